@@ -1,0 +1,378 @@
+//! A whole run: every cell of every workload's grid, reported as it goes.
+
+use crate::grid::{self, Dimensions, Step};
+use crate::measurement::{Failed, Measurement, Stop};
+use crate::observer::{Event, Observer};
+use crate::outputs::Outputs;
+use crate::plan::Plan;
+use crate::probe::{self, BuildFacts, LinuxHost, PinInfo};
+use crate::program::{Prepared, Workload};
+use crate::settings::Bound;
+use crate::stage::Stage;
+use crate::verbs::Mode;
+use crate::{pin, search};
+use keyrack_measure::{Clock, wall};
+use keyrack_record::{Cell, Failure, Header, Load, Point, Probe, Repeat, Run, SCHEMA, Summary, WorkloadText};
+use keyrack_workload::Rng;
+use std::collections::HashMap;
+
+/// Runs `plan`, writing to `outputs`. Returns the record of everything that was measured.
+///
+/// # Errors
+/// One line when an output cannot be written; what was measured before is in the other outputs.
+pub fn run(
+    plan: &Plan,
+    clock: &Clock,
+    outputs: &mut Outputs,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Run, String> {
+    let origin = clock.ticks();
+    let mut record = Run {
+        schema: SCHEMA,
+        header: header(plan, clock),
+        probes: probes(plan),
+        points: Vec::new(),
+        failures: Vec::new(),
+        interrupted: None,
+    };
+    outputs.begin(&record.header)?;
+    for probe in &record.probes {
+        outputs.probe(probe)?;
+    }
+    for workload in &plan.workloads {
+        let grid = Grid { plan, workload, clock, origin, stop };
+        grid.run(&mut record, outputs, observer)?;
+        if stop.is_set() {
+            break;
+        }
+    }
+    if stop.is_set() {
+        record.interrupted = Some(stop.reason().unwrap_or("interrupted by a signal").to_owned());
+    }
+    outputs.end(&record)?;
+    Ok(record)
+}
+
+struct Grid<'a> {
+    plan: &'a Plan,
+    workload: &'a Workload,
+    clock: &'a Clock,
+    origin: u64,
+    stop: &'a Stop,
+}
+
+/// What has been measured of a cell so far.
+#[derive(Default)]
+struct Collected {
+    repeats: Vec<Repeat>,
+    version: String,
+    durability: String,
+    flags: Vec<String>,
+    notes: Vec<String>,
+    failed: bool,
+}
+
+/// A loaded store that `--seed-once` keeps.
+struct Kept {
+    stage: Stage,
+    load: Option<Load>,
+    engine: usize,
+    /// The swept value that the load depends on.
+    value: Option<i64>,
+}
+
+impl Grid<'_> {
+    fn run(
+        &self,
+        record: &mut Run,
+        outputs: &mut Outputs,
+        observer: &mut dyn Observer,
+    ) -> Result<(), String> {
+        let settings = &self.plan.settings;
+        let dimensions = Dimensions {
+            workload: &self.workload.name,
+            engines: self.plan.engines.iter().map(|planned| planned.engine.name).collect(),
+            threads: &settings.threads,
+            values: Plan::sweep_values(self.workload),
+            rates: match settings.rate.as_slice() {
+                [] => vec![None],
+                rates => rates.iter().copied().map(Some).collect(),
+            },
+            repeats: settings.repeat,
+            share_values: settings.seed_once && self.seed_per_value(),
+        };
+        let steps = grid::steps(&dimensions, self.plan.order, settings.seed);
+        let mut collected: HashMap<String, Collected> = HashMap::new();
+        let mut kept: Option<Kept> = None;
+        for step in &steps {
+            if self.stop.is_set() {
+                break;
+            }
+            let key = step.cell.to_string();
+            if collected.get(&key).is_some_and(|cell| cell.failed) {
+                continue;
+            }
+            let result = self.step(step, &mut kept, &mut collected, &key, outputs, observer);
+            match result {
+                Ok(repeat) if self.is_cut_short(&repeat) => {}
+                Ok(repeat) => {
+                    let cell = collected.entry(key).or_default();
+                    cell.repeats.push(repeat);
+                    if cell.repeats.len() == settings.repeat as usize {
+                        let point = self.point(&step.cell, cell);
+                        outputs.point(&point, &record.header)?;
+                        record.points.push(point);
+                    }
+                }
+                Err(Failed { reason, detail }) => {
+                    collected.entry(key).or_default().failed = true;
+                    let failure =
+                        Failure { cell: step.cell.clone(), repeat: step.repeat, reason, detail };
+                    observer.event(&Event::Note(&failure_line(&failure)));
+                    outputs.failure(&failure)?;
+                    record.failures.push(failure);
+                    kept = None;
+                }
+            }
+            if let Some(error) = outputs.row_error() {
+                return Err(error);
+            }
+        }
+        if self.stop.is_set() {
+            self.flush_partial(&steps, &mut collected, record, outputs)?;
+        }
+        if let Some(kept) = kept {
+            kept.stage.close()?;
+        }
+        Ok(())
+    }
+
+    fn seed_per_value(&self) -> bool {
+        self.workload.sweep.as_ref().is_some_and(|sweep| sweep.seed_per_value)
+    }
+
+    /// A repeat that a signal ended before its time counts only when it ran long enough to say
+    /// something: it is kept as a partial result, flagged.
+    fn is_cut_short(&self, repeat: &Repeat) -> bool {
+        self.stop.is_set() && repeat.units == 0
+    }
+
+    /// Reports cells whose repeats are not all there.
+    fn flush_partial(
+        &self,
+        steps: &[Step],
+        collected: &mut HashMap<String, Collected>,
+        record: &mut Run,
+        outputs: &mut Outputs,
+    ) -> Result<(), String> {
+        let repeats = self.plan.settings.repeat as usize;
+        for step in steps {
+            let Some(cell) = collected.get_mut(&step.cell.to_string()) else { continue };
+            if cell.repeats.is_empty() || cell.repeats.len() == repeats || cell.failed {
+                continue;
+            }
+            cell.flags.push(format!("PARTIAL: {} of {repeats} repeats", cell.repeats.len()));
+            let point = self.point(&step.cell, cell);
+            outputs.point(&point, &record.header)?;
+            record.points.push(point);
+            cell.failed = true;
+        }
+        Ok(())
+    }
+
+    fn point(&self, cell: &Cell, collected: &mut Collected) -> Point {
+        let seed = self.plan.settings.seed;
+        let mut rng = Rng::from_seed(seed);
+        let mut repeats = std::mem::take(&mut collected.repeats);
+        repeats.sort_by_key(|repeat| repeat.index);
+        let mut point = Point {
+            cell: cell.clone(),
+            engine_version: collected.version.clone(),
+            durability: collected.durability.clone(),
+            summary: Summary::of(&repeats, &mut || rng.next_u64()),
+            repeats,
+            flags: collected.flags.clone(),
+            notes: collected.notes.clone(),
+        };
+        point.flags.extend(flags(&point));
+        if self.stop.is_set() && point.flags.iter().all(|flag| !flag.starts_with("PARTIAL")) {
+            let why = self.stop.reason().unwrap_or("interrupted by a signal");
+            point.flags.push(format!("PARTIAL: {why}"));
+        }
+        point
+    }
+
+    fn step(
+        &self,
+        step: &Step,
+        kept: &mut Option<Kept>,
+        collected: &mut HashMap<String, Collected>,
+        key: &str,
+        outputs: &mut Outputs,
+        observer: &mut dyn Observer,
+    ) -> Result<Repeat, Failed> {
+        let settings = &self.plan.settings;
+        let value = step.cell.sweep.as_ref().map(|sweep| (sweep.param.clone(), sweep.value));
+        let prepared = Prepared::new(self.workload, &self.plan.env, value)
+            .map_err(|error| Failed { reason: error.message, detail: error.traceback })?;
+        let measurement = Measurement {
+            plan: self.plan,
+            workload: self.workload,
+            prepared: &prepared,
+            cell: &step.cell,
+            repeat: step.repeat,
+            clock: self.clock.clone(),
+            origin: self.origin,
+            stop: self.stop,
+            mode: Mode::Timed,
+        };
+        let (stage, load) = match self.take_kept(kept, step) {
+            Some((stage, load)) => (stage, load),
+            None => {
+                // A store of another cell goes before the next one comes: they may not fit together.
+                *kept = None;
+                let stage = self.open(step)?;
+                let threads = self.load_threads(step);
+                let load =
+                    measurement.load(&stage, threads, observer, &mut |row| outputs.row(&row))?;
+                (stage, load)
+            }
+        };
+        let cell = collected.entry(key.to_owned()).or_default();
+        cell.version = stage.store().version();
+        cell.durability = stage.store().durability().to_string();
+        let result = match settings.rate_search {
+            Some(goal) => search::run(&measurement, &stage, goal, load.clone(), observer, outputs)
+                .map(|(repeat, found)| {
+                    cell.notes.push(found);
+                    repeat
+                }),
+            None => measurement
+                .run(&stage, load.clone(), observer, &mut |row| outputs.row(&row)),
+        };
+        if settings.seed_once && result.is_ok() {
+            let load = load.map(|load| Load { reused: true, ..load });
+            let value = self.load_value(step);
+            *kept = Some(Kept { stage, load, engine: step.engine, value });
+        } else {
+            stage.close().map_err(Failed::new)?;
+        }
+        result
+    }
+
+    fn open(&self, step: &Step) -> Result<Stage, Failed> {
+        let settings = &self.plan.settings;
+        let planned = &self.plan.engines[step.engine];
+        let fs = &self.plan.surroundings.fs;
+        Stage::open(planned, fs, settings.seed, settings.durability).map_err(Failed::new)
+    }
+
+    /// The swept value, where the loaded data depends on it.
+    fn load_value(&self, step: &Step) -> Option<i64> {
+        step.cell.sweep.as_ref().filter(|_| self.seed_per_value()).map(|sweep| sweep.value)
+    }
+
+    fn take_kept(&self, kept: &mut Option<Kept>, step: &Step) -> Option<(Stage, Option<Load>)> {
+        let fits = |kept: &Kept| kept.engine == step.engine && kept.value == self.load_value(step);
+        let Kept { stage, load, .. } = kept.take_if(|kept| fits(kept))?;
+        Some((stage, load))
+    }
+
+    fn load_threads(&self, step: &Step) -> u32 {
+        let settings = &self.plan.settings;
+        match settings.seed_threads {
+            0 if settings.seed_once => settings.threads.iter().copied().max().unwrap_or(1),
+            0 => step.cell.threads,
+            threads => threads,
+        }
+    }
+}
+
+/// What a reader must know of a point before believing it.
+fn flags(point: &Point) -> Vec<String> {
+    let mut flags = Vec::new();
+    for op in &point.summary.ops {
+        let errors: u64 =
+            point.repeats.iter().flat_map(|r| &r.ops).filter(|o| o.op == op.op).map(|o| o.errors).sum();
+        if errors > 0 {
+            let first = point.first_error(&op.op).unwrap_or("no text");
+            flags.push(format!("ERRORS: {errors} of {} failed: {first}", op.op));
+        }
+    }
+    flags.extend(point.open_loop().and_then(|open| open.missed_text()));
+    flags
+}
+
+fn failure_line(failure: &Failure) -> String {
+    format!("{} repeat {}: {}", failure.cell, failure.repeat, failure.reason)
+}
+
+fn header(plan: &Plan, clock: &Clock) -> Header {
+    let settings = &plan.settings;
+    let facts = &plan.surroundings.facts;
+    Header {
+        version: facts.version.clone(),
+        started: wall::rfc3339_now(),
+        argv: facts.argv.clone(),
+        seed: settings.seed,
+        repeat: settings.repeat,
+        order: plan.order.name().to_owned(),
+        backends: plan.engines.iter().map(|planned| planned.engine.name.to_owned()).collect(),
+        threads: settings.threads.clone(),
+        batch: settings.batch.clone(),
+        ops: match settings.bound {
+            Bound::Ops(ops) => Some(ops),
+            Bound::Secs(_) => None,
+        },
+        secs: match settings.bound {
+            Bound::Secs(secs) => Some(secs),
+            Bound::Ops(_) => None,
+        },
+        warmup: settings.warmup,
+        users: settings.users,
+        items: settings.items,
+        data_dir: settings.data_dir.as_ref().map(|dir| dir.display().to_string()),
+        clock: clock.source().to_string(),
+        vm: crate::VM.to_owned(),
+        params: settings.params.clone(),
+        workloads: plan
+            .workloads
+            .iter()
+            .map(|workload| WorkloadText {
+                source: workload.source.clone(),
+                name: workload.name.clone(),
+                sha256: workload.sha256.clone(),
+                text: workload.text.clone(),
+            })
+            .collect(),
+        warnings: plan.warnings.clone(),
+    }
+}
+
+fn probes(plan: &Plan) -> Vec<Probe> {
+    let facts = &plan.surroundings.facts;
+    let data_dir = plan.engines.iter().find_map(|planned| planned.data_dir.clone());
+    let data_dir = data_dir.or_else(|| plan.settings.data_dir.clone());
+    let pin = match plan.settings.pin {
+        true => PinInfo::On(pin::allowed_cpus()),
+        false => PinInfo::Off,
+    };
+    plan.probes
+        .iter()
+        .map(|name| Probe {
+            name: (*name).to_owned(),
+            fields: match *name {
+                "system" => probe::system_info(&LinuxHost, data_dir.as_deref(), pin.clone()),
+                _ => probe::build_info(&BuildFacts {
+                    version: &facts.version,
+                    rustc: &facts.compiler,
+                    profile: if cfg!(debug_assertions) { "debug" } else { "release" },
+                    allocator: &facts.allocator,
+                    lua: crate::VM,
+                    features: &[],
+                }),
+            },
+        })
+        .collect()
+}

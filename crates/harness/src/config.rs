@@ -1,0 +1,131 @@
+//! Configuration files: the original's INI dialect, read strictly.
+//!
+//! Lines before any header belong to `[bench]`. Sections of one name are joined. A comment begins at
+//! `#` or `;` in the first column or after a blank, so `{a=1;b=2}` survives in a value. `key = value`,
+//! split at the first `=`, both trimmed; values are verbatim, without quotes or escapes. The first line
+//! of a replay file has no `=` and no mark; it is a title, and only a first line may be one.
+//!
+//! Of a key that stands twice the first counts, as in the original, but for keys that collect
+//! (`workload`, `param`) and engine sections, where the last counts.
+
+/// A parsed file: sections in order of first appearance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// Name and entries of each section; `[bench]` is always the first.
+    pub sections: Vec<(String, Vec<Entry>)>,
+}
+
+/// One `key = value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key, as written.
+    pub key: String,
+    /// The value, verbatim.
+    pub value: String,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+impl Config {
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// The line (from 1) and one sentence.
+    pub fn parse(text: &str) -> Result<Config, (usize, String)> {
+        let mut sections: Vec<(String, Vec<Entry>)> = vec![("bench".to_owned(), Vec::new())];
+        let mut current = 0;
+        for (index, raw) in text.lines().enumerate() {
+            let line = strip_comment(raw).trim();
+            let number = index + 1;
+            if line.is_empty() {
+                continue;
+            }
+            if let Some(rest) = line.strip_prefix('[') {
+                let name = rest.strip_suffix(']').ok_or_else(|| {
+                    (number, format!("'{line}' opens a section and does not close it with ']'"))
+                })?;
+                current = section(&mut sections, name.trim());
+            } else if let Some((key, value)) = line.split_once('=') {
+                let entry = Entry {
+                    key: key.trim().to_owned(),
+                    value: value.trim().to_owned(),
+                    line: number,
+                };
+                if entry.key.is_empty() {
+                    return Err((number, format!("'{line}' has no key before '='")));
+                }
+                sections[current].1.push(entry);
+            } else if index > 0 {
+                let why = format!("'{line}' is neither 'key = value' nor '[section]'");
+                return Err((number, why));
+            }
+        }
+        Ok(Config { sections })
+    }
+
+    /// The entries of a section.
+    #[must_use]
+    pub fn section(&self, name: &str) -> &[Entry] {
+        let found = self.sections.iter().find(|(section, _)| section == name);
+        found.map_or(&[], |(_, entries)| entries)
+    }
+}
+
+fn section(sections: &mut Vec<(String, Vec<Entry>)>, name: &str) -> usize {
+    if let Some(index) = sections.iter().position(|(section, _)| section == name) {
+        return index;
+    }
+    sections.push((name.to_owned(), Vec::new()));
+    sections.len() - 1
+}
+
+fn strip_comment(line: &str) -> &str {
+    let bytes = line.as_bytes();
+    let starts = |index: usize| index == 0 || bytes[index - 1].is_ascii_whitespace();
+    let mark = (0..bytes.len()).find(|&i| matches!(bytes[i], b'#' | b';') && starts(i));
+    mark.map_or(line, |mark| &line[..mark])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(config: &Config, section: &str) -> Vec<(String, String)> {
+        config.section(section).iter().map(|e| (e.key.clone(), e.value.clone())).collect()
+    }
+
+    #[test]
+    fn the_dialect_of_the_original() {
+        let text = "keybench 0.1.0 replay file - reproduce with: keybench --config x\n\
+                    ops = 5 ; trailing\n\
+                    # whole line\n\
+                    [rocksdb]\n\
+                    block = {a=1;b=2#c} # note\n\
+                    [bench]\n\
+                    workload = a.lua\n\
+                    workload = b.lua\n\
+                    [rocksdb]\n\
+                    size=64M\n";
+        let config = Config::parse(text).unwrap();
+        let expect = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+            list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        };
+        assert_eq!(
+            pairs(&config, "bench"),
+            expect(&[("ops", "5"), ("workload", "a.lua"), ("workload", "b.lua")])
+        );
+        assert_eq!(
+            pairs(&config, "rocksdb"),
+            expect(&[("block", "{a=1;b=2#c}"), ("size", "64M")])
+        );
+        assert_eq!(config.section("rocksdb")[1].line, 10);
+        assert!(config.section("absent").is_empty());
+    }
+
+    #[test]
+    fn lines_that_mean_nothing_are_refused_with_their_number() {
+        assert_eq!(Config::parse("a = 1\n[x\n").unwrap_err().0, 2);
+        assert_eq!(Config::parse("a = 1\nstray\n").unwrap_err().0, 2);
+        assert_eq!(Config::parse(" = 1\n").unwrap_err().0, 1);
+    }
+}

@@ -1,0 +1,63 @@
+//! # keyrack-harness: `keyrack bench`
+//!
+//! Drives workloads over stores and writes down what happened. A workload is a Lua script, a
+//! declarative mix, or a native one; all three go through the same verbs, clocks and records.
+//!
+//! ```text
+//!   settings --Plan::new--> plan --bench::run--> record, sinks
+//!                             |
+//!      grid: cells in order --+-- stage: a fresh store for each
+//!                             +-- measurement: load, then run, on worker threads
+//!                                    +-- worker: barrier, warm-up, closed or open loop
+//!                                          +-- program: a Lua machine, or a mix
+//!                                                +-- verbs: timed calls of the session
+//! ```
+//!
+//! **Invariant:** nothing here names an engine. Engines come in a [`keyrack_store::Registry`].
+//! **Invariant:** nothing here prints. Results go to sinks, talk goes to an [`Observer`].
+//! **Invariant:** between the start tick and the last worker's end, the harness holds no lock that a
+//! worker needs, allocates nothing per operation in verbs, and starts no machine.
+//!
+//! What the original measures, and where this differs, is in `docs/guide.md`.
+
+mod bench;
+mod config;
+mod grid;
+mod interrupt;
+mod live;
+mod lua;
+mod measurement;
+mod names;
+mod observer;
+mod outputs;
+mod overhead;
+mod params;
+mod pin;
+mod plan;
+pub mod probe;
+mod program;
+mod replay;
+mod rows;
+mod search;
+mod settings;
+pub mod sink;
+mod stage;
+mod verbs;
+mod worker;
+
+pub use bench::run;
+pub use live::Kind;
+pub use lua::{Print, Sandbox};
+pub use measurement::Stop;
+pub use names::{nearest, unknown};
+pub use observer::{At, Event, Observer, Silent};
+pub use outputs::Outputs;
+pub use overhead::{Overhead, measure as measure_overhead};
+pub use params::Params;
+pub use plan::{Facts, PROBES, Plan, PlannedEngine, Refusal, Surroundings};
+pub use program::{Sweep, Workload};
+pub use replay::{apply_config, render as render_replay};
+pub use settings::{Bound, Form, Goal, KEYS, Key, Order, Override, ProgressMode, Settings};
+
+/// The script machine that this build has.
+pub const VM: &str = if cfg!(feature = "lua54") { "Lua 5.4" } else { "LuaJIT" };

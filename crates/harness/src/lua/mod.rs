@@ -1,0 +1,16 @@
+//! Lua workloads: the machine, its verbs, and what scripts find in it.
+//!
+//! Hot paths (`kv` verbs, the unit call) are raw C functions over [`raw::Stack`]; everything cold
+//! (constructors, tables, errors) is safe `mlua`. This is the crate's only unsafe code.
+
+mod bridge;
+mod kb;
+mod kv;
+mod objects;
+mod raw;
+mod sandbox;
+mod vm;
+
+pub use vm::{Print, Sandbox};
+pub(crate) use objects::{Counters, KeyObject, ValueObject};
+pub(crate) use vm::{Ctx, Script, ScriptError, Vm, VmSetup};

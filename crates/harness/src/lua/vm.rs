@@ -1,0 +1,319 @@
+//! One Lua virtual machine for one worker: the sandbox, the globals, and the protected call of a unit.
+//!
+//! A machine is made inside the thread that uses it and dies there. Making one costs about 0.1 ms;
+//! the start barrier keeps that out of every measurement.
+
+use super::bridge::Bridge;
+use super::objects::{Counters, Objects};
+use super::raw::{Kind as Type, Stack};
+use super::{kb, kv, sandbox};
+use crate::params::Params;
+use mlua::{Function, Lua, Table, Value, ffi};
+use std::ffi::c_int;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a machine is made for.
+#[derive(Clone, Debug)]
+pub(crate) struct VmSetup {
+    /// The script, and the name under which errors quote it.
+    pub(crate) script: Arc<Script>,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) ctx: Ctx,
+    pub(crate) phase: keyrack_workload::Phase,
+    pub(crate) params: Params,
+    pub(crate) counters: Counters,
+    /// Where `print` goes; `None` swallows it.
+    pub(crate) print: Option<Print>,
+}
+
+/// A receiver of the lines that scripts print.
+#[derive(Clone)]
+pub struct Print(pub Arc<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for Print {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Print")
+    }
+}
+
+/// The text of a workload file.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) path: String,
+    pub(crate) text: Vec<u8>,
+}
+
+/// What scripts may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Sandbox {
+    /// All libraries, files and processes included.
+    pub open: bool,
+    /// Bytes that one machine may allocate.
+    pub memory_max: usize,
+}
+
+/// The numbers that a script finds in `ctx`.
+#[derive(Clone, Debug)]
+pub(crate) struct Ctx {
+    pub(crate) users: u64,
+    pub(crate) items: u64,
+    pub(crate) ops: u64,
+    pub(crate) seed: u64,
+    pub(crate) thread: u32,
+    pub(crate) threads: u32,
+    /// The swept parameter of this cell, `batch` included.
+    pub(crate) sweep: Option<(String, i64)>,
+}
+
+/// Why a script could not be read or stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScriptError {
+    /// One line, with file and line where Lua knows them.
+    pub(crate) message: String,
+    /// The traceback, where there is one.
+    pub(crate) traceback: String,
+}
+
+/// A machine with a workload file loaded.
+pub(crate) struct Vm<'s> {
+    // Declared, and so dropped, before the bridge whose address it carries.
+    workload: Table,
+    lua: Lua,
+    state: *mut ffi::lua_State,
+    pub(crate) bridge: Box<Bridge<'s>>,
+}
+
+const IDLE_VERBS: &str = r#"
+local nothing, none = {}, function() end
+local zero, empty, no = function() return 0 end, function() return nothing end, function() return false end
+for name, verb in pairs {
+  put = none, get = none, touch = none, del = no, range = empty, scan = zero, count = zero,
+  mget = empty, mput = none, mdel = zero, rmw = none,
+} do
+  kv[name] = verb
+end
+"#;
+
+/// Stack slots that hold what a unit needs, once [`Vm::pin`] has put it there.
+const HANDLER: c_int = 1;
+const FUNCTION: c_int = 2;
+const CTX: c_int = 3;
+
+impl<'s> Vm<'s> {
+    /// Makes a machine and runs the file once, which must return the workload table.
+    pub(crate) fn load(setup: &VmSetup) -> Result<Self, ScriptError> {
+        let lua = sandbox::machine(setup.sandbox)?;
+        let mut bridge = Bridge::new(Objects::new());
+        let address: *mut Bridge<'s> = &raw mut *bridge;
+        let mut state = std::ptr::null_mut();
+        install_kv(&lua, address, &mut state)?;
+        kb::install(&lua, address, setup)?;
+        sandbox::install_print(&lua, setup.print.clone())?;
+        install_ctx(&lua, address, &setup.ctx)?;
+        seed(&lua, setup)?;
+        lua.set_memory_limit(setup.sandbox.memory_max)?;
+        let path = &setup.script.path;
+        if setup.script.text.starts_with(b"\x1b") && !setup.sandbox.open {
+            return Err(ScriptError::plain(format!(
+                "{path}: compiled Lua is not accepted, only its source; --unsafe-lua lifts the sandbox"
+            )));
+        }
+        let chunk = lua.load(setup.script.text.as_slice()).set_name(format!("@{path}"));
+        let workload = match chunk.eval::<Value>()? {
+            Value::Table(table) => table,
+            other => {
+                let found = other.type_name();
+                return Err(ScriptError::plain(format!(
+                    "{path}: the file must `return` a workload table, it returned {found}"
+                )));
+            }
+        };
+        Ok(Vm { workload, lua, state, bridge })
+    }
+
+    /// The table that the file returned.
+    pub(crate) fn workload(&self) -> &Table {
+        &self.workload
+    }
+
+    /// Replaces every verb by one that answers at once, of the type that the real one has.
+    pub(crate) fn replace_verbs(&mut self) -> Result<(), ScriptError> {
+        Ok(self.lua.load(IDLE_VERBS).set_name("=idle").exec()?)
+    }
+
+    /// The `ctx` table.
+    pub(crate) fn ctx(&self) -> Result<Table, ScriptError> {
+        Ok(self.lua.named_registry_value("keyrack.ctx")?)
+    }
+
+    /// Puts the function in `field` where [`Vm::unit`] finds it. Answers false where there is none.
+    pub(crate) fn pin(&mut self, field: &str) -> Result<bool, ScriptError> {
+        let Some(function) = self.workload.get::<Option<Function>>(field)? else {
+            return Ok(false);
+        };
+        self.lua.set_named_registry_value("keyrack.unit", function)?;
+        // SAFETY: the machine's own state, on its own thread, outside of any Lua call.
+        let stack = unsafe { Stack::new(self.state) };
+        stack.set_top(0);
+        if !stack.reserve(64) {
+            return Err(ScriptError::plain("no memory for the Lua stack".to_owned()));
+        }
+        stack.push_closure(add_traceback, 0);
+        stack.push_registry(c"keyrack.unit");
+        stack.push_registry(c"keyrack.ctx");
+        Ok(true)
+    }
+
+    /// Calls the pinned function once with `ctx` and `iter`.
+    #[inline(always)]
+    pub(crate) fn unit(&mut self, iter: u64) -> Result<(), ScriptError> {
+        self.bridge.iter = iter;
+        // SAFETY: the machine's own state, on its own thread, outside of any Lua call.
+        let stack = unsafe { Stack::new(self.state) };
+        stack.push_copy(FUNCTION);
+        stack.push_copy(CTX);
+        stack.push_integer(iter as i64);
+        if stack.protected_call(2, 0, HANDLER) { Ok(()) } else { Err(self.failure()) }
+    }
+
+    #[cold]
+    fn failure(&mut self) -> ScriptError {
+        // SAFETY: as in `unit`.
+        let stack = unsafe { Stack::new(self.state) };
+        let text = stack.bytes(-1).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        stack.set_top(CTX);
+        self.bridge.sessions.leave_scans();
+        ScriptError::from_text(&text.unwrap_or_else(|| "error without a message".to_owned()))
+    }
+
+    /// The machine's state, for the hook that breaks an endless unit.
+    pub(crate) fn state(&self) -> *mut ffi::lua_State {
+        self.state
+    }
+}
+
+/// The message handler of every unit: the message with a traceback after it.
+unsafe extern "C-unwind" fn add_traceback(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: Lua passes its live state.
+    let stack = unsafe { Stack::new(state) };
+    match stack.kind(1) {
+        Type::String | Type::Number => {}
+        _ => {
+            stack.push_bytes(b"the script raised an error object of type ");
+            stack.push_bytes(stack.type_name(1).as_bytes());
+            stack.concat(2);
+            stack.replace(1);
+        }
+    }
+    stack.push_traceback(1);
+    1
+}
+
+/// `ctx.iter`, computed when it is asked for: setting the field would cost every unit 5 ns.
+unsafe extern "C-unwind" fn ctx_index(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: Lua passes its live state.
+    let stack = unsafe { Stack::new(state) };
+    if stack.kind(2) == Type::String && stack.bytes(2) == Some(b"iter") {
+        // SAFETY: registered below with the address of the bridge; no Lua code runs.
+        let iter = unsafe { super::bridge::of(stack) }.iter;
+        stack.push_integer(iter as i64);
+    } else {
+        stack.push_nil();
+    }
+    1
+}
+
+fn install_kv<'s>(
+    lua: &Lua,
+    bridge: *mut Bridge<'s>,
+    state: &mut *mut ffi::lua_State,
+) -> mlua::Result<()> {
+    let register = |raw: *mut ffi::lua_State| {
+        *state = raw;
+        // SAFETY: the state that mlua hands to this closure, inside its protected call.
+        let stack = unsafe { Stack::new(raw) };
+        stack.push_table(0, kv::VERBS.len());
+        let table = stack.top();
+        for (name, function) in kv::VERBS {
+            stack.push_bytes(name.as_bytes());
+            stack.push_pointer(bridge.cast());
+            stack.push_bytes(b"key");
+            stack.push_bytes(b"val");
+            stack.push_closure(*function, 3);
+            stack.raw_set(table);
+        }
+    };
+    // SAFETY: the closure leaves one value, a table, on the stack and owns nothing.
+    let kv: Table = unsafe { lua.exec_raw((), register)? };
+    lua.globals().set("kv", kv)
+}
+
+fn install_ctx<'s>(lua: &Lua, bridge: *mut Bridge<'s>, ctx: &Ctx) -> mlua::Result<()> {
+    let table = lua.create_table()?;
+    table.set("users", ctx.users)?;
+    table.set("items", ctx.items)?;
+    table.set("ops", ctx.ops)?;
+    table.set("seed", ctx.seed)?;
+    table.set("thread", ctx.thread)?;
+    table.set("threads", ctx.threads)?;
+    // `ctx.batch` is there for every workload, as in the first generation.
+    table.set("batch", 1)?;
+    if let Some((param, value)) = &ctx.sweep {
+        table.set(param.as_str(), *value)?;
+    }
+    let register = |raw: *mut ffi::lua_State| {
+        // SAFETY: the state that mlua hands to this closure, inside its protected call.
+        let stack = unsafe { Stack::new(raw) };
+        stack.push_pointer(bridge.cast());
+        stack.push_closure(ctx_index, 1);
+    };
+    // SAFETY: the closure leaves one value, a function, on the stack and owns nothing.
+    let index: Function = unsafe { lua.exec_raw((), register)? };
+    let meta = lua.create_table()?;
+    meta.set("__index", index)?;
+    table.set_metatable(Some(meta))?;
+    lua.set_named_registry_value("keyrack.ctx", table)
+}
+
+/// Seeds `math.random` from seed, phase and thread, so that no two workers share a stream.
+fn seed(lua: &Lua, setup: &VmSetup) -> mlua::Result<()> {
+    let ctx = &setup.ctx;
+    let mut rng = keyrack_workload::Rng::stream(ctx.seed, setup.phase, ctx.thread, 0);
+    let math: Table = lua.globals().get("math")?;
+    let randomseed: Function = math.get("randomseed")?;
+    // 53 bits: exact in a machine that has only doubles.
+    randomseed.call::<()>((rng.next_u64() >> 11) as i64)
+}
+
+impl ScriptError {
+    pub(crate) fn plain(message: String) -> Self {
+        ScriptError { message, traceback: String::new() }
+    }
+
+    /// Splits Lua's text into the message and the traceback after it.
+    fn from_text(text: &str) -> Self {
+        match text.split_once("\nstack traceback:\n") {
+            Some((message, traceback)) => ScriptError {
+                message: message.replace('\n', " "),
+                traceback: traceback.lines().map(str::trim).collect::<Vec<_>>().join("\n"),
+            },
+            None => ScriptError::plain(text.replace('\n', " ")),
+        }
+    }
+}
+
+impl From<mlua::Error> for ScriptError {
+    fn from(error: mlua::Error) -> Self {
+        match &error {
+            mlua::Error::SyntaxError { message, .. } => ScriptError::plain(message.clone()),
+            mlua::Error::RuntimeError(text) => ScriptError::from_text(text),
+            mlua::Error::CallbackError { cause, traceback } => {
+                let inner = ScriptError::from(mlua::Error::clone(cause));
+                let text = format!("{}\n{traceback}", inner.message);
+                ScriptError { message: inner.message, ..ScriptError::from_text(&text) }
+            }
+            other => ScriptError::from_text(&other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,539 @@
+//! One measurement: load a store with a workload's data, run the workload, count.
+//!
+//! The calling thread leads: it starts the workers, samples what they count, and joins them. It
+//! never holds a lock that a worker needs.
+
+use crate::live::{Kind, LiveWorker, Totals};
+use crate::observer::{At, Event, Observer};
+use crate::pin;
+use crate::plan::Plan;
+use crate::probe::{LinuxHost, Sampler};
+use crate::program::{MakeVerbs, Prepared, Workload};
+use crate::settings::Bound;
+use crate::stage::Stage;
+use crate::verbs::{Mode, Verbs};
+use crate::worker::{self, Job, Outcome, Rendezvous, Until, WorkerFailure};
+use crate::{interrupt, rows};
+use keyrack_measure::{Clock, LiveCounter, usage};
+use keyrack_record::{Cell, Load, OpStats, Phase, Repeat, TimelineRow, UnitStats};
+use keyrack_store::Store;
+use keyrack_workload::{ArrivalSchedule, Phase as StreamPhase, Rng};
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// What a measurement is of.
+pub(crate) struct Measurement<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) workload: &'a Workload,
+    pub(crate) prepared: &'a Prepared<'a>,
+    pub(crate) cell: &'a Cell,
+    pub(crate) repeat: u32,
+    pub(crate) clock: Clock,
+    /// Tick at which the whole run began.
+    pub(crate) origin: u64,
+    pub(crate) stop: &'a Stop,
+    pub(crate) mode: Mode,
+}
+
+/// Why a run has to end early. Set once, by a signal handler, a full disk or a guard.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    /// Looked at by every worker before every unit.
+    pub flag: Arc<AtomicBool>,
+    reason: Arc<OnceLock<String>>,
+}
+
+impl Stop {
+    /// Whether the run is to end.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    /// Ends the run for `reason`; the first reason counts.
+    pub fn set(&self, reason: &str) {
+        let _ = self.reason.set(reason.to_owned());
+        self.flag.store(true, Ordering::Relaxed);
+    }
+
+    /// The reason, where one was given; a signal gives none.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.get().map(String::as_str)
+    }
+}
+
+/// Why a measurement produced no numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub(crate) reason: String,
+    pub(crate) detail: String,
+}
+
+impl Failed {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Failed { reason: reason.into(), detail: String::new() }
+    }
+}
+
+/// Receives timeline rows.
+pub(crate) type RowSink<'r> = &'r mut dyn FnMut(TimelineRow);
+
+impl Measurement<'_> {
+    fn at<'b>(&'b self, engine: &'b str) -> At<'b> {
+        At {
+            workload: &self.workload.name,
+            engine,
+            threads: self.cell.threads,
+            sweep: self.cell.sweep.as_ref().map(|s| (s.param.as_str(), s.value)),
+            rate: self.cell.rate,
+        }
+    }
+
+    /// The makers of verbs that count into `live`.
+    fn maker<'s>(&self, live: &'s LiveWorker) -> MakeVerbs<'s> {
+        let (clock, mode) = (self.clock.clone(), self.mode);
+        let traced = self.plan.settings.trace_hash;
+        Arc::new(move |session| Verbs::new(session, clock.clone(), live, mode, traced))
+    }
+
+    /// Fills the store. `None` when the workload has no load.
+    pub(crate) fn load(
+        &self,
+        stage: &Stage,
+        threads: u32,
+        observer: &mut dyn Observer,
+        rows: RowSink<'_>,
+    ) -> Result<Option<Load>, Failed> {
+        if !self.workload.has_load {
+            return Ok(None);
+        }
+        let version = stage.store().version();
+        let lives = live_workers(threads);
+        observer.event(&Event::Seeding { at: self.at(&version), threads });
+        let rendezvous = Rendezvous::new(threads as usize);
+        let mut progress = Progress::new(self, stage, &version, &lives, Phase::Seed);
+        let outcomes = self.phase(threads, &mut progress, observer, rows, &rendezvous, |t| {
+            let clock = self.clock.clone();
+            let make = self.maker(&lives[t as usize]);
+            let who = (t, threads);
+            let task = self.prepared.task(StreamPhase::Load, who, stage.store(), &make);
+            worker::load(task, &clock, &rendezvous, &self.stop.flag)
+        });
+        let (start, end) = span(&outcomes);
+        let totals = Totals::of(lives.iter());
+        check(&outcomes, self.stop)?;
+        if totals.errors() > 0 {
+            let first = first_error(&outcomes).unwrap_or_default();
+            return Err(Failed::new(format!("{} engine errors while loading: {first}", totals.errors())));
+        }
+        let wall_s = self.clock.ns_between(start, end) as f64 / 1e9;
+        let keys = totals.prim_ops();
+        observer.event(&Event::Seeded { at: self.at(&version), elapsed_s: wall_s, keys });
+        Ok(Some(Load { wall_s, keys, threads, reused: false }))
+    }
+
+    /// Runs the timed phase.
+    pub(crate) fn run(
+        &self,
+        stage: &Stage,
+        load: Option<Load>,
+        observer: &mut dyn Observer,
+        rows: RowSink<'_>,
+    ) -> Result<Repeat, Failed> {
+        let settings = &self.plan.settings;
+        let threads = self.cell.threads;
+        let version = stage.store().version();
+        let lives = live_workers(threads);
+        let warm = live_workers(if settings.warmup > 0.0 { threads } else { 0 });
+        let repeats = settings.repeat;
+        observer.event(&Event::Running { at: self.at(&version), repeat: self.repeat, repeats });
+        let rendezvous = Rendezvous::new(threads as usize);
+        let mut progress = Progress::new(self, stage, &version, &lives, Phase::Run);
+        let mut cpu_before = usage::process();
+        let outcomes = {
+            let cpu = &mut cpu_before;
+            self.phase_started(threads, &mut progress, observer, rows, &rendezvous, cpu, |t| {
+                let clock = self.clock.clone();
+                let make = self.maker(warm.get(t as usize).unwrap_or(&lives[t as usize]));
+                let who = (t, threads);
+                let task = self.prepared.task(StreamPhase::Run, who, stage.store(), &make);
+                let job = self.job(t, &lives[t as usize]);
+                let _watch = interrupt::watch(&task);
+                worker::run(task, &clock, &rendezvous, job)
+            })
+        };
+        let cpu_after = usage::process();
+        check(&outcomes, self.stop)?;
+        if outcomes.iter().any(|outcome| outcome.no_space) {
+            self.stop.set("the disk is full");
+        }
+        let cpu_ns = (cpu_after.user_ns + cpu_after.system_ns)
+            .saturating_sub(cpu_before.user_ns + cpu_before.system_ns);
+        Ok(self.repeat_of(&lives, &outcomes, load, cpu_ns))
+    }
+
+    fn job<'l>(&'l self, thread: u32, live: &'l LiveWorker) -> Job<'l> {
+        let settings = &self.plan.settings;
+        let threads = self.cell.threads;
+        let arrivals = self.cell.rate.and_then(|rate| {
+            let rng = Rng::stream(settings.seed, StreamPhase::Other(1), thread, 0);
+            let share = rate / f64::from(threads);
+            let schedule = ArrivalSchedule::new(settings.arrivals, share, rng).ok()?;
+            Some(schedule.staggered(thread, threads))
+        });
+        Job {
+            warmup_ns: (settings.warmup * 1e9) as u64,
+            until: match self.workload.bound() {
+                Bound::Secs(secs) => Until::Ns((secs * 1e9) as u64),
+                Bound::Ops(ops) => {
+                    let (ops, thread, threads) = (ops, u64::from(thread), u64::from(threads));
+                    Until::Count(ops / threads + u64::from(thread < ops % threads))
+                }
+            },
+            arrivals,
+            live,
+            stop: &self.stop.flag,
+        }
+    }
+
+    fn phase<F>(
+        &self,
+        threads: u32,
+        progress: &mut Progress<'_>,
+        observer: &mut dyn Observer,
+        rows: RowSink<'_>,
+        rendezvous: &Rendezvous,
+        work: F,
+    ) -> Vec<Outcome>
+    where
+        F: Fn(u32) -> Outcome + Sync,
+    {
+        let mut ignored = usage::process();
+        self.phase_started(threads, progress, observer, rows, rendezvous, &mut ignored, work)
+    }
+
+    /// Runs `work` on every worker, samples while they work, and joins them.
+    #[expect(clippy::too_many_arguments, reason = "one call site a phase, each argument its own thing")]
+    fn phase_started<F>(
+        &self,
+        threads: u32,
+        progress: &mut Progress<'_>,
+        observer: &mut dyn Observer,
+        rows: RowSink<'_>,
+        rendezvous: &Rendezvous,
+        cpu: &mut usage::Usage,
+        work: F,
+    ) -> Vec<Outcome>
+    where
+        F: Fn(u32) -> Outcome + Sync,
+    {
+        let (done, finished) = channel();
+        let cpus = if self.plan.settings.pin { pin::allowed_cpus() } else { Vec::new() };
+        std::thread::scope(|scope| {
+            let mut handles = Vec::new();
+            for thread in 0..threads {
+                let (done, work, cpus) = (done.clone(), &work, &cpus);
+                let body = move || {
+                    // Sent when the thread ends in any way, so that the leader never waits for it.
+                    let _done = Done(done);
+                    if !cpus.is_empty() {
+                        pin::pin_to(cpus[thread as usize % cpus.len()]);
+                    }
+                    work(thread)
+                };
+                let name = format!("worker-{thread}");
+                match std::thread::Builder::new().name(name).spawn_scoped(scope, body) {
+                    Ok(handle) => handles.push(handle),
+                    Err(error) => return vec![no_thread(&error, rendezvous, handles, threads)],
+                }
+            }
+            drop(done);
+            if let Some(start) = rendezvous.lead(&self.clock) {
+                *cpu = usage::process();
+                progress.follow(start, threads, &finished, observer, rows);
+            }
+            let panicked = |_| Outcome {
+                failure: Some(WorkerFailure {
+                    reason: "the worker panicked; this is a bug".to_owned(),
+                    detail: String::new(),
+                }),
+                ..Outcome::default()
+            };
+            handles.into_iter().map(|handle| handle.join().unwrap_or_else(panicked)).collect()
+        })
+    }
+
+    fn repeat_of(
+        &self,
+        lives: &[LiveWorker],
+        outcomes: &[Outcome],
+        load: Option<Load>,
+        cpu_ns: u64,
+    ) -> Repeat {
+        let totals = Totals::of(lives.iter());
+        let (start, end) = span(outcomes);
+        let seconds = |from, to| self.clock.ns_between(from, to) as f64 / 1e9;
+        // A count of units can end within one tick of a fake clock.
+        let wall_s = seconds(start, end).max(1e-9);
+        let first_end = outcomes.iter().map(|outcome| outcome.end).min().unwrap_or(end);
+        let (units, prim_ops) = (totals.units, totals.prim_ops());
+        let worked_ns: f64 =
+            outcomes.iter().map(|o| self.clock.ns_between(o.start, o.end) as f64).sum();
+        let ops = Kind::ALL.into_iter().filter_map(|kind| {
+            let op = &totals.ops[kind as usize];
+            let first_error =
+                outcomes.iter().find_map(|outcome| outcome.first_errors[kind as usize].clone());
+            (op.service.count() > 0).then(|| OpStats {
+                op: kind.name().to_owned(),
+                calls: op.service.count(),
+                prim_ops: op.prim_ops,
+                hits: op.hits,
+                misses: op.misses,
+                errors: op.errors,
+                first_error,
+                service: op.service.clone(),
+            })
+        });
+        Repeat {
+            index: self.repeat,
+            started_s: seconds(self.origin, start),
+            wall_s,
+            straggle_s: seconds(first_end, end),
+            warmup_s: self.plan.settings.warmup,
+            units,
+            prim_ops,
+            wu_per_s: units as f64 / wall_s,
+            ops_per_s: prim_ops as f64 / wall_s,
+            cpu_s: cpu_ns as f64 / 1e9,
+            engine_busy: (totals.engine_ns() as f64 / worked_ns.max(1.0)).min(1.0),
+            ops: ops.collect(),
+            unit: self.cell.rate.map(|rate| UnitStats {
+                offered_per_s: rate,
+                achieved_per_s: units as f64 / wall_s,
+                backlog_max: outcomes.iter().map(|o| o.backlog_max).sum(),
+                backlog_end: outcomes.iter().map(|o| o.backlog_end).sum(),
+                response: totals.unit_response.clone(),
+                service: totals.unit_service.clone(),
+            }),
+            load,
+            trace_hashes: outcomes.iter().filter_map(|outcome| outcome.trace_hash).collect(),
+            clock_drift_ppm: self.clock.drift_ppm(),
+        }
+    }
+}
+
+/// Sends when it is dropped.
+struct Done(std::sync::mpsc::Sender<()>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        // The leader may have stopped listening.
+        let _ = self.0.send(());
+    }
+}
+
+/// A thread could not be started: those that were must not wait for it for ever.
+fn no_thread(
+    error: &std::io::Error,
+    rendezvous: &Rendezvous,
+    handles: Vec<std::thread::ScopedJoinHandle<'_, Outcome>>,
+    threads: u32,
+) -> Outcome {
+    rendezvous.dissolve(threads as usize - handles.len());
+    for handle in handles {
+        // Their outcome is that nothing began.
+        let _ = handle.join();
+    }
+    Outcome {
+        failure: Some(WorkerFailure {
+            reason: format!("cannot start {threads} threads: {error}"),
+            detail: String::new(),
+        }),
+        ..Outcome::default()
+    }
+}
+
+fn live_workers(threads: u32) -> Vec<LiveWorker> {
+    (0..threads).map(|_| LiveWorker::default()).collect()
+}
+
+/// From the first start to the last end of workers that started.
+fn span(outcomes: &[Outcome]) -> (u64, u64) {
+    let started = || outcomes.iter().filter(|outcome| outcome.end > 0);
+    let start = started().map(|outcome| outcome.start).min().unwrap_or(0);
+    let end = started().map(|outcome| outcome.end).max().unwrap_or(start);
+    (start, end)
+}
+
+fn first_error(outcomes: &[Outcome]) -> Option<String> {
+    outcomes.iter().flat_map(|outcome| outcome.first_errors.iter().flatten()).next().cloned()
+}
+
+fn check(outcomes: &[Outcome], stop: &Stop) -> Result<(), Failed> {
+    if outcomes.iter().any(|outcome| outcome.no_space) {
+        stop.set("the disk is full");
+    }
+    match outcomes.iter().find_map(|outcome| outcome.failure.clone()) {
+        None => Ok(()),
+        Some(WorkerFailure { reason, detail }) => Err(Failed { reason, detail }),
+    }
+}
+
+/// The leader's view of a running phase: ticks for people, rows for the timeline, guards.
+struct Progress<'a> {
+    measurement: &'a Measurement<'a>,
+    store: &'a dyn Store,
+    dir: Option<&'a std::path::Path>,
+    version: &'a str,
+    lives: &'a [LiveWorker],
+    phase: Phase,
+    /// When the stop flag was first seen, in seconds since the phase began.
+    stop_seen_s: Option<f64>,
+}
+
+impl<'a> Progress<'a> {
+    fn new(
+        measurement: &'a Measurement<'a>,
+        stage: &'a Stage,
+        version: &'a str,
+        lives: &'a [LiveWorker],
+        phase: Phase,
+    ) -> Self {
+        let (store, dir) = (stage.store(), stage.dir());
+        Progress { measurement, store, dir, version, lives, phase, stop_seen_s: None }
+    }
+
+    /// Samples until every worker has said that it is done.
+    fn follow(
+        &mut self,
+        start: u64,
+        threads: u32,
+        finished: &Receiver<()>,
+        observer: &mut dyn Observer,
+        rows: RowSink<'_>,
+    ) {
+        let m = self.measurement;
+        let clock = &m.clock;
+        let settings = &m.plan.settings;
+        let warmup_s = if self.phase == Phase::Run { settings.warmup } else { 0.0 };
+        let interval_s = match self.phase {
+            Phase::Seed if settings.timeline > 0.0 => settings.timeline.min(0.25),
+            _ => settings.timeline,
+        };
+        let host = LinuxHost;
+        let mut sampler = (interval_s > 0.0).then(|| Sampler::new(&host));
+        let mut timeline = rows::Timeline::new(m.cell, self.version, m.repeat, self.phase);
+        let (mut next_tick, mut next_sample) = (1.0, interval_s);
+        let mut last = (0.0, 0);
+        let mut waiting = threads;
+        let mut broken = false;
+        let (lives, store, dir) = (self.lives, self.store, self.dir);
+        let mut sample = |elapsed: f64, rows: &mut dyn FnMut(TimelineRow)| {
+            let totals = Totals::of(lives.iter());
+            let system = sampler.as_mut().map(|s| s.sample(elapsed)).unwrap_or_default();
+            let dir = dir.map(|dir| (&*m.plan.surroundings.fs, dir));
+            timeline.sample(elapsed, totals, store, &system, dir, rows);
+        };
+        loop {
+            let elapsed = clock.ns_between(start, clock.ticks()) as f64 / 1e9 - warmup_s;
+            let mut wait = next_tick - elapsed;
+            if interval_s > 0.0 {
+                wait = wait.min(next_sample - elapsed);
+            }
+            // The stop flag is set by a signal handler, which wakes nobody.
+            match finished.recv_timeout(Duration::from_secs_f64(wait.clamp(0.0, 0.1))) {
+                Ok(()) => {
+                    waiting -= 1;
+                    if waiting == 0 {
+                        break;
+                    }
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let elapsed = clock.ns_between(start, clock.ticks()) as f64 / 1e9 - warmup_s;
+            if elapsed >= next_tick {
+                self.guard_space();
+                let units = self.count();
+                let rate = (units.saturating_sub(last.1)) as f64 / (elapsed - last.0);
+                last = (elapsed, units);
+                next_tick = elapsed.floor() + 1.0;
+                self.tell(observer, elapsed, units, rate);
+            }
+            if interval_s > 0.0 && elapsed >= next_sample {
+                sample(elapsed, rows);
+                // A late sample does not bring the next one forward.
+                next_sample = ((elapsed / interval_s).floor() + 1.0) * interval_s;
+            }
+            if !broken && self.is_overdue(elapsed) {
+                broken = true;
+                interrupt::break_all();
+            }
+        }
+        if interval_s > 0.0 {
+            sample(clock.ns_between(start, clock.ticks()) as f64 / 1e9 - warmup_s, rows);
+        }
+        observer.event(&Event::Finished);
+    }
+
+    fn count(&self) -> u64 {
+        match self.phase {
+            Phase::Seed => Totals::of(self.lives.iter()).prim_ops(),
+            _ => self.lives.iter().map(|live| &live.units).map(LiveCounter::get).sum(),
+        }
+    }
+
+    fn tell(&self, observer: &mut dyn Observer, elapsed_s: f64, units: u64, rate: f64) {
+        let m = self.measurement;
+        let at = m.at(self.version);
+        observer.event(&match self.phase {
+            Phase::Seed => {
+                Event::SeedTick { at, elapsed_s, keys: units, keys_per_s: rate }
+            }
+            _ => Event::Tick {
+                at,
+                elapsed_s,
+                budget_s: match m.workload.bound() {
+                    Bound::Secs(secs) => Some(secs),
+                    Bound::Ops(_) => None,
+                },
+                units,
+                total: match m.workload.bound() {
+                    Bound::Ops(ops) => Some(ops),
+                    Bound::Secs(_) => None,
+                },
+                units_per_s: rate,
+            },
+        });
+    }
+
+    /// Whether the phase should have ended `--unit-timeout` ago.
+    fn is_overdue(&mut self, elapsed_s: f64) -> bool {
+        let m = self.measurement;
+        let grace = m.plan.settings.unit_timeout;
+        let stopped = m.stop.is_set().then(|| {
+            let seen = *self.stop_seen_s.get_or_insert(elapsed_s);
+            elapsed_s - seen
+        });
+        let deadline = match (self.phase, m.workload.bound()) {
+            (Phase::Run, Bound::Secs(secs)) => Some(elapsed_s - secs),
+            _ => None,
+        };
+        let limit = if stopped.is_some() { grace.min(2.0) } else { grace };
+        stopped.into_iter().chain(deadline).any(|late| late > limit)
+    }
+
+    /// Ends the run when the disk is about to fill.
+    fn guard_space(&self) {
+        let m = self.measurement;
+        let min_free = m.plan.settings.min_free;
+        let Some(dir) = self.dir.filter(|_| min_free > 0) else { return };
+        if m.plan.surroundings.fs.space(dir).is_ok_and(|space| space.free_bytes < min_free) {
+            m.stop.set("the data directory has less free space than --min-free");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a run tells the program around it while it goes on. The harness prints nothing itself.
+
+/// Something that a person watching would like to know.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event<'a> {
+    /// The load of a store begins.
+    Seeding {
+        /// Which cell.
+        at: At<'a>,
+        /// Threads that load.
+        threads: u32,
+    },
+    /// The load goes on; once a second.
+    SeedTick {
+        /// Which cell.
+        at: At<'a>,
+        /// Seconds since it began.
+        elapsed_s: f64,
+        /// Primitive operations so far.
+        keys: u64,
+        /// Primitive operations a second over the last second.
+        keys_per_s: f64,
+    },
+    /// The load is done.
+    Seeded {
+        /// Which cell.
+        at: At<'a>,
+        /// Seconds it took.
+        elapsed_s: f64,
+        /// Primitive operations.
+        keys: u64,
+    },
+    /// The timed phase begins.
+    Running {
+        /// Which cell.
+        at: At<'a>,
+        /// Which repeat, from 1.
+        repeat: u32,
+        /// Of how many.
+        repeats: u32,
+    },
+    /// The timed phase goes on; once a second.
+    Tick {
+        /// Which cell.
+        at: At<'a>,
+        /// Seconds since it began.
+        elapsed_s: f64,
+        /// Seconds that it will last, in clock mode.
+        budget_s: Option<f64>,
+        /// Units so far.
+        units: u64,
+        /// Units in all, in count mode.
+        total: Option<u64>,
+        /// Units a second over the last second.
+        units_per_s: f64,
+    },
+    /// A measurement is over.
+    Finished,
+    /// A line for the user.
+    Note(&'a str),
+}
+
+/// The cell that an event is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct At<'a> {
+    /// The workload's name.
+    pub workload: &'a str,
+    /// The engine, with its version.
+    pub engine: &'a str,
+    /// Worker threads.
+    pub threads: u32,
+    /// The swept parameter, where there is one.
+    pub sweep: Option<(&'a str, i64)>,
+    /// The offered rate, where there is one.
+    pub rate: Option<f64>,
+}
+
+/// A receiver of events. Called between measurements and about once a second within.
+pub trait Observer {
+    /// Takes note of `event`.
+    fn event(&mut self, event: &Event<'_>);
+}
+
+/// Takes note of nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn event(&mut self, _event: &Event<'_>) {}
+}

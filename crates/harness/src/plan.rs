@@ -1,0 +1,330 @@
+//! A run, checked: nothing in a [`Plan`] can be refused any more for what the user wrote.
+//!
+//! Everything that can be said without opening a store is said here, before anything is measured.
+
+use crate::lua::Print;
+use crate::names::unknown;
+use crate::params::Params;
+use crate::program::{ScriptEnv, Sweep, Workload, unknown_workload};
+use crate::settings::{Bound, Order, Settings};
+use crate::sink::{SinkKind, SinkSpec, SpecError, Target};
+use keyrack_store::{Engine, Registry};
+use keyrack_vfs::{FileKind, Fs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a run cannot start: one line for the user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+/// What the program around the harness provides.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Engines by name.
+    pub registry: Registry,
+    /// The door to files.
+    pub fs: Arc<dyn Fs>,
+    /// Version, command line, compiler and allocator of the program.
+    pub facts: Facts,
+    /// Where scripts' `print` goes.
+    pub print: Option<Print>,
+    /// Scripts that are part of the program: path and text.
+    pub bundled: &'static [(&'static str, &'static str)],
+}
+
+/// What the program is.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Its version.
+    pub version: String,
+    /// The command line, program name first.
+    pub argv: Vec<String>,
+    /// The compiler.
+    pub compiler: String,
+    /// The memory allocator.
+    pub allocator: String,
+}
+
+/// A checked run.
+#[derive(Debug)]
+pub struct Plan {
+    /// The settings that it was made from.
+    pub settings: Settings,
+    /// The engines, in order.
+    pub engines: Vec<PlannedEngine>,
+    /// The workloads, in order.
+    pub workloads: Vec<Workload>,
+    /// Where reports go.
+    pub sinks: Vec<SinkSpec>,
+    /// Probes to print.
+    pub probes: Vec<&'static str>,
+    /// The order of the measurements.
+    pub order: Order,
+    /// What readers and the user must know.
+    pub warnings: Vec<String>,
+    /// Notes for the user alone.
+    pub notes: Vec<String>,
+    pub(crate) env: ScriptEnv,
+    pub(crate) surroundings: Surroundings,
+}
+
+/// An engine of a run.
+#[derive(Clone, Debug)]
+pub struct PlannedEngine {
+    /// The engine.
+    pub engine: Engine,
+    /// Its section of the configuration, without `data_dir`.
+    pub options: Vec<(String, String)>,
+    /// Where its stores live, for persistent engines.
+    pub data_dir: Option<PathBuf>,
+}
+
+/// All probes.
+pub const PROBES: &[&str] = &["system", "build"];
+
+impl Plan {
+    /// Checks `settings` against what there is.
+    ///
+    /// # Errors
+    /// [`Refusal`]: one line that names the thing and the remedy.
+    pub fn new(settings: Settings, surroundings: Surroundings) -> Result<Plan, Refusal> {
+        let mut warnings = Vec::new();
+        let mut notes = Vec::new();
+        let engines = plan_engines(&settings, &surroundings, &mut warnings)?;
+        let probes = plan_probes(&settings)?;
+        let sinks = plan_sinks(&settings)?;
+        let order = plan_order(&settings)?;
+        if settings.rate_search.is_some() && !settings.rate.is_empty() {
+            return Err(refusal("--rate and --rate-search contradict each other, give one"));
+        }
+        if settings.rate_search.is_some() && !matches!(settings.bound, Bound::Secs(_)) {
+            return Err(refusal("--rate-search needs --secs S: how long each rate is tried"));
+        }
+        if settings.auto_plot && settings.report_dir.is_none() {
+            notes.push("--auto-plot needs --report-dir; nothing will be drawn".to_owned());
+        }
+        let env = ScriptEnv {
+            sandbox: settings.sandbox,
+            params: Params::new(settings.params.clone()),
+            print: surroundings.print.clone(),
+            seed: settings.seed,
+        };
+        let mut workloads = Vec::new();
+        for source in &settings.workloads {
+            let workload = open_workload(source, &settings, &surroundings, &env)?;
+            if workload.sweep.as_ref().is_none_or(|sweep| !sweep.is_batch) && settings.batch.len() > 1
+            {
+                notes.push(format!("{source}: workload ignores ctx.batch, running batch=1 only"));
+            }
+            workloads.push(workload);
+        }
+        if workloads.is_empty() {
+            return Err(refusal("no workload: name a file such as workloads/mixed.lua or a native one such as ycsb/a"));
+        }
+        check_names(&settings, &workloads, &env.params)?;
+        Ok(Plan {
+            settings,
+            engines,
+            workloads,
+            sinks,
+            probes,
+            order,
+            warnings,
+            notes,
+            env,
+            surroundings,
+        })
+    }
+
+    /// The values that `workload` is swept over, one `None` where it sweeps nothing.
+    #[must_use]
+    pub fn sweep_values(workload: &Workload) -> Vec<Option<(String, i64)>> {
+        match &workload.sweep {
+            None => vec![None],
+            Some(Sweep { param, values, .. }) => {
+                values.iter().map(|value| Some((param.clone(), *value))).collect()
+            }
+        }
+    }
+}
+
+fn refusal(text: impl Into<String>) -> Refusal {
+    Refusal(text.into())
+}
+
+fn plan_engines(
+    settings: &Settings,
+    surroundings: &Surroundings,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<PlannedEngine>, Refusal> {
+    let registry = &surroundings.registry;
+    let names = registry.names();
+    for section in settings.engine_options.keys() {
+        if registry.find(section).is_none() {
+            return Err(refusal(unknown("section", section, &names)));
+        }
+    }
+    let chosen: Vec<Engine> = if settings.backend.is_empty() {
+        registry.iter().filter(|e| e.stores && !e.persistent).copied().collect()
+    } else {
+        let find = |name: &String| {
+            registry.find(name).copied().ok_or_else(|| refusal(unknown("backend", name, &names)))
+        };
+        settings.backend.iter().map(find).collect::<Result<_, _>>()?
+    };
+    let mut planned: Vec<PlannedEngine> = Vec::new();
+    for engine in chosen {
+        if planned.iter().any(|earlier| earlier.engine.name == engine.name) {
+            return Err(refusal(format!("backend '{}' is named twice", engine.name)));
+        }
+        planned.push(plan_engine(engine, settings, surroundings, warnings)?);
+    }
+    Ok(planned)
+}
+
+fn plan_engine(
+    engine: Engine,
+    settings: &Settings,
+    surroundings: &Surroundings,
+    warnings: &mut Vec<String>,
+) -> Result<PlannedEngine, Refusal> {
+    let mut options = Vec::new();
+    let mut data_dir = settings.data_dir.clone();
+    let given = settings.engine_options.get(engine.name).map_or(&[][..], Vec::as_slice);
+    let known: Vec<&str> =
+        engine.options.iter().map(|option| option.key).chain(["data_dir"]).collect();
+    for (key, value) in given {
+        if key == "data_dir" {
+            data_dir = Some(PathBuf::from(value));
+        } else if known.contains(&key.as_str()) {
+            options.push((key.clone(), value.clone()));
+        } else {
+            let what = format!("key of [{}]", engine.name);
+            return Err(refusal(unknown(&what, key, &known)));
+        }
+    }
+    if !engine.persistent {
+        return Ok(PlannedEngine { engine, options, data_dir: None });
+    }
+    let name = engine.name;
+    let Some(dir) = data_dir else {
+        return Err(refusal(format!(
+            "backend '{name}' stores on disk: name a directory on the disk to measure with --data-dir DIR"
+        )));
+    };
+    let fs = &surroundings.fs;
+    match fs.metadata(&dir) {
+        Ok(found) if found.kind == FileKind::Dir => {}
+        Ok(_) => return Err(refusal(format!("--data-dir {}: not a directory", dir.display()))),
+        Err(error) => return Err(refusal(format!("--data-dir: {error}; make it with mkdir"))),
+    }
+    let where_ = dir.display();
+    if fs.fs_kind(&dir).is_ok_and(|kind| kind.is_ram) {
+        let warning = format!(
+            "data directory {where_} is on a RAM file system: what is measured is memory, not a disk"
+        );
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    if settings.min_free > 0 {
+        let space = fs.space(&dir).map_err(|error| refusal(error.to_string()))?;
+        if space.free_bytes < settings.min_free {
+            return Err(refusal(format!(
+                "{where_} has {} bytes free, --min-free wants {}",
+                space.free_bytes, settings.min_free
+            )));
+        }
+    }
+    Ok(PlannedEngine { engine, options, data_dir: Some(dir) })
+}
+
+fn plan_probes(settings: &Settings) -> Result<Vec<&'static str>, Refusal> {
+    let Some(asked) = &settings.probe else { return Ok(PROBES.to_vec()) };
+    if asked.len() == 1 && asked[0] == "none" {
+        return Ok(Vec::new());
+    }
+    let known: Vec<&str> = PROBES.iter().copied().chain(["none", "all"]).collect();
+    asked
+        .iter()
+        .map(|name| {
+            let found = PROBES.iter().find(|probe| *probe == name).copied();
+            found.ok_or_else(|| refusal(unknown("probe", name, &known)))
+        })
+        .collect()
+}
+
+fn plan_sinks(settings: &Settings) -> Result<Vec<SinkSpec>, Refusal> {
+    if settings.report_dir.is_some() {
+        // The files are added when the directory has been made.
+        return Ok(vec![SinkSpec { kind: SinkKind::Console, target: Target::Stdout }]);
+    }
+    SinkSpec::parse(settings.report.as_deref().unwrap_or("console")).map_err(|error| match error {
+        SpecError::Unknown { word } => refusal(unknown("reporter", &word, &SinkKind::NAMES)),
+        other => refusal(other.to_string()),
+    })
+}
+
+fn plan_order(settings: &Settings) -> Result<Order, Refusal> {
+    let order = settings.order.unwrap_or(if settings.repeat > 1 && !settings.seed_once {
+        Order::Interleave
+    } else {
+        Order::Engine
+    });
+    if settings.seed_once && order != Order::Engine {
+        return Err(refusal(format!(
+            "--seed-once keeps one store per engine and needs --order engine, not {}",
+            order.name()
+        )));
+    }
+    Ok(order)
+}
+
+fn open_workload(
+    source: &str,
+    settings: &Settings,
+    surroundings: &Surroundings,
+    env: &ScriptEnv,
+) -> Result<Workload, Refusal> {
+    let looks_like_file = source.ends_with(".lua");
+    if !looks_like_file && let Some(found) = Workload::native(source, settings.for_workload(source)) {
+        return Ok(found);
+    }
+    let text = match settings.saved_scripts.get(source) {
+        Some(text) => text.clone().into_bytes(),
+        None => match surroundings.fs.read(Path::new(source)) {
+            Ok(text) => text,
+            Err(error) if error.is_not_found() => match bundled(source, surroundings) {
+                Some(text) => text,
+                None if looks_like_file => return Err(refusal(error.to_string())),
+                None => return Err(refusal(unknown_workload(source))),
+            },
+            Err(error) => return Err(refusal(error.to_string())),
+        },
+    };
+    Workload::script(source, text, env, &|name| settings.for_workload(name), &settings.batch)
+        .map_err(|error| refusal(error.message))
+}
+
+/// A script of the program, for those who run it outside of its source tree.
+fn bundled(source: &str, surroundings: &Surroundings) -> Option<Vec<u8>> {
+    let found = surroundings.bundled.iter().find(|(path, _)| *path == source);
+    found.map(|(_, text)| text.as_bytes().to_vec())
+}
+
+/// Names in the settings that nothing answers to.
+fn check_names(settings: &Settings, workloads: &[Workload], params: &Params) -> Result<(), Refusal> {
+    let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
+    for section in settings.overrides.keys() {
+        if !names.contains(&section.as_str()) {
+            return Err(refusal(unknown("workload section", section, &names)));
+        }
+    }
+    let (unasked, asked) = params.unasked();
+    if let Some(name) = unasked.first() {
+        let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+        return Err(refusal(format!("-P: {}", unknown("parameter", name, &asked))));
+    }
+    Ok(())
+}

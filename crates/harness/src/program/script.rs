@@ -1,0 +1,234 @@
+//! Reading the table that a workload file returns.
+//!
+//! ```lua
+//! return {
+//!   name  = "mine",                -- label of every report
+//!   load  = function(ctx) end,     -- seeds the store; or {key = K, value = V}
+//!   setup = function(ctx) end,     -- once a worker, before anything is timed
+//!   run   = function(ctx, iter) end,
+//!   -- or, with no Lua in the loop:
+//!   mix   = { {w = 50, op = "get", key = K}, {w = 50, op = "put", key = K, value = V} },
+//!   batched = true,                -- sweeps ctx.batch over --batch
+//!   -- or any other parameter:
+//!   sweep = { param = "bytes", values = {64, 4096}, seed_per_value = true },
+//! }
+//! ```
+
+use super::{Kind, SWEEP_VALUES_MAX, Sweep, Workload};
+use crate::lua::{KeyObject, ScriptError, ValueObject, Vm};
+use crate::names::unknown;
+use keyrack_workload::{
+    KeyDistribution, KeySpec, LoadSpec, MixKeys, MixSpec, OpSpec, SizeDistribution, ValueSpec, Verb,
+};
+use mlua::{LightUserData, Table, Value};
+
+const FIELDS: &[&str] = &["name", "load", "setup", "run", "mix", "batched", "sweep", "about"];
+const MIX_FIELDS: &[&str] = &["w", "op", "key", "value", "limit", "batch"];
+const LOAD_FIELDS: &[&str] = &["key", "value", "batch"];
+const NAME_CHARS_MAX: usize = 127;
+
+/// Fills `workload` from the table that the file returned.
+pub(super) fn inspect(
+    vm: &Vm<'_>,
+    workload: &mut Workload,
+    batch: &[i64],
+) -> Result<(), ScriptError> {
+    let table = vm.workload();
+    let path = workload.source.clone();
+    let refuse = |why: String| Err(ScriptError::plain(format!("{path}: {why}")));
+    for pair in table.pairs::<Value, Value>() {
+        let name = pair?.0.to_string()?;
+        if !FIELDS.contains(&name.as_str()) {
+            return refuse(unknown("field of the workload table", &name, FIELDS));
+        }
+    }
+    if let Some(name) = table.get::<Option<String>>("name")? {
+        workload.name = name.chars().take(NAME_CHARS_MAX).collect();
+    }
+    let load = table.get::<Value>("load")?;
+    workload.has_load = !load.is_nil();
+    workload.kind = match (table.get::<Value>("run")?, table.get::<Value>("mix")?) {
+        (Value::Function(_), Value::Nil) => match load {
+            Value::Nil | Value::Function(_) => Kind::Script,
+            _ => return refuse("load must be a function when run is one".to_owned()),
+        },
+        (Value::Nil, Value::Table(_) | Value::Function(_)) => match load {
+            Value::Nil | Value::Table(_) => Kind::Declarative { load_function: false },
+            Value::Function(_) => Kind::Declarative { load_function: true },
+            other => return refuse(format!("load must be a function or a table, it is {}", other.type_name())),
+        },
+        (Value::Nil, Value::Nil) => {
+            return refuse("missing run() function: the returned table needs run or mix".to_owned());
+        }
+        (Value::Function(_), _) => {
+            return refuse("give run or mix, not both".to_owned());
+        }
+        (run, Value::Nil) => {
+            return refuse(format!("run must be a function, it is a {}", run.type_name()));
+        }
+        (_, mix) => return refuse(format!("mix must be a table, it is a {}", mix.type_name())),
+    };
+    let batched = !matches!(table.get::<Value>("batched")?, Value::Nil | Value::Boolean(false));
+    workload.sweep = match table.get::<Value>("sweep")? {
+        Value::Nil if batched => Some(Sweep {
+            param: "batch".to_owned(),
+            values: batch.to_vec(),
+            seed_per_value: false,
+            is_batch: true,
+        }),
+        Value::Nil => None,
+        Value::Table(_) if batched => {
+            return refuse("give batched or sweep, not both".to_owned());
+        }
+        Value::Table(sweep) => Some(sweep_of(&sweep).map_err(|why| {
+            ScriptError::plain(format!("{path}: sweep: {why}"))
+        })?),
+        other => return refuse(format!("sweep must be a table, it is a {}", other.type_name())),
+    };
+    Ok(())
+}
+
+fn sweep_of(table: &Table) -> Result<Sweep, String> {
+    let text = |error: mlua::Error| error.to_string();
+    let param: Option<String> = table.get("param").map_err(text)?;
+    let param = param.filter(|name| !name.is_empty()).ok_or("it needs param = \"name\"")?;
+    let values: Option<Table> = table.get("values").map_err(text)?;
+    let values = values.ok_or("it needs values = {...}")?;
+    let mut list = Vec::new();
+    for value in values.sequence_values::<Value>() {
+        match value.map_err(text)? {
+            Value::Integer(value) => list.push(value as i64),
+            Value::Number(value) if value.fract() == 0.0 => list.push(value as i64),
+            other => {
+                let shown = other.to_string().map_err(text)?;
+                return Err(format!("value {shown} is not a whole number"));
+            }
+        }
+    }
+    if list.is_empty() || list.len() > SWEEP_VALUES_MAX {
+        return Err(format!("it needs 1 to {SWEEP_VALUES_MAX} values, it has {}", list.len()));
+    }
+    let per_value: Option<bool> = table.get("seed_per_value").map_err(text)?;
+    Ok(Sweep { param, values: list, seed_per_value: per_value.unwrap_or(true), is_batch: false })
+}
+
+/// The mix that a declarative file describes.
+pub(super) fn mix_of(vm: &Vm<'_>, workload: &Workload) -> Result<MixSpec, ScriptError> {
+    let table = vm.workload();
+    let path = &workload.source;
+    let refuse = |why: String| ScriptError::plain(format!("{path}: mix: {why}"));
+    let mix: Table = match table.get::<Value>("mix")? {
+        Value::Table(mix) => mix,
+        Value::Function(make) => make.call::<Table>(vm.ctx()?)?,
+        _ => return Err(refuse("it must be a table".to_owned())),
+    };
+    let mut spec = Builder { vm, keys: Vec::new(), values: Vec::new() };
+    let mut ops = Vec::new();
+    for row in mix.sequence_values::<Table>() {
+        let row = row?;
+        check_fields(&row, MIX_FIELDS).map_err(&refuse)?;
+        let verb = match row.get::<Option<String>>("op")? {
+            Some(name) if name == "rmw" => Verb::Update,
+            Some(name) => Verb::parse(&name).map_err(|error| refuse(error.to_string()))?,
+            None => return Err(refuse(format!("entry {} has no op", ops.len() + 1))),
+        };
+        let keys = spec.keys(&row).map_err(&refuse)?;
+        let value = if verb.takes_value() { spec.value(&row).map_err(&refuse)? } else { 0 };
+        let limit = match row.get::<Value>("limit")? {
+            Value::Nil => SizeDistribution::Fixed(100),
+            Value::Integer(rows) if rows > 0 => SizeDistribution::Fixed(rows as u32),
+            Value::String(text) => SizeDistribution::parse(&text.to_string_lossy())
+                .map_err(|error| refuse(error.to_string()))?,
+            _ => return Err(refuse("limit must be a number of rows or a size text".to_owned())),
+        };
+        let batch: Option<u32> = row.get("batch")?;
+        let weight: Option<f64> = row.get("w")?;
+        ops.push(OpSpec {
+            verb,
+            weight: weight.unwrap_or(1.0),
+            keys,
+            value,
+            limit,
+            batch: batch.unwrap_or(1),
+        });
+    }
+    let load = spec.load(workload).map_err(&refuse)?;
+    let Builder { keys, values, .. } = spec;
+    let about = table.get::<Option<String>>("about")?.unwrap_or_default();
+    Ok(MixSpec { name: workload.name.clone(), about, keys, values, ops, load })
+}
+
+/// Collects the lists that the operations refer to.
+struct Builder<'a, 's> {
+    vm: &'a Vm<'s>,
+    keys: Vec<MixKeys>,
+    values: Vec<ValueSpec>,
+}
+
+impl Builder<'_, '_> {
+    fn key_object(&self, table: &Table) -> Result<&KeyObject, String> {
+        let handle = table.get::<Option<LightUserData>>("key").ok().flatten();
+        handle
+            .and_then(|handle| self.vm.bridge.objects.keys.get(handle.0 as usize))
+            .ok_or_else(|| "every entry needs key = a key source of kb".to_owned())
+    }
+
+    fn value_object(&self, table: &Table) -> Result<&ValueObject, String> {
+        let handle = table.get::<Option<LightUserData>>("value").ok().flatten();
+        handle
+            .and_then(|handle| self.vm.bridge.objects.values.get(handle.0 as usize))
+            .ok_or_else(|| "entries that write need value = a value source of kb".to_owned())
+    }
+
+    fn keys(&mut self, row: &Table) -> Result<usize, String> {
+        let object = self.key_object(row)?;
+        let keys = MixKeys { spec: object.spec.clone(), counter: object.counter.clone() };
+        Ok(place(&mut self.keys, keys))
+    }
+
+    fn value(&mut self, row: &Table) -> Result<usize, String> {
+        let spec = self.value_object(row)?.spec.clone();
+        Ok(place(&mut self.values, spec))
+    }
+
+    /// The load: the given key source in order, or that of the first operation, never run when the
+    /// table has no `load`.
+    fn load(&self, workload: &Workload) -> Result<LoadSpec, String> {
+        let sequential = |keys: &KeySpec| KeySpec {
+            distribution: KeyDistribution::Sequential,
+            scramble: false,
+            ..keys.clone()
+        };
+        let given = self.vm.workload().get::<Value>("load").unwrap_or(Value::Nil);
+        if let Value::Table(load) = given {
+            check_fields(&load, LOAD_FIELDS)?;
+            let batch = load.get::<Option<u32>>("batch").map_err(|e| e.to_string())?;
+            return Ok(LoadSpec {
+                keys: sequential(&self.key_object(&load)?.spec),
+                value: self.value_object(&load)?.spec.clone(),
+                batch: batch.unwrap_or(512),
+            });
+        }
+        let keys = self.keys.first().ok_or_else(|| format!("{} has no entries", workload.name))?;
+        let value = ValueSpec { size: SizeDistribution::Fixed(0), compress: 0.0, seed: 1 };
+        Ok(LoadSpec { keys: sequential(&keys.spec), value, batch: 1 })
+    }
+}
+
+/// The index of `item` in `list`, where it is added if it is new.
+fn place<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    list.iter().position(|known| *known == item).unwrap_or_else(|| {
+        list.push(item);
+        list.len() - 1
+    })
+}
+
+fn check_fields(table: &Table, known: &[&str]) -> Result<(), String> {
+    for pair in table.pairs::<Value, Value>() {
+        let name = pair.and_then(|(key, _)| key.to_string()).map_err(|e| e.to_string())?;
+        if !known.contains(&name.as_str()) {
+            return Err(unknown("field", &name, known));
+        }
+    }
+    Ok(())
+}

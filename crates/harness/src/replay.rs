@@ -1,0 +1,258 @@
+//! The replay file: the effective run as a configuration that reproduces it.
+//!
+//! It holds every setting that matters, engine and workload sections, and the text of every script
+//! with its SHA-256, so that it is enough by itself. `[script:PATH]` keeps the text as one JSON string
+//! in which `#` and `;` are escaped, since a blank before either would begin a comment.
+
+use crate::config::Config;
+use crate::plan::Plan;
+use crate::program::Workload;
+use crate::settings::{Bound, Settings};
+use std::fmt::Write;
+
+/// Renders the replay file of `plan`.
+#[must_use]
+pub fn render(plan: &Plan) -> String {
+    let settings = &plan.settings;
+    let version = &plan.surroundings.facts.version;
+    let mut out = format!(
+        "keyrack {version} replay file - reproduce with:  keyrack bench --config <path>\n\n[bench]\n"
+    );
+    let mut line = |key: &str, value: String| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{key} = {value}");
+    };
+    let engines: Vec<&str> = plan.engines.iter().map(|planned| planned.engine.name).collect();
+    line("backend", engines.join(","));
+    line("threads", join(&settings.threads));
+    line("batch", join(&settings.batch));
+    match settings.bound {
+        Bound::Ops(ops) => line("ops", ops.to_string()),
+        Bound::Secs(secs) => line("secs", secs.to_string()),
+    }
+    line("warmup", settings.warmup.to_string());
+    line("users", settings.users.to_string());
+    line("items", settings.items.to_string());
+    line("seed", settings.seed.to_string());
+    line("repeat", settings.repeat.to_string());
+    line("order", plan.order.name().to_owned());
+    if settings.seed_threads > 0 {
+        line("seed_threads", settings.seed_threads.to_string());
+    }
+    for (key, set) in [
+        ("seed_once", settings.seed_once),
+        ("pin", settings.pin),
+        ("trace_hash", settings.trace_hash),
+        ("auto_plot", settings.auto_plot),
+        ("unsafe_lua", settings.sandbox.open),
+    ] {
+        if set {
+            line(key, "yes".to_owned());
+        }
+    }
+    if !settings.rate.is_empty() {
+        line("rate", join(&settings.rate));
+    }
+    if !settings.rate.is_empty() || settings.rate_search.is_some() {
+        line("arrivals", settings.arrivals.name().to_owned());
+    }
+    if let Some(goal) = settings.rate_search {
+        line("rate_search", format!("p{}<{}ns", goal.percentile, goal.limit_ns));
+    }
+    if let Some(dir) = &settings.data_dir {
+        line("data_dir", dir.display().to_string());
+    }
+    if let Some(durability) = settings.durability {
+        line("durability", durability.to_string());
+    }
+    if settings.min_free > 0 {
+        line("min_free", settings.min_free.to_string());
+    }
+    match (&settings.report_dir, &settings.report) {
+        (Some(dir), _) => line("report_dir", dir.display().to_string()),
+        (None, Some(report)) => line("report", report.clone()),
+        (None, None) => line("report", "console".to_owned()),
+    }
+    line("timeline", settings.timeline.to_string());
+    let probes = if plan.probes.is_empty() { "none".to_owned() } else { plan.probes.join(",") };
+    line("probe", probes);
+    line("lua_memory", settings.sandbox.memory_max.to_string());
+    line("unit_timeout", settings.unit_timeout.to_string());
+    for (name, value) in &settings.params {
+        line("param", format!("{name}={value}"));
+    }
+    for workload in &plan.workloads {
+        line("workload", workload.source.clone());
+    }
+    sections(&mut out, settings, &plan.workloads);
+    out
+}
+
+fn sections(out: &mut String, settings: &Settings, workloads: &[Workload]) {
+    for (name, section) in &settings.overrides {
+        let _ = writeln!(out, "\n[workload:{name}]");
+        let _ = match section.bound {
+            Some(Bound::Ops(ops)) => writeln!(out, "ops = {ops}"),
+            Some(Bound::Secs(secs)) => writeln!(out, "secs = {secs}"),
+            None => Ok(()),
+        };
+        for (key, value) in [("users", section.users), ("items", section.items)] {
+            if let Some(value) = value {
+                let _ = writeln!(out, "{key} = {value}");
+            }
+        }
+        for (name, value) in &section.params {
+            let _ = writeln!(out, "param = {name}={value}");
+        }
+    }
+    for (name, options) in &settings.engine_options {
+        let _ = writeln!(out, "\n[{name}]");
+        for (key, value) in options {
+            let _ = writeln!(out, "{key} = {value}");
+        }
+    }
+    let mut written: Vec<&str> = Vec::new();
+    for workload in workloads.iter().filter(|workload| !workload.sha256.is_empty()) {
+        if !written.contains(&workload.source.as_str()) {
+            written.push(&workload.source);
+            let Workload { source, sha256, text, .. } = workload;
+            let _ = writeln!(out, "\n[script:{source}]\nsha256 = {sha256}\ntext = {}", encode(text));
+        }
+    }
+}
+
+fn join<T: ToString>(list: &[T]) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn encode(text: &str) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    json.replace('#', "\\u0023").replace(';', "\\u003b")
+}
+
+/// Applies a configuration file: `[bench]`, engine sections, `[workload:NAME]` and `[script:PATH]`.
+///
+/// # Errors
+/// One line that names file, line and key.
+pub fn apply_config(settings: &mut Settings, path: &str, text: &str) -> Result<(), String> {
+    let config =
+        Config::parse(text).map_err(|(line, why)| format!("{path}:{line}: {why}"))?;
+    for (name, entries) in &config.sections {
+        let pairs: Vec<(String, String)> =
+            entries.iter().map(|e| (e.key.clone(), e.value.clone())).collect();
+        if name == "bench" {
+            bench_section(settings, path, entries)?;
+        } else if let Some(workload) = name.strip_prefix("workload:") {
+            settings
+                .apply_override(workload.trim(), &pairs)
+                .map_err(|why| format!("{path}: {why}"))?;
+        } else if let Some(script) = name.strip_prefix("script:") {
+            let text = script_text(&pairs).map_err(|why| format!("{path}: [{name}] {why}"))?;
+            settings.saved_scripts.insert(script.trim().to_owned(), text);
+        } else {
+            settings.engine_options.entry(name.clone()).or_default().extend(pairs);
+        }
+    }
+    Ok(())
+}
+
+fn bench_section(
+    settings: &mut Settings,
+    path: &str,
+    entries: &[crate::config::Entry],
+) -> Result<(), String> {
+    use crate::names::unknown;
+    use crate::settings::{Form, KEYS};
+    let in_file: Vec<String> =
+        KEYS.iter().filter(|key| key.in_file).map(|key| key.name.replace('-', "_")).collect();
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for entry in entries {
+        let line = entry.line;
+        let name = entry.key.replace('_', "-");
+        let key = KEYS.iter().find(|key| key.in_file && key.name == name);
+        let Some(key) = key.filter(|_| !entry.key.contains('-')) else {
+            let known: Vec<&str> = in_file.iter().map(String::as_str).collect();
+            return Err(format!("{path}:{line}: {}", unknown("key", &entry.key, &known)));
+        };
+        // Of a scalar that stands twice the first counts, as in the original.
+        let repeated = matches!(key.form, Form::Repeated(_));
+        if repeated || !pairs.iter().any(|(earlier, _)| *earlier == name) {
+            // Checked one by one first, so that a mistake is reported with its line.
+            let one = [(name.clone(), entry.value.clone())];
+            let shown = |_: &str| format!("{path}:{line}: {}", entry.key);
+            Settings::default().apply(&one, &shown)?;
+            pairs.push((name, entry.value.clone()));
+        }
+    }
+    settings.apply(&pairs, &|key| format!("{path}: {}", key.replace('-', "_")))
+}
+
+fn script_text(pairs: &[(String, String)]) -> Result<String, String> {
+    use sha2::Digest;
+    let field = |name: &str| {
+        let found = pairs.iter().rev().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str()).ok_or_else(|| format!("has no {name}"))
+    };
+    let text: String =
+        serde_json::from_str(field("text")?).map_err(|_| "text is not a JSON string".to_owned())?;
+    let digest: String =
+        sha2::Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
+    if digest != field("sha256")? {
+        return Err("the text does not match its sha256: the file was changed by hand".to_owned());
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_survives_the_comment_rule() {
+        let text = "-- note ; and # here\nreturn { run = function() return #'a' end }\n\t\"q\"";
+        let encoded = encode(text);
+        assert!(!encoded.contains(['#', ';', '\n']));
+        let config = Config::parse(&format!("t\n[script:a.lua]\ntext = {encoded} # comment\n"));
+        let config = config.unwrap();
+        let stored = &config.section("script:a.lua")[0].value;
+        assert_eq!(serde_json::from_str::<String>(stored).unwrap(), text);
+    }
+
+    #[test]
+    fn a_changed_script_text_is_refused() {
+        let mut settings = Settings::default();
+        let text = "t\n[script:a.lua]\nsha256 = 00\ntext = \"return {}\"\n";
+        let error = apply_config(&mut settings, "r.cnf", text).unwrap_err();
+        assert!(error.contains("r.cnf: [script:a.lua]") && error.contains("sha256"), "{error}");
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_with_line_and_nearest_name() {
+        let mut settings = Settings::default();
+        let error = apply_config(&mut settings, "a.cnf", "threads = 2\nrepeats = 3\n").unwrap_err();
+        assert!(error.starts_with("a.cnf:2: unknown key 'repeats'; did you mean 'repeat'?"), "{error}");
+        let error = apply_config(&mut settings, "a.cnf", "threads = two\n").unwrap_err();
+        assert!(error.starts_with("a.cnf:1: threads: invalid number 'two'"), "{error}");
+    }
+
+    #[test]
+    fn true_is_not_zero_and_64mb_is_not_64m() {
+        let mut settings = Settings::default();
+        apply_config(&mut settings, "a.cnf", "pin = true\nitems = 64K\n").unwrap();
+        assert!(settings.pin);
+        assert_eq!(settings.items, 65_536);
+        for text in ["items = true\n", "items = 64KB\n", "pin = 64M\n"] {
+            assert!(apply_config(&mut settings, "a.cnf", text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_a_repeated_scalar_counts_and_workloads_collect() {
+        let mut settings = Settings::default();
+        let text = "repeat = 3\nrepeat = 5\nworkload = a.lua\nworkload = b.lua\n[null]\nmiss = no\nmiss = yes\n";
+        apply_config(&mut settings, "a.cnf", text).unwrap();
+        assert_eq!(settings.repeat, 3);
+        assert_eq!(settings.workloads, ["a.lua", "b.lua"]);
+        assert_eq!(settings.engine_options["null"].len(), 2);
+    }
+}

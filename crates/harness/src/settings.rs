@@ -1,0 +1,564 @@
+//! The settings of a run: one table of keys that drives flags, configuration files and replay.
+//!
+//! Every value arrives as text, from a flag or from a file, and goes through the same strict
+//! parser; an error names the key as the reader wrote it. Precedence is default, then file, then
+//! flag. A later *source* also decides between `ops` and `secs`: a flag `--ops` overrides a file's
+//! `secs`. Both in one source contradict each other and are refused.
+
+use crate::lua::Sandbox;
+use crate::names::unknown;
+use keyrack_store::{Durability, parse_bool, parse_size};
+use keyrack_workload::Arrivals;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// How a key takes its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `--key VALUE`, once.
+    Value(&'static str),
+    /// `--key VALUE`, any number of times.
+    Repeated(&'static str),
+    /// `--key`; in a file `key = yes`.
+    Flag,
+}
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// The flag without dashes; in files `-` is written `_`.
+    pub name: &'static str,
+    /// One letter, where there is one.
+    pub short: Option<char>,
+    /// What it takes.
+    pub form: Form,
+    /// The help heading it stands under.
+    pub group: &'static str,
+    /// One or two sentences for `--help`.
+    pub help: &'static str,
+    /// Whether a configuration file may hold it.
+    pub in_file: bool,
+}
+
+const fn key(
+    group: &'static str,
+    name: &'static str,
+    form: Form,
+    help: &'static str,
+) -> Key {
+    Key { name, short: None, form, group, help, in_file: true }
+}
+
+const fn flag_only(
+    group: &'static str,
+    name: &'static str,
+    form: Form,
+    help: &'static str,
+) -> Key {
+    Key { name, short: None, form, group, help, in_file: false }
+}
+
+const WORK: &str = "Work";
+const GRID: &str = "Grid";
+const LOOP: &str = "Open loop";
+const STORE: &str = "Stores";
+const OUT: &str = "Output";
+const SCRIPT: &str = "Scripts";
+
+use Form::{Flag, Repeated, Value};
+
+/// All settings, in the order of `--help`.
+pub const KEYS: &[Key] = &[
+    key(GRID, "backend", Value("LIST"), "Engines to run, comma-separated [default: every engine that needs no data directory]"),
+    key(GRID, "threads", Value("LIST"), "Worker threads, comma-separated [default: 1]"),
+    key(GRID, "batch", Value("LIST"), "Batch sizes, for workloads that return batched = true [default: 1]"),
+    key(GRID, "repeat", Value("N"), "Measure every cell N times and report medians [default: 1]"),
+    key(GRID, "order", Value("ORDER"), "interleave engines within each cell, one engine after the other, or shuffle: interleave|engine|shuffle [default: interleave when repeat > 1, else engine]"),
+    key(GRID, "seed", Value("N"), "Base seed of everything random [default: 1]"),
+    key(WORK, "ops", Value("N"), "Units per cell over all threads [default: 200000]"),
+    key(WORK, "secs", Value("S"), "Run every cell for S seconds instead of a count"),
+    key(WORK, "warmup", Value("S"), "Seconds of work before each timed phase that count for nothing [default: 0]"),
+    key(WORK, "users", Value("N"), "ctx.users: a population the workload may address [default: 100000]"),
+    key(WORK, "items", Value("N"), "ctx.items: a key space the workload may address [default: 100000]"),
+    key(WORK, "seed-threads", Value("N"), "Threads of the load phase; 0 takes the cell's [default: 0]"),
+    key(WORK, "seed-once", Flag, "Load one store per engine and use it for all threads and repeats"),
+    key(WORK, "pin", Flag, "Pin worker t to the t-th CPU this process may use"),
+    key(LOOP, "rate", Value("LIST"), "Start this many units per second, however long they take; response time counts from the intended start"),
+    key(LOOP, "arrivals", Value("KIND"), "Gaps between starts: constant|poisson|fb_ia [default: constant]"),
+    key(LOOP, "rate-search", Value("GOAL"), "Search the highest rate whose response time meets the goal, e.g. 'p99<1ms'"),
+    key(STORE, "data-dir", Value("DIR"), "Directory on the disk to measure; persistent engines need it"),
+    key(STORE, "durability", Value("LEVEL"), "What a write survives: none|os|interval:MS|sync [default: the engine's]"),
+    key(STORE, "min-free", Value("SIZE"), "Refuse to start, and stop, with less free space than this under the data directory [default: 0]"),
+    key(OUT, "report", Value("LIST"), "Sinks as NAME[:FILE]: console, tsv, timeline, json, hdr; no file is standard output [default: console]"),
+    key(OUT, "report-dir", Value("DIR"), "Make DIR/<time>/ with report.txt, points.tsv, timeline.tsv, run.json, replay.cnf; overrides --report"),
+    key(OUT, "timeline", Value("S"), "Sample every S seconds for the timeline sink [default: 0, off]"),
+    key(OUT, "probe", Value("LIST"), "Probes: system, build, or none [default: all]"),
+    key(OUT, "progress", Value("MODE"), "Live status on stderr: auto|bar|plain|none [default: auto, a bar on a terminal]"),
+    key(OUT, "trace-hash", Flag, "Print a hash of the keys that each thread issued"),
+    key(OUT, "auto-plot", Flag, "After the run, draw DIR/figures with gnuplot; needs --report-dir"),
+    flag_only(OUT, "config", Value("FILE"), "Read settings from FILE first"),
+    flag_only(OUT, "save-config", Value("FILE"), "Write the effective run to FILE before it starts"),
+    Key { name: "param", short: Some('P'), form: Repeated("NAME=VALUE"), group: SCRIPT, help: "Set a script's kb.param", in_file: true },
+    key(SCRIPT, "unsafe-lua", Flag, "Give scripts the whole Lua library: files, processes, native modules"),
+    key(SCRIPT, "lua-memory", Value("SIZE"), "Memory that one script machine may use [default: 1G]"),
+    key(SCRIPT, "unit-timeout", Value("S"), "Break a unit of a script that runs S seconds past the end of its phase [default: 10]"),
+    Key { name: "workload", short: None, form: Repeated("FILE"), group: WORK, help: "A workload file or native name", in_file: true },
+];
+
+/// When a cell ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// After so many units over all threads.
+    Ops(u64),
+    /// After so many seconds.
+    Secs(f64),
+}
+
+/// The order of the measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Engines take turns within each repeat of a cell, so that drift hits all alike.
+    Interleave,
+    /// All of one engine, then the next: the original's order.
+    Engine,
+    /// All measurements in an order drawn from the seed.
+    Shuffle,
+}
+
+impl Order {
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::Interleave => "interleave",
+            Order::Engine => "engine",
+            Order::Shuffle => "shuffle",
+        }
+    }
+}
+
+/// How the live status looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgressMode {
+    /// A bar on a terminal, nothing elsewhere.
+    Auto,
+    /// A bar.
+    Bar,
+    /// One line a second.
+    Plain,
+    /// Nothing.
+    None,
+}
+
+/// A goal for `--rate-search`: a percentile of response time and its limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    /// The percentile, 0 to 100.
+    pub percentile: f64,
+    /// The limit in nanoseconds.
+    pub limit_ns: u64,
+}
+
+/// Settings of one workload that differ from the run's: a `[workload:NAME]` section.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Override {
+    /// Instead of the run's bound.
+    pub bound: Option<Bound>,
+    /// Instead of `users`.
+    pub users: Option<u64>,
+    /// Instead of `items`.
+    pub items: Option<u64>,
+    /// After the run's parameters.
+    pub params: Vec<(String, String)>,
+}
+
+/// All settings of a run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Engine names; empty takes the default set.
+    pub backend: Vec<String>,
+    /// Thread counts.
+    pub threads: Vec<u32>,
+    /// Global batch list.
+    pub batch: Vec<i64>,
+    /// Repeats of each cell.
+    pub repeat: u32,
+    /// Order asked for.
+    pub order: Option<Order>,
+    /// Base seed.
+    pub seed: u64,
+    /// When a cell ends.
+    pub bound: Bound,
+    /// Warm-up in seconds.
+    pub warmup: f64,
+    /// `ctx.users`.
+    pub users: u64,
+    /// `ctx.items`.
+    pub items: u64,
+    /// Load threads; 0 takes the cell's.
+    pub seed_threads: u32,
+    /// One load per engine.
+    pub seed_once: bool,
+    /// Pin workers.
+    pub pin: bool,
+    /// Offered rates; empty is a closed loop.
+    pub rate: Vec<f64>,
+    /// Gaps between starts.
+    pub arrivals: Arrivals,
+    /// Search goal.
+    pub rate_search: Option<Goal>,
+    /// Where persistent engines store.
+    pub data_dir: Option<PathBuf>,
+    /// Durability asked for.
+    pub durability: Option<Durability>,
+    /// Free space to keep, in bytes.
+    pub min_free: u64,
+    /// Sink list as text.
+    pub report: Option<String>,
+    /// Where to make the report directory.
+    pub report_dir: Option<PathBuf>,
+    /// Sampling interval in seconds; 0 is off.
+    pub timeline: f64,
+    /// Probes; `None` is all.
+    pub probe: Option<Vec<String>>,
+    /// Live status.
+    pub progress: ProgressMode,
+    /// Hash the keys issued.
+    pub trace_hash: bool,
+    /// Draw figures after the run.
+    pub auto_plot: bool,
+    /// Script parameters.
+    pub params: Vec<(String, String)>,
+    /// What scripts may do.
+    pub sandbox: Sandbox,
+    /// Seconds that a unit may run past the end of its phase.
+    pub unit_timeout: f64,
+    /// Workload files and native names.
+    pub workloads: Vec<String>,
+    /// Per-workload sections, by workload name.
+    pub overrides: BTreeMap<String, Override>,
+    /// Engine sections, by engine name.
+    pub engine_options: BTreeMap<String, Vec<(String, String)>>,
+    /// Script texts that a replay file brought along, by path; they replace the files.
+    pub saved_scripts: BTreeMap<String, String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            backend: Vec::new(),
+            threads: vec![1],
+            batch: vec![1],
+            repeat: 1,
+            order: None,
+            seed: 1,
+            bound: Bound::Ops(200_000),
+            warmup: 0.0,
+            users: 100_000,
+            items: 100_000,
+            seed_threads: 0,
+            seed_once: false,
+            pin: false,
+            rate: Vec::new(),
+            arrivals: Arrivals::Constant,
+            rate_search: None,
+            data_dir: None,
+            durability: None,
+            min_free: 0,
+            report: None,
+            report_dir: None,
+            timeline: 0.0,
+            probe: None,
+            progress: ProgressMode::Auto,
+            trace_hash: false,
+            auto_plot: false,
+            params: Vec::new(),
+            sandbox: Sandbox { open: false, memory_max: 1 << 30 },
+            unit_timeout: 10.0,
+            workloads: Vec::new(),
+            overrides: BTreeMap::new(),
+            engine_options: BTreeMap::new(),
+            saved_scripts: BTreeMap::new(),
+        }
+    }
+}
+
+/// Thread counts, engines, rates or batch sizes in one list.
+const LIST_MAX: usize = 64;
+const THREADS_MAX: u64 = 1024;
+
+impl Settings {
+    /// Applies the settings of one source (a file's `[bench]` section, or the flags) in order.
+    /// `shown` turns a key into what the reader wrote: `--ops` or `ops`.
+    ///
+    /// # Errors
+    /// One sentence that names the key and the value.
+    pub fn apply(
+        &mut self,
+        pairs: &[(String, String)],
+        shown: &dyn Fn(&str) -> String,
+    ) -> Result<(), String> {
+        let has = |name: &str| pairs.iter().any(|(key, _)| key == name);
+        if has("ops") && has("secs") {
+            return Err(format!(
+                "{} and {} contradict each other: a cell ends after a count or after a time, give one",
+                shown("ops"),
+                shown("secs")
+            ));
+        }
+        if has("workload") {
+            // The workloads of a later source replace those of an earlier one.
+            self.workloads.clear();
+        }
+        for (key, value) in pairs {
+            self.set(key, value).map_err(|why| format!("{}: {why}", shown(key)))?;
+        }
+        Ok(())
+    }
+
+    /// Applies a `[workload:NAME]` section.
+    ///
+    /// # Errors
+    /// As [`Settings::apply`].
+    pub fn apply_override(&mut self, name: &str, pairs: &[(String, String)]) -> Result<(), String> {
+        const KEYS: &[&str] = &["ops", "secs", "users", "items", "param"];
+        let section = self.overrides.entry(name.to_owned()).or_default();
+        if pairs.iter().any(|(k, _)| k == "ops") && pairs.iter().any(|(k, _)| k == "secs") {
+            return Err(format!("[workload:{name}]: ops and secs contradict each other, give one"));
+        }
+        for (key, value) in pairs {
+            let result = match key.as_str() {
+                "ops" => count(value, 1).map(|n| section.bound = Some(Bound::Ops(n))),
+                "secs" => seconds(value, false).map(|s| section.bound = Some(Bound::Secs(s))),
+                "users" => count(value, 1).map(|n| section.users = Some(n)),
+                "items" => count(value, 1).map(|n| section.items = Some(n)),
+                "param" => pair(value).map(|pair| section.params.push(pair)),
+                _ => Err(unknown("key", key, KEYS)),
+            };
+            result.map_err(|why| format!("[workload:{name}] {key}: {why}"))?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "backend" => self.backend = names(value)?,
+            "threads" => self.threads = list(value, |v| Ok(count_up_to(v, 1, THREADS_MAX)? as u32))?,
+            "batch" => self.batch = list(value, |v| Ok(count_up_to(v, 1, 1 << 20)? as i64))?,
+            "repeat" => self.repeat = count_up_to(value, 1, 10_000)? as u32,
+            "order" => self.order = Some(choice(value, &[
+                ("interleave", Order::Interleave),
+                ("engine", Order::Engine),
+                ("shuffle", Order::Shuffle),
+            ])?),
+            "seed" => self.seed = count(value, 0)?,
+            "ops" => self.bound = Bound::Ops(count(value, 1)?),
+            "secs" => self.bound = Bound::Secs(seconds(value, false)?),
+            "warmup" => self.warmup = seconds(value, true)?,
+            "users" => self.users = count(value, 1)?,
+            "items" => self.items = count(value, 1)?,
+            "seed-threads" => self.seed_threads = count_up_to(value, 0, THREADS_MAX)? as u32,
+            "seed-once" => self.seed_once = parse_bool(value)?,
+            "pin" => self.pin = parse_bool(value)?,
+            "rate" => self.rate = list(value, rate)?,
+            "arrivals" => self.arrivals = Arrivals::parse(value).map_err(|e| e.to_string())?,
+            "rate-search" => self.rate_search = Some(goal(value)?),
+            "data-dir" => self.data_dir = Some(directory(value)?),
+            "durability" => self.durability = Some(value.parse().map_err(|e: keyrack_store::Error| e.to_string())?),
+            "min-free" => self.min_free = parse_size(value)?,
+            "report" => self.report = Some(value.to_owned()),
+            "report-dir" => self.report_dir = Some(directory(value)?),
+            "timeline" => self.timeline = seconds(value, true)?,
+            "probe" => self.probe = if value == "all" { None } else { Some(names(value)?) },
+            "progress" => self.progress = choice(value, &[
+                ("auto", ProgressMode::Auto),
+                ("bar", ProgressMode::Bar),
+                ("plain", ProgressMode::Plain),
+                ("none", ProgressMode::None),
+            ])?,
+            "trace-hash" => self.trace_hash = parse_bool(value)?,
+            "auto-plot" => self.auto_plot |= parse_bool(value)?,
+            "param" => self.params.push(pair(value)?),
+            "unsafe-lua" => self.sandbox.open = parse_bool(value)?,
+            "lua-memory" => self.sandbox.memory_max = parse_size(value)?.max(1 << 20) as usize,
+            "unit-timeout" => self.unit_timeout = seconds(value, false)?,
+            "workload" => self.workloads.push(value.to_owned()),
+            _ => {
+                let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+                return Err(unknown("key", key, &known));
+            }
+        }
+        Ok(())
+    }
+
+    /// What scripts of the workload called `name` find, after its own section.
+    #[must_use]
+    pub fn for_workload(&self, name: &str) -> Override {
+        let own = self.overrides.get(name).cloned().unwrap_or_default();
+        Override {
+            bound: Some(own.bound.unwrap_or(self.bound)),
+            users: Some(own.users.unwrap_or(self.users)),
+            items: Some(own.items.unwrap_or(self.items)),
+            params: own.params,
+        }
+    }
+}
+
+fn names(value: &str) -> Result<Vec<String>, String> {
+    list(value, |name| Ok(name.to_owned()))
+}
+
+/// A comma-separated list; empty elements are mistakes, not omissions.
+fn list<T>(value: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let parts: Vec<&str> = value.split(',').map(str::trim).collect();
+    if parts.len() > LIST_MAX {
+        return Err(format!("more than {LIST_MAX} entries in a list"));
+    }
+    parts
+        .into_iter()
+        .map(|part| match part {
+            "" => Err(format!("'{value}' has an empty entry: write values separated by commas")),
+            part => parse(part),
+        })
+        .collect()
+}
+
+fn count(value: &str, least: u64) -> Result<u64, String> {
+    count_up_to(value, least, 1 << 53)
+}
+
+/// A whole number; size suffixes are accepted as in files of the original.
+fn count_up_to(value: &str, least: u64, most: u64) -> Result<u64, String> {
+    let number = parse_size(value).map_err(|_| {
+        format!("invalid number '{value}': write a whole number, K, M, G, T for powers of 1024")
+    })?;
+    if !(least..=most).contains(&number) {
+        return Err(format!("'{value}' is out of range: {least} to {most}"));
+    }
+    Ok(number)
+}
+
+fn seconds(value: &str, zero: bool) -> Result<f64, String> {
+    match value.trim().parse::<f64>() {
+        Ok(0.0) if zero => Ok(0.0),
+        Ok(seconds) if seconds.is_finite() && (0.001..=1e7).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("invalid number of seconds '{value}': write 0.001 to 10000000")),
+    }
+}
+
+fn rate(value: &str) -> Result<f64, String> {
+    let (number, factor) = match value.as_bytes().last() {
+        Some(b'k' | b'K') => (&value[..value.len() - 1], 1e3),
+        Some(b'm' | b'M') => (&value[..value.len() - 1], 1e6),
+        _ => (value, 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(rate) if (0.001..=1e9).contains(&(rate * factor)) => Ok(rate * factor),
+        _ => Err(format!("invalid rate '{value}': write units per second, k for thousands, M for millions")),
+    }
+}
+
+fn goal(value: &str) -> Result<Goal, String> {
+    let refuse = || format!("invalid goal '{value}': write a percentile and a limit, e.g. p99<1ms or p99.9<250us");
+    let (percentile, limit) = value.split_once('<').ok_or_else(refuse)?;
+    let percentile: f64 =
+        percentile.trim().strip_prefix('p').and_then(|p| p.parse().ok()).ok_or_else(refuse)?;
+    let limit = limit.trim();
+    let (number, ns) = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)]
+        .into_iter()
+        .find_map(|(unit, ns)| limit.strip_suffix(unit).map(|number| (number, ns)))
+        .ok_or_else(refuse)?;
+    let limit_ns = number.trim().parse::<f64>().map_err(|_| refuse())? * ns;
+    if !(0.0..100.0).contains(&percentile) || !(1.0..1e13).contains(&limit_ns) {
+        return Err(refuse());
+    }
+    Ok(Goal { percentile, limit_ns: limit_ns as u64 })
+}
+
+fn directory(value: &str) -> Result<PathBuf, String> {
+    if value.is_empty() { Err("the path is empty".to_owned()) } else { Ok(PathBuf::from(value)) }
+}
+
+fn pair(value: &str) -> Result<(String, String), String> {
+    match value.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!("'{value}' is not NAME=VALUE")),
+    }
+}
+
+fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let found = choices.iter().find(|(name, _)| *name == value);
+    found.map(|(_, choice)| *choice).ok_or_else(|| unknown("value", value, &names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply(settings: &mut Settings, pairs: &[(&str, &str)]) -> Result<(), String> {
+        let pairs: Vec<(String, String)> =
+            pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        settings.apply(&pairs, &|key| format!("--{key}"))
+    }
+
+    #[test]
+    fn ops_on_the_command_line_override_secs_of_the_config() {
+        let mut settings = Settings::default();
+        apply(&mut settings, &[("secs", "3")]).unwrap();
+        apply(&mut settings, &[("ops", "500")]).unwrap();
+        assert_eq!(settings.bound, Bound::Ops(500));
+        apply(&mut settings, &[("secs", "0.5")]).unwrap();
+        assert_eq!(settings.bound, Bound::Secs(0.5));
+        let error = apply(&mut settings, &[("ops", "1"), ("secs", "1")]).unwrap_err();
+        assert!(error.contains("--ops and --secs contradict"), "{error}");
+    }
+
+    #[test]
+    fn garbage_lists_and_numbers_are_refused_by_name() {
+        let table = [
+            ("threads", "1,x"),
+            ("threads", "0"),
+            ("threads", ""),
+            ("threads", "1,,2"),
+            ("ops", "0"),
+            ("ops", "-1"),
+            ("ops", "true"),
+            ("secs", "0"),
+            ("secs", "nan"),
+            ("repeat", "0"),
+            ("batch", "0"),
+            ("order", "random"),
+            ("rate", "0"),
+            ("rate-search", "p99"),
+            ("rate-search", "p99<1"),
+            ("param", "novalue"),
+            ("durability", "fsync"),
+            ("progress", "loud"),
+        ];
+        for (key, value) in table {
+            let error = apply(&mut Settings::default(), &[(key, value)]).unwrap_err();
+            assert!(error.starts_with(&format!("--{key}: ")), "{key} {value}: {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn goals_and_rates_have_units() {
+        assert_eq!(goal("p99<1ms"), Ok(Goal { percentile: 99.0, limit_ns: 1_000_000 }));
+        assert_eq!(goal("p99.9 < 250us"), Ok(Goal { percentile: 99.9, limit_ns: 250_000 }));
+        assert_eq!(rate("10k"), Ok(10_000.0));
+        assert_eq!(rate("1.5M"), Ok(1_500_000.0));
+    }
+
+    #[test]
+    fn every_key_is_settable() {
+        for key in KEYS.iter().filter(|key| !["config", "save-config"].contains(&key.name)) {
+            // A wrong value is refused for its value, never as an unknown key.
+            let error = Settings::default().set(key.name, "\u{1}").err().unwrap_or_default();
+            assert!(!error.contains("unknown key"), "{}: {error}", key.name);
+        }
+    }
+}

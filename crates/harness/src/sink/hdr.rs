@@ -1,0 +1,138 @@
+//! The HDR sink: every histogram of the run as an HdrHistogram log, for tools that read those.
+//!
+//! One line per point, repeat and verb, in nanoseconds. The tag tells the lines apart:
+//!
+//! ```text
+//!   workload/engine/t4[/param=value][/rate=1000]/get
+//!   workload/engine/t4/rate=1000/unit_response       open loop: whole units
+//!   workload/engine/t4/rate=1000/unit_service
+//! ```
+//!
+//! Repeats of a cell share a tag and differ in their start, so that a reader that merges a tag
+//! over time merges repeats. Words of a tag hold no comma, slash or blank: those become `_`. The
+//! start of a line counts from the header's `started`.
+
+use super::Sink;
+use super::text::tag_word;
+use keyrack_measure::{Histogram, hdr};
+use keyrack_record::{Cell, Header, Point, Repeat, Run};
+use std::fmt;
+use std::io::{self, Write};
+
+/// See the module.
+pub struct Hdr {
+    out: Box<dyn Write>,
+}
+
+impl Hdr {
+    /// A sink over `out`.
+    #[must_use]
+    pub fn new(out: Box<dyn Write>) -> Hdr {
+        Hdr { out }
+    }
+
+    fn line(&mut self, tag: &str, repeat: &Repeat, histogram: &Histogram) -> io::Result<()> {
+        let line = hdr::log_line(tag, repeat.started_s, repeat.wall_s, histogram);
+        self.out.write_all(line.as_bytes())
+    }
+}
+
+impl fmt::Debug for Hdr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hdr").finish_non_exhaustive()
+    }
+}
+
+impl Sink for Hdr {
+    fn begin(&mut self, header: &Header) -> io::Result<()> {
+        let start_s = unix_seconds(&header.started).unwrap_or(0.0);
+        self.out.write_all(hdr::log_header(start_s).as_bytes())?;
+        self.out.flush()
+    }
+
+    fn point(&mut self, point: &Point, _: &Header) -> io::Result<()> {
+        let cell = cell_tag(&point.cell);
+        for repeat in &point.repeats {
+            for op in &repeat.ops {
+                self.line(&format!("{cell}/{}", tag_word(&op.op)), repeat, &op.service)?;
+            }
+            if let Some(unit) = &repeat.unit {
+                self.line(&format!("{cell}/unit_response"), repeat, &unit.response)?;
+                self.line(&format!("{cell}/unit_service"), repeat, &unit.service)?;
+            }
+        }
+        self.out.flush()
+    }
+
+    fn end(&mut self, _: &Run) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn cell_tag(cell: &Cell) -> String {
+    let mut tag =
+        format!("{}/{}/t{}", tag_word(&cell.workload), tag_word(&cell.engine), cell.threads);
+    if let Some(sweep) = &cell.sweep {
+        tag.push_str(&format!("/{}={}", tag_word(&sweep.param), sweep.value));
+    }
+    if let Some(rate) = cell.rate {
+        tag.push_str(&format!("/rate={rate}"));
+    }
+    tag
+}
+
+/// Seconds since the epoch of `YYYY-MM-DDTHH:MM:SS[.fraction]Z`; `None` for anything else.
+fn unix_seconds(text: &str) -> Option<f64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut date = date.splitn(3, '-').map(|part| part.parse::<u32>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let mut time = time.splitn(3, ':');
+    let hour: u32 = time.next()?.parse().ok()?;
+    let minute: u32 = time.next()?.parse().ok()?;
+    let second: f64 = time.next()?.parse().ok()?;
+    let in_range = (1970..=9999).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && (0.0..61.0).contains(&second);
+    let clock = f64::from(hour * 3600 + minute * 60) + second;
+    in_range.then(|| f64::from(days_since_epoch(year, month, day)) * 86_400.0 + clock)
+}
+
+/// Days from 1970-01-01 in the Gregorian calendar, years 1970 to 9999.
+fn days_since_epoch(year: u32, month: u32, day: u32) -> u32 {
+    const DAYS_BEFORE: [u32; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+    let century = year.is_multiple_of(100);
+    let leap = year.is_multiple_of(if century { 400 } else { 4 });
+    let leap_days_before = |year: u32| (year - 1) / 4 - (year - 1) / 100 + (year - 1) / 400;
+    let years = (year - 1970) * 365 + leap_days_before(year) - leap_days_before(1970);
+    let after_february = u32::from(leap && month > 2);
+    years + DAYS_BEFORE[month as usize - 1] + after_february + day - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_are_seconds_since_the_epoch() {
+        let cases = [
+            ("1970-01-01T00:00:00Z", 0.0),
+            ("2000-02-29T12:00:00Z", 951_825_600.0),
+            ("2000-03-01T00:00:00Z", 951_868_800.0),
+            ("2023-11-14T22:13:20Z", 1_700_000_000.0),
+            ("2100-03-01T00:00:00.5Z", 4_107_542_400.5),
+        ];
+        for (text, seconds) in cases {
+            assert_eq!(unix_seconds(text), Some(seconds), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_not_starts() {
+        for text in ["", "now", "2023-11-14", "2023-13-14T00:00:00Z", "2023-11-14T24:00:00Z"] {
+            assert_eq!(unix_seconds(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Sinks: renderings of the record of a run, written while the run goes on.
+//!
+//! ```text
+//!   begin(header)                 once, before anything is measured
+//!     probe(..) ...               what the machine and the build are
+//!     row(..) ... point(..)       samples of a cell while it runs, then the cell
+//!     failure(..)                 instead of a point
+//!   end(run)                      once, with everything
+//! ```
+//!
+//! | name       | renders                                             | when           |
+//! |------------|-----------------------------------------------------|----------------|
+//! | `console`  | a report for people                                 | all along      |
+//! | `tsv`      | one row per verb of each cell                       | at each point  |
+//! | `timeline` | one row per metric of each sample                   | at each row    |
+//! | `json`     | the whole record                                    | at the end     |
+//! | `hdr`      | histograms as an HdrHistogram log                   | at each point  |
+//!
+//! **Invariant:** a sink is a pure function of what it is given. It reads no clock, no file and no
+//! machine, so the same record always gives the same bytes; golden files hold it to that.
+//! **Invariant:** what a point has added is flushed before [`Sink::point`] returns, so that a run
+//! that is killed keeps every finished cell. Only `json` has nothing to keep before the end.
+//!
+//! The shapes of the machine-readable sinks are described in `docs/formats/tsv.md` and
+//! `docs/formats/run.md`.
+
+mod compare;
+mod console;
+mod hdr;
+mod json;
+mod spec;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod text;
+mod timeline;
+mod tsv;
+
+pub use console::Console;
+pub use hdr::Hdr;
+pub use json::Json;
+pub use spec::{SINKS_MAX, SinkKind, SinkSpec, SpecError, Target};
+pub use text::fmt_latency;
+pub use timeline::Timeline;
+pub use tsv::Tsv;
+
+use keyrack_record::{Failure, Header, Point, Probe, Run, TimelineRow};
+use std::io::{self, Write};
+
+/// Which program's words and shapes a console report uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Ours: intervals, engine share, durability, comparisons; percentiles of few samples withheld.
+    #[default]
+    Keyrack,
+    /// The shapes that parsers of `keybench` 0.1.0 read.
+    Seed,
+}
+
+/// One rendering of a run. Every method may fail as its output does; a sink that has failed is not
+/// written to again.
+pub trait Sink {
+    /// The run begins.
+    ///
+    /// # Errors
+    /// Those of the output.
+    fn begin(&mut self, header: &Header) -> io::Result<()>;
+
+    /// What one probe found.
+    ///
+    /// # Errors
+    /// Those of the output.
+    fn probe(&mut self, probe: &Probe) -> io::Result<()> {
+        let _ = probe;
+        Ok(())
+    }
+
+    /// A cell has been measured.
+    ///
+    /// # Errors
+    /// Those of the output.
+    fn point(&mut self, point: &Point, header: &Header) -> io::Result<()> {
+        let _ = (point, header);
+        Ok(())
+    }
+
+    /// A cell could not be measured.
+    ///
+    /// # Errors
+    /// Those of the output.
+    fn failure(&mut self, failure: &Failure) -> io::Result<()> {
+        let _ = failure;
+        Ok(())
+    }
+
+    /// A sample of a running cell.
+    ///
+    /// # Errors
+    /// Those of the output.
+    fn row(&mut self, row: &TimelineRow) -> io::Result<()> {
+        let _ = row;
+        Ok(())
+    }
+
+    /// The run has ended; `run` holds everything that was passed before.
+    ///
+    /// # Errors
+    /// Those of the output.
+    fn end(&mut self, run: &Run) -> io::Result<()>;
+}
+
+/// Makes the sink of a kind over `out`. `dialect` and `draw` matter to the console alone: `draw`
+/// feeds the bootstrap of its engine comparison and should be seeded by the run's seed, so that
+/// the same record prints the same intervals.
+#[must_use]
+pub fn open(
+    kind: SinkKind,
+    out: Box<dyn Write>,
+    dialect: Dialect,
+    draw: Box<dyn FnMut() -> u64>,
+) -> Box<dyn Sink> {
+    match kind {
+        SinkKind::Console => Box::new(Console::new(out, dialect, draw)),
+        SinkKind::Tsv => Box::new(Tsv::new(out)),
+        SinkKind::Timeline => Box::new(Timeline::new(out)),
+        SinkKind::Json => Box::new(Json::new(out)),
+        SinkKind::Hdr => Box::new(Hdr::new(out)),
+    }
+}

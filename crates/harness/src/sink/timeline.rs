@@ -1,0 +1,71 @@
+//! The timeline sink: samples in long format, one metric a row, tab separated.
+//!
+//! Columns: `workload engine threads sweep_param sweep_value phase elapsed_s metric value repeat`.
+//! The first nine are those of keybench; `repeat` comes last, so that readers of the nine go on
+//! working. `engine` is the engine's own name with its version. Values have three decimals.
+
+use super::Sink;
+use super::text::{escape, sweep_columns};
+use keyrack_record::{Header, Point, Run, TimelineRow};
+use std::fmt;
+use std::io::{self, Write};
+
+const COLUMNS: &str =
+    "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\tmetric\tvalue\trepeat";
+
+/// See the module.
+pub struct Timeline {
+    out: Box<dyn Write>,
+    /// Bits of the moment whose rows are being written: a new moment flushes the last one.
+    moment: Option<u64>,
+}
+
+impl Timeline {
+    /// A sink over `out`.
+    #[must_use]
+    pub fn new(out: Box<dyn Write>) -> Timeline {
+        Timeline { out, moment: None }
+    }
+}
+
+impl fmt::Debug for Timeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeline").field("moment", &self.moment).finish_non_exhaustive()
+    }
+}
+
+impl Sink for Timeline {
+    fn begin(&mut self, _: &Header) -> io::Result<()> {
+        writeln!(self.out, "{COLUMNS}")?;
+        self.out.flush()
+    }
+
+    fn row(&mut self, row: &TimelineRow) -> io::Result<()> {
+        let moment = row.elapsed_s.to_bits();
+        if self.moment.is_some_and(|last| last != moment) {
+            self.out.flush()?;
+        }
+        self.moment = Some(moment);
+        let (param, value) = sweep_columns(row.cell.sweep.as_ref());
+        writeln!(
+            self.out,
+            "{}\t{}\t{}\t{param}\t{value}\t{}\t{:.3}\t{}\t{:.3}\t{}",
+            escape(&row.cell.workload),
+            escape(&row.engine_version),
+            row.cell.threads,
+            row.phase,
+            row.elapsed_s,
+            escape(&row.metric),
+            row.value,
+            row.repeat,
+        )
+    }
+
+    fn point(&mut self, _: &Point, _: &Header) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn end(&mut self, _: &Run) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,139 @@
+//! The TSV sink: one row per verb of each cell, tab separated, a header first.
+//!
+//! The first fifteen columns are those of keybench, always filled; ours follow. Where a column of
+//! ours does not apply (no interval, no open loop) it is empty. Rates repeat on each row of a
+//! cell. `docs/formats/tsv.md` describes each column.
+
+use super::Sink;
+use super::text::{escape, sweep_columns};
+use keyrack_record::{Header, OpSummary, Point, RateSummary, Run};
+use std::fmt;
+use std::io::{self, Write};
+
+const COLUMNS: [&str; 35] = [
+    "workload",
+    "engine",
+    "threads",
+    "sweep_param",
+    "sweep_value",
+    "op",
+    "count",
+    "p50_ns",
+    "p99_ns",
+    "p999_ns",
+    "max_ns",
+    "hit_rate",
+    "err_rate",
+    "wu_per_s",
+    "ops_per_s",
+    // Ours.
+    "mean_ns",
+    "repeats",
+    "wu_lo",
+    "wu_hi",
+    "wu_ci_lo",
+    "wu_ci_hi",
+    "ops_lo",
+    "ops_hi",
+    "ops_ci_lo",
+    "ops_ci_hi",
+    "rate",
+    "achieved",
+    "resp_p50_ns",
+    "resp_p99_ns",
+    "resp_p999_ns",
+    "resp_max_ns",
+    "engine_busy",
+    "cpu_us_per_unit",
+    "durability",
+    "flags",
+];
+
+/// See the module.
+pub struct Tsv {
+    out: Box<dyn Write>,
+}
+
+impl Tsv {
+    /// A sink over `out`.
+    #[must_use]
+    pub fn new(out: Box<dyn Write>) -> Tsv {
+        Tsv { out }
+    }
+}
+
+impl fmt::Debug for Tsv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tsv").finish_non_exhaustive()
+    }
+}
+
+impl Sink for Tsv {
+    fn begin(&mut self, _: &Header) -> io::Result<()> {
+        writeln!(self.out, "{}", COLUMNS.join("\t"))?;
+        self.out.flush()
+    }
+
+    fn point(&mut self, point: &Point, _: &Header) -> io::Result<()> {
+        for op in &point.summary.ops {
+            let row = row(point, op);
+            debug_assert_eq!(row.len(), COLUMNS.len());
+            writeln!(self.out, "{}", row.join("\t"))?;
+        }
+        self.out.flush()
+    }
+
+    fn end(&mut self, _: &Run) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn row(point: &Point, op: &OpSummary) -> Vec<String> {
+    let (cell, summary) = (&point.cell, &point.summary);
+    let (param, value) = sweep_columns(cell.sweep.as_ref());
+    let mut row = vec![
+        escape(&cell.workload),
+        escape(&point.engine_version),
+        cell.threads.to_string(),
+        param,
+        value.to_string(),
+        escape(&op.op),
+        op.calls.to_string(),
+        format!("{:.0}", op.p50_ns),
+        format!("{:.0}", op.p99_ns),
+        format!("{:.0}", op.p999_ns),
+        format!("{:.0}", op.max_ns),
+        // A verb that looks nothing up has no hit rate; the column stays a number for old readers.
+        format!("{:.3}", op.hit_rate.unwrap_or(0.0) * 100.0),
+        format!("{:.3}", op.error_rate * 100.0),
+        format!("{:.1}", summary.wu_per_s.median),
+        format!("{:.1}", summary.ops_per_s.median),
+        format!("{:.1}", op.mean_ns),
+        point.repeats.len().to_string(),
+    ];
+    row.extend(spread(&summary.wu_per_s));
+    row.extend(spread(&summary.ops_per_s));
+    row.push(cell.rate.map(|rate| format!("{rate:.1}")).unwrap_or_default());
+    let open = point.open_loop();
+    row.push(open.map(|open| format!("{:.1}", open.achieved_per_s)).unwrap_or_default());
+    row.extend(match summary.response_ns {
+        Some(response) => response.map(|ns| format!("{ns:.0}")),
+        None => Default::default(),
+    });
+    row.push(format!("{:.3}", summary.engine_busy));
+    row.push(format!("{:.3}", summary.cpu_us_per_unit));
+    row.push(escape(&point.durability));
+    row.push(escape(&point.flags.join("; ")));
+    row
+}
+
+/// Smallest, largest, and both ends of the interval.
+fn spread(rate: &RateSummary) -> [String; 4] {
+    let end = |end: Option<f64>| end.map(|rate| format!("{rate:.1}")).unwrap_or_default();
+    [
+        format!("{:.1}", rate.low),
+        format!("{:.1}", rate.high),
+        end(rate.interval.map(|(low, _)| low)),
+        end(rate.interval.map(|(_, high)| high)),
+    ]
+}

@@ -1,0 +1,74 @@
+//! A store for one or more measurements: opened in a directory of its own, removed afterwards.
+
+use crate::plan::PlannedEngine;
+use keyrack_store::{OpenOptions, Store};
+use keyrack_vfs::Fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An open store and the directory that dies with it.
+pub(crate) struct Stage {
+    // Dropped before the directory under it is removed.
+    store: Option<Box<dyn Store>>,
+    dir: Option<TempDir>,
+}
+
+/// A directory that is removed when it is dropped, in a panic too.
+struct TempDir {
+    path: PathBuf,
+    fs: Arc<dyn Fs>,
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the name says whose it was.
+        let _ = self.fs.remove_dir_all(&self.path);
+    }
+}
+
+impl Stage {
+    pub(crate) fn open(
+        planned: &PlannedEngine,
+        fs: &Arc<dyn Fs>,
+        seed: u64,
+        durability: Option<keyrack_store::Durability>,
+    ) -> Result<Stage, String> {
+        let dir = match &planned.data_dir {
+            None => None,
+            Some(parent) => {
+                let prefix = format!("keyrack-{}", planned.engine.name);
+                let path = fs.create_unique_dir(parent, &prefix).map_err(|e| e.to_string())?;
+                Some(TempDir { path, fs: Arc::clone(fs) })
+            }
+        };
+        let options = OpenOptions {
+            data_dir: dir.as_ref().map(|dir| dir.path.clone()),
+            fs: Arc::clone(fs),
+            seed,
+            durability,
+            options: planned.options.clone(),
+        };
+        let opened = (planned.engine.open)(&options);
+        let store = opened.map_err(|e| format!("open {}: {e}", planned.engine.name))?;
+        Ok(Stage { store: Some(store), dir })
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        match &self.store {
+            Some(store) => &**store,
+            None => unreachable!("the store is taken by close alone, which consumes the stage"),
+        }
+    }
+
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        self.dir.as_ref().map(|dir| dir.path.as_path())
+    }
+
+    /// Closes the store and removes its directory.
+    pub(crate) fn close(mut self) -> Result<(), String> {
+        match self.store.take() {
+            Some(store) => store.close().map_err(|error| format!("close: {error}")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The verbs as every workload reaches them: call the session, time the call, file the sample.
+//!
+//! One timed call is: read the clock, the session's virtual call, read the clock, one histogram
+//! record and one counter. On a 2.6 GHz machine the harness's part of that is 11 to 15 ns, most of
+//! it the two clock readings; `keyrack bench --overhead` measures it where it runs.
+
+use crate::live::{KINDS, Kind, LiveWorker};
+use keyrack_measure::Clock;
+use keyrack_store::{Batch, Error, Removed, Session, Update};
+use keyrack_workload::TraceHash;
+use std::ops::ControlFlow;
+
+/// A session whose calls are timed and counted.
+pub(crate) struct Verbs<'s> {
+    session: Box<dyn Session + 's>,
+    clock: Clock,
+    live: &'s LiveWorker,
+    /// Tick at which the last timed call returned; lets the unit loop go without a reading.
+    last_end: u64,
+    mode: Mode,
+    trace: Option<TraceHash>,
+    first_errors: [Option<String>; KINDS],
+    no_space: bool,
+}
+
+/// How much of a verb happens; all but `Timed` are for the overhead report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The session is called between two clock readings.
+    Timed,
+    /// The session is called; the clock is not read.
+    Untimed,
+    /// Nothing is called.
+    Idle,
+}
+
+/// The buffers that a range call copies rows into: all keys and values one after another.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) bytes: Vec<u8>,
+    /// End of the key and end of the value of each row, as offsets into `bytes`.
+    pub(crate) ends: Vec<(usize, usize)>,
+}
+
+impl Rows {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len()));
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(key_end, end)| {
+            let row = (&self.bytes[start..key_end], &self.bytes[key_end..end]);
+            start = end;
+            row
+        })
+    }
+}
+
+impl<'s> Verbs<'s> {
+    /// Wraps `session`; samples go to `live`.
+    pub(crate) fn new(
+        session: Box<dyn Session + 's>,
+        clock: Clock,
+        live: &'s LiveWorker,
+        mode: Mode,
+        traced: bool,
+    ) -> Self {
+        Verbs {
+            session,
+            clock,
+            live,
+            last_end: 0,
+            mode,
+            trace: traced.then(TraceHash::new),
+            first_errors: Default::default(),
+            no_space: false,
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn last_end(&self) -> u64 {
+        self.last_end
+    }
+
+    /// Sends later samples to `live`: the warm-up is over.
+    pub(crate) fn switch(&mut self, live: &'s LiveWorker) {
+        self.live = live;
+        self.first_errors = Default::default();
+        if self.trace.is_some() {
+            self.trace = Some(TraceHash::new());
+        }
+    }
+
+    pub(crate) fn live(&self) -> &'s LiveWorker {
+        self.live
+    }
+
+    /// The text of the first error of each kind.
+    pub(crate) fn into_findings(self) -> ([Option<String>; KINDS], Option<u64>) {
+        let hash = self.trace.map(|trace| trace.finish());
+        (self.first_errors, hash)
+    }
+
+    /// Whether the engine said that the disk is full.
+    pub(crate) fn is_out_of_space(&self) -> bool {
+        self.no_space
+    }
+
+    /// Runs one engine call between two clock readings and files its duration under `kind`.
+    #[inline(always)]
+    fn timed<R>(
+        &mut self,
+        kind: Kind,
+        call: impl FnOnce(&mut dyn Session) -> Result<R, Error>,
+    ) -> Option<R> {
+        let result = match self.mode {
+            Mode::Timed => {
+                let begin = self.clock.ticks();
+                let result = call(&mut *self.session);
+                let end = self.clock.ticks();
+                self.last_end = end;
+                self.live.ops[kind as usize].service.record(self.clock.ns_between(begin, end));
+                result
+            }
+            Mode::Untimed => call(&mut *self.session),
+            Mode::Idle => return None,
+        };
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.failed(kind, &error);
+                None
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn failed(&mut self, kind: Kind, error: &Error) {
+        self.live.ops[kind as usize].errors.add(1);
+        self.no_space |= error.is_no_space();
+        let first = &mut self.first_errors[kind as usize];
+        if first.is_none() {
+            *first = Some(error.to_string());
+        }
+    }
+
+    #[inline(always)]
+    fn trace(&mut self, key: &[u8]) {
+        if let Some(trace) = &mut self.trace {
+            trace.update(key);
+        }
+    }
+
+    /// Files a lookup; a failed one is neither hit nor miss.
+    #[inline(always)]
+    fn looked_up(&self, kind: Kind, found: Option<bool>) {
+        let op = &self.live.ops[kind as usize];
+        match found {
+            Some(true) => op.hits.add(1),
+            Some(false) => op.misses.add(1),
+            None => {}
+        }
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.trace(key);
+        self.timed(Kind::Put, |session| session.put(key, value));
+    }
+
+    /// Whether the key was found; the value is lent to `visit` inside the timed window.
+    #[inline]
+    pub(crate) fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> bool {
+        self.trace(key);
+        let found = self.timed(Kind::Get, |session| session.get(key, visit));
+        self.looked_up(Kind::Get, found);
+        found == Some(true)
+    }
+
+    /// What the engine found, or `None` where it failed.
+    #[inline]
+    pub(crate) fn del(&mut self, key: &[u8]) -> Option<Removed> {
+        self.trace(key);
+        self.timed(Kind::Del, |session| session.remove(key))
+    }
+
+    /// Copies up to `limit` rows of the range into `rows`.
+    pub(crate) fn range(&mut self, low: &[u8], high: Option<&[u8]>, limit: u64, rows: &mut Rows) {
+        rows.clear();
+        self.scan(low, high, limit, &mut |key, value| {
+            rows.push(key, value);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Visits up to `limit` rows and returns how many; filed under [`Kind::Range`].
+    pub(crate) fn scan(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> u64 {
+        self.trace(low);
+        let mut left = limit;
+        let visited = self.timed(Kind::Range, |session| {
+            session.scan(low, high, &mut |key, value| {
+                left -= 1;
+                match visit(key, value) {
+                    ControlFlow::Continue(()) if left > 0 => ControlFlow::Continue(()),
+                    _ => ControlFlow::Break(()),
+                }
+            })
+        });
+        visited.unwrap_or(0)
+    }
+
+    /// Looks all `keys` up as one call; `visit` gets each index once.
+    pub(crate) fn mget(&mut self, keys: &[&[u8]], visit: &mut dyn FnMut(usize, Option<&[u8]>)) {
+        keys.iter().for_each(|key| self.trace(key));
+        let mut hits = 0;
+        let mut answered = 0;
+        self.timed(Kind::Mget, |session| {
+            session.multi_get(keys, &mut |index, value| {
+                answered += 1;
+                hits += u64::from(value.is_some());
+                visit(index, value);
+            })
+        });
+        let op = &self.live.ops[Kind::Mget as usize];
+        op.batched_keys.add(keys.len() as u64);
+        op.hits.add(hits);
+        op.misses.add(answered - hits);
+    }
+
+    /// Applies `batch` as one write, filed under `kind` (`Mput` or `Mdel`).
+    pub(crate) fn apply(&mut self, kind: Kind, batch: &Batch) {
+        if self.trace.is_some() {
+            for op in batch.iter() {
+                match op {
+                    keyrack_store::BatchOp::Put(key, _) | keyrack_store::BatchOp::Remove(key) => {
+                        self.trace(key);
+                    }
+                }
+            }
+        }
+        self.timed(kind, |session| session.apply(batch));
+        self.live.ops[kind as usize].batched_keys.add(batch.len() as u64);
+    }
+
+    /// Reads, modifies and writes one key atomically.
+    pub(crate) fn rmw(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
+    ) {
+        self.trace(key);
+        let mut found = false;
+        let result = self.timed(Kind::Rmw, |session| {
+            session.update(key, &mut |old, new| {
+                found = old.is_some();
+                decide(old, new)
+            })
+        });
+        self.looked_up(Kind::Rmw, result.map(|()| found));
+    }
+}

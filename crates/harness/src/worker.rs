@@ -1,0 +1,353 @@
+//! One worker thread of a phase: build its task, wait for the others, loop, report.
+//!
+//! ```text
+//!   spawn | build VM, setup() | ready | ... | go at the start tick | warm-up | timed units | end
+//!                                 ^ barrier       ^ barrier
+//! ```
+//!
+//! Everything before the start tick is outside of every number. In clock mode a worker looks at the
+//! clock once a unit, and takes the reading from the last timed call where there was one. A unit in
+//! flight at the deadline completes and counts. In count mode the units are dealt out beforehand:
+//! `ops / threads` each, the first `ops % threads` workers one more.
+//!
+//! **Open loop.** Unit k of a worker is due at its scheduled tick, however long the one before
+//! took. Response time runs from there, service time from the actual start. At the deadline, units
+//! that were due and never started enter the response histogram with the time they had waited: left
+//! out, the worst delays would be the ones missing.
+
+use crate::live::{KINDS, LiveWorker};
+use crate::lua::ScriptError;
+use crate::program::{MixTask, Task};
+use crate::verbs::Verbs;
+use keyrack_measure::Clock;
+use keyrack_workload::ArrivalSchedule;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What the workers of a phase and their leader share.
+#[derive(Debug)]
+pub(crate) struct Rendezvous {
+    ready: Barrier,
+    go: Barrier,
+    start_tick: AtomicU64,
+    abandoned: AtomicBool,
+}
+
+impl Rendezvous {
+    pub(crate) fn new(workers: usize) -> Self {
+        Rendezvous {
+            ready: Barrier::new(workers + 1),
+            go: Barrier::new(workers + 1),
+            start_tick: AtomicU64::new(0),
+            abandoned: AtomicBool::new(false),
+        }
+    }
+
+    /// The leader's side: waits for all workers and lets them start together. Returns the tick.
+    pub(crate) fn lead(&self, clock: &Clock) -> Option<u64> {
+        self.ready.wait();
+        let tick = clock.ticks() + clock.ticks_of_ns(200_000);
+        self.start_tick.store(tick, Ordering::Release);
+        self.go.wait();
+        (!self.abandoned.load(Ordering::Acquire)).then_some(tick)
+    }
+
+    /// Lets everybody go without a start; `missing` workers will never come.
+    pub(crate) fn dissolve(&self, missing: usize) {
+        self.abandoned.store(true, Ordering::Release);
+        // Stands in for the leader and for the workers that do not exist.
+        std::thread::scope(|scope| {
+            for _ in 0..=missing {
+                scope.spawn(|| {
+                    self.ready.wait();
+                    self.go.wait();
+                });
+            }
+        });
+    }
+
+    /// A worker's side. `None` when some worker could not be built: nobody starts.
+    fn join(&self, clock: &Clock, built: bool) -> Option<u64> {
+        if !built {
+            self.abandoned.store(true, Ordering::Release);
+        }
+        self.ready.wait();
+        self.go.wait();
+        if self.abandoned.load(Ordering::Acquire) {
+            return None;
+        }
+        let tick = self.start_tick.load(Ordering::Acquire);
+        clock.wait_until(tick);
+        Some(tick)
+    }
+}
+
+/// When a worker's loop ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Until {
+    /// After this worker's share of the units.
+    Count(u64),
+    /// At so many nanoseconds after the start.
+    Ns(u64),
+}
+
+/// What a worker is to do once it has started.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    /// Nanoseconds of warm-up before the timed part.
+    pub(crate) warmup_ns: u64,
+    pub(crate) until: Until,
+    /// The schedule of an open loop.
+    pub(crate) arrivals: Option<ArrivalSchedule>,
+    /// Where the timed part counts; the task's verbs were made for the warm-up's counts.
+    pub(crate) live: &'a LiveWorker,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// What became of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// Ticks at which the timed part began and ended.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) failure: Option<WorkerFailure>,
+    pub(crate) first_errors: [Option<String>; KINDS],
+    pub(crate) trace_hash: Option<u64>,
+    pub(crate) backlog_max: u64,
+    pub(crate) backlog_end: u64,
+    /// Units that were due within the phase, started or not.
+    pub(crate) due: u64,
+    pub(crate) no_space: bool,
+}
+
+/// A worker's failure in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WorkerFailure {
+    pub(crate) reason: String,
+    pub(crate) detail: String,
+}
+
+impl WorkerFailure {
+    fn of(what: &str, error: ScriptError) -> Self {
+        WorkerFailure { reason: format!("{what}: {}", error.message), detail: error.traceback }
+    }
+}
+
+/// Waits for the others and runs the timed part.
+pub(crate) fn run<'s>(
+    task: Result<Task<'s>, ScriptError>,
+    clock: &Clock,
+    rendezvous: &Rendezvous,
+    mut job: Job<'s>,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let start = rendezvous.join(clock, task.is_ok());
+    let mut task = match task {
+        Ok(task) => task,
+        Err(error) => {
+            outcome.failure = Some(WorkerFailure::of("start", error));
+            return outcome;
+        }
+    };
+    let Some(start) = start else { return outcome };
+    let result = match &mut task {
+        Task::Script(vm) => drive(&mut **vm, clock, start, &mut job, &mut outcome),
+        Task::Mix(mix) => drive(&mut **mix, clock, start, &mut job, &mut outcome),
+    };
+    if let Err((iter, error)) = result {
+        let what = format!("run() error at unit {iter}");
+        outcome.failure = Some(WorkerFailure::of(&what, error));
+    }
+    if let Some(verbs) = task.finish() {
+        outcome.no_space = verbs.is_out_of_space();
+        (outcome.first_errors, outcome.trace_hash) = verbs.into_findings();
+    }
+    outcome
+}
+
+/// Waits for the others and loads this worker's shard.
+pub(crate) fn load<'s>(
+    task: Result<Task<'s>, ScriptError>,
+    clock: &Clock,
+    rendezvous: &Rendezvous,
+    stop: &AtomicBool,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let start = rendezvous.join(clock, task.is_ok());
+    let mut task = match task {
+        Ok(task) => task,
+        Err(error) => {
+            outcome.failure = Some(WorkerFailure::of("load", error));
+            return outcome;
+        }
+    };
+    let Some(start) = start else { return outcome };
+    outcome.start = start;
+    if let Err(error) = task.load(&|| stop.load(Ordering::Relaxed)) {
+        outcome.failure = Some(WorkerFailure::of("load() error", error));
+    }
+    outcome.end = clock.ticks();
+    if let Some(verbs) = task.finish() {
+        outcome.no_space = verbs.is_out_of_space();
+        (outcome.first_errors, outcome.trace_hash) = verbs.into_findings();
+    }
+    outcome
+}
+
+/// One call of the workload, generic so that each kind of task gets a loop of its own.
+trait Unit<'s> {
+    fn unit(&mut self, iter: u64) -> Result<(), ScriptError>;
+    fn verbs_of(&mut self) -> Option<&mut Verbs<'s>>;
+}
+
+impl<'s> Unit<'s> for crate::lua::Vm<'s> {
+    #[inline(always)]
+    fn unit(&mut self, iter: u64) -> Result<(), ScriptError> {
+        crate::lua::Vm::unit(self, iter)
+    }
+
+    #[inline(always)]
+    fn verbs_of(&mut self) -> Option<&mut Verbs<'s>> {
+        self.bridge.sessions.main_mut()
+    }
+}
+
+impl<'s> Unit<'s> for MixTask<'s> {
+    #[inline(always)]
+    fn unit(&mut self, _iter: u64) -> Result<(), ScriptError> {
+        MixTask::unit(self);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn verbs_of(&mut self) -> Option<&mut Verbs<'s>> {
+        Some(self.verbs_mut())
+    }
+}
+
+type Failed = (u64, ScriptError);
+
+fn drive<'s, U: Unit<'s>>(
+    unit: &mut U,
+    clock: &Clock,
+    start: u64,
+    job: &mut Job<'s>,
+    outcome: &mut Outcome,
+) -> Result<(), Failed> {
+    let mut iter = 0;
+    let mut begin = start;
+    if job.warmup_ns > 0 {
+        begin = start + clock.ticks_of_ns(job.warmup_ns);
+        closed(unit, clock, Until::Ns(job.warmup_ns), start, job.stop, &mut iter)?;
+    }
+    // The warm-up counted elsewhere; the timed part starts with a clean sheet.
+    if let Some(verbs) = unit.verbs_of() {
+        verbs.switch(job.live);
+    }
+    (outcome.start, iter) = (begin, 0);
+    let result = match job.arrivals.take() {
+        None => closed(unit, clock, job.until, begin, job.stop, &mut iter),
+        Some(schedule) => open(unit, clock, schedule, begin, job, outcome, &mut iter),
+    };
+    outcome.end = clock.ticks();
+    result
+}
+
+fn closed<'s, U: Unit<'s>>(
+    unit: &mut U,
+    clock: &Clock,
+    until: Until,
+    begin: u64,
+    stop: &AtomicBool,
+    iter: &mut u64,
+) -> Result<(), Failed> {
+    let (count, deadline) = match until {
+        Until::Count(count) => (count, u64::MAX),
+        Until::Ns(ns) => (u64::MAX, begin + clock.ticks_of_ns(ns)),
+    };
+    let mut last_end = 0;
+    while *iter < count && !stop.load(Ordering::Relaxed) {
+        *iter += 1;
+        unit.unit(*iter).map_err(|error| (*iter, error))?;
+        let Some(verbs) = unit.verbs_of() else { break };
+        verbs.live().units.add(1);
+        if verbs.is_out_of_space() {
+            break;
+        }
+        if deadline != u64::MAX {
+            // A unit that timed nothing leaves no reading behind.
+            let end = verbs.last_end();
+            let now = if end == last_end { clock.ticks() } else { end };
+            last_end = end;
+            if now >= deadline {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Longest sleep between two looks at the stop flag.
+const NAP_NS: u64 = 20_000_000;
+
+fn open<'s, U: Unit<'s>>(
+    unit: &mut U,
+    clock: &Clock,
+    mut schedule: ArrivalSchedule,
+    begin: u64,
+    job: &Job<'s>,
+    outcome: &mut Outcome,
+    iter: &mut u64,
+) -> Result<(), Failed> {
+    let (count, deadline) = match job.until {
+        Until::Count(count) => (count, u64::MAX),
+        Until::Ns(ns) => (u64::MAX, begin + clock.ticks_of_ns(ns)),
+    };
+    // A second walk over the same schedule counts what is due, so that a backlog is counted exactly.
+    let mut ahead = schedule.clone();
+    let mut next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());
+    let nap = clock.ticks_of_ns(NAP_NS);
+    let mut due: u64 = 0;
+    let mut intended = begin + clock.ticks_of_ns(schedule.next_at_ns());
+    let live = job.live;
+    while *iter < count && intended < deadline && !job.stop.load(Ordering::Relaxed) {
+        let now = clock.ticks();
+        if now < intended {
+            clock.wait_until(intended.min(now + nap));
+            if clock.ticks() < intended {
+                continue;
+            }
+        }
+        let actual = clock.ticks();
+        if actual >= deadline {
+            break;
+        }
+        while next_due <= actual && due < count {
+            due += 1;
+            next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());
+        }
+        outcome.backlog_max = outcome.backlog_max.max(due.saturating_sub(*iter + 1));
+        *iter += 1;
+        unit.unit(*iter).map_err(|error| (*iter, error))?;
+        let end = clock.ticks();
+        live.units.add(1);
+        live.unit_response.record(clock.ns_between(intended, end));
+        live.unit_service.record(clock.ns_between(actual, end));
+        if unit.verbs_of().is_none_or(|verbs| verbs.is_out_of_space()) {
+            break;
+        }
+        intended = begin + clock.ticks_of_ns(schedule.next_at_ns());
+    }
+    let last = clock.ticks().min(deadline);
+    while next_due < last && due < count {
+        due += 1;
+        next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());
+    }
+    outcome.due = due.max(*iter);
+    outcome.backlog_end = due.saturating_sub(*iter);
+    for _ in 0..outcome.backlog_end {
+        live.unit_response.record(clock.ns_between(intended, last));
+        intended = begin + clock.ticks_of_ns(schedule.next_at_ns());
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! The only reader of time, and the arithmetic that turns readings into numbers to trust.
+//!
+//! * [`Clock`] reads ticks: the time-stamp counter where it is sound, `CLOCK_MONOTONIC` elsewhere,
+//!   and a fake that makes whole runs reproducible to the byte.
+//! * [`Histogram`] counts latencies in nanoseconds: exact below 256 ns, within 1/128 above.
+//!   [`LiveHistogram`] and [`LiveCounter`] have one writer and may be sampled while it writes.
+//! * [`hdr`] writes and reads histograms in the HdrHistogram V2 formats.
+//! * [`stats`] holds medians, confidence intervals and the Mann-Whitney test.
+//! * [`wall`] is the calendar, [`usage`] is what the process has consumed.
+//!
+//! ```
+//! use keyrack_measure::{Clock, Histogram};
+//!
+//! let clock = Clock::fake(25);
+//! let mut latency_ns = Histogram::new();
+//! for _ in 0..1000 {
+//!     let start = clock.ticks();
+//!     let end = clock.ticks();
+//!     latency_ns.record(clock.ns_between(start, end));
+//! }
+//! assert_eq!(latency_ns.percentile(99.0), Some(25));
+//! ```
+//!
+//! **Invariant:** nothing here touches an engine, prints, or draws random numbers: the caller
+//! hands in the source of randomness, so that an interval can be computed again from a seed.
+//! Unsafe code is confined to one module of system calls.
+#![deny(unsafe_code)]
+
+mod base64;
+#[cfg(target_arch = "x86_64")]
+mod calibration;
+mod clock;
+mod error;
+pub mod hdr;
+mod histogram;
+mod layout;
+mod live;
+mod scale;
+pub mod stats;
+#[expect(unsafe_code, reason = "the counter instruction and the system calls of time and usage")]
+mod sys;
+pub mod usage;
+pub mod wall;
+
+pub use clock::{Clock, ClockSource};
+pub use error::Error;
+pub use histogram::Histogram;
+pub use live::{LiveCounter, LiveHistogram};

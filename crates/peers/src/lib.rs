@@ -1,0 +1,94 @@
+//! # keyrack-peers: other people's engines behind the contract, and the null engine
+//!
+//! [`engines`] lists them; a program puts the list into a [`keyrack_store::Registry`] beside our
+//! own.
+//!
+//! | engine | what it is | holds | order of scans | batches |
+//! |---|---|---|---|---|
+//! | `skiplist` | crossbeam's lock-free skip list | memory | weakly consistent | atomic to `get` |
+//! | `btree` | the model: a locked `BTreeMap` | memory | one point in time | atomic |
+//! | `redb` | copy-on-write B+-tree (feature `redb`) | disk | one point in time | atomic |
+//! | `null` | nothing; answers from a constant | nothing | as configured | no |
+//!
+//! Each engine's module says what it promises and where it departs from the contract. All but
+//! `null` pass the golden scripts and the comparisons of `keyrack-testkit`.
+//!
+//! ```
+//! use keyrack_store::{OpenOptions, Registry};
+//! use keyrack_vfs::RealFs;
+//! use std::sync::Arc;
+//!
+//! let registry = Registry::new(keyrack_peers::engines());
+//! let engine = registry.find("skiplist").unwrap();
+//! let store = (engine.open)(&OpenOptions::in_memory(Arc::new(RealFs))).unwrap();
+//! store.session().unwrap().put(b"key", b"value").unwrap();
+//! ```
+#![forbid(unsafe_code)]
+
+mod btree;
+mod null;
+#[cfg(feature = "redb")]
+mod redb;
+mod skiplist;
+
+use keyrack_store::{Durability, Engine, Error, OpenOptions, Result};
+use std::ops::ControlFlow;
+
+/// What a scan lends its rows to.
+type RowVisitor<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+
+/// The engines of this crate that were compiled in, in the order in which programs list them.
+#[must_use]
+pub fn engines() -> Vec<Engine> {
+    vec![
+        skiplist::ENGINE,
+        btree::ENGINE,
+        #[cfg(feature = "redb")]
+        redb::ENGINE,
+        null::ENGINE,
+    ]
+}
+
+/// Refuses a durability that an engine in memory cannot give, instead of pretending.
+fn check_in_memory(engine: &str, options: &OpenOptions) -> Result<()> {
+    match options.durability {
+        None | Some(Durability::None) => Ok(()),
+        Some(other) => Err(Error::usage(format!(
+            "{engine} stores nothing on disk: its durability is none, not '{other}'"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyrack_store::Registry;
+    use keyrack_vfs::RealFs;
+    use std::sync::Arc;
+
+    #[test]
+    fn engines_have_distinct_names_and_say_what_they_need() {
+        let registry = Registry::new(engines());
+        for name in ["skiplist", "btree", "null"] {
+            assert!(!registry.find(name).unwrap().persistent, "{name}");
+        }
+        let holding: Vec<_> = registry.iter().filter(|e| !e.stores).map(|e| e.name).collect();
+        assert_eq!(holding, ["null"]);
+        #[cfg(feature = "redb")]
+        assert!(registry.find("redb").unwrap().persistent);
+    }
+
+    #[test]
+    fn memory_does_not_pretend_to_survive() {
+        for engine in engines().iter().filter(|engine| !engine.persistent) {
+            let mut options = OpenOptions::in_memory(Arc::new(RealFs));
+            options.durability = Some(Durability::Sync);
+            let error = (engine.open)(&options).err().unwrap().to_string();
+            assert!(error.contains(engine.name) && error.contains("'sync'"), "{error}");
+            options.durability = Some(Durability::None);
+            let store = (engine.open)(&options).unwrap();
+            assert_eq!(store.durability(), Durability::None);
+            assert!(store.version().starts_with(engine.name), "{}", store.version());
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Every engine of the crate that holds data goes through the same checks: the golden scripts, the
+//! random comparison with the model under several seeds, and the concurrent check. `SEED=n` in the
+//! environment replaces the seeds; a failure prints the one that it had.
+
+use keyrack_store::{Durability, Engine, OpenOptions, Result, Store};
+use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
+use keyrack_vfs::RealFs;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const SEEDS: [u64; 3] = [1, 20_260, 0xdead_beef];
+
+fn seeds() -> Vec<u64> {
+    match std::env::var("SEED") {
+        Ok(seed) => vec![seed.parse().expect("SEED is a number")],
+        Err(_) => SEEDS.to_vec(),
+    }
+}
+
+/// Opens fresh stores of one engine, each in a directory of its own that lives as long as this.
+struct Opener {
+    engine: Engine,
+    durability: Option<Durability>,
+    parent: TempDir,
+}
+
+impl Opener {
+    fn new(engine: Engine, durability: Option<Durability>) -> Self {
+        Opener { engine, durability, parent: TempDir::new().expect("a temporary directory") }
+    }
+
+    fn open(&self) -> Result<Box<dyn Store>> {
+        let mut options = OpenOptions::in_memory(Arc::new(RealFs));
+        options.durability = self.durability;
+        if self.engine.persistent {
+            let directory = TempDir::new_in(self.parent.path()).expect("a directory");
+            // The parent removes it.
+            options.data_dir = Some(directory.keep());
+        }
+        (self.engine.open)(&options)
+    }
+}
+
+/// The engines that hold data, without the cost of syncs where they can do without.
+fn openers() -> impl Iterator<Item = Opener> {
+    let engines = keyrack_peers::engines().into_iter().filter(|engine| engine.stores);
+    engines.map(|engine| Opener::new(engine, Some(Durability::None)))
+}
+
+#[test]
+fn every_engine_answers_the_golden_scripts() {
+    for opener in openers() {
+        let report = check_scripts(&|| opener.open());
+        let name = opener.engine.name;
+        for failure in &report.failed {
+            eprintln!("{name}: {}\n{}", failure.script, failure.diff);
+        }
+        assert!(report.failed.is_empty(), "{name} fails {} scripts", report.failed.len());
+        assert_eq!(report.passed, keyrack_testkit::scripts().len(), "{name}");
+        let has_snapshots = opener.open().unwrap().snapshot().unwrap().is_some();
+        assert_eq!(report.notes.is_empty(), has_snapshots, "{name}: {:?}", report.notes);
+    }
+}
+
+#[test]
+fn every_engine_answers_as_the_model() {
+    for opener in openers() {
+        for seed in seeds() {
+            let store = opener.open().unwrap();
+            if let Err(mismatch) = compare_random(store.as_ref(), seed, 3000) {
+                panic!("{mismatch}");
+            }
+            store.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_engine_keeps_its_promises_to_many_threads() {
+    for opener in openers() {
+        for seed in seeds() {
+            let store = opener.open().unwrap();
+            if let Err(mismatch) = compare_concurrent(store.as_ref(), seed, 4, 400) {
+                panic!("{mismatch}");
+            }
+            store.close().unwrap();
+        }
+    }
+}
+
+/// The default durability, with a sync for every write, answers the same.
+#[test]
+fn persistent_engines_answer_as_the_model_when_they_sync() {
+    for engine in keyrack_peers::engines().into_iter().filter(|engine| engine.persistent) {
+        let opener = Opener::new(engine, None);
+        for seed in seeds() {
+            let store = opener.open().unwrap();
+            assert_ne!(store.durability(), Durability::None);
+            if let Err(mismatch) = compare_random(store.as_ref(), seed, 200) {
+                panic!("{mismatch}");
+            }
+            store.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_null_engine_does_not_pass_for_a_store() {
+    let null = keyrack_peers::engines().into_iter().find(|engine| !engine.stores).unwrap();
+    let opener = Opener::new(null, None);
+    assert!(!keyrack_testkit::selftest(&|| opener.open(), SEEDS[0], 100, &mut |_| {}));
+}

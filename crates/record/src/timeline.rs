@@ -1,0 +1,46 @@
+//! Samples taken while a cell runs, in long format: one metric a row.
+
+use crate::Cell;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which part of a measurement a sample belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// The load before the timed phase.
+    Seed,
+    /// Warm-up: work that is not counted.
+    Warmup,
+    /// The timed phase.
+    Run,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Seed => "seed",
+            Phase::Warmup => "warmup",
+            Phase::Run => "run",
+        })
+    }
+}
+
+/// One metric at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimelineRow {
+    /// The cell that was running.
+    pub cell: Cell,
+    /// What the engine calls itself.
+    pub engine_version: String,
+    /// Its repeat, from 1.
+    pub repeat: u32,
+    /// Load, warm-up or timed phase.
+    pub phase: Phase,
+    /// Seconds since the phase began.
+    pub elapsed_s: f64,
+    /// The metric's name: `wu_per_s`, `get_p99_ns`, an engine's statistic.
+    pub metric: String,
+    /// Its value.
+    pub value: f64,
+}

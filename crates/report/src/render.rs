@@ -1,0 +1,153 @@
+//! A comparison as text for terminals and as Markdown for code hosts.
+//!
+//! ```text
+//! cell               metric      base       new  ratio                p  verdict
+//! mixed skiplist t1  ops/s     100000    142000  1.42x [1.38, 1.47]  0.004  faster
+//! ```
+//!
+//! Both have the same rows in the same order. Rows that gate come first, the 99th percentiles of
+//! verbs in a table of their own below.
+
+use crate::{Comparison, Metric, Row};
+
+const TITLES: [&str; 7] = ["cell", "metric", "base", "new", "ratio [95% CI]", "p", "verdict"];
+/// Columns of numbers, which align to the right.
+const NUMBERS: [bool; 7] = [false, false, true, true, false, true, false];
+const UNSURE_HINT: &str =
+    "unsure: one repeat has no interval; measure both sides with --repeat 5 or more";
+
+/// Aligned columns. O(rows).
+#[must_use]
+pub fn render_text(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    let (gating, informational) = tables(comparison);
+    for (title, rows) in [("", gating), ("latency of verbs, for information", informational)] {
+        if rows.is_empty() {
+            continue;
+        }
+        if !title.is_empty() {
+            text.push_str(&format!("\n{title}\n"));
+        }
+        text.push_str(&aligned(&rows));
+    }
+    for (title, lines) in lists(comparison) {
+        text.push_str(&format!("\n{title}\n"));
+        for line in lines {
+            text.push_str(&format!("  {}\n", one_line(&line)));
+        }
+    }
+    text.trim_start_matches('\n').to_owned()
+}
+
+/// Tables and lists in the Markdown of code hosts. O(rows).
+#[must_use]
+pub fn render_markdown(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    let (gating, informational) = tables(comparison);
+    for (title, rows) in [("", gating), ("Latency of verbs, for information", informational)] {
+        if rows.is_empty() {
+            continue;
+        }
+        if !title.is_empty() {
+            text.push_str(&format!("\n**{title}**\n\n"));
+        }
+        let rule = NUMBERS.map(|number| if number { "---:" } else { "---" });
+        text.push_str(&format!("| {} |\n| {} |\n", TITLES.join(" | "), rule.join(" | ")));
+        for row in rows {
+            text.push_str(&format!("| {} |\n", row.map(|field| markdown(&field)).join(" | ")));
+        }
+    }
+    for (title, lines) in lists(comparison) {
+        text.push_str(&format!("\n**{title}**\n\n"));
+        for line in lines {
+            text.push_str(&format!("- {}\n", markdown(&line)));
+        }
+    }
+    text.trim_start_matches('\n').to_owned()
+}
+
+type Fields = [String; 7];
+
+/// The rows that gate, and the others.
+fn tables(comparison: &Comparison) -> (Vec<Fields>, Vec<Fields>) {
+    let (gating, others): (Vec<&Row>, Vec<&Row>) =
+        comparison.rows.iter().partition(|row| row.metric.gates());
+    let fields = |rows: Vec<&Row>| rows.into_iter().map(fields).collect();
+    (fields(gating), fields(others))
+}
+
+fn fields(row: &Row) -> Fields {
+    let number = |value: f64| match row.metric {
+        Metric::OpsPerS => format!("{value:.0}"),
+        Metric::ResponseP99 | Metric::ServiceP99 { .. } => format!("{value:.0} ns"),
+    };
+    let ratio = match row.interval {
+        Some((low, high)) => format!("{:.2}x [{low:.2}, {high:.2}]", row.ratio),
+        None => format!("{:.2}x", row.ratio),
+    };
+    [
+        one_line(&row.cell.to_string()),
+        one_line(&row.metric.to_string()),
+        number(row.base),
+        number(row.new),
+        ratio,
+        row.p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}")),
+        row.verdict.to_string(),
+    ]
+}
+
+/// What stands below the tables: a title, and its lines.
+fn lists(comparison: &Comparison) -> Vec<(&'static str, Vec<String>)> {
+    let cells = |cells: &[keyrack_record::Cell]| cells.iter().map(ToString::to_string).collect();
+    let refused = comparison.refused.iter();
+    let hint: Vec<String> =
+        comparison.has_unsure().then(|| UNSURE_HINT.to_owned()).into_iter().collect();
+    let all = [
+        ("not compared:", refused.map(|r| format!("{}: {}", r.cell, r.reason)).collect()),
+        ("missing from the new run:", cells(&comparison.missing)),
+        ("only in the new run:", cells(&comparison.added)),
+        ("warnings:", comparison.warnings.clone()),
+        ("hint:", hint),
+    ];
+    all.into_iter().filter(|(_, lines): &(_, Vec<String>)| !lines.is_empty()).collect()
+}
+
+fn aligned(rows: &[Fields]) -> String {
+    let widths: [usize; 7] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.fold(TITLES[column].chars().count(), usize::max)
+    });
+    let mut text = line(&TITLES.map(str::to_owned), &widths);
+    for row in rows {
+        text.push_str(&line(row, &widths));
+    }
+    text
+}
+
+fn line(fields: &Fields, widths: &[usize; 7]) -> String {
+    let mut line = String::new();
+    for (column, (field, &width)) in fields.iter().zip(widths).enumerate() {
+        let padded =
+            if NUMBERS[column] { format!("{field:>width$}") } else { format!("{field:<width$}") };
+        line.push_str(&padded);
+        line.push_str("  ");
+    }
+    format!("{}\n", line.trim_end())
+}
+
+/// Control characters of names come from scripts; here they must not end a line.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// `text` without what Markdown would read as its own.
+fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in one_line(text).chars() {
+        if matches!(c, '|' | '\\' | '`' | '*' | '_' | '<' | '~') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}

@@ -1,0 +1,79 @@
+//! The four kinds of failure, kept apart because the remedy differs: the caller corrects the call,
+//! the operator mends the machine, the data is repaired or restored, the process is restarted.
+
+use std::path::{Path, PathBuf};
+
+/// The result of every operation on a store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation on a store failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller's mistake: a key too long, an option that does not parse. Nothing was done.
+    #[error("{message}")]
+    Usage {
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// The machine refused: disk full, permission, a device error.
+    #[error("{action}: {source}")]
+    Io {
+        /// What was attempted, with the path where there is one.
+        action: String,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// Stored bytes are not what was written.
+    #[error("{path}: corrupt at offset {offset}: {detail}", path = path.display())]
+    Corruption {
+        /// The damaged file.
+        path: PathBuf,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What was expected and what was found.
+        detail: String,
+    },
+    /// A sync failed earlier. The kernel may have dropped the pages, so no later success proves
+    /// anything: the store refuses writes until it is opened again.
+    #[error("store is read-only since a failed sync: {cause}")]
+    Poisoned {
+        /// The failure that poisoned the store.
+        cause: String,
+    },
+}
+
+impl Error {
+    /// A mistake of the caller.
+    #[must_use]
+    pub fn usage(message: impl Into<String>) -> Self {
+        Error::Usage { message: message.into() }
+    }
+
+    /// A refusal of the machine while doing `action`.
+    #[must_use]
+    pub fn io(action: impl Into<String>, source: std::io::Error) -> Self {
+        Error::Io { action: action.into(), source }
+    }
+
+    /// Damage in `path` at `offset`.
+    #[must_use]
+    pub fn corruption(path: &Path, offset: u64, detail: impl Into<String>) -> Self {
+        Error::Corruption { path: path.to_owned(), offset, detail: detail.into() }
+    }
+
+    /// The refusal of a store after a failed sync.
+    #[must_use]
+    pub fn poisoned(cause: impl Into<String>) -> Self {
+        Error::Poisoned { cause: cause.into() }
+    }
+
+    /// Whether the disk (or a quota) is full: the one machine failure that a run ends on cleanly.
+    #[must_use]
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if matches!(
+            source.kind(),
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+        ))
+    }
+}

@@ -1,0 +1,46 @@
+//! # keyrack-testkit: one set of checks that every engine is run through
+//!
+//! An engine is right when it answers as [`keyrack_store::ModelStore`] does. Three drivers ask:
+//!
+//! ```text
+//!   golden scripts      commands above a line, answers below it; one rule of the contract a file
+//!   random comparison   seeded operations of every kind, each answer compared with the model's
+//!   concurrent check    threads with disjoint keys, a counter and batches that all of them write
+//! ```
+//!
+//! [`selftest`] runs all three over an engine and is what a program calls. The parts are public so
+//! that an engine's own tests can choose sizes. A failure names the seed and the operation, and the
+//! same seed draws the same operations again.
+//!
+//! ```
+//! use keyrack_store::{ModelStore, Store};
+//!
+//! let open = || Ok(Box::new(ModelStore::new()) as Box<dyn Store>);
+//! let report = keyrack_testkit::check_scripts(&open);
+//! assert!(report.failed.is_empty());
+//! let stats = keyrack_testkit::compare_random(&ModelStore::new(), 7, 500).unwrap();
+//! assert_eq!(stats.operations, 500);
+//! ```
+#![forbid(unsafe_code)]
+
+mod concurrent;
+mod draw;
+mod error;
+mod golden;
+mod mismatch;
+mod operation;
+mod random;
+mod script;
+mod selftest;
+mod token;
+
+#[cfg(test)]
+mod broken;
+
+pub use concurrent::{ConcurrentStats, compare_concurrent};
+pub use error::Error;
+pub use golden::{Report, ScriptFailure, check_scripts, scripts};
+pub use mismatch::Mismatch;
+pub use random::{Stats, compare_random};
+pub use script::{ScriptRun, run_script};
+pub use selftest::selftest;

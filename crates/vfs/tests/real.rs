@@ -1,0 +1,83 @@
+//! What only a real disk has: symbolic links and devices.
+
+use std::os::unix::fs::{MetadataExt, symlink};
+
+use keyrack_vfs::{FileKind, Fs, OpenOptions, RealFs};
+
+use crate::at;
+
+#[test]
+fn removing_a_tree_removes_links_and_not_what_they_point_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let outside = dir.path().join("outside");
+    let tree = dir.path().join("tree");
+    RealFs.create_dir(&outside).unwrap();
+    RealFs.write_atomic(&outside.join("precious"), b"keep").unwrap();
+    RealFs.create_dir_all(&tree.join("inner")).unwrap();
+    symlink(&outside, tree.join("inner/link")).unwrap();
+    let entries = RealFs.list(&tree.join("inner")).unwrap();
+    assert_eq!(entries[0].kind, FileKind::Symlink);
+    RealFs.remove_dir_all(&tree).unwrap();
+    assert_eq!(RealFs.read(&outside.join("precious")).unwrap(), b"keep");
+}
+
+#[test]
+fn removing_a_link_to_a_tree_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    let link = dir.path().join("link");
+    RealFs.create_dir(&tree).unwrap();
+    symlink(&tree, &link).unwrap();
+    RealFs.remove_dir_all(&link).unwrap_err();
+    assert!(RealFs.exists(&tree).unwrap());
+    RealFs.remove_file(&link).unwrap();
+}
+
+#[test]
+fn mapping_a_hole_gives_it_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let options = OpenOptions::new().read(true).write(true).create(true);
+    let file = RealFs.open(&path, &options).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let _mapping = file.map(0, 1 << 20).unwrap();
+    file.sync_all().unwrap();
+    let blocks = std::fs::metadata(&path).unwrap().blocks();
+    assert!(blocks * 512 >= 1 << 20, "only {blocks} blocks of 512 bytes");
+    assert_eq!(file.len().unwrap(), 1 << 20, "no byte more");
+}
+
+#[test]
+fn sizes_do_not_follow_links() {
+    let dir = tempfile::tempdir().unwrap();
+    RealFs.write_atomic(&dir.path().join("f"), &[0; 10]).unwrap();
+    symlink(dir.path(), dir.path().join("loop")).unwrap();
+    assert_eq!(RealFs.size_recursive(dir.path()).unwrap(), 10);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_device_says_so() {
+    let full = RealFs.open(at("/dev/full"), &OpenOptions::new().write(true)).unwrap();
+    let error = full.write_at(0, b"x").unwrap_err();
+    assert!(error.is_no_space());
+    assert_eq!(error.to_string(), "cannot write '/dev/full': No space left on device");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn files_that_report_no_length_are_read_whole() {
+    let text = RealFs.read_to_string(at("/proc/self/status")).unwrap();
+    assert!(text.contains("VmRSS"), "{text}");
+}
+
+#[test]
+fn a_lock_file_left_with_a_number_is_no_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("LOCK");
+    RealFs.write_atomic(&path, b"1\n").unwrap();
+    let held = RealFs.lock(&path).unwrap();
+    assert_eq!(RealFs.read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+    drop(held);
+    assert_eq!(RealFs.read(&path).unwrap(), b"");
+}

@@ -1,0 +1,263 @@
+//! When requests are due in an open loop.
+//!
+//! A schedule gives the offset of each arrival from the start of the run. It reads no clock and
+//! never looks at what became of earlier requests; the caller waits until an offset has passed, and
+//! counts the response from that offset even when it is late.
+//!
+//! A schedule must not drift: rounding a gap to whole nanoseconds and adding it up loses 0.03 % of
+//! the rate at 1 M/s. A constant rate is therefore computed, arrival `k` being due at `k * 1e9 /
+//! rate`. Random gaps are summed with Kahan's compensation, which keeps the sum exact to its own
+//! precision, 1/8 ns after ten days.
+
+use crate::error::Error;
+use crate::fb;
+use crate::rng::Rng;
+
+/// The law of the gaps between requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Arrivals {
+    /// Equal gaps.
+    Constant,
+    /// A Poisson process: independent exponential gaps.
+    Poisson,
+    /// Independent generalised Pareto gaps with shape 0.154971, as observed at the ETC pool:
+    /// somewhat burstier than Poisson.
+    FbGap,
+}
+
+impl Arrivals {
+    /// Reads `constant` (or `const`), `poisson` (or `exponential`) or `fb_ia`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Syntax`] for anything else.
+    pub fn parse(text: &str) -> Result<Arrivals, Error> {
+        match text {
+            "constant" | "const" => Ok(Arrivals::Constant),
+            "poisson" | "exponential" => Ok(Arrivals::Poisson),
+            "fb_ia" => Ok(Arrivals::FbGap),
+            _ => Err(Error::syntax("arrivals", text, "expected constant, poisson or fb_ia")),
+        }
+    }
+
+    /// The name, which [`Arrivals::parse`] reads.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Arrivals::Constant => "constant",
+            Arrivals::Poisson => "poisson",
+            Arrivals::FbGap => "fb_ia",
+        }
+    }
+}
+
+/// The offsets at which the requests of one worker are due, in order.
+#[derive(Clone, Debug)]
+pub struct ArrivalSchedule {
+    arrivals: Arrivals,
+    gap_ns: f64,
+    rng: Rng,
+    /// Arrivals given out.
+    count: u64,
+    /// The offset of the first constant arrival.
+    start_ns: f64,
+    /// The sum of the random gaps so far, and what rounding took from it.
+    sum_ns: f64,
+    lost_ns: f64,
+    /// The offset of the last arrival, not rounded.
+    last_ns: f64,
+}
+
+impl ArrivalSchedule {
+    /// A schedule of `rate_per_s` arrivals a second on average.
+    ///
+    /// The first constant arrival is due at 0; the first random one after a random gap.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Parameter`] unless the rate lies in 10^-6 to 10^12.
+    pub fn new(arrivals: Arrivals, rate_per_s: f64, rng: Rng) -> Result<ArrivalSchedule, Error> {
+        if !(1e-6..=1e12).contains(&rate_per_s) {
+            return Err(Error::parameter("rate per second", rate_per_s, "1e-6 to 1e12"));
+        }
+        Ok(ArrivalSchedule {
+            arrivals,
+            gap_ns: 1e9 / rate_per_s,
+            rng,
+            count: 0,
+            start_ns: 0.0,
+            sum_ns: 0.0,
+            lost_ns: 0.0,
+            last_ns: 0.0,
+        })
+    }
+
+    /// Shifts constant arrivals by `thread / threads` of a gap, so that the arrivals of all threads
+    /// are evenly spaced together. Random schedules need no shift. To be called before the first
+    /// arrival.
+    #[must_use]
+    pub fn staggered(mut self, thread: u32, threads: u32) -> ArrivalSchedule {
+        self.start_ns = self.gap_ns * f64::from(thread) / f64::from(threads.max(1));
+        self
+    }
+
+    /// The offset of the next arrival from the start, rounded to a nanosecond. Never decreases.
+    #[inline]
+    pub fn next_at_ns(&mut self) -> u64 {
+        self.advance();
+        (self.last_ns + 0.5) as u64
+    }
+
+    /// The gap in nanoseconds from the last arrival, or from the start, to the next one, not
+    /// rounded.
+    ///
+    /// Moves the schedule like [`ArrivalSchedule::next_at_ns`]; use one of the two. Gaps that a
+    /// caller rounds and adds up drift, offsets do not.
+    #[inline]
+    pub fn next_gap_ns(&mut self) -> f64 {
+        let before_ns = self.last_ns;
+        self.advance();
+        self.last_ns - before_ns
+    }
+
+    /// Moves to the next arrival.
+    #[inline]
+    fn advance(&mut self) {
+        self.last_ns = match self.arrivals {
+            Arrivals::Constant => self.start_ns + self.count as f64 * self.gap_ns,
+            Arrivals::Poisson => {
+                let gap = self.rng.exponential();
+                self.accumulate(gap)
+            }
+            Arrivals::FbGap => {
+                let gap = fb::gap(&mut self.rng);
+                self.accumulate(gap)
+            }
+        };
+        self.count += 1;
+    }
+
+    /// The average gap, in nanoseconds.
+    #[must_use]
+    pub fn mean_gap_ns(&self) -> f64 {
+        self.gap_ns
+    }
+
+    /// The number of arrivals given out.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Adds a gap, given in units of the mean gap; returns the sum.
+    #[inline]
+    fn accumulate(&mut self, gap: f64) -> f64 {
+        let addend = gap * self.gap_ns - self.lost_ns;
+        let sum = self.sum_ns + addend;
+        self.lost_ns = (sum - self.sum_ns) - addend;
+        self.sum_ns = sum;
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use statrs::distribution::{ContinuousCDF, Exp};
+
+    use super::*;
+    use crate::check::{SEED, assert_ks};
+
+    fn schedule(arrivals: Arrivals, rate_per_s: f64) -> ArrivalSchedule {
+        ArrivalSchedule::new(arrivals, rate_per_s, Rng::from_seed(SEED)).unwrap()
+    }
+
+    #[test]
+    fn constant_arrivals_are_computed_not_summed() {
+        let mut even = schedule(Arrivals::Constant, 1000.0);
+        assert_eq!(
+            [even.next_at_ns(), even.next_at_ns(), even.next_at_ns()],
+            [0, 1_000_000, 2_000_000]
+        );
+        // A third of a nanosecond is lost at every arrival if gaps are rounded.
+        let mut odd = schedule(Arrivals::Constant, 3e6);
+        let last = (0..=3_000_000).map(|_| odd.next_at_ns()).last().unwrap();
+        assert_eq!(last, 1_000_000_000);
+        assert_eq!(odd.count(), 3_000_001);
+    }
+
+    #[test]
+    fn staggered_threads_are_evenly_spaced() {
+        let mut all: Vec<u64> = (0..4)
+            .flat_map(|thread| {
+                let mut one = schedule(Arrivals::Constant, 250.0).staggered(thread, 4);
+                (0..10).map(move |_| one.next_at_ns()).collect::<Vec<u64>>()
+            })
+            .collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..40).map(|k| k * 1_000_000).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn poisson_gaps_are_exponential() {
+        let mut poisson = schedule(Arrivals::Poisson, 1000.0);
+        let offsets: Vec<u64> = (0..100_000).map(|_| poisson.next_at_ns()).collect();
+        let gaps = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
+        let law = Exp::new(1.0).unwrap();
+        assert_ks("poisson gaps", gaps, |x| law.cdf(x));
+    }
+
+    #[test]
+    fn random_arrivals_keep_the_rate() {
+        for arrivals in [Arrivals::Poisson, Arrivals::FbGap] {
+            let mut random = schedule(arrivals, 5000.0);
+            let last = (0..1_000_000).map(|_| random.next_at_ns()).last().unwrap() as f64 / 1e9;
+            assert!((last / 200.0 - 1.0).abs() < 0.006, "{arrivals:?}: {last} s; SEED={SEED}");
+        }
+    }
+
+    #[test]
+    fn compensation_keeps_small_gaps_after_a_long_time() {
+        // Ten days in, one nanosecond is eight units in the last place of the sum; a tenth of a
+        // nanosecond is lost by plain addition.
+        let mut late = schedule(Arrivals::Poisson, 1e9);
+        late.sum_ns = 8.64e14;
+        let before = late.sum_ns;
+        for _ in 0..100_000 {
+            late.accumulate(0.1);
+        }
+        let moved = late.sum_ns - before - late.lost_ns;
+        assert!((moved - 10_000.0).abs() < 0.01, "{moved}");
+    }
+
+    #[test]
+    fn gaps_sum_to_offsets() {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson, Arrivals::FbGap] {
+            let mut offsets = schedule(arrivals, 12_345.0).staggered(1, 3);
+            let mut gaps = offsets.clone();
+            let sum: f64 = (0..10_000).map(|_| gaps.next_gap_ns()).sum();
+            let last = (0..10_000).map(|_| offsets.next_at_ns()).last().unwrap();
+            assert!((sum - last as f64).abs() < 1.0, "{arrivals:?}: {sum} and {last}");
+        }
+    }
+
+    #[test]
+    fn offsets_never_decrease() {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson, Arrivals::FbGap] {
+            let mut fast = schedule(arrivals, 1e9);
+            let offsets: Vec<u64> = (0..10_000).map(|_| fast.next_at_ns()).collect();
+            assert!(offsets.is_sorted());
+        }
+    }
+
+    #[test]
+    fn names_and_mistakes() {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson, Arrivals::FbGap] {
+            assert_eq!(Arrivals::parse(arrivals.name()).unwrap(), arrivals);
+        }
+        assert!(Arrivals::parse("bursty").unwrap_err().to_string().contains("\"bursty\""));
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(ArrivalSchedule::new(Arrivals::Poisson, rate, Rng::from_seed(1)).is_err());
+        }
+    }
+}

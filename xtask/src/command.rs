@@ -1,0 +1,295 @@
+//! The command line: one table of commands and options, from which both the parser and the help
+//! text are made.
+//!
+//! An unknown word is answered by one line that names the nearest command, measured by edit
+//! distance, and exit code 2. Nothing is run before the whole line has been understood.
+
+use crate::chores;
+use crate::soak;
+use crate::stage::{Outcome, Stop};
+use crate::tidy;
+use crate::workspace::Workspace;
+
+/// One row of the table.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    about: &'static str,
+    options: &'static [Flag],
+    pub(crate) run: fn(&Workspace, &Options) -> Outcome,
+}
+
+/// An option of a command.
+#[derive(Debug)]
+struct Flag {
+    name: &'static str,
+    /// The name of its number in the help text, or nothing for a switch.
+    number: Option<&'static str>,
+    about: &'static str,
+}
+
+/// Every command, in the order of the help text.
+pub(crate) const COMMANDS: &[Command] = &[
+    Command {
+        name: "check",
+        about: "formatting, lints, documentation, tidy; stops at the first that fails",
+        options: &[],
+        run: chores::check,
+    },
+    Command {
+        name: "test",
+        about: "tidy and every test; closes with `N passed, N failed`",
+        options: &[],
+        run: chores::test,
+    },
+    Command {
+        name: "ci",
+        about: "check, features, smoke, seeds, test",
+        options: &[Flag {
+            name: "--without-test",
+            number: None,
+            about: "leave out the last stage, for a caller that runs it by itself",
+        }],
+        run: chores::ci,
+    },
+    Command {
+        name: "tidy",
+        about: "the rules of this repository that no compiler checks",
+        options: &[],
+        run: tidy::command,
+    },
+    Command {
+        name: "features",
+        about: "the binary under each set of features that is promised to build",
+        options: &[],
+        run: chores::features,
+    },
+    Command {
+        name: "smoke",
+        about: "the release binary over every engine and every workload",
+        options: &[],
+        run: chores::smoke,
+    },
+    Command {
+        name: "seeds",
+        about: "every test again, with the seed of the commit",
+        options: &[],
+        run: chores::seeds,
+    },
+    Command {
+        name: "soak",
+        about: "random comparison of every engine with the model, many seeds",
+        options: &[
+            Flag {
+                name: "--minutes",
+                number: Some("M"),
+                about: "start no run after M minutes (default 10)",
+            },
+            Flag { name: "--first", number: Some("N"), about: "the first seed (default 1)" },
+        ],
+        run: soak::command,
+    },
+    Command { name: "fmt", about: "format the tree", options: &[], run: chores::fmt },
+];
+
+/// The options given to a command.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options(Vec<(&'static str, Option<u64>)>);
+
+impl Options {
+    /// Whether a switch was given.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(given, _)| *given == name)
+    }
+
+    /// The number given with an option. The last one wins.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.0.iter().rev().find(|(given, _)| *given == name).and_then(|(_, number)| *number)
+    }
+}
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Help,
+    Run(&'static Command, Options),
+}
+
+/// Understands a whole command line.
+///
+/// # Errors
+/// `Usage`, with the one line to print.
+pub(crate) fn parse(words: &[String]) -> Outcome<Request> {
+    let Some((first, rest)) = words.split_first() else {
+        let names: Vec<&str> = COMMANDS.iter().map(|command| command.name).collect();
+        return Err(Stop::Usage(format!("no command (have: {})", names.join(", "))));
+    };
+    if is_help(first) {
+        return Ok(Request::Help);
+    }
+    let Some(command) = COMMANDS.iter().find(|command| command.name == first) else {
+        let near = nearest(first, COMMANDS.iter().map(|command| command.name));
+        return Err(Stop::Usage(format!("unknown command '{first}'; did you mean '{near}'?")));
+    };
+    if rest.iter().any(|word| is_help(word)) {
+        return Ok(Request::Help);
+    }
+    options(command, rest).map(|options| Request::Run(command, options))
+}
+
+fn options(command: &Command, words: &[String]) -> Outcome<Options> {
+    let mut options = Options::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (name, joined) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word.as_str(), None),
+        };
+        let Some(flag) = command.options.iter().find(|flag| flag.name == name) else {
+            return Err(Stop::Usage(unknown_option(command, name)));
+        };
+        let number = match (flag.number, joined) {
+            (None, None) => None,
+            (None, Some(_)) => {
+                return Err(Stop::Usage(format!("{name} takes no value")));
+            }
+            (Some(noun), joined) => {
+                let Some(text) = joined.or_else(|| words.next().map(String::as_str)) else {
+                    return Err(Stop::Usage(format!("{name} needs a number {noun}")));
+                };
+                let number = text.parse().map_err(|_| {
+                    Stop::Usage(format!("{name} needs a whole number, not '{text}'"))
+                })?;
+                Some(number)
+            }
+        };
+        options.0.push((flag.name, number));
+    }
+    Ok(options)
+}
+
+fn unknown_option(command: &Command, name: &str) -> String {
+    if command.options.is_empty() {
+        return format!("{} takes no options, but got '{name}'", command.name);
+    }
+    let near = nearest(name, command.options.iter().map(|flag| flag.name));
+    format!("unknown option '{name}' of {}; did you mean '{near}'?", command.name)
+}
+
+fn is_help(word: &str) -> bool {
+    matches!(word, "help" | "-h" | "--help")
+}
+
+/// The help text.
+pub(crate) fn help() -> String {
+    let mut text = String::from("usage: cargo xtask COMMAND [OPTIONS]\n\n");
+    for command in COMMANDS {
+        text.push_str(&format!("  {:<10}{}\n", command.name, command.about));
+        for flag in command.options {
+            let shown = match flag.number {
+                Some(noun) => format!("{} {noun}", flag.name),
+                None => flag.name.to_string(),
+            };
+            text.push_str(&format!("    {shown:<18}{}\n", flag.about));
+        }
+    }
+    text.push_str("\nexit codes: 0 done, 1 a stage failed, 2 could not run\n");
+    text
+}
+
+/// The candidate with the smallest edit distance; of equals, the first.
+fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> &'a str {
+    candidates.min_by_key(|candidate| edit_distance(word, candidate)).unwrap_or("help")
+}
+
+/// Insertions, deletions and replacements that turn one word into the other; O(length squared).
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    // `row[j]` is the distance between the letters of `left` seen so far and `right[..j]`.
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, letter) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for j in 0..right.len() {
+            let replaced = diagonal + usize::from(letter != right[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_line(line: &str) -> Outcome<Request> {
+        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        parse(&words)
+    }
+
+    fn refusal(line: &str) -> String {
+        match parse_line(line) {
+            Err(Stop::Usage(text)) => text,
+            other => panic!("'{line}' was not refused: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_command_parses_and_stands_in_the_help() {
+        for command in COMMANDS {
+            let parsed = parse_line(command.name);
+            assert!(matches!(parsed, Ok(Request::Run(found, _)) if found.name == command.name));
+            assert!(help().contains(&format!("\n  {}", command.name)), "{}", command.name);
+            for flag in command.options {
+                assert!(help().contains(flag.name), "{}", flag.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_command_gets_one_line_with_the_nearest_name() {
+        assert_eq!(refusal("tdy"), "unknown command 'tdy'; did you mean 'tidy'?");
+        assert_eq!(refusal("tests"), "unknown command 'tests'; did you mean 'test'?");
+        assert!(refusal("").starts_with("no command (have: check, test"));
+        assert_eq!(Stop::Usage(refusal("tdy")).exit_code(), 2);
+    }
+
+    #[test]
+    fn options_belong_to_their_command() {
+        assert_eq!(refusal("fmt --minutes 3"), "fmt takes no options, but got '--minutes'");
+        assert_eq!(
+            refusal("soak --minute 3"),
+            "unknown option '--minute' of soak; did you mean '--minutes'?"
+        );
+        assert_eq!(refusal("soak --minutes"), "--minutes needs a number M");
+        assert_eq!(refusal("soak --minutes x"), "--minutes needs a whole number, not 'x'");
+        assert_eq!(refusal("ci --without-test=1"), "--without-test takes no value");
+    }
+
+    #[test]
+    fn numbers_are_read_in_both_spellings_and_the_last_wins() {
+        let Ok(Request::Run(_, options)) = parse_line("soak --minutes=3 --first 9 --minutes 4")
+        else {
+            panic!("refused");
+        };
+        assert_eq!(options.number("--minutes"), Some(4));
+        assert_eq!(options.number("--first"), Some(9));
+        assert!(!options.has("--without-test"));
+    }
+
+    #[test]
+    fn help_is_answered_anywhere() {
+        assert!(matches!(parse_line("--help"), Ok(Request::Help)));
+        assert!(matches!(parse_line("soak --help"), Ok(Request::Help)));
+    }
+
+    #[test]
+    fn edit_distance_counts_the_three_edits() {
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("abc", ""), 3);
+        assert_eq!(edit_distance("check", "chek"), 1);
+        assert_eq!(edit_distance("soak", "soap"), 1);
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+    }
+}

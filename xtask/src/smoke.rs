@@ -1,0 +1,283 @@
+//! Smoke: does the release binary start, and do its engines, scripts and named workloads run?
+//!
+//! ```text
+//! for every engine        keyrack bench --selftest --backend ENGINE --data-dir SCRATCH
+//! for every script        keyrack bench workloads/FILE.lua --backend null --ops 200
+//! for every native name   keyrack bench NAME --backend null --ops 200
+//! ```
+//!
+//! Each run must exit with 0. The names are not listed here: the binary is asked for them. It
+//! answers an unknown name with `unknown ... (have: a, b)` and exit code 2, so a new engine or
+//! workload is smoked without a change to this file, and the refusal itself is tried too.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
+
+use crate::output::{complain, say};
+use crate::stage::{Outcome, Stop, seconds, shown};
+use crate::workspace::Workspace;
+
+/// A name that no engine and no workload will ever carry. The second has the slash of a native
+/// name.
+const ENGINE_UNKNOWN: &str = "no-such-engine";
+const WORKLOAD_UNKNOWN: &str = "no-such/workload";
+
+/// Units of work in each workload's run.
+const OPS: &str = "200";
+
+/// Builds the release binary and answers where cargo has put it.
+///
+/// # Errors
+/// `Stage` when it does not build.
+pub(crate) fn build(workspace: &Workspace) -> Outcome<PathBuf> {
+    let mut command = workspace.cargo(&[
+        "build",
+        "--release",
+        "-p",
+        "keyrack-cli",
+        "--message-format=json-render-diagnostics",
+    ]);
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| Stop::Broken(format!("cannot start cargo: {error}")))?;
+    if !output.status.success() {
+        return Err(Stop::Stage("the release binary does not build".into()));
+    }
+    executable(&String::from_utf8_lossy(&output.stdout))
+        .map(PathBuf::from)
+        .ok_or_else(|| Stop::Broken("cargo named no executable 'keyrack'".into()))
+}
+
+/// The path of the `keyrack` executable in cargo's messages, one JSON object a line.
+fn executable(messages: &str) -> Option<String> {
+    const KEY: &str = "\"executable\":\"";
+    messages
+        .lines()
+        .filter_map(|line| {
+            let (_, rest) = line.split_once(KEY)?;
+            let (path, _) = rest.split_once('"')?;
+            Some(path.replace("\\\\", "\\"))
+        })
+        .find(|path| path.ends_with("/keyrack"))
+}
+
+/// Every run of the module header.
+///
+/// # Errors
+/// `Stage` when a run does not exit with 0, or when the binary does not name what it has.
+pub(crate) fn run_all(workspace: &Workspace, binary: &Path) -> Outcome {
+    let runner = Runner::new(workspace, binary)?;
+    let engines = runner.engines()?;
+    let native = runner.names_after(&["bench", WORKLOAD_UNKNOWN, "--backend", "null"])?;
+    let scripts: Vec<String> =
+        workspace.files()?.into_iter().filter(|path| is_script(path)).collect();
+    for engine in &engines {
+        runner.expect_success(&["bench", "--selftest", "--backend", engine])?;
+    }
+    for workload in scripts.iter().chain(&native) {
+        runner.expect_success(&["bench", workload, "--backend", "null", "--ops", OPS])?;
+    }
+    let (engines, native, scripts) = (engines.len(), native.len(), scripts.len());
+    say(&format!("smoked: {engines} engines, {scripts} scripts, {native} native workloads"));
+    Ok(())
+}
+
+fn is_script(path: &str) -> bool {
+    path.strip_prefix("workloads/")
+        .is_some_and(|name| name.ends_with(".lua") && !name.contains('/'))
+}
+
+/// Runs the binary at the root of the workspace, with a data directory that is removed afterwards.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    binary: PathBuf,
+    root: PathBuf,
+    data: PathBuf,
+}
+
+impl Runner {
+    /// # Errors
+    /// `Broken` when the data directory cannot be made.
+    pub(crate) fn new(workspace: &Workspace, binary: &Path) -> Outcome<Runner> {
+        // Beside the binary: inside the target directory, on a disk with room.
+        let folder = binary.parent().unwrap_or(Path::new("."));
+        let data = folder.join(format!("xtask-data-{}", std::process::id()));
+        fs::create_dir_all(&data)
+            .map_err(|error| Stop::Broken(format!("cannot make {}: {error}", data.display())))?;
+        Ok(Runner { binary: binary.to_path_buf(), root: workspace.root().to_path_buf(), data })
+    }
+
+    /// The names of the engines that were built into the binary.
+    ///
+    /// # Errors
+    /// See [`Runner::names_after`].
+    pub(crate) fn engines(&self) -> Outcome<Vec<String>> {
+        self.names_after(&["bench", "--selftest", "--backend", ENGINE_UNKNOWN])
+    }
+
+    /// The names that the binary lists when it refuses a command line.
+    ///
+    /// # Errors
+    /// `Stage` when the refusal has another exit code than 2 or lists no names.
+    fn names_after(&self, arguments: &[&str]) -> Outcome<Vec<String>> {
+        let (line, output) = self.run(arguments)?;
+        let names = listed_names(&String::from_utf8_lossy(&output.stderr));
+        if output.status.code() == Some(2) && !names.is_empty() {
+            return Ok(names);
+        }
+        show(&output);
+        Err(Stop::Stage(format!(
+            "`{line}` should be refused with '(have: NAME, ...)' on stderr and exit code 2, but {}",
+            output.status
+        )))
+    }
+
+    /// Runs the binary and prints one line about it.
+    ///
+    /// # Errors
+    /// `Stage` when it exits with anything but 0; its output is printed first.
+    pub(crate) fn expect_success(&self, arguments: &[&str]) -> Outcome {
+        let started = Instant::now();
+        let (line, output) = self.run(arguments)?;
+        if output.status.success() {
+            say(&format!("ok   {line}  {}", seconds(started.elapsed())));
+            return Ok(());
+        }
+        show(&output);
+        Err(Stop::Stage(format!("`{line}` did not succeed ({})", output.status)))
+    }
+
+    /// The command as a person would type it, and what came of it.
+    fn run(&self, arguments: &[&str]) -> Outcome<(String, Output)> {
+        let mut command = Command::new(&self.binary);
+        command.args(arguments);
+        let line = shown(&command);
+        let output = command
+            .args([OsString::from("--data-dir"), self.data.clone().into_os_string()])
+            .current_dir(&self.root)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| Stop::Broken(format!("cannot start `{line}`: {error}")))?;
+        Ok((line, output))
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.data) {
+            complain(&format!("xtask: {} was left behind: {error}", self.data.display()));
+        }
+    }
+}
+
+/// Prints what a run has written, for somebody who has to find out why it failed.
+fn show(output: &Output) {
+    for stream in [&output.stdout, &output.stderr] {
+        for line in String::from_utf8_lossy(stream).lines() {
+            complain(&format!("   | {line}"));
+        }
+    }
+}
+
+/// The words of the first `(have: a, b)` in a text.
+fn listed_names(text: &str) -> Vec<String> {
+    let Some((_, rest)) = text.split_once("(have: ") else { return Vec::new() };
+    let Some((list, _)) = rest.split_once(')') else { return Vec::new() };
+    list.split(',').map(|name| name.trim().to_string()).filter(|name| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    /// A stand-in for the binary: a shell script in a scratch workspace. Another process puts it in
+    /// its place: a file that this process had open for writing could still be open in a child that
+    /// another test has just forked, and such a file cannot be executed.
+    fn stand_in(scratch: &Scratch, script: &str) -> PathBuf {
+        scratch.write("script.txt", &format!("#!/bin/sh\n{script}\n"));
+        let binary = scratch.path().join("bin/keyrack");
+        fs::create_dir_all(scratch.path().join("bin")).expect("made");
+        let status = Command::new("install")
+            .args(["-m", "755"])
+            .arg(scratch.path().join("script.txt"))
+            .arg(&binary)
+            .status()
+            .expect("started");
+        assert!(status.success());
+        binary
+    }
+
+    const ANSWERS: &str = r#"case "$*" in
+*no-such-engine*) echo "unknown backend 'no-such-engine' (have: null, btree)" >&2; exit 2 ;;
+*no-such/workload*) echo "unknown workload (have: ycsb/a, mixed)" >&2; exit 2 ;;
+esac
+printf '%s\n' "$*" | sed 's/ --data-dir.*//' >>calls.txt"#;
+
+    #[test]
+    fn every_engine_script_and_native_workload_is_run_once() {
+        let scratch = Scratch::new("smoke");
+        scratch.write("workloads/cart.lua", "-- a script\n");
+        scratch.write("workloads/notes.md", "# Notes\n");
+        let binary = stand_in(&scratch, ANSWERS);
+        let workspace = Workspace::at(scratch.path());
+        assert!(run_all(&workspace, &binary).is_ok());
+        let calls = fs::read_to_string(scratch.path().join("calls.txt")).expect("called");
+        assert_eq!(
+            calls,
+            "bench --selftest --backend null\n\
+             bench --selftest --backend btree\n\
+             bench workloads/cart.lua --backend null --ops 200\n\
+             bench ycsb/a --backend null --ops 200\n\
+             bench mixed --backend null --ops 200\n"
+        );
+        let left: Vec<_> = fs::read_dir(scratch.path().join("bin"))
+            .expect("listed")
+            .map(|entry| entry.expect("read").file_name())
+            .collect();
+        assert_eq!(left, ["keyrack"], "the data directory is removed");
+    }
+
+    #[test]
+    fn a_run_that_fails_fails_the_smoke() {
+        let scratch = Scratch::new("smoke-fails");
+        let script = format!("{ANSWERS}\ncase \"$*\" in *btree*) exit 1 ;; esac");
+        let binary = stand_in(&scratch, &script);
+        let outcome = run_all(&Workspace::at(scratch.path()), &binary);
+        assert!(
+            matches!(&outcome, Err(Stop::Stage(line)) if line.contains("--backend btree")),
+            "{outcome:?}"
+        );
+    }
+
+    #[test]
+    fn a_binary_that_accepts_unknown_names_fails_the_smoke() {
+        let scratch = Scratch::new("smoke-accepts");
+        let binary = stand_in(&scratch, "exit 0");
+        let outcome = run_all(&Workspace::at(scratch.path()), &binary);
+        assert!(matches!(outcome, Err(Stop::Stage(line)) if line.contains("should be refused")));
+    }
+
+    #[test]
+    fn names_come_from_the_list_in_a_refusal() {
+        let refusal = "error: unknown backend 'x' (have: null, skiplist, redb); near: redb";
+        assert_eq!(listed_names(refusal), ["null", "skiplist", "redb"]);
+        assert!(listed_names("unknown backend 'x'").is_empty());
+        assert!(listed_names("(have: )").is_empty());
+        assert!(listed_names("(have: a, b").is_empty());
+    }
+
+    #[test]
+    fn the_executable_is_found_among_the_messages() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
+             {\"executable\":\"/t/release/other\"}\n\
+             {\"executable\":\"/t/release/keyrack\",\"fresh\":true}\n";
+        assert_eq!(executable(messages).as_deref(), Some("/t/release/keyrack"));
+        assert_eq!(executable("{}"), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! Soak: the random comparison of every engine with the model, under many seeds, until they are all
+//! done or the time is up.
+//!
+//! One run is `keyrack bench --selftest --backend ENGINE --seed N`, so a failure replays by typing
+//! the line that was printed. The clock is looked at between runs: a run that has begun is
+//! finished.
+
+use std::time::{Duration, Instant};
+
+use crate::command::Options;
+use crate::output::{complain, say};
+use crate::smoke::{Runner, build};
+use crate::stage::{Outcome, Stop, stage};
+use crate::workspace::Workspace;
+
+/// Seeds of one soak.
+const SEEDS: u64 = 64;
+
+/// Minutes when none are given.
+const MINUTES_DEFAULT: u64 = 10;
+
+/// The first seed when none is given.
+const FIRST_DEFAULT: u64 = 1;
+
+/// `cargo xtask soak`.
+///
+/// # Errors
+/// `Stage` when an engine and the model disagreed under any seed.
+pub(crate) fn command(workspace: &Workspace, options: &Options) -> Outcome {
+    let minutes = options.number("--minutes").unwrap_or(MINUTES_DEFAULT);
+    let first = options.number("--first").unwrap_or(FIRST_DEFAULT);
+    let binary = stage("release build", || build(workspace))?;
+    let runner = Runner::new(workspace, &binary)?;
+    let engines = runner.engines()?;
+    let limit = Duration::from_secs(minutes.saturating_mul(60));
+    let started = Instant::now();
+    let result = soak(&engines, first, &mut || started.elapsed() >= limit, &mut |engine, seed| {
+        let seed = seed.to_string();
+        runner.expect_success(&["bench", "--selftest", "--backend", engine, "--seed", &seed])
+    })?;
+    say(&format!("soaked: {} of {SEEDS} seeds from {first}", result.seeds));
+    if result.failures == 0 {
+        return Ok(());
+    }
+    Err(Stop::Stage(format!("{} runs disagreed with the model", result.failures)))
+}
+
+/// What a soak has done.
+#[derive(Debug, PartialEq, Eq)]
+struct Soaked {
+    /// Seeds under which every engine was run.
+    seeds: u64,
+    failures: u64,
+}
+
+/// Seeds outside, engines inside: when the time is up every engine has had the same seeds, but for
+/// those of the last one. A failure is counted and the soak goes on.
+fn soak(
+    engines: &[String],
+    first: u64,
+    is_over: &mut dyn FnMut() -> bool,
+    run: &mut dyn FnMut(&str, u64) -> Outcome,
+) -> Outcome<Soaked> {
+    let mut soaked = Soaked { seeds: 0, failures: 0 };
+    for index in 0..SEEDS {
+        for engine in engines {
+            if is_over() {
+                return Ok(soaked);
+            }
+            match run(engine, first.wrapping_add(index)) {
+                Ok(()) => {}
+                Err(Stop::Stage(line)) => {
+                    complain(&format!("xtask: {line}"));
+                    soaked.failures += 1;
+                }
+                Err(stop) => return Err(stop),
+            }
+        }
+        soaked.seeds += 1;
+    }
+    Ok(soaked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engines() -> Vec<String> {
+        vec!["btree".into(), "skiplist".into()]
+    }
+
+    #[test]
+    fn every_engine_gets_every_seed_and_failures_do_not_stop_it() {
+        let mut runs = Vec::new();
+        let soaked = soak(&engines(), 5, &mut || false, &mut |engine, seed| {
+            runs.push((engine.to_string(), seed));
+            if engine == "skiplist" && seed == 6 {
+                return Err(Stop::Stage("disagreed".into()));
+            }
+            Ok(())
+        });
+        assert_eq!(soaked.ok(), Some(Soaked { seeds: 64, failures: 1 }));
+        assert_eq!(runs.len(), 128);
+        assert_eq!(runs[0], ("btree".into(), 5));
+        assert_eq!(runs[127], ("skiplist".into(), 68));
+    }
+
+    #[test]
+    fn no_run_starts_after_the_time_is_up() {
+        let mut looks = 0;
+        let mut is_over = || {
+            looks += 1;
+            looks > 3
+        };
+        let mut runs = 0;
+        let soaked = soak(&engines(), 1, &mut is_over, &mut |_, _| {
+            runs += 1;
+            Ok(())
+        });
+        assert_eq!(runs, 3);
+        assert_eq!(soaked.ok(), Some(Soaked { seeds: 1, failures: 0 }));
+    }
+
+    #[test]
+    fn a_binary_that_cannot_start_ends_the_soak() {
+        let soaked =
+            soak(&engines(), 1, &mut || false, &mut |_, _| Err(Stop::Broken("gone".into())));
+        assert!(matches!(soaked, Err(Stop::Broken(_))));
+    }
+}
