@@ -1,1 +1,87 @@
-fn main() {}
+//! `keyrack`: one command for ordered key-value stores.
+//!
+//! | call | does |
+//! |---|---|
+//! | `keyrack bench [WORKLOAD...]` | measures stores on workloads |
+//! | `keyrack compare BASE NEW` | sets two recorded runs against each other |
+//! | `keyrack doctor` | says whether this machine is fit to measure on |
+//!
+//! Called by the name `keybench`, the binary takes that tool's command line and prints its shapes.
+//!
+//! Results go to standard output, talk to standard error. Exit status: 0 done, 1 the answer is no
+//! (a cell failed, a regression), 2 could not run (usage, set-up), 130 interrupted.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is this crate's part")]
+
+mod bench;
+mod bundled;
+mod compare;
+mod compat;
+mod doctor;
+mod engines;
+mod flags;
+mod modes;
+mod progress;
+
+use clap::{ArgMatches, Command};
+use std::process::ExitCode;
+
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Done, and the answer is yes.
+const DONE: u8 = 0;
+/// Done, and the answer is no.
+const NO: u8 = 1;
+/// Could not run.
+const COULD_NOT: u8 = 2;
+/// Ended by a signal; what was measured has been written.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let argv: Vec<String> =
+        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    ExitCode::from(match compat::called_as(&argv) {
+        Some(compat::Name::Keybench) => compat::keybench(&argv),
+        None => keyrack(&argv),
+    })
+}
+
+fn keyrack(argv: &[String]) -> u8 {
+    match command().try_get_matches_from(argv) {
+        Ok(matches) => dispatch(&matches, argv),
+        Err(error) => flags::explain(&error, &command(), argv),
+    }
+}
+
+fn command() -> Command {
+    Command::new("keyrack")
+        .about("Ordered key-value stores: embed, serve, measure")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(flags::bench_command())
+        .subcommand(compare::command())
+        .subcommand(doctor::command())
+}
+
+fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
+    let result = match matches.subcommand() {
+        Some(("bench", matches)) => bench::run(matches, argv, &bench::Style::keyrack()),
+        Some(("compare", matches)) => compare::run(matches),
+        Some(("doctor", matches)) => doctor::run(matches),
+        _ => Err("no such command; see keyrack --help".to_owned()),
+    };
+    result.unwrap_or_else(|message| {
+        refuse("keyrack", &message);
+        COULD_NOT
+    })
+}
+
+/// One line for a person, whatever the message holds.
+fn refuse(program: &str, message: &str) {
+    let line: Vec<&str> = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    eprintln!("{program}: {}", line.join(" "));
+}

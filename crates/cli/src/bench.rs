@@ -1,0 +1,204 @@
+//! `keyrack bench`: from flags and files to a plan, and the run with its outputs and exit status.
+
+use crate::progress::Progress;
+use crate::{bundled, engines, flags, modes};
+use clap::ArgMatches;
+use keyrack_harness::sink::Dialect;
+use keyrack_harness::{
+    Bound, Facts, Observer, Outputs, Plan, Print, Settings, Stop, Surroundings, apply_config,
+    render_replay,
+};
+use keyrack_measure::{Clock, wall};
+use keyrack_record::Run;
+use keyrack_vfs::{Fs, RealFs};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What differs between our name and an old one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// The name in messages.
+    pub(crate) program: &'static str,
+    pub(crate) dialect: Dialect,
+    /// The engine of a run that names none; `None` takes all that need no data directory.
+    pub(crate) default_backend: Option<&'static str>,
+    /// Whether a run without a workload takes the bundled one.
+    pub(crate) default_workload: bool,
+}
+
+impl Style {
+    pub(crate) fn keyrack() -> Self {
+        Style {
+            program: "keyrack",
+            dialect: Dialect::Keyrack,
+            default_backend: None,
+            default_workload: true,
+        }
+    }
+}
+
+/// Runs the command. An error is a refusal: nothing was measured.
+pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &Style) -> Result<u8, String> {
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    if matches.get_flag("list") {
+        return modes::list();
+    }
+    let settings = settings(matches, &*fs, style)?;
+    if matches.get_flag("selftest") {
+        return modes::selftest(&settings, &flags::pairs(matches), &fs);
+    }
+    if matches.get_flag("overhead") {
+        return modes::overhead(settings, surroundings(&fs, argv));
+    }
+    let stop = stop_on_signals()?;
+    let plan = Plan::new(settings, surroundings(&fs, argv)).map_err(|refusal| refusal.0)?;
+    let save = matches.get_one::<String>("save-config").map(PathBuf::from);
+    let mut progress = Progress::new(plan.settings.progress, style.dialect);
+    for note in plan.warnings.iter().map(|w| format!("warning: {w}")).chain(plan.notes.clone()) {
+        crate::refuse(style.program, &note);
+    }
+    measure(&plan, &fs, style, save, &mut progress, &stop)
+}
+
+/// Opens the outputs, runs the plan, and turns what came of it into an exit status.
+fn measure(
+    plan: &Plan,
+    fs: &Arc<dyn Fs>,
+    style: &Style,
+    save: Option<PathBuf>,
+    progress: &mut Progress,
+    stop: &Stop,
+) -> Result<u8, String> {
+    let mut specs = plan.sinks.clone();
+    let report_dir = match &plan.settings.report_dir {
+        Some(base) => {
+            let dir = stamped_dir(&**fs, base)?;
+            crate::refuse(style.program, &format!("writing reports to {}/", dir.display()));
+            specs.extend(Outputs::report_files(&dir));
+            Some(dir)
+        }
+        None => None,
+    };
+    // --report-dir keeps the replay file beside its reports and overrides --save-config.
+    let replay = report_dir.as_ref().map(|dir| dir.join("replay.cnf")).or(save);
+    if let Some(path) = &replay {
+        let text = render_replay(plan);
+        fs.write_atomic(path, text.as_bytes()).map_err(|error| error.to_string())?;
+        if report_dir.is_none() {
+            crate::refuse(style.program, &format!("wrote replay file {}", path.display()));
+        }
+    }
+    let stdout = || -> Box<dyn Write> { Box::new(std::io::stdout()) };
+    let mut outputs =
+        Outputs::open(&specs, fs, &stdout, style.dialect, plan.settings.seed)?;
+    let clock = Clock::calibrated();
+    match keyrack_harness::run(plan, &clock, &mut outputs, progress, stop) {
+        Ok(record) => {
+            if let Some(dir) = &report_dir {
+                modes::plot(plan, dir, style.program);
+            }
+            Ok(status(&record, stop, style.program))
+        }
+        // A reader that went away, such as `head`, has all it wanted.
+        Err(message) if message.contains("standard output: Broken pipe") => Ok(crate::DONE),
+        Err(message) => {
+            crate::refuse(style.program, &message);
+            Ok(crate::NO)
+        }
+    }
+}
+
+fn status(record: &Run, stop: &Stop, program: &str) -> u8 {
+    match (&record.interrupted, stop.reason()) {
+        (Some(_), Some(reason)) => {
+            crate::refuse(program, &format!("stopped: {reason}; partial results were written"));
+            crate::NO
+        }
+        (Some(_), None) => {
+            crate::refuse(program, "interrupted; partial results were written");
+            crate::INTERRUPTED
+        }
+        (None, _) if record.is_clean() => crate::DONE,
+        (None, _) => crate::NO,
+    }
+}
+
+/// Defaults, then the file, then the flags.
+fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    let mut bounded = false;
+    if let Some(path) = matches.get_one::<String>("config") {
+        let text = fs.read_to_string(Path::new(path));
+        let text = text.map_err(|error| format!("cannot open config '{path}': {error}"))?;
+        apply_config(&mut settings, path, &text)?;
+        bounded = true;
+    }
+    let pairs = flags::pairs(matches);
+    settings.apply(&pairs, &|key| match key {
+        "workload" => "WORKLOAD".to_owned(),
+        key => format!("--{key}"),
+    })?;
+    bounded |= pairs.iter().any(|(key, _)| key == "ops" || key == "secs");
+    if settings.backend.is_empty()
+        && let Some(backend) = style.default_backend
+    {
+        settings.backend = vec![backend.to_owned()];
+    }
+    if settings.workloads.is_empty() && style.default_workload {
+        settings.workloads = vec![bundled::DEFAULT.to_owned()];
+        if !bounded {
+            settings.bound = Bound::Secs(5.0);
+        }
+    }
+    Ok(settings)
+}
+
+fn surroundings(fs: &Arc<dyn Fs>, argv: &[String]) -> Surroundings {
+    Surroundings {
+        registry: engines::registry(),
+        fs: Arc::clone(fs),
+        facts: Facts {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            argv: argv.to_vec(),
+            compiler: format!("rustc {}", env!("CARGO_PKG_RUST_VERSION")),
+            allocator: if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" }.to_owned(),
+        },
+        print: Some(Print(Arc::new(|line| eprintln!("{line}")))),
+        bundled: bundled::SCRIPTS,
+    }
+}
+
+/// The first SIGINT or SIGTERM ends the run in order; a second one ends the process.
+fn stop_on_signals() -> Result<Stop, String> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let stop = Stop::default();
+    for signal in [SIGINT, SIGTERM] {
+        let status = i32::from(crate::INTERRUPTED);
+        signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(&stop.flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop.flag)))
+            .map_err(|error| format!("cannot handle signals: {error}"))?;
+    }
+    Ok(stop)
+}
+
+/// Makes `base/<time>`, or `base/<time>-2` when two runs begin in one second.
+fn stamped_dir(fs: &dyn Fs, base: &Path) -> Result<PathBuf, String> {
+    fs.create_dir_all(base).map_err(|error| error.to_string())?;
+    let stamp = wall::local_stamp();
+    for attempt in 1..1000 {
+        let name = if attempt == 1 { stamp.clone() } else { format!("{stamp}-{attempt}") };
+        let dir = base.join(name);
+        match fs.create_dir(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(error) if error.is_already_exists() => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Err(format!("{}: a thousand reports in one second", base.display()))
+}
+
+/// Gives the note of a run that is about to be measured to whoever watches.
+pub(crate) fn tell(observer: &mut dyn Observer, note: &str) {
+    observer.event(&keyrack_harness::Event::Note(note));
+}

@@ -1,0 +1,104 @@
+//! `keyrack compare BASE NEW`: two recorded runs, cell by cell; the gate of a change.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use keyrack_record::Run;
+use keyrack_vfs::{FileKind, Fs, RealFs};
+use keyrack_workload::Rng;
+use std::path::{Path, PathBuf};
+
+/// The subcommand.
+pub(crate) fn command() -> Command {
+    Command::new("compare")
+        .about("Compare two recorded runs, cell by cell")
+        .long_about(
+            "Compare two recorded runs, cell by cell. BASE and NEW are report directories (of \
+             --report-dir) or JSON files (of --report json:FILE). With --fail-on, the exit status \
+             is 1 when a cell has become worse by more than that and the difference is significant.",
+        )
+        .arg(Arg::new("base").value_name("BASE").required(true).help("The run to compare with"))
+        .arg(Arg::new("new").value_name("NEW").required(true).help("The run that is judged"))
+        .arg(
+            Arg::new("fail-on")
+                .long("fail-on")
+                .value_name("PERCENT")
+                .help("Exit with 1 on a significant regression of more than PERCENT, such as 5%"),
+        )
+        .arg(
+            Arg::new("markdown")
+                .long("markdown")
+                .action(ArgAction::SetTrue)
+                .help("Print a Markdown table"),
+        )
+}
+
+/// Runs the command.
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let fail_on = text("fail-on").map(percent).transpose()?;
+    let base = load(text("base").unwrap_or_default())?;
+    let new = load(text("new").unwrap_or_default())?;
+    let mut rng = Rng::from_seed(base.header.seed);
+    let comparison = keyrack_report::compare(&base, &new, &mut || rng.next_u64());
+    if matches.get_flag("markdown") {
+        print!("{}", keyrack_report::render_markdown(&comparison));
+    } else {
+        print!("{}", keyrack_report::render_text(&comparison));
+    }
+    if comparison.rows.is_empty() {
+        return Err("the two runs have no cell in common: nothing was compared".to_owned());
+    }
+    let Some(fail_on) = fail_on else { return Ok(crate::DONE) };
+    let regressions = comparison.regressions(fail_on);
+    for row in &regressions {
+        eprintln!(
+            "regression: {} {:?}: {:.3}x, more than {:.1}% worse",
+            row.cell,
+            row.metric,
+            row.ratio,
+            fail_on * 100.0
+        );
+    }
+    Ok(if regressions.is_empty() { crate::DONE } else { crate::NO })
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim().trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err(format!("--fail-on: '{text}' is not a percentage from 0 to 100, such as 5%")),
+    }
+}
+
+fn load(given: &str) -> Result<Run, String> {
+    let path = run_file(Path::new(given))?;
+    let text = RealFs.read_to_string(&path).map_err(|error| error.to_string())?;
+    keyrack_report::load(&path.display().to_string(), &text).map_err(|error| error.to_string())
+}
+
+/// The JSON file of a run: the path itself, `run.json` in it, or that of the newest report in it.
+fn run_file(path: &Path) -> Result<PathBuf, String> {
+    let found = RealFs.metadata(path).map_err(|error| error.to_string())?;
+    if found.kind != FileKind::Dir {
+        return Ok(path.to_owned());
+    }
+    let direct = path.join("run.json");
+    if RealFs.exists(&direct).map_err(|error| error.to_string())? {
+        return Ok(direct);
+    }
+    let entries = RealFs.list(path).map_err(|error| error.to_string())?;
+    let reports = entries.into_iter().filter(|entry| entry.kind == FileKind::Dir);
+    let mut files: Vec<PathBuf> =
+        reports.map(|entry| path.join(entry.name).join("run.json")).collect();
+    files.retain(|file| RealFs.exists(file).unwrap_or(false));
+    // Directory names are times, so the last in order is the newest.
+    files.sort();
+    match files.pop() {
+        Some(newest) => {
+            eprintln!("keyrack: {} is the newest report of {}", newest.display(), path.display());
+            Ok(newest)
+        }
+        None => Err(format!(
+            "{}: no run.json here or one level below; give a directory that --report-dir made",
+            path.display()
+        )),
+    }
+}

@@ -1,0 +1,59 @@
+//! Old names: the binary called as a tool that people's scripts know takes that tool's command line
+//! and prints its shapes. This module translates; nothing below it knows.
+//!
+//! **keybench** (0.1.0): the flags are ours under the same names, so they go through the same table.
+//! What differs: no subcommand, `skiplist` alone by default, a workload is required, help goes to
+//! standard error, and reports have the shapes of that version. Stricter than the original on
+//! purpose: what does not parse is refused instead of guessed.
+
+use crate::bench::{self, Style};
+use crate::flags;
+use clap::Command;
+use clap::error::ErrorKind;
+use keyrack_harness::sink::Dialect;
+use std::path::Path;
+
+/// A name that the binary answers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    Keybench,
+}
+
+/// The old name under which the program was called, if it was.
+pub(crate) fn called_as(argv: &[String]) -> Option<Name> {
+    let name = Path::new(argv.first()?).file_name()?.to_str()?;
+    (name == "keybench").then_some(Name::Keybench)
+}
+
+const KEYBENCH: Style = Style {
+    program: "keybench",
+    dialect: Dialect::Seed,
+    default_backend: Some("skiplist"),
+    default_workload: false,
+};
+
+/// `keybench [options] WORKLOAD.lua [WORKLOAD2.lua ...]`.
+pub(crate) fn keybench(argv: &[String]) -> u8 {
+    let command = || flags::with_settings(Command::new("keybench").disable_version_flag(true));
+    let matches = match command().try_get_matches_from(argv) {
+        Ok(matches) => matches,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+            eprint!("{}", error.render());
+            return crate::DONE;
+        }
+        Err(error) => {
+            crate::refuse("keybench", &flags::one_line(&error, &command()));
+            return crate::COULD_NOT;
+        }
+    };
+    let no_workload = matches.get_many::<String>("workload").is_none_or(|list| list.len() == 0);
+    let modes = ["list", "selftest"].iter().any(|mode| matches.get_flag(mode));
+    if no_workload && matches.get_one::<String>("config").is_none() && !modes {
+        eprint!("{}", command().render_help());
+        return crate::COULD_NOT;
+    }
+    bench::run(&matches, argv, &KEYBENCH).unwrap_or_else(|message| {
+        crate::refuse("keybench", &message);
+        crate::COULD_NOT
+    })
+}

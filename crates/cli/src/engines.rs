@@ -1,0 +1,9 @@
+//! The engines of this build, in the order in which they are listed and compared.
+
+use keyrack_store::{Engine, Registry};
+
+/// All engines. The one place that lists where they come from.
+pub(crate) fn registry() -> Registry {
+    let engines: Vec<Engine> = keyrack_peers::engines();
+    Registry::new(engines)
+}

@@ -1,0 +1,125 @@
+//! The flags of `keyrack bench`, made from the harness's table of settings, and errors in one line.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use keyrack_harness::{Form, KEYS, nearest};
+
+/// Flags that are not settings: they choose what to do.
+const MODES: &[(&str, &str)] = &[
+    ("overhead", "Print what the harness itself costs on each workload, in nanoseconds a unit"),
+    ("selftest", "Check the engines against the contract instead of measuring them"),
+    ("list", "List engines, native workloads, sinks and probes"),
+];
+
+/// The `bench` subcommand.
+pub(crate) fn bench_command() -> Command {
+    with_settings(
+        Command::new("bench")
+            .about("Measure stores on workloads")
+            .long_about(
+                "Measure stores on workloads. A workload is a Lua file or a native name such as \
+                 ycsb/a. Without one, workloads/mixed.lua runs for 5 seconds on every engine that \
+                 needs no data directory.",
+            ),
+    )
+}
+
+/// Adds every setting, mode and the workloads to `command`.
+pub(crate) fn with_settings(command: Command) -> Command {
+    let mut command = command.args_override_self(true);
+    for key in KEYS.iter().filter(|key| key.name != "workload") {
+        let arg = Arg::new(key.name).long(key.name).help(key.help).help_heading(key.group);
+        let arg = match key.form {
+            Form::Flag => arg.action(ArgAction::SetTrue),
+            Form::Value(name) => arg.value_name(name).allow_hyphen_values(true),
+            Form::Repeated(name) => arg.value_name(name).action(ArgAction::Append),
+        };
+        command = command.arg(match key.short {
+            Some(short) => arg.short(short),
+            None => arg,
+        });
+    }
+    for (name, help) in MODES {
+        let arg = Arg::new(*name).long(*name).help(*help).help_heading("Instead of measuring");
+        command = command.arg(arg.action(ArgAction::SetTrue));
+    }
+    command.arg(
+        Arg::new("workload")
+            .value_name("WORKLOAD")
+            .help("Workload files, or native names")
+            .num_args(0..),
+    )
+}
+
+/// The settings that were given as flags, in the order of the table.
+pub(crate) fn pairs(matches: &ArgMatches) -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    for key in KEYS.iter().filter(|key| !["config", "save-config"].contains(&key.name)) {
+        let mut push = |value: &str| pairs.push((key.name.to_owned(), value.to_owned()));
+        match key.form {
+            Form::Flag if matches.get_flag(key.name) => push("yes"),
+            Form::Flag => {}
+            Form::Value(_) | Form::Repeated(_) => {
+                let values = matches.get_many::<String>(key.name);
+                values.into_iter().flatten().for_each(|value| push(value));
+            }
+        }
+    }
+    pairs
+}
+
+/// Prints help or version, or one line about what is wrong. Returns the exit status.
+pub(crate) fn explain(error: &clap::Error, command: &Command, argv: &[String]) -> u8 {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            print!("{}", error.render());
+            crate::DONE
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            eprint!("{}", error.render());
+            crate::COULD_NOT
+        }
+        _ => {
+            let sub = argv.get(1).and_then(|name| command.find_subcommand(name));
+            crate::refuse("keyrack", &one_line(error, sub.unwrap_or(command)));
+            crate::COULD_NOT
+        }
+    }
+}
+
+/// What is wrong with a command line, in one line with the nearest valid name.
+pub(crate) fn one_line(error: &clap::Error, command: &Command) -> String {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let given = text(ContextKind::InvalidArg);
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let flags: Vec<String> = command
+                .get_arguments()
+                .filter_map(|arg| arg.get_long())
+                .map(|long| format!("--{long}"))
+                .collect();
+            let hint = match nearest(&given, flags.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => "see --help".to_owned(),
+            };
+            format!("unknown option '{given}'; {hint}")
+        }
+        ErrorKind::InvalidSubcommand => {
+            let given = text(ContextKind::InvalidSubcommand);
+            let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            keyrack_harness::unknown("command", &given, &names)
+        }
+        ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
+            let name = given.split_whitespace().next().unwrap_or(&given).to_owned();
+            format!("{name} needs a value; see --help")
+        }
+        _ => {
+            let rendered = error.render().to_string();
+            let first = rendered.lines().next().unwrap_or_default();
+            first.trim_start_matches("error: ").to_owned()
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What `keyrack bench` does instead of measuring: list, self-test, overhead. And the figures after it.
+
+use crate::engines;
+use keyrack_harness::sink::SinkKind;
+use keyrack_harness::{
+    Overhead, PROBES, Plan, Settings, Stop, Surroundings, measure_overhead, unknown,
+};
+use keyrack_measure::Clock;
+use keyrack_store::{Engine, OpenOptions, Store};
+use keyrack_vfs::Fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Prints what there is to choose from.
+pub(crate) fn list() -> Result<u8, String> {
+    println!("engines:");
+    for engine in engines::registry().iter() {
+        let needs = if engine.persistent { " (needs --data-dir)" } else { "" };
+        println!("  {:<18} {}{needs}", engine.name, engine.about);
+        for option in engine.options {
+            let default = if option.default.is_empty() { "none" } else { option.default };
+            println!("    {:<16} {} [default: {default}]", option.key, option.about);
+        }
+    }
+    println!("native workloads:");
+    for (name, about) in keyrack_workload::native_names() {
+        println!("  {name:<18} {about}");
+    }
+    println!("bundled scripts:");
+    for (path, _) in crate::bundled::SCRIPTS {
+        println!("  {path}");
+    }
+    println!("sinks: {}", SinkKind::NAMES.join(", "));
+    println!("probes: {}", PROBES.join(", "));
+    Ok(crate::DONE)
+}
+
+/// Operations of the random comparison when `--ops` is not given.
+const SELFTEST_OPERATIONS: u64 = 20_000;
+
+/// Runs the chosen engines, or all, through golden scripts and the random comparison.
+pub(crate) fn selftest(
+    settings: &Settings,
+    given: &[(String, String)],
+    fs: &Arc<dyn Fs>,
+) -> Result<u8, String> {
+    let registry = engines::registry();
+    let names = registry.names();
+    let chosen: Vec<Engine> = if settings.backend.is_empty() {
+        let fits = |e: &&Engine| e.stores && (!e.persistent || settings.data_dir.is_some());
+        registry.iter().filter(fits).copied().collect()
+    } else {
+        let find =
+            |name: &String| registry.find(name).copied().ok_or_else(|| unknown("backend", name, &names));
+        settings.backend.iter().map(find).collect::<Result<_, _>>()?
+    };
+    let operations = match (given.iter().any(|(key, _)| key == "ops"), settings.bound) {
+        (true, keyrack_harness::Bound::Ops(ops)) => ops,
+        _ => SELFTEST_OPERATIONS,
+    };
+    let mut passed = true;
+    for engine in chosen {
+        if !engine.stores {
+            println!("{}: holds nothing by design; there is nothing to test", engine.name);
+            continue;
+        }
+        passed &= selftest_one(&engine, settings, operations, fs)?;
+    }
+    Ok(if passed { crate::DONE } else { crate::NO })
+}
+
+fn selftest_one(
+    engine: &Engine,
+    settings: &Settings,
+    operations: u64,
+    fs: &Arc<dyn Fs>,
+) -> Result<bool, String> {
+    let base = match (&settings.data_dir, engine.persistent) {
+        (_, false) => None,
+        (Some(dir), true) => {
+            let prefix = format!("keyrack-selftest-{}", engine.name);
+            Some(fs.create_unique_dir(dir, &prefix).map_err(|error| error.to_string())?)
+        }
+        (None, true) => {
+            return Err(format!(
+                "backend '{}' stores on disk: name a directory with --data-dir DIR",
+                engine.name
+            ));
+        }
+    };
+    let open = || -> keyrack_store::Result<Box<dyn Store>> {
+        let data_dir = match &base {
+            None => None,
+            Some(base) => Some(
+                fs.create_unique_dir(base, "store")
+                    .map_err(|e| keyrack_store::Error::usage(e.to_string()))?,
+            ),
+        };
+        let options = settings.engine_options.get(engine.name).cloned().unwrap_or_default();
+        let durability = settings.durability;
+        let fs = Arc::clone(fs);
+        (engine.open)(&OpenOptions { data_dir, fs, seed: settings.seed, durability, options })
+    };
+    let passed = keyrack_testkit::selftest(&open, settings.seed, operations, &mut |line| {
+        println!("{line}");
+    });
+    if let Some(base) = &base {
+        fs.remove_dir_all(base).map_err(|error| error.to_string())?;
+    }
+    Ok(passed)
+}
+
+/// Prints what the harness costs on each workload.
+pub(crate) fn overhead(
+    mut settings: Settings,
+    surroundings: Surroundings,
+) -> Result<u8, String> {
+    let idle = surroundings.registry.iter().find(|engine| !engine.stores);
+    let idle = idle.ok_or("this build has no engine that does nothing to measure against")?;
+    settings.backend = vec![idle.name.to_owned()];
+    settings.warmup = 0.0;
+    let plan = Plan::new(settings, surroundings).map_err(|refusal| refusal.0)?;
+    let results = measure_overhead(&plan, &Clock::calibrated(), &Stop::default())?;
+    println!(
+        "harness cost in ns per unit, 1 thread, engine {}, medians of {} rounds",
+        plan.engines[0].engine.name,
+        results.first().map_or(0, |result| result.rounds)
+    );
+    println!(
+        "{:<24} {:>8} {:>8} {:>8} {:>8} {:>12}",
+        "workload", "script", "bridge", "timer", "total", "calls/unit"
+    );
+    for result in &results {
+        let Overhead { workload, script_ns, bridge_ns, timer_ns, calls_per_unit, .. } = result;
+        println!(
+            "{workload:<24} {script_ns:>8.1} {bridge_ns:>8.1} {timer_ns:>8.1} {:>8.1} {calls_per_unit:>12.2}",
+            result.total_ns()
+        );
+    }
+    println!("script: the workload's own computing. bridge: to the session and back. timer: clock and histogram.");
+    Ok(crate::DONE)
+}
+
+/// Draws the figures of a report directory with gnuplot, when `--auto-plot` asks for it.
+pub(crate) fn plot(plan: &Plan, dir: &Path, program: &str) {
+    if !plan.settings.auto_plot {
+        return;
+    }
+    let script = dir.join("plot.gp");
+    let drawn = std::process::Command::new("gnuplot")
+        .arg(script.file_name().unwrap_or_default())
+        .current_dir(dir)
+        .status();
+    match drawn {
+        Ok(status) if status.success() => {
+            crate::refuse(program, &format!("drew {}/figures/", dir.display()));
+        }
+        Ok(status) => crate::refuse(program, &format!("gnuplot ended with {status}")),
+        Err(_) => crate::refuse(
+            program,
+            &format!(
+                "no gnuplot on this machine (Debian: gnuplot-nox); draw later with: cd {} && gnuplot plot.gp",
+                dir.display()
+            ),
+        ),
+    }
+}
