@@ -7,26 +7,28 @@ local S = kb.sequential { fmt = "k:%012d", n = "items" }
 local V = kb.values { size = kb.param("value_bytes", 100), compress = 0.5 }
 
 local function load(ctx)
-  local left = (ctx.items - ctx.thread + ctx.threads - 1) // ctx.threads
+  local left = math.ceil((ctx.items - ctx.thread) / ctx.threads)
   while left > 0 do
-    local count = math.min(left, 512)
-    kv.mput(S, V, count)
-    left = left - count
+    local group = math.min(left, 512)
+    kv.mput(S, V, group)
+    left = left - group
   end
 end
 
+-- Locals: a global costs two table lookups at each use.
 local random = math.random
+local get, put, del, count = kv.get, kv.put, kv.del, kv.count
 
 local function run()
-  local roll = random(1, 100)
+  local roll = random(100)
   if roll <= 50 then
-    kv.get(K)
+    get(K)
   elseif roll <= 80 then
-    kv.put(K, V)
+    put(K, V)
   elseif roll <= 90 then
-    kv.del(K)
+    del(K)
   else
-    kv.count(K, nil, rows)
+    count(K, nil, rows)
   end
 end
 

@@ -11,7 +11,7 @@ end
 
 local function load(ctx)
   sources(ctx)
-  local left = (ctx.items - ctx.thread + ctx.threads - 1) // ctx.threads
+  local left = math.ceil((ctx.items - ctx.thread) / ctx.threads)
   while left > 0 do
     local count = math.min(left, 64)
     kv.mput(S, V, count)

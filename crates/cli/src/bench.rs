@@ -5,7 +5,7 @@ use crate::{bundled, engines, flags, modes};
 use clap::ArgMatches;
 use keyrack_harness::sink::Dialect;
 use keyrack_harness::{
-    Bound, Facts, Observer, Outputs, Plan, Print, Settings, Stop, Surroundings, apply_config,
+    Bound, Facts, Outputs, Plan, Print, Settings, Stop, Surroundings, apply_config,
     render_replay,
 };
 use keyrack_measure::{Clock, wall};
@@ -196,9 +196,4 @@ fn stamped_dir(fs: &dyn Fs, base: &Path) -> Result<PathBuf, String> {
         }
     }
     Err(format!("{}: a thousand reports in one second", base.display()))
-}
-
-/// Gives the note of a run that is about to be measured to whoever watches.
-pub(crate) fn tell(observer: &mut dyn Observer, note: &str) {
-    observer.event(&keyrack_harness::Event::Note(note));
 }

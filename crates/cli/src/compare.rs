@@ -39,15 +39,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
     let new = load(text("new").unwrap_or_default())?;
     let mut rng = Rng::from_seed(base.header.seed);
     let comparison = keyrack_report::compare(&base, &new, &mut || rng.next_u64());
-    if matches.get_flag("markdown") {
-        print!("{}", keyrack_report::render_markdown(&comparison));
+    let printed = crate::print(&if matches.get_flag("markdown") {
+        keyrack_report::render_markdown(&comparison)
     } else {
-        print!("{}", keyrack_report::render_text(&comparison));
-    }
+        keyrack_report::render_text(&comparison)
+    });
     if comparison.rows.is_empty() {
         return Err("the two runs have no cell in common: nothing was compared".to_owned());
     }
-    let Some(fail_on) = fail_on else { return Ok(crate::DONE) };
+    let Some(fail_on) = fail_on else { return Ok(printed) };
     let regressions = comparison.regressions(fail_on);
     for row in &regressions {
         eprintln!(
@@ -58,7 +58,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
             fail_on * 100.0
         );
     }
-    Ok(if regressions.is_empty() { crate::DONE } else { crate::NO })
+    Ok(if regressions.is_empty() { printed } else { crate::NO })
 }
 
 fn percent(text: &str) -> Result<f64, String> {

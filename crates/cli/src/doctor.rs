@@ -46,34 +46,35 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
         optimized: !cfg!(debug_assertions),
     };
     let findings = doctor(&LinuxHost, &checkup);
-    if matches.get_flag("json") {
-        let json = serde_json::to_string_pretty(&findings).map_err(|error| error.to_string())?;
-        println!("{json}");
+    let text = if matches.get_flag("json") {
+        serde_json::to_string_pretty(&findings).map_err(|error| error.to_string())? + "\n"
     } else {
-        findings.iter().for_each(print);
         let count = |status| findings.iter().filter(|finding| finding.status == status).count();
-        println!(
-            "{} checks: {} ok, {} to look at, {} to mend, {} unknown",
+        let lines: String = findings.iter().map(render).collect();
+        format!(
+            "{lines}{} checks: {} ok, {} to look at, {} to mend, {} unknown\n",
             findings.len(),
             count(Status::Ok),
             count(Status::Warn),
             count(Status::Fail),
             count(Status::Unknown)
-        );
-    }
+        )
+    };
     let broken = findings.iter().any(|finding| finding.status == Status::Fail);
-    Ok(if broken { crate::NO } else { crate::DONE })
+    let printed = crate::print(&text);
+    Ok(if broken { crate::NO } else { printed })
 }
 
-fn print(finding: &Finding) {
+fn render(finding: &Finding) -> String {
     let mark = match finding.status {
         Status::Ok => "ok  ",
         Status::Unknown => "?   ",
         Status::Warn => "warn",
         Status::Fail => "FAIL",
     };
-    println!("{mark}  {:<14} {}", finding.name, finding.fact);
+    let mut text = format!("{mark}  {:<14} {}\n", finding.name, finding.fact);
     if !finding.remedy.is_empty() {
-        println!("{:>20} -> {}", "", finding.remedy);
+        text.push_str(&format!("{:>20} -> {}\n", "", finding.remedy));
     }
+    text
 }

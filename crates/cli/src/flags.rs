@@ -72,8 +72,7 @@ pub(crate) fn pairs(matches: &ArgMatches) -> Vec<(String, String)> {
 pub(crate) fn explain(error: &clap::Error, command: &Command, argv: &[String]) -> u8 {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            print!("{}", error.render());
-            crate::DONE
+            crate::print(&error.render().to_string())
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             eprint!("{}", error.render());
@@ -112,6 +111,12 @@ pub(crate) fn one_line(error: &clap::Error, command: &Command) -> String {
             let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
             keyrack_harness::unknown("command", &given, &names)
         }
+        ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::Strings(names)) => {
+                format!("missing {}; see --help", names.join(" and "))
+            }
+            _ => "an argument is missing; see --help".to_owned(),
+        },
         ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
             let name = given.split_whitespace().next().unwrap_or(&given).to_owned();
             format!("{name} needs a value; see --help")

@@ -11,7 +11,7 @@
 //! Results go to standard output, talk to standard error. Exit status: 0 done, 1 the answer is no
 //! (a cell failed, a regression), 2 could not run (usage, set-up), 130 interrupted.
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is this crate's part")]
+#![expect(clippy::print_stderr, reason = "printing is this crate's part")]
 
 mod bench;
 mod bundled;
@@ -78,6 +78,21 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
         refuse("keyrack", &message);
         COULD_NOT
     })
+}
+
+/// Writes a result to standard output and returns the exit status. A reader that went away, such
+/// as `head`, has all it wanted.
+fn print(text: &str) -> u8 {
+    use std::io::{ErrorKind, Write};
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => DONE,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => DONE,
+        Err(error) => {
+            refuse("keyrack", &format!("cannot write standard output: {error}"));
+            NO
+        }
+    }
 }
 
 /// One line for a person, whatever the message holds.

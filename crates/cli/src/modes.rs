@@ -8,31 +8,33 @@ use keyrack_harness::{
 use keyrack_measure::Clock;
 use keyrack_store::{Engine, OpenOptions, Store};
 use keyrack_vfs::Fs;
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Prints what there is to choose from.
 pub(crate) fn list() -> Result<u8, String> {
-    println!("engines:");
+    let mut out = String::from("engines:\n");
+    // Writing to a String cannot fail.
     for engine in engines::registry().iter() {
         let needs = if engine.persistent { " (needs --data-dir)" } else { "" };
-        println!("  {:<18} {}{needs}", engine.name, engine.about);
+        let _ = writeln!(out, "  {:<18} {}{needs}", engine.name, engine.about);
         for option in engine.options {
             let default = if option.default.is_empty() { "none" } else { option.default };
-            println!("    {:<16} {} [default: {default}]", option.key, option.about);
+            let _ = writeln!(out, "    {:<16} {} [default: {default}]", option.key, option.about);
         }
     }
-    println!("native workloads:");
+    out.push_str("native workloads:\n");
     for (name, about) in keyrack_workload::native_names() {
-        println!("  {name:<18} {about}");
+        let _ = writeln!(out, "  {name:<18} {about}");
     }
-    println!("bundled scripts:");
+    out.push_str("bundled scripts:\n");
     for (path, _) in crate::bundled::SCRIPTS {
-        println!("  {path}");
+        let _ = writeln!(out, "  {path}");
     }
-    println!("sinks: {}", SinkKind::NAMES.join(", "));
-    println!("probes: {}", PROBES.join(", "));
-    Ok(crate::DONE)
+    let _ = writeln!(out, "sinks: {}", SinkKind::NAMES.join(", "));
+    let _ = writeln!(out, "probes: {}", PROBES.join(", "));
+    Ok(crate::print(&out))
 }
 
 /// Operations of the random comparison when `--ops` is not given.
@@ -61,7 +63,7 @@ pub(crate) fn selftest(
     let mut passed = true;
     for engine in chosen {
         if !engine.stores {
-            println!("{}: holds nothing by design; there is nothing to test", engine.name);
+            crate::print(&format!("{}: holds nothing by design; there is nothing to test\n", engine.name));
             continue;
         }
         passed &= selftest_one(&engine, settings, operations, fs)?;
@@ -102,7 +104,7 @@ fn selftest_one(
         (engine.open)(&OpenOptions { data_dir, fs, seed: settings.seed, durability, options })
     };
     let passed = keyrack_testkit::selftest(&open, settings.seed, operations, &mut |line| {
-        println!("{line}");
+        crate::print(&format!("{line}\n"));
     });
     if let Some(base) = &base {
         fs.remove_dir_all(base).map_err(|error| error.to_string())?;
@@ -121,24 +123,31 @@ pub(crate) fn overhead(
     settings.warmup = 0.0;
     let plan = Plan::new(settings, surroundings).map_err(|refusal| refusal.0)?;
     let results = measure_overhead(&plan, &Clock::calibrated(), &Stop::default())?;
-    println!(
-        "harness cost in ns per unit, 1 thread, engine {}, medians of {} rounds",
+    let mut out = format!(
+        "harness cost in ns per unit, 1 thread, engine {}, medians of {} rounds\n\
+         {:<24} {:>8} {:>8} {:>8} {:>8} {:>12}\n",
         plan.engines[0].engine.name,
-        results.first().map_or(0, |result| result.rounds)
-    );
-    println!(
-        "{:<24} {:>8} {:>8} {:>8} {:>8} {:>12}",
-        "workload", "script", "bridge", "timer", "total", "calls/unit"
+        results.first().map_or(0, |result| result.rounds),
+        "workload",
+        "script",
+        "bridge",
+        "timer",
+        "total",
+        "calls/unit"
     );
     for result in &results {
         let Overhead { workload, script_ns, bridge_ns, timer_ns, calls_per_unit, .. } = result;
-        println!(
+        let _ = writeln!(
+            out,
             "{workload:<24} {script_ns:>8.1} {bridge_ns:>8.1} {timer_ns:>8.1} {:>8.1} {calls_per_unit:>12.2}",
             result.total_ns()
         );
     }
-    println!("script: the workload's own computing. bridge: to the session and back. timer: clock and histogram.");
-    Ok(crate::DONE)
+    out.push_str(
+        "script: the workload's own computing. bridge: to the session and back. timer: clock and \
+         histogram.\n",
+    );
+    Ok(crate::print(&out))
 }
 
 /// Draws the figures of a report directory with gnuplot, when `--auto-plot` asks for it.

@@ -36,22 +36,22 @@ pub fn run(
         failures: Vec::new(),
         interrupted: None,
     };
-    outputs.begin(&record.header)?;
+    outputs.begin(&record.header);
     for probe in &record.probes {
-        outputs.probe(probe)?;
+        outputs.probe(probe);
     }
     for workload in &plan.workloads {
         let grid = Grid { plan, workload, clock, origin, stop };
         grid.run(&mut record, outputs, observer)?;
-        if stop.is_set() {
+        if stop.is_set() || outputs.is_empty() {
             break;
         }
     }
     if stop.is_set() {
         record.interrupted = Some(stop.reason().unwrap_or("interrupted by a signal").to_owned());
     }
-    outputs.end(&record)?;
-    Ok(record)
+    outputs.end(&record);
+    outputs.take_error().map_or(Ok(record), Err)
 }
 
 struct Grid<'a> {
@@ -106,7 +106,7 @@ impl Grid<'_> {
         let mut collected: HashMap<String, Collected> = HashMap::new();
         let mut kept: Option<Kept> = None;
         for step in &steps {
-            if self.stop.is_set() {
+            if self.stop.is_set() || outputs.is_empty() {
                 break;
             }
             let key = step.cell.to_string();
@@ -121,7 +121,7 @@ impl Grid<'_> {
                     cell.repeats.push(repeat);
                     if cell.repeats.len() == settings.repeat as usize {
                         let point = self.point(&step.cell, cell);
-                        outputs.point(&point, &record.header)?;
+                        outputs.point(&point, &record.header);
                         record.points.push(point);
                     }
                 }
@@ -130,17 +130,14 @@ impl Grid<'_> {
                     let failure =
                         Failure { cell: step.cell.clone(), repeat: step.repeat, reason, detail };
                     observer.event(&Event::Note(&failure_line(&failure)));
-                    outputs.failure(&failure)?;
+                    outputs.failure(&failure);
                     record.failures.push(failure);
                     kept = None;
                 }
             }
-            if let Some(error) = outputs.row_error() {
-                return Err(error);
-            }
         }
         if self.stop.is_set() {
-            self.flush_partial(&steps, &mut collected, record, outputs)?;
+            self.flush_partial(&steps, &mut collected, record, outputs);
         }
         if let Some(kept) = kept {
             kept.stage.close()?;
@@ -165,7 +162,7 @@ impl Grid<'_> {
         collected: &mut HashMap<String, Collected>,
         record: &mut Run,
         outputs: &mut Outputs,
-    ) -> Result<(), String> {
+    ) {
         let repeats = self.plan.settings.repeat as usize;
         for step in steps {
             let Some(cell) = collected.get_mut(&step.cell.to_string()) else { continue };
@@ -174,11 +171,10 @@ impl Grid<'_> {
             }
             cell.flags.push(format!("PARTIAL: {} of {repeats} repeats", cell.repeats.len()));
             let point = self.point(&step.cell, cell);
-            outputs.point(&point, &record.header)?;
+            outputs.point(&point, &record.header);
             record.points.push(point);
             cell.failed = true;
         }
-        Ok(())
     }
 
     fn point(&self, cell: &Cell, collected: &mut Collected) -> Point {

@@ -10,20 +10,20 @@
 
 /// A parsed file: sections in order of first appearance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Config {
+pub(crate) struct Config {
     /// Name and entries of each section; `[bench]` is always the first.
-    pub sections: Vec<(String, Vec<Entry>)>,
+    pub(crate) sections: Vec<(String, Vec<Entry>)>,
 }
 
 /// One `key = value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The key, as written.
-    pub key: String,
+    pub(crate) key: String,
     /// The value, verbatim.
-    pub value: String,
+    pub(crate) value: String,
     /// The line, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
 }
 
 impl Config {
@@ -31,7 +31,7 @@ impl Config {
     ///
     /// # Errors
     /// The line (from 1) and one sentence.
-    pub fn parse(text: &str) -> Result<Config, (usize, String)> {
+    pub(crate) fn parse(text: &str) -> Result<Config, (usize, String)> {
         let mut sections: Vec<(String, Vec<Entry>)> = vec![("bench".to_owned(), Vec::new())];
         let mut current = 0;
         for (index, raw) in text.lines().enumerate() {
@@ -62,13 +62,6 @@ impl Config {
         }
         Ok(Config { sections })
     }
-
-    /// The entries of a section.
-    #[must_use]
-    pub fn section(&self, name: &str) -> &[Entry] {
-        let found = self.sections.iter().find(|(section, _)| section == name);
-        found.map_or(&[], |(_, entries)| entries)
-    }
 }
 
 fn section(sections: &mut Vec<(String, Vec<Entry>)>, name: &str) -> usize {
@@ -90,8 +83,13 @@ fn strip_comment(line: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn pairs(config: &Config, section: &str) -> Vec<(String, String)> {
-        config.section(section).iter().map(|e| (e.key.clone(), e.value.clone())).collect()
+    fn section<'c>(config: &'c Config, name: &str) -> &'c [Entry] {
+        let found = config.sections.iter().find(|(section, _)| section == name);
+        found.map_or(&[], |(_, entries)| entries)
+    }
+
+    fn pairs(config: &Config, name: &str) -> Vec<(String, String)> {
+        section(config, name).iter().map(|e| (e.key.clone(), e.value.clone())).collect()
     }
 
     #[test]
@@ -118,8 +116,8 @@ mod tests {
             pairs(&config, "rocksdb"),
             expect(&[("block", "{a=1;b=2#c}"), ("size", "64M")])
         );
-        assert_eq!(config.section("rocksdb")[1].line, 10);
-        assert!(config.section("absent").is_empty());
+        assert_eq!(section(&config, "rocksdb")[1].line, 10);
+        assert!(section(&config, "absent").is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The sinks of a run.
 pub struct Outputs {
     sinks: Vec<Named>,
-    row_error: Option<String>,
+    first_error: Option<String>,
 }
 
 struct Named {
@@ -51,7 +51,7 @@ impl Outputs {
             let draw = Box::new(move || rng.next_u64());
             sinks.push(Named { name, sink: sink::open(spec.kind, out, dialect, draw) });
         }
-        Ok(Outputs { sinks, row_error: None })
+        Ok(Outputs { sinks, first_error: None })
     }
 
     /// The sinks of a report directory: the console again, points, timeline and the whole record.
@@ -68,49 +68,51 @@ impl Outputs {
         .collect()
     }
 
-    /// Tells all sinks; one that fails is dropped, so that the others are still told the rest.
-    fn each(&mut self, mut tell: impl FnMut(&mut dyn Sink) -> io::Result<()>) -> Result<(), String> {
-        let mut first = None;
-        self.sinks.retain_mut(|named| match tell(&mut *named.sink) {
+    /// Tells all sinks. One that fails is dropped and its error kept, so that the others are told
+    /// the rest: a full disk under one report does not lose the others.
+    fn each(&mut self, mut tell: impl FnMut(&mut dyn Sink) -> io::Result<()>) {
+        let Outputs { sinks, first_error } = self;
+        sinks.retain_mut(|named| match tell(&mut *named.sink) {
             Ok(()) => true,
             Err(error) => {
-                first.get_or_insert(format!("cannot write {}: {error}", named.name));
+                first_error.get_or_insert(format!("cannot write {}: {error}", named.name));
                 false
             }
         });
-        first.map_or(Ok(()), Err)
     }
 
-    pub(crate) fn begin(&mut self, header: &Header) -> Result<(), String> {
-        self.each(|sink| sink.begin(header))
+    /// Whether nobody is left to be told.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sinks.is_empty()
     }
 
-    pub(crate) fn probe(&mut self, probe: &Probe) -> Result<(), String> {
-        self.each(|sink| sink.probe(probe))
+    /// The first failure, which names its file.
+    pub(crate) fn take_error(&mut self) -> Option<String> {
+        self.first_error.take()
     }
 
-    pub(crate) fn point(&mut self, point: &Point, header: &Header) -> Result<(), String> {
-        self.each(|sink| sink.point(point, header))
+    pub(crate) fn begin(&mut self, header: &Header) {
+        self.each(|sink| sink.begin(header));
     }
 
-    pub(crate) fn failure(&mut self, failure: &Failure) -> Result<(), String> {
-        self.each(|sink| sink.failure(failure))
+    pub(crate) fn probe(&mut self, probe: &Probe) {
+        self.each(|sink| sink.probe(probe));
     }
 
-    /// Rows come from the middle of a measurement, which does not end for a full disk; the error is
-    /// kept for [`Outputs::row_error`].
+    pub(crate) fn point(&mut self, point: &Point, header: &Header) {
+        self.each(|sink| sink.point(point, header));
+    }
+
+    pub(crate) fn failure(&mut self, failure: &Failure) {
+        self.each(|sink| sink.failure(failure));
+    }
+
     pub(crate) fn row(&mut self, row: &TimelineRow) {
-        if let Err(error) = self.each(|sink| sink.row(row)) {
-            self.row_error.get_or_insert(error);
-        }
+        self.each(|sink| sink.row(row));
     }
 
-    pub(crate) fn row_error(&mut self) -> Option<String> {
-        self.row_error.take()
-    }
-
-    pub(crate) fn end(&mut self, run: &Run) -> Result<(), String> {
-        self.each(|sink| sink.end(run))
+    pub(crate) fn end(&mut self, run: &Run) {
+        self.each(|sink| sink.end(run));
     }
 }
 

@@ -7,6 +7,7 @@ use crate::names::unknown;
 use crate::params::Params;
 use crate::program::{ScriptEnv, Sweep, Workload, unknown_workload};
 use crate::settings::{Bound, Order, Settings};
+use crate::stage::Stage;
 use crate::sink::{SinkKind, SinkSpec, SpecError, Target};
 use keyrack_store::{Engine, Registry};
 use keyrack_vfs::{FileKind, Fs};
@@ -205,7 +206,8 @@ fn plan_engine(
         }
     }
     if !engine.persistent {
-        return Ok(PlannedEngine { engine, options, data_dir: None });
+        let planned = PlannedEngine { engine, options, data_dir: None };
+        return try_open(planned, settings, surroundings);
     }
     let name = engine.name;
     let Some(dir) = data_dir else {
@@ -237,7 +239,20 @@ fn plan_engine(
             )));
         }
     }
-    Ok(PlannedEngine { engine, options, data_dir: Some(dir) })
+    try_open(PlannedEngine { engine, options, data_dir: Some(dir) }, settings, surroundings)
+}
+
+/// Opens and closes a store once, so that an option or a durability that the engine refuses is
+/// said before anything is measured.
+fn try_open(
+    planned: PlannedEngine,
+    settings: &Settings,
+    surroundings: &Surroundings,
+) -> Result<PlannedEngine, Refusal> {
+    Stage::open(&planned, &surroundings.fs, settings.seed, settings.durability)
+        .and_then(Stage::close)
+        .map_err(|why| refusal(format!("backend '{}': {why}", planned.engine.name)))?;
+    Ok(planned)
 }
 
 fn plan_probes(settings: &Settings) -> Result<Vec<&'static str>, Refusal> {

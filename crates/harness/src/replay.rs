@@ -214,7 +214,8 @@ mod tests {
         assert!(!encoded.contains(['#', ';', '\n']));
         let config = Config::parse(&format!("t\n[script:a.lua]\ntext = {encoded} # comment\n"));
         let config = config.unwrap();
-        let stored = &config.section("script:a.lua")[0].value;
+        let (_, entries) = &config.sections[1];
+        let stored = &entries[0].value;
         assert_eq!(serde_json::from_str::<String>(stored).unwrap(), text);
     }
 

@@ -49,7 +49,7 @@ impl Stage {
             options: planned.options.clone(),
         };
         let opened = (planned.engine.open)(&options);
-        let store = opened.map_err(|e| format!("open {}: {e}", planned.engine.name))?;
+        let store = opened.map_err(|error| error.to_string())?;
         Ok(Stage { store: Some(store), dir })
     }
 

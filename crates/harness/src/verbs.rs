@@ -86,10 +86,6 @@ impl<'s> Verbs<'s> {
         }
     }
 
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
     pub(crate) fn last_end(&self) -> u64 {
         self.last_end
     }

@@ -10,8 +10,6 @@ use std::fmt;
 pub enum Phase {
     /// The load before the timed phase.
     Seed,
-    /// Warm-up: work that is not counted.
-    Warmup,
     /// The timed phase.
     Run,
 }
@@ -20,7 +18,6 @@ impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Phase::Seed => "seed",
-            Phase::Warmup => "warmup",
             Phase::Run => "run",
         })
     }
@@ -35,7 +32,7 @@ pub struct TimelineRow {
     pub engine_version: String,
     /// Its repeat, from 1.
     pub repeat: u32,
-    /// Load, warm-up or timed phase.
+    /// Load or timed phase.
     pub phase: Phase,
     /// Seconds since the phase began.
     pub elapsed_s: f64,

@@ -27,10 +27,12 @@
 mod comparison;
 mod context;
 mod error;
+mod gnuplot;
 mod render;
 #[cfg(test)]
 mod tests;
 
 pub use comparison::{Comparison, Metric, Refusal, Row, Verdict, compare};
 pub use error::{Error, load};
+pub use gnuplot::gnuplot_script;
 pub use render::{render_markdown, render_text};

@@ -2,7 +2,7 @@
 //!
 //! With `KEYRACK_REWRITE=1` the files of `golden/` are written instead of compared.
 
-mod sample;
+pub(crate) mod sample;
 
 use crate::*;
 use keyrack_record::{Run, SweepValue};

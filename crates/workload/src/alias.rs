@@ -88,7 +88,10 @@ impl Alias {
         let product = u128::from(rng.next_u64()) * self.columns.len() as u128;
         let index = (product >> 64) as usize;
         let column = self.columns[index];
-        if (product as u64) < column.threshold { index } else { column.alias as usize }
+        // Selected by a mask: a branch here would be mispredicted every other time.
+        let own = 0usize.wrapping_sub(usize::from((product as u64) < column.threshold));
+        let alias = column.alias as usize;
+        alias ^ ((index ^ alias) & own)
     }
 }
 

@@ -219,6 +219,9 @@ pub(crate) struct KeyWriter {
     buffer: Box<[u8]>,
     /// Bytes of the last number; `usize::MAX` before the first.
     number_bytes: usize,
+    /// Where the eight low digits of a zero-padded decimal go while those before them are zeros,
+    /// and the length of the key: the usual case rewrites eight bytes and nothing else.
+    low_digits: Option<(usize, usize)>,
 }
 
 impl KeyWriter {
@@ -234,6 +237,7 @@ impl KeyWriter {
             digits_min: decimal_digits(count),
             buffer,
             number_bytes: usize::MAX,
+            low_digits: None,
         }
     }
 
@@ -243,8 +247,19 @@ impl KeyWriter {
     }
 
     /// The key with number `index`, until the next call.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(&mut self, index: u64) -> &[u8] {
+        if let Some((at, key_bytes)) = self.low_digits
+            && index < EIGHT_DIGITS
+        {
+            self.buffer[at..at + 8].copy_from_slice(&eight_digits(index as u32));
+            return &self.buffer[..key_bytes];
+        }
+        self.write_any(index)
+    }
+
+    #[inline(never)]
+    fn write_any(&mut self, index: u64) -> &[u8] {
         let start = self.format.prefix.len();
         let number = &mut self.buffer[start..];
         let number_bytes = match self.format.conversion {
@@ -269,6 +284,14 @@ impl KeyWriter {
             self.buffer[end..key_bytes].copy_from_slice(self.format.suffix.as_bytes());
             self.number_bytes = number_bytes;
         }
+        self.low_digits = match self.format.conversion {
+            Conversion::Decimal(padding)
+                if padding.byte == b'0' && padding.width >= 8 && index < EIGHT_DIGITS =>
+            {
+                Some((end - 8, key_bytes))
+            }
+            _ => None,
+        };
         &self.buffer[..key_bytes]
     }
 }
@@ -332,16 +355,20 @@ fn fill_decimal(mut out: &mut [u8], mut value: u64) {
     }
 }
 
-/// The eight digits of a number below 10^8. The two halves are independent, so they overlap in
-/// time.
+/// The first number of nine digits.
+const EIGHT_DIGITS: u64 = 100_000_000;
+
+/// The eight digits of a number below 10^8, without a table: the number is halved into lanes of
+/// four, two and one digits, each step dividing all lanes by one multiplication. The reciprocals
+/// 10486 / 2^20 and 103 / 2^10 are exact for four and for two digits.
 #[inline]
 fn eight_digits(value: u32) -> [u8; 8] {
-    let (high, low) = (value / 10_000, value % 10_000);
-    let [a, b] = PAIRS[(high / 100) as usize];
-    let [c, d] = PAIRS[(high % 100) as usize];
-    let [e, f] = PAIRS[(low / 100) as usize];
-    let [g, h] = PAIRS[(low % 100) as usize];
-    [a, b, c, d, e, f, g, h]
+    let fours = u64::from(value / 10_000) | u64::from(value % 10_000) << 32;
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let twos = hundreds | (fours - hundreds * 100) << 16;
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    let ones = tens | (twos - tens * 10) << 8;
+    (ones | 0x3030_3030_3030_3030).to_le_bytes()
 }
 
 /// Writes `value` in hexadecimal at the start of `out`, padded on the left; returns the bytes
@@ -363,6 +390,25 @@ fn write_hex(out: &mut [u8], mut value: u64, padding: Padding) -> usize {
 mod tests {
     use super::*;
     use crate::check::SEED;
+
+    #[test]
+    fn eight_digits_are_those_of_the_formatter() {
+        let edges = [0, 1, 9, 10, 99, 100, 9_999, 10_000, 10_001, 99_999_999];
+        let stride = (0..100_000_000).step_by(997);
+        for value in edges.into_iter().chain(stride) {
+            assert_eq!(eight_digits(value), *format!("{value:08}").as_bytes(), "{value}");
+        }
+    }
+
+    #[test]
+    fn short_numbers_after_long_ones_have_their_zeros_again() {
+        let format = KeyFormat::parse("k:%012d.").unwrap();
+        let mut writer = KeyWriter::new(&format, 10);
+        for value in [7, 123_456_789_012, 8, 99_999_999, 100_000_000, 5, 1_234_567_890_123, 6] {
+            let expected = format!("k:{value:012}.");
+            assert_eq!(writer.write(value), expected.as_bytes());
+        }
+    }
     use crate::rng::Rng;
 
     fn write(pattern: &str, index: u64) -> String {

@@ -159,7 +159,7 @@ impl KeySource {
     }
 
     /// Draws the index of the next key, `first` included.
-    #[inline]
+    #[inline(always)]
     pub fn next_index(&mut self) -> u64 {
         let drawn = self.draw();
         let placed = match &self.permutation {
@@ -171,7 +171,7 @@ impl KeySource {
     }
 
     /// Draws the next key. The bytes hold until the next call.
-    #[inline]
+    #[inline(always)]
     pub fn next_key(&mut self) -> &[u8] {
         let index = self.next_index();
         self.writer.write(index)
@@ -228,8 +228,17 @@ impl KeySource {
     }
 
     /// Draws an index relative to `first`, before any permutation.
-    #[inline]
+    #[inline(always)]
     fn draw(&mut self) -> u64 {
+        // The usual case stays small enough to be part of its caller.
+        match (&self.sampler, &self.counter) {
+            (Sampler::Uniform, None) => self.rng.below(self.count),
+            _ => self.draw_any(),
+        }
+    }
+
+    #[inline(never)]
+    fn draw_any(&mut self) -> u64 {
         let population = self.count();
         let rng = &mut self.rng;
         match &mut self.sampler {

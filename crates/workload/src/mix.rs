@@ -354,7 +354,7 @@ impl MixSource {
     ///
     /// The operation picked before counts as finished from here on: keys that it inserted may be
     /// read.
-    #[inline]
+    #[inline(always)]
     pub fn pick(&mut self) -> usize {
         self.complete();
         let op = self.chooser.sample(&mut self.choice);
@@ -397,7 +397,7 @@ impl MixSource {
     /// # Panics
     ///
     /// When there is no such operation.
-    #[inline]
+    #[inline(always)]
     pub fn next_key(&mut self, op: usize) -> &[u8] {
         self.keys[self.ops[op].keys].next_key()
     }
@@ -407,7 +407,7 @@ impl MixSource {
     /// # Panics
     ///
     /// When there is no such operation.
-    #[inline]
+    #[inline(always)]
     pub fn key_and_value(&mut self, op: usize) -> (&[u8], &[u8]) {
         let OpSpec { keys, value, .. } = self.ops[op];
         let value: &[u8] = match self.values.get_mut(value) {

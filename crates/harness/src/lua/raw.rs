@@ -100,14 +100,6 @@ impl Stack {
         (is_number != 0).then_some(value as i64)
     }
 
-    /// The number in slot `index`.
-    pub(super) fn number(self, index: c_int) -> Option<f64> {
-        let mut is_number = 0;
-        // SAFETY: any slot is acceptable; the flag says whether it converted.
-        let value = unsafe { ffi::lua_tonumberx(self.0, index, &raw mut is_number) };
-        (is_number != 0).then_some(value)
-    }
-
     pub(super) fn boolean(self, index: c_int) -> bool {
         // SAFETY: any slot is acceptable.
         unsafe { ffi::lua_toboolean(self.0, index) != 0 }
@@ -171,13 +163,8 @@ impl Stack {
         }
     }
 
-    pub(super) fn push_handle(self, handle: usize) {
-        // SAFETY: a light userdata is any pointer-sized number; nobody dereferences this one.
-        unsafe { ffi::lua_pushlightuserdata(self.0, handle as *mut c_void) }
-    }
-
     pub(super) fn push_pointer(self, pointer: *mut c_void) {
-        // SAFETY: as `push_handle`; whoever reads it back knows its type and lifetime.
+        // SAFETY: as `push_nil`; whoever reads it back knows its type and lifetime.
         unsafe { ffi::lua_pushlightuserdata(self.0, pointer) }
     }
 

@@ -156,6 +156,7 @@ impl Workload {
             params: env.params.with(&self.settings.params),
             counters,
             print: if thread == 0 { env.print.clone() } else { None },
+            idle: false,
         }
     }
 }
@@ -248,10 +249,7 @@ impl<'w> Prepared<'w> {
                 let who = (thread, threads);
                 let setup =
                     self.workload.setup(script_text, self.env, counters, phase, who, sweep);
-                let mut vm = Vm::load(&setup)?;
-                if self.idle {
-                    vm.replace_verbs()?;
-                }
+                let mut vm = Vm::load(&VmSetup { idle: self.idle, ..setup })?;
                 let make = Arc::clone(make);
                 let open = Box::new(move || store.session().map(|session| make(session)));
                 vm.bridge.sessions.connect(verbs, open);
@@ -281,14 +279,6 @@ impl<'s> Task<'s> {
         match self {
             Task::Script(vm) => vm.unit(0),
             Task::Mix(mix) => mix.load(stop),
-        }
-    }
-
-    /// The timed verbs, between units.
-    pub(crate) fn verbs(&mut self) -> Option<&mut Verbs<'s>> {
-        match self {
-            Task::Script(vm) => vm.bridge.sessions.main_mut(),
-            Task::Mix(mix) => Some(mix.verbs_mut()),
         }
     }
 

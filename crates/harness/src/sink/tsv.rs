@@ -10,7 +10,7 @@ use keyrack_record::{Header, OpSummary, Point, RateSummary, Run};
 use std::fmt;
 use std::io::{self, Write};
 
-const COLUMNS: [&str; 35] = [
+const COLUMNS: [&str; 36] = [
     "workload",
     "engine",
     "threads",
@@ -47,6 +47,7 @@ const COLUMNS: [&str; 35] = [
     "cpu_us_per_unit",
     "durability",
     "flags",
+    "notes",
 ];
 
 /// See the module.
@@ -124,6 +125,7 @@ fn row(point: &Point, op: &OpSummary) -> Vec<String> {
     row.push(format!("{:.3}", summary.cpu_us_per_unit));
     row.push(escape(&point.durability));
     row.push(escape(&point.flags.join("; ")));
+    row.push(escape(&point.notes.join("; ")));
     row
 }
 

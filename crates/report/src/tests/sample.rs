@@ -6,7 +6,7 @@ use keyrack_record::{
 };
 
 /// Draws for the bootstrap: splitmix64.
-pub(super) fn draw(seed: u64) -> impl FnMut() -> u64 {
+pub(crate) fn draw(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -18,19 +18,19 @@ pub(super) fn draw(seed: u64) -> impl FnMut() -> u64 {
 }
 
 /// Five repeats within one percent of `middle`, which is their median.
-pub(super) fn around(middle: f64) -> [f64; 5] {
+pub(crate) fn around(middle: f64) -> [f64; 5] {
     [0.99, 1.0, 1.01, 0.995, 1.005].map(|x| x * middle)
 }
 
 /// One repeat for each rate; every get takes `get_ns`, give or take the repeat's number.
-pub(super) fn closed(engine: &str, threads: u32, rates: &[f64], get_ns: u64) -> Point {
+pub(crate) fn closed(engine: &str, threads: u32, rates: &[f64], get_ns: u64) -> Point {
     let repeats: Vec<Repeat> =
         rates.iter().zip(1..).map(|(&rate, index)| repeat(index, rate, get_ns)).collect();
     point("mixed", engine, threads, None, repeats)
 }
 
 /// An open loop that reaches its rate; `spread` varies the response time by repeat.
-pub(super) fn open(engine: &str, rate: f64, spread: &[f64], response_ns: u64) -> Point {
+pub(crate) fn open(engine: &str, rate: f64, spread: &[f64], response_ns: u64) -> Point {
     let repeats = spread.iter().zip(1..).map(|(&factor, index)| {
         let response = latencies((response_ns as f64 * factor) as u64);
         let service = latencies(300);
@@ -109,7 +109,7 @@ fn repeat(index: u32, rate: f64, get_ns: u64) -> Repeat {
     }
 }
 
-pub(super) fn run(points: Vec<Point>) -> Run {
+pub(crate) fn run(points: Vec<Point>) -> Run {
     let fields = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     };

@@ -272,7 +272,7 @@ pub(super) fn timeline_rows() -> Vec<TimelineRow> {
         metric: metric.to_owned(),
         value,
     };
-    let mut swept = row(Phase::Warmup, 0.25, "wu_per_s", 10.0, 2);
+    let mut swept = row(Phase::Run, 0.25, "wu_per_s", 10.0, 2);
     swept.cell.workload = "batch".to_owned();
     swept.cell.sweep = Some(SweepValue { param: "batch".to_owned(), value: 64 });
     vec![

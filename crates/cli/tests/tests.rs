@@ -1,0 +1,29 @@
+//! End-to-end tests: the real binary, called as a user calls it, each test in a directory of its own.
+//!
+//! What is asserted is what a user or a script of theirs can see: exit status, the two streams, the
+//! files. No assertion depends on how fast the machine is. A hang is a failure: every child is
+//! killed by a watchdog after [`support::PATIENCE`], and the test says so.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test says what went wrong by panicking, reads its own files, and talks to a person"
+)]
+
+mod accounting;
+mod bad_input;
+mod compat;
+mod defects;
+mod doctor;
+mod list;
+mod open_loop;
+mod overhead;
+mod sandbox;
+mod scenarios;
+mod script_input;
+mod selftest;
+mod signals;
+mod support;
+mod terminal;

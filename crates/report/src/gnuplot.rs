@@ -1,0 +1,39 @@
+//! A recorded run as a gnuplot script that draws its figures.
+//!
+//! ```text
+//!   Run --select--> figures: panels of curves, groups of bars --script--> text of plot.gp
+//!                                                                            |
+//!                   DIR/figures/NAME.png  <--gnuplot plot.gp, run in DIR-----+
+//! ```
+//!
+//! `select` decides what is worth drawing, `script` how it is laid out and written down. A script
+//! holds its numbers in data blocks, in the record's own units (per second, nanoseconds), so it
+//! draws without the record. Only the figures over time read a file: `timeline.tsv` beside the
+//! script, and only where that has rows. `docs/formats/plot.md` lists the figures.
+//!
+//! Names come from scripts and command lines, so they may hold anything. Each goes through
+//! `text::quoted`: gnuplot reads nothing but doubled quotes inside `'...'`, no escapes, no
+//! commands in back quotes, no macros. Terminals are opened with `noenhanced`, so `_` and `^` are
+//! letters. File names keep letters, digits, `-`, `_` and `.` only.
+//!
+//! **Invariant:** the same run gives the same bytes.
+
+mod figure;
+mod script;
+mod select;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use keyrack_record::Run;
+
+/// The script, for gnuplot 5.4 or later, to be run in a directory of its own: it makes
+/// `figures/` there. `format` may be set before it to `png` (the default), `svg` or `pdf`:
+/// `gnuplot -e "format='svg'" plot.gp`. A run without points gives a script that draws nothing.
+/// O(points x verbs).
+#[must_use]
+pub fn gnuplot_script(run: &Run) -> String {
+    let series = select::series(run);
+    let figures = select::figures(run, &series);
+    script::render(&script::Heading::of(run), &series, &figures)
+}

@@ -1,0 +1,180 @@
+//! What a figure consists of, before anything is known of pixels.
+//!
+//! ```text
+//!   Figure
+//!    +- Bars: groups along x, in each one bar per series     (throughput_compare)
+//!    +- Panels: each with its axes and curves, one per series (everything else)
+//! ```
+//!
+//! A series is an engine; it has the same colour in every figure. Values keep the units of the
+//! record: per second and nanoseconds.
+
+/// An engine, as the legend names it.
+#[derive(Debug)]
+pub(super) struct Series {
+    /// The engine's name on the command line: the key of its points.
+    pub(super) engine: String,
+    /// What the legend says: the name with the version.
+    pub(super) label: String,
+}
+
+/// One file.
+#[derive(Debug)]
+pub(super) struct Figure {
+    /// The file's name without its extension, already safe.
+    pub(super) name: String,
+    pub(super) title: String,
+    /// Small print under the title that only this figure needs; may be empty.
+    pub(super) note: String,
+    pub(super) content: Content,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    Bars(Vec<Group>),
+    Panels(Vec<Panel>),
+}
+
+/// The bars over one workload.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) label: String,
+    /// Second line: threads, swept value, rate.
+    pub(super) detail: String,
+    /// One entry a series; `None` where the cell was not measured.
+    pub(super) bars: Vec<Option<Bar>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Bar {
+    pub(super) dot: Dot,
+    /// Whether the point has flags: its number is marked.
+    pub(super) flagged: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Panel {
+    pub(super) title: String,
+    pub(super) x: XAxis,
+    pub(super) y: Quantity,
+    pub(super) curves: Vec<Curve>,
+}
+
+#[derive(Debug)]
+pub(super) enum XAxis {
+    /// Marks at these values, ascending; a logarithm of base 2 where all of them are positive.
+    Values { label: String, values: Vec<f64> },
+    /// From zero, with marks of gnuplot's choice.
+    FromZero { label: String },
+}
+
+/// What y counts. `typical` picks the unit where the numbers are not in the script.
+#[derive(Clone, Debug)]
+pub(super) enum Quantity {
+    /// Things a second.
+    PerSecond { of: &'static str },
+    /// Nanoseconds.
+    Time,
+    /// Things, of which about `typical` are expected.
+    Count { of: &'static str, typical: f64 },
+    /// Things a second, about `typical`.
+    SampledPerSecond { of: &'static str, typical: f64 },
+    /// A number whose panel title says it all.
+    Plain,
+}
+
+#[derive(Debug)]
+pub(super) struct Curve {
+    /// Index of the series.
+    pub(super) series: usize,
+    pub(super) source: Source,
+}
+
+#[derive(Debug)]
+pub(super) enum Source {
+    /// Numbers of the record, ascending in x.
+    Dots(Vec<Dot>),
+    /// Rows of `timeline.tsv`.
+    Samples(Samples),
+}
+
+/// Which rows of `timeline.tsv`, and how their value is divided.
+#[derive(Clone, Debug)]
+pub(super) struct Samples {
+    pub(super) workload: String,
+    pub(super) engine_version: String,
+    pub(super) threads: u32,
+    pub(super) sweep_value: i64,
+    pub(super) phase: &'static str,
+    pub(super) metric: &'static str,
+    pub(super) divisor: f64,
+}
+
+/// A value with its range over the repeats.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dot {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    /// Smallest of the repeats; `y` where there is no range.
+    pub(super) low: f64,
+    /// Largest of the repeats; `y` where there is no range.
+    pub(super) high: f64,
+}
+
+impl Dot {
+    /// A value without a range.
+    pub(super) fn plain(x: f64, y: f64) -> Dot {
+        Dot { x, y, low: y, high: y }
+    }
+
+    pub(super) fn has_range(&self) -> bool {
+        self.low < self.high
+    }
+}
+
+impl Panel {
+    /// The dots of all curves.
+    pub(super) fn dots(&self) -> impl Iterator<Item = &Dot> {
+        self.curves.iter().flat_map(|curve| match &curve.source {
+            Source::Dots(dots) => dots.as_slice(),
+            Source::Samples(_) => &[],
+        })
+    }
+}
+
+impl Content {
+    /// Whether it is drawn from `timeline.tsv`.
+    pub(super) fn is_sampled(&self) -> bool {
+        let Content::Panels(panels) = self else { return false };
+        let mut curves = panels.iter().flat_map(|panel| &panel.curves);
+        curves.any(|curve| matches!(curve.source, Source::Samples(_)))
+    }
+
+    /// Whether any value has a range over the repeats.
+    pub(super) fn has_ranges(&self) -> bool {
+        match self {
+            Content::Bars(groups) => groups
+                .iter()
+                .flat_map(|group| group.bars.iter().flatten())
+                .any(|b| b.dot.has_range()),
+            Content::Panels(panels) => panels.iter().flat_map(Panel::dots).any(Dot::has_range),
+        }
+    }
+
+    /// Indices of the series in it, ascending.
+    pub(super) fn series(&self) -> Vec<usize> {
+        let mut found: Vec<usize> = match self {
+            Content::Bars(groups) => groups
+                .iter()
+                .flat_map(|group| group.bars.iter().enumerate())
+                .filter_map(|(index, bar)| bar.as_ref().map(|_| index))
+                .collect(),
+            Content::Panels(panels) => {
+                panels.iter().flat_map(|panel| &panel.curves).map(|curve| curve.series).collect()
+            }
+        };
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
