@@ -92,8 +92,7 @@ fn measure(
     let stdout = || -> Box<dyn Write> { Box::new(std::io::stdout()) };
     let mut outputs =
         Outputs::open(&specs, fs, &stdout, style.dialect, plan.settings.seed)?;
-    let clock = Clock::calibrated();
-    match keyrack_harness::run(plan, &clock, &mut outputs, progress, stop) {
+    match keyrack_harness::run(plan, &mut outputs, progress, stop) {
         Ok(record) => {
             if let Some(dir) = &report_dir {
                 modes::plot(plan, dir, style.program);
@@ -164,6 +163,7 @@ fn surroundings(fs: &Arc<dyn Fs>, argv: &[String]) -> Surroundings {
             compiler: format!("rustc {}", env!("CARGO_PKG_RUST_VERSION")),
             allocator: if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" }.to_owned(),
         },
+        clock: Clock::calibrated(),
         print: Some(Print(Arc::new(|line| eprintln!("{line}")))),
         bundled: bundled::SCRIPTS,
     }

@@ -5,7 +5,6 @@ use keyrack_harness::sink::SinkKind;
 use keyrack_harness::{
     Overhead, PROBES, Plan, Settings, Stop, Surroundings, measure_overhead, unknown,
 };
-use keyrack_measure::Clock;
 use keyrack_store::{Engine, OpenOptions, Store};
 use keyrack_vfs::Fs;
 use std::fmt::Write;
@@ -122,7 +121,7 @@ pub(crate) fn overhead(
     settings.backend = vec![idle.name.to_owned()];
     settings.warmup = 0.0;
     let plan = Plan::new(settings, surroundings).map_err(|refusal| refusal.0)?;
-    let results = measure_overhead(&plan, &Clock::calibrated(), &Stop::default())?;
+    let results = measure_overhead(&plan, &Stop::default())?;
     let mut out = format!(
         "harness cost in ns per unit, 1 thread, engine {}, medians of {} rounds\n\
          {:<24} {:>8} {:>8} {:>8} {:>8} {:>12}\n",

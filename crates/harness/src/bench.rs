@@ -22,11 +22,11 @@ use std::collections::HashMap;
 /// One line when an output cannot be written; what was measured before is in the other outputs.
 pub fn run(
     plan: &Plan,
-    clock: &Clock,
     outputs: &mut Outputs,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Run, String> {
+    let clock = &plan.surroundings.clock;
     let origin = clock.ticks();
     let mut record = Run {
         schema: SCHEMA,
@@ -70,6 +70,8 @@ struct Collected {
     durability: String,
     flags: Vec<String>,
     notes: Vec<String>,
+    /// Whether the store has a directory, so that warnings about it concern this cell.
+    on_disk: bool,
     failed: bool,
 }
 
@@ -191,6 +193,8 @@ impl Grid<'_> {
             flags: collected.flags.clone(),
             notes: collected.notes.clone(),
         };
+        point.notes.extend(self.plan.warnings.iter().filter(|_| collected.on_disk).cloned());
+        point.notes.extend(trace_notes(&point.repeats));
         point.flags.extend(flags(&point));
         if self.stop.is_set() && point.flags.iter().all(|flag| !flag.starts_with("PARTIAL")) {
             let why = self.stop.reason().unwrap_or("interrupted by a signal");
@@ -236,6 +240,7 @@ impl Grid<'_> {
             }
         };
         let cell = collected.entry(key.to_owned()).or_default();
+        cell.on_disk = stage.dir().is_some();
         cell.version = stage.store().version();
         cell.durability = stage.store().durability().to_string();
         let result = match settings.rate_search {
@@ -298,6 +303,18 @@ fn flags(point: &Point) -> Vec<String> {
     }
     flags.extend(point.open_loop().and_then(|open| open.missed_text()));
     flags
+}
+
+/// The key traces, one line for all repeats that agree, as those of one seed do.
+fn trace_notes(repeats: &[Repeat]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for (thread, hash) in repeats.iter().flat_map(|repeat| repeat.trace_hashes.iter().enumerate()) {
+        let note = format!("keys of thread {thread}: {hash:016x}");
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 fn failure_line(failure: &Failure) -> String {

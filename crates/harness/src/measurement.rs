@@ -309,7 +309,7 @@ impl Measurement<'_> {
             ops_per_s: prim_ops as f64 / wall_s,
             cpu_s: cpu_ns as f64 / 1e9,
             engine_busy: (totals.engine_ns() as f64 / worked_ns.max(1.0)).min(1.0),
-            ops: ops.collect(),
+            ops: ops.chain(labels(outcomes)).collect(),
             unit: self.cell.rate.map(|rate| UnitStats {
                 offered_per_s: rate,
                 achieved_per_s: units as f64 / wall_s,
@@ -358,6 +358,30 @@ fn no_thread(
 
 fn live_workers(threads: u32) -> Vec<LiveWorker> {
     (0..threads).map(|_| LiveWorker::default()).collect()
+}
+
+/// The labels of `kb.time` over all workers, in order of first appearance.
+fn labels(outcomes: &[Outcome]) -> Vec<OpStats> {
+    let mut all: Vec<OpStats> = Vec::new();
+    for (label, histogram) in outcomes.iter().flat_map(|outcome| &outcome.labels) {
+        match all.iter_mut().find(|op| op.op == *label) {
+            Some(op) => {
+                op.service.merge(histogram);
+                op.calls = op.service.count();
+            }
+            None => all.push(OpStats {
+                op: label.clone(),
+                calls: histogram.count(),
+                prim_ops: 0,
+                hits: 0,
+                misses: 0,
+                errors: 0,
+                first_error: None,
+                service: histogram.clone(),
+            }),
+        }
+    }
+    all
 }
 
 /// From the first start to the last end of workers that started.

@@ -19,7 +19,6 @@ use crate::program::{Prepared, Workload};
 use crate::settings::Bound;
 use crate::stage::Stage;
 use crate::verbs::Mode;
-use keyrack_measure::Clock;
 use keyrack_measure::stats::median;
 use keyrack_record::{Cell, Repeat};
 
@@ -58,9 +57,9 @@ const RUN_NS: f64 = 150e6;
 ///
 /// # Errors
 /// One line, where a workload fails.
-pub fn measure(plan: &Plan, clock: &Clock, stop: &Stop) -> Result<Vec<Overhead>, String> {
+pub fn measure(plan: &Plan, stop: &Stop) -> Result<Vec<Overhead>, String> {
     let one = |workload: &Workload| {
-        measure_one(plan, workload, clock, stop)
+        measure_one(plan, workload, stop)
             .map_err(|failed| format!("{}: {} {}", workload.source, failed.reason, failed.detail))
     };
     plan.workloads.iter().map(one).collect()
@@ -69,9 +68,9 @@ pub fn measure(plan: &Plan, clock: &Clock, stop: &Stop) -> Result<Vec<Overhead>,
 fn measure_one(
     plan: &Plan,
     workload: &Workload,
-    clock: &Clock,
     stop: &Stop,
 ) -> Result<Overhead, Failed> {
+    let clock = &plan.surroundings.clock;
     let run = |mode: Mode, units: u64| -> Result<Repeat, Failed> {
         let mut workload = workload.clone();
         workload.settings.bound = Some(Bound::Ops(units));

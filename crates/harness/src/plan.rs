@@ -9,6 +9,7 @@ use crate::program::{ScriptEnv, Sweep, Workload, unknown_workload};
 use crate::settings::{Bound, Order, Settings};
 use crate::stage::Stage;
 use crate::sink::{SinkKind, SinkSpec, SpecError, Target};
+use keyrack_measure::Clock;
 use keyrack_store::{Engine, Registry};
 use keyrack_vfs::{FileKind, Fs};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ pub struct Surroundings {
     pub fs: Arc<dyn Fs>,
     /// Version, command line, compiler and allocator of the program.
     pub facts: Facts,
+    /// The clock of every measurement.
+    pub clock: Clock,
     /// Where scripts' `print` goes.
     pub print: Option<Print>,
     /// Scripts that are part of the program: path and text.
@@ -109,6 +112,7 @@ impl Plan {
             sandbox: settings.sandbox,
             params: Params::new(settings.params.clone()),
             print: surroundings.print.clone(),
+            clock: surroundings.clock.clone(),
             seed: settings.seed,
         };
         let mut workloads = Vec::new();

@@ -19,7 +19,7 @@ use crate::live::{KINDS, LiveWorker};
 use crate::lua::ScriptError;
 use crate::program::{MixTask, Task};
 use crate::verbs::Verbs;
-use keyrack_measure::Clock;
+use keyrack_measure::{Clock, Histogram};
 use keyrack_workload::ArrivalSchedule;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -118,6 +118,8 @@ pub(crate) struct Outcome {
     /// Units that were due within the phase, started or not.
     pub(crate) due: u64,
     pub(crate) no_space: bool,
+    /// What `kb.time` filed, by label.
+    pub(crate) labels: Vec<(String, Histogram)>,
 }
 
 /// A worker's failure in words.
@@ -158,10 +160,7 @@ pub(crate) fn run<'s>(
         let what = format!("run() error at unit {iter}");
         outcome.failure = Some(WorkerFailure::of(&what, error));
     }
-    if let Some(verbs) = task.finish() {
-        outcome.no_space = verbs.is_out_of_space();
-        (outcome.first_errors, outcome.trace_hash) = verbs.into_findings();
-    }
+    finish(task, &mut outcome);
     outcome
 }
 
@@ -187,17 +186,26 @@ pub(crate) fn load<'s>(
         outcome.failure = Some(WorkerFailure::of("load() error", error));
     }
     outcome.end = clock.ticks();
-    if let Some(verbs) = task.finish() {
+    finish(task, &mut outcome);
+    outcome
+}
+
+/// Ends the task and notes what it found.
+fn finish(task: Task<'_>, outcome: &mut Outcome) {
+    let (verbs, labels) = task.finish();
+    outcome.labels = labels;
+    if let Some(verbs) = verbs {
         outcome.no_space = verbs.is_out_of_space();
         (outcome.first_errors, outcome.trace_hash) = verbs.into_findings();
     }
-    outcome
 }
 
 /// One call of the workload, generic so that each kind of task gets a loop of its own.
 trait Unit<'s> {
     fn unit(&mut self, iter: u64) -> Result<(), ScriptError>;
     fn verbs_of(&mut self) -> Option<&mut Verbs<'s>>;
+    /// Forgets what was counted beside the verbs: the warm-up is over.
+    fn forget(&mut self) {}
 }
 
 impl<'s> Unit<'s> for crate::lua::Vm<'s> {
@@ -209,6 +217,10 @@ impl<'s> Unit<'s> for crate::lua::Vm<'s> {
     #[inline(always)]
     fn verbs_of(&mut self) -> Option<&mut Verbs<'s>> {
         self.bridge.sessions.main_mut()
+    }
+
+    fn forget(&mut self) {
+        self.bridge.labels.take();
     }
 }
 
@@ -244,6 +256,7 @@ fn drive<'s, U: Unit<'s>>(
     if let Some(verbs) = unit.verbs_of() {
         verbs.switch(job.live);
     }
+    unit.forget();
     (outcome.start, iter) = (begin, 0);
     let result = match job.arrivals.take() {
         None => closed(unit, clock, job.until, begin, job.stop, &mut iter),

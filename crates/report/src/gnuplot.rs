@@ -12,8 +12,8 @@
 //! script, and only where that has rows. `docs/formats/plot.md` lists the figures.
 //!
 //! Names come from scripts and command lines, so they may hold anything. Each goes through
-//! `text::quoted`: gnuplot reads nothing but doubled quotes inside `'...'`, no escapes, no
-//! commands in back quotes, no macros. Terminals are opened with `noenhanced`, so `_` and `^` are
+//! `text::quoted` into single quotes, where gnuplot reads no escapes, no macros and no commands in
+//! back quotes. Terminals are opened with `noenhanced`, so `_` and `^` are
 //! letters. File names keep letters, digits, `-`, `_` and `.` only.
 //!
 //! **Invariant:** the same run gives the same bytes.

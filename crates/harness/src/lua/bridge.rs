@@ -9,6 +9,7 @@
 
 use super::objects::Objects;
 use crate::verbs::{Rows, Verbs};
+use keyrack_measure::{Clock, Histogram};
 use keyrack_store::{Batch, Error};
 use std::ptr::NonNull;
 
@@ -20,6 +21,8 @@ pub(crate) struct Bridge<'s> {
     /// Index of the current unit, from 1; 0 while loading.
     pub(crate) iter: u64,
     pub(super) buffers: Buffers,
+    /// Durations that `kb.time` measured, by label.
+    pub(crate) labels: Labels,
     /// Text of an error that is about to be raised; see `raw` on why it lives here.
     pub(super) message: Vec<u8>,
 }
@@ -41,14 +44,46 @@ pub(super) struct Buffers {
 }
 
 impl<'s> Bridge<'s> {
-    pub(crate) fn new(objects: Objects) -> Box<Self> {
+    pub(crate) fn new(objects: Objects, clock: Clock) -> Box<Self> {
         Box::new(Bridge {
             sessions: Sessions { main: None, nested: None, open: None, scans: 0 },
             objects,
             iter: 0,
             buffers: Buffers::default(),
+            labels: Labels { clock, by_label: Vec::new() },
             message: Vec::new(),
         })
+    }
+}
+
+/// Durations of a script's own compound operations.
+pub(crate) struct Labels {
+    pub(super) clock: Clock,
+    by_label: Vec<(String, Histogram)>,
+}
+
+/// Labels of one script.
+const LABELS_MAX: usize = 16;
+
+impl Labels {
+    /// Files a duration; false when there are too many labels.
+    pub(super) fn record(&mut self, label: &[u8], ns: u64) -> bool {
+        let known = self.by_label.iter().position(|(name, _)| name.as_bytes() == label);
+        match known {
+            Some(index) => self.by_label[index].1.record(ns),
+            None if self.by_label.len() >= LABELS_MAX => return false,
+            None => {
+                let mut histogram = Histogram::new();
+                histogram.record(ns);
+                self.by_label.push((String::from_utf8_lossy(label).into_owned(), histogram));
+            }
+        }
+        true
+    }
+
+    /// Hands out what was filed and starts again.
+    pub(crate) fn take(&mut self) -> Vec<(String, Histogram)> {
+        std::mem::take(&mut self.by_label)
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `kb.counter(name [, start])` | a counter shared by all workers; `C()` takes the next, `C:get()` looks |
 //! | `kb.rng([name])` | a random stream of its own; `R()` in [0,1), `R(n)` in 1..n, `R(a,b)` in a..b |
 //! | `kb.param(name, default)` | the value of `-P name=value`, of the default's type |
+//! | `kb.time(label, fn, ...)` | what `fn(...)` returns; its duration is reported under the label |
 //! | `kb.now()`, `kb.sleep_until(s)` | seconds since the worker's phase began |
 //!
 //! Key sources have methods: `K()` draws a key as a string, `K:index()` draws an index, `K:at(i)` is
@@ -18,7 +19,7 @@
 
 use super::bridge::Bridge;
 use super::objects::{CounterObject, KeyObject, MixObject, Objects, Tag, ValueObject};
-use super::raw::Stack;
+use super::raw::{Kind as Type, Stack};
 use super::vm::VmSetup;
 use crate::names::unknown;
 use keyrack_measure::Clock;
@@ -280,6 +281,7 @@ pub(super) fn install(lua: &Lua, bridge: *mut Bridge<'_>, setup: &VmSetup) -> ml
     let m = Rc::clone(&maker);
     let param = move |lua: &Lua, (name, default): (String, Value)| m.param(lua, &name, default);
     kb.set("param", lua.create_function(param)?)?;
+    kb.set("time", raw_function(lua, bridge, time)?)?;
     install_time(lua, &kb)?;
     lua.globals().set("kb", kb)?;
     install_handles(lua, bridge)
@@ -302,18 +304,48 @@ fn install_time(lua: &Lua, kb: &Table) -> mlua::Result<()> {
     kb.set("sleep_until", lua.create_function(sleep_until)?)
 }
 
+/// A raw C function with the bridge as its upvalue.
+fn raw_function(
+    lua: &Lua,
+    bridge: *mut Bridge<'_>,
+    function: super::raw::CFunction,
+) -> mlua::Result<Function> {
+    let register = |raw: *mut ffi::lua_State| {
+        // SAFETY: the state that mlua hands to this closure, inside its protected call.
+        let stack = unsafe { Stack::new(raw) };
+        stack.push_pointer(bridge.cast());
+        stack.push_closure(function, 1);
+    };
+    // SAFETY: the closure leaves one value, a function, on the stack and owns nothing.
+    unsafe { lua.exec_raw((), register) }
+}
+
+/// `kb.time(label, fn, ...)`: calls `fn`, files how long it took, returns what it returned.
+unsafe extern "C-unwind" fn time(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: Lua passes its live state.
+    let stack = unsafe { Stack::new(state) };
+    let arguments = stack.top() - 2;
+    let begin = {
+        // SAFETY: registered with the address of the bridge; the reference ends before Lua runs.
+        let Bridge { labels, message, .. } = unsafe { super::bridge::of(stack) };
+        if stack.kind(1) != Type::String || stack.kind(2) != Type::Function {
+            refuse(stack, message, "kb.time: give a label, a function and its arguments");
+        }
+        labels.clock.ticks()
+    };
+    stack.call(arguments, ffi::LUA_MULTRET);
+    // SAFETY: as above; no Lua code runs below.
+    let Bridge { labels, message, .. } = unsafe { super::bridge::of(stack) };
+    let ns = labels.clock.ns_between(begin, labels.clock.ticks());
+    if !labels.record(stack.bytes(1).unwrap_or_default(), ns) {
+        refuse(stack, message, "kb.time: more than 16 labels");
+    }
+    stack.top() - 1
+}
+
 /// Gives light userdata a metatable: calls draw, fields are methods.
 fn install_handles(lua: &Lua, bridge: *mut Bridge<'_>) -> mlua::Result<()> {
-    let function = |f: super::raw::CFunction| -> mlua::Result<Function> {
-        let register = |raw: *mut ffi::lua_State| {
-            // SAFETY: the state that mlua hands to this closure, inside its protected call.
-            let stack = unsafe { Stack::new(raw) };
-            stack.push_pointer(bridge.cast());
-            stack.push_closure(f, 1);
-        };
-        // SAFETY: the closure leaves one value, a function, on the stack and owns nothing.
-        unsafe { lua.exec_raw((), register) }
-    };
+    let function = |f| raw_function(lua, bridge, f);
     let methods = lua.create_table()?;
     methods.set("next", function(draw)?)?;
     methods.set("index", function(draw_index)?)?;

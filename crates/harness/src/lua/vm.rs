@@ -8,6 +8,7 @@ use super::objects::{Counters, Objects};
 use super::raw::{Kind as Type, Stack};
 use super::{kb, kv, sandbox};
 use crate::params::Params;
+use keyrack_measure::Clock;
 use mlua::{Function, Lua, Table, Value, ffi};
 use std::ffi::c_int;
 use std::fmt;
@@ -23,6 +24,7 @@ pub(crate) struct VmSetup {
     pub(crate) phase: keyrack_workload::Phase,
     pub(crate) params: Params,
     pub(crate) counters: Counters,
+    pub(crate) clock: Clock,
     /// Where `print` goes; `None` swallows it.
     pub(crate) print: Option<Print>,
     /// Whether the verbs answer at once and do nothing, for the overhead report.
@@ -107,7 +109,7 @@ impl<'s> Vm<'s> {
     /// Makes a machine and runs the file once, which must return the workload table.
     pub(crate) fn load(setup: &VmSetup) -> Result<Self, ScriptError> {
         let lua = sandbox::machine(setup.sandbox)?;
-        let mut bridge = Bridge::new(Objects::new());
+        let mut bridge = Bridge::new(Objects::new(), setup.clock.clone());
         let address: *mut Bridge<'s> = &raw mut *bridge;
         let mut state = std::ptr::null_mut();
         install_kv(&lua, address, &mut state)?;

@@ -16,6 +16,7 @@ use crate::names::unknown;
 use crate::params::Params;
 use crate::settings::{Bound, Override};
 use crate::verbs::Verbs;
+use keyrack_measure::{Clock, Histogram};
 use keyrack_store::{Session, Store};
 use keyrack_workload::{MixSpec, Phase};
 use std::sync::Arc;
@@ -69,6 +70,7 @@ pub(crate) struct ScriptEnv {
     pub(crate) sandbox: Sandbox,
     pub(crate) params: Params,
     pub(crate) print: Option<Print>,
+    pub(crate) clock: Clock,
     pub(crate) seed: u64,
 }
 
@@ -155,6 +157,7 @@ impl Workload {
             phase,
             params: env.params.with(&self.settings.params),
             counters,
+            clock: env.clock.clone(),
             print: if thread == 0 { env.print.clone() } else { None },
             idle: false,
         }
@@ -282,11 +285,13 @@ impl<'s> Task<'s> {
         }
     }
 
-    /// Ends the task and hands its verbs back.
-    pub(crate) fn finish(self) -> Option<Verbs<'s>> {
+    /// Ends the task and hands back its verbs and what `kb.time` filed.
+    pub(crate) fn finish(self) -> (Option<Verbs<'s>>, Vec<(String, Histogram)>) {
         match self {
-            Task::Script(mut vm) => vm.bridge.sessions.disconnect(),
-            Task::Mix(mix) => Some(mix.into_verbs()),
+            Task::Script(mut vm) => {
+                (vm.bridge.sessions.disconnect(), vm.bridge.labels.take())
+            }
+            Task::Mix(mix) => (Some(mix.into_verbs()), Vec::new()),
         }
     }
 }

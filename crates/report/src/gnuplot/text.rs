@@ -3,10 +3,23 @@
 /// Bytes of a file name that come from one name.
 const FILE_NAME_BYTES_MAX: usize = 80;
 
-/// `text` as a string of gnuplot. Single quotes stop every other reading; one inside is doubled.
-/// Control characters become blanks, since a line end would end the command.
+/// `text` as a string expression of gnuplot. Inside single quotes nothing is read but quotes and,
+/// in some releases, a backslash before one; these two stand apart: `'it'."'".'s'`. Control
+/// characters become blanks, since a line end would end the command.
 pub(super) fn quoted(text: &str) -> String {
-    format!("'{}'", one_line(text).replace('\'', "''"))
+    let mut parts: Vec<String> = Vec::new();
+    for piece in one_line(text).split_inclusive(['\'', '\\']) {
+        let plain = piece.trim_end_matches(['\'', '\\']);
+        if !plain.is_empty() {
+            parts.push(format!("'{plain}'"));
+        }
+        match &piece[plain.len()..] {
+            "'" => parts.push("\"'\"".to_owned()),
+            "\\" => parts.push("\"\\\\\"".to_owned()),
+            _ => {}
+        }
+    }
+    if parts.is_empty() { "''".to_owned() } else { parts.join(".") }
 }
 
 /// `text` without control characters.
@@ -130,9 +143,11 @@ mod tests {
 
     #[test]
     fn nothing_leaves_its_quotes() {
-        assert_eq!(quoted("it's"), "'it''s'");
+        assert_eq!(quoted("it's"), "'it'.\"'\".'s'");
         assert_eq!(quoted("a\nb\tc"), "'a b c'");
-        assert_eq!(quoted("`x` \"y\" \\"), "'`x` \"y\" \\'");
+        assert_eq!(quoted("`x` \"y\"\\"), "'`x` \"y\"'.\"\\\\\"");
+        assert_eq!(quoted("\\'"), "\"\\\\\".\"'\"");
+        assert_eq!(quoted(""), "''");
         assert_eq!(comment("`x` 'y' \"z\"\n\\"), " x   y   z   ");
     }
 
