@@ -5,8 +5,7 @@ use crate::{bundled, engines, flags, modes};
 use clap::ArgMatches;
 use keyrack_harness::sink::Dialect;
 use keyrack_harness::{
-    Bound, Facts, Outputs, Plan, Print, Settings, Stop, Surroundings, apply_config,
-    render_replay,
+    Bound, Facts, Outputs, Plan, Print, Settings, Stop, Surroundings, apply_config, render_replay,
 };
 use keyrack_measure::{Clock, wall};
 use keyrack_record::Run;
@@ -90,8 +89,7 @@ fn measure(
         }
     }
     let stdout = || -> Box<dyn Write> { Box::new(std::io::stdout()) };
-    let mut outputs =
-        Outputs::open(&specs, fs, &stdout, style.dialect, plan.settings.seed)?;
+    let mut outputs = Outputs::open(&specs, fs, &stdout, style.dialect, plan.settings.seed)?;
     match keyrack_harness::run(plan, &mut outputs, progress, stop) {
         Ok(record) => {
             if let Some(dir) = &report_dir {

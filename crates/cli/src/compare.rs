@@ -13,7 +13,8 @@ pub(crate) fn command() -> Command {
         .long_about(
             "Compare two recorded runs, cell by cell. BASE and NEW are report directories (of \
              --report-dir) or JSON files (of --report json:FILE). With --fail-on, the exit status \
-             is 1 when a cell has become worse by more than that and the difference is significant.",
+             is 1 when a cell has become worse by more than that and the difference is \
+             significant.",
         )
         .arg(Arg::new("base").value_name("BASE").required(true).help("The run to compare with"))
         .arg(Arg::new("new").value_name("NEW").required(true).help("The run that is judged"))

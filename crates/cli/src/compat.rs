@@ -1,10 +1,10 @@
 //! Old names: the binary called as a tool that people's scripts know takes that tool's command line
 //! and prints its shapes. This module translates; nothing below it knows.
 //!
-//! **keybench** (0.1.0): the flags are ours under the same names, so they go through the same table.
-//! What differs: no subcommand, `skiplist` alone by default, a workload is required, help goes to
-//! standard error, and reports have the shapes of that version. Stricter than the original on
-//! purpose: what does not parse is refused instead of guessed.
+//! **keybench** (0.1.0): the flags are ours under the same names, so they go through the same
+//! table. What differs: no subcommand, `skiplist` alone by default, a workload is required, help
+//! goes to standard error, and reports have the shapes of that version. Stricter than the original
+//! on purpose: what does not parse is refused instead of guessed.
 
 use crate::bench::{self, Style};
 use crate::flags;

@@ -13,15 +13,11 @@ const MODES: &[(&str, &str)] = &[
 
 /// The `bench` subcommand.
 pub(crate) fn bench_command() -> Command {
-    with_settings(
-        Command::new("bench")
-            .about("Measure stores on workloads")
-            .long_about(
-                "Measure stores on workloads. A workload is a Lua file or a native name such as \
+    with_settings(Command::new("bench").about("Measure stores on workloads").long_about(
+        "Measure stores on workloads. A workload is a Lua file or a native name such as \
                  ycsb/a. Without one, workloads/mixed.lua runs for 5 seconds on every engine that \
                  needs no data directory.",
-            ),
-    )
+    ))
 }
 
 /// Adds every setting, mode and the workloads to `command`.

@@ -1,4 +1,5 @@
-//! What `keyrack bench` does instead of measuring: list, self-test, overhead. And the figures after it.
+//! What `keyrack bench` does instead of measuring: list, self-test, overhead. And the figures after
+//! it.
 
 use crate::engines;
 use keyrack_harness::sink::SinkKind;
@@ -51,8 +52,9 @@ pub(crate) fn selftest(
         let fits = |e: &&Engine| e.stores && (!e.persistent || settings.data_dir.is_some());
         registry.iter().filter(fits).copied().collect()
     } else {
-        let find =
-            |name: &String| registry.find(name).copied().ok_or_else(|| unknown("backend", name, &names));
+        let find = |name: &String| {
+            registry.find(name).copied().ok_or_else(|| unknown("backend", name, &names))
+        };
         settings.backend.iter().map(find).collect::<Result<_, _>>()?
     };
     let operations = match (given.iter().any(|(key, _)| key == "ops"), settings.bound) {
@@ -62,7 +64,10 @@ pub(crate) fn selftest(
     let mut passed = true;
     for engine in chosen {
         if !engine.stores {
-            crate::print(&format!("{}: holds nothing by design; there is nothing to test\n", engine.name));
+            crate::print(&format!(
+                "{}: holds nothing by design; there is nothing to test\n",
+                engine.name
+            ));
             continue;
         }
         passed &= selftest_one(&engine, settings, operations, fs)?;
@@ -112,10 +117,7 @@ fn selftest_one(
 }
 
 /// Prints what the harness costs on each workload.
-pub(crate) fn overhead(
-    mut settings: Settings,
-    surroundings: Surroundings,
-) -> Result<u8, String> {
+pub(crate) fn overhead(mut settings: Settings, surroundings: Surroundings) -> Result<u8, String> {
     let idle = surroundings.registry.iter().find(|engine| !engine.stores);
     let idle = idle.ok_or("this build has no engine that does nothing to measure against")?;
     settings.backend = vec![idle.name.to_owned()];
@@ -138,7 +140,8 @@ pub(crate) fn overhead(
         let Overhead { workload, script_ns, bridge_ns, timer_ns, calls_per_unit, .. } = result;
         let _ = writeln!(
             out,
-            "{workload:<24} {script_ns:>8.1} {bridge_ns:>8.1} {timer_ns:>8.1} {:>8.1} {calls_per_unit:>12.2}",
+            "{workload:<24} {script_ns:>8.1} {bridge_ns:>8.1} {timer_ns:>8.1} {:>8.1} \
+             {calls_per_unit:>12.2}",
             result.total_ns()
         );
     }
@@ -167,7 +170,8 @@ pub(crate) fn plot(plan: &Plan, dir: &Path, program: &str) {
         Err(_) => crate::refuse(
             program,
             &format!(
-                "no gnuplot on this machine (Debian: gnuplot-nox); draw later with: cd {} && gnuplot plot.gp",
+                "no gnuplot on this machine (Debian: gnuplot-nox); draw later with: cd {} && \
+                 gnuplot plot.gp",
                 dir.display()
             ),
         ),

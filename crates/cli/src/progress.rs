@@ -1,4 +1,5 @@
-//! The live status: a bar on a terminal, one line a second where plain text is asked for, else nothing.
+//! The live status: a bar on a terminal, one line a second where plain text is asked for, else
+//! nothing.
 //!
 //! Everything goes to standard error, so it never lands in a result. The plain lines are those of
 //! the original; the bar shows the same figures in one line that is drawn over.
@@ -78,7 +79,9 @@ impl Progress {
                 let (workload, engine) = (at.workload, at.engine);
                 eprintln!("  running {workload} on {engine}  {tag}  run {repeat}/{repeats}");
             }
-            Event::Tick { at, .. } => eprintln!("  {} {} {}", at.workload, at.engine, self.line(event)),
+            Event::Tick { at, .. } => {
+                eprintln!("  {} {} {}", at.workload, at.engine, self.line(event))
+            }
             Event::Finished => {}
             Event::Note(note) => eprintln!("{note}"),
         }
@@ -97,7 +100,8 @@ impl Progress {
             (None, Some(total)) => {
                 let percent = 100.0 * *units as f64 / (*total).max(1) as f64;
                 format!(
-                    "{tag}  {elapsed_s:5.1}s  {units_per_s:9.0} wu/s  {percent:3.0}% ({units}/{total})"
+                    "{tag}  {elapsed_s:5.1}s  {units_per_s:9.0} wu/s  {percent:3.0}% \
+                     ({units}/{total})"
                 )
             }
             (None, None) => format!("{tag}  {elapsed_s:5.1}s  {units_per_s:9.0} wu/s"),

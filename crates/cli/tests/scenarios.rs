@@ -13,10 +13,12 @@ use std::fs;
 #[test]
 fn a_first_minute() {
     let lab = Lab::new();
-    let out = lab.run("bench --backend skiplist --items 1000 --ops 4000 workloads/mixed.lua").exits(0);
+    let out =
+        lab.run("bench --backend skiplist --items 1000 --ops 4000 workloads/mixed.lua").exits(0);
     assert_eq!(out.stderr, "", "talk where there is nothing to say: {}", out.told());
     let out = out.says("keyrack ").says("1 workload(s), engine=skiplist seed=1 repeat=1\n");
-    let out = out.says("\n  threads: 1   batch: 1\n").says("[probe: system]").says("[probe: build]");
+    let out =
+        out.says("\n  threads: 1   batch: 1\n").says("[probe: system]").says("[probe: build]");
     let out = out.says("\n=== mixed ===\nengine=skiplist").says("(median of 1 run)");
     let out = out.says("get hit rate: ").says("(1 op per unit)\n");
     assert!(!out.stdout.contains("sweep summary"), "one point needs no table: {}", out.told());
@@ -109,7 +111,10 @@ fn c_an_engine_on_disk_runs_in_a_directory() {
 fn c_a_directory_in_memory_is_said() {
     let shm = std::path::Path::new("/dev/shm");
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    if !mounts.lines().any(|line| line.split(' ').nth(1) == Some("/dev/shm") && line.contains("tmpfs")) {
+    if !mounts
+        .lines()
+        .any(|line| line.split(' ').nth(1) == Some("/dev/shm") && line.contains("tmpfs"))
+    {
         println!("SKIPPED c_a_directory_in_memory_is_said: /dev/shm is not a tmpfs here");
         return;
     }
@@ -186,7 +191,11 @@ fn e_keep_and_replay() {
             .filter(|name| *name != "plot.gp" || lab.exists(&format!("{report}/plot.gp")))
             .collect::<Vec<_>>()
     );
-    assert_eq!(lab.read(&format!("{report}/report.txt")), out.stdout, "the report is the console's");
+    assert_eq!(
+        lab.read(&format!("{report}/report.txt")),
+        out.stdout,
+        "the report is the console's"
+    );
     let timeline = tsv(&lab.read(&format!("{report}/timeline.tsv")));
     assert!(timeline.iter().any(|row| field(row, "metric") == "wu_per_s"));
     let first = lab.json(&format!("{report}/run.json"));
@@ -215,7 +224,10 @@ fn replays(lab: &Lab, line: &str, first: &Value) {
     for key in ["seed", "secs", "ops", "repeat", "order", "threads", "batch", "items", "users"] {
         assert_eq!(again["header"][key], first["header"][key], "{key}");
     }
-    assert_eq!(again["header"]["workloads"][0]["sha256"], first["header"]["workloads"][0]["sha256"]);
+    assert_eq!(
+        again["header"]["workloads"][0]["sha256"],
+        first["header"]["workloads"][0]["sha256"]
+    );
     assert_eq!(again["header"]["workloads"][0]["text"], ROTATION);
     let timeline = lab.read(&format!("results/deep/{}/timeline.tsv", new[0]));
     assert!(timeline.lines().count() > 1, "the replay forgot --timeline");
@@ -271,7 +283,10 @@ fn f_gate_a_change() {
     let columns = lines[0].matches('|').count();
     assert!(columns > 5 && lines[1].contains("---"), "{table}");
     let rows: Vec<&&str> = lines.iter().filter(|l| l.starts_with("| rotation")).collect();
-    assert!(rows.len() >= 2 && rows.iter().all(|row| row.matches('|').count() == columns), "{table}");
+    assert!(
+        rows.len() >= 2 && rows.iter().all(|row| row.matches('|').count() == columns),
+        "{table}"
+    );
 }
 
 /// F. One repeat shows a ratio and never a difference.

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// How long a child may take before it counts as hung: far above what any test needs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 const BINARY: &str = env!("CARGO_BIN_EXE_keyrack");
 

@@ -12,7 +12,9 @@ use crate::stage::Stage;
 use crate::verbs::Mode;
 use crate::{pin, search};
 use keyrack_measure::{Clock, wall};
-use keyrack_record::{Cell, Failure, Header, Load, Point, Probe, Repeat, Run, SCHEMA, Summary, WorkloadText};
+use keyrack_record::{
+    Cell, Failure, Header, Load, Point, Probe, Repeat, Run, SCHEMA, Summary, WorkloadText,
+};
 use keyrack_workload::Rng;
 use std::collections::HashMap;
 
@@ -230,7 +232,8 @@ impl Grid<'_> {
         let (stage, load) = match self.take_kept(kept, step) {
             Some((stage, load)) => (stage, load),
             None => {
-                // A store of another cell goes before the next one comes: they may not fit together.
+                // A store of another cell goes before the next one comes: they may not fit
+                // together.
                 *kept = None;
                 let stage = self.open(step)?;
                 let threads = self.load_threads(step);
@@ -249,8 +252,7 @@ impl Grid<'_> {
                     cell.notes.push(found);
                     repeat
                 }),
-            None => measurement
-                .run(&stage, load.clone(), observer, &mut |row| outputs.row(&row)),
+            None => measurement.run(&stage, load.clone(), observer, &mut |row| outputs.row(&row)),
         };
         if settings.seed_once && result.is_ok() {
             let load = load.map(|load| Load { reused: true, ..load });
@@ -294,8 +296,13 @@ impl Grid<'_> {
 fn flags(point: &Point) -> Vec<String> {
     let mut flags = Vec::new();
     for op in &point.summary.ops {
-        let errors: u64 =
-            point.repeats.iter().flat_map(|r| &r.ops).filter(|o| o.op == op.op).map(|o| o.errors).sum();
+        let errors: u64 = point
+            .repeats
+            .iter()
+            .flat_map(|r| &r.ops)
+            .filter(|o| o.op == op.op)
+            .map(|o| o.errors)
+            .sum();
         if errors > 0 {
             let first = point.first_error(&op.op).unwrap_or("no text");
             flags.push(format!("ERRORS: {errors} of {} failed: {first}", op.op));

@@ -1,9 +1,10 @@
 //! Configuration files: the original's INI dialect, read strictly.
 //!
-//! Lines before any header belong to `[bench]`. Sections of one name are joined. A comment begins at
-//! `#` or `;` in the first column or after a blank, so `{a=1;b=2}` survives in a value. `key = value`,
-//! split at the first `=`, both trimmed; values are verbatim, without quotes or escapes. The first line
-//! of a replay file has no `=` and no mark; it is a title, and only a first line may be one.
+//! Lines before any header belong to `[bench]`. Sections of one name are joined. A comment begins
+//! at `#` or `;` in the first column or after a blank, so `{a=1;b=2}` survives in a value. `key =
+//! value`, split at the first `=`, both trimmed; values are verbatim, without quotes or escapes.
+//! The first line of a replay file has no `=` and no mark; it is a title, and only a first line may
+//! be one.
 //!
 //! Of a key that stands twice the first counts, as in the original, but for keys that collect
 //! (`workload`, `param`) and engine sections, where the last counts.
@@ -112,10 +113,7 @@ mod tests {
             pairs(&config, "bench"),
             expect(&[("ops", "5"), ("workload", "a.lua"), ("workload", "b.lua")])
         );
-        assert_eq!(
-            pairs(&config, "rocksdb"),
-            expect(&[("block", "{a=1;b=2#c}"), ("size", "64M")])
-        );
+        assert_eq!(pairs(&config, "rocksdb"), expect(&[("block", "{a=1;b=2#c}"), ("size", "64M")]));
         assert_eq!(section(&config, "rocksdb")[1].line, 10);
         assert!(section(&config, "absent").is_empty());
     }

@@ -128,28 +128,20 @@ mod tests {
     #[test]
     fn engine_order_is_the_originals() {
         let steps = steps(&dimensions(2), Order::Engine, 1);
-        assert_eq!(
-            shape(&steps),
-            ["a1r1", "a1r2", "a4r1", "a4r2", "b1r1", "b1r2", "b4r1", "b4r2"]
-        );
+        assert_eq!(shape(&steps), ["a1r1", "a1r2", "a4r1", "a4r2", "b1r1", "b1r2", "b4r1", "b4r2"]);
     }
 
     #[test]
     fn drift_does_not_masquerade_as_an_engine_difference() {
         // Engines take turns within each cell, and none is always first.
         let steps = steps(&dimensions(2), Order::Interleave, 1);
-        assert_eq!(
-            shape(&steps),
-            ["a1r1", "b1r1", "b1r2", "a1r2", "a4r1", "b4r1", "b4r2", "a4r2"]
-        );
+        assert_eq!(shape(&steps), ["a1r1", "b1r1", "b1r2", "a1r2", "a4r1", "b4r1", "b4r2", "a4r2"]);
     }
 
     #[test]
     fn a_shuffle_is_a_permutation_that_the_seed_decides() {
-        let (one, again) = (
-            steps(&dimensions(4), Order::Shuffle, 7),
-            steps(&dimensions(4), Order::Shuffle, 7),
-        );
+        let (one, again) =
+            (steps(&dimensions(4), Order::Shuffle, 7), steps(&dimensions(4), Order::Shuffle, 7));
         assert_eq!(one, again);
         let other = steps(&dimensions(4), Order::Shuffle, 8);
         assert_ne!(shape(&one), shape(&other));

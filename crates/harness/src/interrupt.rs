@@ -1,10 +1,11 @@
 //! Breaking a script's unit that does not end: an endless loop in Lua.
 //!
-//! A Lua machine can be told from a signal handler to call a hook at its next instruction; that is the
-//! one thing that Lua allows from outside. So each worker notes its machine in a thread-local, and the
-//! leader sends the worker's thread a signal whose handler sets the hook. The hook raises an error,
-//! which `pcall` in the script cannot outlast, since the next instruction raises again. Code in a
-//! coroutine made before the signal, in an engine call, or compiled by LuaJIT is not reached.
+//! A Lua machine can be told from a signal handler to call a hook at its next instruction; that is
+//! the one thing that Lua allows from outside. So each worker notes its machine in a thread-local,
+//! and the leader sends the worker's thread a signal whose handler sets the hook. The hook raises
+//! an error, which `pcall` in the script cannot outlast, since the next instruction raises again.
+//! Code in a coroutine made before the signal, in an engine call, or compiled by LuaJIT is not
+//! reached.
 
 use crate::lua::ScriptError;
 use crate::program::Task;

@@ -15,8 +15,8 @@
 //!
 //! **Invariant:** nothing here names an engine. Engines come in a [`keyrack_store::Registry`].
 //! **Invariant:** nothing here prints. Results go to sinks, talk goes to an [`Observer`].
-//! **Invariant:** between the start tick and the last worker's end, the harness holds no lock that a
-//! worker needs, allocates nothing per operation in verbs, and starts no machine.
+//! **Invariant:** between the start tick and the last worker's end, the harness holds no lock that
+//! a worker needs, allocates nothing per operation in verbs, and starts no machine.
 //!
 //! What the original measures, and where this differs, is in `docs/guide.md`.
 

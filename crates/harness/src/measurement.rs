@@ -18,9 +18,9 @@ use keyrack_measure::{Clock, LiveCounter, usage};
 use keyrack_record::{Cell, Load, OpStats, Phase, Repeat, TimelineRow, UnitStats};
 use keyrack_store::Store;
 use keyrack_workload::{ArrivalSchedule, Phase as StreamPhase, Rng};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a measurement is of.
@@ -120,6 +120,7 @@ impl Measurement<'_> {
             let make = self.maker(&lives[t as usize]);
             let who = (t, threads);
             let task = self.prepared.task(StreamPhase::Load, who, stage.store(), &make);
+            let _watch = interrupt::watch(&task);
             worker::load(task, &clock, &rendezvous, &self.stop.flag)
         });
         let (start, end) = span(&outcomes);
@@ -127,7 +128,10 @@ impl Measurement<'_> {
         check(&outcomes, self.stop)?;
         if totals.errors() > 0 {
             let first = first_error(&outcomes).unwrap_or_default();
-            return Err(Failed::new(format!("{} engine errors while loading: {first}", totals.errors())));
+            return Err(Failed::new(format!(
+                "{} engine errors while loading: {first}",
+                totals.errors()
+            )));
         }
         let wall_s = self.clock.ns_between(start, end) as f64 / 1e9;
         let keys = totals.prim_ops();
@@ -216,7 +220,10 @@ impl Measurement<'_> {
     }
 
     /// Runs `work` on every worker, samples while they work, and joins them.
-    #[expect(clippy::too_many_arguments, reason = "one call site a phase, each argument its own thing")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call site a phase, each argument its own thing"
+    )]
     fn phase_started<F>(
         &self,
         threads: u32,
@@ -515,9 +522,7 @@ impl<'a> Progress<'a> {
         let m = self.measurement;
         let at = m.at(self.version);
         observer.event(&match self.phase {
-            Phase::Seed => {
-                Event::SeedTick { at, elapsed_s, keys: units, keys_per_s: rate }
-            }
+            Phase::Seed => Event::SeedTick { at, elapsed_s, keys: units, keys_per_s: rate },
             _ => Event::Tick {
                 at,
                 elapsed_s,

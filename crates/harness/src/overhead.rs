@@ -8,8 +8,8 @@
 //! | untimed | verbs that call the session and do not read the clock | `script + bridge` |
 //! | timed | everything, as in a measurement | `script + bridge + timer` |
 //!
-//! The three take turns for several rounds, and each figure is the median over the rounds, so that a
-//! neighbour's burst hits all three alike. Costs are of wall time on a quiet machine and do not
+//! The three take turns for several rounds, and each figure is the median over the rounds, so that
+//! a neighbour's burst hits all three alike. Costs are of wall time on a quiet machine and do not
 //! depend on the engine that is measured later.
 
 use crate::measurement::{Failed, Measurement, Stop};
@@ -65,11 +65,7 @@ pub fn measure(plan: &Plan, stop: &Stop) -> Result<Vec<Overhead>, String> {
     plan.workloads.iter().map(one).collect()
 }
 
-fn measure_one(
-    plan: &Plan,
-    workload: &Workload,
-    stop: &Stop,
-) -> Result<Overhead, Failed> {
+fn measure_one(plan: &Plan, workload: &Workload, stop: &Stop) -> Result<Overhead, Failed> {
     let clock = &plan.surroundings.clock;
     let run = |mode: Mode, units: u64| -> Result<Repeat, Failed> {
         let mut workload = workload.clone();
@@ -79,8 +75,7 @@ fn measure_one(
             .map_err(|error| Failed { reason: error.message, detail: error.traceback })?
             .idle(mode == Mode::Idle);
         let planned = &plan.engines[0];
-        let stage =
-            Stage::open(planned, &plan.surroundings.fs, 1, None).map_err(Failed::new)?;
+        let stage = Stage::open(planned, &plan.surroundings.fs, 1, None).map_err(Failed::new)?;
         let cell = Cell {
             workload: workload.name.clone(),
             engine: planned.engine.name.to_owned(),

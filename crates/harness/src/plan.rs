@@ -7,8 +7,8 @@ use crate::names::unknown;
 use crate::params::Params;
 use crate::program::{ScriptEnv, Sweep, Workload, unknown_workload};
 use crate::settings::{Bound, Order, Settings};
-use crate::stage::Stage;
 use crate::sink::{SinkKind, SinkSpec, SpecError, Target};
+use crate::stage::Stage;
 use keyrack_measure::Clock;
 use keyrack_store::{Engine, Registry};
 use keyrack_vfs::{FileKind, Fs};
@@ -118,14 +118,18 @@ impl Plan {
         let mut workloads = Vec::new();
         for source in &settings.workloads {
             let workload = open_workload(source, &settings, &surroundings, &env)?;
-            if workload.sweep.as_ref().is_none_or(|sweep| !sweep.is_batch) && settings.batch.len() > 1
+            if workload.sweep.as_ref().is_none_or(|sweep| !sweep.is_batch)
+                && settings.batch.len() > 1
             {
                 notes.push(format!("{source}: workload ignores ctx.batch, running batch=1 only"));
             }
             workloads.push(workload);
         }
         if workloads.is_empty() {
-            return Err(refusal("no workload: name a file such as workloads/mixed.lua or a native one such as ycsb/a"));
+            return Err(refusal(
+                "no workload: name a file such as workloads/mixed.lua or a native one such as \
+                 ycsb/a",
+            ));
         }
         check_names(&settings, &workloads, &env.params)?;
         Ok(Plan {
@@ -216,7 +220,8 @@ fn plan_engine(
     let name = engine.name;
     let Some(dir) = data_dir else {
         return Err(refusal(format!(
-            "backend '{name}' stores on disk: name a directory on the disk to measure with --data-dir DIR"
+            "backend '{name}' stores on disk: name a directory on the disk to measure with \
+             --data-dir DIR"
         )));
     };
     let fs = &surroundings.fs;
@@ -228,7 +233,8 @@ fn plan_engine(
     let where_ = dir.display();
     if fs.fs_kind(&dir).is_ok_and(|kind| kind.is_ram) {
         let warning = format!(
-            "data directory {where_} is on a RAM file system: what is measured is memory, not a disk"
+            "data directory {where_} is on a RAM file system: what is measured is memory, not a \
+             disk"
         );
         if !warnings.contains(&warning) {
             warnings.push(warning);
@@ -307,7 +313,8 @@ fn open_workload(
     env: &ScriptEnv,
 ) -> Result<Workload, Refusal> {
     let looks_like_file = source.ends_with(".lua");
-    if !looks_like_file && let Some(found) = Workload::native(source, settings.for_workload(source)) {
+    if !looks_like_file && let Some(found) = Workload::native(source, settings.for_workload(source))
+    {
         return Ok(found);
     }
     let text = match settings.saved_scripts.get(source) {
@@ -333,7 +340,11 @@ fn bundled(source: &str, surroundings: &Surroundings) -> Option<Vec<u8>> {
 }
 
 /// Names in the settings that nothing answers to.
-fn check_names(settings: &Settings, workloads: &[Workload], params: &Params) -> Result<(), Refusal> {
+fn check_names(
+    settings: &Settings,
+    workloads: &[Workload],
+    params: &Params,
+) -> Result<(), Refusal> {
     let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
     for section in settings.overrides.keys() {
         if !names.contains(&section.as_str()) {

@@ -1,8 +1,8 @@
 //! The replay file: the effective run as a configuration that reproduces it.
 //!
 //! It holds every setting that matters, engine and workload sections, and the text of every script
-//! with its SHA-256, so that it is enough by itself. `[script:PATH]` keeps the text as one JSON string
-//! in which `#` and `;` are escaped, since a blank before either would begin a comment.
+//! with its SHA-256, so that it is enough by itself. `[script:PATH]` keeps the text as one JSON
+//! string in which `#` and `;` are escaped, since a blank before either would begin a comment.
 
 use crate::config::Config;
 use crate::plan::Plan;
@@ -16,7 +16,8 @@ pub fn render(plan: &Plan) -> String {
     let settings = &plan.settings;
     let version = &plan.surroundings.facts.version;
     let mut out = format!(
-        "keyrack {version} replay file - reproduce with:  keyrack bench --config <path>\n\n[bench]\n"
+        "keyrack {version} replay file - reproduce with:  keyrack bench --config \
+         <path>\n\n[bench]\n"
     );
     let mut line = |key: &str, value: String| {
         // Writing to a String cannot fail.
@@ -116,7 +117,8 @@ fn sections(out: &mut String, settings: &Settings, workloads: &[Workload]) {
         if !written.contains(&workload.source.as_str()) {
             written.push(&workload.source);
             let Workload { source, sha256, text, .. } = workload;
-            let _ = writeln!(out, "\n[script:{source}]\nsha256 = {sha256}\ntext = {}", encode(text));
+            let _ =
+                writeln!(out, "\n[script:{source}]\nsha256 = {sha256}\ntext = {}", encode(text));
         }
     }
 }
@@ -135,8 +137,7 @@ fn encode(text: &str) -> String {
 /// # Errors
 /// One line that names file, line and key.
 pub fn apply_config(settings: &mut Settings, path: &str, text: &str) -> Result<(), String> {
-    let config =
-        Config::parse(text).map_err(|(line, why)| format!("{path}:{line}: {why}"))?;
+    let config = Config::parse(text).map_err(|(line, why)| format!("{path}:{line}: {why}"))?;
     for (name, entries) in &config.sections {
         let pairs: Vec<(String, String)> =
             entries.iter().map(|e| (e.key.clone(), e.value.clone())).collect();
@@ -231,7 +232,10 @@ mod tests {
     fn unknown_keys_are_refused_with_line_and_nearest_name() {
         let mut settings = Settings::default();
         let error = apply_config(&mut settings, "a.cnf", "threads = 2\nrepeats = 3\n").unwrap_err();
-        assert!(error.starts_with("a.cnf:2: unknown key 'repeats'; did you mean 'repeat'?"), "{error}");
+        assert!(
+            error.starts_with("a.cnf:2: unknown key 'repeats'; did you mean 'repeat'?"),
+            "{error}"
+        );
         let error = apply_config(&mut settings, "a.cnf", "threads = two\n").unwrap_err();
         assert!(error.starts_with("a.cnf:1: threads: invalid number 'two'"), "{error}");
     }
@@ -250,7 +254,8 @@ mod tests {
     #[test]
     fn the_first_of_a_repeated_scalar_counts_and_workloads_collect() {
         let mut settings = Settings::default();
-        let text = "repeat = 3\nrepeat = 5\nworkload = a.lua\nworkload = b.lua\n[null]\nmiss = no\nmiss = yes\n";
+        let text = "repeat = 3\nrepeat = 5\nworkload = a.lua\nworkload = b.lua\n[null]\nmiss = \
+            no\nmiss = yes\n";
         apply_config(&mut settings, "a.cnf", text).unwrap();
         assert_eq!(settings.repeat, 3);
         assert_eq!(settings.workloads, ["a.lua", "b.lua"]);

@@ -1,8 +1,8 @@
 //! Timeline rows: what a sample of the counters, the engine and the machine turns into.
 //!
-//! Order in each sample: rates, percentiles of each verb over the interval, the engine's statistics,
-//! the machine's, and the bytes of the data directory. Percentiles are of the interval alone: the
-//! difference of two snapshots of the live histograms.
+//! Order in each sample: rates, percentiles of each verb over the interval, the engine's
+//! statistics, the machine's, and the bytes of the data directory. Percentiles are of the interval
+//! alone: the difference of two snapshots of the live histograms.
 
 use crate::live::{Kind, Totals};
 use keyrack_record::{Cell, Phase, TimelineRow};

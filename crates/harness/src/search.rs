@@ -1,9 +1,9 @@
 //! The highest offered rate whose response time meets a goal.
 //!
 //! Response time grows without bound where the offered rate reaches what the store can do, so the
-//! answer lies below the closed loop's rate. From there: probe at 90 %, halve until a rate meets the
-//! goal, then bisect on a logarithmic scale until the two sides are within 5 %. Each probe runs for
-//! the whole `--secs` on the same store. A probe that missed its rate does not meet the goal.
+//! answer lies below the closed loop's rate. From there: probe at 90 %, halve until a rate meets
+//! the goal, then bisect on a logarithmic scale until the two sides are within 5 %. Each probe runs
+//! for the whole `--secs` on the same store. A probe that missed its rate does not meet the goal.
 
 use crate::measurement::{Failed, Measurement};
 use crate::observer::Observer;
@@ -61,12 +61,14 @@ pub(crate) fn run(
     match best {
         Some(repeat) => {
             let text = format!(
-                "search: {passed:.0} units/s meet {goal_text}, {missed:.0} do not (closed loop: {ceiling:.0})"
+                "search: {passed:.0} units/s meet {goal_text}, {missed:.0} do not (closed loop: \
+                 {ceiling:.0})"
             );
             Ok((repeat, text))
         }
         None => Err(Failed::new(format!(
-            "no rate meets {goal_text}: {missed:.0} units/s do not, the closed loop reaches {ceiling:.0}"
+            "no rate meets {goal_text}: {missed:.0} units/s do not, the closed loop reaches \
+             {ceiling:.0}"
         ))),
     }
 }

@@ -40,21 +40,11 @@ pub struct Key {
     pub in_file: bool,
 }
 
-const fn key(
-    group: &'static str,
-    name: &'static str,
-    form: Form,
-    help: &'static str,
-) -> Key {
+const fn key(group: &'static str, name: &'static str, form: Form, help: &'static str) -> Key {
     Key { name, short: None, form, group, help, in_file: true }
 }
 
-const fn flag_only(
-    group: &'static str,
-    name: &'static str,
-    form: Form,
-    help: &'static str,
-) -> Key {
+const fn flag_only(group: &'static str, name: &'static str, form: Form, help: &'static str) -> Key {
     Key { name, short: None, form, group, help, in_file: false }
 }
 
@@ -69,40 +59,169 @@ use Form::{Flag, Repeated, Value};
 
 /// All settings, in the order of `--help`.
 pub const KEYS: &[Key] = &[
-    key(GRID, "backend", Value("LIST"), "Engines to run, comma-separated [default: every engine that needs no data directory]"),
+    key(
+        GRID,
+        "backend",
+        Value("LIST"),
+        "Engines to run, comma-separated [default: every engine that needs no data directory]",
+    ),
     key(GRID, "threads", Value("LIST"), "Worker threads, comma-separated [default: 1]"),
-    key(GRID, "batch", Value("LIST"), "Batch sizes, for workloads that return batched = true [default: 1]"),
+    key(
+        GRID,
+        "batch",
+        Value("LIST"),
+        "Batch sizes, for workloads that return batched = true [default: 1]",
+    ),
     key(GRID, "repeat", Value("N"), "Measure every cell N times and report medians [default: 1]"),
-    key(GRID, "order", Value("ORDER"), "interleave engines within each cell, one engine after the other, or shuffle: interleave|engine|shuffle [default: interleave when repeat > 1, else engine]"),
+    key(
+        GRID,
+        "order",
+        Value("ORDER"),
+        "interleave engines within each cell, one engine after the other, or shuffle: \
+         interleave|engine|shuffle [default: interleave when repeat > 1, else engine]",
+    ),
     key(GRID, "seed", Value("N"), "Base seed of everything random [default: 1]"),
     key(WORK, "ops", Value("N"), "Units per cell over all threads [default: 200000]"),
     key(WORK, "secs", Value("S"), "Run every cell for S seconds instead of a count"),
-    key(WORK, "warmup", Value("S"), "Seconds of work before each timed phase that count for nothing [default: 0]"),
-    key(WORK, "users", Value("N"), "ctx.users: a population the workload may address [default: 100000]"),
-    key(WORK, "items", Value("N"), "ctx.items: a key space the workload may address [default: 100000]"),
-    key(WORK, "seed-threads", Value("N"), "Threads of the load phase; 0 takes the cell's [default: 0]"),
-    key(WORK, "seed-once", Flag, "Load one store per engine and use it for all threads and repeats"),
+    key(
+        WORK,
+        "warmup",
+        Value("S"),
+        "Seconds of work before each timed phase that count for nothing [default: 0]",
+    ),
+    key(
+        WORK,
+        "users",
+        Value("N"),
+        "ctx.users: a population the workload may address [default: 100000]",
+    ),
+    key(
+        WORK,
+        "items",
+        Value("N"),
+        "ctx.items: a key space the workload may address [default: 100000]",
+    ),
+    key(
+        WORK,
+        "seed-threads",
+        Value("N"),
+        "Threads of the load phase; 0 takes the cell's [default: 0]",
+    ),
+    key(
+        WORK,
+        "seed-once",
+        Flag,
+        "Load one store per engine and use it for all threads and repeats",
+    ),
     key(WORK, "pin", Flag, "Pin worker t to the t-th CPU this process may use"),
-    key(LOOP, "rate", Value("LIST"), "Start this many units per second, however long they take; response time counts from the intended start"),
-    key(LOOP, "arrivals", Value("KIND"), "Gaps between starts: constant|poisson|fb_ia [default: constant]"),
-    key(LOOP, "rate-search", Value("GOAL"), "Search the highest rate whose response time meets the goal, e.g. 'p99<1ms'"),
-    key(STORE, "data-dir", Value("DIR"), "Directory on the disk to measure; persistent engines need it"),
-    key(STORE, "durability", Value("LEVEL"), "What a write survives: none|os|interval:MS|sync [default: the engine's]"),
-    key(STORE, "min-free", Value("SIZE"), "Refuse to start, and stop, with less free space than this under the data directory [default: 0]"),
-    key(OUT, "report", Value("LIST"), "Sinks as NAME[:FILE]: console, tsv, timeline, json, hdr; no file is standard output [default: console]"),
-    key(OUT, "report-dir", Value("DIR"), "Make DIR/<time>/ with report.txt, points.tsv, timeline.tsv, run.json, replay.cnf; overrides --report"),
-    key(OUT, "timeline", Value("S"), "Sample every S seconds for the timeline sink [default: 0, off]"),
+    key(
+        LOOP,
+        "rate",
+        Value("LIST"),
+        "Start this many units per second, however long they take; response time counts from the \
+         intended start",
+    ),
+    key(
+        LOOP,
+        "arrivals",
+        Value("KIND"),
+        "Gaps between starts: constant|poisson|fb_ia [default: constant]",
+    ),
+    key(
+        LOOP,
+        "rate-search",
+        Value("GOAL"),
+        "Search the highest rate whose response time meets the goal, e.g. 'p99<1ms'",
+    ),
+    key(
+        STORE,
+        "data-dir",
+        Value("DIR"),
+        "Directory on the disk to measure; persistent engines need it",
+    ),
+    key(
+        STORE,
+        "durability",
+        Value("LEVEL"),
+        "What a write survives: none|os|interval:MS|sync [default: the engine's]",
+    ),
+    key(
+        STORE,
+        "min-free",
+        Value("SIZE"),
+        "Refuse to start, and stop, with less free space than this under the data directory \
+         [default: 0]",
+    ),
+    key(
+        OUT,
+        "report",
+        Value("LIST"),
+        "Sinks as NAME[:FILE]: console, tsv, timeline, json, hdr; no file is standard output \
+         [default: console]",
+    ),
+    key(
+        OUT,
+        "report-dir",
+        Value("DIR"),
+        "Make DIR/<time>/ with report.txt, points.tsv, timeline.tsv, run.json, replay.cnf; \
+         overrides --report",
+    ),
+    key(
+        OUT,
+        "timeline",
+        Value("S"),
+        "Sample every S seconds for the timeline sink [default: 0, off]",
+    ),
     key(OUT, "probe", Value("LIST"), "Probes: system, build, or none [default: all]"),
-    key(OUT, "progress", Value("MODE"), "Live status on stderr: auto|bar|plain|none [default: auto, a bar on a terminal]"),
+    key(
+        OUT,
+        "progress",
+        Value("MODE"),
+        "Live status on stderr: auto|bar|plain|none [default: auto, a bar on a terminal]",
+    ),
     key(OUT, "trace-hash", Flag, "Print a hash of the keys that each thread issued"),
     key(OUT, "auto-plot", Flag, "After the run, draw DIR/figures with gnuplot; needs --report-dir"),
     flag_only(OUT, "config", Value("FILE"), "Read settings from FILE first"),
-    flag_only(OUT, "save-config", Value("FILE"), "Write the effective run to FILE before it starts"),
-    Key { name: "param", short: Some('P'), form: Repeated("NAME=VALUE"), group: SCRIPT, help: "Set a script's kb.param", in_file: true },
-    key(SCRIPT, "unsafe-lua", Flag, "Give scripts the whole Lua library: files, processes, native modules"),
-    key(SCRIPT, "lua-memory", Value("SIZE"), "Memory that one script machine may use [default: 1G]"),
-    key(SCRIPT, "unit-timeout", Value("S"), "Break a unit of a script that runs S seconds past the end of its phase [default: 10]"),
-    Key { name: "workload", short: None, form: Repeated("FILE"), group: WORK, help: "A workload file or native name", in_file: true },
+    flag_only(
+        OUT,
+        "save-config",
+        Value("FILE"),
+        "Write the effective run to FILE before it starts",
+    ),
+    Key {
+        name: "param",
+        short: Some('P'),
+        form: Repeated("NAME=VALUE"),
+        group: SCRIPT,
+        help: "Set a script's kb.param",
+        in_file: true,
+    },
+    key(
+        SCRIPT,
+        "unsafe-lua",
+        Flag,
+        "Give scripts the whole Lua library: files, processes, native modules",
+    ),
+    key(
+        SCRIPT,
+        "lua-memory",
+        Value("SIZE"),
+        "Memory that one script machine may use [default: 1G]",
+    ),
+    key(
+        SCRIPT,
+        "unit-timeout",
+        Value("S"),
+        "Break a unit of a script that runs S seconds past the end of its phase [default: 10]",
+    ),
+    Key {
+        name: "workload",
+        short: None,
+        form: Repeated("FILE"),
+        group: WORK,
+        help: "A workload file or native name",
+        in_file: true,
+    },
 ];
 
 /// When a cell ends.
@@ -301,7 +420,8 @@ impl Settings {
         let has = |name: &str| pairs.iter().any(|(key, _)| key == name);
         if has("ops") && has("secs") {
             return Err(format!(
-                "{} and {} contradict each other: a cell ends after a count or after a time, give one",
+                "{} and {} contradict each other: a cell ends after a count or after a time, \
+                 give one",
                 shown("ops"),
                 shown("secs")
             ));
@@ -343,15 +463,22 @@ impl Settings {
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "backend" => self.backend = names(value)?,
-            "threads" => self.threads = list(value, |v| Ok(count_up_to(v, 1, THREADS_MAX)? as u32))?,
+            "threads" => {
+                self.threads = list(value, |v| Ok(count_up_to(v, 1, THREADS_MAX)? as u32))?;
+            }
             "batch" => self.batch = list(value, |v| Ok(count_up_to(v, 1, 1 << 20)? as i64))?,
             "repeat" => self.repeat = count_up_to(value, 1, 10_000)? as u32,
-            "order" => self.order = Some(choice(value, &[
-                ("interleave", Order::Interleave),
-                ("engine", Order::Engine),
-                ("shuffle", Order::Shuffle),
-            ])?),
-            "seed" => self.seed = count(value, 0)?,
+            "order" => {
+                self.order = Some(choice(
+                    value,
+                    &[
+                        ("interleave", Order::Interleave),
+                        ("engine", Order::Engine),
+                        ("shuffle", Order::Shuffle),
+                    ],
+                )?);
+            }
+            "seed" => self.seed = count_up_to(value, 0, u64::MAX)?,
             "ops" => self.bound = Bound::Ops(count(value, 1)?),
             "secs" => self.bound = Bound::Secs(seconds(value, false)?),
             "warmup" => self.warmup = seconds(value, true)?,
@@ -364,18 +491,26 @@ impl Settings {
             "arrivals" => self.arrivals = Arrivals::parse(value).map_err(|e| e.to_string())?,
             "rate-search" => self.rate_search = Some(goal(value)?),
             "data-dir" => self.data_dir = Some(directory(value)?),
-            "durability" => self.durability = Some(value.parse().map_err(|e: keyrack_store::Error| e.to_string())?),
+            "durability" => {
+                self.durability =
+                    Some(value.parse().map_err(|e: keyrack_store::Error| e.to_string())?);
+            }
             "min-free" => self.min_free = parse_size(value)?,
             "report" => self.report = Some(value.to_owned()),
             "report-dir" => self.report_dir = Some(directory(value)?),
             "timeline" => self.timeline = seconds(value, true)?,
             "probe" => self.probe = if value == "all" { None } else { Some(names(value)?) },
-            "progress" => self.progress = choice(value, &[
-                ("auto", ProgressMode::Auto),
-                ("bar", ProgressMode::Bar),
-                ("plain", ProgressMode::Plain),
-                ("none", ProgressMode::None),
-            ])?,
+            "progress" => {
+                self.progress = choice(
+                    value,
+                    &[
+                        ("auto", ProgressMode::Auto),
+                        ("bar", ProgressMode::Bar),
+                        ("plain", ProgressMode::Plain),
+                        ("none", ProgressMode::None),
+                    ],
+                )?;
+            }
             "trace-hash" => self.trace_hash = parse_bool(value)?,
             "auto-plot" => self.auto_plot |= parse_bool(value)?,
             "param" => self.params.push(pair(value)?),
@@ -454,12 +589,18 @@ fn rate(value: &str) -> Result<f64, String> {
     };
     match number.trim().parse::<f64>() {
         Ok(rate) if (0.001..=1e9).contains(&(rate * factor)) => Ok(rate * factor),
-        _ => Err(format!("invalid rate '{value}': write units per second, k for thousands, M for millions")),
+        _ => Err(format!(
+            "invalid rate '{value}': write units per second, k for thousands, M for millions"
+        )),
     }
 }
 
 fn goal(value: &str) -> Result<Goal, String> {
-    let refuse = || format!("invalid goal '{value}': write a percentile and a limit, e.g. p99<1ms or p99.9<250us");
+    let refuse = || {
+        format!(
+            "invalid goal '{value}': write a percentile and a limit, e.g. p99<1ms or p99.9<250us"
+        )
+    };
     let (percentile, limit) = value.split_once('<').ok_or_else(refuse)?;
     let percentile: f64 =
         percentile.trim().strip_prefix('p').and_then(|p| p.parse().ok()).ok_or_else(refuse)?;

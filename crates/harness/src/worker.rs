@@ -316,7 +316,8 @@ fn open<'s, U: Unit<'s>>(
         Until::Count(count) => (count, u64::MAX),
         Until::Ns(ns) => (u64::MAX, begin + clock.ticks_of_ns(ns)),
     };
-    // A second walk over the same schedule counts what is due, so that a backlog is counted exactly.
+    // A second walk over the same schedule counts what is due, so that a backlog is counted
+    // exactly.
     let mut ahead = schedule.clone();
     let mut next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());
     let nap = clock.ticks_of_ns(NAP_NS);

@@ -23,9 +23,9 @@
 //! to the deadline. Each clone starts again at 0, so every worker sees its own fixed sequence.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(target_arch = "x86_64")]
 use crate::calibration::Calibration;

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! With `s` the number of bits by which a value is longer than 8, the index is
-//! `128 * s + (value >> s)`: the shifted value is 128..=255 in every octave (0..=255 when `s` is 0).
-//! A bucket's width is at most 1/128 of its lowest value, its midpoint within 1/256 of any of them.
-//! The original whose place this takes scaled small values up on insertion and not back on reading,
-//! so that 31 ns read as 76; here small values are their own index.
+//! `128 * s + (value >> s)`: the shifted value is 128..=255 in every octave (0..=255 when `s` is
+//! 0). A bucket's width is at most 1/128 of its lowest value, its midpoint within 1/256 of any of
+//! them. The original whose place this takes scaled small values up on insertion and not back on
+//! reading, so that 31 ns read as 76; here small values are their own index.
 
 /// Values below this are exact.
 const EXACT_BITS: u32 = 8;

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The shift is chosen so that `mult` has 62 or 63 bits: `amount`, up to 64 bits, times `mult` plus
-//! the rounding half then fits in 128 bits, and the error of `mult`, at most one half in 2^61, moves
-//! a result of less than 2^61 by less than one half.
+//! the rounding half then fits in 128 bits, and the error of `mult`, at most one half in 2^61,
+//! moves a result of less than 2^61 by less than one half.
 
 /// A positive ratio as `mult / 2^shift`, applied with rounding to the nearest integer (halves up).
 ///

@@ -56,7 +56,8 @@ pub struct Point {
     pub cell: Cell,
     /// What the engine calls itself, with its version.
     pub engine_version: String,
-    /// What an acknowledged write survives, as [`Display`](std::fmt::Display) of the store's durability.
+    /// What an acknowledged write survives, as [`Display`](std::fmt::Display) of the store's
+    /// durability.
     pub durability: String,
     /// One entry a repeat, in the order of their index.
     pub repeats: Vec<Repeat>,
@@ -255,7 +256,10 @@ mod hdr {
 mod hex {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(hashes: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        hashes: &[u64],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(hashes.iter().map(|hash| format!("{hash:016x}")))
     }
 

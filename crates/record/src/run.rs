@@ -122,7 +122,7 @@ pub enum Error {
         value: f64,
     },
     /// Written by a version that this one does not know.
-    #[error("recorded with schema {found}, this program reads schema {expected}", expected = SCHEMA)]
+    #[error("recorded with schema {found}, this program reads schema {SCHEMA}")]
     Schema {
         /// The number in the file.
         found: u64,

@@ -5,7 +5,8 @@
 
 use keyrack_record::{Header, Point, Probe, Run};
 
-/// Fields of the system probe that tell machines apart. The free space of a disk, for one, does not.
+/// Fields of the system probe that tell machines apart. The free space of a disk, for one, does
+/// not.
 const MACHINE_FIELDS: [&str; 7] =
     ["host", "os", "cpu", "cpu_cores", "cpu_affinity", "ram", "data_disk_model"];
 /// Fields of the build probe that move every number.

@@ -15,8 +15,8 @@
 //! The traits are object-safe on purpose: a virtual call costs 2 ns beside operations of 100 ns
 //! and more, and no generic parameter spreads through the programs.
 //!
-//! **Consistency.** `get`, `put`, `remove` and `update` are linearizable for one key. A [`Batch`] is
-//! applied atomically: no reader sees half of it where the engine says so in its documentation,
+//! **Consistency.** `get`, `put`, `remove` and `update` are linearizable for one key. A [`Batch`]
+//! is applied atomically: no reader sees half of it where the engine says so in its documentation,
 //! and after a crash all or nothing of it is there. A scan returns each key at most once, in
 //! order, and every key that was present during the whole scan; it is one point in time only on a
 //! [`Snapshot`].

@@ -1,5 +1,8 @@
 //! The oracle: a `BTreeMap` behind one lock. Every engine must answer as it does. It is also a
 //! baseline for measurements: correct, simple, and serialised.
+//!
+//! A scan copies a chunk of rows under the lock and visits them without it, so a visitor may read
+//! through another session: a second read lock behind a waiting writer would never be granted.
 
 use crate::{Batch, BatchOp, Durability, Removed, Result, Session, Snapshot, Store, Update};
 use std::collections::BTreeMap;
@@ -9,7 +12,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A locked `BTreeMap`: reads share the lock, writes and batches take it alone, so batches are
-/// atomic to every reader and a scan is one point in time. Point operations are O(log n).
+/// atomic to every lookup. A scan sees each of its chunks at one point in time. Point operations
+/// are O(log n).
 #[derive(Debug, Default)]
 pub struct ModelStore {
     map: RwLock<Map>,
@@ -35,7 +39,7 @@ impl ModelStore {
 
 impl Store for ModelStore {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(ModelSession { store: self, buffer: Vec::new() }))
+        Ok(Box::new(ModelSession { store: self, buffer: Vec::new(), chunk: Chunk::default() }))
     }
 
     fn durability(&self) -> Durability {
@@ -59,6 +63,64 @@ impl Store for ModelStore {
 struct ModelSession<'a> {
     store: &'a ModelStore,
     buffer: Vec<u8>,
+    chunk: Chunk,
+}
+
+/// Rows copied out of the map: keys and values one after another, and where each ends.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    ends: Vec<(usize, usize)>,
+}
+
+/// Rows and bytes after which a chunk is full.
+const CHUNK_ROWS_MAX: usize = 128;
+const CHUNK_BYTES_MAX: usize = 64 << 10;
+
+impl Chunk {
+    /// Copies rows until the chunk is full. Says whether there may be more.
+    fn fill<'m>(&mut self, rows: impl Iterator<Item = (&'m Vec<u8>, &'m Vec<u8>)>) -> bool {
+        self.bytes.clear();
+        self.ends.clear();
+        for (key, value) in rows {
+            self.bytes.extend_from_slice(key);
+            let key_end = self.bytes.len();
+            self.bytes.extend_from_slice(value);
+            self.ends.push((key_end, self.bytes.len()));
+            if self.ends.len() >= CHUNK_ROWS_MAX || self.bytes.len() >= CHUNK_BYTES_MAX {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The row that begins at `start` and has the given ends.
+    fn row(&self, start: usize, (key_end, end): (usize, usize)) -> (&[u8], &[u8]) {
+        (&self.bytes[start..key_end], &self.bytes[key_end..end])
+    }
+
+    /// Visits all rows; says whether the visitor broke off, and counts into `visited`.
+    fn visit(
+        &self,
+        visited: &mut u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut start = 0;
+        for &ends in &self.ends {
+            let (key, value) = self.row(start, ends);
+            *visited += 1;
+            visit(key, value)?;
+            start = ends.1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The key of the last row.
+    fn last_key(&self) -> &[u8] {
+        let Some(&ends) = self.ends.last() else { return &[] };
+        let start = self.ends.len().checked_sub(2).map_or(0, |before| self.ends[before].1);
+        self.row(start, ends).0
+    }
 }
 
 impl Session for ModelSession<'_> {
@@ -99,7 +161,23 @@ impl Session for ModelSession<'_> {
         high: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        Ok(scan(&self.store.read(), low, high, visit))
+        if is_empty_range(low, high) {
+            return Ok(0);
+        }
+        let high = high.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut visited = 0;
+        let mut more =
+            self.chunk.fill(self.store.read().range::<[u8], _>((Bound::Included(low), high)));
+        while self.chunk.visit(&mut visited, visit).is_continue() && more {
+            self.buffer.clear();
+            self.buffer.extend_from_slice(self.chunk.last_key());
+            let from = Bound::Excluded(self.buffer.as_slice());
+            if is_nothing_between(&from, &high) {
+                break;
+            }
+            more = self.chunk.fill(self.store.read().range::<[u8], _>((from, high)));
+        }
+        Ok(visited)
     }
 
     fn scan_rev(
@@ -111,8 +189,17 @@ impl Session for ModelSession<'_> {
         if is_empty_range(low, high) {
             return Ok(0);
         }
-        let map = self.store.read();
-        Ok(visit_rows(map.range::<[u8], _>(bounds(low, high)).rev(), visit))
+        let low = Bound::Included(low);
+        let high = high.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut visited = 0;
+        let mut more = self.chunk.fill(self.store.read().range::<[u8], _>((low, high)).rev());
+        while self.chunk.visit(&mut visited, visit).is_continue() && more {
+            self.buffer.clear();
+            self.buffer.extend_from_slice(self.chunk.last_key());
+            let to = Bound::Excluded(self.buffer.as_slice());
+            more = self.chunk.fill(self.store.read().range::<[u8], _>((low, to)).rev());
+        }
+        Ok(visited)
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
@@ -186,6 +273,11 @@ fn scan(
 
 fn is_empty_range(low: &[u8], high: Option<&[u8]>) -> bool {
     high.is_some_and(|high| high <= low)
+}
+
+/// Whether `from` and `to` exclude one and the same key, which the map calls a mistake.
+fn is_nothing_between(from: &Bound<&[u8]>, to: &Bound<&[u8]>) -> bool {
+    matches!((from, to), (Bound::Excluded(from), Bound::Excluded(to)) if from >= to)
 }
 
 fn bounds<'a>(low: &'a [u8], high: Option<&'a [u8]>) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {

@@ -10,7 +10,8 @@
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let refuse = || {
         format!(
-            "'{text}' is not a size: write a number with K, M, G or T for powers of 1024 (64M, 1.5G)"
+            "'{text}' is not a size: write a number with K, M, G or T for powers of 1024 \
+             (64M, 1.5G)"
         )
     };
     let trimmed = text.trim();
@@ -43,7 +44,9 @@ pub fn parse_bool(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "1" => Ok(true),
         "false" | "no" | "off" | "0" => Ok(false),
-        _ => Err(format!("'{text}' is not a yes or no: write true, yes, on, 1 or false, no, off, 0")),
+        _ => {
+            Err(format!("'{text}' is not a yes or no: write true, yes, on, 1 or false, no, off, 0"))
+        }
     }
 }
 
@@ -66,7 +69,8 @@ mod tests {
         for (text, bytes) in table {
             assert_eq!(parse_size(text), Ok(*bytes), "{text}");
         }
-        let bad = ["", "M", "64MB", "true", "-1", "1e3", "1..2", "0x10", ".5M", "64 M B", "99999999T"];
+        let bad =
+            ["", "M", "64MB", "true", "-1", "1e3", "1..2", "0x10", ".5M", "64 M B", "99999999T"];
         for text in bad {
             let error = parse_size(text).unwrap_err();
             assert!(error.contains(&format!("'{text}'")), "{error}");

@@ -110,7 +110,10 @@ pub enum Error {
         holder_pid: Option<u32>,
     },
     /// A range reaches beyond the end of the file or mapping.
-    #[error("cannot {operation} '{}': {len} bytes at offset {offset} end beyond {end}", .path.display())]
+    #[error(
+        "cannot {operation} '{}': {len} bytes at offset {offset} end beyond {end}",
+        .path.display()
+    )]
     OutOfRange {
         /// What was attempted.
         operation: Operation,
@@ -134,7 +137,10 @@ pub enum Error {
         mapped_end: u64,
     },
     /// The file ends before the bytes that were asked for.
-    #[error("cannot read '{}': wanted {wanted} bytes at offset {offset}, found {found}", .path.display())]
+    #[error(
+        "cannot read '{}': wanted {wanted} bytes at offset {offset}, found {found}",
+        .path.display()
+    )]
     UnexpectedEnd {
         /// The file.
         path: PathBuf,

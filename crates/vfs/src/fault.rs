@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   run once without a plan       -> operations() = N
-//!   for n in 1..=N, each fault:   arm(plan at n), run again on a fresh disk, compare with what is allowed
+//!   for n in 1..=N, each fault:   arm(plan at n), run again on a fresh disk,
+//!                                 compare with what is allowed
 //! ```
 //!
 //! Faults enter below the full calls of [`File`], so short transfers and interruptions never reach

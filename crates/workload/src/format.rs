@@ -82,8 +82,8 @@ impl KeyFormat {
     /// The format `%k`: zero-padded decimal numbers whose lengths are distributed like the keys of
     /// the ETC pool, 36 bytes on average, 250 at most. The length depends on the number alone.
     ///
-    /// Without literal text this is bit for bit the key that mutilate makes for `fb_key`, except for
-    /// the one key in two million that would be longer than 250 bytes.
+    /// Without literal text this is bit for bit the key that mutilate makes for `fb_key`, except
+    /// for the one key in two million that would be longer than 250 bytes.
     #[must_use]
     pub fn fb_key() -> KeyFormat {
         KeyFormat { prefix: String::new(), suffix: String::new(), conversion: Conversion::FbKey }

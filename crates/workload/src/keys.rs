@@ -1,7 +1,8 @@
 //! A stream of keys: which index comes next, and its bytes.
 //!
 //! ```text
-//! distribution -> index in 0..population -> permutation (if scrambled) -> + first -> format -> bytes
+//! distribution -> index in 0..population -> permutation (if scrambled) -> + first
+//!              -> format -> bytes
 //! ```
 //!
 //! The population is `first .. first + count` at the start. With a [`Counter`] it grows: indexes

@@ -168,7 +168,8 @@ mod tests {
             }
             last_end = Some(start + value.len());
         }
-        // 5 MB of values in laps of half the pool on average; every other value follows its neighbour.
+        // 5 MB of values in laps of half the pool on average; every other value follows its
+        // neighbour.
         assert!((3..=30).contains(&laps), "{laps} laps; SEED={SEED}");
     }
 

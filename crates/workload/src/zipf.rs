@@ -322,8 +322,8 @@ mod tests {
                 *count += u64::from(rank < cut);
             }
         }
-        // The published formula solved for the share of the ranks below a cut, and that share by the
-        // exact law, from which the formula is a few per cent away.
+        // The published formula solved for the share of the ranks below a cut, and that share by
+        // the exact law, from which the formula is a few per cent away.
         let zeta = 26.469_028_201_783_02;
         let relative = |rank: u64| (rank as f64 / 1e10).powf(0.01);
         let eta = (1.0 - relative(2)) / (1.0 - (1.0 + 0.5f64.powf(0.99)) / zeta);

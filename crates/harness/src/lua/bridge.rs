@@ -1,7 +1,8 @@
 //! What a script's verbs reach: the timed sessions, the native sources, and the buffers.
 //!
 //! One [`Bridge`] belongs to one virtual machine on one thread. The C functions of the verbs carry
-//! its address as an upvalue, so a call costs no lookup. It is boxed, and dropped after the machine.
+//! its address as an upvalue, so a call costs no lookup. It is boxed, and dropped after the
+//! machine.
 //!
 //! **Invariant:** while a `kv.scan` callback runs, the main session is in use by the scan further
 //! down the stack. `scans` counts these; reads then go to a second session and writes are refused,
@@ -158,7 +159,8 @@ impl<'s> Sessions<'s> {
         }
         if self.nested.is_none() {
             let open = self.open.as_ref().ok_or(NOT_CONNECTED)?;
-            let verbs = open().map_err(|_| "the engine gave no second session for a read inside kv.scan")?;
+            let verbs = open()
+                .map_err(|_| "the engine gave no second session for a read inside kv.scan")?;
             self.nested = Some(Box::new(verbs));
         }
         self.nested.as_deref_mut().ok_or(NOT_CONNECTED)

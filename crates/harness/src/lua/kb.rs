@@ -13,8 +13,8 @@
 //! | `kb.time(label, fn, ...)` | what `fn(...)` returns; its duration is reported under the label |
 //! | `kb.now()`, `kb.sleep_until(s)` | seconds since the worker's phase began |
 //!
-//! Key sources have methods: `K()` draws a key as a string, `K:index()` draws an index, `K:at(i)` is
-//! the key of an index, `K:count()` is how many keys there are. These calls are the cold side of
+//! Key sources have methods: `K()` draws a key as a string, `K:index()` draws an index, `K:at(i)`
+//! is the key of an index, `K:count()` is how many keys there are. These calls are the cold side of
 //! the bridge: safe `mlua`, for the top of a file and `setup()`. Handles in verbs are the hot side.
 
 use super::bridge::Bridge;
@@ -128,9 +128,8 @@ impl Maker {
         };
         let shared = counter.as_ref().map(|name| self.setup.counters.named(name, spec.count));
         let ctx = &self.setup.ctx;
-        let source =
-            KeySource::new(&spec, self.stream(), shared, Some((ctx.thread, ctx.threads)))
-                .map_err(raise)?;
+        let source = KeySource::new(&spec, self.stream(), shared, Some((ctx.thread, ctx.threads)))
+            .map_err(raise)?;
         let object = KeyObject { spec, counter, source };
         self.with_objects(|objects| objects.keys.add(object)).map(handle).map_err(raise)
     }
@@ -143,7 +142,11 @@ impl Maker {
                 Value::Integer(size) => size.to_string(),
                 Value::Number(size) if size.fract() == 0.0 => format!("{size:.0}"),
                 Value::String(text) => text.to_string_lossy(),
-                _ => return Err(raise("size must be a number or a text such as \"10:200\"".to_owned())),
+                _ => {
+                    return Err(raise(
+                        "size must be a number or a text such as \"10:200\"".to_owned(),
+                    ));
+                }
             },
             (None, None) => "100".to_owned(),
         };

@@ -392,7 +392,7 @@ unsafe extern "C-unwind" fn mdel(state: *mut lua_State) -> c_int {
 
 /// The key in argument `index`, where it is a string, a number or a key source.
 #[inline(always)]
-fn key_of<'a>(stack: Stack, objects: &'a mut Objects, index: c_int) -> Option<&'a [u8]> {
+fn key_of(stack: Stack, objects: &mut Objects, index: c_int) -> Option<&[u8]> {
     match stack.kind(index) {
         Type::Handle => objects.keys.next(stack.handle(index)),
         _ => stack.bytes(index),

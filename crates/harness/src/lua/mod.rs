@@ -11,6 +11,6 @@ mod raw;
 mod sandbox;
 mod vm;
 
-pub use vm::{Print, Sandbox};
 pub(crate) use objects::{Counters, KeyObject, ValueObject};
 pub(crate) use vm::{Ctx, Script, ScriptError, Vm, VmSetup};
+pub use vm::{Print, Sandbox};

@@ -1,8 +1,8 @@
 //! What `kb` makes: key sources, value sources, mixes, counters and random streams.
 //!
 //! A script holds a *handle*: a light userdata whose pointer is not an address but a list and a
-//! place in it, `index << 3 | tag`. It costs a verb one type check and one bounds check, it cannot be
-//! forged into a wild pointer, and it is never collected, so it is for the top of a file or
+//! place in it, `index << 3 | tag`. It costs a verb one type check and one bounds check, it cannot
+//! be forged into a wild pointer, and it is never collected, so it is for the top of a file or
 //! `setup()`, not for `run()`.
 
 use keyrack_workload::{Alias, Counter, KeySource, KeySpec, Rng, ValueSource, ValueSpec};

@@ -198,20 +198,23 @@ impl Stack {
         unsafe { ffi::lua_pushvalue(self.0, ffi::lua_upvalueindex(index)) }
     }
 
-    /// Pushes a new table with room for `array` and `fields` entries. *Raises* when memory runs out.
+    /// Pushes a new table with room for `array` and `fields` entries. *Raises* when memory runs
+    /// out.
     pub(super) fn push_table(self, array: usize, fields: usize) {
         let clamp = |n: usize| c_int::try_from(n).unwrap_or(c_int::MAX);
         // SAFETY: sizes are hints.
         unsafe { ffi::lua_createtable(self.0, clamp(array), clamp(fields)) }
     }
 
-    /// `table[key] = value` without metamethods, popping key and value. *Raises* when memory runs out.
+    /// `table[key] = value` without metamethods, popping key and value. *Raises* when memory runs
+    /// out.
     pub(super) fn raw_set(self, table: c_int) {
         // SAFETY: slot `table` holds a table; two values are on the stack.
         unsafe { ffi::lua_rawset(self.0, table) }
     }
 
-    /// `table[index] = value` without metamethods, popping the value. *Raises* when memory runs out.
+    /// `table[index] = value` without metamethods, popping the value. *Raises* when memory runs
+    /// out.
     pub(super) fn raw_set_index(self, table: c_int, index: i64) {
         // SAFETY: slot `table` holds a table; a value is on the stack.
         unsafe { ffi::lua_rawseti(self.0, table, index as _) }
@@ -248,7 +251,8 @@ impl Stack {
     /// As [`Stack::call`], protected: on failure leaves the error value and answers false.
     #[inline(always)]
     pub(super) fn protected_call(self, arguments: c_int, results: c_int, handler: c_int) -> bool {
-        // SAFETY: function and arguments are on the stack; `handler` is 0 or a slot with a function.
+        // SAFETY: function and arguments are on the stack; `handler` is 0 or a slot with a
+        // function.
         unsafe { ffi::lua_pcall(self.0, arguments, results, handler) == ffi::LUA_OK }
     }
 

@@ -1,9 +1,10 @@
 //! What a workload script may reach: computing, the `kv` and `kb` tables, the clock. Nothing else.
 //!
-//! A workload is data that people pass around, so it gets no files, no processes, no native modules, no
-//! bytecode (whose verifier Lua does not have), no debug library, and a bounded memory. Each thread
-//! has a machine of its own. What is absent says so when it is used, with the flag that lifts it.
-//! A script is trusted as far as that and no further: it can still burn its thread's time.
+//! A workload is data that people pass around, so it gets no files, no processes, no native
+//! modules, no bytecode (whose verifier Lua does not have), no debug library, and a bounded memory.
+//! Each thread has a machine of its own. What is absent says so when it is used, with the flag that
+//! lifts it. A script is trusted as far as that and no further: it can still burn its thread's
+//! time.
 
 use super::vm::{Print, Sandbox, ScriptError};
 use mlua::{Lua, LuaOptions, StdLib, Table, Value, Variadic};

@@ -1,4 +1,5 @@
-//! One Lua virtual machine for one worker: the sandbox, the globals, and the protected call of a unit.
+//! One Lua virtual machine for one worker: the sandbox, the globals, and the protected call of a
+//! unit.
 //!
 //! A machine is made inside the thread that uses it and dies there. Making one costs about 0.1 ms;
 //! the start barrier keeps that out of every measurement.
@@ -91,7 +92,8 @@ pub(crate) struct Vm<'s> {
 /// Every verb, answering at once with a value of the type that the real one gives.
 const IDLE_VERBS: &str = r#"
 local nothing, none = {}, function() end
-local zero, empty, no = function() return 0 end, function() return nothing end, function() return false end
+local zero, empty = function() return 0 end, function() return nothing end
+local no = function() return false end
 for name, verb in pairs {
   put = none, get = none, touch = none, del = no, range = empty, scan = zero, count = zero,
   mget = empty, mput = none, mdel = zero, rmw = none,
@@ -125,7 +127,8 @@ impl<'s> Vm<'s> {
         let path = &setup.script.path;
         if setup.script.text.starts_with(b"\x1b") && !setup.sandbox.open {
             return Err(ScriptError::plain(format!(
-                "{path}: compiled Lua is not accepted, only its source; --unsafe-lua lifts the sandbox"
+                "{path}: compiled Lua is not accepted, only its source; --unsafe-lua lifts the \
+                 sandbox"
             )));
         }
         let chunk = lua.load(setup.script.text.as_slice()).set_name(format!("@{path}"));

@@ -4,9 +4,7 @@ use crate::live::Kind;
 use crate::lua::ScriptError;
 use crate::verbs::Verbs;
 use keyrack_store::{Batch, Update};
-use keyrack_workload::{
-    Counters, Error, KeySource, MixSource, MixSpec, Phase, ValueSource, Verb,
-};
+use keyrack_workload::{Counters, Error, KeySource, MixSource, MixSpec, Phase, ValueSource, Verb};
 use std::ops::ControlFlow;
 
 /// One worker's share of a mix.

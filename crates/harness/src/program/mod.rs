@@ -60,7 +60,9 @@ enum Kind {
     /// `run` is a Lua function; `load` may be.
     Script,
     /// `mix` is a table: no Lua in the loop. `load` may be a function or a table.
-    Declarative { load_function: bool },
+    Declarative {
+        load_function: bool,
+    },
     Native,
 }
 
@@ -208,7 +210,9 @@ impl<'w> Prepared<'w> {
                         (0, 1),
                         sweep.clone(),
                     ),
-                    None => return Err(ScriptError::plain("a declarative script has no text".into())),
+                    None => {
+                        return Err(ScriptError::plain("a declarative script has no text".into()));
+                    }
                 };
                 let vm = Vm::load(&VmSetup { print: None, ..setup })?;
                 Some(script::mix_of(&vm, workload)?)
@@ -250,8 +254,7 @@ impl<'w> Prepared<'w> {
                 let counters = self.counters.clone();
                 let sweep = self.sweep.clone();
                 let who = (thread, threads);
-                let setup =
-                    self.workload.setup(script_text, self.env, counters, phase, who, sweep);
+                let setup = self.workload.setup(script_text, self.env, counters, phase, who, sweep);
                 let mut vm = Vm::load(&VmSetup { idle: self.idle, ..setup })?;
                 let make = Arc::clone(make);
                 let open = Box::new(move || store.session().map(|session| make(session)));
@@ -288,9 +291,7 @@ impl<'s> Task<'s> {
     /// Ends the task and hands back its verbs and what `kb.time` filed.
     pub(crate) fn finish(self) -> (Option<Verbs<'s>>, Vec<(String, Histogram)>) {
         match self {
-            Task::Script(mut vm) => {
-                (vm.bridge.sessions.disconnect(), vm.bridge.labels.take())
-            }
+            Task::Script(mut vm) => (vm.bridge.sessions.disconnect(), vm.bridge.labels.take()),
             Task::Mix(mix) => (Some(mix.into_verbs()), Vec::new()),
         }
     }

@@ -55,10 +55,17 @@ pub(super) fn inspect(
         (Value::Nil, Value::Table(_) | Value::Function(_)) => match load {
             Value::Nil | Value::Table(_) => Kind::Declarative { load_function: false },
             Value::Function(_) => Kind::Declarative { load_function: true },
-            other => return refuse(format!("load must be a function or a table, it is {}", other.type_name())),
+            other => {
+                return refuse(format!(
+                    "load must be a function or a table, it is {}",
+                    other.type_name()
+                ));
+            }
         },
         (Value::Nil, Value::Nil) => {
-            return refuse("missing run() function: the returned table needs run or mix".to_owned());
+            return refuse(
+                "missing run() function: the returned table needs run or mix".to_owned(),
+            );
         }
         (Value::Function(_), _) => {
             return refuse("give run or mix, not both".to_owned());
@@ -80,9 +87,9 @@ pub(super) fn inspect(
         Value::Table(_) if batched => {
             return refuse("give batched or sweep, not both".to_owned());
         }
-        Value::Table(sweep) => Some(sweep_of(&sweep).map_err(|why| {
-            ScriptError::plain(format!("{path}: sweep: {why}"))
-        })?),
+        Value::Table(sweep) => Some(
+            sweep_of(&sweep).map_err(|why| ScriptError::plain(format!("{path}: sweep: {why}")))?,
+        ),
         other => return refuse(format!("sweep must be a table, it is a {}", other.type_name())),
     };
     Ok(())
@@ -97,7 +104,7 @@ fn sweep_of(table: &Table) -> Result<Sweep, String> {
     let mut list = Vec::new();
     for value in values.sequence_values::<Value>() {
         match value.map_err(text)? {
-            Value::Integer(value) => list.push(value as i64),
+            Value::Integer(value) => list.push(value as _),
             Value::Number(value) if value.fract() == 0.0 => list.push(value as i64),
             other => {
                 let shown = other.to_string().map_err(text)?;
@@ -187,7 +194,7 @@ impl Builder<'_, '_> {
     }
 
     fn value(&mut self, row: &Table) -> Result<usize, String> {
-        let spec = self.value_object(row)?.spec.clone();
+        let spec = self.value_object(row)?.spec;
         Ok(place(&mut self.values, spec))
     }
 
@@ -205,7 +212,7 @@ impl Builder<'_, '_> {
             let batch = load.get::<Option<u32>>("batch").map_err(|e| e.to_string())?;
             return Ok(LoadSpec {
                 keys: sequential(&self.key_object(&load)?.spec),
-                value: self.value_object(&load)?.spec.clone(),
+                value: self.value_object(&load)?.spec,
                 batch: batch.unwrap_or(512),
             });
         }

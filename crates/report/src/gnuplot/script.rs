@@ -36,20 +36,24 @@ const SMALL_LINE_PX: f64 = 24.0;
 const LEGEND_LINE_PX: f64 = 30.0;
 /// About the width of a letter of the title, of the small print, of the legend.
 const TITLE_LETTER_PX: f64 = 13.0;
-const SMALL_LETTER_PX: f64 = 8.6;
+const SMALL_LETTER_PX: f64 = 7.9;
 const LEGEND_LETTER_PX: f64 = 10.0;
 const BAR_PX: f64 = 66.0;
 const GROUP_PX_MIN: f64 = 150.0;
+/// Half the width of the ends of an error bar on a bar.
+const CAP_PX: f64 = 5.0;
 /// Letters of a workload's name below its bars, and of an engine's in the legend.
 const NAME_CHARS_MAX: usize = 40;
 /// Lines of the small print that the command may fill.
 const COMMAND_LINES_MAX: usize = 3;
 /// Above this ratio of largest to smallest a linear axis hides the smallest.
-const LINEAR_RATIO_MAX: f64 = 40.0;
+const LINEAR_RATIO_MAX: f64 = 100.0;
 /// Marks of an axis with given values.
 const MARKS_MAX: usize = 10;
 /// Samples of all repeats that are averaged together, in seconds.
 const SAMPLE_BIN_S: f64 = 0.1;
+/// More than there are metrics in a figure.
+const KEY_STEP: usize = 100;
 
 /// Colours that people with any kind of colour vision tell apart (Okabe and Ito), the darker ones
 /// first, with the point that goes with each: colour never is the only difference.
@@ -141,16 +145,22 @@ fn preamble(series_count: usize) -> String {
          if (format ne 'png' && format ne 'svg' && format ne 'pdf') exit error 'format is png, svg or pdf'\n\
          set encoding utf8\n\
          system \"mkdir -p figures\"\n\
-         # Sizes are pixels at 150 a inch. A terminal that cannot be had is left to gnuplot to name.\n\
+         # Sizes are pixels at 150 to the inch. A terminal that cannot be had is left to gnuplot to name.\n\
          png = strstrt(GPVAL_TERMINALS, ' pngcairo ') ? 'pngcairo' : 'png'\n\
          terminal(w, h) = format eq 'svg' ? sprintf(\"set terminal svg noenhanced size %d,%d font 'sans,12' fontscale 1.33 linewidth 1.5 background 'white'\", w, h) : \\\n\
          \x20 format eq 'pdf' ? sprintf(\"set terminal pdfcairo noenhanced size %.3fin,%.3fin font 'sans,12' fontscale 0.64 linewidth 1.5\", w / 150.0, h / 150.0) : \\\n\
          \x20 sprintf(\"set terminal %s noenhanced size %d,%d font 'sans,12' linewidth 1.5\", png, w, h)\n\
          timeline_lines = int(system(\"test -f timeline.tsv && wc -l < timeline.tsv || echo 0\"))\n\
-         is_cell(w, e, t, s) = strcol(1) eq w && strcol(2) eq e && column(3) == t && column(5) == s\n\
-         is_row(p, m) = strcol(6) eq p && strcol(8) eq m\n",
+         is_cell(w, e, t, s) = strcol(1) eq w && strcol(2) eq e && column(3) == t && column(5) == s\n",
     );
-    text.push_str(&format!("bin(s) = {SAMPLE_BIN_S} * floor(s / {SAMPLE_BIN_S} + 0.5)\n"));
+    // A curve without samples lies at -1, where no axis reaches: gnuplot warns of empty ones.
+    text.push_str(&format!(
+        "array seen[{}]\n\
+         bin(s) = {SAMPLE_BIN_S} * floor(s / {SAMPLE_BIN_S} + 0.5)\n\
+         sample_x(key) = seen[key + 1] ? (column(1) == key ? bin(column(2)) : NaN) : -1\n\
+         sample_y(key, divisor) = seen[key + 1] ? column(3) / divisor : 0\n",
+        series_count.max(1) * KEY_STEP
+    ));
     // More engines than colours: the next round has other lines.
     for index in 0..series_count.max(1) {
         let (colour, point) = LINE_TYPES[index % LINE_TYPES.len()];
@@ -270,13 +280,31 @@ fn drawing(heading: &Heading, series: &[Series], figure: &Figure) -> String {
     match &figure.content {
         Content::Bars(groups) => {
             text.push_str(&canvas.margins(Place { top: top + 16.0, ..place(0) }));
-            text.push_str(&bars(&data_name(figure), groups));
+            text.push_str(&bars(&data_name(figure), groups, canvas));
         }
         Content::Panels(panels) => {
-            let mut dataset = 0;
+            let mut metrics: Vec<&str> =
+                panels.iter().flat_map(samples).map(|s| s.metric).collect();
+            metrics.sort_unstable();
+            metrics.dedup();
+            if !metrics.is_empty() {
+                // A gap in the samples is bridged.
+                text.push_str("set datafile missing NaN\n");
+            }
+            let (mut dataset, mut table) = (0, String::new());
             for (index, one) in panels.iter().enumerate() {
+                if samples(one).next().is_some() {
+                    let wanted = sample_table(one, &metrics);
+                    if wanted != table {
+                        text.push_str(&wanted);
+                        table = wanted;
+                    }
+                }
                 text.push_str(&canvas.margins(place(index)));
-                text.push_str(&panel(&data_name(figure), one, &mut dataset));
+                text.push_str(&panel(&data_name(figure), one, &mut dataset, &metrics));
+            }
+            if !metrics.is_empty() {
+                text.push_str("unset datafile missing\n");
             }
         }
     }
@@ -313,7 +341,8 @@ fn group_px(groups: &[Group]) -> f64 {
     ((bars + 1.0) * BAR_PX).max(chars as f64 * 10.0 + 20.0).max(GROUP_PX_MIN)
 }
 
-fn bars(data: &str, groups: &[Group]) -> String {
+fn bars(data: &str, groups: &[Group], canvas: Canvas) -> String {
+    let cap = CAP_PX / canvas.width;
     let count = groups.first().map_or(0, |group| group.bars.len());
     let dots: Vec<Dot> =
         groups.iter().flat_map(|g| g.bars.iter().flatten().map(|b| b.dot)).collect();
@@ -345,7 +374,7 @@ fn bars(data: &str, groups: &[Group]) -> String {
         plots.push(format!("{from}:($2/{divisor}) with boxes linetype {} notitle", index + 1));
         if dots.iter().any(Dot::has_range) {
             plots.push(format!(
-                "{from}:($2/{divisor}):($3/{divisor}):($4/{divisor}) with yerrorbars linecolor rgb '#333333' linewidth 0.9 pointtype 0 notitle"
+                "{from}:($3/{divisor}):(0):(($4-$3)/{divisor}) with vectors heads size screen {cap:.4},90 linecolor rgb '#333333' linewidth 0.9 notitle"
             ));
         }
         plots.push(format!("{from}:($4/{divisor}):5 with labels offset 0,0.7 font ',10' notitle"));
@@ -364,7 +393,7 @@ fn range_end(largest: f64) -> String {
     if largest > 0.0 { format!("{:.6}", largest * 1.1) } else { "1".to_owned() }
 }
 
-fn panel(data: &str, panel: &Panel, dataset: &mut usize) -> String {
+fn panel(data: &str, panel: &Panel, dataset: &mut usize, metrics: &[&str]) -> String {
     let mut text = format!(
         "set title {} font ',14'\nunset logscale\n",
         quoted(&shortened(&panel.title, NAME_CHARS_MAX + 20))
@@ -372,49 +401,92 @@ fn panel(data: &str, panel: &Panel, dataset: &mut usize) -> String {
     text.push_str(&x_axis(&panel.x));
     let divisor = y_axis(panel, &mut text);
     let mut plots = Vec::new();
-    let sampled = panel.curves.iter().any(|curve| matches!(curve.source, Source::Samples(_)));
-    if sampled {
-        // A gap in the samples is bridged, and a panel without any still has its axes.
-        text.push_str("set datafile separator tab\nset datafile missing NaN\n");
-        plots.push("'+' using (0):(0) every ::::0 with dots notitle".to_owned());
-    }
-    for Curve { series, source } in &panel.curves {
+    let mut sampled = Vec::new();
+    for (index, Curve { series, source }) in panel.curves.iter().enumerate() {
         let line_type = series + 1;
         match source {
             Source::Dots(dots) => {
                 let from = format!("{data} index {dataset} using 1:($2/{divisor})");
-                plots.push(format!("{from} with linespoints linetype {line_type} notitle"));
                 if dots.iter().any(Dot::has_range) {
                     plots.push(format!(
-                        "{from}:($3/{divisor}):($4/{divisor}) with yerrorbars linetype {line_type} linewidth 0.9 dashtype 1 pointtype 0 notitle"
+                        "{from}:($3/{divisor}):($4/{divisor}) with yerrorbars linetype {line_type} linewidth 0.9 dashtype 1 pointsize 0 notitle"
                     ));
                 }
+                plots.push(format!("{from} with linespoints linetype {line_type} notitle"));
                 *dataset += 1;
             }
-            Source::Samples(samples) => plots.push(sampled_curve(samples, divisor, line_type)),
+            Source::Samples(samples) => {
+                let metric = metrics.iter().position(|metric| *metric == samples.metric);
+                let key = index * KEY_STEP + metric.unwrap_or(0);
+                let divisor = samples.divisor * divisor;
+                sampled.push(format!("seen[{}]", key + 1));
+                plots.push(format!(
+                    "$samples using (sample_x({key})):(sample_y({key}, {divisor})) smooth unique with lines linetype {line_type} notitle"
+                ));
+            }
         }
     }
-    text.push_str(&plot(&plots));
-    if sampled {
-        text.push_str("set datafile separator whitespace\nunset datafile\n");
+    if !sampled.is_empty() {
+        // Gives a panel without any samples its axes.
+        plots.push(format!(
+            "'+' using (0):({} ? 0 : 1) every ::::0 with dots notitle",
+            sampled.join(" || ")
+        ));
+    }
+    if sampled.is_empty() {
+        text.push_str(&plot(&plots));
+    } else {
+        text.push_str(&format!(
+            "if (!({})) {{ set label 1 'no samples' at graph 0.5,0.5 center textcolor rgb '#777777' }}\n",
+            sampled.join(" || ")
+        ));
+        text.push_str(&plot(&plots));
+        text.push_str("unset label 1\n");
     }
     text
 }
 
-fn sampled_curve(samples: &Samples, divisor: f64, line_type: usize) -> String {
-    let Samples { threads, sweep_value, phase, metric, .. } = samples;
-    let workload = quoted(&tsv_field(&samples.workload));
-    let engine = quoted(&tsv_field(&samples.engine_version));
+/// Reads `timeline.tsv` once into `$samples`: key, time, value. The key is the index of the curve
+/// times [`KEY_STEP`] plus that of the metric; other rows are left out, and `seen` tells which keys
+/// there were. The first row, which no curve takes, is there so that the block exists whatever the
+/// file holds.
+fn sample_table(panel: &Panel, metrics: &[&str]) -> String {
+    let cells: Vec<String> = samples(panel)
+        .enumerate()
+        .map(|(index, samples)| {
+            let Samples { workload, engine_version, threads, sweep_value, .. } = samples;
+            let workload = quoted(&tsv_field(workload));
+            let engine = quoted(&tsv_field(engine_version));
+            format!("is_cell({workload}, {engine}, {threads}, {sweep_value}) ? {index} : ")
+        })
+        .collect();
+    let metrics: Vec<String> = metrics
+        .iter()
+        .enumerate()
+        .map(|(index, metric)| format!("strcol(8) eq '{metric}' ? {index} : "))
+        .collect();
+    let phase = samples(panel).next().map_or("run", |samples| samples.phase);
     format!(
-        "'timeline.tsv' using ((is_cell({workload}, {engine}, {threads}, {sweep_value}) && is_row('{phase}', '{metric}')) ? bin(column(7)) : NaN):(column(9)/{}) smooth unique with lines linetype {line_type} notitle",
-        samples.divisor * divisor
+        "do for [i = 1:|seen|] {{ seen[i] = 0 }}\nset datafile separator tab\nset table $samples\n\
+         plot '+' using (-1):(0):(0) every ::::0 with table, \\\n  'timeline.tsv' using (strcol(6) ne '{phase}' ? NaN : (c = ({}-1), m = ({}-1), c < 0 || m < 0 ? NaN : (k = {KEY_STEP} * c + m, seen[k + 1] = 1, k))):7:9 with table\n\
+         unset table\nset datafile separator whitespace\n",
+        cells.concat(),
+        metrics.concat(),
     )
+}
+
+/// What the sampled curves of a panel read.
+fn samples(panel: &Panel) -> impl Iterator<Item = &Samples> {
+    panel.curves.iter().filter_map(|curve| match &curve.source {
+        Source::Samples(samples) => Some(samples),
+        Source::Dots(_) => None,
+    })
 }
 
 fn x_axis(axis: &XAxis) -> String {
     match axis {
         XAxis::FromZero { label } => format!(
-            "set xlabel {} font ',13'\nset xrange [0:*]\nset xtics scale 0.6 auto\n",
+            "set xlabel {} font ',13'\nset xrange [0:0.1<*]\nset xtics scale 0.6 auto\n",
             quoted(label)
         ),
         XAxis::Values { label, values } => {
@@ -464,16 +536,27 @@ fn y_axis(panel: &Panel, text: &mut String) -> f64 {
         Quantity::Plain => (1.0, String::new()),
     };
     text.push_str(&format!("set ylabel '{label}' font ',13'\nset ytics auto\n"));
-    let plain_marks = if matches!(panel.y, Quantity::Plain) { "%.4s%c" } else { "%g" };
-    text.push_str(&format!("set format y '{plain_marks}'\n"));
+    text.push_str("set format y '%g'\n");
     if dots.is_empty() {
         text.push_str("set yrange [0:*]\n");
     } else if smallest > 0.0 && largest / smallest > LINEAR_RATIO_MAX {
-        text.push_str("set logscale y 10\nset yrange [*:*]\n");
+        let (low, high) = (smallest / divisor, largest / divisor);
+        text.push_str("set logscale y 10\n");
+        text.push_str(&format!("set yrange [{:e}:{:e}]\n", low / 1.4, high * 1.4));
+        text.push_str(&format!("set ytics ({})\n", decades(low / 1.4, high * 1.4)));
     } else {
         text.push_str(&format!("set yrange [0:{}]\n", range_end(largest / divisor)));
     }
     divisor
+}
+
+/// Marks of a logarithmic axis: powers of ten, and where these are few their double and fivefold.
+fn decades(low: f64, high: f64) -> String {
+    let steps: &[u32] = if high / low > 3e3 { &[1] } else { &[1, 2, 5] };
+    let exponents = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let marks = exponents.flat_map(|exponent| steps.iter().map(move |step| (*step, exponent)));
+    let marks: Vec<String> = marks.map(|(step, exponent)| format!("{step}e{exponent}")).collect();
+    marks.join(", ")
 }
 
 /// The names at the foot of a figure, in columns.
@@ -536,8 +619,7 @@ fn frame(figure: &Figure, small: &[String], legend: &Legend, canvas: Canvas) -> 
         .entries
         .iter()
         .map(|(line_type, label)| {
-            // Outside the range: only the legend shows.
-            format!("2 with {style} linetype {line_type} title {}", quoted(label))
+            format!("NaN with {style} linetype {line_type} title {}", quoted(label))
         })
         .collect();
     text.push_str(&plot(&entries));

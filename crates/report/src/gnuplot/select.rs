@@ -30,10 +30,10 @@ const SYSTEM_METRICS: [(&str, &str, f64); 16] = [
     ("rss_mb", "resident memory, MiB", 1.0),
     ("peak_rss_mb", "peak resident memory, MiB", 1.0),
     ("mem_avail_mb", "available memory, MiB", 1.0),
-    ("minflt", "minor faults", 1.0),
-    ("majflt", "major faults", 1.0),
-    ("vol_ctxsw", "voluntary context switches", 1.0),
-    ("invol_ctxsw", "involuntary context switches", 1.0),
+    ("minflt", "minor faults, thousands", 1000.0),
+    ("majflt", "major faults, thousands", 1000.0),
+    ("vol_ctxsw", "voluntary context switches, thousands", 1000.0),
+    ("invol_ctxsw", "involuntary context switches, thousands", 1000.0),
     ("io_read_mb", "read from devices, MiB", 1.0),
     ("io_write_mb", "written to devices, MiB", 1.0),
     ("disk_bytes", "data directory, MiB", MIB),
@@ -320,7 +320,8 @@ fn sweep(workload: &Workload<'_>) -> Vec<Figure> {
 
 /// An open loop over its offered rates: what was reached, and how long a unit took to be answered.
 fn response(workload: &Workload<'_>) -> Vec<Figure> {
-    if workload.values(|point| point.cell.rate).len() < 2 {
+    let rates = workload.values(|point| point.cell.rate);
+    if rates.len() < 2 {
         return Vec::new();
     }
     let (threads, base) = (workload.peak_threads(), workload.base_sweep());
@@ -330,7 +331,7 @@ fn response(workload: &Workload<'_>) -> Vec<Figure> {
             let dot = |point: &Point| Some(Dot::plain(point.cell.rate?, of(point)?));
             points.into_iter().filter_map(dot).collect()
         });
-        let x = XAxis::FromZero { label: "offered units/s".to_owned() };
+        let x = XAxis::Values { label: "offered units/s".to_owned(), values: rates.clone() };
         Panel { title: title.to_owned(), x, y, curves }
     };
     let response = |index: usize| move |point: &Point| Some(point.summary.response_ns?[index]);

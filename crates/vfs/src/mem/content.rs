@@ -1,10 +1,10 @@
 //! The bytes of one simulated file, twice: as the page cache shows them and as the disk holds them.
 //!
 //! ```text
-//!   page of 8 sectors      live     what a reader sees              (None: past a cut, reads as zeros)
-//!                          durable  what the disk holds             (None: never written, zeros)
+//!   page of 8 sectors      live     what a reader sees          (None: past a cut, reads as zeros)
+//!                          durable  what the disk holds         (None: never written, zeros)
 //!                          dirty    one bit for each sector whose live bytes are not synced
-//!                          stale    one bit for each sector marked clean though the disk has other bytes
+//!                          stale    one bit for each sector marked clean though the disk differs
 //!                          versions earlier unsynced bytes of dirty sectors, oldest first
 //! ```
 //!

@@ -254,7 +254,7 @@ pub(super) fn seed_run() -> Run {
             repeats: vec![repeat(1, 11.224, 200_000, Vec::new())],
             summary,
             flags: Vec::new(),
-        notes: Vec::new(),
+            notes: Vec::new(),
         }],
         failures: Vec::new(),
         interrupted: None,

@@ -1,0 +1,27 @@
+//! The harness driven as a program drives it: settings, plan, run, and the record that comes back.
+//!
+//! ```text
+//!   Bench (support)  a script in a MemFs + settings --> Plan --> run --> keyrack_record::Run
+//! ```
+//!
+//! Scripts assert inside Lua where the subject is what a verb answers; a failed assertion fails its
+//! cell, and [`support::Bench::run_clean`] then shows the message. Where the subject is what was counted,
+//! the tests read the record. Random tests print `SEED=`; set the variable of that name to replay one.
+
+mod accounting;
+mod arguments;
+mod batches;
+mod failures;
+mod golden;
+mod kb;
+mod mixes;
+mod model;
+mod open_loop;
+mod outputs;
+mod phases;
+mod replay;
+mod sandbox;
+mod scan;
+mod streams;
+mod support;
+mod sweeps;
