@@ -108,7 +108,7 @@ fn selftest_one(
         (engine.open)(&OpenOptions { data_dir, fs, seed: settings.seed, durability, options })
     };
     let passed = keyrack_testkit::selftest(&open, settings.seed, operations, &mut |line| {
-        crate::print(&format!("{line}\n"));
+        crate::print(&format!("{}: {line}\n", engine.name));
     });
     if let Some(base) = &base {
         fs.remove_dir_all(base).map_err(|error| error.to_string())?;

@@ -93,10 +93,10 @@ impl Measurement<'_> {
     }
 
     /// The makers of verbs that count into `live`.
-    fn maker<'s>(&self, live: &'s LiveWorker) -> MakeVerbs<'s> {
-        let (clock, mode) = (self.clock.clone(), self.mode);
+    fn maker<'s>(&self, live: &'s LiveWorker, clock: &Clock) -> MakeVerbs<'s> {
+        let (clock, mode) = (clock.share(), self.mode);
         let traced = self.plan.settings.trace_hash;
-        Arc::new(move |session| Verbs::new(session, clock.clone(), live, mode, traced))
+        Arc::new(move |session| Verbs::new(session, clock.share(), live, mode, traced))
     }
 
     /// Fills the store. `None` when the workload has no load.
@@ -117,7 +117,7 @@ impl Measurement<'_> {
         let mut progress = Progress::new(self, stage, &version, &lives, Phase::Seed);
         let outcomes = self.phase(threads, &mut progress, observer, rows, &rendezvous, |t| {
             let clock = self.clock.clone();
-            let make = self.maker(&lives[t as usize]);
+            let make = self.maker(&lives[t as usize], &clock);
             let who = (t, threads);
             let task = self.prepared.task(StreamPhase::Load, who, stage.store(), &make);
             let _watch = interrupt::watch(&task);
@@ -161,7 +161,7 @@ impl Measurement<'_> {
             let cpu = &mut cpu_before;
             self.phase_started(threads, &mut progress, observer, rows, &rendezvous, cpu, |t| {
                 let clock = self.clock.clone();
-                let make = self.maker(warm.get(t as usize).unwrap_or(&lives[t as usize]));
+                let make = self.maker(warm.get(t as usize).unwrap_or(&lives[t as usize]), &clock);
                 let who = (t, threads);
                 let task = self.prepared.task(StreamPhase::Run, who, stage.store(), &make);
                 let job = self.job(t, &lives[t as usize]);

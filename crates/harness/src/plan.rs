@@ -171,7 +171,8 @@ fn plan_engines(
     let names = registry.names();
     for section in settings.engine_options.keys() {
         if registry.find(section).is_none() {
-            return Err(refusal(unknown("section", section, &names)));
+            let place = settings.place(section);
+            return Err(refusal(format!("{place}{}", unknown("section", section, &names))));
         }
     }
     let chosen: Vec<Engine> = if settings.backend.is_empty() {
@@ -210,7 +211,8 @@ fn plan_engine(
             options.push((key.clone(), value.clone()));
         } else {
             let what = format!("key of [{}]", engine.name);
-            return Err(refusal(unknown(&what, key, &known)));
+            let place = settings.place(&format!("{}.{key}", engine.name));
+            return Err(refusal(format!("{place}{}", unknown(&what, key, &known))));
         }
     }
     if !engine.persistent {

@@ -4,7 +4,7 @@
 //! with its SHA-256, so that it is enough by itself. `[script:PATH]` keeps the text as one JSON
 //! string in which `#` and `;` are escaped, since a blank before either would begin a comment.
 
-use crate::config::Config;
+use crate::config::{Config, Entry};
 use crate::plan::Plan;
 use crate::program::Workload;
 use crate::settings::{Bound, Settings};
@@ -151,6 +151,11 @@ pub fn apply_config(settings: &mut Settings, path: &str, text: &str) -> Result<(
             let text = script_text(&pairs).map_err(|why| format!("{path}: [{name}] {why}"))?;
             settings.saved_scripts.insert(script.trim().to_owned(), text);
         } else {
+            for Entry { key, line, .. } in entries {
+                let place = format!("{path}:{line}");
+                settings.places.entry(name.clone()).or_insert_with(|| place.clone());
+                settings.places.insert(format!("{name}.{key}"), place);
+            }
             settings.engine_options.entry(name.clone()).or_default().extend(pairs);
         }
     }
@@ -160,7 +165,7 @@ pub fn apply_config(settings: &mut Settings, path: &str, text: &str) -> Result<(
 fn bench_section(
     settings: &mut Settings,
     path: &str,
-    entries: &[crate::config::Entry],
+    entries: &[Entry],
 ) -> Result<(), String> {
     use crate::names::unknown;
     use crate::settings::{Form, KEYS};

@@ -358,6 +358,8 @@ pub struct Settings {
     pub overrides: BTreeMap<String, Override>,
     /// Engine sections, by engine name.
     pub engine_options: BTreeMap<String, Vec<(String, String)>>,
+    /// Where sections (`null`) and their keys (`null.miss`) stand, as `file:line`, for messages.
+    pub places: BTreeMap<String, String>,
     /// Script texts that a replay file brought along, by path; they replace the files.
     pub saved_scripts: BTreeMap<String, String>,
 }
@@ -397,6 +399,7 @@ impl Default for Settings {
             workloads: Vec::new(),
             overrides: BTreeMap::new(),
             engine_options: BTreeMap::new(),
+            places: BTreeMap::new(),
             saved_scripts: BTreeMap::new(),
         }
     }
@@ -458,6 +461,12 @@ impl Settings {
             result.map_err(|why| format!("[workload:{name}] {key}: {why}"))?;
         }
         Ok(())
+    }
+
+    /// `file:line: ` of a section or of a key in one, where it came from a file.
+    #[must_use]
+    pub fn place(&self, name: &str) -> String {
+        self.places.get(name).map(|place| format!("{place}: ")).unwrap_or_default()
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {

@@ -115,7 +115,7 @@ pub(crate) struct Outcome {
     pub(crate) trace_hash: Option<u64>,
     pub(crate) backlog_max: u64,
     pub(crate) backlog_end: u64,
-    /// Units that were due within the phase, started or not.
+    /// Units that the schedule started within the phase, served or not.
     pub(crate) due: u64,
     pub(crate) no_space: bool,
     /// What `kb.time` filed, by label.
@@ -336,11 +336,11 @@ fn open<'s, U: Unit<'s>>(
         if actual >= deadline {
             break;
         }
-        while next_due <= actual && due < count {
+        while next_due <= actual {
             due += 1;
             next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());
         }
-        outcome.backlog_max = outcome.backlog_max.max(due.saturating_sub(*iter + 1));
+        outcome.backlog_max = outcome.backlog_max.max(due.min(count).saturating_sub(*iter + 1));
         *iter += 1;
         unit.unit(*iter).map_err(|error| (*iter, error))?;
         let end = clock.ticks();
@@ -353,12 +353,13 @@ fn open<'s, U: Unit<'s>>(
         intended = begin + clock.ticks_of_ns(schedule.next_at_ns());
     }
     let last = clock.ticks().min(deadline);
-    while next_due < last && due < count {
+    while next_due < last {
         due += 1;
         next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());
     }
+    // In count mode the schedule goes on while late units are worked off, which shows in `due`.
     outcome.due = due.max(*iter);
-    outcome.backlog_end = due.saturating_sub(*iter);
+    outcome.backlog_end = due.min(count).saturating_sub(*iter);
     for _ in 0..outcome.backlog_end {
         live.unit_response.record(clock.ns_between(intended, last));
         intended = begin + clock.ticks_of_ns(schedule.next_at_ns());

@@ -25,6 +25,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::hint::{black_box, spin_loop};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(target_arch = "x86_64")]
@@ -67,7 +68,7 @@ enum Reading {
     Fake {
         step_ns: u64,
         /// What the next reading shows.
-        now_ns: AtomicU64,
+        now_ns: Arc<AtomicU64>,
     },
 }
 
@@ -103,10 +104,23 @@ impl Clock {
     /// A clock whose readings are 0, `step_ns`, 2 `step_ns` and so on, whatever the machine does.
     pub fn fake(step_ns: u64) -> Clock {
         Clock {
-            reading: Reading::Fake { step_ns, now_ns: AtomicU64::new(0) },
+            reading: Reading::Fake { step_ns, now_ns: Arc::default() },
             ns: Scale::IDENTITY,
             ticks: Scale::IDENTITY,
         }
+    }
+
+    /// The same clock once more, for another part of the same worker: a fake one is one count for
+    /// both, where [`Clone`] starts a count of its own.
+    #[must_use]
+    pub fn share(&self) -> Clock {
+        let mut clock = self.clone();
+        if let (Reading::Fake { now_ns: copy, .. }, Reading::Fake { now_ns, .. }) =
+            (&mut clock.reading, &self.reading)
+        {
+            *copy = Arc::clone(now_ns);
+        }
+        clock
     }
 
     /// The present tick. The origin is arbitrary; only differences mean anything.
@@ -214,7 +228,7 @@ impl Clone for Clock {
             Reading::Tsc(calibration) => Reading::Tsc(calibration),
             Reading::Vdso => Reading::Vdso,
             Reading::Fake { step_ns, .. } => {
-                Reading::Fake { step_ns: *step_ns, now_ns: AtomicU64::new(0) }
+                Reading::Fake { step_ns: *step_ns, now_ns: Arc::default() }
             }
         };
         Clock { reading, ns: self.ns, ticks: self.ticks }
@@ -236,6 +250,14 @@ fn reduce_timer_slack() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shared_fake_clock_is_one_count_and_a_cloned_one_is_its_own() {
+        let clock = Clock::fake(10);
+        let (shared, cloned) = (clock.share(), clock.clone());
+        assert_eq!([clock.ticks(), shared.ticks(), clock.ticks()], [0, 10, 20]);
+        assert_eq!(cloned.ticks(), 0);
+    }
 
     fn assert_send<T: Send>(_: &T) {}
 

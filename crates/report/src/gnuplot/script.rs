@@ -22,7 +22,7 @@ use super::figure::{
     Content, Curve, Dot, Figure, Group, Panel, Quantity, Samples, Series, Source, XAxis,
 };
 use super::text::{
-    comment, one_line, quoted, rate_unit, shell_word, short_number, shortened, time_unit,
+    comment, number, one_line, quoted, rate_unit, shell_word, short_number, shortened, time_unit,
     tsv_field, wrapped,
 };
 use keyrack_record::Run;
@@ -148,7 +148,7 @@ fn preamble(series_count: usize) -> String {
          # Sizes are pixels at 150 to the inch. A terminal that cannot be had is left to gnuplot to name.\n\
          png = strstrt(GPVAL_TERMINALS, ' pngcairo ') ? 'pngcairo' : 'png'\n\
          terminal(w, h) = format eq 'svg' ? sprintf(\"set terminal svg noenhanced size %d,%d font 'sans,12' fontscale 1.33 linewidth 1.5 background 'white'\", w, h) : \\\n\
-         \x20 format eq 'pdf' ? sprintf(\"set terminal pdfcairo noenhanced size %.3fin,%.3fin font 'sans,12' fontscale 0.64 linewidth 1.5\", w / 150.0, h / 150.0) : \\\n\
+         \x20 format eq 'pdf' ? sprintf(\"set terminal pdfcairo noenhanced size %.3fin,%.3fin font 'sans,12' fontscale 0.48 linewidth 1.5\", w / 150.0, h / 150.0) : \\\n\
          \x20 sprintf(\"set terminal %s noenhanced size %d,%d font 'sans,12' linewidth 1.5\", png, w, h)\n\
          timeline_lines = int(system(\"test -f timeline.tsv && wc -l < timeline.tsv || echo 0\"))\n\
          is_cell(w, e, t, s) = strcol(1) eq w && strcol(2) eq e && column(3) == t && column(5) == s\n",
@@ -201,7 +201,7 @@ fn data_block(figure: &Figure, series: &[Series]) -> String {
                     let label = &series[curve.series].label;
                     text.push_str(&format!("# {}: {}\n", comment(&panel.title), comment(label)));
                     for Dot { x, y, low, high } in dots {
-                        text.push_str(&format!("{x} {y:.1} {low:.1} {high:.1}\n"));
+                        text.push_str(&format!("{} {y:.1} {low:.1} {high:.1}\n", number(*x)));
                     }
                     text.push_str("\n\n");
                 }
@@ -360,7 +360,7 @@ fn bars(data: &str, groups: &[Group], canvas: Canvas) -> String {
         })
         .collect();
     let mut text = format!(
-        "unset title\nunset xlabel\nunset logscale\nset xrange [-0.5:{}.5]\nset xtics scale 0 ({})\nset yrange [0:{}]\nset ytics auto\nset ylabel '{word}units/s' font ',13'\nset boxwidth {:.4} absolute\nset style fill solid 0.9 noborder\n",
+        "unset title\nunset xlabel\nunset logscale\nset xrange [-0.5:{}.5]\nset xtics scale 0 ({})\nset yrange [0:{}]\nset ytics auto\nset ylabel '{word}units/s' font ',13'\nset boxwidth {:.4} absolute\n",
         groups.len().saturating_sub(1),
         marks.join(", "),
         range_end(largest / divisor),
@@ -371,7 +371,11 @@ fn bars(data: &str, groups: &[Group], canvas: Canvas) -> String {
         let offset = (index as f64 - (count as f64 - 1.0) / 2.0) * slot;
         let x = format!("($1{offset:+.4})");
         let from = format!("{data} index {index} using {x}");
-        plots.push(format!("{from}:($2/{divisor}) with boxes linetype {} notitle", index + 1));
+        plots.push(format!(
+            "{from}:($2/{divisor}) with boxes {} linetype {} notitle",
+            fill_style(index),
+            index + 1
+        ));
         if dots.iter().any(Dot::has_range) {
             plots.push(format!(
                 "{from}:($3/{divisor}):(0):(($4-$3)/{divisor}) with vectors heads size screen {cap:.4},90 linecolor rgb '#333333' linewidth 0.9 notitle"
@@ -381,6 +385,14 @@ fn bars(data: &str, groups: &[Group], canvas: Canvas) -> String {
     }
     text.push_str(&plot(&plots));
     text
+}
+
+/// How the bars of a series are filled: the second round of colours is hatched.
+fn fill_style(series: usize) -> String {
+    match series / LINE_TYPES.len() {
+        0 => "fillstyle solid 0.9 noborder".to_owned(),
+        round => format!("fillstyle pattern {} border", round + 3),
+    }
 }
 
 /// One command over several lines.
@@ -448,8 +460,8 @@ fn panel(data: &str, panel: &Panel, dataset: &mut usize, metrics: &[&str]) -> St
 
 /// Reads `timeline.tsv` once into `$samples`: key, time, value. The key is the index of the curve
 /// times [`KEY_STEP`] plus that of the metric; other rows are left out, and `seen` tells which keys
-/// there were. The first row, which no curve takes, is there so that the block exists whatever the
-/// file holds.
+/// there were. The line of column names becomes a row that no curve takes, so that the block exists
+/// whatever the file holds.
 fn sample_table(panel: &Panel, metrics: &[&str]) -> String {
     let cells: Vec<String> = samples(panel)
         .enumerate()
@@ -468,7 +480,7 @@ fn sample_table(panel: &Panel, metrics: &[&str]) -> String {
     let phase = samples(panel).next().map_or("run", |samples| samples.phase);
     format!(
         "do for [i = 1:|seen|] {{ seen[i] = 0 }}\nset datafile separator tab\nset table $samples\n\
-         plot '+' using (-1):(0):(0) every ::::0 with table, \\\n  'timeline.tsv' using (strcol(6) ne '{phase}' ? NaN : (c = ({}-1), m = ({}-1), c < 0 || m < 0 ? NaN : (k = {KEY_STEP} * c + m, seen[k + 1] = 1, k))):7:9 with table\n\
+         plot 'timeline.tsv' using ($0 == 0 ? -1 : strcol(6) ne '{phase}' ? NaN : (c = ({}-1), m = ({}-1), c < 0 || m < 0 ? NaN : (k = {KEY_STEP} * c + m, seen[k + 1] = 1, k))):($0 == 0 ? 0 : column(7)):($0 == 0 ? 0 : column(9)) with table\n\
          unset table\nset datafile separator whitespace\n",
         cells.concat(),
         metrics.concat(),
@@ -496,14 +508,15 @@ fn x_axis(axis: &XAxis) -> String {
             if first > 0.0 {
                 let room = (last / first).powf(0.04).max(1.05);
                 text.push_str("set logscale x 2\n");
-                text.push_str(&format!("set xrange [{:.6}:{:.6}]\n", first / room, last * room));
+                text.push_str(&format!("set xrange [{:.6e}:{:.6e}]\n", first / room, last * room));
             } else {
                 let room = ((last - first) * 0.04).max(0.5);
-                text.push_str(&format!("set xrange [{:.6}:{:.6}]\n", first - room, last + room));
+                text.push_str(&format!("set xrange [{:.6e}:{:.6e}]\n", first - room, last + room));
             }
             let step = values.len().div_ceil(MARKS_MAX).max(1);
+            let marks = values.iter().step_by(step);
             let marks: Vec<String> =
-                values.iter().step_by(step).map(|value| format!("'{value}' {value}")).collect();
+                marks.map(|&value| format!("'{value}' {}", number(value))).collect();
             text.push_str(&format!("set xtics scale 0.6 ({})\n", marks.join(", ")));
             text
         }
@@ -542,7 +555,7 @@ fn y_axis(panel: &Panel, text: &mut String) -> f64 {
     } else if smallest > 0.0 && largest / smallest > LINEAR_RATIO_MAX {
         let (low, high) = (smallest / divisor, largest / divisor);
         text.push_str("set logscale y 10\n");
-        text.push_str(&format!("set yrange [{:e}:{:e}]\n", low / 1.4, high * 1.4));
+        text.push_str(&format!("set yrange [{:.6e}:{:.6e}]\n", low / 1.4, high * 1.4));
         text.push_str(&format!("set ytics ({})\n", decades(low / 1.4, high * 1.4)));
     } else {
         text.push_str(&format!("set yrange [0:{}]\n", range_end(largest / divisor)));
@@ -614,11 +627,15 @@ fn frame(figure: &Figure, small: &[String], legend: &Legend, canvas: Canvas) -> 
         10.0 / height,
         legend.columns
     ));
-    let style = if legend.bars { "boxes fillstyle solid 0.9 noborder" } else { "linespoints" };
     let entries: Vec<String> = legend
         .entries
         .iter()
         .map(|(line_type, label)| {
+            let style = if legend.bars {
+                format!("boxes {}", fill_style(line_type - 1))
+            } else {
+                "linespoints".to_owned()
+            };
             format!("NaN with {style} linetype {line_type} title {}", quoted(label))
         })
         .collect();

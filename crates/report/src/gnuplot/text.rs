@@ -3,9 +3,10 @@
 /// Bytes of a file name that come from one name.
 const FILE_NAME_BYTES_MAX: usize = 80;
 
-/// `text` as a string expression of gnuplot. Inside single quotes nothing is read but quotes and,
-/// in some releases, a backslash before one; these two stand apart: `'it'."'".'s'`. Control
-/// characters become blanks, since a line end would end the command.
+/// `text` as a string expression of gnuplot. Inside single quotes it reads no escapes, no macros
+/// and no commands in back quotes. A single quote inside, and in some releases a backslash before
+/// one, upsets its count of quotes; so these two stand apart, as octal escapes:
+/// `'it'."\047".'s'`. Control characters become blanks, since a line end would end the command.
 pub(super) fn quoted(text: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     for piece in one_line(text).split_inclusive(['\'', '\\']) {
@@ -14,12 +15,17 @@ pub(super) fn quoted(text: &str) -> String {
             parts.push(format!("'{plain}'"));
         }
         match &piece[plain.len()..] {
-            "'" => parts.push("\"'\"".to_owned()),
-            "\\" => parts.push("\"\\\\\"".to_owned()),
+            "'" => parts.push("\"\\047\"".to_owned()),
+            "\\" => parts.push("\"\\134\"".to_owned()),
             _ => {}
         }
     }
     if parts.is_empty() { "''".to_owned() } else { parts.join(".") }
+}
+
+/// `value` so that gnuplot does not take a large one for an integer.
+pub(super) fn number(value: f64) -> String {
+    if value.abs() < 1e15 { value.to_string() } else { format!("{value:e}") }
 }
 
 /// `text` without control characters.
@@ -109,9 +115,9 @@ pub(super) fn short_number(value: f64) -> String {
         (scaled, suffix) = (scaled / 1000.0, next);
     }
     let decimals = match scaled {
+        _ if suffix.is_empty() && scaled.fract() == 0.0 => 0,
         _ if scaled >= 99.95 => 0,
         _ if scaled >= 9.995 => 1,
-        _ if suffix.is_empty() && scaled.fract() == 0.0 => 0,
         _ => 2,
     };
     format!("{scaled:.decimals$}{suffix}")
@@ -143,10 +149,10 @@ mod tests {
 
     #[test]
     fn nothing_leaves_its_quotes() {
-        assert_eq!(quoted("it's"), "'it'.\"'\".'s'");
+        assert_eq!(quoted("it's"), r#"'it'."\047".'s'"#);
         assert_eq!(quoted("a\nb\tc"), "'a b c'");
-        assert_eq!(quoted("`x` \"y\"\\"), "'`x` \"y\"'.\"\\\\\"");
-        assert_eq!(quoted("\\'"), "\"\\\\\".\"'\"");
+        assert_eq!(quoted(r#"`x` "y"\"#), r#"'`x` "y"'."\134""#);
+        assert_eq!(quoted(r"\'"), r#""\134"."\047""#);
         assert_eq!(quoted(""), "''");
         assert_eq!(comment("`x` 'y' \"z\"\n\\"), " x   y   z   ");
     }
@@ -166,6 +172,7 @@ mod tests {
         let cases = [
             (0.0, "0"),
             (7.0, "7"),
+            (41.0, "41"),
             (7.25, "7.25"),
             (950.0, "950"),
             (999.7, "1.00k"),
