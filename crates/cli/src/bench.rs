@@ -48,10 +48,10 @@ pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &Style) -> Resul
         return modes::selftest(&settings, &flags::pairs(matches), &fs);
     }
     if matches.get_flag("overhead") {
-        return modes::overhead(settings, surroundings(&fs, argv));
+        return modes::overhead(settings, surroundings(&fs, argv, style));
     }
     let stop = stop_on_signals()?;
-    let plan = Plan::new(settings, surroundings(&fs, argv)).map_err(|refusal| refusal.0)?;
+    let plan = Plan::new(settings, surroundings(&fs, argv, style)).map_err(|refusal| refusal.0)?;
     let save = matches.get_one::<String>("save-config").map(PathBuf::from);
     let mut progress = Progress::new(plan.settings.progress, style.dialect);
     for note in plan.warnings.iter().map(|w| format!("warning: {w}")).chain(plan.notes.clone()) {
@@ -83,7 +83,11 @@ fn measure(
     let replay = report_dir.as_ref().map(|dir| dir.join("replay.cnf")).or(save);
     if let Some(path) = &replay {
         let text = render_replay(plan);
-        fs.write_atomic(path, text.as_bytes()).map_err(|error| error.to_string())?;
+        fs.write_atomic(path, text.as_bytes()).map_err(|error| {
+            let cause = error.raw_os_error().map(std::io::Error::from_raw_os_error);
+            let cause = cause.map_or_else(|| error.to_string(), |cause| cause.to_string());
+            format!("cannot write '{}': {cause}", path.display())
+        })?;
         if report_dir.is_none() {
             crate::refuse(style.program, &format!("wrote replay file {}", path.display()));
         }
@@ -93,7 +97,7 @@ fn measure(
     match keyrack_harness::run(plan, &mut outputs, progress, stop) {
         Ok(record) => {
             if let Some(dir) = &report_dir {
-                modes::plot(plan, dir, style.program);
+                modes::plot(plan, &record, &**fs, dir, style.program);
             }
             Ok(status(&record, stop, style.program))
         }
@@ -151,11 +155,12 @@ fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings
     Ok(settings)
 }
 
-fn surroundings(fs: &Arc<dyn Fs>, argv: &[String]) -> Surroundings {
+fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], style: &Style) -> Surroundings {
     Surroundings {
         registry: engines::registry(),
         fs: Arc::clone(fs),
         facts: Facts {
+            program: style.program.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             argv: argv.to_vec(),
             compiler: format!("rustc {}", env!("CARGO_PKG_RUST_VERSION")),

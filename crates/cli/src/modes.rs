@@ -6,6 +6,7 @@ use keyrack_harness::sink::SinkKind;
 use keyrack_harness::{
     Overhead, PROBES, Plan, Settings, Stop, Surroundings, measure_overhead, unknown,
 };
+use keyrack_record::Run;
 use keyrack_store::{Engine, OpenOptions, Store};
 use keyrack_vfs::Fs;
 use std::fmt::Write;
@@ -63,14 +64,16 @@ pub(crate) fn selftest(
     };
     let mut passed = true;
     for engine in chosen {
-        if !engine.stores {
-            crate::print(&format!(
-                "{}: holds nothing by design; there is nothing to test\n",
-                engine.name
-            ));
-            continue;
+        let mut report = String::new();
+        if engine.stores {
+            passed &= selftest_one(&engine, settings, operations, fs, &mut report)?;
+        } else {
+            report = format!("{}: holds nothing by design, nothing to test\n", engine.name);
         }
-        passed &= selftest_one(&engine, settings, operations, fs)?;
+        let printed = crate::print(&report);
+        if printed != crate::DONE {
+            return Ok(printed);
+        }
     }
     Ok(if passed { crate::DONE } else { crate::NO })
 }
@@ -80,6 +83,7 @@ fn selftest_one(
     settings: &Settings,
     operations: u64,
     fs: &Arc<dyn Fs>,
+    report: &mut String,
 ) -> Result<bool, String> {
     let base = match (&settings.data_dir, engine.persistent) {
         (_, false) => None,
@@ -108,7 +112,8 @@ fn selftest_one(
         (engine.open)(&OpenOptions { data_dir, fs, seed: settings.seed, durability, options })
     };
     let passed = keyrack_testkit::selftest(&open, settings.seed, operations, &mut |line| {
-        crate::print(&format!("{}: {line}\n", engine.name));
+        // Writing to a String cannot fail.
+        let _ = writeln!(report, "{}: {line}", engine.name);
     });
     if let Some(base) = &base {
         fs.remove_dir_all(base).map_err(|error| error.to_string())?;
@@ -153,15 +158,16 @@ pub(crate) fn overhead(mut settings: Settings, surroundings: Surroundings) -> Re
 }
 
 /// Draws the figures of a report directory with gnuplot, when `--auto-plot` asks for it.
-pub(crate) fn plot(plan: &Plan, dir: &Path, program: &str) {
+pub(crate) fn plot(plan: &Plan, record: &Run, fs: &dyn Fs, dir: &Path, program: &str) {
     if !plan.settings.auto_plot {
         return;
     }
-    let script = dir.join("plot.gp");
-    let drawn = std::process::Command::new("gnuplot")
-        .arg(script.file_name().unwrap_or_default())
-        .current_dir(dir)
-        .status();
+    let script = keyrack_report::gnuplot_script(record);
+    if let Err(error) = fs.write_atomic(&dir.join("plot.gp"), script.as_bytes()) {
+        crate::refuse(program, &error.to_string());
+        return;
+    }
+    let drawn = std::process::Command::new("gnuplot").arg("plot.gp").current_dir(dir).status();
     match drawn {
         Ok(status) if status.success() => {
             crate::refuse(program, &format!("drew {}/figures/", dir.display()));

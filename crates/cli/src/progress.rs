@@ -20,7 +20,8 @@ pub(crate) struct Progress {
 enum Look {
     Nothing,
     Plain,
-    Bar(ProgressBar),
+    /// The bar of the running phase.
+    Bar(Option<ProgressBar>),
 }
 
 impl Progress {
@@ -32,7 +33,7 @@ impl Progress {
             // The original scrolled lines; under its name so do we.
             ProgressMode::Auto if terminal && dialect == Dialect::Seed => Look::Plain,
             ProgressMode::Auto if !terminal => Look::Nothing,
-            ProgressMode::Auto | ProgressMode::Bar => Look::Bar(bar()),
+            ProgressMode::Auto | ProgressMode::Bar => Look::Bar(None),
         };
         Progress { look, dialect }
     }
@@ -87,6 +88,25 @@ impl Progress {
         }
     }
 
+    /// What stands beside the bar.
+    fn bar_text(&self, event: &Event<'_>) -> String {
+        match event {
+            Event::Seeding { at, .. } => format!("{} on {}: loading", at.workload, at.engine),
+            Event::SeedTick { at, keys, keys_per_s, .. } => format!(
+                "{} on {}: loading, {keys} keys, {keys_per_s:.0} keys/s",
+                at.workload, at.engine
+            ),
+            Event::Running { at, repeat, repeats } => {
+                let tag = self.tag(at);
+                format!("{} on {} {tag} run {repeat}/{repeats}", at.workload, at.engine)
+            }
+            Event::Tick { at, .. } => {
+                format!("{} on {} {}", at.workload, at.engine, self.line(event))
+            }
+            Event::Seeded { .. } | Event::Finished | Event::Note(_) => String::new(),
+        }
+    }
+
     /// Elapsed time, rate and share done of a tick.
     fn line(&self, event: &Event<'_>) -> String {
         let Event::Tick { at, elapsed_s, budget_s, units, total, units_per_s } = event else {
@@ -111,61 +131,52 @@ impl Progress {
 
 impl Observer for Progress {
     fn event(&mut self, event: &Event<'_>) {
-        match &self.look {
+        let text = match (&self.look, event) {
+            (Look::Plain, _) => {
+                self.plain(event);
+                return;
+            }
             // What a person has to know is said without a terminal too.
-            Look::Nothing => {
-                if let Event::Note(note) = event {
-                    eprintln!("{note}");
+            (Look::Nothing, Event::Note(note)) => {
+                eprintln!("{note}");
+                return;
+            }
+            (Look::Nothing, _) => return,
+            (Look::Bar(_), _) => self.bar_text(event),
+        };
+        let Look::Bar(slot) = &mut self.look else { return };
+        match event {
+            // Results are printed where the bar stood: it goes, and the next phase has its own.
+            Event::Finished => {
+                if let Some(bar) = slot.take() {
+                    bar.finish_and_clear();
                 }
             }
-            Look::Plain => self.plain(event),
-            Look::Bar(bar) => {
-                match event {
-                    Event::Seeding { at, .. } => {
-                        bar.set_length(1);
-                        bar.set_position(0);
-                        bar.set_message(format!("{} on {}: loading", at.workload, at.engine));
-                    }
-                    Event::SeedTick { at, keys, keys_per_s, .. } => bar.set_message(format!(
-                        "{} on {}: loading, {keys} keys, {keys_per_s:.0} keys/s",
-                        at.workload, at.engine
-                    )),
-                    Event::Running { at, repeat, repeats } => bar.set_message(format!(
-                        "{} on {} {} run {repeat}/{repeats}",
-                        at.workload,
-                        at.engine,
-                        self.tag(at)
-                    )),
-                    Event::Tick { at, elapsed_s, budget_s, units, total, .. } => {
-                        let (position, length) = match (budget_s, total) {
-                            (Some(budget), _) => ((elapsed_s * 1e3) as u64, (budget * 1e3) as u64),
-                            (None, Some(total)) => (*units, *total),
-                            (None, None) => (0, 1),
-                        };
-                        bar.set_length(length);
-                        bar.set_position(position.min(length));
-                        bar.set_message(format!(
-                            "{} on {} {}",
-                            at.workload,
-                            at.engine,
-                            self.line(event)
-                        ));
-                    }
-                    Event::Seeded { .. } => {}
-                    // Results are printed where the bar stands.
-                    Event::Finished => {
-                        bar.set_message("");
-                        bar.suspend(|| {});
-                    }
-                    Event::Note(note) => bar.suspend(|| eprintln!("{note}")),
-                }
+            Event::Note(note) => match slot {
+                Some(bar) => bar.suspend(|| eprintln!("{note}")),
+                None => eprintln!("{note}"),
+            },
+            Event::Seeded { .. } => {}
+            _ => {
+                let bar = slot.get_or_insert_with(bar);
+                let (position, length) = share(event);
+                bar.set_length(length);
+                bar.set_position(position.min(length));
+                bar.set_message(text);
                 bar.tick();
-                if matches!(event, Event::Finished) {
-                    bar.finish_and_clear();
-                    bar.reset();
-                }
             }
         }
+    }
+}
+
+/// How much of a phase is done, and of how much.
+fn share(event: &Event<'_>) -> (u64, u64) {
+    match event {
+        Event::Tick { elapsed_s, budget_s: Some(budget), .. } => {
+            ((elapsed_s * 1e3) as u64, (budget * 1e3) as u64)
+        }
+        Event::Tick { units, total: Some(total), .. } => (*units, *total),
+        _ => (0, 1),
     }
 }
 

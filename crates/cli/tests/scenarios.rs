@@ -82,7 +82,8 @@ fn c_an_engine_on_disk_wants_a_directory() {
     out.refuses(&["redb", "--data-dir"]);
 }
 
-/// C. With a directory it runs, leaves nothing behind, and says both rates since a checkout fans out.
+/// C. With a directory it runs, leaves nothing behind, and says both rates since a checkout fans
+/// out.
 #[test]
 fn c_an_engine_on_disk_runs_in_a_directory() {
     let lab = Lab::new();

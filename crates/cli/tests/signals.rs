@@ -1,5 +1,6 @@
-//! Signals: the first one ends the run in order, with what was measured in every report, and leaves no
-//! directory behind. Each test waits for a line of `--progress plain` that says where the run is.
+//! Signals: the first one ends the run in order, with what was measured in every report, and leaves
+//! no directory behind. Each test waits for a line of `--progress plain` that says where the run
+//! is.
 
 use crate::support::{Lab, ROTATION, cells, field, flags, points, repeats, tsv};
 

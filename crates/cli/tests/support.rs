@@ -184,6 +184,17 @@ impl Lab {
         finish(self.command(Path::new("sh"), &["-c", script]))
     }
 
+    /// `keyrack` with a standard output whose reader has gone before the first byte.
+    #[track_caller]
+    pub(crate) fn run_unread(&self, line: &str) -> Outcome {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut command = self.command(Path::new(BINARY), &words);
+        command.stdout(writer);
+        finish(command)
+    }
+
     /// Starts `keyrack` and leaves it running.
     pub(crate) fn start(&self, line: &str) -> Running {
         Running::new(self.command(Path::new(BINARY), &line.split_whitespace().collect::<Vec<_>>()))
@@ -233,10 +244,10 @@ impl Running {
     fn new(mut command: Command) -> Running {
         let line = format!("{command:?}");
         let mut child = command.spawn().unwrap();
-        let stdout = child.stdout.take().unwrap();
+        let stdout = child.stdout.take();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let watchdog = Watchdog::over(child.id());
-        let stdout = std::thread::spawn(move || read_to_end(stdout));
+        let stdout = std::thread::spawn(move || stdout.map(read_to_end).unwrap_or_default());
         Running { child, stdout, stderr, seen: String::new(), line, watchdog }
     }
 

@@ -1,4 +1,5 @@
-//! End-to-end tests: the real binary, called as a user calls it, each test in a directory of its own.
+//! End-to-end tests: the real binary, called as a user calls it, each test in a directory of its
+//! own.
 //!
 //! What is asserted is what a user or a script of theirs can see: exit status, the two streams, the
 //! files. No assertion depends on how fast the machine is. A hang is a failure: every child is
@@ -8,7 +9,6 @@
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::print_stdout,
-    clippy::print_stderr,
     reason = "a test says what went wrong by panicking, reads its own files, and talks to a person"
 )]
 

@@ -386,14 +386,21 @@ fn probes(plan: &Plan) -> Vec<Probe> {
             name: (*name).to_owned(),
             fields: match *name {
                 "system" => probe::system_info(&LinuxHost, data_dir.as_deref(), pin.clone()),
-                _ => probe::build_info(&BuildFacts {
-                    version: &facts.version,
-                    rustc: &facts.compiler,
-                    profile: if cfg!(debug_assertions) { "debug" } else { "release" },
-                    allocator: &facts.allocator,
-                    lua: crate::VM,
-                    features: &[],
-                }),
+                _ => {
+                    let mut fields = probe::build_info(&BuildFacts {
+                        version: &facts.version,
+                        rustc: &facts.compiler,
+                        profile: if cfg!(debug_assertions) { "debug" } else { "release" },
+                        allocator: &facts.allocator,
+                        lua: crate::VM,
+                        features: &[],
+                    });
+                    // The first field is the program's version under its name.
+                    if let Some((name, _)) = fields.first_mut() {
+                        name.clone_from(&facts.program);
+                    }
+                    fields
+                }
             },
         })
         .collect()

@@ -48,3 +48,35 @@ impl Params {
         (unasked.cloned().collect(), asked.iter().cloned().collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_last_value_counts_and_a_workloads_own_comes_last() {
+        let params = Params::new(pairs(&[("a", "1"), ("a", "2"), ("b", "3")]));
+        assert_eq!(
+            (params.get("a"), params.get("b"), params.get("c")),
+            (Some("2"), Some("3"), None)
+        );
+        let own = params.with(&pairs(&[("b", "4")]));
+        assert_eq!((own.get("a"), own.get("b")), (Some("2"), Some("4")));
+        assert_eq!(params.get("b"), Some("3"));
+    }
+
+    #[test]
+    fn names_that_nobody_asks_for_are_known_through_every_copy() {
+        let params = Params::new(pairs(&[("used", "1"), ("typo", "2")]));
+        let copy = params.with(&[]);
+        assert_eq!(copy.get("used"), Some("1"));
+        assert_eq!(copy.get("absent"), None);
+        let (unasked, asked) = params.unasked();
+        assert_eq!(unasked, ["typo"]);
+        assert_eq!(asked, ["absent", "used"]);
+    }
+}

@@ -40,6 +40,8 @@ pub struct Surroundings {
 /// What the program is.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
+    /// The name it was called by.
+    pub program: String,
     /// Its version.
     pub version: String,
     /// The command line, program name first.
@@ -175,6 +177,9 @@ fn plan_engines(
             return Err(refusal(format!("{place}{}", unknown("section", section, &names))));
         }
     }
+    for engine in registry.iter() {
+        engine_options(engine, settings)?;
+    }
     let chosen: Vec<Engine> = if settings.backend.is_empty() {
         registry.iter().filter(|e| e.stores && !e.persistent).copied().collect()
     } else {
@@ -193,14 +198,14 @@ fn plan_engines(
     Ok(planned)
 }
 
-fn plan_engine(
-    engine: Engine,
+type Options = Vec<(String, String)>;
+
+/// The section of `engine`, checked: its options, and the data directory of its own.
+fn engine_options(
+    engine: &Engine,
     settings: &Settings,
-    surroundings: &Surroundings,
-    warnings: &mut Vec<String>,
-) -> Result<PlannedEngine, Refusal> {
-    let mut options = Vec::new();
-    let mut data_dir = settings.data_dir.clone();
+) -> Result<(Options, Option<PathBuf>), Refusal> {
+    let (mut options, mut data_dir) = (Vec::new(), None);
     let given = settings.engine_options.get(engine.name).map_or(&[][..], Vec::as_slice);
     let known: Vec<&str> =
         engine.options.iter().map(|option| option.key).chain(["data_dir"]).collect();
@@ -215,6 +220,17 @@ fn plan_engine(
             return Err(refusal(format!("{place}{}", unknown(&what, key, &known))));
         }
     }
+    Ok((options, data_dir))
+}
+
+fn plan_engine(
+    engine: Engine,
+    settings: &Settings,
+    surroundings: &Surroundings,
+    warnings: &mut Vec<String>,
+) -> Result<PlannedEngine, Refusal> {
+    let (options, own_dir) = engine_options(&engine, settings)?;
+    let data_dir = own_dir.or_else(|| settings.data_dir.clone());
     if !engine.persistent {
         let planned = PlannedEngine { engine, options, data_dir: None };
         return try_open(planned, settings, surroundings);

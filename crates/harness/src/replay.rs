@@ -162,11 +162,7 @@ pub fn apply_config(settings: &mut Settings, path: &str, text: &str) -> Result<(
     Ok(())
 }
 
-fn bench_section(
-    settings: &mut Settings,
-    path: &str,
-    entries: &[Entry],
-) -> Result<(), String> {
+fn bench_section(settings: &mut Settings, path: &str, entries: &[Entry]) -> Result<(), String> {
     use crate::names::unknown;
     use crate::settings::{Form, KEYS};
     let in_file: Vec<String> =

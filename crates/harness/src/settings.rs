@@ -597,7 +597,8 @@ fn rate(value: &str) -> Result<f64, String> {
         _ => (value, 1.0),
     };
     match number.trim().parse::<f64>() {
-        Ok(rate) if (0.001..=1e9).contains(&(rate * factor)) => Ok(rate * factor),
+        // Beyond this the schedule alone would take the whole processor.
+        Ok(rate) if (0.001..=1e8).contains(&(rate * factor)) => Ok(rate * factor),
         _ => Err(format!(
             "invalid rate '{value}': write units per second, k for thousands, M for millions"
         )),

@@ -366,3 +366,49 @@ fn open<'s, U: Unit<'s>>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each of `workers` gets from a rendezvous that `lead` brings about.
+    fn meet(workers: usize, built: &[bool], lead: impl Fn(&Rendezvous)) -> Vec<Option<u64>> {
+        let rendezvous = Rendezvous::new(workers);
+        std::thread::scope(|scope| {
+            let join = |built: &bool| {
+                let (rendezvous, built) = (&rendezvous, *built);
+                scope.spawn(move || rendezvous.join(&Clock::fake(1), built))
+            };
+            let handles: Vec<_> = built.iter().map(join).collect();
+            lead(&rendezvous);
+            handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn all_workers_start_at_the_tick_of_their_leader() {
+        let clock = Clock::fake(1);
+        let tick = AtomicU64::new(0);
+        let lead = |rendezvous: &Rendezvous| {
+            tick.store(rendezvous.lead(&clock).unwrap(), Ordering::Relaxed);
+        };
+        let starts = meet(4, &[true; 4], lead);
+        assert_eq!(starts, [Some(tick.load(Ordering::Relaxed)); 4]);
+    }
+
+    #[test]
+    fn one_worker_that_could_not_be_built_starts_nobody() {
+        let clock = Clock::fake(1);
+        let lead = |rendezvous: &Rendezvous| assert_eq!(rendezvous.lead(&clock), None);
+        assert_eq!(meet(3, &[true, false, true], lead), [None; 3]);
+    }
+
+    #[test]
+    fn workers_that_never_came_are_stood_in_for() {
+        for present in 0..4 {
+            let built = vec![true; present];
+            let starts = meet(4, &built, |rendezvous| rendezvous.dissolve(4 - present));
+            assert_eq!(starts, vec![None; present]);
+        }
+    }
+}

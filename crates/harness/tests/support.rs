@@ -5,8 +5,8 @@
 //! misbehaves as its option `fault` says. Engines are plain functions, so both keep what they share
 //! in a table of the process, by `id`.
 
-use keyrack_harness::{Outputs, Plan, Print, Refusal, Settings, Silent, Stop, Surroundings, run};
 use keyrack_harness::{Facts, sink::Dialect};
+use keyrack_harness::{Outputs, Plan, Print, Refusal, Settings, Silent, Stop, Surroundings, run};
 use keyrack_measure::Clock;
 use keyrack_record::{Failure, OpStats, Point, Repeat, Run};
 use keyrack_store::{
@@ -41,8 +41,7 @@ impl Bench {
     /// A bench over `script`, with one unit on the model engine and no probes.
     pub(crate) fn new(script: &str) -> Bench {
         let mem = MemFs::new();
-        let mut settings = Settings::default();
-        settings.probe = Some(vec!["none".to_owned()]);
+        let settings = Settings { probe: Some(vec!["none".to_owned()]), ..Settings::default() };
         let bench = Bench {
             settings,
             fs: Arc::new(mem.clone()),
@@ -72,8 +71,7 @@ impl Bench {
 
     /// Applies settings as flags do.
     pub(crate) fn set(mut self, pairs: &[(&str, &str)]) -> Bench {
-        let pairs: Vec<_> =
-            pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let pairs: Vec<_> = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         self.settings.apply(&pairs, &|key| format!("--{key}")).unwrap();
         self
     }
@@ -113,6 +111,7 @@ impl Bench {
             registry: Registry::new(engines),
             fs: Arc::clone(&self.fs),
             facts: Facts {
+                program: "keyrack".to_owned(),
                 version: "0.0.0".to_owned(),
                 argv: vec!["keyrack".to_owned(), "bench".to_owned()],
                 compiler: "rustc".to_owned(),

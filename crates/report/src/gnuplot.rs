@@ -6,7 +6,7 @@
 //!                   DIR/figures/NAME.png  <--gnuplot plot.gp, run in DIR-----+
 //! ```
 //!
-//! `select` decides what is worth drawing, `script` how it is laid out and written down. A script
+//! `select` decides what is worth drawing, `script` lays it out, `plots` writes each plot. A script
 //! holds its numbers in data blocks, in the record's own units (per second, nanoseconds), so it
 //! draws without the record. Only the figures over time read a file: `timeline.tsv` beside the
 //! script, and only where that has rows. `docs/formats/plot.md` lists the figures.
@@ -19,6 +19,7 @@
 //! **Invariant:** the same run gives the same bytes.
 
 mod figure;
+mod plots;
 mod script;
 mod select;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! # keyrack-report: two recorded runs set against each other
+//! # keyrack-report: recorded runs set against each other, or drawn
 //!
 //! ```text
 //!   JSON text --load--> Run --+
@@ -19,6 +19,9 @@
 //!
 //! What is not comparable is refused in words: cells whose writes survive different things.
 //! What may mislead is a warning: another machine, another script, another size of the work.
+//!
+//! Apart from comparisons there are the figures of one run: [`gnuplot_script`] writes the script
+//! that draws them.
 //!
 //! **Invariant:** nothing here reads files, clocks or random numbers. The caller brings the texts
 //! and the draws; the same texts and draws give the same bytes.

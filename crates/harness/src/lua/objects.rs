@@ -165,3 +165,44 @@ impl Counters {
         by_name.entry(name.to_owned()).or_insert_with(|| Counter::new(start)).clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_reaches_its_own_list_and_no_other_bits_reach_any() {
+        let mut objects = Objects::new();
+        let first = objects.rngs.add(Rng::from_seed(1)).unwrap();
+        let second = objects.rngs.add(Rng::from_seed(2)).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(Objects::tag(second), Some(Tag::Rng));
+        assert!(objects.rngs.get(second).is_some());
+        // Beyond the end, of another kind, of no kind, and as wild as an address.
+        let beyond = second + (1 << TAG_BITS);
+        for forged in [beyond, 0, first & !7, first ^ 1, usize::MAX, usize::MAX - 2, 1 << 40] {
+            assert!(objects.rngs.get(forged).is_none(), "{forged:#x}");
+            assert!(objects.keys.next(forged).is_none(), "{forged:#x}");
+            assert!(objects.values.next(forged).is_none(), "{forged:#x}");
+            assert_eq!(objects.describe(forged), "not a kb object", "{forged:#x}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_an_end() {
+        let mut objects = Objects::new();
+        for seed in 0..OBJECTS_MAX as u64 {
+            objects.rngs.add(Rng::from_seed(seed)).unwrap();
+        }
+        let why = objects.rngs.add(Rng::from_seed(0)).unwrap_err();
+        assert!(why.contains("more than 4096") && why.contains("setup()"), "{why}");
+    }
+
+    #[test]
+    fn the_first_to_ask_decides_where_a_counter_starts() {
+        let counters = Counters::default();
+        let (one, two) = (counters.named("c", 5), counters.clone().named("c", 9));
+        assert_eq!((one.next(), two.next(), one.get()), (5, 6, 7));
+        assert_eq!(counters.named("d", 9).get(), 9);
+    }
+}

@@ -132,7 +132,15 @@ impl<'s> Vm<'s> {
             )));
         }
         let chunk = lua.load(setup.script.text.as_slice()).set_name(format!("@{path}"));
-        let workload = match chunk.eval::<Value>()? {
+        let evaluated = chunk.eval::<Value>().map_err(|error| {
+            let ScriptError { message, traceback } = ScriptError::from(error);
+            let message = match message.starts_with(path.as_str()) {
+                true => message,
+                false => format!("{path}: {message}"),
+            };
+            ScriptError { message, traceback }
+        })?;
+        let workload = match evaluated {
             Value::Table(table) => table,
             other => {
                 let found = other.type_name();
@@ -314,6 +322,10 @@ impl From<mlua::Error> for ScriptError {
     fn from(error: mlua::Error) -> Self {
         match &error {
             mlua::Error::SyntaxError { message, .. } => ScriptError::plain(message.clone()),
+            mlua::Error::MemoryError(_) => ScriptError::plain(
+                "the script needs more memory than it may use; --lua-memory raises the limit"
+                    .to_owned(),
+            ),
             mlua::Error::RuntimeError(text) => ScriptError::from_text(text),
             mlua::Error::CallbackError { cause, traceback } => {
                 let inner = ScriptError::from(mlua::Error::clone(cause));

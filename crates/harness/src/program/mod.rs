@@ -106,6 +106,13 @@ impl Workload {
         batch: &[i64],
     ) -> Result<Workload, ScriptError> {
         use sha2::Digest;
+        if let Err(error) = std::str::from_utf8(&text) {
+            let line =
+                text[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() + 1;
+            return Err(ScriptError::plain(format!(
+                "{path}:{line}: not UTF-8 text; write other bytes as escapes such as \\xff"
+            )));
+        }
         let sha256 = sha2::Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect();
         let script = Arc::new(Script { path: path.to_owned(), text });
         let mut workload = Workload {
@@ -123,6 +130,11 @@ impl Workload {
         let vm = Vm::load(&VmSetup { print: None, ..setup })?;
         script::inspect(&vm, &mut workload, batch)?;
         workload.settings = settings_of(&workload.name);
+        if matches!(workload.kind, Kind::Declarative { .. }) {
+            // A mix that does not hold together is the file's mistake, not a cell's.
+            let value = workload.sweep.as_ref().map(|s| (s.param.clone(), s.values[0]));
+            Prepared::new(&workload, env, value)?;
+        }
         Ok(workload)
     }
 

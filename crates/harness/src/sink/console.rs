@@ -24,7 +24,7 @@
 //!
 //! [`Dialect::Seed`] prints what keybench 0.1.0 printed and nothing that its parsers would not
 //! expect before or between: no intervals, no second header, percentiles always. What keybench had
-//! no shape for (errors, flags, an open loop) is printed in both.
+//! no shape for (errors, flags, notes, an open loop) is printed in both.
 //!
 //! A percentile is the value of a rank. With fewer than 100 samples p99 is the maximum or near it,
 //! with fewer than 1000 so is p99.9: ours are withheld there, as `-`.

@@ -249,6 +249,7 @@ fn every_tsv_row_has_every_column() {
     let mut run = kept_run();
     run.points[0].cell.workload = "a\tb\nc".to_owned();
     run.points[0].flags.push("two\tcolumns\nand lines".to_owned());
+    run.points[0].notes.push("two\tcolumns\nand lines".to_owned());
     for kind in [SinkKind::Tsv, SinkKind::Timeline] {
         let text = rendered(kind, Dialect::Keyrack, &run);
         let columns = text.lines().next().unwrap().split('\t').count();

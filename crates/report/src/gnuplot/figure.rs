@@ -64,8 +64,8 @@ pub(super) struct Panel {
 pub(super) enum XAxis {
     /// Marks at these values, ascending; a logarithm of base 2 where all of them are positive.
     Values { label: String, values: Vec<f64> },
-    /// From zero, with marks of gnuplot's choice.
-    FromZero { label: String },
+    /// Seconds of a phase, from zero to the last sample.
+    Elapsed,
 }
 
 /// What y counts. `typical` picks the unit where the numbers are not in the script.
@@ -105,6 +105,8 @@ pub(super) struct Samples {
     pub(super) engine_version: String,
     pub(super) threads: u32,
     pub(super) sweep_value: i64,
+    /// All repeats where there is none: they are averaged.
+    pub(super) repeat: Option<u32>,
     pub(super) phase: &'static str,
     pub(super) metric: &'static str,
     pub(super) divisor: f64,

@@ -1,4 +1,4 @@
-//! Figures laid out in pixels and written as gnuplot commands.
+//! Figures laid out in pixels and written as gnuplot commands: what is around the plots.
 //!
 //! ```text
 //!   +------------------------------------------+
@@ -18,12 +18,13 @@
 //! A figure's numbers stand in one data block named after it, one curve a dataset; two empty lines
 //! end a dataset, and `index N` picks it.
 
-use super::figure::{
-    Content, Curve, Dot, Figure, Group, Panel, Quantity, Samples, Series, Source, XAxis,
+use super::figure::{Content, Dot, Figure, Group, Series, Source};
+use super::plots::{
+    KEY_STEP, NAME_CHARS_MAX, bars, fill_style, group_px, line_types, panel, plot, sample_table,
+    samples,
 };
 use super::text::{
-    comment, number, one_line, quoted, rate_unit, shell_word, short_number, shortened, time_unit,
-    tsv_field, wrapped,
+    comment, number, one_line, quoted, shell_word, short_number, shortened, wrapped,
 };
 use keyrack_record::Run;
 
@@ -38,35 +39,10 @@ const LEGEND_LINE_PX: f64 = 30.0;
 const TITLE_LETTER_PX: f64 = 13.0;
 const SMALL_LETTER_PX: f64 = 7.9;
 const LEGEND_LETTER_PX: f64 = 10.0;
-const BAR_PX: f64 = 66.0;
-const GROUP_PX_MIN: f64 = 150.0;
-/// Half the width of the ends of an error bar on a bar.
-const CAP_PX: f64 = 5.0;
-/// Letters of a workload's name below its bars, and of an engine's in the legend.
-const NAME_CHARS_MAX: usize = 40;
 /// Lines of the small print that the command may fill.
 const COMMAND_LINES_MAX: usize = 3;
-/// Above this ratio of largest to smallest a linear axis hides the smallest.
-const LINEAR_RATIO_MAX: f64 = 100.0;
-/// Marks of an axis with given values.
-const MARKS_MAX: usize = 10;
-/// Samples of all repeats that are averaged together, in seconds.
-const SAMPLE_BIN_S: f64 = 0.1;
-/// More than there are metrics in a figure.
-const KEY_STEP: usize = 100;
-
-/// Colours that people with any kind of colour vision tell apart (Okabe and Ito), the darker ones
-/// first, with the point that goes with each: colour never is the only difference.
-const LINE_TYPES: [(&str, u32); 8] = [
-    ("#0072B2", 7),
-    ("#D55E00", 5),
-    ("#009E73", 9),
-    ("#CC79A7", 13),
-    ("#E69F00", 11),
-    ("#56B4E9", 15),
-    ("#000000", 6),
-    ("#F0E442", 4),
-];
+/// What does not depend on the run: terminals, and how samples are found.
+const PREAMBLE: &str = include_str!("preamble.gp");
 
 /// What stands in small print on every figure.
 #[derive(Debug)]
@@ -118,7 +94,11 @@ impl Heading {
 
 /// The whole script. O(values).
 pub(super) fn render(heading: &Heading, series: &[Series], figures: &[Figure]) -> String {
-    let mut out = preamble(series.len());
+    let mut out = format!(
+        "{PREAMBLE}array most[{}]\n\n{}",
+        series.len().max(1) * KEY_STEP,
+        line_types(series.len())
+    );
     for figure in figures {
         out.push_str(&format!("\n# ---- {}\n", figure.name));
         let sampled = figure.content.is_sampled();
@@ -133,44 +113,6 @@ pub(super) fn render(heading: &Heading, series: &[Series], figures: &[Figure]) -
         }
     }
     out
-}
-
-fn preamble(series_count: usize) -> String {
-    let mut text = String::from(
-        "# Figures of a keyrack run, for gnuplot 5.4 or later. In the directory of this file:\n\
-         #   gnuplot plot.gp                       draws figures/*.png\n\
-         #   gnuplot -e \"format='svg'\" plot.gp     draws figures/*.svg; pdf is known too\n\
-         # Rates are per second, times nanoseconds.\n\
-         if (!exists(\"format\")) format = 'png'\n\
-         if (format ne 'png' && format ne 'svg' && format ne 'pdf') exit error 'format is png, svg or pdf'\n\
-         set encoding utf8\n\
-         system \"mkdir -p figures\"\n\
-         # Sizes are pixels at 150 to the inch. A terminal that cannot be had is left to gnuplot to name.\n\
-         png = strstrt(GPVAL_TERMINALS, ' pngcairo ') ? 'pngcairo' : 'png'\n\
-         terminal(w, h) = format eq 'svg' ? sprintf(\"set terminal svg noenhanced size %d,%d font 'sans,12' fontscale 1.33 linewidth 1.5 background 'white'\", w, h) : \\\n\
-         \x20 format eq 'pdf' ? sprintf(\"set terminal pdfcairo noenhanced size %.3fin,%.3fin font 'sans,12' fontscale 0.48 linewidth 1.5\", w / 150.0, h / 150.0) : \\\n\
-         \x20 sprintf(\"set terminal %s noenhanced size %d,%d font 'sans,12' linewidth 1.5\", png, w, h)\n\
-         timeline_lines = int(system(\"test -f timeline.tsv && wc -l < timeline.tsv || echo 0\"))\n\
-         is_cell(w, e, t, s) = strcol(1) eq w && strcol(2) eq e && column(3) == t && column(5) == s\n",
-    );
-    // A curve without samples lies at -1, where no axis reaches: gnuplot warns of empty ones.
-    text.push_str(&format!(
-        "array seen[{}]\n\
-         bin(s) = {SAMPLE_BIN_S} * floor(s / {SAMPLE_BIN_S} + 0.5)\n\
-         sample_x(key) = seen[key + 1] ? (column(1) == key ? bin(column(2)) : NaN) : -1\n\
-         sample_y(key, divisor) = seen[key + 1] ? column(3) / divisor : 0\n",
-        series_count.max(1) * KEY_STEP
-    ));
-    // More engines than colours: the next round has other lines.
-    for index in 0..series_count.max(1) {
-        let (colour, point) = LINE_TYPES[index % LINE_TYPES.len()];
-        let dash = index / LINE_TYPES.len() % 5 + 1;
-        text.push_str(&format!(
-            "set linetype {} linecolor rgb '{colour}' linewidth 1.6 pointtype {point} pointsize 1.1 dashtype {dash}\n",
-            index + 1
-        ));
-    }
-    text
 }
 
 fn data_name(figure: &Figure) -> String {
@@ -201,7 +143,10 @@ fn data_block(figure: &Figure, series: &[Series]) -> String {
                     let label = &series[curve.series].label;
                     text.push_str(&format!("# {}: {}\n", comment(&panel.title), comment(label)));
                     for Dot { x, y, low, high } in dots {
-                        text.push_str(&format!("{} {y:.1} {low:.1} {high:.1}\n", number(*x)));
+                        text.push_str(&format!(
+                            "{}\n",
+                            [*x, *y, *low, *high].map(number).join(" ")
+                        ));
                     }
                     text.push_str("\n\n");
                 }
@@ -212,14 +157,15 @@ fn data_block(figure: &Figure, series: &[Series]) -> String {
     text
 }
 
-fn bar_row(group: &Group, series: usize, number: u32) -> String {
+fn bar_row(group: &Group, series: usize, group_number: u32) -> String {
     match &group.bars[series] {
         Some(bar) => {
             let Dot { y, low, high, .. } = bar.dot;
             let mark = if bar.flagged { "!" } else { "" };
-            format!("{number} {y:.1} {low:.1} {high:.1} {}{mark}\n", short_number(y))
+            let values = [y, low, high].map(number).join(" ");
+            format!("{group_number} {values} {}{mark}\n", short_number(y))
         }
-        None => format!("{number} 0 0 0 n/a\n"),
+        None => format!("{group_number} 0 0 0 n/a\n"),
     }
 }
 
@@ -242,7 +188,8 @@ impl Canvas {
     fn margins(&self, place: Place) -> String {
         let Canvas { width, height } = self;
         format!(
-            "set lmargin at screen {:.4}\nset rmargin at screen {:.4}\nset tmargin at screen {:.4}\nset bmargin at screen {:.4}\n",
+            "set lmargin at screen {:.4}\nset rmargin at screen {:.4}\n\
+             set tmargin at screen {:.4}\nset bmargin at screen {:.4}\n",
             place.left / width,
             place.right / width,
             1.0 - place.top / height,
@@ -262,8 +209,10 @@ fn drawing(heading: &Heading, series: &[Series], figure: &Figure) -> String {
     let canvas = Canvas { width, height };
 
     let mut text = format!(
-        "reset\neval terminal({width}, {height})\nset output 'figures/{}.' . format\nset multiplot\n\
-         set tics nomirror out font ',12'\nset border 3 linewidth 0.8\nset grid ytics linecolor rgb '#dddddd' linetype 1 linewidth 0.6 dashtype 1\n\
+        "reset\neval terminal({width}, {height})\n\
+         set output 'figures/{}.' . format\nset multiplot\n\
+         set tics nomirror out font ',12'\nset border 3 linewidth 0.8\n\
+         set grid ytics linecolor rgb '#dddddd' linetype 1 linewidth 0.6 dashtype 1\n\
          unset key\n",
         figure.name
     );
@@ -280,7 +229,7 @@ fn drawing(heading: &Heading, series: &[Series], figure: &Figure) -> String {
     match &figure.content {
         Content::Bars(groups) => {
             text.push_str(&canvas.margins(Place { top: top + 16.0, ..place(0) }));
-            text.push_str(&bars(&data_name(figure), groups, canvas));
+            text.push_str(&bars(&data_name(figure), groups, width));
         }
         Content::Panels(panels) => {
             let mut metrics: Vec<&str> =
@@ -333,250 +282,12 @@ fn grid(content: &Content) -> (usize, usize, (f64, f64)) {
     }
 }
 
-/// Width of a group: room for its bars and for its name below.
-fn group_px(groups: &[Group]) -> f64 {
-    let bars = groups.first().map_or(0, |group| group.bars.len()) as f64;
-    let texts = groups.iter().flat_map(|group| [&group.label, &group.detail]);
-    let chars = texts.map(|text| text.chars().count().min(NAME_CHARS_MAX)).max().unwrap_or(0);
-    ((bars + 1.0) * BAR_PX).max(chars as f64 * 10.0 + 20.0).max(GROUP_PX_MIN)
-}
-
-fn bars(data: &str, groups: &[Group], canvas: Canvas) -> String {
-    let cap = CAP_PX / canvas.width;
-    let count = groups.first().map_or(0, |group| group.bars.len());
-    let dots: Vec<Dot> =
-        groups.iter().flat_map(|g| g.bars.iter().flatten().map(|b| b.dot)).collect();
-    let largest = dots.iter().map(|dot| dot.high).fold(0.0, f64::max);
-    let (divisor, word) = rate_unit(largest);
-    // A group is 1 wide with at least half a bar of room at both ends; few bars stay narrow.
-    let slot = (BAR_PX * 1.6 / group_px(groups)).min(1.0 / (count as f64 + 1.0));
-    let marks: Vec<String> = groups
-        .iter()
-        .enumerate()
-        .map(|(index, group)| {
-            let name = quoted(&shortened(&group.label, NAME_CHARS_MAX));
-            let detail = quoted(&shortened(&group.detail, NAME_CHARS_MAX));
-            format!("{name}.\"\\n\".{detail} {index}")
-        })
-        .collect();
-    let mut text = format!(
-        "unset title\nunset xlabel\nunset logscale\nset xrange [-0.5:{}.5]\nset xtics scale 0 ({})\nset yrange [0:{}]\nset ytics auto\nset ylabel '{word}units/s' font ',13'\nset boxwidth {:.4} absolute\n",
-        groups.len().saturating_sub(1),
-        marks.join(", "),
-        range_end(largest / divisor),
-        slot * 0.88
-    );
-    let mut plots = Vec::new();
-    for index in 0..count {
-        let offset = (index as f64 - (count as f64 - 1.0) / 2.0) * slot;
-        let x = format!("($1{offset:+.4})");
-        let from = format!("{data} index {index} using {x}");
-        plots.push(format!(
-            "{from}:($2/{divisor}) with boxes {} linetype {} notitle",
-            fill_style(index),
-            index + 1
-        ));
-        if dots.iter().any(Dot::has_range) {
-            plots.push(format!(
-                "{from}:($3/{divisor}):(0):(($4-$3)/{divisor}) with vectors heads size screen {cap:.4},90 linecolor rgb '#333333' linewidth 0.9 notitle"
-            ));
-        }
-        plots.push(format!("{from}:($4/{divisor}):5 with labels offset 0,0.7 font ',10' notitle"));
-    }
-    text.push_str(&plot(&plots));
-    text
-}
-
-/// How the bars of a series are filled: the second round of colours is hatched.
-fn fill_style(series: usize) -> String {
-    match series / LINE_TYPES.len() {
-        0 => "fillstyle solid 0.9 noborder".to_owned(),
-        round => format!("fillstyle pattern {} border", round + 3),
-    }
-}
-
-/// One command over several lines.
-fn plot(plots: &[String]) -> String {
-    format!("plot {}\n", plots.join(", \\\n  "))
-}
-
-/// Where an axis from zero to `largest` ends: with room above for a number.
-fn range_end(largest: f64) -> String {
-    if largest > 0.0 { format!("{:.6}", largest * 1.1) } else { "1".to_owned() }
-}
-
-fn panel(data: &str, panel: &Panel, dataset: &mut usize, metrics: &[&str]) -> String {
-    let mut text = format!(
-        "set title {} font ',14'\nunset logscale\n",
-        quoted(&shortened(&panel.title, NAME_CHARS_MAX + 20))
-    );
-    text.push_str(&x_axis(&panel.x));
-    let divisor = y_axis(panel, &mut text);
-    let mut plots = Vec::new();
-    let mut sampled = Vec::new();
-    for (index, Curve { series, source }) in panel.curves.iter().enumerate() {
-        let line_type = series + 1;
-        match source {
-            Source::Dots(dots) => {
-                let from = format!("{data} index {dataset} using 1:($2/{divisor})");
-                if dots.iter().any(Dot::has_range) {
-                    plots.push(format!(
-                        "{from}:($3/{divisor}):($4/{divisor}) with yerrorbars linetype {line_type} linewidth 0.9 dashtype 1 pointsize 0 notitle"
-                    ));
-                }
-                plots.push(format!("{from} with linespoints linetype {line_type} notitle"));
-                *dataset += 1;
-            }
-            Source::Samples(samples) => {
-                let metric = metrics.iter().position(|metric| *metric == samples.metric);
-                let key = index * KEY_STEP + metric.unwrap_or(0);
-                let divisor = samples.divisor * divisor;
-                sampled.push(format!("seen[{}]", key + 1));
-                plots.push(format!(
-                    "$samples using (sample_x({key})):(sample_y({key}, {divisor})) smooth unique with lines linetype {line_type} notitle"
-                ));
-            }
-        }
-    }
-    if !sampled.is_empty() {
-        // Gives a panel without any samples its axes.
-        plots.push(format!(
-            "'+' using (0):({} ? 0 : 1) every ::::0 with dots notitle",
-            sampled.join(" || ")
-        ));
-    }
-    if sampled.is_empty() {
-        text.push_str(&plot(&plots));
-    } else {
-        text.push_str(&format!(
-            "if (!({})) {{ set label 1 'no samples' at graph 0.5,0.5 center textcolor rgb '#777777' }}\n",
-            sampled.join(" || ")
-        ));
-        text.push_str(&plot(&plots));
-        text.push_str("unset label 1\n");
-    }
-    text
-}
-
-/// Reads `timeline.tsv` once into `$samples`: key, time, value. The key is the index of the curve
-/// times [`KEY_STEP`] plus that of the metric; other rows are left out, and `seen` tells which keys
-/// there were. The line of column names becomes a row that no curve takes, so that the block exists
-/// whatever the file holds.
-fn sample_table(panel: &Panel, metrics: &[&str]) -> String {
-    let cells: Vec<String> = samples(panel)
-        .enumerate()
-        .map(|(index, samples)| {
-            let Samples { workload, engine_version, threads, sweep_value, .. } = samples;
-            let workload = quoted(&tsv_field(workload));
-            let engine = quoted(&tsv_field(engine_version));
-            format!("is_cell({workload}, {engine}, {threads}, {sweep_value}) ? {index} : ")
-        })
-        .collect();
-    let metrics: Vec<String> = metrics
-        .iter()
-        .enumerate()
-        .map(|(index, metric)| format!("strcol(8) eq '{metric}' ? {index} : "))
-        .collect();
-    let phase = samples(panel).next().map_or("run", |samples| samples.phase);
-    format!(
-        "do for [i = 1:|seen|] {{ seen[i] = 0 }}\nset datafile separator tab\nset table $samples\n\
-         plot 'timeline.tsv' using ($0 == 0 ? -1 : strcol(6) ne '{phase}' ? NaN : (c = ({}-1), m = ({}-1), c < 0 || m < 0 ? NaN : (k = {KEY_STEP} * c + m, seen[k + 1] = 1, k))):($0 == 0 ? 0 : column(7)):($0 == 0 ? 0 : column(9)) with table\n\
-         unset table\nset datafile separator whitespace\n",
-        cells.concat(),
-        metrics.concat(),
-    )
-}
-
-/// What the sampled curves of a panel read.
-fn samples(panel: &Panel) -> impl Iterator<Item = &Samples> {
-    panel.curves.iter().filter_map(|curve| match &curve.source {
-        Source::Samples(samples) => Some(samples),
-        Source::Dots(_) => None,
-    })
-}
-
-fn x_axis(axis: &XAxis) -> String {
-    match axis {
-        XAxis::FromZero { label } => format!(
-            "set xlabel {} font ',13'\nset xrange [0:0.1<*]\nset xtics scale 0.6 auto\n",
-            quoted(label)
-        ),
-        XAxis::Values { label, values } => {
-            let (first, last) =
-                (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(0.0));
-            let mut text = format!("set xlabel {} font ',13'\n", quoted(label));
-            if first > 0.0 {
-                let room = (last / first).powf(0.04).max(1.05);
-                text.push_str("set logscale x 2\n");
-                text.push_str(&format!("set xrange [{:.6e}:{:.6e}]\n", first / room, last * room));
-            } else {
-                let room = ((last - first) * 0.04).max(0.5);
-                text.push_str(&format!("set xrange [{:.6e}:{:.6e}]\n", first - room, last + room));
-            }
-            let step = values.len().div_ceil(MARKS_MAX).max(1);
-            let marks = values.iter().step_by(step);
-            let marks: Vec<String> =
-                marks.map(|&value| format!("'{value}' {}", number(value))).collect();
-            text.push_str(&format!("set xtics scale 0.6 ({})\n", marks.join(", ")));
-            text
-        }
-    }
-}
-
-/// Writes the axis and returns what values are divided by. An axis begins at zero, but where one
-/// engine is so far ahead that the others would lie on it: there it is logarithmic.
-fn y_axis(panel: &Panel, text: &mut String) -> f64 {
-    let dots: Vec<Dot> = panel.dots().copied().collect();
-    let largest = dots.iter().map(|dot| dot.high).fold(0.0, f64::max);
-    let smallest = dots.iter().map(|dot| dot.low).fold(f64::INFINITY, f64::min);
-    let (divisor, label) = match &panel.y {
-        Quantity::PerSecond { of } => {
-            let (divisor, word) = rate_unit(largest);
-            (divisor, format!("{word}{of}/s"))
-        }
-        Quantity::SampledPerSecond { of, typical } => {
-            let (divisor, word) = rate_unit(*typical);
-            (divisor, format!("{word}{of}/s"))
-        }
-        Quantity::Count { of, typical } => {
-            let (divisor, word) = rate_unit(*typical);
-            (divisor, format!("{word}{of}"))
-        }
-        Quantity::Time => {
-            let (divisor, unit) = time_unit(largest);
-            (divisor, unit.to_owned())
-        }
-        Quantity::Plain => (1.0, String::new()),
-    };
-    text.push_str(&format!("set ylabel '{label}' font ',13'\nset ytics auto\n"));
-    text.push_str("set format y '%g'\n");
-    if dots.is_empty() {
-        text.push_str("set yrange [0:*]\n");
-    } else if smallest > 0.0 && largest / smallest > LINEAR_RATIO_MAX {
-        let (low, high) = (smallest / divisor, largest / divisor);
-        text.push_str("set logscale y 10\n");
-        text.push_str(&format!("set yrange [{:.6e}:{:.6e}]\n", low / 1.4, high * 1.4));
-        text.push_str(&format!("set ytics ({})\n", decades(low / 1.4, high * 1.4)));
-    } else {
-        text.push_str(&format!("set yrange [0:{}]\n", range_end(largest / divisor)));
-    }
-    divisor
-}
-
-/// Marks of a logarithmic axis: powers of ten, and where these are few their double and fivefold.
-fn decades(low: f64, high: f64) -> String {
-    let steps: &[u32] = if high / low > 3e3 { &[1] } else { &[1, 2, 5] };
-    let exponents = low.log10().floor() as i32..=high.log10().ceil() as i32;
-    let marks = exponents.flat_map(|exponent| steps.iter().map(move |step| (*step, exponent)));
-    let marks: Vec<String> = marks.map(|(step, exponent)| format!("{step}e{exponent}")).collect();
-    marks.join(", ")
-}
-
 /// The names at the foot of a figure, in columns.
 struct Legend {
-    /// Line type, label and whether it is a bar.
+    /// Line type and label.
     entries: Vec<(usize, String)>,
     columns: usize,
+    /// Whether the figure has bars or lines.
     bars: bool,
 }
 
@@ -604,7 +315,8 @@ fn frame(figure: &Figure, small: &[String], legend: &Legend, canvas: Canvas) -> 
     let Canvas { width, height } = canvas;
     let mut text = canvas.margins(Place { left: 0.0, right: width, top: 0.0, bottom: height });
     text.push_str(
-        "unset title\nunset xlabel\nunset ylabel\nunset tics\nunset border\nunset grid\nunset logscale\nset xrange [0:1]\nset yrange [0:1]\n",
+        "unset title\nunset xlabel\nunset ylabel\nunset tics\nunset border\nunset grid\n\
+         unset logscale\nset xrange [0:1]\nset yrange [0:1]\n",
     );
     let x = 24.0 / width;
     let title = shortened(&figure.title, (width / TITLE_LETTER_PX) as usize);
@@ -623,7 +335,8 @@ fn frame(figure: &Figure, small: &[String], legend: &Legend, canvas: Canvas) -> 
         ));
     }
     text.push_str(&format!(
-        "set key at screen 0.5,{:.4} center bottom horizontal maxcols {} Left reverse samplen 2.5 font ',12'\n",
+        "set key at screen 0.5,{:.4} center bottom horizontal maxcols {} \
+         Left reverse samplen 2.5 font ',12'\n",
         10.0 / height,
         legend.columns
     ));

@@ -163,34 +163,35 @@ impl<'a> Workload<'a> {
             .collect()
     }
 
-    /// One curve an engine, over the rows of its point.
-    fn sampled(
-        &self,
-        phase: &'static str,
-        (metric, divisor): (&'static str, f64),
-        point: impl Fn(usize) -> Option<&'a Point>,
-    ) -> Vec<Curve> {
+    /// One curve an engine, over the rows of its head, which `timeline.tsv` must be able to tell
+    /// apart: its rows do not say the rate.
+    fn sampled(&self, metric: &'static str, divisor: f64) -> Vec<Curve> {
         let curve = |series| {
-            let point = point(series)?;
-            let sweep_value = point.cell.sweep.as_ref().map_or(1, |sweep| sweep.value);
-            let samples = Samples {
-                workload: self.name.to_owned(),
-                engine_version: point.engine_version.clone(),
-                threads: point.cell.threads,
-                sweep_value,
-                phase,
-                metric,
-                divisor,
-            };
+            let rates = self.along_rate(series, self.peak_threads(), self.base_sweep());
+            let [point] = rates.as_slice() else { return None };
+            let samples = samples(point, "run", None, metric, divisor);
             Some(Curve { series, source: Source::Samples(samples) })
         };
         (0..self.series_count).filter_map(curve).collect()
     }
+}
 
-    /// The head where `timeline.tsv` can tell it apart: its rows do not say the rate.
-    fn sampled_head(&self, series: usize) -> Option<&'a Point> {
-        let rates = self.along_rate(series, self.peak_threads(), self.base_sweep());
-        if rates.len() == 1 { self.head(series) } else { None }
+fn samples(
+    point: &Point,
+    phase: &'static str,
+    repeat: Option<u32>,
+    metric: &'static str,
+    divisor: f64,
+) -> Samples {
+    Samples {
+        workload: point.cell.workload.clone(),
+        engine_version: point.engine_version.clone(),
+        threads: point.cell.threads,
+        sweep_value: point.cell.sweep.as_ref().map_or(1, |sweep| sweep.value),
+        repeat,
+        phase,
+        metric,
+        divisor,
     }
 }
 
@@ -318,6 +319,9 @@ fn sweep(workload: &Workload<'_>) -> Vec<Figure> {
     )
 }
 
+/// Title and quantity of a panel, and what it takes from a point.
+type Row<'a> = (&'a str, Quantity, &'a dyn Fn(&Point) -> Option<f64>);
+
 /// An open loop over its offered rates: what was reached, and how long a unit took to be answered.
 fn response(workload: &Workload<'_>) -> Vec<Figure> {
     let rates = workload.values(|point| point.cell.rate);
@@ -325,7 +329,7 @@ fn response(workload: &Workload<'_>) -> Vec<Figure> {
         return Vec::new();
     }
     let (threads, base) = (workload.peak_threads(), workload.base_sweep());
-    let panel = |(title, y, of): (&str, Quantity, &dyn Fn(&Point) -> Option<f64>)| {
+    let panel = |(title, y, of): Row<'_>| {
         let curves = workload.curves(|series| {
             let points = workload.along_rate(series, threads, base);
             let dot = |point: &Point| Some(Dot::plain(point.cell.rate?, of(point)?));
@@ -335,7 +339,7 @@ fn response(workload: &Workload<'_>) -> Vec<Figure> {
         Panel { title: title.to_owned(), x, y, curves }
     };
     let response = |index: usize| move |point: &Point| Some(point.summary.response_ns?[index]);
-    let rows: [(&str, Quantity, &dyn Fn(&Point) -> Option<f64>); 4] = [
+    let rows: [Row<'_>; 4] = [
         ("achieved rate", Quantity::PerSecond { of: "units" }, &|point| {
             Some(point.open_loop()?.achieved_per_s)
         }),
@@ -355,41 +359,46 @@ fn timeline_throughput(workload: &Workload<'_>) -> Panel {
     let typical = heads.map(|point| point.summary.wu_per_s.high).fold(0.0, f64::max);
     Panel {
         title: format!("{} ({})", workload.name, detail(workload)),
-        x: XAxis::FromZero { label: "elapsed s".to_owned() },
+        x: XAxis::Elapsed,
         y: Quantity::SampledPerSecond { of: "units", typical },
-        curves: workload.sampled("run", ("wu_per_s", 1.0), |series| workload.sampled_head(series)),
+        curves: workload.sampled("wu_per_s", 1.0),
     }
 }
 
+/// The largest load of each engine, in its first repeat: several would not be one line.
 fn seed_progress(workload: &Workload<'_>) -> Panel {
     let all = workload.points.iter().filter_map(|(_, point)| load(point));
-    let typical = all.map(|load| load.keys as f64).fold(0.0, f64::max);
-    let richest = |series: usize| {
+    let typical = all.map(|(_, load)| load.keys as f64).fold(0.0, f64::max);
+    let curve = |series: usize| {
         let own = workload.points.iter().filter(|(index, _)| *index == series);
-        let loaded = own.filter_map(|(_, point)| load(point).map(|load| (load.keys, *point)));
-        // The first of equals, so that the figure does not depend on how they are compared.
-        loaded.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, p)| p)
+        let loads = own.filter_map(|(_, point)| load(point).map(|(repeat, l)| (l, repeat, point)));
+        let richest =
+            loads.reduce(|best, next| if next.0.keys > best.0.keys { next } else { best });
+        let (_, repeat, point) = richest?;
+        let samples = samples(point, "seed", Some(repeat), "seed_keys", 1.0);
+        Some(Curve { series, source: Source::Samples(samples) })
     };
     Panel {
         title: workload.name.to_owned(),
-        x: XAxis::FromZero { label: "elapsed s".to_owned() },
+        x: XAxis::Elapsed,
         y: Quantity::Count { of: "keys", typical },
-        curves: workload.sampled("seed", ("seed_keys", 1.0), richest),
+        curves: (0..workload.series_count).filter_map(curve).collect(),
     }
 }
 
-/// The load of the first repeat that had one to itself.
-fn load(point: &Point) -> Option<&Load> {
-    point.repeats.iter().filter_map(|repeat| repeat.load.as_ref()).find(|load| !load.reused)
+/// The load of the first repeat that had one to itself, and the repeat's index.
+fn load(point: &Point) -> Option<(u32, &Load)> {
+    let loads = point.repeats.iter().filter_map(|r| r.load.as_ref().map(|load| (r.index, load)));
+    loads.into_iter().find(|(_, load)| !load.reused)
 }
 
 fn timeline_system(workload: &Workload<'_>, has_data_dir: bool) -> Vec<Figure> {
     let rows = SYSTEM_METRICS.iter().filter(|(metric, ..)| has_data_dir || *metric != "disk_bytes");
     let panel = |&(metric, title, divisor): &(&'static str, &str, f64)| Panel {
         title: title.to_owned(),
-        x: XAxis::FromZero { label: "elapsed s".to_owned() },
+        x: XAxis::Elapsed,
         y: Quantity::Plain,
-        curves: workload.sampled("run", (metric, divisor), |series| workload.sampled_head(series)),
+        curves: workload.sampled(metric, divisor),
     };
     panels(
         &format!("timeline_system_{}", file_name(workload.name)),

@@ -84,7 +84,9 @@ fn small_run() -> Run {
 
 /// Samples for the heads of `run`, as the timeline sink writes them.
 fn timeline(run: &Run) -> String {
-    let mut text = "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\tmetric\tvalue\trepeat\n".to_owned();
+    let columns =
+        "workload engine threads sweep_param sweep_value phase elapsed_s metric value repeat";
+    let mut text = columns.replace(' ', "\t") + "\n";
     let mut random = draw(5);
     for point in &run.points {
         let (param, value) = match &point.cell.sweep {
@@ -104,6 +106,7 @@ fn timeline(run: &Run) -> String {
                     ("seed", "seed_keys", f64::from(step) * 1250.0 * noise),
                     ("run", "wu_per_s", rate),
                     ("run", "cpu_util_pct", 70.0 * noise),
+                    ("run", "majflt", 0.0),
                     ("run", "minflt", f64::from(step) * 90_000.0),
                     ("run", "rss_mb", 100.0 + f64::from(step)),
                     ("run", "disk_bytes", 1e8 + f64::from(step) * 1e7),
@@ -360,19 +363,16 @@ fn bars_show_the_most_threads_and_the_smallest_swept_value() {
         swept(point("w", "btree", 4, &[40.0, 41.0, 44.0], &[]), 1),
         swept(point("w", "skiplist", 1, &[99.0], &[]), 1),
     ]));
-    assert_eq!(data(&script, "throughput_compare"), ["0 41.0 40.0 44.0 41", "0 0 0 0 n/a"]);
+    assert_eq!(data(&script, "throughput_compare"), ["0 41 40 44 41", "0 0 0 0 n/a"]);
     assert!(script.contains("'4 threads, batch=1'"), "{script}");
-    assert_eq!(
-        data(&script, "scalability"),
-        ["1 11.0 11.0 11.0", "4 41.0 40.0 44.0", "1 99.0 99.0 99.0"]
-    );
+    assert_eq!(data(&script, "scalability"), ["1 11 11 11", "4 41 40 44", "1 99 99 99"]);
 }
 
 #[test]
 fn a_cell_that_was_measured_twice_is_drawn_once() {
     let at = |rate| point("w", "btree", 1, &[rate], &[]);
     let script = gnuplot_script(&run(vec![at(5.0), at(7.0)]));
-    assert_eq!(data(&script, "throughput_compare"), ["0 5.0 5.0 5.0 5"]);
+    assert_eq!(data(&script, "throughput_compare"), ["0 5 5 5 5"]);
 }
 
 /// With fewer than a hundred calls a 99th percentile is the maximum.

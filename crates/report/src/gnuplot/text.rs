@@ -23,9 +23,13 @@ pub(super) fn quoted(text: &str) -> String {
     if parts.is_empty() { "''".to_owned() } else { parts.join(".") }
 }
 
-/// `value` so that gnuplot does not take a large one for an integer.
+/// `value` to four decimals, so that gnuplot does not take a large one for an integer.
 pub(super) fn number(value: f64) -> String {
-    if value.abs() < 1e15 { value.to_string() } else { format!("{value:e}") }
+    if value.abs() < 1e11 {
+        ((value * 1e4).round() / 1e4).to_string()
+    } else {
+        format!("{value:e}")
+    }
 }
 
 /// `text` without control characters.
@@ -185,6 +189,12 @@ mod tests {
         for (value, wanted) in cases {
             assert_eq!(short_number(value), wanted);
         }
+    }
+
+    #[test]
+    fn data_keep_four_decimals() {
+        let values = [41.0, 98_039.215_686, 0.02, -5.0, 9.3e18, 0.0].map(number);
+        assert_eq!(values, ["41", "98039.2157", "0.02", "-5", "9.3e18", "0"]);
     }
 
     #[test]

@@ -3,31 +3,42 @@
 #   gnuplot -e "format='svg'" plot.gp     draws figures/*.svg; pdf is known too
 # Rates are per second, times nanoseconds.
 if (!exists("format")) format = 'png'
-if (format ne 'png' && format ne 'svg' && format ne 'pdf') exit error 'format is png, svg or pdf'
+if (strstrt(' png svg pdf ', ' ' . format . ' ') == 0) exit error 'format is png, svg or pdf'
 set encoding utf8
 system "mkdir -p figures"
-# Sizes are pixels at 150 to the inch. A terminal that cannot be had is left to gnuplot to name.
+
+# Sizes are pixels at 150 to the inch. Nothing in a text is a command to the terminal.
 png = strstrt(GPVAL_TERMINALS, ' pngcairo ') ? 'pngcairo' : 'png'
-terminal(w, h) = format eq 'svg' ? sprintf("set terminal svg noenhanced size %d,%d font 'sans,12' fontscale 1.33 linewidth 1.5 background 'white'", w, h) : \
-  format eq 'pdf' ? sprintf("set terminal pdfcairo noenhanced size %.3fin,%.3fin font 'sans,12' fontscale 0.48 linewidth 1.5", w / 150.0, h / 150.0) : \
-  sprintf("set terminal %s noenhanced size %d,%d font 'sans,12' linewidth 1.5", png, w, h)
+as_png(w, h) = sprintf('%s noenhanced size %d,%d', png, w, h)
+as_svg(w, h) = sprintf('svg noenhanced size %d,%d fontscale 1.33 background "white"', w, h)
+as_pdf(w, h) = sprintf('pdfcairo noenhanced size %.3fin,%.3fin', w / 150.0, h / 150.0) \
+  . ' fontscale 0.48'
+kind(w, h) = format eq 'svg' ? as_svg(w, h) : format eq 'pdf' ? as_pdf(w, h) : as_png(w, h)
+terminal(w, h) = 'set terminal ' . kind(w, h) . ' font "sans,12" linewidth 1.5'
+
+# Rows of timeline.tsv, which go into a table of samples by key. The array most has the largest
+# value of each key, -1 without any; the variable latest is the last moment. Samples of repeats are
+# averaged within bins of bin_s seconds. A curve without samples lies at -1, where no axis reaches,
+# since gnuplot warns of curves that are empty.
 timeline_lines = int(system("test -f timeline.tsv && wc -l < timeline.tsv || echo 0"))
 is_cell(w, e, t, s) = strcol(1) eq w && strcol(2) eq e && column(3) == t && column(5) == s
-array seen[200]
-bin(s) = 0.1 * floor(s / 0.1 + 0.5)
-sample_x(key) = seen[key + 1] ? (column(1) == key ? bin(column(2)) : NaN) : -1
-sample_y(key, divisor) = seen[key + 1] ? column(3) / divisor : 0
+larger(a, b) = a > b ? a : b
+bin(s) = bin_s > 0 ? bin_s * floor(s / bin_s + 0.5) : s
+sample_x(key) = most[key + 1] < 0 ? -1 : column(1) == key ? bin(column(2)) : NaN
+sample_y(key, divisor) = column(3) / divisor
+array most[200]
+
 set linetype 1 linecolor rgb '#0072B2' linewidth 1.6 pointtype 7 pointsize 1.1 dashtype 1
 set linetype 2 linecolor rgb '#D55E00' linewidth 1.6 pointtype 5 pointsize 1.1 dashtype 1
 
 # ---- throughput_compare
 $throughput_compare << EOD
 # skiplist 1: group, value, low, high, mark
-0 280000.0 266000.0 294000.0 280k
+0 280000 266000 294000 280k
 
 
 # btree 1: group, value, low, high, mark
-0 180000.0 171000.0 189000.0 180k!
+0 180000 171000 189000 180k!
 
 
 EOD
@@ -48,7 +59,7 @@ unset xlabel
 unset logscale
 set xrange [-0.5:0.5]
 set xtics scale 0 ('ycsb/a'."\n".'4 threads' 0)
-set yrange [0:323.400000]
+set yrange [0:3.234000e2]
 set ytics auto
 set ylabel 'thousand units/s' font ',13'
 set boxwidth 0.2933 absolute
@@ -86,13 +97,13 @@ unset output
 # ---- scalability
 $scalability << EOD
 # ycsb/a: skiplist 1
-1 140000.0 133000.0 147000.0
-4 280000.0 266000.0 294000.0
+1 140000 133000 147000
+4 280000 266000 294000
 
 
 # ycsb/a: btree 1
-1 90000.0 85500.0 94500.0
-4 180000.0 171000.0 189000.0
+1 90000 85500 94500
+4 180000 171000 189000
 
 
 EOD
@@ -117,7 +128,7 @@ set xtics scale 0.6 ('1' 1, '4' 4)
 set ylabel 'thousand units/s' font ',13'
 set ytics auto
 set format y '%g'
-set yrange [0:323.400000]
+set yrange [0:3.234000e2]
 plot $scalability index 0 using 1:($2/1000):($3/1000):($4/1000) with yerrorbars linetype 1 linewidth 0.9 dashtype 1 pointsize 0 notitle, \
   $scalability index 0 using 1:($2/1000) with linespoints linetype 1 notitle, \
   $scalability index 1 using 1:($2/1000):($3/1000):($4/1000) with yerrorbars linetype 2 linewidth 0.9 dashtype 1 pointsize 0 notitle, \
@@ -149,23 +160,23 @@ unset output
 # ---- latency_p50_threads_ycsb_a
 $latency_p50_threads_ycsb_a << EOD
 # get: skiplist 1
-1 492.0 492.0 492.0
-4 762.0 762.0 762.0
+1 492 492 492
+4 762 762 762
 
 
 # get: btree 1
-1 492.0 492.0 492.0
-4 762.0 762.0 762.0
+1 492 492 492
+4 762 762 762
 
 
 # put: skiplist 1
-1 1131.0 1131.0 1131.0
-4 1131.0 1131.0 1131.0
+1 1131 1131 1131
+4 1131 1131 1131
 
 
 # put: btree 1
-1 1131.0 1131.0 1131.0
-4 1131.0 1131.0 1131.0
+1 1131 1131 1131
+4 1131 1131 1131
 
 
 EOD
@@ -190,7 +201,7 @@ set xtics scale 0.6 ('1' 1, '4' 4)
 set ylabel 'ns' font ',13'
 set ytics auto
 set format y '%g'
-set yrange [0:838.200000]
+set yrange [0:8.382000e2]
 plot $latency_p50_threads_ycsb_a index 0 using 1:($2/1) with linespoints linetype 1 notitle, \
   $latency_p50_threads_ycsb_a index 1 using 1:($2/1) with linespoints linetype 2 notitle
 set lmargin at screen 0.5778
@@ -206,7 +217,7 @@ set xtics scale 0.6 ('1' 1, '4' 4)
 set ylabel 'ns' font ',13'
 set ytics auto
 set format y '%g'
-set yrange [0:1244.100000]
+set yrange [0:1.244100e3]
 plot $latency_p50_threads_ycsb_a index 2 using 1:($2/1) with linespoints linetype 1 notitle, \
   $latency_p50_threads_ycsb_a index 3 using 1:($2/1) with linespoints linetype 2 notitle
 set lmargin at screen 0.0000
@@ -235,23 +246,23 @@ unset output
 # ---- latency_p99_threads_ycsb_a
 $latency_p99_threads_ycsb_a << EOD
 # get: skiplist 1
-1 492.0 492.0 492.0
-4 762.0 762.0 762.0
+1 492 492 492
+4 762 762 762
 
 
 # get: btree 1
-1 492.0 492.0 492.0
-4 762.0 762.0 762.0
+1 492 492 492
+4 762 762 762
 
 
 # put: skiplist 1
-1 2407.0 2407.0 2407.0
-4 2407.0 2407.0 2407.0
+1 2407 2407 2407
+4 2407 2407 2407
 
 
 # put: btree 1
-1 2407.0 2407.0 2407.0
-4 2407.0 2407.0 2407.0
+1 2407 2407 2407
+4 2407 2407 2407
 
 
 EOD
@@ -276,7 +287,7 @@ set xtics scale 0.6 ('1' 1, '4' 4)
 set ylabel 'ns' font ',13'
 set ytics auto
 set format y '%g'
-set yrange [0:838.200000]
+set yrange [0:8.382000e2]
 plot $latency_p99_threads_ycsb_a index 0 using 1:($2/1) with linespoints linetype 1 notitle, \
   $latency_p99_threads_ycsb_a index 1 using 1:($2/1) with linespoints linetype 2 notitle
 set lmargin at screen 0.5778
@@ -292,7 +303,7 @@ set xtics scale 0.6 ('1' 1, '4' 4)
 set ylabel 'us' font ',13'
 set ytics auto
 set format y '%g'
-set yrange [0:2.647700]
+set yrange [0:2.647700e0]
 plot $latency_p99_threads_ycsb_a index 2 using 1:($2/1000) with linespoints linetype 1 notitle, \
   $latency_p99_threads_ycsb_a index 3 using 1:($2/1000) with linespoints linetype 2 notitle
 set lmargin at screen 0.0000
@@ -329,10 +340,15 @@ set border 3 linewidth 0.8
 set grid ytics linecolor rgb '#dddddd' linetype 1 linewidth 0.6 dashtype 1
 unset key
 set datafile missing NaN
-do for [i = 1:|seen|] { seen[i] = 0 }
+do for [i = 1:|most|] { most[i] = -1 }
+latest = 0
 set datafile separator tab
 set table $samples
-plot 'timeline.tsv' using ($0 == 0 ? -1 : strcol(6) ne 'run' ? NaN : (c = (is_cell('ycsb/a', 'skiplist 1', 4, 1) ? 0 : is_cell('ycsb/a', 'btree 1', 4, 1) ? 1 : -1), m = (strcol(8) eq 'wu_per_s' ? 0 : -1), c < 0 || m < 0 ? NaN : (k = 100 * c + m, seen[k + 1] = 1, k))):($0 == 0 ? 0 : column(7)):($0 == 0 ? 0 : column(9)) with table
+plot 'timeline.tsv' using ($0 == 0 ? -1 : strcol(6) ne 'run' ? NaN : \
+  (c = (is_cell('ycsb/a', 'skiplist 1', 4, 1) ? 0 : is_cell('ycsb/a', 'btree 1', 4, 1) ? 1 : -1), m = (strcol(8) eq 'wu_per_s' ? 0 : -1), c < 0 || m < 0 ? NaN : \
+  (k = 100 * c + m, most[k + 1] = larger(most[k + 1], column(9)), \
+  latest = larger(latest, column(7)), k))) \
+  :($0 == 0 ? 0 : column(7)):($0 == 0 ? 0 : column(9)) with table
 unset table
 set datafile separator whitespace
 set lmargin at screen 0.1296
@@ -342,16 +358,19 @@ set bmargin at screen 0.1906
 set title 'ycsb/a (4 threads)' font ',14'
 unset logscale
 set xlabel 'elapsed s' font ',13'
-set xrange [0:0.1<*]
 set xtics scale 0.6 auto
 set ylabel 'thousand units/s' font ',13'
 set ytics auto
 set format y '%g'
-set yrange [0:*]
-if (!(seen[1] || seen[101])) { set label 1 'no samples' at graph 0.5,0.5 center textcolor rgb '#777777' }
-plot $samples using (sample_x(0)):(sample_y(0, 1000)) smooth unique with lines linetype 1 notitle, \
-  $samples using (sample_x(100)):(sample_y(100, 1000)) smooth unique with lines linetype 2 notitle, \
-  '+' using (0):(seen[1] || seen[101] ? 0 : 1) every ::::0 with dots notitle
+bin_s = 0.1
+top = larger(larger(-1, most[1] / 1000), most[101] / 1000)
+set xrange [0:larger(latest, 0.001)]
+set yrange [0:(top > 0 ? top * 1.1 : 1)]
+if (top < 0) {
+  set label 1 'no samples' at graph 0.5,0.5 center textcolor rgb '#777777'
+}
+plot $samples using (sample_x(0)):(sample_y(0, 1000)) smooth unique with linespoints linetype 1 pointsize 0.4 notitle, \
+  $samples using (sample_x(100)):(sample_y(100, 1000)) smooth unique with linespoints linetype 2 pointsize 0.4 notitle
 unset label 1
 unset datafile missing
 set lmargin at screen 0.0000
@@ -389,10 +408,15 @@ set border 3 linewidth 0.8
 set grid ytics linecolor rgb '#dddddd' linetype 1 linewidth 0.6 dashtype 1
 unset key
 set datafile missing NaN
-do for [i = 1:|seen|] { seen[i] = 0 }
+do for [i = 1:|most|] { most[i] = -1 }
+latest = 0
 set datafile separator tab
 set table $samples
-plot 'timeline.tsv' using ($0 == 0 ? -1 : strcol(6) ne 'seed' ? NaN : (c = (is_cell('ycsb/a', 'skiplist 1', 1, 1) ? 0 : is_cell('ycsb/a', 'btree 1', 1, 1) ? 1 : -1), m = (strcol(8) eq 'seed_keys' ? 0 : -1), c < 0 || m < 0 ? NaN : (k = 100 * c + m, seen[k + 1] = 1, k))):($0 == 0 ? 0 : column(7)):($0 == 0 ? 0 : column(9)) with table
+plot 'timeline.tsv' using ($0 == 0 ? -1 : strcol(6) ne 'seed' ? NaN : \
+  (c = (is_cell('ycsb/a', 'skiplist 1', 1, 1) && column(10) == 1 ? 0 : is_cell('ycsb/a', 'btree 1', 1, 1) && column(10) == 1 ? 1 : -1), m = (strcol(8) eq 'seed_keys' ? 0 : -1), c < 0 || m < 0 ? NaN : \
+  (k = 100 * c + m, most[k + 1] = larger(most[k + 1], column(9)), \
+  latest = larger(latest, column(7)), k))) \
+  :($0 == 0 ? 0 : column(7)):($0 == 0 ? 0 : column(9)) with table
 unset table
 set datafile separator whitespace
 set lmargin at screen 0.1296
@@ -402,16 +426,19 @@ set bmargin at screen 0.1906
 set title 'ycsb/a' font ',14'
 unset logscale
 set xlabel 'elapsed s' font ',13'
-set xrange [0:0.1<*]
 set xtics scale 0.6 auto
 set ylabel 'thousand keys' font ',13'
 set ytics auto
 set format y '%g'
-set yrange [0:*]
-if (!(seen[1] || seen[101])) { set label 1 'no samples' at graph 0.5,0.5 center textcolor rgb '#777777' }
-plot $samples using (sample_x(0)):(sample_y(0, 1000)) smooth unique with lines linetype 1 notitle, \
-  $samples using (sample_x(100)):(sample_y(100, 1000)) smooth unique with lines linetype 2 notitle, \
-  '+' using (0):(seen[1] || seen[101] ? 0 : 1) every ::::0 with dots notitle
+bin_s = 0
+top = larger(larger(-1, most[1] / 1000), most[101] / 1000)
+set xrange [0:larger(latest, 0.001)]
+set yrange [0:(top > 0 ? top * 1.1 : 1)]
+if (top < 0) {
+  set label 1 'no samples' at graph 0.5,0.5 center textcolor rgb '#777777'
+}
+plot $samples using (sample_x(0)):(sample_y(0, 1000)) smooth unique with linespoints linetype 1 pointsize 0.4 notitle, \
+  $samples using (sample_x(100)):(sample_y(100, 1000)) smooth unique with linespoints linetype 2 pointsize 0.4 notitle
 unset label 1
 unset datafile missing
 set lmargin at screen 0.0000

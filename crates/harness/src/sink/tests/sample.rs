@@ -136,6 +136,8 @@ fn paced(engine: &str, version: &str, offered: f64, achieved: f64, wait_ns: u64)
     cell.rate = Some(offered);
     let mut point = point(cell, version, repeats.collect());
     point.flags.extend(point.open_loop().and_then(|open| open.missed_text()));
+    point.notes.push(format!("highest rate found: {achieved:.0}"));
+    point.notes.push("a second note".to_owned());
     point
 }
 

@@ -1,0 +1,41 @@
+//! `keyrack bench --list`: everything that can be named on the command line.
+
+use crate::support::Lab;
+
+#[test]
+fn what_is_listed_can_be_run() {
+    let lab = Lab::new();
+    lab.make_dir("data");
+    let listed = lab.run("bench --list").exits(0);
+    assert_eq!(listed.stderr, "");
+    let section = |title: &str| -> Vec<String> {
+        let lines = listed.stdout.lines().skip_while(|line| *line != title).skip(1);
+        let names = lines.take_while(|line| line.starts_with("  "));
+        names
+            .filter(|line| !line.starts_with("   "))
+            .map(|line| line.split_whitespace().next().unwrap().to_owned())
+            .collect()
+    };
+    let engines = section("engines:");
+    assert_eq!(engines[..2], ["skiplist", "btree"], "{}", listed.told());
+    assert!(engines.contains(&"null".to_owned()) && engines.contains(&"redb".to_owned()));
+    let native = section("native workloads:");
+    assert!(native.contains(&"ycsb/a".to_owned()), "{}", listed.told());
+    let scripts = section("bundled scripts:");
+    assert_eq!(scripts.len(), 7, "{}", listed.told());
+    let all = [native, scripts].concat().join(" ");
+    let line = format!(
+        "bench --backend {} --data-dir data --durability none --ops 4 --items 20 --users 5 \
+         --probe none --report json:r.json {all}",
+        engines.join(",")
+    );
+    lab.run(&line).exits(0);
+}
+
+#[test]
+fn engine_options_sinks_and_probes_are_listed() {
+    let lab = Lab::new();
+    let out = lab.run("bench --list").exits(0).says("fail_every").says("(needs --data-dir)");
+    out.says("sinks: console, tsv, timeline, json, hdr\n").says("probes: system, build\n");
+    lab.keybench("--list").exits(0).says("skiplist");
+}

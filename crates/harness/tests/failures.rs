@@ -1,0 +1,236 @@
+//! Things that go wrong: each fails its cell or ends the run early, is said in words, and leaves nothing
+//! behind.
+
+use crate::support::{Bench, only, op, repeat};
+use keyrack_vfs::{Fs, RealFs};
+use std::sync::Arc;
+
+/// A script that breaks in the unit `body` when it runs for longer than its phase.
+fn overlong(body: &str) -> Bench {
+    Bench::unit(body).set(&[("secs", "0.02"), ("unit-timeout", "0.05")])
+}
+
+#[test]
+fn a_unit_that_does_not_end_is_broken() {
+    for body in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "while true do pcall(error) end",
+        "repeat local ok = xpcall(function() while true do end end, function(m) return m end) until false",
+        "while true do kv.get('k') end",
+        "local function f() return f() end f()",
+        "while true do kv.scan('', nil, function() while true do end end) kv.put('k', 'v') end",
+    ] {
+        let failure = overlong(body).run_failing();
+        assert!(failure.reason.contains("--unit-timeout"), "{body}: {failure:?}");
+        assert!(failure.reason.contains("run() error at unit"), "{body}: {failure:?}");
+    }
+}
+
+#[test]
+fn every_worker_is_broken_and_the_next_cell_runs() {
+    let record = overlong("if ctx.threads > 1 then while true do end end kv.get('k')")
+        .set(&[("threads", "3,1")])
+        .run();
+    assert_eq!(record.failures.len(), 1);
+    assert_eq!(only(&record).cell.threads, 1);
+    assert!(repeat(&record).units > 0);
+}
+
+#[test]
+fn a_stop_keeps_what_was_measured_and_says_that_it_is_partial() {
+    let record = Bench::unit(
+        "kv.put('k', 'v') if ctx.threads == 2 and iter == 100 then print('enough') end",
+    )
+    .set(&[("threads", "1,2,3"), ("ops", "100000")])
+    .stop_when_printed("enough", "the test has seen enough")
+    .run();
+    assert_eq!(record.interrupted.as_deref(), Some("the test has seen enough"));
+    assert!(record.failures.is_empty());
+    let threads: Vec<u32> = record.points.iter().map(|point| point.cell.threads).collect();
+    assert_eq!(threads, [1, 2]);
+    assert_eq!(record.points[0].repeats[0].units, 100_000);
+    assert!(record.points[0].flags.is_empty(), "{:?}", record.points[0].flags);
+    let cut = &record.points[1];
+    assert!(cut.repeats[0].units >= 100 && cut.repeats[0].units < 100_000);
+    assert_eq!(op(&cut.repeats[0], "put").calls, cut.repeats[0].units);
+    assert!(cut.flags.iter().any(|flag| flag.starts_with("PARTIAL")), "{:?}", cut.flags);
+}
+
+#[test]
+fn repeats_that_are_missing_are_counted_in_the_flag() {
+    let record = Bench::unit("if R == nil then R = true print('repeat') end kv.put('k', 'v')")
+        .set(&[("repeat", "5"), ("ops", "50000")])
+        .stop_when_printed("repeat", "the test has seen enough")
+        .run();
+    let point = only(&record);
+    assert_eq!(point.repeats.len(), 1);
+    assert!(point.flags.iter().any(|flag| flag == "PARTIAL: 1 of 5 repeats"), "{:?}", point.flags);
+}
+
+#[test]
+fn a_stop_during_the_load_leaves_no_point() {
+    let script = "return { name = 'w',
+        load = function(ctx) print('loading') kv.put('k', 'v') end,
+        run = function() kv.get('k') end }";
+    let record = Bench::new(script).stop_when_printed("loading", "enough").run();
+    assert_eq!(record.interrupted.as_deref(), Some("enough"));
+    assert!(record.points.is_empty() && record.failures.is_empty());
+}
+
+#[test]
+fn an_endless_load_or_setup_is_broken_by_a_stop() {
+    for field in ["load", "setup"] {
+        let script = format!(
+            "return {{ name = 'w', {field} = function() print('busy') while true do end end,
+               run = function() end }}"
+        );
+        let record = Bench::new(&script)
+            .set(&[("unit-timeout", "0.05")])
+            .stop_when_printed("busy", "enough")
+            .run();
+        assert_eq!(record.interrupted.as_deref(), Some("enough"), "{field}");
+        assert!(record.points.is_empty(), "{field}");
+    }
+}
+
+#[test]
+fn a_panic_in_an_engine_fails_the_cell_and_not_the_process() {
+    for (script, ops) in [
+        ("return { name = 'w', run = function() kv.put('k', 'v') end }", "200"),
+        ("return { name = 'w', run = function() pcall(kv.get, 'k') end }", "200"),
+        ("return { name = 'w', run = function() kv.scan('', nil, function() end) end }", "200"),
+        ("return { name = 'w', run = function() kb.time('x', kv.put, 'k', 'v') end }", "200"),
+        ("return { name = 'w', run = function() coroutine.wrap(kv.put)('k', 'v') end }", "200"),
+        ("return { name = 'w', mix = { { op = 'get', key = kb.keys{} } } }", "200"),
+        (
+            "return { name = 'w', load = function() for i = 1, 60 do kv.put(i, 'v') end end,
+           run = function() end }",
+            "1",
+        ),
+        (
+            "return { name = 'w', load = { key = kb.keys{n = 1000}, value = kb.values{} },
+           mix = { { op = 'get', key = kb.keys{} } } }",
+            "1",
+        ),
+    ] {
+        for threads in ["1", "3"] {
+            let record = Bench::new(script)
+                .set(&[("backend", "odd,btree"), ("threads", threads), ("ops", ops)])
+                .engine("odd", &[("fault", "panic later")])
+                .run();
+            assert_eq!(record.failures.len(), 1, "{script}");
+            assert_eq!(record.failures[0].cell.engine, "odd");
+            assert!(record.failures[0].reason.contains("panicked"), "{:?}", record.failures);
+            assert_eq!(only(&record).cell.engine, "btree");
+        }
+    }
+}
+
+#[test]
+fn a_panic_before_the_start_does_not_leave_the_others_waiting() {
+    let script = "return { name = 'w', setup = function() kv.put('k', 'v') end,
+                    run = function() kv.get('k') end }";
+    for fault in ["panic", "session panics"] {
+        for threads in ["1", "3"] {
+            let failure = Bench::new(script)
+                .set(&[("backend", "odd"), ("threads", threads)])
+                .engine("odd", &[("fault", fault)])
+                .run_failing();
+            assert!(failure.reason.contains("panicked"), "{fault}: {failure:?}");
+        }
+    }
+}
+
+#[test]
+fn an_engine_that_gives_no_session_fails_the_cell() {
+    for script in [
+        "return { name = 'w', run = function() end }",
+        "return { name = 'w', load = function() end, run = function() end }",
+        "return { name = 'w', mix = { { op = 'get', key = kb.keys{} } } }",
+    ] {
+        let failure = Bench::new(script)
+            .set(&[("backend", "odd"), ("threads", "2")])
+            .engine("odd", &[("fault", "session")])
+            .run_failing();
+        assert!(failure.reason.contains("no session today"), "{failure:?}");
+    }
+}
+
+#[test]
+fn an_engine_that_fails_its_load_fails_the_cell() {
+    for script in [
+        "return { name = 'w', load = function() kv.put('k', 'v') end, run = function() end }",
+        "return { name = 'w', load = function() kv.mput{{key = 'k', val = 'v'}} end, run = function() end }",
+        "local K, V = kb.keys{n = 10}, kb.values{}
+         return { name = 'w', load = { key = K, value = V }, mix = { { op = 'get', key = K } } }",
+    ] {
+        let failure = Bench::new(script)
+            .set(&[("backend", "odd"), ("items", "10")])
+            .engine("odd", &[("fault", "write")])
+            .run_failing();
+        assert!(failure.reason.contains("while loading"), "{failure:?}");
+        assert!(failure.reason.contains("this engine does not write"), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_run() {
+    let record = Bench::unit("kv.put('k', 'v')")
+        .set(&[("backend", "null,btree"), ("ops", "1000")])
+        .engine("null", &[("full_after", "100")])
+        .run();
+    assert_eq!(record.interrupted.as_deref(), Some("the disk is full"));
+    assert_eq!(record.points.len(), 1);
+    let point = &record.points[0];
+    assert_eq!((point.repeats[0].units, op(&point.repeats[0], "put").errors), (101, 1));
+    let flags = point.flags.join("\n");
+    assert!(flags.contains("PARTIAL") && flags.contains("ERRORS"), "{flags}");
+}
+
+#[test]
+fn more_threads_than_work_is_no_failure() {
+    let record = Bench::unit("kv.get('k')").set(&[("threads", "8"), ("ops", "3")]).run_clean();
+    assert_eq!(repeat(&record).units, 3);
+}
+
+/// Names under `dir`, which must be empty when no store lives in it.
+fn names(dir: &std::path::Path) -> Vec<String> {
+    RealFs.list(dir).unwrap().iter().map(|e| e.name.to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn the_directory_of_a_store_is_removed_in_every_case() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |body: &str, pairs: &[(&str, &str)]| {
+        let mut bench = Bench::unit(body);
+        let real: Arc<dyn Fs> = Arc::new(RealFs);
+        let script = dir.path().join("w.lua");
+        let text = bench.fs.read(std::path::Path::new(crate::support::SCRIPT)).unwrap();
+        real.write_atomic(&script, &text).unwrap();
+        bench.fs = real;
+        let data = dir.path().join("data");
+        bench.fs.create_dir_all(&data).unwrap();
+        let record = bench
+            .set(&[
+                ("workload", script.to_str().unwrap()),
+                ("backend", "redb"),
+                ("data-dir", data.to_str().unwrap()),
+            ])
+            .set(pairs)
+            .stop_when_printed("stop", "enough")
+            .run();
+        assert_eq!(names(&data), Vec::<String>::new(), "{body}");
+        record
+    };
+    let put = "kv.put('k' .. iter, 'v')";
+    assert_eq!(run(put, &[("ops", "20"), ("repeat", "2")]).points.len(), 1);
+    assert_eq!(
+        run(put, &[("ops", "20"), ("seed-once", "yes"), ("threads", "1,2")]).points.len(),
+        2
+    );
+    assert_eq!(run("error('x')", &[]).failures.len(), 1);
+    assert_eq!(run("error('x')", &[("seed-once", "yes")]).failures.len(), 1);
+    let stopped = run("if iter == 5 then print('stop') end kv.put('k', 'v')", &[("ops", "50")]);
+    assert!(stopped.interrupted.is_some());
+}
