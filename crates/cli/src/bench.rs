@@ -50,8 +50,9 @@ pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &Style) -> Resul
     if matches.get_flag("overhead") {
         return modes::overhead(settings, surroundings(&fs, argv, style));
     }
-    let stop = stop_on_signals()?;
+    // Until a plan stands a signal ends the process as any other: nothing has been written.
     let plan = Plan::new(settings, surroundings(&fs, argv, style)).map_err(|refusal| refusal.0)?;
+    let stop = stop_on_signals()?;
     let save = matches.get_one::<String>("save-config").map(PathBuf::from);
     let mut progress = Progress::new(plan.settings.progress, style.dialect);
     for note in plan.warnings.iter().map(|w| format!("warning: {w}")).chain(plan.notes.clone()) {
@@ -140,6 +141,7 @@ fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings
         "workload" => "WORKLOAD".to_owned(),
         key => format!("--{key}"),
     })?;
+    settings.let_flags_win(&pairs);
     bounded |= pairs.iter().any(|(key, _)| key == "ops" || key == "secs");
     if settings.backend.is_empty()
         && let Some(backend) = style.default_backend

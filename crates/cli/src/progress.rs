@@ -81,7 +81,7 @@ impl Progress {
                 eprintln!("  running {workload} on {engine}  {tag}  run {repeat}/{repeats}");
             }
             Event::Tick { at, .. } => {
-                eprintln!("  {} {} {}", at.workload, at.engine, self.line(event))
+                eprintln!("  {} {} {}", at.workload, at.engine, self.line(event));
             }
             Event::Finished => {}
             Event::Note(note) => eprintln!("{note}"),

@@ -1,6 +1,7 @@
 //! A whole run: every cell of every workload's grid, reported as it goes.
 
 use crate::grid::{self, Dimensions, Step};
+use crate::interrupt::Breaker;
 use crate::measurement::{Failed, Measurement, Stop};
 use crate::observer::{Event, Observer};
 use crate::outputs::Outputs;
@@ -230,6 +231,7 @@ impl Grid<'_> {
             origin: self.origin,
             stop: self.stop,
             mode: Mode::Timed,
+            breaker: Breaker::default(),
         };
         let (stage, load) = match self.take_kept(kept, step) {
             Some((stage, load)) => (stage, load),

@@ -6,6 +6,9 @@
 //! The first line of a replay file has no `=` and no mark; it is a title, and only a first line may
 //! be one.
 //!
+//! A value that the dialect cannot hold (a blank before `#` or `;`, a line break, blanks at an end)
+//! stands under the key with `.json` behind it, as a JSON string: `data_dir.json = "/mnt/a \u0023b"`.
+//!
 //! Of a key that stands twice the first counts, as in the original, but for keys that collect
 //! (`workload`, `param`) and engine sections, where the last counts.
 
@@ -47,10 +50,15 @@ impl Config {
                 })?;
                 current = section(&mut sections, name.trim());
             } else if let Some((key, value)) = line.split_once('=') {
-                let entry = Entry {
-                    key: key.trim().to_owned(),
-                    value: value.trim().to_owned(),
-                    line: number,
+                let (key, value) = (key.trim(), value.trim());
+                let entry = match key.strip_suffix(".json") {
+                    None => Entry { key: key.to_owned(), value: value.to_owned(), line: number },
+                    Some(key) => Entry {
+                        key: key.to_owned(),
+                        value: serde_json::from_str(value)
+                            .map_err(|_| (number, format!("{key}.json is not a JSON string")))?,
+                        line: number,
+                    },
                 };
                 if entry.key.is_empty() {
                     return Err((number, format!("'{line}' has no key before '='")));
@@ -63,6 +71,17 @@ impl Config {
         }
         Ok(Config { sections })
     }
+}
+
+/// Renders `key = value`, under `key.json` where the dialect cannot hold the value.
+pub(crate) fn render_entry(key: &str, value: &str) -> String {
+    let holds = !value.contains(['\n', '\r']) && strip_comment(value).trim() == value;
+    // After the blank behind '=' a mark at the start of the value would begin a comment.
+    if holds && !value.starts_with(['#', ';']) {
+        return format!("{key} = {value}\n");
+    }
+    let json = serde_json::Value::from(value).to_string();
+    format!("{key}.json = {}\n", json.replace('#', "\\u0023").replace(';', "\\u003b"))
 }
 
 fn section(sections: &mut Vec<(String, Vec<Entry>)>, name: &str) -> usize {
@@ -116,6 +135,19 @@ mod tests {
         assert_eq!(pairs(&config, "rocksdb"), expect(&[("block", "{a=1;b=2#c}"), ("size", "64M")]));
         assert_eq!(section(&config, "rocksdb")[1].line, 10);
         assert!(section(&config, "absent").is_empty());
+    }
+
+    #[test]
+    fn every_value_survives_the_dialect() {
+        for value in
+            ["", "plain", "a#b;c", "a # b", "; x", "#", " lead", "trail ", "two\nlines", "\"q\""]
+        {
+            let text = format!("title\n{}", render_entry("key", value));
+            let config = Config::parse(&text).unwrap();
+            let entries = section(&config, "bench");
+            assert_eq!((entries[0].key.as_str(), entries[0].value.as_str()), ("key", value));
+        }
+        assert_eq!(Config::parse("t\nkey.json = plain\n").unwrap_err().0, 2);
     }
 
     #[test]

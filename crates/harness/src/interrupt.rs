@@ -7,61 +7,70 @@
 //! Code in a coroutine made before the signal, in an engine call, or compiled by LuaJIT is not
 //! reached.
 
-use crate::lua::ScriptError;
-use crate::program::Task;
 use mlua::ffi;
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 thread_local! {
     /// The machine that this thread runs.
     static MACHINE: Cell<*mut ffi::lua_State> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Threads that run a machine now.
-static THREADS: Mutex<Vec<libc::pthread_t>> = Mutex::new(Vec::new());
-
 /// Ignored by default and used by nothing else here.
 const SIGNAL: c_int = libc::SIGURG;
 
+/// The threads of one measurement that run a machine now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Breaker {
+    threads: Arc<Mutex<Vec<libc::pthread_t>>>,
+}
+
 /// Keeps the calling thread's machine breakable while it lives.
 #[derive(Debug)]
-pub(crate) struct Watch(Option<libc::pthread_t>);
+pub(crate) struct Watch {
+    breaker: Breaker,
+    thread: libc::pthread_t,
+    /// The machine that the thread ran before this one.
+    before: *mut ffi::lua_State,
+}
 
-/// Makes the machine of `task` breakable, where it has one. Called on the thread that runs it.
-pub(crate) fn watch(task: &Result<Task<'_>, ScriptError>) -> Watch {
-    let Ok(Task::Script(vm)) = task else { return Watch(None) };
-    install();
-    MACHINE.set(vm.state());
-    // SAFETY: no preconditions.
-    let thread = unsafe { libc::pthread_self() };
-    threads(|list| list.push(thread));
-    Watch(Some(thread))
+impl Breaker {
+    /// Makes `machine` breakable. Called on the thread that runs it.
+    pub(crate) fn watch(&self, machine: *mut ffi::lua_State) -> Watch {
+        install();
+        // SAFETY: no preconditions.
+        let thread = unsafe { libc::pthread_self() };
+        self.with(|list| list.push(thread));
+        Watch { breaker: self.clone(), thread, before: MACHINE.replace(machine) }
+    }
+
+    /// Breaks whatever the machines of this measurement are running.
+    pub(crate) fn break_all(&self) {
+        // Under the lock: a thread that leaves waits for it, so its handle is valid here.
+        self.with(|list| {
+            for thread in list.iter() {
+                // SAFETY: the thread is alive, see above, and handles the signal.
+                unsafe { libc::pthread_kill(*thread, SIGNAL) };
+            }
+        });
+    }
+
+    fn with(&self, use_list: impl FnOnce(&mut Vec<libc::pthread_t>)) {
+        use_list(&mut self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+    }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(thread) = self.0 {
-            threads(|list| list.retain(|other| *other != thread));
-            MACHINE.set(std::ptr::null_mut());
-        }
+        let thread = self.thread;
+        self.breaker.with(|list| {
+            if let Some(place) = list.iter().rposition(|other| *other == thread) {
+                list.swap_remove(place);
+            }
+        });
+        MACHINE.set(self.before);
     }
-}
-
-/// Breaks the unit of every machine that is running.
-pub(crate) fn break_all() {
-    // Under the lock: a thread that leaves waits for it, so its handle is valid here.
-    threads(|list| {
-        for thread in list.iter() {
-            // SAFETY: the thread is alive, see above, and handles the signal.
-            unsafe { libc::pthread_kill(*thread, SIGNAL) };
-        }
-    });
-}
-
-fn threads(with: impl FnOnce(&mut Vec<libc::pthread_t>)) {
-    with(&mut THREADS.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
 fn install() {

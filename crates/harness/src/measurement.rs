@@ -3,17 +3,18 @@
 //! The calling thread leads: it starts the workers, samples what they count, and joins them. It
 //! never holds a lock that a worker needs.
 
+use crate::interrupt::Breaker;
 use crate::live::{Kind, LiveWorker, Totals};
 use crate::observer::{At, Event, Observer};
 use crate::pin;
 use crate::plan::Plan;
 use crate::probe::{LinuxHost, Sampler};
 use crate::program::{MakeVerbs, Prepared, Workload};
+use crate::rows;
 use crate::settings::Bound;
 use crate::stage::Stage;
 use crate::verbs::{Mode, Verbs};
 use crate::worker::{self, Job, Outcome, Rendezvous, Until, WorkerFailure};
-use crate::{interrupt, rows};
 use keyrack_measure::{Clock, LiveCounter, usage};
 use keyrack_record::{Cell, Load, OpStats, Phase, Repeat, TimelineRow, UnitStats};
 use keyrack_store::Store;
@@ -35,6 +36,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) origin: u64,
     pub(crate) stop: &'a Stop,
     pub(crate) mode: Mode,
+    pub(crate) breaker: Breaker,
 }
 
 /// Why a run has to end early. Set once, by a signal handler, a full disk or a guard.
@@ -113,14 +115,15 @@ impl Measurement<'_> {
         let version = stage.store().version();
         let lives = live_workers(threads);
         observer.event(&Event::Seeding { at: self.at(&version), threads });
-        let rendezvous = Rendezvous::new(threads as usize);
+        let rendezvous = Rendezvous::default();
         let mut progress = Progress::new(self, stage, &version, &lives, Phase::Seed);
         let outcomes = self.phase(threads, &mut progress, observer, rows, &rendezvous, |t| {
             let clock = self.clock.clone();
             let make = self.maker(&lives[t as usize], &clock);
             let who = (t, threads);
-            let task = self.prepared.task(StreamPhase::Load, who, stage.store(), &make);
-            let _watch = interrupt::watch(&task);
+            let task = worker::build(|| {
+                self.prepared.task(StreamPhase::Load, who, stage.store(), &make, &self.breaker)
+            });
             worker::load(task, &clock, &rendezvous, &self.stop.flag)
         });
         let (start, end) = span(&outcomes);
@@ -151,21 +154,23 @@ impl Measurement<'_> {
         let threads = self.cell.threads;
         let version = stage.store().version();
         let lives = live_workers(threads);
-        let warm = live_workers(if settings.warmup > 0.0 { threads } else { 0 });
+        // What setup() and the warm-up count is thrown away.
+        let before = live_workers(threads);
         let repeats = settings.repeat;
         observer.event(&Event::Running { at: self.at(&version), repeat: self.repeat, repeats });
-        let rendezvous = Rendezvous::new(threads as usize);
+        let rendezvous = Rendezvous::default();
         let mut progress = Progress::new(self, stage, &version, &lives, Phase::Run);
         let mut cpu_before = usage::process();
         let outcomes = {
             let cpu = &mut cpu_before;
             self.phase_started(threads, &mut progress, observer, rows, &rendezvous, cpu, |t| {
                 let clock = self.clock.clone();
-                let make = self.maker(warm.get(t as usize).unwrap_or(&lives[t as usize]), &clock);
+                let make = self.maker(&before[t as usize], &clock);
                 let who = (t, threads);
-                let task = self.prepared.task(StreamPhase::Run, who, stage.store(), &make);
+                let task = worker::build(|| {
+                    self.prepared.task(StreamPhase::Run, who, stage.store(), &make, &self.breaker)
+                });
                 let job = self.job(t, &lives[t as usize]);
-                let _watch = interrupt::watch(&task);
                 worker::run(task, &clock, &rendezvous, job)
             })
         };
@@ -258,7 +263,15 @@ impl Measurement<'_> {
                 }
             }
             drop(done);
-            if let Some(start) = rendezvous.lead(&self.clock) {
+            let mut looks = 0;
+            let mut look = || {
+                // A top level or a setup() that does not end is broken 2 s after the stop.
+                looks += u32::from(self.stop.is_set());
+                if looks == 20 {
+                    self.breaker.break_all();
+                }
+            };
+            if let Some(start) = rendezvous.lead(&self.clock, threads, &mut look) {
                 *cpu = usage::process();
                 progress.follow(start, threads, &finished, observer, rows);
             }
@@ -320,6 +333,7 @@ impl Measurement<'_> {
             unit: self.cell.rate.map(|rate| UnitStats {
                 offered_per_s: rate,
                 achieved_per_s: units as f64 / wall_s,
+                due: outcomes.iter().map(|o| o.due).sum(),
                 backlog_max: outcomes.iter().map(|o| o.backlog_max).sum(),
                 backlog_end: outcomes.iter().map(|o| o.backlog_end).sum(),
                 response: totals.unit_response.clone(),
@@ -349,7 +363,7 @@ fn no_thread(
     handles: Vec<std::thread::ScopedJoinHandle<'_, Outcome>>,
     threads: u32,
 ) -> Outcome {
-    rendezvous.dissolve(threads as usize - handles.len());
+    rendezvous.dissolve();
     for handle in handles {
         // Their outcome is that nothing began.
         let _ = handle.join();
@@ -502,7 +516,7 @@ impl<'a> Progress<'a> {
             }
             if !broken && self.is_overdue(elapsed) {
                 broken = true;
-                interrupt::break_all();
+                m.breaker.break_all();
             }
         }
         if interval_s > 0.0 {

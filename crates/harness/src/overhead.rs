@@ -12,6 +12,7 @@
 //! a neighbour's burst hits all three alike. Costs are of wall time on a quiet machine and do not
 //! depend on the engine that is measured later.
 
+use crate::interrupt::Breaker;
 use crate::measurement::{Failed, Measurement, Stop};
 use crate::observer::Silent;
 use crate::plan::Plan;
@@ -93,6 +94,7 @@ fn measure_one(plan: &Plan, workload: &Workload, stop: &Stop) -> Result<Overhead
             origin: clock.ticks(),
             stop,
             mode,
+            breaker: Breaker::default(),
         };
         measurement.run(&stage, None, &mut Silent, &mut |_| {})
     };

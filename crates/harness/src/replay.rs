@@ -1,10 +1,10 @@
 //! The replay file: the effective run as a configuration that reproduces it.
 //!
 //! It holds every setting that matters, engine and workload sections, and the text of every script
-//! with its SHA-256, so that it is enough by itself. `[script:PATH]` keeps the text as one JSON
-//! string in which `#` and `;` are escaped, since a blank before either would begin a comment.
+//! with its SHA-256, so that it is enough by itself: `[script:1]` holds `path`, `sha256` and `text`.
+//! Values that the dialect cannot hold are written as JSON strings, see [`crate::config`].
 
-use crate::config::{Config, Entry};
+use crate::config::{Config, Entry, render_entry};
 use crate::plan::Plan;
 use crate::program::Workload;
 use crate::settings::{Bound, Settings};
@@ -19,10 +19,7 @@ pub fn render(plan: &Plan) -> String {
         "keyrack {version} replay file - reproduce with:  keyrack bench --config \
          <path>\n\n[bench]\n"
     );
-    let mut line = |key: &str, value: String| {
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "{key} = {value}");
-    };
+    let mut line = |key: &str, value: String| out.push_str(&render_entry(key, &value));
     let engines: Vec<&str> = plan.engines.iter().map(|planned| planned.engine.name).collect();
     line("backend", engines.join(","));
     line("threads", join(&settings.threads));
@@ -103,13 +100,13 @@ fn sections(out: &mut String, settings: &Settings, workloads: &[Workload]) {
             }
         }
         for (name, value) in &section.params {
-            let _ = writeln!(out, "param = {name}={value}");
+            out.push_str(&render_entry("param", &format!("{name}={value}")));
         }
     }
     for (name, options) in &settings.engine_options {
         let _ = writeln!(out, "\n[{name}]");
         for (key, value) in options {
-            let _ = writeln!(out, "{key} = {value}");
+            out.push_str(&render_entry(key, value));
         }
     }
     let mut written: Vec<&str> = Vec::new();
@@ -117,19 +114,16 @@ fn sections(out: &mut String, settings: &Settings, workloads: &[Workload]) {
         if !written.contains(&workload.source.as_str()) {
             written.push(&workload.source);
             let Workload { source, sha256, text, .. } = workload;
-            let _ =
-                writeln!(out, "\n[script:{source}]\nsha256 = {sha256}\ntext = {}", encode(text));
+            let _ = writeln!(out, "\n[script:{}]", written.len());
+            for (key, value) in [("path", source), ("sha256", sha256), ("text", text)] {
+                out.push_str(&render_entry(key, value));
+            }
         }
     }
 }
 
 fn join<T: ToString>(list: &[T]) -> String {
     list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-fn encode(text: &str) -> String {
-    let json = serde_json::Value::from(text).to_string();
-    json.replace('#', "\\u0023").replace(';', "\\u003b")
 }
 
 /// Applies a configuration file: `[bench]`, engine sections, `[workload:NAME]` and `[script:PATH]`.
@@ -147,9 +141,10 @@ pub fn apply_config(settings: &mut Settings, path: &str, text: &str) -> Result<(
             settings
                 .apply_override(workload.trim(), &pairs)
                 .map_err(|why| format!("{path}: {why}"))?;
-        } else if let Some(script) = name.strip_prefix("script:") {
-            let text = script_text(&pairs).map_err(|why| format!("{path}: [{name}] {why}"))?;
-            settings.saved_scripts.insert(script.trim().to_owned(), text);
+        } else if name.starts_with("script:") {
+            let (source, text) =
+                script_text(&pairs).map_err(|why| format!("{path}: [{name}] {why}"))?;
+            settings.saved_scripts.insert(source, text);
         } else {
             for Entry { key, line, .. } in entries {
                 let place = format!("{path}:{line}");
@@ -189,20 +184,20 @@ fn bench_section(settings: &mut Settings, path: &str, entries: &[Entry]) -> Resu
     settings.apply(&pairs, &|key| format!("{path}: {}", key.replace('-', "_")))
 }
 
-fn script_text(pairs: &[(String, String)]) -> Result<String, String> {
+/// The path and the text of a saved script.
+fn script_text(pairs: &[(String, String)]) -> Result<(String, String), String> {
     use sha2::Digest;
     let field = |name: &str| {
         let found = pairs.iter().rev().find(|(key, _)| key == name);
-        found.map(|(_, value)| value.as_str()).ok_or_else(|| format!("has no {name}"))
+        found.map(|(_, value)| value.clone()).ok_or_else(|| format!("has no {name}"))
     };
-    let text: String =
-        serde_json::from_str(field("text")?).map_err(|_| "text is not a JSON string".to_owned())?;
+    let text = field("text")?;
     let digest: String =
         sha2::Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
     if digest != field("sha256")? {
         return Err("the text does not match its sha256: the file was changed by hand".to_owned());
     }
-    Ok(text)
+    Ok((field("path")?, text))
 }
 
 #[cfg(test)]
@@ -210,23 +205,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_survives_the_comment_rule() {
-        let text = "-- note ; and # here\nreturn { run = function() return #'a' end }\n\t\"q\"";
-        let encoded = encode(text);
-        assert!(!encoded.contains(['#', ';', '\n']));
-        let config = Config::parse(&format!("t\n[script:a.lua]\ntext = {encoded} # comment\n"));
-        let config = config.unwrap();
-        let (_, entries) = &config.sections[1];
-        let stored = &entries[0].value;
-        assert_eq!(serde_json::from_str::<String>(stored).unwrap(), text);
-    }
-
-    #[test]
     fn a_changed_script_text_is_refused() {
         let mut settings = Settings::default();
-        let text = "t\n[script:a.lua]\nsha256 = 00\ntext = \"return {}\"\n";
+        let text = "t\n[script:1]\npath = a.lua\nsha256 = 00\ntext = return {}\n";
         let error = apply_config(&mut settings, "r.cnf", text).unwrap_err();
-        assert!(error.contains("r.cnf: [script:a.lua]") && error.contains("sha256"), "{error}");
+        assert!(error.contains("r.cnf: [script:1]") && error.contains("sha256"), "{error}");
     }
 
     #[test]

@@ -439,6 +439,28 @@ impl Settings {
         Ok(())
     }
 
+    /// Lets flags win over `[workload:NAME]` sections, as they win over everything in a file.
+    pub fn let_flags_win(&mut self, flags: &[(String, String)]) {
+        let given = |name: &str| flags.iter().any(|(key, _)| key == name);
+        let params: Vec<&str> = flags
+            .iter()
+            .filter(|(key, _)| key == "param")
+            .filter_map(|(_, value)| value.split_once('=').map(|(name, _)| name.trim()))
+            .collect();
+        for section in self.overrides.values_mut() {
+            if given("ops") || given("secs") {
+                section.bound = None;
+            }
+            if given("users") {
+                section.users = None;
+            }
+            if given("items") {
+                section.items = None;
+            }
+            section.params.retain(|(name, _)| !params.contains(&name.as_str()));
+        }
+    }
+
     /// Applies a `[workload:NAME]` section.
     ///
     /// # Errors
@@ -694,6 +716,20 @@ mod tests {
             assert!(error.starts_with(&format!("--{key}: ")), "{key} {value}: {error}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }
+    }
+
+    #[test]
+    fn flags_win_over_the_sections_of_workloads() {
+        let mut settings = Settings::default();
+        let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        };
+        let section = owned(&[("secs", "9"), ("items", "7"), ("param", "a=1"), ("param", "b=2")]);
+        settings.apply_override("cart", &section).unwrap();
+        settings.let_flags_win(&owned(&[("ops", "5"), ("param", "a=3")]));
+        let cart = &settings.overrides["cart"];
+        assert_eq!((cart.bound, cart.items), (None, Some(7)));
+        assert_eq!(cart.params, owned(&[("b", "2")]));
     }
 
     #[test]

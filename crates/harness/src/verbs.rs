@@ -103,6 +103,18 @@ impl<'s> Verbs<'s> {
         self.live
     }
 
+    /// Takes over what another session of the same worker found.
+    pub(crate) fn absorb(&mut self, other: Verbs<'s>) {
+        self.no_space |= other.no_space;
+        let (errors, hash) = other.into_findings();
+        for (mine, theirs) in self.first_errors.iter_mut().zip(errors) {
+            *mine = mine.take().or(theirs);
+        }
+        if let (Some(trace), Some(hash)) = (&mut self.trace, hash) {
+            trace.update(&hash.to_le_bytes());
+        }
+    }
+
     /// The text of the first error of each kind.
     pub(crate) fn into_findings(self) -> ([Option<String>; KINDS], Option<u64>) {
         let hash = self.trace.map(|trace| trace.finish());

@@ -21,65 +21,87 @@ use crate::program::{MixTask, Task};
 use crate::verbs::Verbs;
 use keyrack_measure::{Clock, Histogram};
 use keyrack_workload::ArrivalSchedule;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// What the workers of a phase and their leader share.
-#[derive(Debug)]
+/// What the workers of a phase and their leader share: nobody starts before all are ready.
+#[derive(Debug, Default)]
 pub(crate) struct Rendezvous {
-    ready: Barrier,
-    go: Barrier,
-    start_tick: AtomicU64,
-    abandoned: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    /// Workers that have come, built or not.
+    ready: u32,
+    /// Whether some worker could not be built.
+    abandoned: bool,
+    /// What the leader decided: a start tick, or that nobody starts.
+    decision: Option<Option<u64>>,
+}
+
+/// How often the leader looks up from waiting.
+const LOOK: Duration = Duration::from_millis(100);
+
 impl Rendezvous {
-    pub(crate) fn new(workers: usize) -> Self {
-        Rendezvous {
-            ready: Barrier::new(workers + 1),
-            go: Barrier::new(workers + 1),
-            start_tick: AtomicU64::new(0),
-            abandoned: AtomicBool::new(false),
-        }
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The leader's side: waits for all workers and lets them start together. Returns the tick.
-    pub(crate) fn lead(&self, clock: &Clock) -> Option<u64> {
-        self.ready.wait();
-        let tick = clock.ticks() + clock.ticks_of_ns(200_000);
-        self.start_tick.store(tick, Ordering::Release);
-        self.go.wait();
-        (!self.abandoned.load(Ordering::Acquire)).then_some(tick)
-    }
-
-    /// Lets everybody go without a start; `missing` workers will never come.
-    pub(crate) fn dissolve(&self, missing: usize) {
-        self.abandoned.store(true, Ordering::Release);
-        // Stands in for the leader and for the workers that do not exist.
-        std::thread::scope(|scope| {
-            for _ in 0..=missing {
-                scope.spawn(|| {
-                    self.ready.wait();
-                    self.go.wait();
-                });
+    /// The leader's side: waits until `workers` have come, calling `look` now and then, and lets
+    /// them start together. Returns the tick; `None` when some worker could not be built.
+    pub(crate) fn lead(&self, clock: &Clock, workers: u32, look: &mut dyn FnMut()) -> Option<u64> {
+        let mut state = self.lock();
+        while state.ready < workers {
+            let waited = self.changed.wait_timeout(state, LOOK);
+            let (guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            if timeout.timed_out() {
+                drop(state);
+                look();
+                state = self.lock();
             }
-        });
+        }
+        let tick = (!state.abandoned).then(|| clock.ticks() + clock.ticks_of_ns(200_000));
+        state.decision = Some(tick);
+        self.changed.notify_all();
+        tick
+    }
+
+    /// Lets everybody go without a start; workers that were never spawned do not come.
+    pub(crate) fn dissolve(&self) {
+        self.lock().decision = Some(None);
+        self.changed.notify_all();
     }
 
     /// A worker's side. `None` when some worker could not be built: nobody starts.
     fn join(&self, clock: &Clock, built: bool) -> Option<u64> {
-        if !built {
-            self.abandoned.store(true, Ordering::Release);
+        let mut state = self.lock();
+        state.ready += 1;
+        state.abandoned |= !built;
+        self.changed.notify_all();
+        while state.decision.is_none() {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        self.ready.wait();
-        self.go.wait();
-        if self.abandoned.load(Ordering::Acquire) {
-            return None;
-        }
-        let tick = self.start_tick.load(Ordering::Acquire);
+        let tick = state.decision.flatten()?;
+        drop(state);
         clock.wait_until(tick);
         Some(tick)
     }
+}
+
+/// Builds a worker's task; a panic while building is a failure like any other.
+pub(crate) fn build<'s>(
+    task: impl FnOnce() -> Result<Task<'s>, ScriptError>,
+) -> Result<Task<'s>, ScriptError> {
+    std::panic::catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(ScriptError::plain(format!("panicked, which is a bug: {text}")))
+    })
 }
 
 /// When a worker's loop ends.
@@ -204,8 +226,8 @@ fn finish(task: Task<'_>, outcome: &mut Outcome) {
 trait Unit<'s> {
     fn unit(&mut self, iter: u64) -> Result<(), ScriptError>;
     fn verbs_of(&mut self) -> Option<&mut Verbs<'s>>;
-    /// Forgets what was counted beside the verbs: the warm-up is over.
-    fn forget(&mut self) {}
+    /// Counts into `live` from now on: the warm-up is over.
+    fn switch(&mut self, live: &'s LiveWorker);
 }
 
 impl<'s> Unit<'s> for crate::lua::Vm<'s> {
@@ -219,7 +241,8 @@ impl<'s> Unit<'s> for crate::lua::Vm<'s> {
         self.bridge.sessions.main_mut()
     }
 
-    fn forget(&mut self) {
+    fn switch(&mut self, live: &'s LiveWorker) {
+        self.bridge.sessions.switch(live);
         self.bridge.labels.take();
     }
 }
@@ -234,6 +257,10 @@ impl<'s> Unit<'s> for MixTask<'s> {
     #[inline(always)]
     fn verbs_of(&mut self) -> Option<&mut Verbs<'s>> {
         Some(self.verbs_mut())
+    }
+
+    fn switch(&mut self, live: &'s LiveWorker) {
+        self.verbs_mut().switch(live);
     }
 }
 
@@ -252,11 +279,8 @@ fn drive<'s, U: Unit<'s>>(
         begin = start + clock.ticks_of_ns(job.warmup_ns);
         closed(unit, clock, Until::Ns(job.warmup_ns), start, job.stop, &mut iter)?;
     }
-    // The warm-up counted elsewhere; the timed part starts with a clean sheet.
-    if let Some(verbs) = unit.verbs_of() {
-        verbs.switch(job.live);
-    }
-    unit.forget();
+    // Setup and warm-up counted elsewhere; the timed part starts with a clean sheet.
+    unit.switch(job.live);
     (outcome.start, iter) = (begin, 0);
     let result = match job.arrivals.take() {
         None => closed(unit, clock, job.until, begin, job.stop, &mut iter),
@@ -360,6 +384,7 @@ fn open<'s, U: Unit<'s>>(
     // In count mode the schedule goes on while late units are worked off, which shows in `due`.
     outcome.due = due.max(*iter);
     outcome.backlog_end = due.min(count).saturating_sub(*iter);
+    outcome.backlog_max = outcome.backlog_max.max(outcome.backlog_end);
     for _ in 0..outcome.backlog_end {
         live.unit_response.record(clock.ns_between(intended, last));
         intended = begin + clock.ticks_of_ns(schedule.next_at_ns());
@@ -371,9 +396,9 @@ fn open<'s, U: Unit<'s>>(
 mod tests {
     use super::*;
 
-    /// What each of `workers` gets from a rendezvous that `lead` brings about.
-    fn meet(workers: usize, built: &[bool], lead: impl Fn(&Rendezvous)) -> Vec<Option<u64>> {
-        let rendezvous = Rendezvous::new(workers);
+    /// What each worker gets from a rendezvous that `lead` brings about.
+    fn meet(built: &[bool], lead: impl FnOnce(&Rendezvous)) -> Vec<Option<u64>> {
+        let rendezvous = Rendezvous::default();
         std::thread::scope(|scope| {
             let join = |built: &bool| {
                 let (rendezvous, built) = (&rendezvous, *built);
@@ -388,27 +413,32 @@ mod tests {
     #[test]
     fn all_workers_start_at_the_tick_of_their_leader() {
         let clock = Clock::fake(1);
-        let tick = AtomicU64::new(0);
-        let lead = |rendezvous: &Rendezvous| {
-            tick.store(rendezvous.lead(&clock).unwrap(), Ordering::Relaxed);
-        };
-        let starts = meet(4, &[true; 4], lead);
-        assert_eq!(starts, [Some(tick.load(Ordering::Relaxed)); 4]);
+        let mut tick = None;
+        let starts = meet(&[true; 4], |rendezvous| tick = rendezvous.lead(&clock, 4, &mut || {}));
+        assert!(tick.is_some());
+        assert_eq!(starts, [tick; 4]);
     }
 
     #[test]
     fn one_worker_that_could_not_be_built_starts_nobody() {
         let clock = Clock::fake(1);
-        let lead = |rendezvous: &Rendezvous| assert_eq!(rendezvous.lead(&clock), None);
-        assert_eq!(meet(3, &[true, false, true], lead), [None; 3]);
+        let lead = |rendezvous: &Rendezvous| {
+            assert_eq!(rendezvous.lead(&clock, 3, &mut || {}), None);
+        };
+        assert_eq!(meet(&[true, false, true], lead), [None; 3]);
     }
 
     #[test]
-    fn workers_that_never_came_are_stood_in_for() {
+    fn workers_do_not_wait_for_others_that_never_came() {
         for present in 0..4 {
-            let built = vec![true; present];
-            let starts = meet(4, &built, |rendezvous| rendezvous.dissolve(4 - present));
+            let starts = meet(&vec![true; present], Rendezvous::dissolve);
             assert_eq!(starts, vec![None; present]);
         }
+    }
+
+    #[test]
+    fn a_panic_while_a_worker_is_built_is_a_failure_in_words() {
+        let error = build(|| panic!("no session {}", 7)).err().unwrap();
+        assert_eq!(error.message, "panicked, which is a bug: no session 7");
     }
 }

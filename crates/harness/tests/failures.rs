@@ -1,8 +1,9 @@
-//! Things that go wrong: each fails its cell or ends the run early, is said in words, and leaves nothing
-//! behind.
+//! Things that go wrong: each fails its cell or ends the run early, is said in words, and leaves
+//! nothing behind.
 
 use crate::support::{Bench, only, op, repeat};
 use keyrack_vfs::{Fs, RealFs};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A script that breaks in the unit `body` when it runs for longer than its phase.
@@ -16,7 +17,8 @@ fn a_unit_that_does_not_end_is_broken() {
         "while true do end",
         "while true do pcall(function() while true do end end) end",
         "while true do pcall(error) end",
-        "repeat local ok = xpcall(function() while true do end end, function(m) return m end) until false",
+        "repeat local ok = xpcall(function() while true do end end,
+          function(m) return m end) until false",
         "while true do kv.get('k') end",
         "local function f() return f() end f()",
         "while true do kv.scan('', nil, function() while true do end end) kv.put('k', 'v') end",
@@ -161,7 +163,8 @@ fn an_engine_that_gives_no_session_fails_the_cell() {
 fn an_engine_that_fails_its_load_fails_the_cell() {
     for script in [
         "return { name = 'w', load = function() kv.put('k', 'v') end, run = function() end }",
-        "return { name = 'w', load = function() kv.mput{{key = 'k', val = 'v'}} end, run = function() end }",
+        "return { name = 'w', load = function() kv.mput{{key = 'k', val = 'v'}} end,
+          run = function() end }",
         "local K, V = kb.keys{n = 10}, kb.values{}
          return { name = 'w', load = { key = K, value = V }, mix = { { op = 'get', key = K } } }",
     ] {
@@ -195,42 +198,86 @@ fn more_threads_than_work_is_no_failure() {
 }
 
 /// Names under `dir`, which must be empty when no store lives in it.
-fn names(dir: &std::path::Path) -> Vec<String> {
-    RealFs.list(dir).unwrap().iter().map(|e| e.name.to_string_lossy().into_owned()).collect()
+fn names(fs: &dyn Fs, dir: &Path) -> Vec<String> {
+    fs.list(dir).unwrap().iter().map(|e| e.name.to_string_lossy().into_owned()).collect()
 }
 
 #[test]
 fn the_directory_of_a_store_is_removed_in_every_case() {
+    let dir = Path::new("/data");
+    for (fault, script) in [
+        ("", "run = function() kv.put('k', 'v') end"),
+        ("", "run = function() error('x') end"),
+        ("", "load = function() error('x') end, run = function() end"),
+        ("", "setup = function() error('x') end, run = function() end"),
+        ("", "run = function() print('stop') kv.put('k', 'v') end"),
+        ("write", "load = function() kv.put('k', 'v') end, run = function() end"),
+        ("session", "run = function() end"),
+        ("session panics", "run = function() end"),
+        ("panic", "run = function() kv.put('k', 'v') end"),
+        ("panic", "load = function() kv.put('k', 'v') end, run = function() end"),
+        ("close", "run = function() kv.put('k', 'v') end"),
+    ] {
+        for once in ["no", "yes"] {
+            let bench = Bench::new(&format!("return {{ name = 'w', {script} }}"))
+                .set(&[
+                    ("backend", "odd-on-disk"),
+                    ("data-dir", "/data"),
+                    ("threads", "1,2"),
+                    ("ops", "10"),
+                    ("seed-once", once),
+                ])
+                .engine("odd-on-disk", &[("fault", fault)])
+                .stop_when_printed("stop", "enough");
+            bench.fs.create_dir_all(dir).unwrap();
+            // Some of these end in an error of the run as a whole; what is left behind counts here.
+            let (result, _) = bench.run_outputs();
+            assert_eq!(names(&*bench.fs, dir), Vec::<String>::new(), "{fault} {script}");
+            if fault.is_empty() && script.contains("put") && !script.contains("stop") {
+                assert_eq!(result.unwrap().points.len(), 2);
+            }
+        }
+    }
+    let bench = Bench::unit("kv.get('k')")
+        .set(&[("backend", "odd-on-disk"), ("data-dir", "/data")])
+        .engine("odd-on-disk", &[("fault", "open")]);
+    bench.fs.create_dir_all(dir).unwrap();
+    assert!(bench.refusal().contains("this engine does not open"));
+    assert_eq!(names(&*bench.fs, dir), Vec::<String>::new());
+}
+
+#[test]
+fn a_store_that_does_not_close_fails_its_cell_and_the_others_go_on() {
+    let record = Bench::unit("kv.put('k', 'v')")
+        .set(&[("backend", "odd,btree"), ("ops", "10")])
+        .engine("odd", &[("fault", "close")])
+        .run();
+    assert_eq!(only(&record).cell.engine, "btree");
+    assert_eq!(record.failures.len(), 1);
+    assert!(record.failures[0].reason.contains("this engine does not close"));
+}
+
+#[test]
+fn a_store_on_a_real_disk_is_removed_too() {
     let dir = tempfile::tempdir().unwrap();
-    let run = |body: &str, pairs: &[(&str, &str)]| {
-        let mut bench = Bench::unit(body);
-        let real: Arc<dyn Fs> = Arc::new(RealFs);
-        let script = dir.path().join("w.lua");
-        let text = bench.fs.read(std::path::Path::new(crate::support::SCRIPT)).unwrap();
-        real.write_atomic(&script, &text).unwrap();
-        bench.fs = real;
-        let data = dir.path().join("data");
-        bench.fs.create_dir_all(&data).unwrap();
-        let record = bench
-            .set(&[
-                ("workload", script.to_str().unwrap()),
-                ("backend", "redb"),
-                ("data-dir", data.to_str().unwrap()),
-            ])
-            .set(pairs)
-            .stop_when_printed("stop", "enough")
-            .run();
-        assert_eq!(names(&data), Vec::<String>::new(), "{body}");
-        record
-    };
-    let put = "kv.put('k' .. iter, 'v')";
-    assert_eq!(run(put, &[("ops", "20"), ("repeat", "2")]).points.len(), 1);
-    assert_eq!(
-        run(put, &[("ops", "20"), ("seed-once", "yes"), ("threads", "1,2")]).points.len(),
-        2
-    );
-    assert_eq!(run("error('x')", &[]).failures.len(), 1);
-    assert_eq!(run("error('x')", &[("seed-once", "yes")]).failures.len(), 1);
-    let stopped = run("if iter == 5 then print('stop') end kv.put('k', 'v')", &[("ops", "50")]);
-    assert!(stopped.interrupted.is_some());
+    let (script, data) = (dir.path().join("w.lua"), dir.path().join("data"));
+    let text = "return { name = 'w', run = function(ctx, iter)
+        kv.put('k' .. iter, 'v')
+        if ctx.threads == 2 then error('x') end
+      end }";
+    RealFs.write_atomic(&script, text.as_bytes()).unwrap();
+    RealFs.create_dir_all(&data).unwrap();
+    let mut bench = Bench::new(text);
+    bench.fs = Arc::new(RealFs);
+    let record = bench
+        .set(&[
+            ("workload", script.to_str().unwrap()),
+            ("backend", "redb"),
+            ("data-dir", data.to_str().unwrap()),
+            ("threads", "1,2"),
+            ("ops", "20"),
+        ])
+        .run();
+    assert_eq!((record.points.len(), record.failures.len()), (1, 1));
+    assert_eq!(names(&RealFs, &data), Vec::<String>::new());
 }

@@ -1,7 +1,7 @@
 //! A whole run on a fake clock: the same record, and the same reports to the byte.
 //!
-//! Each reading of the clock is 25 ns after the one before, so every call takes 25 ns. Processor time is
-//! the machine's and is masked. `KEYRACK_REWRITE=1` writes the golden file anew.
+//! Each reading of the clock is 25 ns after the one before, so every call takes 25 ns. Processor
+//! time is the machine's and is masked. `KEYRACK_REWRITE=1` writes the golden file anew.
 
 use crate::support::Bench;
 use keyrack_vfs::{Fs, RealFs};

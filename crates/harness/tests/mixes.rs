@@ -71,7 +71,8 @@ fn ranges_scans_and_batches_do_what_their_fields_say() {
     let record = declared(
         "load = { key = K, value = V },
          mix = { { op = 'range', key = K, limit = 10 }, { op = 'scan', key = K, limit = '1:5' },
-                 { op = 'mget', key = K, batch = 4 }, { op = 'mput', key = K, value = V, batch = 3 } }",
+                 { op = 'mget', key = K, batch = 4 },
+                 { op = 'mput', key = K, value = V, batch = 3 } }",
     )
     .set(&[("ops", "4000")])
     .run_clean();

@@ -1,8 +1,8 @@
 //! Every verb against a model written in Lua: a table and a sorted list of its keys.
 //!
-//! Each unit draws one operation from `math.random`, which the harness seeds, performs it on the store
-//! and on the table, and asserts that the answers agree. Keys and values hold NUL bytes, are empty, or
-//! are numbers, which stand for what `tostring` makes of them.
+//! Each unit draws one operation from `math.random`, which the harness seeds, performs it on the
+//! store and on the table, and asserts that the answers agree. Keys and values hold NUL bytes, are
+//! empty, or are numbers, which stand for what `tostring` makes of them.
 
 use crate::support::{Bench, op, repeat, seed};
 
@@ -46,11 +46,14 @@ local function keys()
 end
 
 local steps = {
-  function() local k, v = key(), value(); same("put", select("#", kv.put(k, v)), 0); model[text(k)] = text(v) end,
+  function() local k, v = key(), value(); same("put", select("#", kv.put(k, v)), 0);
+    model[text(k)] = text(v) end,
   function() local k = key(); same("get", kv.get(k), model[text(k)]) end,
   function() local k = key(); local v = model[text(k)]; same("touch", kv.touch(k), v and #v) end,
-  function() local k = key(); same("del", kv.del(k), model[text(k)] ~= nil); model[text(k)] = nil end,
-  function() local k, v = key(), value(); same("rmw", select("#", kv.rmw(k, v)), 0); model[text(k)] = text(v) end,
+  function() local k = key(); same("del", kv.del(k), model[text(k)] ~= nil);
+    model[text(k)] = nil end,
+  function() local k, v = key(), value(); same("rmw", select("#", kv.rmw(k, v)), 0);
+    model[text(k)] = text(v) end,
   function()
     local lo, hi, limit = bounds()
     local got, want = kv.range(lo, hi, limit), rows(lo, hi, limit)

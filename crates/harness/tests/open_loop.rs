@@ -35,8 +35,8 @@ fn a_count_of_units_is_started_at_the_rate() {
 
 #[test]
 fn a_stall_shows_in_response_time_and_not_in_service_time() {
-    // Stalls of 200 ms in every 500: of 600 ms at least 200 are stalled, in one piece or two. One unit
-    // meets each piece; the hundreds that are due meanwhile wait.
+    // Stalls of 200 ms in every 500: of 600 ms at least 200 are stalled, in one piece or two. One
+    // unit meets each piece; the hundreds that are due meanwhile wait.
     let record = Bench::unit("kv.put('k', 'v')")
         .set(&[("backend", "null"), ("secs", "0.6"), ("rate", "2000")])
         .engine("null", &[("stall_every_ms", "500"), ("stall_ms", "200")])

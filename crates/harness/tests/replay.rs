@@ -156,7 +156,8 @@ fn a_script_that_a_replay_file_could_not_hold_is_refused() {
     let refusal = Bench::new("").file(SCRIPT, text).refusal();
     assert!(refusal.starts_with("/w.lua:2: not UTF-8"), "{refusal}");
     // Written as escapes the same bytes are fine.
-    let text = r"return { name = 'w', run = function() kv.put('\xff\0', 'v') assert(kv.get('\xff\0')) end }";
+    let text = r"return { name = 'w', run = function()
+        kv.put('\xff\0', 'v') assert(kv.get('\xff\0')) end }";
     let bench = Bench::new(text);
     let mut other = Bench::new("");
     other.settings = replayed(&bench.plan().unwrap());

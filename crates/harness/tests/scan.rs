@@ -45,7 +45,8 @@ fn a_callback_gets_as_much_as_it_declares() {
         "
         kv.scan('k4', 'k6', function(k) assert(k == 'k4' or k == 'k5') end)
         kv.scan('k4', 'k5', function(k, v) assert(k == 'k4' and v == 'v4') end)
-        kv.scan('k4', 'k5', function(...) assert(select('#', ...) == 2 and select(2, ...) == 'v4') end)
+        kv.scan('k4', 'k5', function(...) assert(select('#', ...) == 2 and
+          select(2, ...) == 'v4') end)
         kv.scan('k4', 'k5', function(k, ...) assert(select('#', ...) == 1 and ... == 'v4') end)
         local calls = 0
         assert(kv.scan('k', nil, function() calls = calls + 1 end) == 10 and calls == 10)
@@ -61,7 +62,8 @@ fn an_error_in_a_callback_comes_out_of_the_scan_and_the_session_goes_on() {
     let body = "
         local thrown = {}
         for _, value in ipairs { 'text', 42, thrown } do
-          local ok, got = pcall(kv.scan, 'k', nil, function(k) if k == 'k2' then error(value, 0) end end)
+          local ok, got = pcall(kv.scan, 'k', nil, function(k)
+            if k == 'k2' then error(value, 0) end end)
           assert(not ok and got == value)
         end
         local ok, got = pcall(kv.scan, 'k', nil, function(k, v) local x = nil; return x.y end)
@@ -82,7 +84,8 @@ fn defect_17_a_write_inside_a_callback_is_refused_before_it_can_deadlock() {
     over_ten_rows(
         "
         local writes = {
-          function() kv.put('x', 'y') end, function() kv.del('k1') end, function() kv.rmw('x', 'y') end,
+          function() kv.put('x', 'y') end, function() kv.del('k1') end,
+            function() kv.rmw('x', 'y') end,
           function() kv.mput { { key = 'x', val = 'y' } } end, function() kv.mdel { 'k1' } end,
         }
         for _, write in ipairs(writes) do
@@ -123,6 +126,27 @@ fn a_callback_may_read() {
         assert_eq!(op(repeat, "get").misses, 20 * 10);
         assert_eq!(op(repeat, "mget").prim_ops, 20 * 30);
         assert_eq!(op(repeat, "range").calls, 20 * (1 + 2 * 10));
+    }
+}
+
+#[test]
+fn callbacks_that_read_do_not_wait_for_writers_that_wait_for_them() {
+    for engine in ENGINES {
+        let record = Bench::new(
+            "return { name = 'w',
+              load = function(ctx) for i = 0, 99 do kv.put('k' .. i, 'v') end end,
+              run = function(ctx, iter)
+                if ctx.thread % 2 == 0 then
+                  kv.scan('k', nil, function(k, v) assert(kv.get(k) ~= nil) end)
+                else
+                  for i = 1, 20 do kv.put('k' .. math.random(0, 99), 'w') end
+                end
+              end }",
+        )
+        .set(&[("backend", engine), ("threads", "4"), ("ops", "2000")])
+        .run_clean();
+        assert_eq!(op(repeat(&record), "get").hits, 1000 * 100);
+        assert_eq!(op(repeat(&record), "put").calls, 1000 * 20);
     }
 }
 

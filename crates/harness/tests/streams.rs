@@ -1,5 +1,5 @@
-//! The keys that a run issues follow from the seed alone: not from the engine, the number of threads or
-//! the repeat. Load and run draw from different streams, and so do threads.
+//! The keys that a run issues follow from the seed alone: not from the engine, the number of
+//! threads or the repeat. Load and run draw from different streams, and so do threads.
 
 use crate::support::{Bench, kept, new_id};
 use keyrack_record::Run;
@@ -17,7 +17,8 @@ end }";
 const MIX: &str = "
 local K, V = kb.zipf{n = 10000, scramble = true}, kb.values{size = '1:50'}
 return { name = 'w', mix = {
-  { w = 5, op = 'get', key = K }, { w = 3, op = 'put', key = K, value = V }, { op = 'del', key = K },
+  { w = 5, op = 'get', key = K }, { w = 3, op = 'put', key = K, value = V },
+    { op = 'del', key = K },
   { op = 'mget', key = K, batch = 3 }, { op = 'mput', key = K, value = V, batch = 2 },
 } }";
 

@@ -3,7 +3,7 @@
 //! `spy` is the model store under a name that tests can look into afterwards: its option `id` says
 //! under which key the store is kept once the harness has closed it. `odd` is the model store that
 //! misbehaves as its option `fault` says. Engines are plain functions, so both keep what they share
-//! in a table of the process, by `id`.
+//! in a table of the process, by `id`. `odd-on-disk` is `odd` with a directory.
 
 use keyrack_harness::{Facts, sink::Dialect};
 use keyrack_harness::{Outputs, Plan, Print, Refusal, Settings, Silent, Stop, Surroundings, run};
@@ -106,7 +106,7 @@ impl Bench {
             }
         };
         let mut engines = keyrack_peers::engines();
-        engines.extend([SPY, ODD]);
+        engines.extend([SPY, ODD, ODD_ON_DISK]);
         Surroundings {
             registry: Registry::new(engines),
             fs: Arc::clone(&self.fs),
@@ -237,6 +237,13 @@ const ODD: Engine = Engine {
     open: open_odd,
 };
 
+const ODD_ON_DISK: Engine = Engine {
+    name: "odd-on-disk",
+    about: "as odd, with a file in its data directory",
+    persistent: true,
+    ..ODD
+};
+
 /// Rows of a store.
 pub(crate) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -299,6 +306,12 @@ struct OddSession<'s> {
 
 fn open_odd(options: &OpenOptions) -> Result<Box<dyn Store>> {
     let fault = options.text("fault").unwrap_or_default().to_owned();
+    if let Some(dir) = &options.data_dir {
+        options.fs.write_atomic(&dir.join("data"), b"rows").unwrap();
+    }
+    if fault == "open" {
+        return Err(Error::usage("this engine does not open"));
+    }
     Ok(Box::new(Odd { model: ModelStore::new(), fault }))
 }
 
@@ -317,6 +330,21 @@ impl Store for Odd {
 
     fn version(&self) -> String {
         "odd".to_owned()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        match self.fault.as_str() {
+            // The plan's trial closes an empty store.
+            "close" if !self.is_empty() => Err(Error::usage("this engine does not close")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Odd {
+    fn is_empty(&self) -> bool {
+        let mut visit = |_: &[u8], _: &[u8]| ControlFlow::Break(());
+        self.model.session().unwrap().scan(b"", None, &mut visit).unwrap() == 0
     }
 }
 

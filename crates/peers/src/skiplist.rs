@@ -35,8 +35,9 @@
 //! list's ranges: those drop entries without giving back their reference (crossbeam-skiplist
 //! 0.1.3), so a node removed after a scan would never be freed.
 //!
-//! A visitor holds the cell it reads, so it must not call back into the store. Tower heights come
-//! from the list's own generator; the seed of the options has no effect.
+//! A scan copies each value out of its cell before it visits the row, so its visitor may read through
+//! another session; the visitor of a `get` holds the cell and must not call back into the store.
+//! Tower heights come from the list's own generator; the seed of the options has no effect.
 
 use crate::{RowVisitor, check_in_memory};
 use crossbeam_skiplist::SkipMap;
@@ -170,7 +171,7 @@ impl Store for SkipListStore {
 
 struct SkipListSession<'a> {
     store: &'a SkipListStore,
-    /// For [`Session::update`].
+    /// For [`Session::update`], and the value of a row that a scan visits.
     buffer: Vec<u8>,
 }
 
@@ -230,7 +231,7 @@ impl Session for SkipListSession<'_> {
     ) -> Result<u64> {
         let first = self.store.map.lower_bound(Bound::Included(low));
         let inside = |key: &[u8]| high.is_none_or(|high| key < high);
-        Ok(walk(first, inside, Node::move_next, visit))
+        Ok(walk(first, inside, Node::move_next, &mut self.buffer, visit))
     }
 
     fn scan_rev(
@@ -243,7 +244,7 @@ impl Session for SkipListSession<'_> {
             Some(high) => self.store.map.upper_bound(Bound::Excluded(high)),
             None => self.store.map.back(),
         };
-        Ok(walk(last, |key| key >= low, Node::move_prev, visit))
+        Ok(walk(last, |key| key >= low, Node::move_prev, &mut self.buffer, visit))
     }
 
     /// O(n log n) in the writes of the batch, besides the searches: they are sorted by key.
@@ -269,12 +270,13 @@ fn walk<'a>(
     node: Option<Node<'a>>,
     inside: impl Fn(&[u8]) -> bool,
     step: impl Fn(&mut Node<'a>) -> bool,
+    value: &mut Vec<u8>,
     visit: &mut RowVisitor<'_>,
 ) -> u64 {
     let mut visited = 0;
     let Some(mut node) = node else { return 0 };
     while inside(node.key()) {
-        if let Some(value) = node.value().read().value() {
+        if copy_out(&node, value) {
             visited += 1;
             if visit(node.key(), value).is_break() {
                 break;
@@ -285,6 +287,15 @@ fn walk<'a>(
         }
     }
     visited
+}
+
+/// Copies the value of `node` while holding its cell; false when it has none.
+fn copy_out(node: &Node<'_>, value: &mut Vec<u8>) -> bool {
+    let state = node.value().read();
+    let Some(found) = state.value() else { return false };
+    value.clear();
+    value.extend_from_slice(found);
+    true
 }
 
 /// Writes all of `writes`, which have ascending distinct keys, while holding all their cells, or
@@ -317,6 +328,24 @@ mod tests {
     use std::thread;
 
     const ROUNDS: u32 = 20_000;
+
+    /// A reader behind a writer that waits for a scan's cell would wait for ever.
+    #[test]
+    fn a_scans_visitor_holds_no_cell_that_a_writer_waits_for() {
+        let store = SkipListStore::default();
+        store.session().unwrap().put(b"k", b"old").unwrap();
+        let visited = store
+            .session()
+            .unwrap()
+            .scan(b"", None, &mut |key, value| {
+                assert_eq!((key, value), (&b"k"[..], &b"old"[..]));
+                let put = || store.session().unwrap().put(b"k", b"new").unwrap();
+                thread::scope(|scope| scope.spawn(put).join().unwrap());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(visited, 1);
+    }
 
     /// Runs `write` to its end while each of `reads` is repeated.
     fn race(write: impl FnOnce() + Send, read: impl Fn() + Sync) {

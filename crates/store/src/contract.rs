@@ -103,7 +103,9 @@ pub trait Session {
 
     /// Visits the rows with `low <= key < high` in ascending order; `high = None` has no upper
     /// bound. Returns the rows visited, the row at which `visit` broke off included.
-    /// Whether `visit` may write to the same store depends on the engine; callers must not.
+    ///
+    /// `visit` may read through another session: an engine holds no lock during the visit that a
+    /// reader or a writer could wait for. It must not write.
     ///
     /// # Errors
     /// As [`Session::get`]. A range with `high <= low` is empty, not an error.

@@ -28,7 +28,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(1 << shift).ok_or_else(refuse);
     }
-    if !number.starts_with(|c: char| c.is_ascii_digit()) {
+    // A fraction needs a suffix: there is no fraction of a byte.
+    if !number.starts_with(|c: char| c.is_ascii_digit()) || shift == 0 {
         return Err(refuse());
     }
     let value = number.parse::<f64>().map_err(|_| refuse())? * (1u64 << shift) as f64;
@@ -69,8 +70,20 @@ mod tests {
         for (text, bytes) in table {
             assert_eq!(parse_size(text), Ok(*bytes), "{text}");
         }
-        let bad =
-            ["", "M", "64MB", "true", "-1", "1e3", "1..2", "0x10", ".5M", "64 M B", "99999999T"];
+        let bad = [
+            "",
+            "M",
+            "64MB",
+            "true",
+            "-1",
+            "1e3",
+            "1..2",
+            "0x10",
+            ".5M",
+            "1.5",
+            "64 M B",
+            "99999999T",
+        ];
         for text in bad {
             let error = parse_size(text).unwrap_err();
             assert!(error.contains(&format!("'{text}'")), "{error}");

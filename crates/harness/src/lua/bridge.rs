@@ -9,6 +9,7 @@
 //! so the main one is never entered twice.
 
 use super::objects::Objects;
+use crate::live::LiveWorker;
 use crate::verbs::{Rows, Verbs};
 use keyrack_measure::{Clock, Histogram};
 use keyrack_store::{Batch, Error};
@@ -47,7 +48,7 @@ pub(super) struct Buffers {
 impl<'s> Bridge<'s> {
     pub(crate) fn new(objects: Objects, clock: Clock) -> Box<Self> {
         Box::new(Bridge {
-            sessions: Sessions { main: None, nested: None, open: None, scans: 0 },
+            sessions: Sessions { main: None, nested: None, open: None, live: None, scans: 0 },
             objects,
             iter: 0,
             buffers: Buffers::default(),
@@ -97,6 +98,8 @@ pub(crate) struct Sessions<'s> {
     main: Option<NonNull<Verbs<'s>>>,
     nested: Option<Box<Verbs<'s>>>,
     open: Option<Open<'s>>,
+    /// Where samples go, once the timed part has begun; sessions opened later follow.
+    live: Option<&'s LiveWorker>,
     /// How many `kv.scan` callbacks are running.
     pub(super) scans: u32,
 }
@@ -109,12 +112,27 @@ impl<'s> Sessions<'s> {
         self.open = Some(open);
     }
 
-    /// Ends the connection and hands the verbs back.
+    /// Ends the connection and hands the verbs back, with what the second session found.
     pub(crate) fn disconnect(&mut self) -> Option<Verbs<'s>> {
-        self.nested = None;
         self.open = None;
+        let nested = self.nested.take();
         // SAFETY: the pointer came from a leaked box in `connect` and is taken out here once.
-        self.main.take().map(|main| unsafe { *Box::from_raw(main.as_ptr()) })
+        let mut main = self.main.take().map(|main| unsafe { *Box::from_raw(main.as_ptr()) })?;
+        if let Some(nested) = nested {
+            main.absorb(*nested);
+        }
+        Some(main)
+    }
+
+    /// Sends the samples of both sessions to `live`: the timed part begins.
+    pub(crate) fn switch(&mut self, live: &'s LiveWorker) {
+        self.live = Some(live);
+        if let Some(nested) = &mut self.nested {
+            nested.switch(live);
+        }
+        if let Some(main) = self.main_mut() {
+            main.switch(live);
+        }
     }
 
     /// The main verbs, between units.
@@ -159,8 +177,11 @@ impl<'s> Sessions<'s> {
         }
         if self.nested.is_none() {
             let open = self.open.as_ref().ok_or(NOT_CONNECTED)?;
-            let verbs = open()
+            let mut verbs = open()
                 .map_err(|_| "the engine gave no second session for a read inside kv.scan")?;
+            if let Some(live) = self.live {
+                verbs.switch(live);
+            }
             self.nested = Some(Box::new(verbs));
         }
         self.nested.as_deref_mut().ok_or(NOT_CONNECTED)

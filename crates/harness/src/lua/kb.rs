@@ -21,6 +21,7 @@ use super::bridge::Bridge;
 use super::objects::{CounterObject, KeyObject, MixObject, Objects, Tag, ValueObject};
 use super::raw::{Kind as Type, Stack};
 use super::vm::VmSetup;
+use crate::live::Kind;
 use crate::names::unknown;
 use keyrack_measure::Clock;
 use keyrack_workload::{
@@ -199,17 +200,23 @@ impl Maker {
     }
 
     fn param(&self, lua: &Lua, name: &str, default: Value) -> mlua::Result<Value> {
+        match default {
+            Value::Integer(_) | Value::Number(_) | Value::Boolean(_) | Value::String(_) => {}
+            _ => {
+                return Err(raise(format!(
+                    "\"{name}\" needs a default, a number, a boolean or a string: it gives the type"
+                )));
+            }
+        }
         let Some(text) = self.setup.params.get(name) else { return Ok(default) };
         let refuse = |wanted: &str| {
             Err(raise(format!("-P {name}={text}: the script expects {wanted} for '{name}'")))
         };
         match default {
-            Value::Integer(_) => match keyrack_store::parse_size(text) {
-                Ok(size) => Ok(Value::Integer(size as mlua::Integer)),
-                Err(_) => match text.parse::<i64>() {
-                    Ok(number) => Ok(Value::Integer(number as mlua::Integer)),
-                    Err(_) => refuse("a whole number"),
-                },
+            Value::Integer(_) => match (text.parse::<i64>(), keyrack_store::parse_size(text)) {
+                (Ok(number), _) => Ok(Value::Integer(number as mlua::Integer)),
+                (_, Ok(size)) => Ok(Value::Integer(size as mlua::Integer)),
+                _ => refuse("a whole number"),
             },
             Value::Number(_) => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(Value::Number(number)),
@@ -220,12 +227,7 @@ impl Maker {
                 Err(_) => refuse("true or false"),
             },
             Value::String(_) => Ok(Value::String(lua.create_string(text)?)),
-            Value::Nil => {
-                Err(raise(format!("kb.param(\"{name}\") needs a default, which gives its type")))
-            }
-            _ => Err(raise(format!(
-                "kb.param(\"{name}\"): the default must be a number, a boolean or a string"
-            ))),
+            other => Ok(other),
         }
     }
 }
@@ -286,6 +288,7 @@ pub(super) fn install(lua: &Lua, bridge: *mut Bridge<'_>, setup: &VmSetup) -> ml
     kb.set("param", lua.create_function(param)?)?;
     kb.set("time", raw_function(lua, bridge, time)?)?;
     install_time(lua, &kb)?;
+    lua.load(LOCATED).set_name("=kb").call::<()>(kb.clone())?;
     lua.globals().set("kb", kb)?;
     install_handles(lua, bridge)
 }
@@ -306,6 +309,23 @@ fn install_time(lua: &Lua, kb: &Table) -> mlua::Result<()> {
     };
     kb.set("sleep_until", lua.create_function(sleep_until)?)
 }
+
+/// Raises the errors of the constructors where they are called: what the binding raises is an
+/// object without a place, with a traceback of its own.
+const LOCATED: &str = r#"
+local kb = ...
+local pcall, error, tostring = pcall, error, tostring
+for name, make in pairs(kb) do
+  if name ~= "time" then
+    kb[name] = function(...)
+      local ok, made = pcall(make, ...)
+      if ok then return made end
+      local text = tostring(made):gsub("\nstack traceback:.*", ""):gsub("^runtime error: ", "")
+      error("kb." .. name .. ": " .. text, 2)
+    end
+  end
+end
+"#;
 
 /// A raw C function with the bridge as its upvalue.
 fn raw_function(
@@ -333,6 +353,14 @@ unsafe extern "C-unwind" fn time(state: *mut ffi::lua_State) -> c_int {
         let Bridge { labels, message, .. } = unsafe { super::bridge::of(stack) };
         if stack.kind(1) != Type::String || stack.kind(2) != Type::Function {
             refuse(stack, message, "kb.time: give a label, a function and its arguments");
+        }
+        let label = stack.bytes(1).unwrap_or_default();
+        if Kind::ALL.iter().any(|kind| kind.name().as_bytes() == label) {
+            refuse(
+                stack,
+                message,
+                "kb.time: the label is the name of a verb, whose row it would spoil",
+            );
         }
         labels.clock.ticks()
     };
@@ -400,10 +428,13 @@ unsafe extern "C-unwind" fn draw(state: *mut ffi::lua_State) -> c_int {
 }
 
 fn draw_number(stack: Stack, rng: &mut Rng, message: &mut Vec<u8>) {
-    let (low, high) = match (stack.integer(2), stack.integer(3)) {
-        (None, _) => return stack.push_number(rng.unit()),
-        (Some(high), None) => (1, high),
-        (Some(low), Some(high)) => (low, high),
+    let (low, high) = match (stack.kind(2), stack.kind(3)) {
+        (Type::None | Type::Nil, _) => return stack.push_number(rng.unit()),
+        (_, Type::None | Type::Nil) => (Some(1), stack.integer(2)),
+        _ => (stack.integer(2), stack.integer(3)),
+    };
+    let (Some(low), Some(high)) = (low, high) else {
+        refuse(stack, message, "kb.rng: the bounds must be whole numbers");
     };
     if low > high {
         refuse(stack, message, "kb.rng: the interval is empty");

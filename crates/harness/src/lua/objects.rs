@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Objects of one kind in one machine: a script that makes more makes them in `run`.
 const OBJECTS_MAX: usize = 4096;
+/// Value sources in one machine: each holds a pool of a mebibyte and more.
+const VALUES_MAX: usize = 64;
 
 const TAG_BITS: u32 = 3;
 
@@ -39,6 +41,7 @@ pub(crate) struct Objects {
 #[derive(Debug)]
 pub(crate) struct List<T, const TAG: usize> {
     items: Vec<T>,
+    most: usize,
 }
 
 /// A key source and what it was made from.
@@ -73,8 +76,9 @@ pub(super) struct CounterObject {
 
 impl Objects {
     pub(crate) fn new() -> Self {
-        let (keys, values) = (List::new(), List::new());
-        Objects { keys, values, mixes: List::new(), counters: List::new(), rngs: List::new() }
+        let (keys, values) = (List::new(OBJECTS_MAX), List::new(VALUES_MAX));
+        let (mixes, counters) = (List::new(OBJECTS_MAX), List::new(OBJECTS_MAX));
+        Objects { keys, values, mixes, counters, rngs: List::new(OBJECTS_MAX) }
     }
 
     /// What the handle is, in a word.
@@ -105,16 +109,17 @@ impl Objects {
 }
 
 impl<T, const TAG: usize> List<T, TAG> {
-    fn new() -> Self {
-        List { items: Vec::new() }
+    fn new(most: usize) -> Self {
+        List { items: Vec::new(), most }
     }
 
     /// Adds `item` and returns its handle.
     pub(super) fn add(&mut self, item: T) -> Result<usize, String> {
-        if self.items.len() >= OBJECTS_MAX {
+        if self.items.len() >= self.most {
             return Err(format!(
-                "more than {OBJECTS_MAX} kb objects of one kind: make them once, at the top of the \
-                 file or in setup(), not in run()"
+                "more than {} kb objects of one kind: make them once, at the top of the \
+                 file or in setup(), not in run()",
+                self.most
             ));
         }
         self.items.push(item);

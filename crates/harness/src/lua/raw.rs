@@ -187,8 +187,12 @@ impl Stack {
         }
     }
 
-    /// Moves the top value into slot `index`.
-    pub(super) fn replace(self, index: c_int) {
+    /// Replaces the value in slot `index` by what `tostring` makes of it. *Raises* what a
+    /// `__tostring` of the script's own raises.
+    pub(super) fn replace_by_text(self, index: c_int) {
+        let mut len = 0;
+        // SAFETY: the slot exists; the text is pushed.
+        unsafe { ffi::luaL_tolstring(self.0, index, &raw mut len) };
         // SAFETY: the slot exists and a value is on top.
         unsafe { ffi::lua_replace(self.0, index) }
     }

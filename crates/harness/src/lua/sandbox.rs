@@ -11,8 +11,7 @@ use mlua::{Lua, LuaOptions, StdLib, Table, Value, Variadic};
 
 /// A fresh machine with the libraries that `sandbox` allows.
 pub(super) fn machine(sandbox: Sandbox) -> Result<Lua, ScriptError> {
-    // Panics of the verbs are bugs; they unwind to the worker, which discards the machine.
-    let options = LuaOptions::new().catch_rust_panics(false);
+    let options = LuaOptions::new();
     if sandbox.open {
         // SAFETY: `--unsafe-lua` hands the script everything, by the user's own word.
         return Ok(collecting_young(unsafe { Lua::unsafe_new_with(StdLib::ALL, options) }));

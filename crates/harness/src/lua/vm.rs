@@ -8,6 +8,7 @@ use super::bridge::Bridge;
 use super::objects::{Counters, Objects};
 use super::raw::{Kind as Type, Stack};
 use super::{kb, kv, sandbox};
+use crate::interrupt::{Breaker, Watch};
 use crate::params::Params;
 use keyrack_measure::Clock;
 use mlua::{Function, Lua, Table, Value, ffi};
@@ -26,6 +27,7 @@ pub(crate) struct VmSetup {
     pub(crate) params: Params,
     pub(crate) counters: Counters,
     pub(crate) clock: Clock,
+    pub(crate) breaker: Breaker,
     /// Where `print` goes; `None` swallows it.
     pub(crate) print: Option<Print>,
     /// Whether the verbs answer at once and do nothing, for the overhead report.
@@ -82,7 +84,9 @@ pub(crate) struct ScriptError {
 
 /// A machine with a workload file loaded.
 pub(crate) struct Vm<'s> {
-    // Declared, and so dropped, before the bridge whose address it carries.
+    // The order of dropping: nothing breaks a machine that is going, and the machine goes before the
+    // bridge whose address it carries.
+    _watch: Watch,
     workload: Table,
     lua: Lua,
     state: *mut ffi::lua_State,
@@ -131,6 +135,7 @@ impl<'s> Vm<'s> {
                  sandbox"
             )));
         }
+        let watch = setup.breaker.watch(state);
         let chunk = lua.load(setup.script.text.as_slice()).set_name(format!("@{path}"));
         let evaluated = chunk.eval::<Value>().map_err(|error| {
             let ScriptError { message, traceback } = ScriptError::from(error);
@@ -149,7 +154,7 @@ impl<'s> Vm<'s> {
                 )));
             }
         };
-        Ok(Vm { workload, lua, state, bridge })
+        Ok(Vm { _watch: watch, workload, lua, state, bridge })
     }
 
     /// The table that the file returned.
@@ -201,11 +206,6 @@ impl<'s> Vm<'s> {
         self.bridge.sessions.leave_scans();
         ScriptError::from_text(&text.unwrap_or_else(|| "error without a message".to_owned()))
     }
-
-    /// The machine's state, for the hook that breaks an endless unit.
-    pub(crate) fn state(&self) -> *mut ffi::lua_State {
-        self.state
-    }
 }
 
 /// The message handler of every unit: the message with a traceback after it.
@@ -214,12 +214,8 @@ unsafe extern "C-unwind" fn add_traceback(state: *mut ffi::lua_State) -> c_int {
     let stack = unsafe { Stack::new(state) };
     match stack.kind(1) {
         Type::String | Type::Number => {}
-        _ => {
-            stack.push_bytes(b"the script raised an error object of type ");
-            stack.push_bytes(stack.type_name(1).as_bytes());
-            stack.concat(2);
-            stack.replace(1);
-        }
+        // An object that knows its text, such as an error of a `kb` function.
+        _ => stack.replace_by_text(1),
     }
     stack.push_traceback(1);
     1

@@ -11,6 +11,7 @@ mod script;
 
 pub(crate) use mix::MixTask;
 
+use crate::interrupt::Breaker;
 use crate::lua::{Counters, Ctx, Print, Sandbox, Script, ScriptError, Vm, VmSetup};
 use crate::names::unknown;
 use crate::params::Params;
@@ -174,6 +175,7 @@ impl Workload {
             clock: env.clock.clone(),
             print: if thread == 0 { env.print.clone() } else { None },
             idle: false,
+            breaker: Breaker::default(),
         }
     }
 }
@@ -235,7 +237,8 @@ impl<'w> Prepared<'w> {
             (spec, counters)
         });
         if let Some((spec, _)) = &mix {
-            spec.check().map_err(|error| ScriptError::plain(error.to_string()))?;
+            let named = |error| ScriptError::plain(format!("{}: {error}", workload.source));
+            spec.check().map_err(named)?;
         }
         Ok(Prepared { workload, env, sweep, counters, mix, idle: false })
     }
@@ -252,6 +255,7 @@ impl<'w> Prepared<'w> {
         (thread, threads): (u32, u32),
         store: &'s dyn Store,
         make: &MakeVerbs<'s>,
+        breaker: &Breaker,
     ) -> Result<Task<'s>, ScriptError> {
         let session = store.session().map_err(|e| ScriptError::plain(e.to_string()))?;
         let verbs = make(session);
@@ -267,7 +271,8 @@ impl<'w> Prepared<'w> {
                 let sweep = self.sweep.clone();
                 let who = (thread, threads);
                 let setup = self.workload.setup(script_text, self.env, counters, phase, who, sweep);
-                let mut vm = Vm::load(&VmSetup { idle: self.idle, ..setup })?;
+                let mut vm =
+                    Vm::load(&VmSetup { idle: self.idle, breaker: breaker.clone(), ..setup })?;
                 let make = Arc::clone(make);
                 let open = Box::new(move || store.session().map(|session| make(session)));
                 vm.bridge.sessions.connect(verbs, open);

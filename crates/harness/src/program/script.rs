@@ -23,6 +23,9 @@ use keyrack_workload::{
 use mlua::{LightUserData, Table, Value};
 
 const FIELDS: &[&str] = &["name", "load", "setup", "run", "mix", "batched", "sweep", "about"];
+const SWEEP_FIELDS: &[&str] = &["param", "values", "seed_per_value"];
+/// What a swept parameter must not be called.
+const CTX_FIELDS: &[&str] = &["users", "items", "ops", "seed", "thread", "threads", "iter"];
 const MIX_FIELDS: &[&str] = &["w", "op", "key", "value", "limit", "batch"];
 const LOAD_FIELDS: &[&str] = &["key", "value", "batch"];
 const NAME_CHARS_MAX: usize = 127;
@@ -42,8 +45,12 @@ pub(super) fn inspect(
             return refuse(unknown("field of the workload table", &name, FIELDS));
         }
     }
-    if let Some(name) = table.get::<Option<String>>("name")? {
-        workload.name = name.chars().take(NAME_CHARS_MAX).collect();
+    match table.get::<Value>("name")? {
+        Value::Nil => {}
+        Value::String(name) => {
+            workload.name = name.to_string_lossy().chars().take(NAME_CHARS_MAX).collect();
+        }
+        other => return refuse(format!("name must be a string, it is a {}", other.type_name())),
     }
     let load = table.get::<Value>("load")?;
     workload.has_load = !load.is_nil();
@@ -97,15 +104,24 @@ pub(super) fn inspect(
 
 fn sweep_of(table: &Table) -> Result<Sweep, String> {
     let text = |error: mlua::Error| error.to_string();
-    let param: Option<String> = table.get("param").map_err(text)?;
-    let param = param.filter(|name| !name.is_empty()).ok_or("it needs param = \"name\"")?;
-    let values: Option<Table> = table.get("values").map_err(text)?;
-    let values = values.ok_or("it needs values = {...}")?;
+    check_fields(table, SWEEP_FIELDS)?;
+    let param = match table.get::<Value>("param").map_err(text)? {
+        Value::String(name) if !name.as_bytes().is_empty() => name.to_string_lossy(),
+        _ => return Err("it needs param = \"name\"".to_owned()),
+    };
+    if CTX_FIELDS.contains(&param.as_str()) {
+        return Err(format!("param '{param}' is a field that ctx has already"));
+    }
+    let Value::Table(values) = table.get::<Value>("values").map_err(text)? else {
+        return Err("it needs values = {...}".to_owned());
+    };
     let mut list = Vec::new();
     for value in values.sequence_values::<Value>() {
         match value.map_err(text)? {
             Value::Integer(value) => list.push(value as _),
-            Value::Number(value) if value.fract() == 0.0 => list.push(value as i64),
+            Value::Number(value) if value.fract() == 0.0 && value.abs() < 9e15 => {
+                list.push(value as i64);
+            }
             other => {
                 let shown = other.to_string().map_err(text)?;
                 return Err(format!("value {shown} is not a whole number"));
@@ -115,7 +131,14 @@ fn sweep_of(table: &Table) -> Result<Sweep, String> {
     if list.is_empty() || list.len() > SWEEP_VALUES_MAX {
         return Err(format!("it needs 1 to {SWEEP_VALUES_MAX} values, it has {}", list.len()));
     }
-    let per_value: Option<bool> = table.get("seed_per_value").map_err(text)?;
+    if let Some(twice) = (1..list.len()).find(|&at| list[..at].contains(&list[at])) {
+        return Err(format!("value {} stands twice", list[twice]));
+    }
+    let per_value = match table.get::<Value>("seed_per_value").map_err(text)? {
+        Value::Nil => None,
+        Value::Boolean(flag) => Some(flag),
+        _ => return Err("seed_per_value must be true or false".to_owned()),
+    };
     Ok(Sweep { param, values: list, seed_per_value: per_value.unwrap_or(true), is_batch: false })
 }
 

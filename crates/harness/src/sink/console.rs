@@ -307,7 +307,7 @@ fn open_loop_lines(point: &Point, open: &OpenLoop, dialect: Dialect) -> String {
         text.push_str(&table_row("response", width, open.units, response, dialect));
     }
     if let Some(service) = point.summary.unit_service_ns {
-        text.push_str(&table_row("service", width, open.units, service, dialect));
+        text.push_str(&table_row("service", width, open.served, service, dialect));
     }
     if let Some(missed) = open.missed_text() {
         // The harness flags the point in the same words; once is enough.

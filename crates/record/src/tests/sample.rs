@@ -62,6 +62,7 @@ pub(super) fn unit(offered_per_s: f64, achieved_per_s: f64, response_ns: &[u64])
     UnitStats {
         offered_per_s,
         achieved_per_s,
+        due: (response_ns.len() as f64 * offered_per_s / achieved_per_s).round() as u64,
         backlog_max: 3,
         backlog_end: 1,
         response: histogram(response_ns),

@@ -38,6 +38,7 @@ pub(crate) fn open(engine: &str, rate: f64, spread: &[f64], response_ns: u64) ->
         repeat.unit = Some(UnitStats {
             offered_per_s: rate,
             achieved_per_s: rate,
+            due: service.count(),
             backlog_max: 1,
             backlog_end: 0,
             response,

@@ -125,6 +125,7 @@ fn paced(engine: &str, version: &str, offered: f64, achieved: f64, wait_ns: u64)
         repeat.unit = Some(UnitStats {
             offered_per_s: offered,
             achieved_per_s: achieved - f64::from(index),
+            due: (2000.0 * offered / achieved) as u64,
             backlog_max: 10 + u64::from(index),
             backlog_end: u64::from(index) - 1,
             response: latencies(2000, wait_ns * u64::from(20 + index) / 20),
