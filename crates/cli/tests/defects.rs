@@ -125,7 +125,7 @@ fn a_replay_no_longer_forgets() {
         "report_dir = out",
         "[null]\nvalue_bytes = 7",
         "[workload:w]\nitems = 77",
-        "[script:w.lua]\nsha256 = ",
+        "[script:1]\npath = w.lua\nsha256 = ",
     ] {
         assert!(replay.contains(wanted), "no '{wanted}' in:\n{replay}");
     }

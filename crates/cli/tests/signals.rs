@@ -9,10 +9,10 @@ use crate::support::{Lab, ROTATION, cells, field, flags, points, repeats, tsv};
 fn partial_results(signal: &str) {
     let lab = Lab::new();
     lab.write("quick.lua", "return { name = 'quick', run = function() kv.put('k', 'v') end }");
-    lab.write("quick.cnf", "[workload:quick]\nops = 20\n");
+    lab.write("quick.cnf", "secs = 600\n[workload:quick]\nops = 20\n");
     lab.make_dir("data");
     let mut child = lab.start(
-        "bench --backend redb,btree --data-dir data --durability none --secs 600 --items 200 \
+        "bench --backend redb,btree --data-dir data --durability none --items 200 \
          --config quick.cnf --probe none --progress plain --timeline 0.1 \
          --report console,json:r.json,tsv:r.tsv,hdr:r.hdr,timeline:tl.tsv \
          quick.lua workloads/mixed.lua",

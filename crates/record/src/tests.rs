@@ -233,7 +233,9 @@ fn cpu_is_per_unit_even_without_units() {
 fn an_open_loop_is_told_by_its_worst_repeat() {
     let mut repeats = vec![repeat(1, &[10], 1.0), repeat(2, &[10], 1.0), repeat(3, &[10], 1.0)];
     for (repeat, achieved) in repeats.iter_mut().zip([1000.0, 980.0, 995.0]) {
-        repeat.unit = Some(unit(1000.0, achieved, &[100, 200, 300]));
+        let mut one = unit(1000.0, achieved, &[100, 200, 300]);
+        one.due = if achieved < 990.0 { 6 } else { 3 };
+        repeat.unit = Some(one);
     }
     let point = point(repeats);
     let open = point.open_loop().unwrap();
@@ -244,12 +246,28 @@ fn an_open_loop_is_told_by_its_worst_repeat() {
 }
 
 #[test]
-fn ninety_nine_in_a_hundred_reach_the_rate() {
-    assert!(!unit(1000.0, 990.0, &[1]).missed());
-    assert!(unit(1000.0, 989.9, &[1]).missed());
+fn ninety_nine_in_a_hundred_keep_up_with_the_schedule() {
+    let served = |served: usize, due| {
+        let mut one = unit(1000.0, 1000.0, &vec![1; served]);
+        one.due = due;
+        one
+    };
+    assert!(!served(990, 1000).missed());
+    assert!(served(989, 1000).missed());
+    // One unit a thread may be due and not yet started when a short phase ends.
+    assert!(!served(3, 5).missed());
+    assert!(served(3, 6).missed());
     let mut one = repeat(1, &[1], 1.0);
-    one.unit = Some(unit(1000.0, 990.0, &[1]));
+    one.unit = Some(served(990, 1000));
     assert_eq!(point(vec![one]).open_loop().unwrap().missed_text(), None);
+}
+
+/// Random arrivals offer a little more or less than their rate; what was due and served is no miss.
+#[test]
+fn a_rate_that_chance_kept_low_is_not_missed() {
+    let mut one = unit(1000.0, 900.0, &[1; 900]);
+    one.due = 900;
+    assert!(!one.missed());
 }
 
 #[test]

@@ -28,7 +28,7 @@ use keyrack_workload::{
     Alias, KeyDistribution, KeyFormat, KeySource, KeySpec, Rng, SizeDistribution, ValueSource,
     ValueSpec,
 };
-use mlua::{Error, Function, LightUserData, Lua, Table, Value, ffi};
+use mlua::{Error, FromLua, Function, LightUserData, Lua, Table, Value, ffi};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -90,18 +90,20 @@ impl Maker {
             return Err(raise("kb.keys needs a table, for example {fmt=\"k:%012d\"}".to_owned()));
         };
         check_fields("field of kb.keys", &options, KEY_FIELDS)?;
-        let format: Option<String> = options.get("fmt")?;
+        let format: Option<String> = field(&options, "fmt")?;
         let mut text: String = match preset {
             Some("fb_key") => "uniform".to_owned(),
             Some(preset) => preset.to_owned(),
-            None => options.get::<Option<String>>("dist")?.unwrap_or_else(|| "uniform".to_owned()),
+            None => {
+                field::<Option<String>>(&options, "dist")?.unwrap_or_else(|| "uniform".to_owned())
+            }
         };
-        if let Some(theta) = options.get::<Option<f64>>("theta")? {
+        if let Some(theta) = field::<Option<f64>>(&options, "theta")? {
             if text.contains(':') {
                 return Err(raise(format!("give theta once: in dist=\"{text}\" or as theta")));
             }
             text = format!("{text}:{theta}");
-        } else if let (Some(_), Some(dist)) = (preset, options.get::<Option<String>>("dist")?) {
+        } else if let (Some(_), Some(dist)) = (preset, field::<Option<String>>(&options, "dist")?) {
             text = dist;
         }
         let format = match (format, preset) {
@@ -112,9 +114,9 @@ impl Maker {
         let spec = KeySpec {
             format,
             count: self.count(&options, "n")?,
-            first: options.get::<Option<u64>>("first")?.unwrap_or(0),
+            first: field::<Option<u64>>(&options, "first")?.unwrap_or(0),
             distribution: KeyDistribution::parse(&text).map_err(raise)?,
-            scramble: options.get::<Option<bool>>("scramble")?.unwrap_or(false),
+            scramble: field::<Option<bool>>(&options, "scramble")?.unwrap_or(false),
         };
         let counter = match options.get::<Value>("counter")? {
             Value::Nil => None,
@@ -158,8 +160,8 @@ impl Maker {
         };
         if let Some(options) = &options {
             check_fields("field of kb.values", options, VALUE_FIELDS)?;
-            spec.compress = options.get::<Option<f64>>("compress")?.unwrap_or(spec.compress);
-            spec.seed = options.get::<Option<u64>>("seed")?.unwrap_or(spec.seed);
+            spec.compress = field::<Option<f64>>(options, "compress")?.unwrap_or(spec.compress);
+            spec.seed = field::<Option<u64>>(options, "seed")?.unwrap_or(spec.seed);
         }
         let source = ValueSource::new(&spec, self.stream()).map_err(raise)?;
         let object = ValueObject { spec, source };
@@ -238,6 +240,11 @@ fn handle(handle: usize) -> LightUserData {
 
 fn raise(error: impl ToString) -> Error {
     Error::RuntimeError(error.to_string())
+}
+
+/// A field of a table of options; an error names it.
+fn field<T: FromLua>(options: &Table, name: &str) -> mlua::Result<T> {
+    options.get(name).map_err(|error| raise(format!("field '{name}': {error}")))
 }
 
 fn check_fields(kind: &str, table: &Table, known: &[&str]) -> mlua::Result<()> {

@@ -20,7 +20,7 @@ use crate::names::unknown;
 use keyrack_workload::{
     KeyDistribution, KeySpec, LoadSpec, MixKeys, MixSpec, OpSpec, SizeDistribution, ValueSpec, Verb,
 };
-use mlua::{LightUserData, Table, Value};
+use mlua::{FromLua, LightUserData, Table, Value};
 
 const FIELDS: &[&str] = &["name", "load", "setup", "run", "mix", "batched", "sweep", "about"];
 const SWEEP_FIELDS: &[&str] = &["param", "values", "seed_per_value"];
@@ -147,20 +147,29 @@ pub(super) fn mix_of(vm: &Vm<'_>, workload: &Workload) -> Result<MixSpec, Script
     let table = vm.workload();
     let path = &workload.source;
     let refuse = |why: String| ScriptError::plain(format!("{path}: mix: {why}"));
-    let mix: Table = match table.get::<Value>("mix")? {
-        Value::Table(mix) => mix,
-        Value::Function(make) => make.call::<Table>(vm.ctx()?)?,
-        _ => return Err(refuse("it must be a table".to_owned())),
+    let mix = match table.get::<Value>("mix")? {
+        Value::Function(make) => make.call::<Value>(vm.ctx()?).map_err(|error| {
+            let ScriptError { message, traceback } = ScriptError::from(error);
+            ScriptError { traceback, ..refuse(message) }
+        })?,
+        given => given,
+    };
+    let Value::Table(mix) = mix else {
+        return Err(refuse(format!("it must be a table, it is a {}", mix.type_name())));
     };
     let mut spec = Builder { vm, keys: Vec::new(), values: Vec::new() };
     let mut ops = Vec::new();
-    for row in mix.sequence_values::<Table>() {
-        let row = row?;
+    for row in mix.sequence_values::<Value>() {
+        let number = ops.len() + 1;
+        let Value::Table(row) = row? else {
+            return Err(refuse(format!("entry {number} is not a table")));
+        };
+        let refuse = |why: String| refuse(format!("entry {number}: {why}"));
         check_fields(&row, MIX_FIELDS).map_err(&refuse)?;
-        let verb = match row.get::<Option<String>>("op")? {
+        let verb = match field::<Option<String>>(&row, "op").map_err(&refuse)? {
             Some(name) if name == "rmw" => Verb::Update,
             Some(name) => Verb::parse(&name).map_err(|error| refuse(error.to_string()))?,
-            None => return Err(refuse(format!("entry {} has no op", ops.len() + 1))),
+            None => return Err(refuse("it has no op".to_owned())),
         };
         let keys = spec.keys(&row).map_err(&refuse)?;
         let value = if verb.takes_value() { spec.value(&row).map_err(&refuse)? } else { 0 };
@@ -171,8 +180,8 @@ pub(super) fn mix_of(vm: &Vm<'_>, workload: &Workload) -> Result<MixSpec, Script
                 .map_err(|error| refuse(error.to_string()))?,
             _ => return Err(refuse("limit must be a number of rows or a size text".to_owned())),
         };
-        let batch: Option<u32> = row.get("batch")?;
-        let weight: Option<f64> = row.get("w")?;
+        let batch: Option<u32> = field(&row, "batch").map_err(&refuse)?;
+        let weight: Option<f64> = field(&row, "w").map_err(&refuse)?;
         ops.push(OpSpec {
             verb,
             weight: weight.unwrap_or(1.0),
@@ -232,7 +241,7 @@ impl Builder<'_, '_> {
         let given = self.vm.workload().get::<Value>("load").unwrap_or(Value::Nil);
         if let Value::Table(load) = given {
             check_fields(&load, LOAD_FIELDS)?;
-            let batch = load.get::<Option<u32>>("batch").map_err(|e| e.to_string())?;
+            let batch: Option<u32> = field(&load, "batch")?;
             return Ok(LoadSpec {
                 keys: sequential(&self.key_object(&load)?.spec),
                 value: self.value_object(&load)?.spec,
@@ -251,6 +260,11 @@ fn place<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
         list.push(item);
         list.len() - 1
     })
+}
+
+/// A field of a table; an error names it.
+fn field<T: FromLua>(table: &Table, name: &str) -> Result<T, String> {
+    table.get(name).map_err(|error| format!("field '{name}': {error}"))
 }
 
 fn check_fields(table: &Table, known: &[&str]) -> Result<(), String> {
