@@ -31,9 +31,6 @@ const SEED_VARIABLE: &str = "KEYRACK_SEED";
 /// Golden tests rewrite their expectations under this variable; no run that counts may do so.
 const REWRITE_VARIABLE: &str = "KEYRACK_REWRITE";
 
-/// The seed of `test`, unless the caller has set one.
-const SEED_FIXED: u64 = 1;
-
 /// `cargo xtask check`.
 ///
 /// # Errors
@@ -62,11 +59,8 @@ pub(crate) fn test(workspace: &Workspace, _: &Options) -> Outcome {
         complain_about(&stop);
         tally.failed += 1;
     }
-    let seed = match std::env::var(SEED_VARIABLE) {
-        Ok(given) => given,
-        Err(_) => SEED_FIXED.to_string(),
-    };
-    let tests = match stage("tests", || run_tests(workspace, &seed)) {
+    // A seed that the caller has set goes through; without one each test has its own.
+    let tests = match stage("tests", || run_tests(workspace, None)) {
         Ok(tests) | Err(Stop::Failed(tests)) => tests,
         Err(stop) => {
             complain_about(&stop);
@@ -83,8 +77,8 @@ pub(crate) fn test(workspace: &Workspace, _: &Options) -> Outcome {
     Ok(())
 }
 
-/// `cargo xtask seeds`: the same tests with a seed that changes with every commit, so that the
-/// random tests of a project that lives long do not stay in one place.
+/// `cargo xtask seeds`: the tests of the crates that draw, with a seed that changes with every
+/// commit, so that the random tests of a project that lives long do not stay in one place.
 ///
 /// # Errors
 /// `Stage` when a test failed; `Broken` when cargo cannot be started.
@@ -93,7 +87,7 @@ pub(crate) fn seeds(workspace: &Workspace, _: &Options) -> Outcome {
         say("SKIPPED: seeds (this tree has no commit to take a seed from)");
         return Ok(());
     };
-    match stage("seeds", || run_tests(workspace, &seed.to_string())) {
+    match stage("seeds", || run_tests(workspace, Some(seed))) {
         Ok(tally) => {
             say(&format!("seed {seed}: {} tests", tally.passed));
             Ok(())
@@ -159,19 +153,31 @@ pub(crate) fn fmt(workspace: &Workspace, _: &Options) -> Outcome {
     run(&mut workspace.cargo(&["fmt", "--all"]))
 }
 
-/// Both seeds of a CI run, as they are printed at its head.
+/// The seed of a CI run, as it is printed at its head.
 fn seed_line(workspace: &Workspace) -> String {
     match workspace.commit().as_deref().and_then(seed_of_commit) {
-        Some(derived) => format!("seeds: {SEED_FIXED} fixed, {derived} from the commit"),
-        None => format!("seeds: {SEED_FIXED} fixed, none from a commit"),
+        Some(derived) => format!("seeds: those of the tests, and {derived} from the commit"),
+        None => "seeds: those of the tests, none from a commit".to_owned(),
     }
 }
 
-/// Runs every test and doc test, passing their output through while counting.
-fn run_tests(workspace: &Workspace, seed: &str) -> Outcome<Tally> {
-    say(&format!("{SEED_VARIABLE}={seed}"));
-    let mut command = workspace.cargo(&["test", "--workspace", "--release", "--no-fail-fast"]);
-    command.env(SEED_VARIABLE, seed).env_remove(REWRITE_VARIABLE);
+/// Crates whose tests read [`SEED_VARIABLE`].
+const SEEDED: [&str; 4] = ["keyrack-harness", "keyrack-measure", "keyrack-peers", "keyrack-vfs"];
+
+/// Runs every test and doc test, or with a seed those of the crates that draw, passing their output
+/// through while counting.
+fn run_tests(workspace: &Workspace, seed: Option<u64>) -> Outcome<Tally> {
+    let mut arguments = vec!["test", "--release", "--no-fail-fast"];
+    match seed {
+        None => arguments.push("--workspace"),
+        Some(_) => SEEDED.iter().for_each(|name| arguments.extend(["--package", name])),
+    }
+    let mut command = workspace.cargo(&arguments);
+    command.env_remove(REWRITE_VARIABLE);
+    if let Some(seed) = seed {
+        say(&format!("{SEED_VARIABLE}={seed}"));
+        command.env(SEED_VARIABLE, seed.to_string());
+    }
     let (mut tally, exited_well) = count_tests(&mut command, &mut |line| say(line))?;
     tally.settle(exited_well);
     if tally.failed > 0 { Err(Stop::Failed(tally)) } else { Ok(tally) }
@@ -251,7 +257,7 @@ mod tests {
     fn a_tree_without_a_commit_skips_the_seeds_and_says_so() {
         let scratch = Scratch::new("no-commit");
         let workspace = Workspace::at(scratch.path());
-        assert_eq!(seed_line(&workspace), "seeds: 1 fixed, none from a commit");
+        assert_eq!(seed_line(&workspace), "seeds: those of the tests, none from a commit");
         assert!(seeds(&workspace, &Options::default()).is_ok());
     }
 }

@@ -45,7 +45,7 @@ pub fn run(
     }
     for workload in &plan.workloads {
         let grid = Grid { plan, workload, clock, origin, stop };
-        grid.run(&mut record, outputs, observer)?;
+        grid.run(&mut record, outputs, observer);
         if stop.is_set() || outputs.is_empty() {
             break;
         }
@@ -88,12 +88,7 @@ struct Kept {
 }
 
 impl Grid<'_> {
-    fn run(
-        &self,
-        record: &mut Run,
-        outputs: &mut Outputs,
-        observer: &mut dyn Observer,
-    ) -> Result<(), String> {
+    fn run(&self, record: &mut Run, outputs: &mut Outputs, observer: &mut dyn Observer) {
         let settings = &self.plan.settings;
         let dimensions = Dimensions {
             workload: &self.workload.name,
@@ -132,13 +127,9 @@ impl Grid<'_> {
                 }
                 // A script that a signal broke has not failed.
                 Err(_) if self.stop.is_set() && self.stop.reason().is_none() => {}
-                Err(Failed { reason, detail }) => {
+                Err(failed) => {
                     collected.entry(key).or_default().failed = true;
-                    let failure =
-                        Failure { cell: step.cell.clone(), repeat: step.repeat, reason, detail };
-                    observer.event(&Event::Note(&failure_line(&failure)));
-                    outputs.failure(&failure);
-                    record.failures.push(failure);
+                    self.fail(step, failed, record, outputs, observer);
                     kept = None;
                 }
             }
@@ -146,10 +137,27 @@ impl Grid<'_> {
         if self.stop.is_set() {
             self.flush_partial(&steps, &mut collected, record, outputs);
         }
-        if let Some(kept) = kept {
-            kept.stage.close()?;
+        if let (Some(kept), Some(last)) = (kept, steps.last())
+            && let Err(reason) = kept.stage.close()
+        {
+            self.fail(last, Failed::new(reason), record, outputs, observer);
         }
-        Ok(())
+    }
+
+    /// Notes that a step has failed.
+    fn fail(
+        &self,
+        step: &Step,
+        failed: Failed,
+        record: &mut Run,
+        outputs: &mut Outputs,
+        observer: &mut dyn Observer,
+    ) {
+        let Failed { reason, detail } = failed;
+        let failure = Failure { cell: step.cell.clone(), repeat: step.repeat, reason, detail };
+        observer.event(&Event::Note(&failure_line(&failure)));
+        outputs.failure(&failure);
+        record.failures.push(failure);
     }
 
     fn seed_per_value(&self) -> bool {
@@ -238,7 +246,9 @@ impl Grid<'_> {
             None => {
                 // A store of another cell goes before the next one comes: they may not fit
                 // together.
-                *kept = None;
+                if let Some(Kept { stage, .. }) = kept.take() {
+                    stage.close().map_err(Failed::new)?;
+                }
                 let stage = self.open(step)?;
                 let threads = self.load_threads(step);
                 let load =

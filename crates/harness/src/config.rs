@@ -7,7 +7,7 @@
 //! be one.
 //!
 //! A value that the dialect cannot hold (a blank before `#` or `;`, a line break, blanks at an end)
-//! stands under the key with `.json` behind it, as a JSON string: `data_dir.json = "/mnt/a \u0023b"`.
+//! stands under the key with `.json` behind it, as a JSON string: `data_dir.json = "/a \u0023b"`.
 //!
 //! Of a key that stands twice the first counts, as in the original, but for keys that collect
 //! (`workload`, `param`) and engine sections, where the last counts.

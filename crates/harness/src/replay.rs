@@ -1,7 +1,7 @@
 //! The replay file: the effective run as a configuration that reproduces it.
 //!
 //! It holds every setting that matters, engine and workload sections, and the text of every script
-//! with its SHA-256, so that it is enough by itself: `[script:1]` holds `path`, `sha256` and `text`.
+//! with its SHA-256, so that it is enough by itself: `[script:1]` holds `path`, `sha256`, `text`.
 //! Values that the dialect cannot hold are written as JSON strings, see [`crate::config`].
 
 use crate::config::{Config, Entry, render_entry};

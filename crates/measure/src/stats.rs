@@ -79,11 +79,11 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
 /// Seeded randomness for the tests of this crate.
 #[cfg(test)]
 pub(crate) mod seeded {
-    /// The seed of a random test: `SEED` from the environment, else a fixed one. Tests name it in
-    /// their messages, so that `SEED=n cargo test` replays a failure.
+    /// The seed of a random test: `KEYRACK_SEED` from the environment, else a fixed one. Tests name
+    /// it in their messages, so that `SEED=n cargo test` replays a failure.
     pub(crate) fn seed() -> u64 {
-        match std::env::var("SEED") {
-            Ok(text) => text.parse().expect("SEED is a number"),
+        match std::env::var("KEYRACK_SEED") {
+            Ok(text) => text.parse().expect("KEYRACK_SEED is a number"),
             Err(_) => 20_260_729,
         }
     }

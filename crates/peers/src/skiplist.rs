@@ -35,9 +35,9 @@
 //! list's ranges: those drop entries without giving back their reference (crossbeam-skiplist
 //! 0.1.3), so a node removed after a scan would never be freed.
 //!
-//! A scan copies each value out of its cell before it visits the row, so its visitor may read through
-//! another session; the visitor of a `get` holds the cell and must not call back into the store.
-//! Tower heights come from the list's own generator; the seed of the options has no effect.
+//! A scan copies each value out of its cell before it visits the row, so its visitor may read
+//! through another session; the visitor of a `get` holds the cell and must not call back into the
+//! store. Tower heights come from the list's own generator; the seed of the options has no effect.
 
 use crate::{RowVisitor, check_in_memory};
 use crossbeam_skiplist::SkipMap;

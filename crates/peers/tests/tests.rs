@@ -1,6 +1,6 @@
 //! Every engine of the crate that holds data goes through the same checks: the golden scripts, the
-//! random comparison with the model under several seeds, and the concurrent check. `SEED=n` in the
-//! environment replaces the seeds; a failure prints the one that it had.
+//! random comparison with the model under several seeds, and the concurrent check. `KEYRACK_SEED=n`
+//! in the environment replaces the seeds; a failure prints the one that it had.
 
 use keyrack_store::{Durability, Engine, OpenOptions, Result, Store};
 use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
@@ -11,8 +11,8 @@ use tempfile::TempDir;
 const SEEDS: [u64; 3] = [1, 20_260, 0xdead_beef];
 
 fn seeds() -> Vec<u64> {
-    match std::env::var("SEED") {
-        Ok(seed) => vec![seed.parse().expect("SEED is a number")],
+    match std::env::var("KEYRACK_SEED") {
+        Ok(seed) => vec![seed.parse().expect("KEYRACK_SEED is a number")],
         Err(_) => SEEDS.to_vec(),
     }
 }

@@ -1,5 +1,6 @@
 //! The simulated file system against the real one: random operations on a handful of paths must
-//! give the same results, errors included, and the same tree. Replay a failure with `SEED=n`.
+//! give the same results, errors included, and the same tree. Replay a failure with
+//! `KEYRACK_SEED=n`.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

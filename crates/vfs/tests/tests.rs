@@ -30,9 +30,9 @@ impl Dice {
     }
 }
 
-/// Seeds to run: the one in the environment variable `SEED`, or the first `count`.
+/// Seeds to run: the one in the environment variable `KEYRACK_SEED`, or the first `count`.
 fn seeds(count: u64) -> impl Iterator<Item = u64> {
-    let given = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+    let given = std::env::var("KEYRACK_SEED").ok().and_then(|seed| seed.parse().ok());
     let (first, end) = given.map_or((0, count), |seed: u64| (seed, seed + 1));
     first..end
 }

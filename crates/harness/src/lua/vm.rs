@@ -84,8 +84,8 @@ pub(crate) struct ScriptError {
 
 /// A machine with a workload file loaded.
 pub(crate) struct Vm<'s> {
-    // The order of dropping: nothing breaks a machine that is going, and the machine goes before the
-    // bridge whose address it carries.
+    // The order of dropping: nothing breaks a machine that is going, and the machine goes before
+    // the bridge whose address it carries.
     _watch: Watch,
     workload: Table,
     lua: Lua,

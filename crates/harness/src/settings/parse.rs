@@ -1,0 +1,106 @@
+//! From text to the values of settings: strict, and in one line where it does not parse.
+
+use super::{Goal, LIST_MAX};
+use crate::names::unknown;
+use keyrack_store::parse_size;
+use std::path::PathBuf;
+
+pub(super) fn names(value: &str) -> Result<Vec<String>, String> {
+    list(value, |name| Ok(name.to_owned()))
+}
+
+/// A comma-separated list; empty elements are mistakes, not omissions.
+pub(super) fn list<T>(
+    value: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    let parts: Vec<&str> = value.split(',').map(str::trim).collect();
+    if parts.len() > LIST_MAX {
+        return Err(format!("more than {LIST_MAX} entries in a list"));
+    }
+    parts
+        .into_iter()
+        .map(|part| match part {
+            "" => Err(format!("'{value}' has an empty entry: write values separated by commas")),
+            part => parse(part),
+        })
+        .collect()
+}
+
+pub(super) fn count(value: &str, least: u64) -> Result<u64, String> {
+    count_up_to(value, least, 1 << 53)
+}
+
+/// A whole number; size suffixes are accepted as in files of the original.
+pub(super) fn count_up_to(value: &str, least: u64, most: u64) -> Result<u64, String> {
+    let number = parse_size(value).map_err(|_| {
+        format!("invalid number '{value}': write a whole number, K, M, G, T for powers of 1024")
+    })?;
+    if !(least..=most).contains(&number) {
+        return Err(format!("'{value}' is out of range: {least} to {most}"));
+    }
+    Ok(number)
+}
+
+pub(super) fn seconds(value: &str, zero: bool) -> Result<f64, String> {
+    match value.trim().parse::<f64>() {
+        Ok(0.0) if zero => Ok(0.0),
+        Ok(seconds) if seconds.is_finite() && (0.001..=1e7).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("invalid number of seconds '{value}': write 0.001 to 10000000")),
+    }
+}
+
+pub(super) fn rate(value: &str) -> Result<f64, String> {
+    let (number, factor) = match value.as_bytes().last() {
+        Some(b'k' | b'K') => (&value[..value.len() - 1], 1e3),
+        Some(b'm' | b'M') => (&value[..value.len() - 1], 1e6),
+        _ => (value, 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        // Beyond this the schedule alone would take the whole processor.
+        Ok(rate) if (0.001..=1e8).contains(&(rate * factor)) => Ok(rate * factor),
+        _ => Err(format!(
+            "invalid rate '{value}': write units per second, k for thousands, M for millions"
+        )),
+    }
+}
+
+pub(super) fn goal(value: &str) -> Result<Goal, String> {
+    let refuse = || {
+        format!(
+            "invalid goal '{value}': write a percentile and a limit, e.g. p99<1ms or p99.9<250us"
+        )
+    };
+    let (percentile, limit) = value.split_once('<').ok_or_else(refuse)?;
+    let percentile: f64 =
+        percentile.trim().strip_prefix('p').and_then(|p| p.parse().ok()).ok_or_else(refuse)?;
+    let limit = limit.trim();
+    let (number, ns) = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)]
+        .into_iter()
+        .find_map(|(unit, ns)| limit.strip_suffix(unit).map(|number| (number, ns)))
+        .ok_or_else(refuse)?;
+    let limit_ns = number.trim().parse::<f64>().map_err(|_| refuse())? * ns;
+    if !(0.0..100.0).contains(&percentile) || !(1.0..1e13).contains(&limit_ns) {
+        return Err(refuse());
+    }
+    Ok(Goal { percentile, limit_ns: limit_ns as u64 })
+}
+
+pub(super) fn directory(value: &str) -> Result<PathBuf, String> {
+    if value.is_empty() { Err("the path is empty".to_owned()) } else { Ok(PathBuf::from(value)) }
+}
+
+pub(super) fn pair(value: &str) -> Result<(String, String), String> {
+    match value.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!("'{value}' is not NAME=VALUE")),
+    }
+}
+
+pub(super) fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let found = choices.iter().find(|(name, _)| *name == value);
+    found.map(|(_, choice)| *choice).ok_or_else(|| unknown("value", value, &names))
+}
