@@ -167,10 +167,14 @@ const SEEDED: [&str; 4] = ["keyrack-harness", "keyrack-measure", "keyrack-peers"
 /// Runs every test and doc test, or with a seed those of the crates that draw, passing their output
 /// through while counting.
 fn run_tests(workspace: &Workspace, seed: Option<u64>) -> Outcome<Tally> {
-    let mut arguments = vec!["test", "--release", "--no-fail-fast"];
+    let mut arguments = vec!["test", "--no-fail-fast"];
     match seed {
-        None => arguments.push("--workspace"),
-        Some(_) => SEEDED.iter().for_each(|name| arguments.extend(["--package", name])),
+        None => arguments.extend(["--workspace", "--release"]),
+        // With debug assertions and overflow checks, which release leaves out.
+        Some(_) => {
+            arguments.extend(["--profile", "sim"]);
+            SEEDED.iter().for_each(|name| arguments.extend(["--package", name]));
+        }
     }
     let mut command = workspace.cargo(&arguments);
     command.env_remove(REWRITE_VARIABLE);

@@ -169,7 +169,7 @@ fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], style: &Style) -> Surrounding
             allocator: if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" }.to_owned(),
         },
         clock: Clock::calibrated(),
-        print: Some(Print(Arc::new(|line| eprintln!("{line}")))),
+        print: Some(Print(Arc::new(|line| say!("{line}")))),
         bundled: bundled::SCRIPTS,
     }
 }

@@ -11,10 +11,10 @@ pub(crate) fn command() -> Command {
     Command::new("compare")
         .about("Compare two recorded runs, cell by cell")
         .long_about(
-            "Compare two recorded runs, cell by cell. BASE and NEW are report directories (of \
-             --report-dir) or JSON files (of --report json:FILE). With --fail-on, the exit status \
-             is 1 when a cell has become worse by more than that and the difference is \
-             significant.",
+            "Compare two recorded runs, cell by cell. BASE and NEW are what --report-dir was given \
+             (its newest report counts), one report in it, or JSON files (of --report json:FILE). \
+             With --fail-on, the exit status is 1 when a cell has become worse by more than that \
+             and the difference is significant.",
         )
         .arg(Arg::new("base").value_name("BASE").required(true).help("The run to compare with"))
         .arg(Arg::new("new").value_name("NEW").required(true).help("The run that is judged"))
@@ -51,8 +51,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
     let Some(fail_on) = fail_on else { return Ok(printed) };
     let regressions = comparison.regressions(fail_on);
     for row in &regressions {
-        eprintln!(
-            "regression: {} {:?}: {:.3}x, more than {:.1}% worse",
+        say!(
+            "regression: {} {}: {:.3}x, more than {:.1}% worse",
             row.cell,
             row.metric,
             row.ratio,
@@ -94,7 +94,7 @@ fn run_file(path: &Path) -> Result<PathBuf, String> {
     files.sort();
     match files.pop() {
         Some(newest) => {
-            eprintln!("keyrack: {} is the newest report of {}", newest.display(), path.display());
+            say!("keyrack: {} is the newest report of {}", newest.display(), path.display());
             Ok(newest)
         }
         None => Err(format!(

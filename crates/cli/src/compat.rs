@@ -34,11 +34,16 @@ const KEYBENCH: Style = Style {
 
 /// `keybench [options] WORKLOAD.lua [WORKLOAD2.lua ...]`.
 pub(crate) fn keybench(argv: &[String]) -> u8 {
-    let command = || flags::with_settings(Command::new("keybench").disable_version_flag(true));
+    let command = || {
+        flags::with_settings(Command::new("keybench").disable_version_flag(true))
+            .mut_arg("backend", |backend| {
+                backend.help("Engines to run, comma-separated [default: skiplist]")
+            })
+    };
     let matches = match command().try_get_matches_from(argv) {
         Ok(matches) => matches,
         Err(error) if error.kind() == ErrorKind::DisplayHelp => {
-            eprint!("{}", error.render());
+            say!("{}", error.render().to_string().trim_end());
             return crate::DONE;
         }
         Err(error) => {
@@ -49,7 +54,7 @@ pub(crate) fn keybench(argv: &[String]) -> u8 {
     let no_workload = matches.get_many::<String>("workload").is_none_or(|list| list.len() == 0);
     let modes = ["list", "selftest"].iter().any(|mode| matches.get_flag(mode));
     if no_workload && matches.get_one::<String>("config").is_none() && !modes {
-        eprint!("{}", command().render_help());
+        say!("{}", command().render_help().to_string().trim_end());
         return crate::COULD_NOT;
     }
     bench::run(&matches, argv, &KEYBENCH).unwrap_or_else(|message| {

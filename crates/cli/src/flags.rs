@@ -8,15 +8,15 @@ use keyrack_harness::{Form, KEYS, nearest};
 const MODES: &[(&str, &str)] = &[
     ("overhead", "Print what the harness itself costs on each workload, in nanoseconds a unit"),
     ("selftest", "Check the engines against the contract instead of measuring them"),
-    ("list", "List engines, native workloads, sinks and probes"),
+    ("list", "List engines with their options, workloads, bundled scripts, sinks and probes"),
 ];
 
 /// The `bench` subcommand.
 pub(crate) fn bench_command() -> Command {
     with_settings(Command::new("bench").about("Measure stores on workloads").long_about(
         "Measure stores on workloads. A workload is a Lua file or a native name such as \
-                 ycsb/a. Without one, workloads/mixed.lua runs for 5 seconds on every engine that \
-                 needs no data directory.",
+                 ycsb/a. Without one, workloads/mixed.lua runs for 5 seconds on each engine that \
+                 stores in memory.",
     ))
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn explain(error: &clap::Error, command: &Command, argv: &[String]) -
             crate::print(&error.render().to_string())
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprint!("{}", error.render());
+            say!("{}", error.render().to_string().trim_end());
             crate::COULD_NOT
         }
         _ => {

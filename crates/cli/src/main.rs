@@ -11,7 +11,15 @@
 //! Results go to standard output, talk to standard error. Exit status: 0 done, 1 the answer is no
 //! (a cell failed, a regression), 2 could not run (usage, set-up), 130 interrupted.
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stderr, reason = "printing is this crate's part")]
+
+/// A line for a person on standard error, as `eprintln!`, which would panic where the reader went
+/// away (`2>&1 | head`): a run goes on without.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
 
 mod bench;
 mod bundled;
@@ -98,5 +106,5 @@ fn print(text: &str) -> u8 {
 /// One line for a person, whatever the message holds.
 fn refuse(program: &str, message: &str) {
     let line: Vec<&str> = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    eprintln!("{program}: {}", line.join(" "));
+    say!("{program}: {}", line.join(" "));
 }

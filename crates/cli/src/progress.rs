@@ -56,21 +56,26 @@ impl Progress {
     fn plain(&self, event: &Event<'_>) {
         match event {
             Event::Seeding { at, threads } if self.dialect == Dialect::Seed => {
-                eprint!("  seeding {} on {} with {threads} threads ...", at.workload, at.engine);
-                let _ = std::io::stderr().flush();
+                // Standard error is not buffered; the end of the line comes with `Seeded`.
+                let (workload, engine) = (at.workload, at.engine);
+                let _ = write!(
+                    std::io::stderr(),
+                    "  seeding {workload} on {engine} with {threads} threads ..."
+                );
             }
             Event::Seeded { elapsed_s, .. } if self.dialect == Dialect::Seed => {
-                eprintln!(" done ({elapsed_s:.1}s)");
+                say!(" done ({elapsed_s:.1}s)");
             }
             Event::SeedTick { .. } if self.dialect == Dialect::Seed => {}
             Event::Seeding { at, threads } => {
-                eprintln!("  seeding {} on {} with {threads} threads", at.workload, at.engine);
+                say!("  seeding {} on {} with {threads} threads", at.workload, at.engine);
             }
-            Event::SeedTick { at, elapsed_s, keys, keys_per_s } => eprintln!(
+            Event::SeedTick { at, elapsed_s, keys, keys_per_s } => say!(
                 "  seeding {} {}  {elapsed_s:5.1}s  {keys:12} keys  {keys_per_s:10.0} keys/s",
-                at.workload, at.engine
+                at.workload,
+                at.engine
             ),
-            Event::Seeded { at, elapsed_s, keys } => eprintln!(
+            Event::Seeded { at, elapsed_s, keys } => say!(
                 "  seeded {} in {elapsed_s:.1}s  {keys} keys  {:.0} keys/s",
                 at.workload,
                 *keys as f64 / elapsed_s.max(1e-9)
@@ -78,13 +83,13 @@ impl Progress {
             Event::Running { at, repeat, repeats } => {
                 let tag = self.tag(at);
                 let (workload, engine) = (at.workload, at.engine);
-                eprintln!("  running {workload} on {engine}  {tag}  run {repeat}/{repeats}");
+                say!("  running {workload} on {engine}  {tag}  run {repeat}/{repeats}");
             }
             Event::Tick { at, .. } => {
-                eprintln!("  {} {} {}", at.workload, at.engine, self.line(event));
+                say!("  {} {} {}", at.workload, at.engine, self.line(event));
             }
             Event::Finished => {}
-            Event::Note(note) => eprintln!("{note}"),
+            Event::Note(note) => say!("{note}"),
         }
     }
 
@@ -138,7 +143,7 @@ impl Observer for Progress {
             }
             // What a person has to know is said without a terminal too.
             (Look::Nothing, Event::Note(note)) => {
-                eprintln!("{note}");
+                say!("{note}");
                 return;
             }
             (Look::Nothing, _) => return,
@@ -153,8 +158,8 @@ impl Observer for Progress {
                 }
             }
             Event::Note(note) => match slot {
-                Some(bar) => bar.suspend(|| eprintln!("{note}")),
-                None => eprintln!("{note}"),
+                Some(bar) => bar.suspend(|| say!("{note}")),
+                None => say!("{note}"),
             },
             Event::Seeded { .. } => {}
             _ => {

@@ -129,6 +129,15 @@ fn help_and_usage_go_to_standard_error() {
     assert_eq!(out.stdout, "", "no workload, no run");
 }
 
+/// The help once promised the engines that the new name runs when none is named.
+#[test]
+fn help_names_the_engine_that_runs_by_default() {
+    let lab = Lab::new();
+    lab.write("one.lua", ONE_GET);
+    lab.keybench("--help").exits(0).warns("[default: skiplist]");
+    lab.keybench("--ops 5 --probe none one.lua").exits(0).says("engine=skiplist seed=");
+}
+
 #[test]
 fn mistakes_carry_the_old_name() {
     let lab = Lab::new();

@@ -39,3 +39,17 @@ fn a_workload_that_fails_is_named() {
     assert!(out.status == 1 || out.status == 2, "{}", out.told());
     out.warns("bad.lua").warns("no luck");
 }
+
+#[test]
+fn a_script_that_uses_what_it_finds_has_a_cost_too() {
+    let lab = Lab::new();
+    lab.write(
+        "uses.lua",
+        "return { name = 'uses', run = function()
+           kb.time('both', function() assert(#kv.get('a') > 0 and kv.touch('a') > 0) end)
+         end }",
+    );
+    let out = lab.run("bench --overhead uses.lua").exits(0);
+    // Two calls: the label of kb.time is none.
+    assert!(out.stdout.lines().any(|line| line.starts_with("uses ") && line.ends_with(" 2.00")));
+}

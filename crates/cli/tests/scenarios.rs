@@ -271,7 +271,8 @@ fn f_gate_a_change() {
 
     lab.write("slower.json", slowed(&base, "btree", 0.8).to_string());
     let out = lab.run("compare base.json slower.json --fail-on 5%").exits(1);
-    let out = out.warns("rotation btree t1").says("slower");
+    // The metric is called as in the table.
+    let out = out.warns("regression: rotation btree t1 ops/s: 0.8").says("slower");
     assert!(!out.stderr.contains("skiplist"), "skiplist is as it was: {}", out.told());
     // The gate has a width: 20 % less is within 30 %. And no gate means no verdict.
     lab.run("compare base.json slower.json --fail-on 30%").exits(0);

@@ -112,3 +112,16 @@ fn plain_progress_counts() {
     let out = lab.run(line).exits(0);
     assert!(out.stderr.contains("/4)") && out.stderr.contains('%'), "{}", out.told());
 }
+
+#[test]
+fn a_reader_of_standard_error_that_goes_away_does_not_end_the_run() {
+    let lab = Lab::new();
+    lab.write("work.lua", ROTATION);
+    let line = "bench --backend btree --secs 2.2 --repeat 2 --probe none --progress plain work.lua";
+    let out = lab.shell(&format!(
+        "( $KEYRACK {line} 2>&1 >result; echo \"status=$?\" >status ) | head -n 1 >/dev/null"
+    ));
+    out.exits(0);
+    assert_eq!(lab.read("status"), "status=0\n");
+    assert!(lab.read("result").contains("=== rotation ==="), "{}", lab.read("result"));
+}

@@ -82,7 +82,8 @@ struct Collected {
 struct Kept {
     stage: Stage,
     load: Option<Load>,
-    engine: usize,
+    /// The measurement it served last.
+    step: Step,
     /// The swept value that the load depends on.
     value: Option<i64>,
 }
@@ -113,6 +114,14 @@ impl Grid<'_> {
             if collected.get(&key).is_some_and(|cell| cell.failed) {
                 continue;
             }
+            // A store of another cell goes before the next one comes: they may not fit together.
+            // That it did not close is the failure of the cell it served.
+            if let Some(Kept { stage, step: served, .. }) =
+                kept.take_if(|kept| !self.fits(kept, step))
+                && let Err(reason) = stage.close()
+            {
+                self.fail(&served, Failed::new(reason), record, outputs, observer);
+            }
             let result = self.step(step, &mut kept, &mut collected, &key, outputs, observer);
             match result {
                 Ok(repeat) if self.is_cut_short(&repeat) => {}
@@ -137,10 +146,10 @@ impl Grid<'_> {
         if self.stop.is_set() {
             self.flush_partial(&steps, &mut collected, record, outputs);
         }
-        if let (Some(kept), Some(last)) = (kept, steps.last())
-            && let Err(reason) = kept.stage.close()
+        if let Some(Kept { stage, step: served, .. }) = kept
+            && let Err(reason) = stage.close()
         {
-            self.fail(last, Failed::new(reason), record, outputs, observer);
+            self.fail(&served, Failed::new(reason), record, outputs, observer);
         }
     }
 
@@ -241,14 +250,9 @@ impl Grid<'_> {
             mode: Mode::Timed,
             breaker: Breaker::default(),
         };
-        let (stage, load) = match self.take_kept(kept, step) {
-            Some((stage, load)) => (stage, load),
+        let (stage, load) = match kept.take() {
+            Some(Kept { stage, load, .. }) => (stage, load),
             None => {
-                // A store of another cell goes before the next one comes: they may not fit
-                // together.
-                if let Some(Kept { stage, .. }) = kept.take() {
-                    stage.close().map_err(Failed::new)?;
-                }
                 let stage = self.open(step)?;
                 let threads = self.load_threads(step);
                 let load =
@@ -271,11 +275,13 @@ impl Grid<'_> {
         if settings.seed_once && result.is_ok() {
             let load = load.map(|load| Load { reused: true, ..load });
             let value = self.load_value(step);
-            *kept = Some(Kept { stage, load, engine: step.engine, value });
-        } else {
-            stage.close().map_err(Failed::new)?;
+            *kept = Some(Kept { stage, load, step: step.clone(), value });
+            return result;
         }
-        result
+        let closed = stage.close().map_err(Failed::new);
+        // What went wrong first is the failure.
+        let repeat = result?;
+        closed.map(|()| repeat)
     }
 
     fn open(&self, step: &Step) -> Result<Stage, Failed> {
@@ -290,10 +296,9 @@ impl Grid<'_> {
         step.cell.sweep.as_ref().filter(|_| self.seed_per_value()).map(|sweep| sweep.value)
     }
 
-    fn take_kept(&self, kept: &mut Option<Kept>, step: &Step) -> Option<(Stage, Option<Load>)> {
-        let fits = |kept: &Kept| kept.engine == step.engine && kept.value == self.load_value(step);
-        let Kept { stage, load, .. } = kept.take_if(|kept| fits(kept))?;
-        Some((stage, load))
+    /// Whether the kept store is the one that `step` would load.
+    fn fits(&self, kept: &Kept, step: &Step) -> bool {
+        kept.step.engine == step.engine && kept.value == self.load_value(step)
     }
 
     fn load_threads(&self, step: &Step) -> u32 {

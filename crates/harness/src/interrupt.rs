@@ -10,6 +10,7 @@
 use mlua::ffi;
 use std::cell::Cell;
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 thread_local! {
@@ -24,6 +25,7 @@ const SIGNAL: c_int = libc::SIGURG;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Breaker {
     threads: Arc<Mutex<Vec<libc::pthread_t>>>,
+    broken: Arc<AtomicBool>,
 }
 
 /// Keeps the calling thread's machine breakable while it lives.
@@ -47,6 +49,7 @@ impl Breaker {
 
     /// Breaks whatever the machines of this measurement are running.
     pub(crate) fn break_all(&self) {
+        self.broken.store(true, Ordering::Relaxed);
         // Under the lock: a thread that leaves waits for it, so its handle is valid here.
         self.with(|list| {
             for thread in list.iter() {
@@ -54,6 +57,11 @@ impl Breaker {
                 unsafe { libc::pthread_kill(*thread, SIGNAL) };
             }
         });
+    }
+
+    /// Whether the machines were broken: a wait outside of Lua, which no hook reaches, ends too.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
     }
 
     fn with(&self, use_list: impl FnOnce(&mut Vec<libc::pthread_t>)) {

@@ -471,7 +471,7 @@ impl<'a> Progress<'a> {
         let host = LinuxHost;
         let mut sampler = (interval_s > 0.0).then(|| Sampler::new(&host));
         let mut timeline = rows::Timeline::new(m.cell, self.version, m.repeat, self.phase);
-        let (mut next_tick, mut next_sample) = (1.0, interval_s);
+        let (mut next_tick, mut next_guard, mut next_sample) = (1.0, 1.0 - warmup_s, interval_s);
         let mut last = (0.0, 0);
         let mut waiting = threads;
         let mut broken = false;
@@ -501,8 +501,11 @@ impl<'a> Progress<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let elapsed = clock.ns_between(start, clock.ticks()) as f64 / 1e9 - warmup_s;
-            if elapsed >= next_tick {
+            if elapsed >= next_guard {
                 self.guard_space();
+                next_guard = elapsed + 1.0;
+            }
+            if elapsed >= next_tick {
                 let units = self.count();
                 let rate = (units.saturating_sub(last.1)) as f64 / (elapsed - last.0);
                 last = (elapsed, units);

@@ -370,8 +370,14 @@ fn check_names(
         }
     }
     let (unasked, asked) = params.unasked();
+    let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+    for (section, own) in &settings.overrides {
+        if let Some((name, _)) = own.params.iter().find(|(name, _)| !asked.contains(&&**name)) {
+            let why = unknown("parameter", name, &asked);
+            return Err(refusal(format!("[workload:{section}] param: {why}")));
+        }
+    }
     if let Some(name) = unasked.first() {
-        let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
         return Err(refusal(format!("-P: {}", unknown("parameter", name, &asked))));
     }
     Ok(())

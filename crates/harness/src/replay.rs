@@ -191,13 +191,15 @@ fn script_text(pairs: &[(String, String)]) -> Result<(String, String), String> {
         let found = pairs.iter().rev().find(|(key, _)| key == name);
         found.map(|(_, value)| value.clone()).ok_or_else(|| format!("has no {name}"))
     };
-    let text = field("text")?;
+    let (path, text) = (field("path")?, field("text")?);
     let digest: String =
         sha2::Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
     if digest != field("sha256")? {
-        return Err("the text does not match its sha256: the file was changed by hand".to_owned());
+        return Err(format!(
+            "the text of {path} does not match its sha256: it was changed by hand"
+        ));
     }
-    Ok((field("path")?, text))
+    Ok((path, text))
 }
 
 #[cfg(test)]

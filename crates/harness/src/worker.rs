@@ -278,6 +278,8 @@ fn drive<'s, U: Unit<'s>>(
     if job.warmup_ns > 0 {
         begin = start + clock.ticks_of_ns(job.warmup_ns);
         closed(unit, clock, Until::Ns(job.warmup_ns), start, job.stop, &mut iter)?;
+        // A stop or a full disk ends a warm-up early, and the timed part begins there.
+        begin = begin.min(clock.ticks());
     }
     // Setup and warm-up counted elsewhere; the timed part starts with a clean sheet.
     unit.switch(job.live);
@@ -286,7 +288,7 @@ fn drive<'s, U: Unit<'s>>(
         None => closed(unit, clock, job.until, begin, job.stop, &mut iter),
         Some(schedule) => open(unit, clock, schedule, begin, job, outcome, &mut iter),
     };
-    outcome.end = clock.ticks();
+    outcome.end = outcome.end.max(clock.ticks());
     result
 }
 
@@ -371,10 +373,15 @@ fn open<'s, U: Unit<'s>>(
         live.units.add(1);
         live.unit_response.record(clock.ns_between(intended, end));
         live.unit_service.record(clock.ns_between(actual, end));
+        intended = begin + clock.ticks_of_ns(schedule.next_at_ns());
         if unit.verbs_of().is_none_or(|verbs| verbs.is_out_of_space()) {
             break;
         }
-        intended = begin + clock.ticks_of_ns(schedule.next_at_ns());
+    }
+    if deadline != u64::MAX && intended >= deadline {
+        // Nothing more is due, but the phase lasts to its deadline: ten units a second are ten in
+        // one second, not ten in the 0.9 s from the first to the last.
+        outcome.end = deadline;
     }
     let last = clock.ticks().min(deadline);
     while next_due < last {

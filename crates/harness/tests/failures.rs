@@ -281,3 +281,31 @@ fn a_store_on_a_real_disk_is_removed_too() {
     assert_eq!((record.points.len(), record.failures.len()), (1, 1));
     assert_eq!(names(&RealFs, &data), Vec::<String>::new());
 }
+
+#[test]
+fn a_wait_that_does_not_end_is_broken() {
+    let failure = overlong("kb.sleep_until(80000)").run_failing();
+    assert!(failure.reason.contains("run() error at unit"), "{failure:?}");
+}
+
+#[test]
+fn a_kept_store_that_does_not_close_fails_the_cell_it_served() {
+    let record = Bench::unit("kv.put('k', 'v')")
+        .set(&[("backend", "odd,btree"), ("ops", "10"), ("seed-once", "yes")])
+        .engine("odd", &[("fault", "close")])
+        .run();
+    let failed: Vec<&str> = record.failures.iter().map(|f| f.cell.engine.as_str()).collect();
+    assert_eq!(failed, ["odd"]);
+    assert!(record.points.iter().any(|point| point.cell.engine == "btree"));
+}
+
+#[test]
+fn a_full_disk_in_the_warm_up_makes_no_rate_out_of_nothing() {
+    let record = Bench::unit("kv.put('k', 'v')")
+        .set(&[("backend", "null"), ("secs", "0.1"), ("warmup", "60")])
+        .engine("null", &[("full_after", "100")])
+        .run();
+    assert_eq!(record.interrupted.as_deref(), Some("the disk is full"));
+    // The timed part began where the warm-up ended, not at an end of it that never came.
+    assert!(record.points.iter().all(|point| point.repeats[0].wall_s > 1e-9));
+}

@@ -131,3 +131,14 @@ fn a_goal_that_is_easy_is_met_and_one_that_is_impossible_is_said() {
         .run_failing();
     assert!(failure.reason.contains("no rate meets p50 < "), "{failure:?}");
 }
+
+#[test]
+fn the_achieved_rate_is_of_the_whole_phase() {
+    // Ten units at 0, 20, .. 180 ms of 200 ms: 50 a second, not 10 in the 180 ms between them.
+    let record = Bench::unit("kv.get('k')")
+        .set(&[("backend", "null"), ("secs", "0.2"), ("rate", "50")])
+        .run_clean();
+    let (repeat, unit) = (repeat(&record), unit(&record));
+    assert!(repeat.wall_s >= 0.199, "{}", repeat.wall_s);
+    assert!(unit.achieved_per_s <= 50.3, "{}", unit.achieved_per_s);
+}

@@ -163,3 +163,23 @@ fn a_script_that_a_replay_file_could_not_hold_is_refused() {
     other.settings = replayed(&bench.plan().unwrap());
     other.run_clean();
 }
+
+#[test]
+fn parameters_of_a_workload_section_are_checked_like_those_of_flags() {
+    let script = "local n = kb.param('rows', 3)
+        return { name = 'w', sweep = { param = 'x', values = { n, 9 } }, run = function() end }";
+    let bench = |param: &str| {
+        let mut bench = Bench::new(script);
+        let pair = ("param".to_owned(), param.to_owned());
+        bench.settings.apply_override("w", &[pair]).unwrap();
+        bench
+    };
+    let text = bench("row=5").refusal();
+    assert!(text.contains("[workload:w] param: unknown parameter 'row'"), "{text}");
+    assert!(text.contains("did you mean 'rows'?"), "{text}");
+    let text = bench("rows=many").refusal();
+    assert!(text.contains("-P rows=many: the script expects a whole number"), "{text}");
+    // They decide what is swept, as a flag's do.
+    let plan = bench("rows=5").plan().unwrap();
+    assert_eq!(plan.workloads[0].sweep.as_ref().unwrap().values, [5, 9]);
+}

@@ -80,7 +80,7 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
 #[cfg(test)]
 pub(crate) mod seeded {
     /// The seed of a random test: `KEYRACK_SEED` from the environment, else a fixed one. Tests name
-    /// it in their messages, so that `SEED=n cargo test` replays a failure.
+    /// it in their messages, so that `KEYRACK_SEED=n cargo test` replays a failure.
     pub(crate) fn seed() -> u64 {
         match std::env::var("KEYRACK_SEED") {
             Ok(text) => text.parse().expect("KEYRACK_SEED is a number"),

@@ -5,6 +5,7 @@
 use keyrack_store::{Durability, Engine, OpenOptions, Result, Store};
 use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
 use keyrack_vfs::RealFs;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -85,6 +86,38 @@ fn every_engine_keeps_its_promises_to_many_threads() {
             }
             store.close().unwrap();
         }
+    }
+}
+
+/// The contract lets a scan's visitor read through another session, and nobody waits for a scan. An
+/// engine that holds a lock during the visit hangs here.
+#[test]
+fn no_engine_holds_a_lock_while_a_scan_visits() {
+    for opener in openers() {
+        let store = opener.open().unwrap();
+        store.session().unwrap().put(b"a", b"1").unwrap();
+        store.session().unwrap().put(b"b", b"2").unwrap();
+        for reverse in [false, true] {
+            let mut visits = 0;
+            let mut visit = |key: &[u8], _: &[u8]| {
+                let write = || store.session().unwrap().put(b"a", b"3").unwrap();
+                std::thread::scope(|scope| scope.spawn(write).join().unwrap());
+                let mut other = store.session().unwrap();
+                assert!(other.get(key, &mut |_| {}).unwrap());
+                let rows = other.scan(b"", None, &mut |_, _| ControlFlow::Continue(()));
+                assert_eq!(rows.unwrap(), 2);
+                visits += 1;
+                ControlFlow::Continue(())
+            };
+            let mut session = store.session().unwrap();
+            let rows = if reverse {
+                session.scan_rev(b"", None, &mut visit)
+            } else {
+                session.scan(b"", None, &mut visit)
+            };
+            assert_eq!((rows.unwrap(), visits), (2, 2), "{}", opener.engine.name);
+        }
+        store.close().unwrap();
     }
 }
 

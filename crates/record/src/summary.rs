@@ -42,7 +42,8 @@ pub struct RateSummary {
     pub low: f64,
     /// Largest.
     pub high: f64,
-    /// 95 % confidence interval of the median; `None` with one repeat.
+    /// 95 % confidence interval of the median; `None` with one repeat, or where one completed
+    /// nothing.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -59,7 +60,7 @@ pub struct OpSummary {
     pub p99_ns: f64,
     /// 99.9th percentile.
     pub p999_ns: f64,
-    /// Maximum, exact.
+    /// Maximum; exact within each repeat.
     pub max_ns: f64,
     /// Mean.
     pub mean_ns: f64,

@@ -115,7 +115,7 @@ impl Row {
     }
 }
 
-/// A cell of both runs that must not be compared.
+/// A cell of both runs that cannot be compared, or one metric of it that cannot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     /// The cell.
@@ -133,7 +133,8 @@ pub struct Comparison {
     pub missing: Vec<Cell>,
     /// Cells of the new run that the base run lacks.
     pub added: Vec<Cell>,
-    /// Cells that both runs have and that do not compare.
+    /// Cells that both runs have and that do not compare, wholly or in a metric that the reason
+    /// names.
     pub refused: Vec<Refusal>,
     /// What a reader must know before believing the rows.
     pub warnings: Vec<String>,
@@ -168,14 +169,21 @@ pub fn compare(base: &Run, new: &Run, draw: &mut dyn FnMut() -> u64) -> Comparis
             continue;
         };
         let other = free.remove(at);
-        if point.durability == other.durability {
-            comparison.rows.extend(rows(point, other, draw));
-        } else {
-            comparison.refused.push(Refusal {
-                cell: point.cell.clone(),
-                reason: format!("durability {} vs {}", point.durability, other.durability),
-            });
+        let mut refuse = |reason| {
+            comparison.refused.push(Refusal { cell: point.cell.clone(), reason });
+        };
+        if point.durability != other.durability {
+            refuse(format!("durability {} vs {}", point.durability, other.durability));
+            continue;
         }
+        for (side, point) in [("base", point), ("new", other)] {
+            let idle = point.repeats.iter().filter(|repeat| repeat.ops_per_s <= 0.0).count();
+            if idle > 0 {
+                let all = point.repeats.len();
+                refuse(format!("ops/s: {idle} of {all} repeats of {side} completed nothing"));
+            }
+        }
+        comparison.rows.extend(rows(point, other, draw));
     }
     comparison.added = free.into_iter().map(|point| point.cell.clone()).collect();
     comparison

@@ -256,11 +256,17 @@ fn what_the_machine_does_by_itself_is_no_warning() {
     assert!(compared(&base, &new).warnings.is_empty());
 }
 
+/// Such a cell had no row and no word said of it, as if it had not been asked for.
 #[test]
-fn a_rate_of_zero_has_no_row() {
-    let base = run(vec![closed("btree", 1, &[0.0, 1.0], 500)]);
-    let comparison = compared(&base, &base);
+fn a_rate_of_zero_has_no_row_and_is_said() {
+    let base = run(vec![closed("btree", 1, &[2.0, 1.0], 500)]);
+    let new = run(vec![closed("btree", 1, &[0.0, 1.0], 500)]);
+    let comparison = compared(&base, &new);
     assert!(comparison.rows.iter().all(|row| row.metric != Metric::OpsPerS));
+    let reasons: Vec<&str> = comparison.refused.iter().map(|r| r.reason.as_str()).collect();
+    assert_eq!(reasons, ["ops/s: 1 of 2 repeats of new completed nothing"]);
+    assert!(render_text(&comparison).contains(reasons[0]));
+    assert!(render_markdown(&comparison).contains(reasons[0]));
 }
 
 #[test]

@@ -112,7 +112,9 @@ impl Counter {
             // up.
             self.shared.visible.0.fetch_max(index - slots + 1, Ordering::SeqCst);
         }
-        finished[(index % slots) as usize].store(index.wrapping_add(1), Ordering::SeqCst);
+        // The maximum: an insert that was given up and ends after all must not take the place of
+        // the one that has its slot by now.
+        finished[(index % slots) as usize].fetch_max(index.wrapping_add(1), Ordering::SeqCst);
         self.advance();
     }
 
@@ -177,6 +179,21 @@ mod tests {
         assert_eq!(counter.get(), lost);
         counter.complete(counter.next());
         assert_eq!(counter.get(), WINDOW + 1);
+    }
+
+    #[test]
+    fn an_insert_that_ends_after_it_was_given_up_hides_no_later_one() {
+        let counter = Counter::acknowledged(0);
+        let taken: Vec<u64> = (0..=WINDOW + 1).map(|_| counter.next()).collect();
+        let (late, slow) = (taken[0], taken[5]);
+        // One window on, the slot of `late` belongs to another insert.
+        for &index in taken.iter().filter(|index| ![late, slow].contains(index)) {
+            counter.complete(index);
+        }
+        assert_eq!(counter.get(), slow);
+        counter.complete(late);
+        counter.complete(slow);
+        assert_eq!(counter.get(), WINDOW + 2);
     }
 
     #[test]

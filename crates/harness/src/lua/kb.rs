@@ -11,7 +11,7 @@
 //! | `kb.rng([name])` | a random stream of its own; `R()` in [0,1), `R(n)` in 1..n, `R(a,b)` in a..b |
 //! | `kb.param(name, default)` | the value of `-P name=value`, of the default's type |
 //! | `kb.time(label, fn, ...)` | what `fn(...)` returns; its duration is reported under the label |
-//! | `kb.now()`, `kb.sleep_until(s)` | seconds since the worker's phase began |
+//! | `kb.now()`, `kb.sleep_until(s)` | seconds since the worker's machine was made, before `setup` |
 //!
 //! Key sources have methods: `K()` draws a key as a string, `K:index()` draws an index, `K:at(i)`
 //! is the key of an index, `K:count()` is how many keys there are. These calls are the cold side of
@@ -21,6 +21,7 @@ use super::bridge::Bridge;
 use super::objects::{CounterObject, KeyObject, MixObject, Objects, Tag, ValueObject};
 use super::raw::{Kind as Type, Stack};
 use super::vm::VmSetup;
+use crate::interrupt::Breaker;
 use crate::live::Kind;
 use crate::names::unknown;
 use keyrack_measure::Clock;
@@ -294,14 +295,17 @@ pub(super) fn install(lua: &Lua, bridge: *mut Bridge<'_>, setup: &VmSetup) -> ml
     let param = move |lua: &Lua, (name, default): (String, Value)| m.param(lua, &name, default);
     kb.set("param", lua.create_function(param)?)?;
     kb.set("time", raw_function(lua, bridge, time)?)?;
-    install_time(lua, &kb)?;
+    install_time(lua, &kb, setup.breaker.clone())?;
     lua.load(LOCATED).set_name("=kb").call::<()>(kb.clone())?;
     lua.globals().set("kb", kb)?;
     install_handles(lua, bridge)
 }
 
+/// Longest sleep between two looks at whether the unit is to be broken.
+const NAP_NS: u64 = 20_000_000;
+
 /// `kb.now` and `kb.sleep_until`, counted from when the machine was made.
-fn install_time(lua: &Lua, kb: &Table) -> mlua::Result<()> {
+fn install_time(lua: &Lua, kb: &Table, breaker: Breaker) -> mlua::Result<()> {
     let clock = Rc::new(Clock::calibrated());
     let start = clock.ticks();
     let reader = Rc::clone(&clock);
@@ -311,8 +315,18 @@ fn install_time(lua: &Lua, kb: &Table) -> mlua::Result<()> {
         if !(0.0..=86_400.0).contains(&seconds) {
             return Err(raise("kb.sleep_until: seconds must be within 0 and 86400".to_owned()));
         }
-        clock.wait_until(start + clock.ticks_of_ns((seconds * 1e9) as u64));
-        Ok(())
+        let until = start + clock.ticks_of_ns((seconds * 1e9) as u64);
+        let nap = clock.ticks_of_ns(NAP_NS);
+        loop {
+            let now = clock.ticks();
+            if now >= until {
+                return Ok(());
+            }
+            if breaker.is_broken() {
+                return Err(raise("the wait was ended with its phase".to_owned()));
+            }
+            clock.wait_until(until.min(now + nap));
+        }
     };
     kb.set("sleep_until", lua.create_function(sleep_until)?)
 }

@@ -204,7 +204,7 @@ struct Row<'a> {
 unsafe extern "C-unwind" fn scan(state: *mut lua_State) -> c_int {
     // SAFETY: Lua passes its live state.
     let stack = unsafe { Stack::new(state) };
-    let (verbs, low, high, limit) = {
+    let (verbs, low, high, limit, row_call) = {
         // SAFETY: a verb, registered with its bridge; the reference ends with this block, before
         // the callback runs.
         let Bridge { sessions, objects, buffers, message, .. } = unsafe { bridge::of(stack) };
@@ -216,24 +216,27 @@ unsafe extern "C-unwind" fn scan(state: *mut lua_State) -> c_int {
         // The low bound moves to the Lua stack: a read inside the callback reuses the buffer.
         stack.push_bytes(&buffers.low);
         let low = stack.bytes(stack.top()).unwrap_or_default();
+        // Made here, not a row: where making one allocates, an error would jump over the engine. A
+        // callback with one parameter is not interested in values; none are built for it.
+        let row: CFunction =
+            if stack.parameters(3) == Some(1) { call_with_key } else { call_with_row };
+        stack.push_closure(row, 0);
+        let row_call = stack.top();
         match sessions.reader() {
             Ok(verbs) => {
                 let verbs: *mut Verbs<'_> = verbs;
                 sessions.scans += 1;
-                (verbs, low, high, limit)
+                (verbs, low, high, limit, row_call)
             }
             Err(why) => refuse(stack, message, &["kv.scan: ", why]),
         }
     };
-    // A callback with one parameter is not interested in values; none are built for it.
-    let row_call: CFunction =
-        if stack.parameters(3) == Some(1) { call_with_key } else { call_with_row };
     let mut failed = false;
     // SAFETY: the verbs stay in place while connected, and `scans` keeps everybody else off them.
     let verbs = unsafe { &mut *verbs };
     let visited = verbs.scan(low, high, limit, &mut |key, value| {
         let mut row = Row { key, value };
-        stack.push_closure(row_call, 0);
+        stack.push_copy(row_call);
         stack.push_copy(3);
         stack.push_pointer((&raw mut row).cast());
         // Protected, so that an error does not jump over the engine's frames.

@@ -2,6 +2,9 @@
 //!
 //! A workload is data that people pass around, so it gets no files, no processes, no native
 //! modules, no bytecode (whose verifier Lua does not have), no debug library, and a bounded memory.
+//! Each thread has a machine of its own. With or without the fence a table gets no `__gc`: a
+//! finalizer runs wherever the collector does, which may be in the middle of a verb that is turning
+//! its buffers into Lua values, and its own verbs would use the same buffers.
 //! Each thread has a machine of its own. What is absent says so when it is used, with the flag that
 //! lifts it. A script is trusted as far as that and no further: it can still burn its thread's
 //! time.
@@ -14,7 +17,9 @@ pub(super) fn machine(sandbox: Sandbox) -> Result<Lua, ScriptError> {
     let options = LuaOptions::new();
     if sandbox.open {
         // SAFETY: `--unsafe-lua` hands the script everything, by the user's own word.
-        return Ok(collecting_young(unsafe { Lua::unsafe_new_with(StdLib::ALL, options) }));
+        let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, options) };
+        lua.load(NO_FINALIZERS).set_name("=sandbox").exec()?;
+        return Ok(collecting_young(lua));
     }
     let mut libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
     #[cfg(feature = "lua54")]
@@ -27,6 +32,7 @@ pub(super) fn machine(sandbox: Sandbox) -> Result<Lua, ScriptError> {
     }
     let lua = Lua::new_with(libraries, options)?;
     lua.load(FENCE).set_name("=sandbox").exec()?;
+    lua.load(NO_FINALIZERS).set_name("=sandbox").exec()?;
     Ok(collecting_young(lua))
 }
 
@@ -75,6 +81,19 @@ end
 if loadstring then loadstring = load end
 jit = nil
 "##;
+
+/// Refuses metatables with a finalizer. Lua looks for `__gc` when the metatable is set, so one that
+/// is added later is never called.
+const NO_FINALIZERS: &str = r#"
+local set, raw, type, error = setmetatable, rawget, type, error
+setmetatable = function(object, ...)
+  local meta = ...
+  if type(meta) == "table" and raw(meta, "__gc") ~= nil then
+    error("__gc is not available to workload scripts: it would run in the middle of a verb", 2)
+  end
+  return set(object, ...)
+end
+"#;
 
 /// Sends what scripts print to `print`, never to standard output, which is for results.
 pub(super) fn install_print(lua: &Lua, print: Option<Print>) -> mlua::Result<()> {

@@ -97,9 +97,9 @@ pub(crate) struct Vm<'s> {
 const IDLE_VERBS: &str = r#"
 local nothing, none = {}, function() end
 local zero, empty = function() return 0 end, function() return nothing end
-local no = function() return false end
+local no, text = function() return false end, ("v"):rep(100)
 for name, verb in pairs {
-  put = none, get = none, touch = none, del = no, range = empty, scan = zero, count = zero,
+  put = none, get = function() return text end, touch = function() return #text end, del = no, range = empty, scan = zero, count = zero,
   mget = empty, mput = none, mdel = zero, rmw = none,
 } do
   kv[name] = verb

@@ -127,10 +127,18 @@ impl Workload {
             kind: Kind::Script,
             script: Some(Arc::clone(&script)),
         };
-        let setup = workload.setup(&script, env, Counters::default(), Phase::Setup, (0, 1), None);
-        let vm = Vm::load(&VmSetup { print: None, ..setup })?;
-        script::inspect(&vm, &mut workload, batch)?;
+        let inspect = |workload: &mut Workload| {
+            let (counters, who) = (Counters::default(), (0, 1));
+            let setup = workload.setup(&script, env, counters, Phase::Setup, who, None);
+            let vm = Vm::load(&VmSetup { print: None, ..setup })?;
+            script::inspect(&vm, workload, batch)
+        };
+        inspect(&mut workload)?;
         workload.settings = settings_of(&workload.name);
+        if !workload.settings.params.is_empty() {
+            // The parameters of its own section may be wrong, or decide what it sweeps.
+            inspect(&mut workload)?;
+        }
         if matches!(workload.kind, Kind::Declarative { .. }) {
             // A mix that does not hold together is the file's mistake, not a cell's.
             let value = workload.sweep.as_ref().map(|s| (s.param.clone(), s.values[0]));

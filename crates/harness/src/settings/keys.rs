@@ -51,7 +51,7 @@ pub const KEYS: &[Key] = &[
         GRID,
         "backend",
         Value("LIST"),
-        "Engines to run, comma-separated [default: every engine that needs no data directory]",
+        "Engines to run, comma-separated [default: those that store in memory]",
     ),
     key(GRID, "threads", Value("LIST"), "Worker threads, comma-separated [default: 1]"),
     key(
@@ -65,8 +65,8 @@ pub const KEYS: &[Key] = &[
         GRID,
         "order",
         Value("ORDER"),
-        "interleave engines within each cell, one engine after the other, or shuffle: \
-         interleave|engine|shuffle [default: interleave when repeat > 1, else engine]",
+        "Order of the measurements: interleave (engines take turns within each cell), engine (one \
+         after the other) or shuffle [default: interleave when repeat > 1, else engine]",
     ),
     key(GRID, "seed", Value("N"), "Base seed of everything random [default: 1]"),
     key(WORK, "ops", Value("N"), "Units per cell over all threads [default: 200000]"),
@@ -106,8 +106,8 @@ pub const KEYS: &[Key] = &[
         LOOP,
         "rate",
         Value("LIST"),
-        "Start this many units per second, however long they take; response time counts from the \
-         intended start",
+        "Start so many units per second, however long they take, at most 100M (k and M: thousands, \
+         millions); response time counts from the intended start",
     ),
     key(
         LOOP,
@@ -168,7 +168,12 @@ pub const KEYS: &[Key] = &[
         "Live status on stderr: auto|bar|plain|none [default: auto, a bar on a terminal]",
     ),
     key(OUT, "trace-hash", Flag, "Print a hash of the keys that each thread issued"),
-    key(OUT, "auto-plot", Flag, "After the run, draw DIR/figures with gnuplot; needs --report-dir"),
+    key(
+        OUT,
+        "auto-plot",
+        Flag,
+        "After the run, draw DIR/<time>/figures with gnuplot; needs --report-dir",
+    ),
     flag_only(OUT, "config", Value("FILE"), "Read settings from FILE first"),
     flag_only(
         OUT,
@@ -181,7 +186,7 @@ pub const KEYS: &[Key] = &[
         short: Some('P'),
         form: Repeated("NAME=VALUE"),
         group: SCRIPT,
-        help: "Set a script's kb.param",
+        help: "Set a script's kb.param; may be given again for another",
         in_file: true,
     },
     key(

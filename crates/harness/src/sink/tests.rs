@@ -207,6 +207,14 @@ fn a_point_is_flushed_before_the_next_is_measured() {
     }
 }
 
+/// Cells that differ in their rate alone had rows that nothing told apart.
+#[test]
+fn samples_of_two_rates_are_told_apart() {
+    let text = rendered(SinkKind::Timeline, Dialect::Keyrack, &kept_run());
+    let of_rate = |rate: &str| text.lines().filter(|line| line.ends_with(rate)).count();
+    assert_eq!((of_rate("\trate"), of_rate("\t1000.0"), of_rate("\t2000.0")), (1, 1, 1), "{text}");
+}
+
 /// A kill in the middle of a long cell loses at most the latest moment's samples.
 #[test]
 fn a_new_moment_flushes_the_one_before() {

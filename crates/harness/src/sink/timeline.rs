@@ -1,8 +1,9 @@
 //! The timeline sink: samples in long format, one metric a row, tab separated.
 //!
-//! Columns: `workload engine threads sweep_param sweep_value phase elapsed_s metric value repeat`.
-//! The first nine are those of keybench; `repeat` comes last, so that readers of the nine go on
-//! working. `engine` is the engine's own name with its version. Values have three decimals.
+//! Columns: `workload engine threads sweep_param sweep_value phase elapsed_s metric value repeat
+//! rate`. The first nine are those of keybench; `repeat` and `rate` come last, so that readers of
+//! the nine go on working. `engine` is the engine's own name with its version. Values have three
+//! decimals. `rate` tells the cells of `--rate R1,R2` apart and is empty in a closed loop.
 
 use super::Sink;
 use super::text::{escape, sweep_columns};
@@ -10,8 +11,8 @@ use keyrack_record::{Header, Point, Run, TimelineRow};
 use std::fmt;
 use std::io::{self, Write};
 
-const COLUMNS: &str =
-    "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\tmetric\tvalue\trepeat";
+const COLUMNS: &str = "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\t\
+                       metric\tvalue\trepeat\trate";
 
 /// See the module.
 pub struct Timeline {
@@ -47,9 +48,10 @@ impl Sink for Timeline {
         }
         self.moment = Some(moment);
         let (param, value) = sweep_columns(row.cell.sweep.as_ref());
+        let rate = row.cell.rate.map(|rate| format!("{rate:.1}")).unwrap_or_default();
         writeln!(
             self.out,
-            "{}\t{}\t{}\t{param}\t{value}\t{}\t{:.3}\t{}\t{:.3}\t{}",
+            "{}\t{}\t{}\t{param}\t{value}\t{}\t{:.3}\t{}\t{:.3}\t{}\t{rate}",
             escape(&row.cell.workload),
             escape(&row.engine_version),
             row.cell.threads,

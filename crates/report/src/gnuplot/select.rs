@@ -163,8 +163,8 @@ impl<'a> Workload<'a> {
             .collect()
     }
 
-    /// One curve an engine, over the rows of its head, which `timeline.tsv` must be able to tell
-    /// apart: its rows do not say the rate.
+    /// One curve an engine, over the rows of its head. An engine that ran at several rates has
+    /// none: which of them to show is not ours to choose.
     fn sampled(&self, metric: &'static str, divisor: f64) -> Vec<Curve> {
         let curve = |series| {
             let rates = self.along_rate(series, self.peak_threads(), self.base_sweep());

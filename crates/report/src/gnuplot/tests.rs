@@ -85,7 +85,7 @@ fn small_run() -> Run {
 /// Samples for the heads of `run`, as the timeline sink writes them.
 fn timeline(run: &Run) -> String {
     let columns =
-        "workload engine threads sweep_param sweep_value phase elapsed_s metric value repeat";
+        "workload engine threads sweep_param sweep_value phase elapsed_s metric value repeat rate";
     let mut text = columns.replace(' ', "\t") + "\n";
     let mut random = draw(5);
     for point in &run.points {
@@ -112,7 +112,7 @@ fn timeline(run: &Run) -> String {
                     ("run", "disk_bytes", 1e8 + f64::from(step) * 1e7),
                 ] {
                     text.push_str(&format!(
-                        "{cell}\t{phase}\t{elapsed_s:.3}\t{metric}\t{value:.3}\t{repeat}\n"
+                        "{cell}\t{phase}\t{elapsed_s:.3}\t{metric}\t{value:.3}\t{repeat}\t\n"
                     ));
                 }
             }

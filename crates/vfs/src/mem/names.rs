@@ -12,7 +12,7 @@
 //!    earlier change (Linux takes one lock per file system for this). Without it, directories could
 //!    end up inside each other.
 //! 4. *Nothing moves into the void.* A rename into a directory needs the creation of this
-//!    directory.
+//!    directory and of those above it.
 //!
 //! Rules 1 to 3 hold for syncs too: making a change durable takes along what it needs. Rule 4 holds
 //! for a power loss only. Who renames a file into a new directory, syncs that one, and forgets the
@@ -114,16 +114,21 @@ fn reordered<'a>(journal: &'a [Change], mix: &mut Mix) -> Vec<&'a Change> {
             && !change.emptied.is_some_and(|dir| lost_in_dirs.contains(&dir))
             && (is_all_kept || !change.moves_dir)
             && !moves_into_void;
-        if is_possible && mix.coin() {
+        let is_kept = is_possible && mix.coin();
+        if let Some((dir, _)) = &change.entered
+            && !change.is_move()
+            && (!is_kept || unnamed_nodes.contains(dir))
+        {
+            // What is made in a directory without a name has no path either.
+            unnamed_nodes.insert(change.node);
+        }
+        if is_kept {
             kept.push(change);
             continue;
         }
         is_all_kept = false;
         lost_entries.extend(change.entries());
         lost_in_dirs.extend(change.entries().map(|(dir, _)| *dir));
-        if change.entered.is_some() && !change.is_move() {
-            unnamed_nodes.insert(change.node);
-        }
     }
     kept
 }
@@ -196,6 +201,17 @@ mod tests {
         for seed in 0..100 {
             let kept = survivors(&journal, CrashPolicy::Reordered, &mut Mix::new(seed));
             assert!(kept.first().is_none_or(|change| change.node == 5), "SEED={seed}");
+        }
+    }
+
+    #[test]
+    fn a_move_needs_the_directories_above_the_one_that_it_goes_to() {
+        let journal =
+            [create(0, "d", 5), create(5, "e", 6), rename(entry(0, "x"), entry(6, "x"), 10)];
+        for seed in 0..200 {
+            let kept = survivors(&journal, CrashPolicy::Reordered, &mut Mix::new(seed));
+            let has = |node| kept.iter().any(|change| change.node == node);
+            assert!(!has(10) || (has(5) && has(6)), "SEED={seed}: moved into no directory");
         }
     }
 

@@ -264,7 +264,8 @@ pub(super) fn seed_run() -> Run {
     }
 }
 
-/// Samples of two moments of one phase and one of the load.
+/// Samples of two moments of one phase, one of the load, one of a swept cell, and one of each of
+/// two cells that differ in their rate alone.
 pub(super) fn timeline_rows() -> Vec<TimelineRow> {
     let row = |phase, elapsed_s, metric: &str, value, repeat| TimelineRow {
         cell: cell("mixed", "btree", 1),
@@ -278,11 +279,18 @@ pub(super) fn timeline_rows() -> Vec<TimelineRow> {
     let mut swept = row(Phase::Run, 0.25, "wu_per_s", 10.0, 2);
     swept.cell.workload = "batch".to_owned();
     swept.cell.sweep = Some(SweepValue { param: "batch".to_owned(), value: 64 });
+    let paced = |rate, value| {
+        let mut paced = row(Phase::Run, 0.5, "wu_per_s", value, 1);
+        paced.cell.rate = Some(rate);
+        paced
+    };
     vec![
         row(Phase::Seed, 0.25, "keys_per_s", 400_000.25, 1),
         row(Phase::Run, 1.0, "wu_per_s", 98_039.215_686, 1),
         row(Phase::Run, 1.0, "get_p99_ns", 512.0, 1),
         row(Phase::Run, 2.0, "wu_per_s", 98_000.0, 1),
         swept,
+        paced(1000.0, 999.0),
+        paced(2000.0, 1998.0),
     ]
 }

@@ -1,0 +1,128 @@
+//! Which slots of a border node are live, and in which order, in one word.
+//!
+//! ```text
+//!   bits 0..4    how many are live, n
+//!   nibble i     (bits 4 + 4i ..) for i < n the slot of the i-th smallest entry,
+//!                for n <= i < 15 a free slot
+//! ```
+//!
+//! An entry is inserted by filling a free slot and storing the word: readers see all of it or
+//! nothing. The free slot taken is the last one, and a removed slot becomes the first free one, so that it
+//! is used again as late as possible.
+
+/// Entries of a border node.
+pub(crate) const WIDTH: usize = 15;
+
+const BODY: u64 = (1 << (4 * WIDTH)) - 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Permutation(u64);
+
+/// The lowest `count` nibbles.
+fn nibbles(count: usize) -> u64 {
+    (1 << (4 * count)) - 1
+}
+
+impl Permutation {
+    /// No slot is live.
+    pub(crate) const EMPTY: Permutation = Permutation(0xEDCB_A987_6543_2100);
+
+    pub(crate) fn from_word(word: u64) -> Self {
+        Permutation(word)
+    }
+
+    pub(crate) fn word(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn len(self) -> usize {
+        (self.0 & 15) as usize
+    }
+
+    /// The slot at `position`, live or free.
+    pub(crate) fn slot(self, position: usize) -> usize {
+        (self.0 >> (4 + 4 * position) & 15) as usize
+    }
+
+    /// The live slots, in order.
+    pub(crate) fn slots(self) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator {
+        (0..self.len()).map(move |position| self.slot(position))
+    }
+
+    /// Makes the last free slot live at `position`. `len < WIDTH`.
+    pub(crate) fn insert(self, position: usize) -> (Self, usize) {
+        debug_assert!(position <= self.len() && self.len() < WIDTH);
+        let slot = self.slot(WIDTH - 1);
+        let body = self.0 >> 4;
+        let below = body & nibbles(position);
+        let above = (body & !nibbles(position)) << 4 & BODY;
+        let body = below | (slot as u64) << (4 * position) | above;
+        (Permutation(body << 4 | (self.len() as u64 + 1)), slot)
+    }
+
+    /// Makes the slot at `position` the first free one. `position < len`.
+    pub(crate) fn remove(self, position: usize) -> Self {
+        let count = self.len() - 1;
+        debug_assert!(position <= count);
+        let slot = self.slot(position) as u64;
+        let body = self.0 >> 4;
+        let below = body & nibbles(position);
+        let moved = (body >> 4) & nibbles(count) & !nibbles(position);
+        let free = body & !nibbles(count + 1);
+        Permutation((below | moved | slot << (4 * count) | free) << 4 | count as u64)
+    }
+
+    /// Keeps the first `count` live.
+    pub(crate) fn truncate(self, count: usize) -> Self {
+        debug_assert!(count <= self.len());
+        Permutation(self.0 & !15 | count as u64)
+    }
+
+    /// Whether every slot occurs once.
+    pub(crate) fn is_valid(self) -> bool {
+        let seen = (0..WIDTH).fold(0u16, |seen, position| seen | 1 << self.slot(position));
+        seen == (1 << WIDTH) - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inserts_and_removals_at_every_position_match_a_list() {
+        let mut state = 1u64;
+        let mut permutation = Permutation::EMPTY;
+        let mut list: Vec<usize> = Vec::new();
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let draw = (state >> 33) as usize;
+            if list.len() < WIDTH && (list.is_empty() || draw % 2 == 0) {
+                let position = draw / 2 % (list.len() + 1);
+                let (next, slot) = permutation.insert(position);
+                permutation = next;
+                assert!(!list.contains(&slot));
+                list.insert(position, slot);
+            } else {
+                let position = draw / 2 % list.len();
+                permutation = permutation.remove(position);
+                let slot = list.remove(position);
+                assert_eq!(permutation.slot(list.len()), slot);
+            }
+            assert!(permutation.is_valid(), "{permutation:x?}");
+            assert_eq!(permutation.slots().collect::<Vec<_>>(), list);
+        }
+    }
+
+    #[test]
+    fn truncating_frees_the_tail() {
+        let mut permutation = Permutation::EMPTY;
+        for position in 0..WIDTH {
+            permutation = permutation.insert(position).0;
+        }
+        let kept: Vec<_> = permutation.slots().take(6).collect();
+        let cut = permutation.truncate(6);
+        assert!(cut.is_valid());
+        assert_eq!(cut.slots().collect::<Vec<_>>(), kept);
+    }
+}
