@@ -13,6 +13,7 @@ use keyrack_vfs::{Fs, RealFs};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What differs between our name and an old one.
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +138,11 @@ fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings
         bounded = true;
     }
     let pairs = flags::pairs(matches);
+    // A workload that is named again is read again; the text that a replay file saved is for those
+    // that the file names.
+    for (_, source) in pairs.iter().filter(|(key, _)| key == "workload") {
+        settings.saved_scripts.remove(source);
+    }
     settings.apply(&pairs, &|key| match key {
         "workload" => "WORKLOAD".to_owned(),
         key => format!("--{key}"),
@@ -174,16 +180,32 @@ fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], style: &Style) -> Surrounding
     }
 }
 
-/// The first SIGINT or SIGTERM ends the run in order; a second one ends the process.
+/// After the first signal, how long others are taken for the same wish: a shell and `timeout` send
+/// it to a process and again to its group.
+const SAME_WISH_NS: u64 = 1_000_000_000;
+
+/// The first SIGINT or SIGTERM ends the run in order; one that comes later ends the process.
 fn stop_on_signals() -> Result<Stop, String> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let stop = Stop::default();
-    for signal in [SIGINT, SIGTERM] {
-        let status = i32::from(crate::INTERRUPTED);
-        signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(&stop.flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop.flag)))
-            .map_err(|error| format!("cannot handle signals: {error}"))?;
-    }
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| format!("cannot handle signals: {error}"))?;
+    let flag = Arc::clone(&stop.flag);
+    let watch = move || {
+        let clock = Clock::calibrated();
+        let mut first = None;
+        for _ in signals.forever() {
+            flag.store(true, Ordering::Relaxed);
+            let now = clock.ticks();
+            if clock.ns_between(*first.get_or_insert(now), now) > SAME_WISH_NS {
+                std::process::exit(i32::from(crate::INTERRUPTED));
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(watch)
+        .map_err(|error| format!("cannot start a thread for signals: {error}"))?;
     Ok(stop)
 }
 

@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use keyrack_record::Run;
+use keyrack_report::Comparison;
 use keyrack_vfs::{FileKind, Fs, RealFs};
 use keyrack_workload::Rng;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
         return Err("the two runs have no cell in common: nothing was compared".to_owned());
     }
     let Some(fail_on) = fail_on else { return Ok(printed) };
+    // What NEW could not measure has not become better.
+    let unmeasured = unmeasured(&comparison, &new);
+    for line in &unmeasured {
+        say!("not measured in NEW: {line}");
+    }
     let regressions = comparison.regressions(fail_on);
     for row in &regressions {
         say!(
@@ -59,13 +65,27 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
             fail_on * 100.0
         );
     }
-    Ok(if regressions.is_empty() { printed } else { crate::NO })
+    Ok(if regressions.is_empty() && unmeasured.is_empty() { printed } else { crate::NO })
+}
+
+/// Cells of BASE that NEW lacks, and why where it says so.
+fn unmeasured(comparison: &Comparison, new: &Run) -> Vec<String> {
+    let missing = comparison.missing.iter().map(|cell| {
+        let failure = new.failures.iter().find(|failure| failure.cell == *cell);
+        match failure {
+            Some(failure) => format!("{cell}: {}", failure.reason),
+            None => cell.to_string(),
+        }
+    });
+    let nothing = comparison.refused.iter().filter(|refusal| refusal.reason.contains("of new"));
+    missing.chain(nothing.map(|refusal| format!("{}: {}", refusal.cell, refusal.reason))).collect()
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    match text.trim().trim_end_matches('%').parse::<f64>() {
+    let number = text.trim();
+    match number.strip_suffix('%').unwrap_or(number).parse::<f64>() {
         Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err(format!("--fail-on: '{text}' is not a percentage from 0 to 100, such as 5%")),
+        _ => Err(format!("--fail-on: '{text}' is not a percentage below 100, such as 5%")),
     }
 }
 
@@ -89,7 +109,8 @@ fn run_file(path: &Path) -> Result<PathBuf, String> {
     let reports = entries.into_iter().filter(|entry| entry.kind == FileKind::Dir);
     let mut files: Vec<PathBuf> =
         reports.map(|entry| path.join(entry.name).join("run.json")).collect();
-    files.retain(|file| RealFs.exists(file).unwrap_or(false));
+    // An empty file is that of a run that is going on, or was killed.
+    files.retain(|file| RealFs.metadata(file).is_ok_and(|found| found.len > 0));
     // Directory names are times, so the last in order is the newest.
     files.sort();
     match files.pop() {

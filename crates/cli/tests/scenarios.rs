@@ -292,6 +292,19 @@ fn f_gate_a_change() {
 }
 
 /// F. One repeat shows a ratio and never a difference.
+/// A change that makes an engine fail must not pass the gate for having no cell to lose.
+#[test]
+fn f_a_cell_that_is_no_longer_measured_does_not_pass() {
+    let lab = Lab::new();
+    let base = recorded(&lab, "base.json", 3);
+    let mut new = base.clone();
+    let lost = new["points"].as_array_mut().unwrap().remove(0);
+    lab.write("new.json", new.to_string());
+    let out = lab.run("compare base.json new.json --fail-on 5%").exits(1);
+    out.warns(&format!("not measured in NEW: {}", cell(&lost)));
+    lab.run("compare base.json new.json").exits(0);
+}
+
 #[test]
 fn f_one_repeat_is_never_a_regression() {
     let lab = Lab::new();

@@ -51,6 +51,21 @@ fn sigterm_keeps_what_was_measured() {
     partial_results("TERM");
 }
 
+/// `timeout` signals the process and then its group: two signals at once are one wish.
+#[test]
+fn two_signals_at_once_lose_no_results() {
+    let lab = Lab::new();
+    let mut child = lab.start(
+        "bench --backend btree --secs 600 --items 200 --probe none --progress plain \
+         --report json:r.json workloads/mixed.lua",
+    );
+    child.wait_for(" wu/s");
+    child.signal("INT");
+    child.signal("INT");
+    child.finish().exits(130).warns("interrupted");
+    assert_eq!(cells(&lab.json("r.json")), ["mixed btree t1"]);
+}
+
 /// Of three repeats the first is whole when the signal comes: the cell is kept and says so.
 #[test]
 fn a_signal_between_repeats_keeps_the_whole_ones() {

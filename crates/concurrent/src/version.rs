@@ -100,7 +100,10 @@ impl fmt::Debug for Version {
         ];
         let inserts = (self.0 % SPLIT_ONE) / INSERT_ONE;
         write!(f, "inserts {inserts} splits {}", self.0 / SPLIT_ONE)?;
-        flags.iter().filter(|(bit, _)| self.0 & bit != 0).try_for_each(|(_, name)| f.write_str(name))
+        flags
+            .iter()
+            .filter(|(bit, _)| self.0 & bit != 0)
+            .try_for_each(|(_, name)| f.write_str(name))
     }
 }
 
@@ -161,12 +164,8 @@ impl VersionLock {
             return None;
         }
         // Acquire pairs with the Release of the last unlock.
-        let taken = self.0.compare_exchange(
-            word,
-            word | LOCKED,
-            Ordering::Acquire,
-            Ordering::Relaxed,
-        );
+        let taken =
+            self.0.compare_exchange(word, word | LOCKED, Ordering::Acquire, Ordering::Relaxed);
         taken.ok().map(|word| Locked { lock: self, word: word | LOCKED })
     }
 }

@@ -101,7 +101,7 @@ impl Grid<'_> {
                 rates => rates.iter().copied().map(Some).collect(),
             },
             repeats: settings.repeat,
-            share_values: settings.seed_once && self.seed_per_value(),
+            share_values: settings.seed_once,
         };
         let steps = grid::steps(&dimensions, self.plan.order, settings.seed);
         let mut collected: HashMap<String, Collected> = HashMap::new();
@@ -374,7 +374,7 @@ fn header(plan: &Plan, clock: &Clock) -> Header {
         data_dir: settings.data_dir.as_ref().map(|dir| dir.display().to_string()),
         clock: clock.source().to_string(),
         vm: crate::VM.to_owned(),
-        params: settings.params.clone(),
+        params: effective_params(plan),
         workloads: plan
             .workloads
             .iter()
@@ -387,6 +387,25 @@ fn header(plan: &Plan, clock: &Clock) -> Header {
             .collect(),
         warnings: plan.warnings.clone(),
     }
+}
+
+/// The parameters as scripts saw them: of one given twice the last, those of a workload's own
+/// section under its name.
+fn effective_params(plan: &Plan) -> Vec<(String, String)> {
+    let mut params: Vec<(String, String)> = Vec::new();
+    let mut set = |name: String, value: &str| match params.iter_mut().find(|p| p.0 == name) {
+        Some(known) => value.clone_into(&mut known.1),
+        None => params.push((name, value.to_owned())),
+    };
+    for (name, value) in &plan.settings.params {
+        set(name.clone(), value);
+    }
+    for workload in &plan.workloads {
+        for (name, value) in &workload.settings.params {
+            set(format!("{}:{name}", workload.name), value);
+        }
+    }
+    params
 }
 
 fn probes(plan: &Plan) -> Vec<Probe> {

@@ -84,7 +84,7 @@ fn inner<'d>(dimensions: &'d Dimensions<'_>) -> Vec<Inner<'d>> {
         }
     }
     if dimensions.share_values {
-        // One load per value, or one for all: the value changes slowest.
+        // A kept store is loaded once a value, or once for all: the value changes slowest.
         list.sort_by_key(|(_, value, _)| dimensions.values.iter().position(|v| v == *value));
     }
     list

@@ -119,7 +119,7 @@ impl Plan {
         };
         let mut workloads = Vec::new();
         for source in &settings.workloads {
-            let workload = open_workload(source, &settings, &surroundings, &env)?;
+            let workload = open_workload(source, &settings, &surroundings, &env, &mut notes)?;
             if workload.sweep.as_ref().is_none_or(|sweep| !sweep.is_batch)
                 && settings.batch.len() > 1
             {
@@ -329,6 +329,7 @@ fn open_workload(
     settings: &Settings,
     surroundings: &Surroundings,
     env: &ScriptEnv,
+    notes: &mut Vec<String>,
 ) -> Result<Workload, Refusal> {
     let looks_like_file = source.ends_with(".lua");
     if !looks_like_file && let Some(found) = Workload::native(source, settings.for_workload(source))
@@ -336,7 +337,15 @@ fn open_workload(
         return Ok(found);
     }
     let text = match settings.saved_scripts.get(source) {
-        Some(text) => text.clone().into_bytes(),
+        Some(text) => {
+            let text = text.clone().into_bytes();
+            if surroundings.fs.read(Path::new(source)).is_ok_and(|now| now != text) {
+                notes.push(format!(
+                    "{source} has changed since the replay file was written; the saved text runs"
+                ));
+            }
+            text
+        }
         None => match surroundings.fs.read(Path::new(source)) {
             Ok(text) => text,
             Err(error) if error.is_not_found() => match bundled(source, surroundings) {

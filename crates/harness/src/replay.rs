@@ -126,7 +126,7 @@ fn join<T: ToString>(list: &[T]) -> String {
     list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Applies a configuration file: `[bench]`, engine sections, `[workload:NAME]` and `[script:PATH]`.
+/// Applies a configuration file: `[bench]`, engine sections, `[workload:NAME]` and `[script:N]`.
 ///
 /// # Errors
 /// One line that names file, line and key.

@@ -47,6 +47,7 @@ pub(crate) fn run(
     };
     let mut best: Option<Repeat> = None;
     let (mut passed, mut missed) = (0.0, ceiling);
+    let mut has_missed = false;
     let mut rate = ceiling * 0.9;
     for _ in 0..PROBES_MAX {
         if rate < 1.0 || measurement.stop.is_set() {
@@ -61,7 +62,7 @@ pub(crate) fn run(
             passed = rate;
             best = Some(repeat);
         } else {
-            missed = rate;
+            (missed, has_missed) = (rate, true);
         }
         if passed > 0.0 && missed / passed <= CLOSE_ENOUGH {
             break;
@@ -71,9 +72,9 @@ pub(crate) fn run(
     let goal_text = format!("p{} < {}", goal.percentile, fmt_latency(goal.limit_ns as f64));
     match best {
         Some(repeat) => {
+            let beyond = if has_missed { format!(", {missed:.0} do not") } else { String::new() };
             let text = format!(
-                "search: {passed:.0} units/s meet {goal_text}, {missed:.0} do not (closed loop: \
-                 {ceiling:.0})"
+                "search: {passed:.0} units/s meet {goal_text}{beyond} (closed loop: {ceiling:.0})"
             );
             Ok((repeat, text))
         }

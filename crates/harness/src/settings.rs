@@ -393,6 +393,7 @@ mod tests {
             ("threads", "0"),
             ("threads", ""),
             ("threads", "1,,2"),
+            ("threads", "2,1,2"),
             ("ops", "0"),
             ("ops", "-1"),
             ("ops", "true"),

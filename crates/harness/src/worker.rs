@@ -284,12 +284,14 @@ fn drive<'s, U: Unit<'s>>(
     // Setup and warm-up counted elsewhere; the timed part starts with a clean sheet.
     unit.switch(job.live);
     (outcome.start, iter) = (begin, 0);
-    let result = match job.arrivals.take() {
-        None => closed(unit, clock, job.until, begin, job.stop, &mut iter),
+    match job.arrivals.take() {
+        None => {
+            let result = closed(unit, clock, job.until, begin, job.stop, &mut iter);
+            outcome.end = clock.ticks();
+            result
+        }
         Some(schedule) => open(unit, clock, schedule, begin, job, outcome, &mut iter),
-    };
-    outcome.end = outcome.end.max(clock.ticks());
-    result
+    }
 }
 
 fn closed<'s, U: Unit<'s>>(
@@ -368,8 +370,10 @@ fn open<'s, U: Unit<'s>>(
         }
         outcome.backlog_max = outcome.backlog_max.max(due.min(count).saturating_sub(*iter + 1));
         *iter += 1;
-        unit.unit(*iter).map_err(|error| (*iter, error))?;
+        let result = unit.unit(*iter).map_err(|error| (*iter, error));
         let end = clock.ticks();
+        outcome.end = end;
+        result?;
         live.units.add(1);
         live.unit_response.record(clock.ns_between(intended, end));
         live.unit_service.record(clock.ns_between(actual, end));
@@ -378,12 +382,13 @@ fn open<'s, U: Unit<'s>>(
             break;
         }
     }
-    if deadline != u64::MAX && intended >= deadline {
-        // Nothing more is due, but the phase lasts to its deadline: ten units a second are ten in
-        // one second, not ten in the 0.9 s from the first to the last.
-        outcome.end = deadline;
-    }
-    let last = clock.ticks().min(deadline);
+    // The phase ends here, before the bookkeeping of what was not served. When nothing more is due
+    // it still lasts to its deadline: ten units a second are ten in one second, not ten in the
+    // 0.9 s from the first to the last.
+    let now = clock.ticks();
+    let is_over = deadline != u64::MAX && intended >= deadline;
+    outcome.end = if is_over { deadline.max(now) } else { now };
+    let last = now.min(deadline);
     while next_due < last {
         due += 1;
         next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());

@@ -29,7 +29,7 @@ fn rich(dir: &Path) -> Settings {
     };
     Settings {
         backend: vec!["redb".to_owned(), "skiplist".to_owned()],
-        threads: vec![4, 1, 4],
+        threads: vec![4, 1, 2],
         batch: vec![2, 64],
         repeat: 3,
         order: Some(Order::Shuffle),

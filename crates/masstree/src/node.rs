@@ -487,9 +487,26 @@ impl Entry {
     pub(crate) fn retire_tail(&self, guard: &Guard) {
         if self.code == BLOB_CODE {
             let tail = self.tail;
-            // SAFETY: inside, the blob is no longer known to anybody. Outside, its entry was
-            // unlinked by this thread, which held the lock, and is therefore retired once.
-            unsafe { guard.retire(move || blob::free(tail)) };
+            let free = move || {
+                // SAFETY: nobody who could hold the blob is pinned any more.
+                unsafe { blob::free(tail) };
+            };
+            // SAFETY: this thread has unlinked the entry under the lock, and so retires its blob
+            // once; a blob is plain memory.
+            unsafe { guard.retire(free) };
+        }
+    }
+}
+
+impl Entry {
+    /// Frees the blob of the key, if there is one.
+    ///
+    /// # Safety
+    /// Nobody uses it any more.
+    pub(crate) unsafe fn free_tail(&self) {
+        if self.code == BLOB_CODE {
+            // SAFETY: the tail of such an entry is a blob, and the caller is the last.
+            unsafe { blob::free(self.tail) };
         }
     }
 }

@@ -100,7 +100,7 @@ impl raw::Raw for u64 {
         false
     }
 
-    unsafe fn lend<'g>(raw: u64) -> u64 {
+    unsafe fn lend<'g>(raw: u64) -> Self::Ref<'g> {
         raw
     }
 

@@ -1,0 +1,11 @@
+//! The tree against the model, its structure, its memory, its promises to many threads, and the engine.
+//!
+//! `KEYRACK_SEED=n` replaces the seeds of the random tests; a failure prints the one that it had. Sizes grow with
+//! `KEYRACK_STRESS=n`, a factor.
+
+mod engine;
+mod memory;
+mod model;
+mod rng;
+mod stress;
+mod structure;

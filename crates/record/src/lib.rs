@@ -30,7 +30,9 @@ mod summary;
 mod tests;
 mod timeline;
 
-pub use point::{Cell, Load, OpStats, OpenLoop, Point, Repeat, SweepValue, UnitStats, VERBS};
+pub use point::{
+    Cell, Load, OpStats, OpenLoop, Point, Repeat, SweepValue, UnitStats, VERBS, rate_text,
+};
 pub use ratio::{Change, Ratio};
 pub use run::{Error, Failure, Header, Probe, Run, SCHEMA, WorkloadText};
 pub use summary::{OpSummary, RateSummary, Summary};

@@ -92,14 +92,21 @@ pub struct OpenLoop {
     pub worst_per_s: f64,
 }
 
+/// A rate for people: whole units a second, below ten with two decimals.
+#[must_use]
+pub fn rate_text(per_s: f64) -> String {
+    if per_s < 10.0 { format!("{per_s:.2}") } else { format!("{per_s:.0}") }
+}
+
 impl OpenLoop {
     /// `RATE MISSED: offered X, achieved Y` with the worst repeat's rate, where any repeat missed.
     #[must_use]
     pub fn missed_text(&self) -> Option<String> {
         (self.missed > 0).then(|| {
             format!(
-                "RATE MISSED: offered {:.0}, achieved {:.0}",
-                self.offered_per_s, self.worst_per_s
+                "RATE MISSED: offered {}, achieved {}",
+                rate_text(self.offered_per_s),
+                rate_text(self.worst_per_s)
             )
         })
     }

@@ -13,6 +13,7 @@ use crate::live::LiveWorker;
 use crate::verbs::{Rows, Verbs};
 use keyrack_measure::{Clock, Histogram};
 use keyrack_store::{Batch, Error};
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// Everything that a verb needs, at a fixed address.
@@ -45,16 +46,53 @@ pub(super) struct Buffers {
     pub(super) batch: Batch,
 }
 
+/// A bridge that is owned and whose address is known elsewhere too: a `Box` may not be, since
+/// moving one asserts that nobody else points into it.
+pub(crate) struct Owned<'s>(NonNull<Bridge<'s>>);
+
+impl<'s> Owned<'s> {
+    /// The address that C functions carry.
+    pub(super) fn address(&self) -> *mut Bridge<'s> {
+        self.0.as_ptr()
+    }
+}
+
+impl<'s> Deref for Owned<'s> {
+    type Target = Bridge<'s>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Bridge<'s> {
+        // SAFETY: made from a box in `Bridge::owned` and live until drop; between Lua calls nobody
+        // else uses it.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Owned<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        // SAFETY: as in `deref`.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from a leaked box, and this is the one owner.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
 impl<'s> Bridge<'s> {
-    pub(crate) fn new(objects: Objects, clock: Clock) -> Box<Self> {
-        Box::new(Bridge {
+    pub(crate) fn owned(objects: Objects, clock: Clock) -> Owned<'s> {
+        Owned(NonNull::from(Box::leak(Box::new(Bridge {
             sessions: Sessions { main: None, nested: None, open: None, live: None, scans: 0 },
             objects,
             iter: 0,
             buffers: Buffers::default(),
             labels: Labels { clock, by_label: Vec::new() },
             message: Vec::new(),
-        })
+        }))))
     }
 }
 

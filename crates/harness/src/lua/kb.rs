@@ -335,7 +335,7 @@ fn install_time(lua: &Lua, kb: &Table, breaker: Breaker) -> mlua::Result<()> {
 /// object without a place, with a traceback of its own.
 const LOCATED: &str = r#"
 local kb = ...
-local pcall, error, tostring = pcall, error, tostring
+local pcall, error, tostring, table = pcall, error, tostring, table
 for name, make in pairs(kb) do
   if name ~= "time" then
     kb[name] = function(...)
@@ -346,6 +346,15 @@ for name, make in pairs(kb) do
     end
   end
 end
+local have = {}
+for name in pairs(kb) do have[#have + 1] = name end
+table.sort(have)
+setmetatable(kb, {
+  __index = function(_, name)
+    local list = table.concat(have, ", ")
+    error("kb." .. tostring(name) .. " does not exist (have: " .. list .. ")", 2)
+  end,
+})
 "#;
 
 /// A raw C function with the bridge as its upvalue.

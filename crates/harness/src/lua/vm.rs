@@ -4,7 +4,7 @@
 //! A machine is made inside the thread that uses it and dies there. Making one costs about 0.1 ms;
 //! the start barrier keeps that out of every measurement.
 
-use super::bridge::Bridge;
+use super::bridge::{Bridge, Owned};
 use super::objects::{Counters, Objects};
 use super::raw::{Kind as Type, Stack};
 use super::{kb, kv, sandbox};
@@ -90,7 +90,7 @@ pub(crate) struct Vm<'s> {
     workload: Table,
     lua: Lua,
     state: *mut ffi::lua_State,
-    pub(crate) bridge: Box<Bridge<'s>>,
+    pub(crate) bridge: Owned<'s>,
 }
 
 /// Every verb, answering at once with a value of the type that the real one gives.
@@ -99,8 +99,8 @@ local nothing, none = {}, function() end
 local zero, empty = function() return 0 end, function() return nothing end
 local no, text = function() return false end, ("v"):rep(100)
 for name, verb in pairs {
-  put = none, get = function() return text end, touch = function() return #text end, del = no, range = empty, scan = zero, count = zero,
-  mget = empty, mput = none, mdel = zero, rmw = none,
+  put = none, get = function() return text end, touch = function() return #text end, del = no,
+  range = empty, scan = zero, count = zero, mget = empty, mput = none, mdel = zero, rmw = none,
 } do
   kv[name] = verb
 end
@@ -115,8 +115,8 @@ impl<'s> Vm<'s> {
     /// Makes a machine and runs the file once, which must return the workload table.
     pub(crate) fn load(setup: &VmSetup) -> Result<Self, ScriptError> {
         let lua = sandbox::machine(setup.sandbox)?;
-        let mut bridge = Bridge::new(Objects::new(), setup.clock.clone());
-        let address: *mut Bridge<'s> = &raw mut *bridge;
+        let bridge = Bridge::owned(Objects::new(), setup.clock.clone());
+        let address = bridge.address();
         let mut state = std::ptr::null_mut();
         install_kv(&lua, address, &mut state)?;
         if setup.idle {

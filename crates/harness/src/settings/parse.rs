@@ -10,7 +10,7 @@ pub(super) fn names(value: &str) -> Result<Vec<String>, String> {
 }
 
 /// A comma-separated list; empty elements are mistakes, not omissions.
-pub(super) fn list<T>(
+pub(super) fn list<T: PartialEq>(
     value: &str,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Vec<T>, String> {
@@ -18,13 +18,19 @@ pub(super) fn list<T>(
     if parts.len() > LIST_MAX {
         return Err(format!("more than {LIST_MAX} entries in a list"));
     }
-    parts
-        .into_iter()
-        .map(|part| match part {
-            "" => Err(format!("'{value}' has an empty entry: write values separated by commas")),
-            part => parse(part),
-        })
-        .collect()
+    let mut values = Vec::with_capacity(parts.len());
+    for part in parts {
+        if part.is_empty() {
+            return Err(format!("'{value}' has an empty entry: write values separated by commas"));
+        }
+        let parsed = parse(part)?;
+        // Twice the same cell would be compared with itself; repeats are for that.
+        if values.contains(&parsed) {
+            return Err(format!("'{part}' stands twice in '{value}'; --repeat measures again"));
+        }
+        values.push(parsed);
+    }
+    Ok(values)
 }
 
 pub(super) fn count(value: &str, least: u64) -> Result<u64, String> {
@@ -58,9 +64,10 @@ pub(super) fn rate(value: &str) -> Result<f64, String> {
     };
     match number.trim().parse::<f64>() {
         // Beyond this the schedule alone would take the whole processor.
-        Ok(rate) if (0.001..=1e8).contains(&(rate * factor)) => Ok(rate * factor),
+        Ok(rate) if (0.01..=1e8).contains(&(rate * factor)) => Ok(rate * factor),
         _ => Err(format!(
-            "invalid rate '{value}': write units per second, k for thousands, M for millions"
+            "invalid rate '{value}': write 0.01 to 100M units per second, k for thousands, M for \
+             millions"
         )),
     }
 }

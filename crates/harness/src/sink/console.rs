@@ -33,6 +33,7 @@ use super::text::{escape, fmt_latency, list, runs};
 use super::{Dialect, Sink, compare, summary};
 use keyrack_record::{
     Cell, Failure, Header, OpSummary, OpenLoop, Point, Probe, RateSummary, Run, SweepValue,
+    rate_text,
 };
 use std::fmt;
 use std::io::{self, Write};
@@ -298,8 +299,11 @@ fn spread(rate: &RateSummary, repeats: usize, dialect: Dialect) -> String {
 
 fn open_loop_lines(point: &Point, open: &OpenLoop, dialect: Dialect) -> String {
     let mut text = format!(
-        "open loop: offered {:.0}/sec, achieved {:.0}/sec, backlog max {} end {} units\n",
-        open.offered_per_s, open.achieved_per_s, open.backlog_max, open.backlog_end
+        "open loop: offered {}/sec, achieved {}/sec, backlog max {} end {} units\n",
+        rate_text(open.offered_per_s),
+        rate_text(open.achieved_per_s),
+        open.backlog_max,
+        open.backlog_end
     );
     let width = "response".len();
     text.push_str(&table_head("unit", width));

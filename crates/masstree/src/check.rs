@@ -1,0 +1,127 @@
+//! Every invariant of a tree at rest.
+//!
+//! - no node is locked, dirty or deleted; the root of each layer, and only it, has the root flag and
+//!   no parent; every other node's parent is the node that it was found in;
+//! - interior nodes: separators strictly ascend within the node's range; children beyond the count
+//!   are null; all border nodes of a layer are equally deep;
+//! - border nodes: low and high are what the path to them says; permutations are permutations; entries
+//!   strictly ascend by (slice, order) and lie in the range; codes are known; only the leftmost may
+//!   be empty;
+//! - a link leads to the root of its layer, by ancestors if it is out of date;
+//! - the sums of keys, nodes and layers are those found.
+
+use crate::descent::link;
+use crate::node::{BorderRef, InteriorRef, Kind, LAYER_CODE, NodeRef};
+use crate::tree::{Shape, Stats};
+use keyrack_concurrent::pin;
+
+/// A node to look at, with what its parent says of it.
+struct Due<'g> {
+    node: NodeRef<'g>,
+    parent: Option<InteriorRef<'g>>,
+    low: u64,
+    /// 0: no bound.
+    high: u64,
+    depth: usize,
+    /// Which layer, to compare depths.
+    layer: usize,
+}
+
+/// Looks at every node. O(n).
+pub(crate) fn check(shape: &Shape) -> Result<Stats, String> {
+    let guard = pin();
+    let mut stats = Stats { layers: 1, ..Stats::default() };
+    let mut depths: Vec<Option<usize>> = vec![None];
+    let root = shape.root(&guard);
+    let mut pending = vec![Due { node: root, parent: None, low: 0, high: 0, depth: 0, layer: 0 }];
+    while let Some(due) = pending.pop() {
+        check_head(&due)?;
+        match due.node.kind() {
+            Kind::Interior(node) => {
+                stats.interiors += 1;
+                check_interior(node, &due, &mut pending)?;
+            }
+            Kind::Border(node) => {
+                stats.borders += 1;
+                let depth = depths[due.layer].get_or_insert(due.depth);
+                ensure(*depth == due.depth, || format!("depths {depth} and {}", due.depth))?;
+                for layer in check_border(node, &due, &mut stats.keys)? {
+                    stats.layers += 1;
+                    pending.push(Due { layer: depths.len(), ..layer });
+                    depths.push(None);
+                }
+            }
+        }
+    }
+    Ok(stats)
+}
+
+fn ensure(holds: bool, words: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(words()) }
+}
+
+fn check_head(due: &Due<'_>) -> Result<(), String> {
+    let version = due.node.version().load();
+    let rest = !version.is_locked() && !version.is_dirty() && !version.is_deleted();
+    ensure(rest, || format!("a node is not at rest: {version:?}"))?;
+    ensure(version.is_root() == due.parent.is_none(), || "root flag out of place".to_owned())?;
+    let parent = due.parent.map(InteriorRef::node);
+    ensure(due.node.parent() == parent, || "a parent link is wrong".to_owned())
+}
+
+fn check_interior<'g>(
+    node: InteriorRef<'g>,
+    due: &Due<'g>,
+    pending: &mut Vec<Due<'g>>,
+) -> Result<(), String> {
+    let count = node.count();
+    let mut low = due.low;
+    for at in 0..=count {
+        let high = if at < count { node.separator(at) } else { due.high };
+        ensure(high > low || high == 0 && at == count, || format!("separators {low} {high}"))?;
+        ensure(at == count || due.high == 0 || high < due.high, || {
+            format!("separator {high} beyond {}", due.high)
+        })?;
+        let child = node.child(at).ok_or("a child is null")?;
+        let depth = due.depth + 1;
+        pending.push(Due { node: child, parent: Some(node), low, high, depth, layer: due.layer });
+        low = high;
+    }
+    let beyond = count + 1..=crate::permutation::WIDTH;
+    ensure(beyond.into_iter().all(|at| node.child(at).is_none()), || "a child too many".to_owned())
+}
+
+/// Returns the layers that the node links to, their number still to be given.
+fn check_border<'g>(
+    node: BorderRef<'g>,
+    due: &Due<'g>,
+    keys: &mut u64,
+) -> Result<Vec<Due<'g>>, String> {
+    let range = (node.low(), node.high());
+    ensure(range == (due.low, due.high), || {
+        format!("range {range:?} of a node that its parents give {:?}", (due.low, due.high))
+    })?;
+    let permutation = node.permutation();
+    ensure(permutation.is_valid(), || format!("{permutation:?}"))?;
+    ensure(permutation.len() > 0 || due.low == 0, || "an empty node was left".to_owned())?;
+    let mut layers = Vec::new();
+    let mut last = None;
+    for slot in permutation.slots() {
+        let entry = node.entry(slot);
+        let place = (entry.slice, entry.order());
+        ensure(last < Some(place), || format!("entries {last:?} and {place:?}"))?;
+        ensure(node.covers(entry.slice), || format!("entry {place:?} outside {range:?}"))?;
+        ensure(entry.code <= LAYER_CODE, || format!("code {}", entry.code))?;
+        last = Some(place);
+        if entry.is_layer() {
+            let mut node = link(entry);
+            while let Some(parent) = node.parent() {
+                node = parent;
+            }
+            layers.push(Due { node, parent: None, low: 0, high: 0, depth: 0, layer: 0 });
+        } else {
+            *keys += 1;
+        }
+    }
+    Ok(layers)
+}

@@ -1,0 +1,164 @@
+//! The tree behind the contract: engine `masstree`.
+//!
+//! - `get`, `put`, `remove`, `update` are linearizable. The closure of an update runs once, under the lock of
+//!   one node; it must not use the store.
+//! - **Scans** are weakly consistent: ordered, each key at most once, every key that was there all along. Visitors hold
+//!   no lock.
+//! - **Batches** exclude each other, so two never mix. To readers, and to single writes that come meanwhile,
+//!   a batch is not one moment: its keys change one after the other, in key order.
+//! - Keys and values have no limit but memory. A value of 7 bytes or less needs none of its own.
+//!
+//! Each operation pins for itself, so an idle session holds nothing back.
+
+use crate::{Bytes, Change, Tree, pin};
+use keyrack_store::{
+    Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Store, Update,
+};
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+
+/// The engine's descriptor.
+#[must_use]
+pub fn engine() -> Engine {
+    Engine {
+        name: "masstree",
+        about: "trie of B+-trees with lock-free readers, in memory",
+        persistent: false,
+        stores: true,
+        options: &[],
+        open,
+    }
+}
+
+fn open(options: &OpenOptions) -> Result<Box<dyn Store>> {
+    match options.durability {
+        None | Some(Durability::None) => Ok(Box::new(TreeStore::default())),
+        Some(other) => Err(Error::usage(format!(
+            "masstree stores nothing on disk: its durability is none, not '{other}'"
+        ))),
+    }
+}
+
+#[derive(Default)]
+struct TreeStore {
+    tree: Tree<Bytes>,
+    /// Held by a batch that is being applied.
+    batches: Mutex<()>,
+}
+
+impl Store for TreeStore {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(TreeSession { store: self, buffer: Vec::new() }))
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
+
+    fn version(&self) -> String {
+        concat!("masstree ", env!("CARGO_PKG_VERSION")).to_owned()
+    }
+
+    fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
+        let stats = self.tree.stats();
+        visit("keys", stats.keys as f64);
+        visit("border_nodes", stats.borders as f64);
+        visit("interior_nodes", stats.interiors as f64);
+        visit("layers", stats.layers as f64);
+    }
+}
+
+struct TreeSession<'a> {
+    store: &'a TreeStore,
+    /// For [`Session::update`].
+    buffer: Vec<u8>,
+}
+
+impl Session for TreeSession<'_> {
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let guard = pin();
+        let value = self.store.tree.get(key, &guard);
+        Ok(value.map(|value| visit(&value)).is_some())
+    }
+
+    fn multi_get(
+        &mut self,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let guard = pin();
+        for (index, key) in keys.iter().enumerate() {
+            visit(index, self.store.tree.get(key, &guard).as_deref());
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.store.tree.insert(key, value, &pin());
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<Removed> {
+        Ok(match self.store.tree.remove(key, &pin()) {
+            Some(_) => Removed::Existed,
+            None => Removed::Absent,
+        })
+    }
+
+    fn update(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
+    ) -> Result<()> {
+        let buffer = &mut self.buffer;
+        buffer.clear();
+        self.store.tree.update(key, &pin(), |current| match decide(current.as_deref(), buffer) {
+            Update::Keep => Change::Keep,
+            Update::Put => Change::Put(buffer.as_slice()),
+            Update::Remove => Change::Remove,
+        });
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        Ok(self.store.tree.range(low, high, |key, value| visit(key, &value)))
+    }
+
+    fn scan_rev(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        Ok(self.store.tree.range_rev(low, high, |key, value| visit(key, &value)))
+    }
+
+    /// O(n log n) in the writes of the batch, besides the searches: they are sorted by key.
+    fn apply(&mut self, batch: &Batch) -> Result<()> {
+        let mut writes: Vec<(&[u8], Option<&[u8]>)> = batch
+            .iter()
+            .map(|op| match op {
+                BatchOp::Put(key, value) => (key, Some(value)),
+                BatchOp::Remove(key) => (key, None),
+            })
+            .collect();
+        // The sort is stable: of the writes of a key, the last one counts.
+        writes.sort_by_key(|&(key, _)| key);
+        let last = |group: &[(_, _)]| group.last().copied();
+        // The lock protects no data that a panic could have left half done.
+        let _alone = self.store.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = pin();
+        for (key, value) in writes.chunk_by(|a, b| a.0 == b.0).filter_map(last) {
+            match value {
+                Some(value) => self.store.tree.insert(key, value, &guard),
+                None => self.store.tree.remove(key, &guard),
+            };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! Every value is dropped once: when it was replaced or removed, or with the tree.
+
+use crate::rng::{Announced, Draw, seeds};
+use keyrack_masstree::{Tree, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+struct Counted {
+    number: u64,
+    living: Arc<AtomicI64>,
+}
+
+impl Counted {
+    fn new(number: u64, living: &Arc<AtomicI64>) -> Box<Self> {
+        living.fetch_add(1, Ordering::Relaxed);
+        Box::new(Counted { number, living: Arc::clone(living) })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let before = self.living.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "dropped twice");
+    }
+}
+
+/// Other tests pin too, so what is due is freed when they unpin.
+fn wait_until_living(living: &AtomicI64, expected: i64) {
+    while living.load(Ordering::Relaxed) > expected {
+        pin().flush();
+        std::thread::yield_now();
+    }
+    assert_eq!(living.load(Ordering::Relaxed), expected);
+}
+
+#[test]
+fn every_value_is_dropped_once() {
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let living = Arc::new(AtomicI64::new(0));
+        let tree = Tree::<Box<Counted>>::new();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (tree, living) = (&tree, &living);
+                scope.spawn(move || {
+                    let mut draw = Draw::new(seed ^ thread);
+                    for _ in 0..5000 {
+                        let number = draw.next() % 500;
+                        let key = format!("key of some length {number}");
+                        let guard = pin();
+                        let old = match draw.below(4) {
+                            0 => tree.remove(key.as_bytes(), &guard),
+                            1 => tree.get(key.as_bytes(), &guard),
+                            2 => tree.insert_if_absent(
+                                key.as_bytes(),
+                                Counted::new(number, living),
+                                &guard,
+                            ),
+                            _ => tree.insert(key.as_bytes(), Counted::new(number, living), &guard),
+                        };
+                        assert!(old.is_none_or(|old| old.number == number));
+                    }
+                });
+            }
+        });
+        wait_until_living(&living, tree.len() as i64);
+        drop(tree);
+        wait_until_living(&living, 0);
+    }
+}
+
+#[test]
+fn a_closure_that_panics_leaves_the_tree_in_order() {
+    let mut tree = Tree::<u64>::new();
+    let update = || {
+        tree.update(b"key", &pin(), |_| panic!("as intended"));
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(update)).is_err());
+    assert_eq!(tree.insert(b"key", 1, &pin()), None);
+    tree.check().unwrap();
+}

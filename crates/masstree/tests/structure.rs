@@ -1,0 +1,174 @@
+//! Shapes: orders of insertion that fill, split and empty nodes at every level.
+
+use crate::rng::{Announced, Draw, seeds};
+use keyrack_masstree::{Tree, pin};
+use std::ops::ControlFlow;
+
+const COUNT: u64 = 20_000;
+
+fn insert_all(tree: &mut Tree<u64>, keys: impl Iterator<Item = Vec<u8>>) {
+    for (number, key) in keys.enumerate() {
+        let guard = pin();
+        assert_eq!(tree.insert(&key, number as u64, &guard), None);
+        assert_eq!(tree.get(&key, &guard), Some(number as u64));
+    }
+    tree.check().unwrap();
+}
+
+fn remove_all(tree: &mut Tree<u64>, keys: impl Iterator<Item = Vec<u8>>) {
+    for (number, key) in keys.enumerate() {
+        let guard = pin();
+        assert!(tree.remove(&key, &guard).is_some(), "{key:?}");
+        assert_eq!(tree.remove(&key, &guard), None);
+        drop(guard);
+        if number % 1000 == 0 {
+            tree.check().unwrap();
+        }
+    }
+    let stats = tree.check().unwrap();
+    assert_eq!(stats.keys, 0);
+    assert!(tree.is_empty());
+}
+
+fn number(n: u64) -> Vec<u8> {
+    n.to_be_bytes().to_vec()
+}
+
+/// A key of three slices, so that layers come and go.
+fn layered(n: u64) -> Vec<u8> {
+    format!("prefix--{:08}{}", n / 50, n % 50).into_bytes()
+}
+
+/// A permutation of `0..COUNT`: the step and COUNT have no common factor.
+fn shuffled(n: u64) -> u64 {
+    n * 7919 % COUNT
+}
+
+#[test]
+fn every_order_of_filling_and_emptying_keeps_the_invariants() {
+    let orders: [fn(u64) -> u64; 4] = [
+        |n| n,
+        |n| COUNT - 1 - n,
+        shuffled,
+        |n| if n % 2 == 0 { n / 2 } else { COUNT - 1 - n / 2 },
+    ];
+    for make in [number, layered] {
+        for fill in orders {
+            let mut tree = Tree::<u64>::new();
+            for empty in orders {
+                insert_all(&mut tree, (0..COUNT).map(fill).map(make));
+                let mut rows = 0;
+                let mut last = None;
+                tree.range(b"", None, |key, _| {
+                    assert!(last.as_deref() < Some(key));
+                    last = Some(key.to_vec());
+                    rows += 1;
+                    ControlFlow::Continue(())
+                });
+                assert_eq!(rows, COUNT);
+                remove_all(&mut tree, (0..COUNT).map(empty).map(make));
+            }
+        }
+    }
+}
+
+#[test]
+fn ascending_keys_fill_their_nodes() {
+    let mut tree = Tree::<u64>::new();
+    insert_all(&mut tree, (0..COUNT).map(number));
+    let stats = tree.stats();
+    assert_eq!(stats.borders, COUNT.div_ceil(15));
+    assert!(stats.interiors <= stats.borders / 12, "{stats:?}");
+}
+
+#[test]
+fn an_emptied_layer_keeps_one_node() {
+    let mut tree = Tree::<u64>::new();
+    insert_all(&mut tree, (0..COUNT).map(number));
+    remove_all(&mut tree, (0..COUNT).map(shuffled).map(number));
+    assert_eq!(tree.stats().borders, 1);
+    let mut tree = Tree::<u64>::new();
+    insert_all(&mut tree, (0..COUNT).map(layered));
+    remove_all(&mut tree, (0..COUNT).map(layered));
+    let stats = tree.stats();
+    assert_eq!(stats.borders, stats.layers, "every layer has its leftmost node: {stats:?}");
+}
+
+/// The queue: keys come at one end and go at the other. Memory must not grow with time.
+#[test]
+fn a_queue_does_not_grow() {
+    let mut tree = Tree::<u64>::new();
+    let mut most = 0;
+    for n in 0..100_000 {
+        let guard = pin();
+        tree.insert(&number(n), n, &guard);
+        if n >= 1000 {
+            assert_eq!(tree.remove(&number(n - 1000), &guard), Some(n - 1000));
+        }
+        most = most.max(tree.stats().borders);
+    }
+    let stats = tree.check().unwrap();
+    assert!(most < 200, "{most} border nodes for 1000 keys");
+    assert!(stats.interiors < 50, "{stats:?}");
+}
+
+/// A full node with every length of one slice: the split must not part them.
+#[test]
+fn a_slice_with_ten_keys_stays_together() {
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        for slice in 0..40u8 {
+            keys.extend((0..9).map(|len| [&[slice][..], &[0; 8][..len]].concat()));
+        }
+        for at in (1..keys.len()).rev() {
+            keys.swap(at, draw.below(at + 1));
+        }
+        let mut tree = Tree::<u64>::new();
+        insert_all(&mut tree, keys.iter().cloned());
+        remove_all(&mut tree, keys.iter().rev().cloned());
+    }
+}
+
+#[test]
+fn a_very_deep_trie_is_built_scanned_and_dropped() {
+    let mut tree = Tree::<u64>::new();
+    let long = vec![7; 200_000];
+    insert_all(&mut tree, [long.clone(), [&long[..], b"1"].concat()].into_iter());
+    insert_all(&mut tree, [long[1..].to_vec(), long[..77].to_vec()].into_iter());
+    assert!(tree.stats().layers > 20_000);
+    let mut lengths = Vec::new();
+    tree.range_rev(b"", None, |key, _| {
+        lengths.push(key.len());
+        ControlFlow::Continue(())
+    });
+    assert_eq!(lengths, [200_001, 200_000, 199_999, 77]);
+}
+
+/// Reverse over layers that were emptied must pass through them.
+#[test]
+fn scans_pass_through_emptied_layers() {
+    let mut tree = Tree::<u64>::new();
+    let key = |group: u64, n: u64| format!("group{group:03}entry{n:03}").into_bytes();
+    let all = |groups: std::ops::Range<u64>| {
+        groups.flat_map(move |group| (0..40).map(move |n| key(group, n)))
+    };
+    insert_all(&mut tree, all(0..30));
+    for key in all(10..20) {
+        tree.remove(&key, &pin());
+    }
+    tree.check().unwrap();
+    let mut up = Vec::new();
+    let collect = |keys: &mut Vec<Vec<u8>>, key: &[u8]| {
+        keys.push(key.to_vec());
+        ControlFlow::Continue(())
+    };
+    tree.range(b"", None, |key, _| collect(&mut up, key));
+    assert_eq!(up, all(0..10).chain(all(20..30)).collect::<Vec<_>>());
+    let mut down = Vec::new();
+    tree.range_rev(b"", None, |key, _| collect(&mut down, key));
+    up.reverse();
+    assert_eq!(down, up);
+    insert_all(&mut tree, all(10..20));
+}
