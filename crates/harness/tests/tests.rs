@@ -6,8 +6,8 @@
 //!
 //! Scripts assert inside Lua where the subject is what a verb answers; a failed assertion fails its
 //! cell, and [`support::Bench::run_clean`] then shows the message. Where the subject is what was
-//! counted, the tests read the record. Random tests print `KEYRACK_SEED=`; set the variable of that name to
-//! replay one.
+//! counted, the tests read the record. Random tests print `KEYRACK_SEED=`; set the variable of that
+//! name to replay one.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
