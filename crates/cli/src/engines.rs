@@ -4,6 +4,7 @@ use keyrack_store::{Engine, Registry};
 
 /// All engines. The one place that lists where they come from.
 pub(crate) fn registry() -> Registry {
-    let engines: Vec<Engine> = keyrack_peers::engines();
+    let mut engines: Vec<Engine> = keyrack_peers::engines();
+    engines.push(keyrack_masstree::engine());
     Registry::new(engines)
 }

@@ -1,8 +1,8 @@
 //! Waiting for another thread that is about to finish.
 //!
 //! A holder of a node's lock works for some hundred nanoseconds, so a waiter spins: 1, 2, 4, ... 64
-//! hints to the processor. A holder that was preempted will not finish by being watched, so from then
-//! on the waiter gives up its time slice at each step.
+//! hints to the processor. A holder that was preempted will not finish by being watched, so from
+//! then on the waiter gives up its time slice at each step.
 
 use crate::sync::yield_now;
 

@@ -5,13 +5,14 @@
 //!   writer              unlink ---- retire            ... freed two epochs later
 //! ```
 //!
-//! A thread pins before it loads the first pointer and stays pinned while it uses what it found.
-//! A writer first makes an object unreachable, then retires it while pinned itself. The object is freed when
-//! every thread that was pinned at that moment has unpinned since. No thread registers: the
-//! first pin of a thread does it, and its end hands over what it had retired.
+//! A thread pins before it loads the first pointer and stays pinned while it uses what it found. A
+//! writer first makes an object unreachable, then retires it while pinned itself. The object is
+//! freed when every thread that was pinned at that moment has unpinned since. No thread registers:
+//! the first pin of a thread does it, and its end hands over what it had retired.
 //!
-//! `crossbeam-epoch` does the work (`docs/decisions/0006-epochs.md` has the reasons, and what is and is
-//! not bounded). This module narrows it to what the indexes need, so that it can be exchanged.
+//! `crossbeam-epoch` does the work (`docs/decisions/0006-epochs.md` has the reasons, and what is
+//! and is not bounded). This module narrows it to what the indexes need, so that it can be
+//! exchanged.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The atomics of this crate: the standard ones, or loom's under `--cfg loom`. Only what the version
-//! lock needs is here; epochs and counters are not part of what loom explores.
+//! The atomics of this crate: the standard ones, or loom's under `--cfg loom`. Only what the
+//! version lock needs is here; epochs and counters are not part of what loom explores.
 
 #[cfg(loom)]
 pub(crate) use loom::{

@@ -1,10 +1,10 @@
 //! One word that is a lock for writers and a sequence counter for readers.
 //!
 //! ```text
-//!   63            32 31                8  7 6    5      4      3        2          1         0
-//!  +----------------+-------------------+-----+------+------+---------+---------+----------+------+
-//!  | split counter  |  insert counter   |     |border| root |deleted  |splitting|inserting |locked|
-//!  +----------------+-------------------+-----+------+------+---------+---------+----------+------+
+//!  63            32 31                8  7 6    5      4      3        2          1         0
+//! +----------------+-------------------+-----+------+------+---------+---------+----------+------+
+//! | split counter  |  insert counter   |     |border| root |deleted  |splitting|inserting |locked|
+//! +----------------+-------------------+-----+------+------+---------+---------+----------+------+
 //!
 //!   writer   lock ---- mark ---- change fields ---- unlock, counter + 1
 //!   reader        stable -- read fields -- validate: false, read again
@@ -12,7 +12,8 @@
 //!
 //! - **Locked** alone does not concern readers: a writer that only publishes something new by one
 //!   store needs no mark. **Inserting** and **splitting** do: a reader that meets them waits
-//!   ([`VersionLock::stable`]), and a reader that was under way finds out ([`VersionLock::validate`]).
+//!   ([`VersionLock::stable`]), and a reader that was under way finds out
+//!   ([`VersionLock::validate`]).
 //! - Unlocking after a mark adds one to its counter, so that a version never comes back: the insert
 //!   counter has 24 bits and carries into the split counter, which has 32. A reader would have to
 //!   sleep through 2^56 changes to be fooled.
@@ -21,8 +22,8 @@
 //! Orderings. The fields that a version covers are atomics, read and written Relaxed.
 //! - Unlock stores Release; `stable` and `lock` load Acquire: who sees the version sees the fields.
 //! - A mark is a Relaxed store and a Release fence before the first field is changed; `validate` is
-//!   an Acquire fence and a Relaxed load after the last field was read. If a read field came from after
-//!   the mark, the fences pair, and the load sees the mark or something later.
+//!   an Acquire fence and a Relaxed load after the last field was read. If a read field came from
+//!   after the mark, the fences pair, and the load sees the mark or something later.
 
 use crate::Backoff;
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -79,8 +80,8 @@ impl Version {
         (self.0 ^ later.0) & !LOCKED != 0
     }
 
-    /// Whether the node was split, deleted, or ceased to be the root before `later`, or is about to:
-    /// then a key may have moved elsewhere.
+    /// Whether the node was split, deleted, or ceased to be the root before `later`, or is about
+    /// to: then a key may have moved elsewhere.
     #[must_use]
     pub fn split_since(self, later: Version) -> bool {
         let moved = SPLITTING | DELETED | ROOT | !(SPLIT_ONE - 1);

@@ -3,7 +3,8 @@
 //! Loom explores all of them up to a number of preemptions, with the weak memory model:
 //!
 //! ```text
-//!   RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 cargo test -p keyrack-concurrent --test tests --release
+//!   export RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3
+//!   cargo test -p keyrack-concurrent --test tests --release
 //! ```
 
 #[cfg(loom)]

@@ -17,7 +17,7 @@ fn readers_see_whole_states_and_writers_lose_nothing() {
                 scope.spawn(move || {
                     for round in 0..ROUNDS {
                         let mut held = lock.lock();
-                        if (round + writer) % 3 == 0 {
+                        if (round + writer).is_multiple_of(3) {
                             held.mark_splitting();
                         } else {
                             held.mark_inserting();

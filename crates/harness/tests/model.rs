@@ -110,7 +110,7 @@ return {
 fn every_verb_agrees_with_a_table_on_every_engine() {
     for engine in ["btree", "skiplist"] {
         for round in 0..3 {
-            let seed = seed(0x5eed) + round;
+            let seed = seed(0x5eed).wrapping_add(round);
             println!("SEED={seed} on {engine}");
             let bench = Bench::new(DRIVER).set(&[
                 ("backend", engine),

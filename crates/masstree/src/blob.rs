@@ -32,7 +32,8 @@ pub(crate) fn make(bytes: &[u8]) -> u64 {
     unsafe { head.cast::<usize>().write(bytes.len()) };
     // SAFETY: the block has HEAD_BYTES + len bytes.
     let body = unsafe { head.add(HEAD_BYTES) };
-    // SAFETY: the source is a slice, the target has room for it, and they do not overlap: it is new.
+    // SAFETY: the source is a slice, the target has room for it, and they do not overlap: it is
+    // new.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), body, bytes.len()) };
     head.expose_provenance() as u64
 }

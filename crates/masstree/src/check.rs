@@ -1,12 +1,12 @@
 //! Every invariant of a tree at rest.
 //!
-//! - no node is locked, dirty or deleted; the root of each layer, and only it, has the root flag and
-//!   no parent; every other node's parent is the node that it was found in;
+//! - no node is locked, dirty or deleted; the root of each layer, and only it, has the root flag
+//!   and no parent; every other node's parent is the node that it was found in;
 //! - interior nodes: separators strictly ascend within the node's range; children beyond the count
 //!   are null; all border nodes of a layer are equally deep;
-//! - border nodes: low and high are what the path to them says; permutations are permutations; entries
-//!   strictly ascend by (slice, order) and lie in the range; codes are known; only the leftmost may
-//!   be empty;
+//! - border nodes: low and high are what the path to them says; permutations are permutations;
+//!   entries strictly ascend by (slice, order) and lie in the range; codes are known; only the
+//!   leftmost may be empty;
 //! - a link leads to the root of its layer, by ancestors if it is out of date;
 //! - the sums of keys, nodes and layers are those found.
 

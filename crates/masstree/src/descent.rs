@@ -1,14 +1,15 @@
 //! From the root of a layer to the border node of a slice, and from layer to layer. Writes nothing.
 //!
-//! **Within a layer.** At an interior node with a stable version: find the child, take the *child's* stable
-//! version, and only then validate the parent. If a split or a removal came between, the parent was
-//! marked together with the child, one of the two checks fails, and the descent begins again at the root of
-//! the layer. What holds at the end: the border node covered the slice at some moment since its version
-//! was stable; so whoever validates that version later has read the node of the slice.
+//! **Within a layer.** At an interior node with a stable version: find the child, take the
+//! *child's* stable version, and only then validate the parent. If a split or a removal came
+//! between, the parent was marked together with the child, one of the two checks fails, and the
+//! descent begins again at the root of the layer. What holds at the end: the border node covered
+//! the slice at some moment since its version was stable; so whoever validates that version later
+//! has read the node of the slice.
 //!
-//! **The root of a layer.** A link may point to a node that was the root once. Its ancestors lead to the root of today:
-//! a root of the past is on the left edge of its layer, and the left edge is never removed.
-//! Writers that come past move the link up.
+//! **The root of a layer.** A link may point to a node that was the root once. Its ancestors lead
+//! to the root of today: a root of the past is on the left edge of its layer, and the left edge is
+//! never removed. Writers that come past move the link up.
 
 use crate::key::{SLICE_BYTES, order_of, slice_of};
 use crate::node::{BorderRef, Entry, Kind, NodeRef};
@@ -48,7 +49,10 @@ pub(crate) fn descend(layer: NodeRef<'_>, slice: u64) -> (BorderRef<'_>, Version
                 Kind::Border(border) => return (border, version),
                 Kind::Interior(interior) => interior,
             };
-            let next = interior.child_for(slice).map(|child| (child, child.version().stable()));
+            let next = interior.child_for(slice).map(|child| {
+                child.prefetch();
+                (child, child.version().stable())
+            });
             match next {
                 Some(next) if interior.version().validate(version) => (node, version) = next,
                 _ => {

@@ -1,16 +1,17 @@
 //! The tree behind the contract: engine `masstree`.
 //!
-//! - `get`, `put`, `remove`, `update` are linearizable. The closure of an update runs once, under the lock of
-//!   one node; it must not use the store.
-//! - **Scans** are weakly consistent: ordered, each key at most once, every key that was there all along. Visitors hold
-//!   no lock.
-//! - **Batches** exclude each other, so two never mix. To readers, and to single writes that come meanwhile,
-//!   a batch is not one moment: its keys change one after the other, in key order.
+//! - `get`, `put`, `remove`, `update` are linearizable. The closure of an update runs once, under
+//!   the lock of one node; it must not use the store.
+//! - **Scans** are weakly consistent: ordered, each key at most once, every key that was there all
+//!   along. Visitors hold no lock.
+//! - **Batches** exclude each other, so two never mix. To readers, and to single writes that come
+//!   meanwhile, a batch is not one moment: its keys change one after the other, in key order.
 //! - Keys and values have no limit but memory. A value of 7 bytes or less needs none of its own.
 //!
 //! Each operation pins for itself, so an idle session holds nothing back.
 
-use crate::{Bytes, Change, Tree, pin};
+use crate::{Bytes, Change, Tree};
+use keyrack_concurrent::pin;
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Store, Update,
 };
@@ -87,9 +88,7 @@ impl Session for TreeSession<'_> {
         visit: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         let guard = pin();
-        for (index, key) in keys.iter().enumerate() {
-            visit(index, self.store.tree.get(key, &guard).as_deref());
-        }
+        self.store.tree.multi_get(keys, &guard, |index, value| visit(index, value.as_deref()));
         Ok(())
     }
 

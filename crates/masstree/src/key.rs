@@ -1,9 +1,9 @@
 //! Keys cut into slices of eight bytes.
 //!
 //! A slice is read big-endian and padded with zero bytes, so slices compare as their bytes do. The
-//! padding makes `"a"` and `"a\0"` one slice; the *order* of an entry tells them apart: the number of
-//! bytes of the slice, 0 to 8, and 9 for every key that goes on behind it. In a layer, entries ascend by
-//! (slice, order), and that is the order of the keys.
+//! padding makes `"a"` and `"a\0"` one slice; the *order* of an entry tells them apart: the number
+//! of bytes of the slice, 0 to 8, and 9 for every key that goes on behind it. In a layer, entries
+//! ascend by (slice, order), and that is the order of the keys.
 
 /// Bytes of a slice.
 pub(crate) const SLICE_BYTES: usize = 8;

@@ -1,11 +1,12 @@
 //! # keyrack-masstree: an ordered index in memory for many threads
 //!
-//! A trie of B+-trees, after "Cache Craftiness for Fast Multicore Key-Value Storage" (EuroSys 2012). The
-//! key is cut into slices of eight bytes; a layer is a B+-tree over one slice as a number. Keys that share a slice and go
-//! on behind it share a layer below; a layer is made when the second such key comes.
+//! A trie of B+-trees, after "Cache Craftiness for Fast Multicore Key-Value Storage" (EuroSys
+//! 2012). The key is cut into slices of eight bytes; a layer is a B+-tree over one slice as a
+//! number. Keys that share a slice and go on behind it share a layer below; a layer is made when
+//! the second such key comes.
 //!
 //! ```text
-//!   layer 0                 [ interior ]                 key "keyrack/alpha", "keyrack/beta", "zoo"
+//!   layer 0                 [ interior ]               key "keyrack/alpha", "keyrack/beta", "zoo"
 //!                          /            \
 //!               [ border "keyrack/" -> layer 1 ]  [ border "zoo" = value ]
 //!                                 |
@@ -13,8 +14,9 @@
 //! ```
 //!
 //! Readers take no lock and write nothing shared: they read a node under its version and validate
-//! (`descent.rs`). Writers lock the border node, and for splits and removals of nodes its ancestors, always from left to
-//! right and upward (`split.rs`, `unlink.rs`). Memory is freed by epochs.
+//! (`descent.rs`). Writers lock the border node, and for splits and removals of nodes its
+//! ancestors, always from left to right and upward (`split.rs`, `unlink.rs`). Memory is freed by
+//! epochs.
 //!
 //! | from the paper | here |
 //! |---|---|
@@ -25,14 +27,16 @@
 //! | values by pointer | values of a word in the word |
 //! | emptied layers removed | they keep one node; `stats` counts them |
 //!
-//! What others got wrong, and why it does not happen here: a slot used again under an older permutation
-//! (`stale` in `node.rs`); an insert between the removal of a neighbour and the change of a separator (both under locks, `unlink.rs`);
-//! locks downward (never; a link is moved up under `try_lock`); a permutation published without
-//! the lock (never); reads of plain memory that is written (all fields are atomics); a scan that does not end in
-//! an empty layer (the bound moves on at every step, `scan.rs`).
+//! What others got wrong, and why it does not happen here: a slot used again under an older
+//! permutation (`stale` in `node.rs`); an insert between the removal of a neighbour and the change
+//! of a separator (both under locks, `unlink.rs`); locks downward (never; a link is moved up under
+//! `try_lock`); a permutation published without the lock (never); reads of plain memory that is
+//! written (all fields are atomics); a scan that does not end in an empty layer (the bound moves on
+//! at every step, `scan.rs`).
 //!
 //! ```
-//! use keyrack_masstree::{Bytes, Tree, pin};
+//! use keyrack_concurrent::pin;
+//! use keyrack_masstree::{Bytes, Tree};
 //!
 //! let tree = Tree::<Bytes>::new();
 //! let guard = pin();
@@ -45,8 +49,11 @@ mod check;
 mod descent;
 mod engine;
 mod key;
+mod many;
 mod node;
 mod permutation;
+#[cfg(test)]
+mod races;
 mod scan;
 mod slot;
 mod split;
@@ -54,6 +61,5 @@ mod tree;
 mod unlink;
 
 pub use engine::engine;
-pub use keyrack_concurrent::{Guard, pin};
 pub use slot::{Bytes, BytesRef, Slot};
 pub use tree::{Change, Stats, Tree};

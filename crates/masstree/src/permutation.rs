@@ -7,8 +7,8 @@
 //! ```
 //!
 //! An entry is inserted by filling a free slot and storing the word: readers see all of it or
-//! nothing. The free slot taken is the last one, and a removed slot becomes the first free one, so that it
-//! is used again as late as possible.
+//! nothing. The free slot taken is the last one, and a removed slot becomes the first free one, so
+//! that it is used again as late as possible.
 
 /// Entries of a border node.
 pub(crate) const WIDTH: usize = 15;
@@ -97,7 +97,7 @@ mod tests {
         for _ in 0..20_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let draw = (state >> 33) as usize;
-            if list.len() < WIDTH && (list.is_empty() || draw % 2 == 0) {
+            if list.len() < WIDTH && (list.is_empty() || draw.is_multiple_of(2)) {
                 let position = draw / 2 % (list.len() + 1);
                 let (next, slot) = permutation.insert(position);
                 permutation = next;

@@ -1,28 +1,30 @@
 //! Walking over a range of keys, either way, while others write.
 //!
-//! The walk holds a stack of layers, and in each a bound: everything on one side of it has been dealt
-//! with. One step: descend to the border node at the bound of the top layer, copy the entries beyond the
-//! bound, validate. Then, without any lock, visit them, and move the bound to the end of the node. An entry
-//! that is a layer moves the bound behind itself and goes on the stack. A layer that is done comes off it.
+//! The walk holds a stack of layers, and in each a bound: everything on one side of it has been
+//! dealt with. One step: descend to the border node at the bound of the top layer, copy the entries
+//! beyond the bound, validate. Then, without any lock, visit them, and move the bound to the end of
+//! the node. An entry that is a layer moves the bound behind itself and goes on the stack. A layer
+//! that is done comes off it.
 //!
 //! ```text
 //!   ascending     bound (slice, order), inclusive      next node: that of `high`
 //!   descending    bound (slice, order), exclusive      next node: that of `low - 1`
 //! ```
 //!
-//! Each copy is the node at one moment. The nodes of a layer have disjoint ranges, and the bound only moves
-//! on, so no key comes twice or out of order; and the ranges have no gaps, so a key that is there all the while is in
-//! one of the copies. Splits and removals move keys between nodes, but never across a bound.
+//! Each copy is the node at one moment. The nodes of a layer have disjoint ranges, and the bound
+//! only moves on, so no key comes twice or out of order; and the ranges have no gaps, so a key that
+//! is there all the while is in one of the copies. Splits and removals move keys between nodes, but
+//! never across a bound.
 //!
-//! Layers live as long as the tree, so the stack stays good when the walk pins again for the next node.
-//! Cost beside the entries: one descent for each border node, about ten keys.
+//! Layers live as long as the tree, so the stack stays good when the walk pins again for the next
+//! node. Cost beside the entries: one descent for each border node, about ten keys.
 
 use crate::descent::{self, link};
 use crate::key::{ORDER_END, ORDER_LONG, SLICE_BYTES, order_of, slice_of};
-use crate::node::{Entry, NodeRef};
+use crate::node::{BorderRef, Entry, NodeRef};
 use crate::permutation::WIDTH;
 use crate::tree::Shape;
-use keyrack_concurrent::{Backoff, Guard, pin};
+use keyrack_concurrent::{Backoff, Guard, Version, pin};
 use std::ops::ControlFlow;
 
 /// Gets key, value and the guard under which the value may be read.
@@ -40,10 +42,22 @@ struct Level {
 }
 
 /// A border node at one moment.
-struct Copy {
+pub(crate) struct Copy {
     entries: [Option<Entry>; WIDTH],
     low: u64,
     high: u64,
+}
+
+impl Copy {
+    /// The node as it was while it had `version`, if it still has.
+    pub(crate) fn of(border: BorderRef<'_>, version: Version) -> Option<Self> {
+        let mut copy = Copy { entries: [None; WIDTH], low: border.low(), high: border.high() };
+        let permutation = border.permutation();
+        for (entry, slot) in copy.entries.iter_mut().zip(permutation.slots()) {
+            *entry = Some(border.entry(slot));
+        }
+        border.version().validate(version).then_some(copy)
+    }
 }
 
 /// Visits `low <= key < high` upward.
@@ -155,17 +169,13 @@ impl Walk {
     fn copy(&mut self, slice: u64) -> Option<Copy> {
         self.guard.repin();
         let layer = self.stack.last()?.layer;
-        // SAFETY: the first layer's root and links, and so what is on the stack, live as long as the tree.
+        // SAFETY: the first layer's root and links, and so what is on the stack, live as long as
+        // the tree.
         let layer: NodeRef<'_> = unsafe { NodeRef::from_word(layer) }?;
         let mut backoff = Backoff::new();
         loop {
             let (border, version) = descent::descend(layer, slice);
-            let mut copy = Copy { entries: [None; WIDTH], low: border.low(), high: border.high() };
-            let slots = border.permutation();
-            for (entry, slot) in copy.entries.iter_mut().zip(slots.slots()) {
-                *entry = Some(border.entry(slot));
-            }
-            if border.version().validate(version) {
+            if let Some(copy) = Copy::of(border, version) {
                 return Some(copy);
             }
             backoff.wait();
@@ -185,8 +195,8 @@ impl Walk {
         visit(&self.key, entry.value, &self.guard)
     }
 
-    /// Goes down into the layer of `entry`; on return the walk goes on from `bound`. The bound in the
-    /// layer depends on the bytes of the key that all of the layer have.
+    /// Goes down into the layer of `entry`; on return the walk goes on from `bound`. The bound in
+    /// the layer depends on the bytes of the key that all of the layer have.
     fn enter(&mut self, entry: &Entry, bound: Bound, inner: impl FnOnce(&[u8]) -> Bound) {
         self.key.truncate(self.prefix_len());
         self.key.extend_from_slice(&entry.slice.to_be_bytes());

@@ -1,20 +1,22 @@
-//! Making room: a full border node is cut in two, and so is every full ancestor up to the first with room.
+//! Making room: a full border node is cut in two, and so is every full ancestor up to the first
+//! with room.
 //!
 //! ```text
 //!   1  lock the ancestors upward, until one has room or the root is passed
 //!   2  mark all of them, and the border node: readers wait
-//!   3  cut the border node; hand (separator, new node) to the parent; cut that too if it is full; ...
+//!   3  cut the border node; hand separator and new node to the parent; cut that if it is full; ...
 //!   4  a root that was cut gets a new root above
 //!   5  unlock all
 //! ```
 //!
-//! The new nodes are born locked. So to a reader the split is one step, however high it goes, and at no time a key
-//! is missing. A split of one level takes 200 ns or so, and one in eight goes further.
+//! The new nodes are born locked. So to a reader the split is one step, however high it goes, and
+//! at no time a key is missing. A split of one level takes 200 ns or so, and one in eight goes
+//! further.
 //!
-//! **Where to cut.** The cut falls between two slices, because a slice has one border node; there is such a place, since a
-//! slice has at most ten entries. It is the one nearest to the middle, but for the ends of a
-//! layer: when keys come in ascending order, the old node stays full and only the new entry goes right; and alike when
-//! they descend.
+//! **Where to cut.** The cut falls between two slices, because a slice has one border node; there
+//! is such a place, since a slice has at most ten entries. It is the one nearest to the middle, but
+//! for the ends of a layer: when keys come in ascending order, the old node stays full and only the
+//! new entry goes right; and alike when they descend.
 
 use crate::node::{BorderRef, Entry, InteriorRef, NodeRef};
 use crate::permutation::WIDTH;

@@ -1,8 +1,8 @@
 //! The tree: what a caller sees, and how one key is changed.
 //!
 //! A writer finds the border node as a reader does, locks it, and looks again: the node may have
-//! been split or removed meanwhile, or the key may have gone into a new layer; then the search goes on. Under the
-//! lock there are five cases:
+//! been split or removed meanwhile, or the key may have gone into a new layer; then the search goes
+//! on. Under the lock there are five cases:
 //!
 //! | found | put | mark |
 //! |---|---|---|
@@ -12,11 +12,12 @@
 //! | another long key of the slice | make a layer for both, exchange the entry for it | inserting |
 //! | the key, to be removed | publish the permutation without it; the slot is stale | none |
 //!
-//! What was replaced or removed is retired after it was unlinked. The number of keys, nodes and layers is
-//! counted in stripes.
+//! What was replaced or removed is retired after it was unlinked. The number of keys, nodes and
+//! layers is counted in stripes.
 
 use crate::descent::{link, search};
 use crate::key::{SLICE_BYTES, order_of, slice_of};
+use crate::many::search_many;
 use crate::node::{BorderRef, Entry, Head, Kind, NodeRef};
 use crate::permutation::WIDTH;
 use crate::scan;
@@ -58,12 +59,12 @@ impl Shape {
 
 /// An ordered map from byte strings to values, for any number of threads.
 ///
-/// Methods take a [`Guard`] from [`crate::pin`]; what they lend lives as long as guard and tree.
-/// Pin for an operation or for a batch of them, not for long: memory that is removed meanwhile, by
-/// anyone, stays. All operations on one key are linearizable. Costs are O(layers * log n): a
-/// layer for every eight bytes that two keys share.
+/// Methods take a [`Guard`] from [`keyrack_concurrent::pin`]; what they lend lives as long as guard
+/// and tree. Pin for an operation or for a batch of them, not for long: memory that is removed
+/// meanwhile, by anyone, stays. All operations on one key are linearizable. Costs are
+/// O(layers * log n): a layer for every eight bytes that two keys share.
 pub struct Tree<V: Slot> {
-    shape: Shape,
+    pub(crate) shape: Shape,
     kind: PhantomData<V>,
 }
 
@@ -128,6 +129,20 @@ impl<V: Slot> Tree<V> {
         Some(lend::<V>(entry.value, guard))
     }
 
+    /// Looks many keys up side by side, so that their cache misses overlap. Calls `visit` once for
+    /// each index of `keys`, in any order. Each lookup is linearizable; all together are not
+    /// one moment.
+    pub fn multi_get<'g>(
+        &'g self,
+        keys: &[&[u8]],
+        guard: &'g Guard,
+        mut visit: impl FnMut(usize, Option<V::Ref<'g>>),
+    ) {
+        search_many(self.shape.root(guard), keys, V::owns, &mut |index, raw| {
+            visit(index, raw.map(|raw| lend::<V>(raw, guard)));
+        });
+    }
+
     /// Stores `value` under `key` and lends the value that was there.
     pub fn insert<'g>(
         &'g self,
@@ -161,8 +176,8 @@ impl<V: Slot> Tree<V> {
         old.map(|raw| lend::<V>(raw, guard))
     }
 
-    /// Reads, decides and writes one key as one step, and lends the value that was there. `decide` is called
-    /// once, while the node is locked: it must be short, and must not use the tree.
+    /// Reads, decides and writes one key as one step, and lends the value that was there. `decide`
+    /// is called once, while the node is locked: it must be short, and must not use the tree.
     pub fn update<'g, 'v>(
         &'g self,
         key: &[u8],
@@ -182,8 +197,9 @@ impl<V: Slot> Tree<V> {
     /// is no upper bound. Returns how many were visited, the last one included.
     ///
     /// Not one point in time: each key that is there all the while is visited once, in order; of
-    /// keys that come or go, some are. No lock is held during a visit, so it may use the tree. The walk pins on its own
-    /// and again for each node; it holds nothing back while the caller has no guard.
+    /// keys that come or go, some are. No lock is held during a visit, so it may use the tree. The
+    /// walk pins on its own and again for each node; it holds nothing back while the caller has no
+    /// guard.
     pub fn range(
         &self,
         low: &[u8],
@@ -352,8 +368,8 @@ impl<V: Slot> Tree<V> {
         border.publish(permutation);
     }
 
-    /// Two long keys of one slice: the entry in `slot` becomes a layer that holds both. Where they go on
-    /// alike, so many layers of one entry come first.
+    /// Two long keys of one slice: the entry in `slot` becomes a layer that holds both. Where they
+    /// go on alike, so many layers of one entry come first.
     fn push_down<'g>(
         &self,
         border: BorderRef<'g>,

