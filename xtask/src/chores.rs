@@ -4,7 +4,10 @@
 //! check     cargo fmt --check, cargo clippy, cargo doc, tidy        cheapest first, fail fast
 //! features  the binary with other feature sets                      needs make for LuaJIT
 //! smoke     the release binary over engines and workloads           see `smoke`
+//! overhead  the release binary's instructions a unit                needs valgrind, see `overhead`
 //! seeds     cargo test with KEYRACK_SEED from the commit
+//! loom      models of a few crates, every interleaving              see `instrumented`
+//! asan      tests of a few crates under AddressSanitizer            needs a nightly toolchain
 //! test      tidy, cargo test with KEYRACK_SEED fixed                closes with the counts
 //! ```
 //!
@@ -14,22 +17,18 @@
 //! `test` and `ci` end with the closing line of [`Tally`], whatever happened before it: a stage
 //! that fails without counting tests is one failure.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-
 use crate::command::Options;
+use crate::instrumented::{asan, loom};
 use crate::output::{complain, say};
+use crate::overhead as budgets;
 use crate::smoke as smoke_runs;
-use crate::stage::{Outcome, Stop, run, shown, stage};
-use crate::tally::Tally;
+use crate::stage::{Outcome, Stop, run, stage};
+use crate::tally::{Tally, count_tests};
 use crate::tidy;
-use crate::workspace::{Workspace, seed_of_commit};
+use crate::workspace::{REWRITE_VARIABLE, Workspace, find_program, seed_of_commit};
 
 /// The variable from which random tests take their seed, in decimal.
 const SEED_VARIABLE: &str = "KEYRACK_SEED";
-
-/// Golden tests rewrite their expectations under this variable; no run that counts may do so.
-const REWRITE_VARIABLE: &str = "KEYRACK_REWRITE";
 
 /// `cargo xtask check`.
 ///
@@ -108,7 +107,7 @@ pub(crate) fn seeds(workspace: &Workspace, _: &Options) -> Outcome {
 pub(crate) fn features(workspace: &Workspace, _: &Options) -> Outcome {
     let package = ["-p", "keyrack-cli", "--no-default-features", "--features"];
     stage("features lua54", || run(workspace.cargo(&["build"]).args(package).arg("lua54")))?;
-    if !is_installed("make") {
+    if find_program("make").is_none() {
         say("SKIPPED: features luajit (make is not installed)");
         return Ok(());
     }
@@ -126,6 +125,23 @@ pub(crate) fn smoke(workspace: &Workspace, _: &Options) -> Outcome {
     stage("smoke", || smoke_runs::run_all(workspace, &binary))
 }
 
+/// `cargo xtask overhead`.
+///
+/// # Errors
+/// `Stage` when a workload is over its budget.
+pub(crate) fn overhead(workspace: &Workspace, _: &Options) -> Outcome {
+    if !cfg!(target_arch = "x86_64") {
+        say("SKIPPED: overhead (the budgets are for x86_64)");
+        return Ok(());
+    }
+    let Some(valgrind) = find_program("valgrind") else {
+        say("SKIPPED: overhead (valgrind is not installed)");
+        return Ok(());
+    };
+    let binary = stage("release build", || smoke_runs::build(workspace))?;
+    stage("overhead", || budgets::run_all(workspace, &valgrind, &binary))
+}
+
 /// `cargo xtask ci`: all of the above, and the tests last.
 ///
 /// # Errors
@@ -133,7 +149,7 @@ pub(crate) fn smoke(workspace: &Workspace, _: &Options) -> Outcome {
 pub(crate) fn ci(workspace: &Workspace, options: &Options) -> Outcome {
     let none = Options::default();
     say(&seed_line(workspace));
-    for chore in [check, features, smoke, seeds] {
+    for chore in [check, features, smoke, overhead, seeds, loom, asan] {
         if let Err(stop) = chore(workspace, &none) {
             complain_about(&stop);
             return Err(Stop::Failed(Tally::one_failure()));
@@ -187,75 +203,16 @@ fn run_tests(workspace: &Workspace, seed: Option<u64>) -> Outcome<Tally> {
     if tally.failed > 0 { Err(Stop::Failed(tally)) } else { Ok(tally) }
 }
 
-/// Starts a program, passes its standard output on line by line, and counts the summaries in it.
-/// The second answer is whether it exited with 0.
-fn count_tests(command: &mut Command, pass_on: &mut dyn FnMut(&str)) -> Outcome<(Tally, bool)> {
-    let line = shown(command);
-    let broken = |error: std::io::Error| Stop::Broken(format!("`{line}` was cut short: {error}"));
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(broken)?;
-    let mut tally = Tally::default();
-    if let Some(stdout) = child.stdout.take() {
-        // A test may print bytes that are no text; they are shown as well as they can be.
-        for line in BufReader::new(stdout).split(b'\n') {
-            let line = line.map_err(broken)?;
-            let line = String::from_utf8_lossy(&line);
-            tally.read_line(&line);
-            pass_on(&line);
-        }
-    }
-    let status = child.wait().map_err(broken)?;
-    Ok((tally, status.success()))
-}
-
 fn complain_about(stop: &Stop) {
     if let Some(line) = stop.line() {
         complain(&format!("xtask: {line}"));
     }
 }
 
-/// Whether a program lies on the search path.
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
-
-    #[test]
-    fn output_of_the_tests_is_counted_while_it_passes_through() {
-        let mut command = shell(
-            "echo 'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured'; \
-             printf '\\377\\n'; echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 3",
-        );
-        let mut lines = Vec::new();
-        let (tally, well) =
-            count_tests(&mut command, &mut |line| lines.push(line.to_string())).expect("ran");
-        assert_eq!(lines.len(), 3);
-        assert_eq!(lines[1], "\u{fffd}");
-        assert_eq!(tally, Tally { passed: 3, failed: 1, skipped: 1 });
-        assert!(!well);
-    }
-
-    #[test]
-    fn a_program_that_cannot_start_is_broken() {
-        let outcome = count_tests(&mut Command::new("no-such-program-here"), &mut |_| {});
-        assert!(matches!(outcome, Err(Stop::Broken(_))));
-    }
-
-    #[test]
-    fn programs_are_looked_up_on_the_search_path() {
-        assert!(is_installed("sh"));
-        assert!(!is_installed("no-such-program-here"));
-    }
 
     #[test]
     fn a_tree_without_a_commit_skips_the_seeds_and_says_so() {

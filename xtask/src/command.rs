@@ -5,6 +5,7 @@
 //! distance, and exit code 2. Nothing is run before the whole line has been understood.
 
 use crate::chores;
+use crate::instrumented;
 use crate::soak;
 use crate::stage::{Outcome, Stop};
 use crate::tidy;
@@ -44,7 +45,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ci",
-        about: "check, features, smoke, seeds, test",
+        about: "check, features, smoke, overhead, seeds, loom, asan, test",
         options: &[Flag {
             name: "--without-test",
             number: None,
@@ -71,10 +72,28 @@ pub(crate) const COMMANDS: &[Command] = &[
         run: chores::smoke,
     },
     Command {
+        name: "overhead",
+        about: "the instructions that the harness spends on a unit, against their budgets",
+        options: &[],
+        run: chores::overhead,
+    },
+    Command {
         name: "seeds",
         about: "every test again, with the seed of the commit",
         options: &[],
         run: chores::seeds,
+    },
+    Command {
+        name: "loom",
+        about: "the models of a few crates under loom: every interleaving up to a bound",
+        options: &[],
+        run: instrumented::loom,
+    },
+    Command {
+        name: "asan",
+        about: "the tests of a few crates under AddressSanitizer, with a nightly compiler",
+        options: &[],
+        run: instrumented::asan,
     },
     Command {
         name: "soak",

@@ -4,8 +4,10 @@
 //! ```text
 //! arguments -> command::parse -> one function per command -> stages -> exit code
 //!
-//!   check   fmt, clippy, doc, tidy             ci   check, features, smoke, seeds, test
-//!   test    tidy, cargo test                   soak many seeds until the time is up
+//!   check   fmt, clippy, doc, tidy
+//!   test    tidy, cargo test
+//!   ci      check, features, smoke, overhead, seeds, loom, asan, test
+//!   soak    many seeds until the time is up
 //! ```
 //!
 //! One table, [`command::COMMANDS`], holds every command with its options and its function. The
@@ -21,7 +23,9 @@
 
 mod chores;
 mod command;
+mod instrumented;
 mod output;
+mod overhead;
 #[cfg(test)]
 mod scratch;
 mod smoke;

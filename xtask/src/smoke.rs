@@ -196,23 +196,6 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    /// A stand-in for the binary: a shell script in a scratch workspace. Another process puts it in
-    /// its place: a file that this process had open for writing could still be open in a child that
-    /// another test has just forked, and such a file cannot be executed.
-    fn stand_in(scratch: &Scratch, script: &str) -> PathBuf {
-        scratch.write("script.txt", &format!("#!/bin/sh\n{script}\n"));
-        let binary = scratch.path().join("bin/keyrack");
-        fs::create_dir_all(scratch.path().join("bin")).expect("made");
-        let status = Command::new("install")
-            .args(["-m", "755"])
-            .arg(scratch.path().join("script.txt"))
-            .arg(&binary)
-            .status()
-            .expect("started");
-        assert!(status.success());
-        binary
-    }
-
     const ANSWERS: &str = r#"case "$*" in
 *no-such-engine*) echo "unknown backend 'no-such-engine' (have: null, btree)" >&2; exit 2 ;;
 *no-such/workload*) echo "unknown workload (have: ycsb/a, mixed)" >&2; exit 2 ;;
@@ -224,7 +207,7 @@ printf '%s\n' "$*" | sed 's/ --data-dir.*//' >>calls.txt"#;
         let scratch = Scratch::new("smoke");
         scratch.write("workloads/cart.lua", "-- a script\n");
         scratch.write("workloads/notes.md", "# Notes\n");
-        let binary = stand_in(&scratch, ANSWERS);
+        let binary = scratch.program("keyrack", ANSWERS);
         let workspace = Workspace::at(scratch.path());
         assert!(run_all(&workspace, &binary).is_ok());
         let calls = fs::read_to_string(scratch.path().join("calls.txt")).expect("called");
@@ -247,7 +230,7 @@ printf '%s\n' "$*" | sed 's/ --data-dir.*//' >>calls.txt"#;
     fn a_run_that_fails_fails_the_smoke() {
         let scratch = Scratch::new("smoke-fails");
         let script = format!("{ANSWERS}\ncase \"$*\" in *btree*) exit 1 ;; esac");
-        let binary = stand_in(&scratch, &script);
+        let binary = scratch.program("keyrack", &script);
         let outcome = run_all(&Workspace::at(scratch.path()), &binary);
         assert!(
             matches!(&outcome, Err(Stop::Stage(line)) if line.contains("--backend btree")),
@@ -258,7 +241,7 @@ printf '%s\n' "$*" | sed 's/ --data-dir.*//' >>calls.txt"#;
     #[test]
     fn a_binary_that_accepts_unknown_names_fails_the_smoke() {
         let scratch = Scratch::new("smoke-accepts");
-        let binary = stand_in(&scratch, "exit 0");
+        let binary = scratch.program("keyrack", "exit 0");
         let outcome = run_all(&Workspace::at(scratch.path()), &binary);
         assert!(matches!(outcome, Err(Stop::Stage(line)) if line.contains("should be refused")));
     }

@@ -7,6 +7,11 @@
 //! and the closing line of a run, `N passed, N failed` with `, N skipped` behind it when tests were
 //! ignored. Scripts read that line, so its form does not change.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::stage::{Outcome, Stop, shown};
+
 /// How many tests passed, failed and were skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -58,9 +63,62 @@ impl Tally {
     }
 }
 
+/// Starts a program, passes its standard output on line by line, and counts the summaries in it.
+/// The second answer is whether it exited with 0.
+///
+/// # Errors
+/// `Broken` when it cannot be started or its output cannot be read.
+pub(crate) fn count_tests(
+    command: &mut Command,
+    pass_on: &mut dyn FnMut(&str),
+) -> Outcome<(Tally, bool)> {
+    let line = shown(command);
+    let broken = |error: std::io::Error| Stop::Broken(format!("`{line}` was cut short: {error}"));
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(broken)?;
+    let mut tally = Tally::default();
+    if let Some(stdout) = child.stdout.take() {
+        // A test may print bytes that are no text; they are shown as well as they can be.
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line.map_err(broken)?;
+            let line = String::from_utf8_lossy(&line);
+            tally.read_line(&line);
+            pass_on(&line);
+        }
+    }
+    let status = child.wait().map_err(broken)?;
+    Ok((tally, status.success()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn output_of_the_tests_is_counted_while_it_passes_through() {
+        let mut command = shell(
+            "echo 'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured'; \
+             printf '\\377\\n'; echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 3",
+        );
+        let mut lines = Vec::new();
+        let (tally, well) =
+            count_tests(&mut command, &mut |line| lines.push(line.to_string())).expect("ran");
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[1], "\u{fffd}");
+        assert_eq!(tally, Tally { passed: 3, failed: 1, skipped: 1 });
+        assert!(!well);
+    }
+
+    #[test]
+    fn a_program_that_cannot_start_is_broken() {
+        let outcome = count_tests(&mut Command::new("no-such-program-here"), &mut |_| {});
+        assert!(matches!(outcome, Err(Stop::Broken(_))));
+    }
 
     fn tally_of(output: &str) -> Tally {
         let mut tally = Tally::default();

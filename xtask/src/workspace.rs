@@ -1,10 +1,12 @@
 //! Where the workspace lies and how its tools are called: the root folder, `cargo` with the root as
-//! its working directory, `git` for the list of files and the name of the commit.
+//! its working directory, `git` for the list of files and the name of the commit, programs that may
+//! be missing.
 //!
 //! Git refuses to work in a folder that belongs to another user, which is common in containers.
 //! The root is therefore named as safe on every call, for that call alone. Without git (a source
 //! archive) the tree is walked instead, leaving out the folders that `.gitignore` names.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,9 @@ use crate::stage::{Outcome, Stop};
 
 /// Folders at the root that hold outputs or other people's data, for the walk without git.
 const UNTRACKED_FOLDERS: &[&str] = &[".git", ".whl", "results", "target"];
+
+/// Golden tests rewrite their expectations under this variable; no run that counts may do so.
+pub(crate) const REWRITE_VARIABLE: &str = "KEYRACK_REWRITE";
 
 /// The checkout that the chores work on.
 #[derive(Debug)]
@@ -54,9 +59,28 @@ impl Workspace {
     /// A call of the cargo that started this program.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.current_dir(&self.root).args(arguments);
+        let mut command = self.tool(cargo);
+        command.args(arguments);
         command
+    }
+
+    /// A call of a program at the root.
+    pub(crate) fn tool(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.root);
+        command
+    }
+
+    /// A folder inside cargo's target directory for what is built with other flags.
+    pub(crate) fn target(&self, name: &str) -> PathBuf {
+        self.target_under(std::env::var_os("CARGO_TARGET_DIR"), name)
+    }
+
+    /// As [`Workspace::target`], where `moved` is the directory that the caller has named. A
+    /// relative one begins at the root, as it does for every cargo that is started there.
+    fn target_under(&self, moved: Option<OsString>, name: &str) -> PathBuf {
+        let moved = moved.filter(|folder| !folder.is_empty());
+        self.root.join(moved.unwrap_or_else(|| "target".into())).join(name)
     }
 
     /// The 40 hexadecimal digits of the commit, or nothing without git or without a commit.
@@ -139,10 +163,33 @@ pub(crate) fn seed_of_commit(name: &str) -> Option<u64> {
     u64::from_str_radix(name.get(..16)?, 16).ok()
 }
 
+/// Where a program lies on the search path.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+
+    #[test]
+    fn programs_are_looked_up_on_the_search_path() {
+        assert!(find_program("sh").is_some_and(|path| path.ends_with("sh")));
+        assert_eq!(find_program("no-such-program-here"), None);
+    }
+
+    #[test]
+    fn other_builds_go_where_the_target_directory_is() {
+        let workspace = Workspace::at(Path::new("/w"));
+        let folder =
+            |moved: Option<&str>| workspace.target_under(moved.map(OsString::from), "loom");
+        assert_eq!(folder(None), Path::new("/w/target/loom"));
+        assert_eq!(folder(Some("")), Path::new("/w/target/loom"));
+        assert_eq!(folder(Some("/t")), Path::new("/t/loom"));
+        assert_eq!(folder(Some("t")), Path::new("/w/t/loom"));
+    }
 
     #[test]
     fn the_seed_is_the_head_of_the_commit_name() {

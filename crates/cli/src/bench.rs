@@ -5,7 +5,8 @@ use crate::{bundled, engines, flags, modes};
 use clap::ArgMatches;
 use keyrack_harness::sink::Dialect;
 use keyrack_harness::{
-    Bound, Facts, Outputs, Plan, Print, Settings, Stop, Surroundings, apply_config, render_replay,
+    Bound, Facts, Outputs, Pin, Plan, Print, Settings, Stop, Surroundings, apply_config,
+    render_replay,
 };
 use keyrack_measure::{Clock, wall};
 use keyrack_record::Run;
@@ -25,6 +26,8 @@ pub(crate) struct Style {
     pub(crate) default_backend: Option<&'static str>,
     /// Whether a run without a workload takes the bundled one.
     pub(crate) default_workload: bool,
+    /// Whether workers are pinned where nothing is said.
+    pub(crate) default_pin: Pin,
 }
 
 impl Style {
@@ -34,6 +37,7 @@ impl Style {
             dialect: Dialect::Keyrack,
             default_backend: None,
             default_workload: true,
+            default_pin: Pin::Auto,
         }
     }
 }
@@ -96,7 +100,11 @@ fn measure(
     }
     let stdout = || -> Box<dyn Write> { Box::new(std::io::stdout()) };
     let mut outputs = Outputs::open(&specs, fs, &stdout, style.dialect, plan.settings.seed)?;
-    match keyrack_harness::run(plan, &mut outputs, progress, stop) {
+    let result = keyrack_harness::run(plan, &mut outputs, progress, stop);
+    for line in outputs.said() {
+        say!("{line}");
+    }
+    match result {
         Ok(record) => {
             if let Some(dir) = &report_dir {
                 modes::plot(plan, &record, &**fs, dir, style.program);
@@ -129,7 +137,7 @@ fn status(record: &Run, stop: &Stop, program: &str) -> u8 {
 
 /// Defaults, then the file, then the flags.
 fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings, String> {
-    let mut settings = Settings::default();
+    let mut settings = Settings { pin: style.default_pin, ..Settings::default() };
     let mut bounded = false;
     if let Some(path) = matches.get_one::<String>("config") {
         let text = fs.read_to_string(Path::new(path));
@@ -163,7 +171,7 @@ fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings
     Ok(settings)
 }
 
-fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], style: &Style) -> Surroundings {
+pub(crate) fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], style: &Style) -> Surroundings {
     Surroundings {
         registry: engines::registry(),
         fs: Arc::clone(fs),
@@ -185,7 +193,7 @@ fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], style: &Style) -> Surrounding
 const SAME_WISH_NS: u64 = 1_000_000_000;
 
 /// The first SIGINT or SIGTERM ends the run in order; one that comes later ends the process.
-fn stop_on_signals() -> Result<Stop, String> {
+pub(crate) fn stop_on_signals() -> Result<Stop, String> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let stop = Stop::default();
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])

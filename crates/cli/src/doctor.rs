@@ -42,7 +42,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
     let checkup = Checkup {
         data_dir: data_dir.as_deref(),
         stats: Some((&before, &after)),
-        pinned: false,
+        // Where there are as many CPUs as workers, as is the default of a run.
+        pinned: true,
         optimized: !cfg!(debug_assertions),
     };
     let findings = doctor(&LinuxHost, &checkup);

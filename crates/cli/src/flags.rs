@@ -30,6 +30,11 @@ pub(crate) fn with_settings(command: Command) -> Command {
             Form::Value(name) => arg.value_name(name).allow_hyphen_values(true),
             Form::Repeated(name) => arg.value_name(name).action(ArgAction::Append),
         };
+        // `--no-pin` and `--pin` take each other back: the later one counts.
+        let arg = match key.name.strip_prefix("no-") {
+            Some(other) => arg.overrides_with(other),
+            None => arg,
+        };
         command = command.arg(match key.short {
             Some(short) => arg.short(short),
             None => arg,

@@ -6,7 +6,8 @@
 //! | `keyrack compare BASE NEW` | sets two recorded runs against each other |
 //! | `keyrack doctor` | says whether this machine is fit to measure on |
 //!
-//! Called by the name `keybench`, the binary takes that tool's command line and prints its shapes.
+//! Called by the name `keybench` or `mttest`, the binary takes that tool's command line and prints
+//! its shapes.
 //!
 //! Results go to standard output, talk to standard error. Exit status: 0 done, 1 the answer is no
 //! (a cell failed, a regression), 2 could not run (usage, set-up), 130 interrupted.
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     let argv: Vec<String> =
         std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     ExitCode::from(match compat::called_as(&argv) {
-        Some(compat::Name::Keybench) => compat::keybench(&argv),
+        Some(name) => compat::main(name, &argv),
         None => keyrack(&argv),
     })
 }

@@ -29,6 +29,14 @@ pub(crate) fn list() -> Result<u8, String> {
     for (name, about) in keyrack_workload::native_names() {
         let _ = writeln!(out, "  {name:<18} {about}");
     }
+    out.push_str("jobs, which each thread runs once (A,B: in sequence on one store):\n");
+    for job in keyrack_workload::kvtest::jobs() {
+        let _ = writeln!(out, "  {:<18} {}", job.name, job.about);
+        if !job.params.is_empty() {
+            let params: Vec<String> = job.params.iter().map(|name| format!("-P {name}=")).collect();
+            let _ = writeln!(out, "    {}", params.join(" "));
+        }
+    }
     out.push_str("bundled scripts:\n");
     for (path, _) in crate::bundled::SCRIPTS {
         let _ = writeln!(out, "  {path}");

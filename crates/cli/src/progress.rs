@@ -88,6 +88,9 @@ impl Progress {
             Event::Tick { at, .. } => {
                 say!("  {} {} {}", at.workload, at.engine, self.line(event));
             }
+            Event::Notice { at, thread, text } => {
+                say!("  {} {}  thread {thread}: {text}", at.workload, at.engine);
+            }
             Event::Finished => {}
             Event::Note(note) => say!("{note}"),
         }
@@ -107,6 +110,9 @@ impl Progress {
             }
             Event::Tick { at, .. } => {
                 format!("{} on {} {}", at.workload, at.engine, self.line(event))
+            }
+            Event::Notice { at, thread, text } => {
+                format!("{} on {}: thread {thread} {text}", at.workload, at.engine)
             }
             Event::Seeded { .. } | Event::Finished | Event::Note(_) => String::new(),
         }

@@ -108,7 +108,7 @@ fn a_replay_no_longer_forgets() {
     lab.write("a.cnf", "[null]\nvalue_bytes = 7\n[workload:w]\nitems = 77\n");
     let flags = "--backend null --ops 20 --timeline 0.5 --probe build --auto-plot \
                  --arrivals poisson --rate 100K --order shuffle --repeat 2 -P n=3 \
-                 --unit-timeout 3 --warmup 0.01";
+                 --unit-timeout 3 --warmup 0.01 --no-pin";
     let line = format!("bench {flags} --config a.cnf --report-dir out w.lua");
     lab.run(&line);
     let report = only_report(&lab, "out");
@@ -122,6 +122,7 @@ fn a_replay_no_longer_forgets() {
         "param = n=3",
         "unit_timeout = 3",
         "warmup = 0.01",
+        "pin = no",
         "report_dir = out",
         "[null]\nvalue_bytes = 7",
         "[workload:w]\nitems = 77",

@@ -36,6 +36,7 @@ fn what_is_listed_can_be_run() {
 fn engine_options_sinks_and_probes_are_listed() {
     let lab = Lab::new();
     let out = lab.run("bench --list").exits(0).says("fail_every").says("(needs --data-dir)");
-    out.says("sinks: console, tsv, timeline, json, hdr\n").says("probes: system, build\n");
+    let out = out.says("sinks: console, tsv, timeline, json, hdr, notebook, gnuplot\n");
+    out.says("probes: system, build\n");
     lab.keybench("--list").exits(0).says("skiplist");
 }

@@ -9,6 +9,8 @@
 //!     .exits(status)     asserts the status, printing both streams when it differs
 //! ```
 //!
+//! `keyrack bench` gets `--no-pin` unless the line says something else; `.shell` adds nothing.
+//!
 //! Nothing here sleeps: children are waited for, their output is read to its end, and the watchdog
 //! waits on a channel.
 
@@ -171,11 +173,29 @@ impl Lab {
     /// The binary under the name `keybench`.
     #[track_caller]
     pub(crate) fn keybench(&self, line: &str) -> Outcome {
-        let link = self.path("keybench");
+        self.called("keybench", line)
+    }
+
+    /// The binary under the name `name`, which is a link in the directory from then on.
+    #[track_caller]
+    pub(crate) fn called(&self, name: &str, line: &str) -> Outcome {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        finish(self.command(&self.link(name), &words))
+    }
+
+    /// Starts the binary under the name `name` and leaves it running.
+    pub(crate) fn start_called(&self, name: &str, line: &str) -> Running {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        Running::new(self.command(&self.link(name), &words))
+    }
+
+    /// A link called `name` to the binary.
+    pub(crate) fn link(&self, name: &str) -> PathBuf {
+        let link = self.path(name);
         if !link.exists() {
             std::os::unix::fs::symlink(BINARY, &link).unwrap();
         }
-        finish(self.command(&link, &line.split_whitespace().collect::<Vec<_>>()))
+        link
     }
 
     /// `sh -c script`, in which `$KEYRACK` is the binary.
@@ -202,8 +222,15 @@ impl Lab {
 
     fn command<S: AsRef<OsStr>>(&self, program: &Path, words: &[S]) -> Command {
         let mut command = Command::new(program);
+        let words: Vec<&OsStr> = words.iter().map(AsRef::as_ref).collect();
+        let (first, rest) = words.split_at(usize::from(words.first() == Some(&"bench".as_ref())));
+        // Tests run beside each other, and each would pin its first worker to the first CPU.
+        let says_so = rest.iter().any(|word| *word == "--pin" || *word == "--no-pin");
+        let unpinned = (!first.is_empty() && !says_so).then_some("--no-pin");
         command
-            .args(words)
+            .args(first)
+            .args(unpinned)
+            .args(rest)
             .current_dir(self.dir.path())
             .env("KEYRACK", BINARY)
             .stdin(Stdio::null())
@@ -268,6 +295,11 @@ impl Running {
                 return;
             }
         }
+    }
+
+    /// What has been read of standard error.
+    pub(crate) fn seen(&self) -> &str {
+        &self.seen
     }
 
     /// Sends a signal by its name without `SIG`.

@@ -5,7 +5,7 @@
 
 use crate::support::{Lab, Outcome, ROTATION};
 
-fn without_tmux(test: &str) -> bool {
+pub(crate) fn without_tmux(test: &str) -> bool {
     let found =
         std::process::Command::new("tmux").arg("-V").output().is_ok_and(|o| o.status.success());
     if !found {
@@ -14,16 +14,22 @@ fn without_tmux(test: &str) -> bool {
     !found
 }
 
-/// Runs `keyrack` with `words` in a pane of 100 by 30 and returns every byte that the pane was
-/// sent.
+/// Runs `keyrack` with `words` in a pane.
 #[track_caller]
 fn on_a_terminal(lab: &Lab, words: &str) -> Outcome {
+    in_a_pane(lab, &format!("$KEYRACK {words}"))
+}
+
+/// Runs `command` in a pane of 100 by 30. Every byte that the pane was sent is in the file `seen`,
+/// and how it looked at the end in `screen`.
+#[track_caller]
+pub(crate) fn in_a_pane(lab: &Lab, command: &str) -> Outcome {
     let socket = lab.path(".").canonicalize().unwrap();
     let socket = socket.file_name().unwrap().to_string_lossy().into_owned();
     // `pipe-pane` copies the pane's output from before the command starts; `wait-for` ends with it.
     let script = format!(
         "unset TMUX; t() {{ tmux -f /dev/null -L {socket} \"$@\"; }}\n\
-         t new-session -d -s s -x 100 -y 30 'read go; $KEYRACK {words}; echo \"status=$?\"; \
+         t new-session -d -s s -x 100 -y 30 'read go; {command}; echo \"status=$?\"; \
          tmux -L {socket} wait-for -S done; read stay' || exit 9\n\
          t pipe-pane -t s 'cat >seen' || exit 9\n\
          t send-keys -t s go Enter\n\

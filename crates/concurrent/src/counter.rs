@@ -1,20 +1,12 @@
 //! A sum that many threads add to.
 //!
 //! One shared word would travel between the processors at each change. So there are as many words
-//! as [`STRIPES`], each in cache lines of its own, and a thread keeps to one of them. The sum
-//! reads all: it is exact when nobody adds, and an estimate while somebody does.
+//! as stripes, each in cache lines of its own, and a thread keeps to one of them. The sum reads
+//! all: it is exact when nobody adds, and an estimate while somebody does.
 
+use crate::stripe::{STRIPES, stripe};
 use crossbeam_utils::CachePadded;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-
-const STRIPES: usize = 16;
-
-static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    // Threads take the stripes in turn. Relaxed: it is a number, nothing hangs on it.
-    static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES;
-}
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// A signed sum, cheap to add to and O(stripes) to read.
 #[derive(Debug, Default)]
@@ -31,9 +23,7 @@ impl Counter {
 
     /// Adds `amount`, which may be negative.
     pub fn add(&self, amount: i64) {
-        // A thread that is being torn down has lost its stripe; any other will do.
-        let stripe = STRIPE.try_with(|stripe| *stripe).unwrap_or(0);
-        self.stripes[stripe].fetch_add(amount, Ordering::Relaxed);
+        self.stripes[stripe()].fetch_add(amount, Ordering::Relaxed);
     }
 
     /// The sum: exact when no thread adds meanwhile.

@@ -1,52 +1,169 @@
-//! Epochs: when may memory be freed that a reader without a lock may still look at?
+//! Pinning: the domain of the process, and the thread's place in it.
 //!
 //! ```text
-//!   reader   pin ---- load pointer ---- use ---- unpin
-//!   writer              unlink ---- retire            ... freed two epochs later
+//!   reader   pin ---- protect: load pointer, still linked? ---- use ---- unpin
+//!   writer              unlink ---- retire        ... freed when nobody reserves its life
 //! ```
 //!
-//! A thread pins before it loads the first pointer and stays pinned while it uses what it found. A
-//! writer first makes an object unreachable, then retires it while pinned itself. The object is
-//! freed when every thread that was pinned at that moment has unpinned since. No thread registers:
-//! the first pin of a thread does it, and its end hands over what it had retired.
+//! How memory is held back and when it is freed stands in `domain.rs`. Here is who takes part. No
+//! thread registers: its first pin makes it a member of the one domain, and its end leaves what it
+//! had retired to the others. The thread's membership is a plain thread-local word without a
+//! destructor, so a pin is a load, a test and the publication. A second thread-local, touched once,
+//! has the destructor.
 //!
-//! `crossbeam-epoch` does the work (`docs/decisions/0006-epochs.md` has the reasons, and what is
-//! and is not bounded). This module narrows it to what the indexes need, so that it can be
-//! exchanged.
+//! A thread that is being torn down may still pin (in the destructor of another thread-local) after
+//! its membership has ended. It then becomes a temporary member, until its last guard. A guard that
+//! outlives the destructor makes the membership temporary in the same way.
 
+use crate::domain::{Domain, Pressure};
+use crate::record::Member;
+use crate::retired::{Era, Retired};
+use std::cell::Cell;
 use std::fmt;
 
-/// Pins the calling thread. Pins nest; a nested one is cheaper.
-#[must_use]
-pub fn pin() -> Guard {
-    Guard(crossbeam_epoch::pin())
+/// The domain of the process.
+#[cfg(not(loom))]
+#[inline(always)]
+fn domain() -> &'static Domain {
+    static DOMAIN: Domain = Domain::new();
+    &DOMAIN
 }
 
-/// A pinned thread. Nothing that was reachable since the pin is freed while this lives.
-pub struct Guard(crossbeam_epoch::Guard);
+/// Loom's atomics have no constants. Its models use domains of their own.
+#[cfg(loom)]
+fn domain() -> &'static Domain {
+    static DOMAIN: std::sync::LazyLock<Domain> = std::sync::LazyLock::new(Domain::new);
+    &DOMAIN
+}
+
+thread_local! {
+    static MEMBER: Cell<Option<Member>> = const { Cell::new(None) };
+    static AT_EXIT: AtExit = const { AtExit };
+}
+
+struct AtExit;
+
+impl Drop for AtExit {
+    fn drop(&mut self) {
+        if let Some(member) = MEMBER.get() {
+            end(member);
+        }
+    }
+}
+
+#[cold]
+fn join() -> Member {
+    let member = domain().join();
+    // The first use arranges for the destructor; it fails when that has run already.
+    let arranged = AT_EXIT.try_with(|_| ()).is_ok();
+    member.record().reserved.temporary.set(!arranged);
+    MEMBER.set(Some(member));
+    member
+}
+
+/// Ends the thread's membership, or has its last guard do so.
+#[cold]
+fn end(member: Member) {
+    let reserved = &member.record().reserved;
+    // The freed objects may pin; their guards must not end what is ending here.
+    reserved.temporary.set(false);
+    domain().flush(member);
+    if reserved.pins.get() > 0 {
+        reserved.temporary.set(true);
+    } else {
+        MEMBER.set(None);
+        domain().leave_for_good(member);
+    }
+}
+
+/// Pins the calling thread. Pins nest; a nested one is cheaper.
+#[inline]
+#[must_use]
+pub fn pin() -> Guard {
+    let member = MEMBER.get().unwrap_or_else(join);
+    domain().pin(member);
+    Guard(member)
+}
+
+/// The era now: stamp an object with it when it is made, before it is linked.
+#[inline]
+#[must_use]
+pub fn birth() -> Era {
+    domain().birth()
+}
+
+/// What is retired and not yet freed in the whole process, and who is pinned. Exact when no thread
+/// pins or retires meanwhile. O(threads).
+#[must_use]
+pub fn pressure() -> Pressure {
+    domain().pressure()
+}
+
+/// A pinned thread. What it has read under [`Guard::protect`] is not freed while this lives.
+///
+/// While it lives, it holds back what was alive at some time between the pin and the last
+/// [`Guard::cover`] or `protect` of the thread; nothing that was made later.
+pub struct Guard(Member);
 
 impl Guard {
-    /// Runs `free` once no thread that is pinned now can hold what it frees. It may run in any
-    /// thread.
+    /// Extends what this guard protects to objects that have been made until now. What is read from
+    /// the structure before the era changes again is protected until the thread unpins. One
+    /// load and one comparison when the era is the same.
+    #[inline]
+    pub fn cover(&self) {
+        domain().cover(self.0);
+    }
+
+    /// Reads pointers so that what they point at is protected until the thread unpins: repeats
+    /// `read` until the era stayed the same, and covered, from its beginning to its end.
+    ///
+    /// This protects objects that were reachable in the structure **during the last call** of
+    /// `read`. A pointer in a node that is itself protected is not enough: the node may have been
+    /// unlinked, and what it points at freed, long ago. So after loading the pointer, `read` has to
+    /// see that the node is still linked, for example by its version, and otherwise to return that
+    /// it is not. `read` must not follow the pointer, unless to memory that is readable in any
+    /// case.
+    #[inline]
+    pub fn protect<T>(&self, read: impl FnMut() -> T) -> T {
+        domain().protect(self.0, read)
+    }
+
+    /// Has `object` freed once no thread can hold it. Freeing may run in any thread, in this one
+    /// even before this returns, though not while this thread itself protects it. Constant on
+    /// average.
     ///
     /// # Safety
-    /// What `free` touches is unreachable for threads that pin from now on, may be sent
-    /// to another thread, and is retired once.
-    pub unsafe fn retire<F: FnOnce()>(&self, free: F) {
-        // SAFETY: the caller promises what this asks for: unreachable, sendable, once.
-        unsafe { self.0.defer_unchecked(free) };
+    /// - The object is unreachable for who looks for it from now on, and is retired once.
+    /// - Its `birth` is not later than [`birth`] was before it became reachable.
+    /// - `free`, called once with `word`, is sound in any thread and at any later time, when
+    ///   nobody uses the object any more.
+    #[inline]
+    pub unsafe fn retire(&self, object: Retired) {
+        // SAFETY: the caller promises the same.
+        unsafe { domain().retire(self.0, object) };
     }
 
-    /// Unpins and pins again, so that a long walk does not hold back the whole process. No effect
-    /// while the thread has another guard. It takes the guard exclusively: nothing borrowed from it
-    /// is left.
+    /// Unpins and pins again, so that a long walk does not hold back what was unlinked meanwhile.
+    /// No effect while the thread has another guard. It takes the guard exclusively: nothing
+    /// borrowed from it is left.
+    #[inline]
     pub fn repin(&mut self) {
-        self.0.repin();
+        domain().repin(self.0);
     }
 
-    /// Gives what this thread has retired to the common queue and frees what is due.
+    /// Frees what is due, of this thread and of ended ones, without waiting until it is worth
+    /// while. O(what waits here).
     pub fn flush(&self) {
-        self.0.flush();
+        domain().flush(self.0);
+    }
+}
+
+impl Drop for Guard {
+    #[inline]
+    fn drop(&mut self) {
+        if domain().unpin(self.0) {
+            end(self.0);
+        }
     }
 }
 
@@ -56,37 +173,140 @@ impl fmt::Debug for Guard {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn retire_flag(freed: &Arc<AtomicBool>) {
-        let freed = Arc::clone(freed);
-        let guard = pin();
-        // SAFETY: the flag is counted by its Arc, and only this closure holds this count.
-        unsafe { guard.retire(move || freed.store(true, Ordering::Release)) };
-        guard.flush();
+    /// # Safety
+    /// The word is what `Arc::into_raw` of a counter returned, once.
+    unsafe fn count(word: u64) {
+        let counter = std::ptr::with_exposed_provenance::<AtomicUsize>(word as usize);
+        // SAFETY: the caller says so.
+        unsafe { Arc::from_raw(counter) }.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn retire_count(guard: &Guard, counter: &Arc<AtomicUsize>) {
+        let word = Arc::into_raw(Arc::clone(counter)).expose_provenance() as u64;
+        // SAFETY: nobody else has this reference, and a counter may be dropped anywhere.
+        unsafe { guard.retire(Retired { word, bytes: 64, birth: birth(), free: count }) };
+    }
+
+    /// Frees until so many were counted. Other tests pin too, so it may take a while.
+    fn flush_until(counter: &AtomicUsize, expected: usize) {
+        for _ in 0..10_000_000 {
+            pin().flush();
+            if counter.load(Ordering::Relaxed) == expected {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        panic!("{counter:?} instead of {expected}: {:?}", pressure());
     }
 
     #[test]
-    fn nothing_is_freed_before_a_pinned_thread_unpins() {
-        let freed = Arc::new(AtomicBool::new(false));
-        let mut early = pin();
+    fn a_guard_holds_back_what_another_thread_retires_until_it_repins() {
+        let counter = Arc::default();
+        let mut guard = pin();
+        guard.protect(|| ());
         std::thread::scope(|scope| {
-            scope.spawn(|| retire_flag(&freed));
+            scope.spawn(|| retire_count(&pin(), &counter));
         });
-        for _ in 0..32 {
-            std::thread::scope(|scope| {
-                scope.spawn(|| pin().flush());
-            });
-            assert!(!freed.load(Ordering::Acquire), "freed while a thread was pinned");
+        let nested = pin();
+        for _ in 0..10 {
+            nested.flush();
         }
-        while !freed.load(Ordering::Acquire) {
-            early.repin();
-            early.flush();
-            std::thread::yield_now();
+        assert_eq!(counter.load(Ordering::Relaxed), 0);
+        assert!(pressure().objects > 0 && pressure().pinned > 0);
+        drop(nested);
+        guard.repin();
+        drop(guard);
+        flush_until(&counter, 1);
+    }
+
+    #[test]
+    fn a_thread_that_ends_loses_nothing() {
+        let counter = Arc::default();
+        for _ in 0..50 {
+            let counter = Arc::clone(&counter);
+            let run = move || {
+                let guard = pin();
+                (0..10).for_each(|_| retire_count(&guard, &counter));
+            };
+            std::thread::spawn(run).join().unwrap();
         }
+        flush_until(&counter, 500);
+    }
+
+    /// Pins and retires when its thread is torn down.
+    struct Late(Arc<AtomicUsize>);
+
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let guard = pin();
+            (0..200).for_each(|_| retire_count(&guard, &self.0));
+            let _nested = pin();
+        }
+    }
+
+    thread_local! {
+        static EARLY_LATE: Cell<Option<Late>> = const { Cell::new(None) };
+        static LATE: Cell<Option<Late>> = const { Cell::new(None) };
+        static KEPT: Cell<Option<Guard>> = const { Cell::new(None) };
+    }
+
+    /// Destructors run in some order: one thread-local is used before the first pin, one after.
+    #[test]
+    fn a_thread_may_pin_and_retire_while_it_is_torn_down() {
+        let counter = Arc::default();
+        for _ in 0..5 {
+            let counter = Arc::clone(&counter);
+            let run = move || {
+                EARLY_LATE.set(Some(Late(Arc::clone(&counter))));
+                retire_count(&pin(), &counter);
+                LATE.set(Some(Late(counter)));
+            };
+            std::thread::spawn(run).join().unwrap();
+        }
+        flush_until(&counter, 5 * 401);
+    }
+
+    #[test]
+    fn a_guard_may_outlive_the_membership_of_its_thread() {
+        let counter = Arc::default();
+        for keeps_first in [true, false] {
+            let counter = Arc::clone(&counter);
+            let run = move || {
+                if keeps_first {
+                    KEPT.set(None);
+                }
+                let guard = pin();
+                retire_count(&guard, &counter);
+                KEPT.set(Some(guard));
+            };
+            std::thread::spawn(run).join().unwrap();
+        }
+        flush_until(&counter, 2);
+    }
+
+    /// # Safety
+    /// As [`count`].
+    unsafe fn count_twice(word: u64) {
+        let guard = pin();
+        // SAFETY: the word is used once more, by `count`.
+        unsafe { guard.retire(Retired { word, bytes: 64, birth: birth(), free: count }) };
+    }
+
+    #[test]
+    fn what_is_freed_may_pin_and_retire() {
+        let counter: Arc<AtomicUsize> = Arc::default();
+        for _ in 0..1_000 {
+            let word = Arc::into_raw(Arc::clone(&counter)).expose_provenance() as u64;
+            let object = Retired { word, bytes: 64, birth: birth(), free: count_twice };
+            // SAFETY: nobody else has this reference.
+            unsafe { pin().retire(object) };
+        }
+        flush_until(&counter, 1_000);
     }
 }

@@ -1,13 +1,31 @@
-//! The atomics of this crate: the standard ones, or loom's under `--cfg loom`. Only what the
-//! version lock needs is here; epochs and counters are not part of what loom explores.
+//! The atomics of this crate: the standard ones, or loom's under `--cfg loom`. Only what loom
+//! explores takes them from here: the version lock, and the reservations and eras of the epochs.
+//! Counters and arenas are plain.
 
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicU64, Ordering, fence},
+    sync::Mutex,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicU64, Ordering, fence},
+    sync::Mutex,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
     thread::yield_now,
 };
+
+/// A fence that has a place in the one order of all such fences.
+#[inline(always)]
+pub(crate) fn full_fence() {
+    // Loom changes threads where two of them touch the same atomic, and a fence is none. A word
+    // that all fences touch makes it explore their orders, too.
+    #[cfg(loom)]
+    {
+        loom::lazy_static! {
+            static ref TURN: AtomicUsize = AtomicUsize::new(0);
+        }
+        TURN.fetch_add(0, Ordering::Relaxed);
+    }
+    fence(Ordering::SeqCst);
+}

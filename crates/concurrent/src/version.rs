@@ -213,6 +213,20 @@ impl Locked<'_> {
         self.word &= !ROOT;
     }
 
+    /// The node becomes the root of its tree. Only after [`Locked::mark_splitting`].
+    pub fn set_root(&mut self) {
+        debug_assert!(self.word & SPLITTING != 0, "readers must be waiting");
+        self.word |= ROOT;
+    }
+
+    /// The node, new or deleted before, begins a life with these flags. Its counters go on, so a
+    /// reader of a former life finds out. Marks it, so that readers wait until it is filled.
+    pub fn begin_life(&mut self, root: bool, border: bool) {
+        let flag = |on, bit| if on { bit } else { 0 };
+        self.word &= !(DELETED | ROOT | BORDER);
+        self.mark(SPLITTING | flag(root, ROOT) | flag(border, BORDER));
+    }
+
     fn mark(&mut self, bits: u64) {
         self.word |= bits;
         self.lock.0.store(self.word, Ordering::Relaxed);
@@ -275,6 +289,27 @@ mod tests {
         drop(held);
         assert!(lock.stable().is_deleted() && split.split_since(lock.stable()));
         assert_eq!(format!("{lock:?}"), "inserts 1 splits 2 deleted");
+    }
+
+    #[test]
+    fn a_second_life_is_told_from_the_first() {
+        let lock = VersionLock::new(false, true);
+        let first = lock.stable();
+        lock.lock().mark_deleted();
+        let gone = lock.stable();
+        let mut held = lock.lock();
+        held.begin_life(true, true);
+        assert!(lock.load().is_dirty() && !lock.load().is_deleted());
+        drop(held);
+        let second = lock.stable();
+        assert!(second.is_root() && second.is_border() && !second.is_deleted());
+        assert!(first.split_since(second) && gone.split_since(second));
+        let mut held = lock.lock();
+        held.mark_splitting();
+        held.clear_root();
+        held.set_root();
+        drop(held);
+        assert!(lock.stable().is_root() && second.split_since(lock.stable()));
     }
 
     #[test]

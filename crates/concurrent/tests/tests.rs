@@ -1,13 +1,16 @@
-//! Interleavings of the version protocol, explored by loom, and the same with real threads.
+//! Interleavings of the version protocol, explored by loom, and the same with real threads. Then a
+//! structure whose nodes are retired; the interleavings of that are next to the domain, in `src`.
 //!
 //! Loom explores all of them up to a number of preemptions, with the weak memory model:
 //!
 //! ```text
 //!   export RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3
-//!   cargo test -p keyrack-concurrent --test tests --release
+//!   cargo test -p keyrack-concurrent --lib --tests --release
 //! ```
 
 #[cfg(loom)]
 mod interleavings;
+#[cfg(not(loom))]
+mod reclamation;
 #[cfg(not(loom))]
 mod threads;

@@ -8,13 +8,14 @@ use crate::outputs::Outputs;
 use crate::plan::Plan;
 use crate::probe::{self, BuildFacts, LinuxHost, PinInfo};
 use crate::program::{Prepared, Workload};
+use crate::search;
 use crate::settings::Bound;
 use crate::stage::Stage;
 use crate::verbs::Mode;
-use crate::{pin, search};
 use keyrack_measure::{Clock, wall};
 use keyrack_record::{
-    Cell, Failure, Header, Load, Point, Probe, Repeat, Run, SCHEMA, Summary, WorkloadText,
+    Cell, Failure, FieldValue, Header, Load, Point, Probe, Repeat, Run, SCHEMA, Summary, ThreadRow,
+    WorkloadText,
 };
 use keyrack_workload::Rng;
 use std::collections::HashMap;
@@ -46,7 +47,7 @@ pub fn run(
     for workload in &plan.workloads {
         let grid = Grid { plan, workload, clock, origin, stop };
         grid.run(&mut record, outputs, observer);
-        if stop.is_set() || outputs.is_empty() {
+        if stop.is_set() || outputs.all_failed() {
             break;
         }
     }
@@ -107,7 +108,7 @@ impl Grid<'_> {
         let mut collected: HashMap<String, Collected> = HashMap::new();
         let mut kept: Option<Kept> = None;
         for step in &steps {
-            if self.stop.is_set() || outputs.is_empty() {
+            if self.stop.is_set() || outputs.all_failed() {
                 break;
             }
             let key = step.cell.to_string();
@@ -216,6 +217,7 @@ impl Grid<'_> {
             notes: collected.notes.clone(),
         };
         point.notes.extend(self.plan.warnings.iter().filter(|_| collected.on_disk).cloned());
+        point.notes.extend(self.plan.settings.pin.note(cell.threads));
         point.notes.extend(trace_notes(&point.repeats));
         point.flags.extend(flags(&point));
         if self.stop.is_set() && point.flags.iter().all(|flag| !flag.starts_with("PARTIAL")) {
@@ -247,7 +249,10 @@ impl Grid<'_> {
             clock: self.clock.clone(),
             origin: self.origin,
             stop: self.stop,
-            mode: Mode::Timed,
+            mode: match self.workload.is_jobs() && !settings.timing {
+                true => Mode::Untimed,
+                false => Mode::Timed,
+            },
             breaker: Breaker::default(),
         };
         let (stage, load) = match kept.take() {
@@ -272,7 +277,10 @@ impl Grid<'_> {
                 }),
             None => measurement.run(&stage, load.clone(), observer, &mut |row| outputs.row(&row)),
         };
-        if settings.seed_once && result.is_ok() {
+        if result.is_ok() {
+            observer.measured(stage.store());
+        }
+        if settings.seed_once && !self.workload.is_jobs() && result.is_ok() {
             let load = load.map(|load| Load { reused: true, ..load });
             let value = self.load_value(step);
             *kept = Some(Kept { stage, load, step: step.clone(), value });
@@ -328,7 +336,24 @@ fn flags(point: &Point) -> Vec<String> {
         }
     }
     flags.extend(point.open_loop().and_then(|open| open.missed_text()));
+    flags.extend(point.repeats.iter().flat_map(|repeat| &repeat.rows).filter_map(wrong_row));
     flags
+}
+
+/// What a job found wrong and went on: its row says that not all was well, and why.
+fn wrong_row(row: &ThreadRow) -> Option<String> {
+    if row.get("ok") != Some(&FieldValue::Flag(false)) {
+        return None;
+    }
+    let why = match (row.get("errors"), row.get("error")) {
+        (Some(FieldValue::List(errors)), _) if errors.len() > 1 => {
+            format!("{} errors, the first: {}", errors.len(), errors[0])
+        }
+        (Some(FieldValue::List(errors)), _) => errors.concat(),
+        (_, Some(FieldValue::Text(error))) => error.clone(),
+        _ => "no reason given".to_owned(),
+    };
+    Some(format!("WRONG: {} on thread {}: {why}", row.test, row.thread))
 }
 
 /// The key traces, one line for all repeats that agree, as those of one seed do.
@@ -412,9 +437,11 @@ fn probes(plan: &Plan) -> Vec<Probe> {
     let facts = &plan.surroundings.facts;
     let data_dir = plan.engines.iter().find_map(|planned| planned.data_dir.clone());
     let data_dir = data_dir.or_else(|| plan.settings.data_dir.clone());
-    let pin = match plan.settings.pin {
-        true => PinInfo::On(pin::allowed_cpus()),
-        false => PinInfo::Off,
+    // Where some cells have too many workers to be pinned, their points say so.
+    let fewest = plan.settings.threads.iter().copied().min().unwrap_or(1);
+    let pin = match plan.settings.pin.cpus(fewest) {
+        cpus if cpus.is_empty() => PinInfo::Off,
+        cpus => PinInfo::On(cpus),
     };
     plan.probes
         .iter()

@@ -1,7 +1,8 @@
 //! # keyrack-harness: `keyrack bench`
 //!
 //! Drives workloads over stores and writes down what happened. A workload is a Lua script, a
-//! declarative mix, or a native one; all three go through the same verbs, clocks and records.
+//! declarative mix, a native one, or a job, which each thread runs once; all go through the same
+//! verbs, clocks and records.
 //!
 //! ```text
 //!   settings --Plan::new--> plan --bench::run--> record, sinks
@@ -9,7 +10,7 @@
 //!      grid: cells in order --+-- stage: a fresh store for each
 //!                             +-- measurement: load, then run, on worker threads
 //!                                    +-- worker: barrier, warm-up, closed or open loop
-//!                                          +-- program: a Lua machine, or a mix
+//!                                          +-- program: a Lua machine, a mix, or jobs
 //!                                                +-- verbs: timed calls of the session
 //! ```
 //!
@@ -28,6 +29,7 @@ mod live;
 mod lua;
 mod measurement;
 mod names;
+mod notebook_file;
 mod observer;
 mod outputs;
 mod overhead;
@@ -50,10 +52,12 @@ pub use live::Kind;
 pub use lua::{Print, Sandbox};
 pub use measurement::Stop;
 pub use names::{nearest, unknown};
+pub use notebook_file::NotebookFile;
 pub use observer::{At, Event, Observer, Silent};
 pub use outputs::Outputs;
 pub use overhead::{Overhead, measure as measure_overhead};
 pub use params::Params;
+pub use pin::Pin;
 pub use plan::{Facts, PROBES, Plan, PlannedEngine, Refusal, Surroundings};
 pub use program::{Sweep, Workload};
 pub use replay::{apply_config, render as render_replay};

@@ -1,12 +1,13 @@
 //! One measurement: load a store with a workload's data, run the workload, count.
 //!
 //! The calling thread leads: it starts the workers, samples what they count, and joins them. It
-//! never holds a lock that a worker needs.
+//! never holds a lock that a worker needs. It samples by its own clock, or, where the clocks are
+//! fake, whenever the first worker says that it is time (see [`crate::worker`]).
 
 use crate::interrupt::Breaker;
 use crate::live::{Kind, LiveWorker, Totals};
 use crate::observer::{At, Event, Observer};
-use crate::pin;
+use crate::pin::{self, Pin};
 use crate::plan::Plan;
 use crate::probe::{LinuxHost, Sampler};
 use crate::program::{MakeVerbs, Prepared, Workload};
@@ -14,13 +15,13 @@ use crate::rows;
 use crate::settings::Bound;
 use crate::stage::Stage;
 use crate::verbs::{Mode, Verbs};
-use crate::worker::{self, Job, Outcome, Rendezvous, Until, WorkerFailure};
-use keyrack_measure::{Clock, LiveCounter, usage};
-use keyrack_record::{Cell, Load, OpStats, Phase, Repeat, TimelineRow, UnitStats};
+use crate::worker::{self, Job, Outcome, Rendezvous, Until, Watch, Word, WorkerFailure};
+use keyrack_measure::{Clock, ClockSource, LiveCounter, usage};
+use keyrack_record::{Cell, Load, OpStats, Phase, Repeat, ThreadRow, TimelineRow, UnitStats};
 use keyrack_store::Store;
 use keyrack_workload::{ArrivalSchedule, Phase as StreamPhase, Rng};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -117,7 +118,7 @@ impl Measurement<'_> {
         observer.event(&Event::Seeding { at: self.at(&version), threads });
         let rendezvous = Rendezvous::default();
         let mut progress = Progress::new(self, stage, &version, &lives, Phase::Seed);
-        let outcomes = self.phase(threads, &mut progress, observer, rows, &rendezvous, |t| {
+        let outcomes = self.phase(threads, &mut progress, observer, rows, &rendezvous, |t, _| {
             let clock = self.clock.clone();
             let make = self.maker(&lives[t as usize], &clock);
             let who = (t, threads);
@@ -162,16 +163,16 @@ impl Measurement<'_> {
         let mut progress = Progress::new(self, stage, &version, &lives, Phase::Run);
         let mut cpu_before = usage::process();
         let outcomes = {
-            let cpu = &mut cpu_before;
-            self.phase_started(threads, &mut progress, observer, rows, &rendezvous, cpu, |t| {
+            let (cpu, meet) = (&mut cpu_before, &rendezvous);
+            self.phase_started(threads, &mut progress, observer, rows, meet, cpu, |t, leader| {
                 let clock = self.clock.clone();
                 let make = self.maker(&before[t as usize], &clock);
                 let who = (t, threads);
                 let task = worker::build(|| {
                     self.prepared.task(StreamPhase::Run, who, stage.store(), &make, &self.breaker)
                 });
-                let job = self.job(t, &lives[t as usize]);
-                worker::run(task, &clock, &rendezvous, job)
+                let job = self.job(t, &lives[t as usize], leader);
+                worker::run(task, &clock, meet, job)
             })
         };
         let cpu_after = usage::process();
@@ -184,7 +185,7 @@ impl Measurement<'_> {
         Ok(self.repeat_of(&lives, &outcomes, load, cpu_ns))
     }
 
-    fn job<'l>(&'l self, thread: u32, live: &'l LiveWorker) -> Job<'l> {
+    fn job<'l>(&'l self, thread: u32, live: &'l LiveWorker, leader: &Sender<Word>) -> Job<'l> {
         let settings = &self.plan.settings;
         let threads = self.cell.threads;
         let arrivals = self.cell.rate.and_then(|rate| {
@@ -205,7 +206,25 @@ impl Measurement<'_> {
             arrivals,
             live,
             stop: &self.stop.flag,
+            leader: leader.clone(),
+            watch: (thread == 0 && self.has_fake_clock()).then(|| Watch {
+                leader: leader.clone(),
+                every_ns: (self.interval_s(Phase::Run).unwrap_or(1.0) * 1e9) as u64,
+            }),
         }
+    }
+
+    fn has_fake_clock(&self) -> bool {
+        self.clock.source() == ClockSource::Fake
+    }
+
+    /// Seconds between two samples, where any are taken.
+    fn interval_s(&self, phase: Phase) -> Option<f64> {
+        let timeline = self.plan.settings.timeline;
+        (timeline > 0.0).then_some(match phase {
+            Phase::Seed => timeline.min(0.25),
+            Phase::Run => timeline,
+        })
     }
 
     fn phase<F>(
@@ -218,7 +237,7 @@ impl Measurement<'_> {
         work: F,
     ) -> Vec<Outcome>
     where
-        F: Fn(u32) -> Outcome + Sync,
+        F: Fn(u32, &Sender<Word>) -> Outcome + Sync,
     {
         let mut ignored = usage::process();
         self.phase_started(threads, progress, observer, rows, rendezvous, &mut ignored, work)
@@ -240,21 +259,26 @@ impl Measurement<'_> {
         work: F,
     ) -> Vec<Outcome>
     where
-        F: Fn(u32) -> Outcome + Sync,
+        F: Fn(u32, &Sender<Word>) -> Outcome + Sync,
     {
         let (done, finished) = channel();
-        let cpus = if self.plan.settings.pin { pin::allowed_cpus() } else { Vec::new() };
+        let settings = &self.plan.settings;
+        let cpus = match settings.cpus.as_slice() {
+            [] => settings.pin.cpus(threads),
+            _ if settings.pin == Pin::Never => Vec::new(),
+            cpus => cpus.to_vec(),
+        };
         std::thread::scope(|scope| {
             let mut handles = Vec::new();
             for thread in 0..threads {
                 let (done, work, cpus) = (done.clone(), &work, &cpus);
                 let body = move || {
                     // Sent when the thread ends in any way, so that the leader never waits for it.
-                    let _done = Done(done);
-                    if !cpus.is_empty() {
-                        pin::pin_to(cpus[thread as usize % cpus.len()]);
-                    }
-                    work(thread)
+                    let mut done = Done { leader: done, end: 0 };
+                    pin::pin_to(cpus, thread);
+                    let outcome = work(thread, &done.leader);
+                    done.end = outcome.end;
+                    outcome
                 };
                 let name = format!("worker-{thread}");
                 match std::thread::Builder::new().name(name).spawn_scoped(scope, body) {
@@ -299,7 +323,9 @@ impl Measurement<'_> {
         // A count of units can end within one tick of a fake clock.
         let wall_s = seconds(start, end).max(1e-9);
         let first_end = outcomes.iter().map(|outcome| outcome.end).min().unwrap_or(end);
-        let (units, prim_ops) = (totals.units, totals.prim_ops());
+        // A job counts operations itself, since they need not be timed.
+        let units = totals.units;
+        let prim_ops = if self.workload.is_jobs() { units } else { totals.prim_ops() };
         let worked_ns: f64 =
             outcomes.iter().map(|o| self.clock.ns_between(o.start, o.end) as f64).sum();
         let ops = Kind::ALL.into_iter().filter_map(|kind| {
@@ -342,17 +368,22 @@ impl Measurement<'_> {
             load,
             trace_hashes: outcomes.iter().filter_map(|outcome| outcome.trace_hash).collect(),
             clock_drift_ppm: self.clock.drift_ppm(),
+            rows: rows_of(outcomes),
         }
     }
 }
 
-/// Sends when it is dropped.
-struct Done(std::sync::mpsc::Sender<()>);
+/// Says when it is dropped that the worker has ended.
+struct Done {
+    leader: Sender<Word>,
+    /// The tick of the end.
+    end: u64,
+}
 
 impl Drop for Done {
     fn drop(&mut self) {
         // The leader may have stopped listening.
-        let _ = self.0.send(());
+        let _ = self.leader.send(Word::Ended(self.end));
     }
 }
 
@@ -379,6 +410,13 @@ fn no_thread(
 
 fn live_workers(threads: u32) -> Vec<LiveWorker> {
     (0..threads).map(|_| LiveWorker::default()).collect()
+}
+
+/// What jobs reported: those of the first job by thread, then those of the next.
+fn rows_of(outcomes: &[Outcome]) -> Vec<ThreadRow> {
+    let most = outcomes.iter().map(|outcome| outcome.rows.len()).max().unwrap_or(0);
+    let of_job = |place| outcomes.iter().filter_map(move |o: &Outcome| o.rows.get(place));
+    (0..most).flat_map(of_job).cloned().collect()
 }
 
 /// The labels of `kb.time` over all workers, in order of first appearance.
@@ -456,7 +494,7 @@ impl<'a> Progress<'a> {
         &mut self,
         start: u64,
         threads: u32,
-        finished: &Receiver<()>,
+        words: &Receiver<Word>,
         observer: &mut dyn Observer,
         rows: RowSink<'_>,
     ) {
@@ -464,16 +502,14 @@ impl<'a> Progress<'a> {
         let clock = &m.clock;
         let settings = &m.plan.settings;
         let warmup_s = if self.phase == Phase::Run { settings.warmup } else { 0.0 };
-        let interval_s = match self.phase {
-            Phase::Seed if settings.timeline > 0.0 => settings.timeline.min(0.25),
-            _ => settings.timeline,
-        };
+        let interval_s = m.interval_s(self.phase);
         let host = LinuxHost;
-        let mut sampler = (interval_s > 0.0).then(|| Sampler::new(&host));
+        let mut sampler = interval_s.map(|_| Sampler::new(&host));
         let mut timeline = rows::Timeline::new(m.cell, self.version, m.repeat, self.phase);
-        let (mut next_tick, mut next_guard, mut next_sample) = (1.0, 1.0 - warmup_s, interval_s);
+        let mut next_sample = interval_s.unwrap_or(f64::INFINITY);
+        let (mut next_tick, mut next_guard) = (1.0_f64, 1.0 - warmup_s);
         let mut last = (0.0, 0);
-        let mut waiting = threads;
+        let (mut waiting, mut end) = (threads, 0);
         let mut broken = false;
         let (lives, store, dir) = (self.lives, self.store, self.dir);
         let mut sample = |elapsed: f64, rows: &mut dyn FnMut(TimelineRow)| {
@@ -482,25 +518,34 @@ impl<'a> Progress<'a> {
             let dir = dir.map(|dir| (&*m.plan.surroundings.fs, dir));
             timeline.sample(elapsed, totals, store, &system, dir, rows);
         };
+        let elapsed_at = |tick: u64| clock.ns_between(start, tick) as f64 / 1e9 - warmup_s;
+        let is_fake = m.has_fake_clock();
         loop {
-            let elapsed = clock.ns_between(start, clock.ticks()) as f64 / 1e9 - warmup_s;
-            let mut wait = next_tick - elapsed;
-            if interval_s > 0.0 {
-                wait = wait.min(next_sample - elapsed);
-            }
             // The stop flag is set by a signal handler, which wakes nobody.
-            match finished.recv_timeout(Duration::from_secs_f64(wait.clamp(0.0, 0.1))) {
-                Ok(()) => {
-                    waiting -= 1;
+            let mut wait = 0.1;
+            if !is_fake {
+                wait = (next_tick.min(next_sample) - elapsed_at(clock.ticks())).clamp(0.0, wait);
+            }
+            // The sender within a look is dropped at the end of the round: the worker goes on.
+            let (now, look) = match words.recv_timeout(Duration::from_secs_f64(wait)) {
+                Ok(Word::Ended(tick)) => {
+                    (waiting, end) = (waiting - 1, end.max(tick));
                     if waiting == 0 {
                         break;
                     }
                     continue;
                 }
+                Ok(Word::Look(tick, look)) => (tick, Some(look)),
+                Ok(Word::Notice { thread, text, is_warning }) => {
+                    self.pass_on(observer, thread, &text, is_warning);
+                    continue;
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let elapsed = clock.ns_between(start, clock.ticks()) as f64 / 1e9 - warmup_s;
+                // Our own fake clock knows nothing of theirs.
+                Err(RecvTimeoutError::Timeout) if is_fake => continue,
+                Err(RecvTimeoutError::Timeout) => (clock.ticks(), None),
+            };
+            let elapsed = elapsed_at(now);
             if elapsed >= next_guard {
                 self.guard_space();
                 next_guard = elapsed + 1.0;
@@ -512,7 +557,9 @@ impl<'a> Progress<'a> {
                 next_tick = elapsed.floor() + 1.0;
                 self.tell(observer, elapsed, units, rate);
             }
-            if interval_s > 0.0 && elapsed >= next_sample {
+            if let Some(interval_s) = interval_s
+                && (elapsed >= next_sample || look.is_some())
+            {
                 sample(elapsed, rows);
                 // A late sample does not bring the next one forward.
                 next_sample = ((elapsed / interval_s).floor() + 1.0) * interval_s;
@@ -522,8 +569,9 @@ impl<'a> Progress<'a> {
                 m.breaker.break_all();
             }
         }
-        if interval_s > 0.0 {
-            sample(clock.ns_between(start, clock.ticks()) as f64 / 1e9 - warmup_s, rows);
+        if interval_s.is_some() {
+            // Of the moment at which the last worker ended.
+            sample(elapsed_at(end), rows);
         }
         observer.event(&Event::Finished);
     }
@@ -543,18 +591,30 @@ impl<'a> Progress<'a> {
             _ => Event::Tick {
                 at,
                 elapsed_s,
+                // How much a job does in all is the job's affair.
                 budget_s: match m.workload.bound() {
-                    Bound::Secs(secs) => Some(secs),
-                    Bound::Ops(_) => None,
+                    Bound::Secs(secs) if !m.workload.is_jobs() => Some(secs),
+                    _ => None,
                 },
                 units,
                 total: match m.workload.bound() {
-                    Bound::Ops(ops) => Some(ops),
-                    Bound::Secs(_) => None,
+                    Bound::Ops(ops) if !m.workload.is_jobs() => Some(ops),
+                    _ => None,
                 },
                 units_per_s: rate,
             },
         });
+    }
+
+    /// Tells the user what a job says: a warning wherever the user looks.
+    fn pass_on(&self, observer: &mut dyn Observer, thread: u32, text: &str, is_warning: bool) {
+        let at = self.measurement.at(self.version);
+        if is_warning {
+            let At { workload, engine, threads, .. } = at;
+            observer.event(&Event::Note(&format!("{workload} on {engine} t{threads}: {text}")));
+        } else {
+            observer.event(&Event::Notice { at, thread, text });
+        }
     }
 
     /// Whether the phase should have ended `--unit-timeout` ago.

@@ -1,5 +1,7 @@
 //! What a run tells the program around it while it goes on. The harness prints nothing itself.
 
+use keyrack_store::Store;
+
 /// Something that a person watching would like to know.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<'a> {
@@ -54,6 +56,15 @@ pub enum Event<'a> {
         /// Units a second over the last second.
         units_per_s: f64,
     },
+    /// A job says how far it is.
+    Notice {
+        /// Which cell.
+        at: At<'a>,
+        /// Which worker.
+        thread: u32,
+        /// The line.
+        text: &'a str,
+    },
     /// A measurement is over.
     Finished,
     /// A line for the user.
@@ -79,6 +90,12 @@ pub struct At<'a> {
 pub trait Observer {
     /// Takes note of `event`.
     fn event(&mut self, event: &Event<'_>);
+
+    /// A measurement has ended without a failure; the store is as its last worker left it, and no
+    /// worker uses it any more.
+    fn measured(&mut self, store: &dyn Store) {
+        let _ = store;
+    }
 }
 
 /// Takes note of nothing.

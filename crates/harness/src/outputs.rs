@@ -1,6 +1,7 @@
 //! All sinks of a run together, with names for their errors.
 
-use crate::sink::{self, Dialect, Sink, SinkKind, SinkSpec, Target};
+use crate::notebook_file::NotebookFile;
+use crate::sink::{self, Dialect, NotebookSink, Sink, SinkKind, SinkSpec, Target};
 use keyrack_record::{Failure, Header, Point, Probe, Run, TimelineRow};
 use keyrack_vfs::{Fs, OpenOptions};
 use keyrack_workload::Rng;
@@ -27,10 +28,11 @@ impl std::fmt::Debug for Outputs {
 }
 
 impl Outputs {
-    /// Opens the files of `specs`; `stdout` makes the writer of sinks without a file.
+    /// Opens the files of `specs`; `stdout` makes the writer of sinks without a file. Without any
+    /// the run is only returned.
     ///
     /// # Errors
-    /// One line that names the file that cannot be written.
+    /// One line that names the file that cannot be written, or that is no notebook.
     pub fn open(
         specs: &[SinkSpec],
         fs: &Arc<dyn Fs>,
@@ -40,6 +42,12 @@ impl Outputs {
     ) -> Result<Outputs, String> {
         let mut sinks = Vec::new();
         for spec in specs {
+            if let (SinkKind::Notebook, Target::Path(path)) = (spec.kind, &spec.target) {
+                let page = NotebookFile::open(fs, path)?;
+                let sink = Box::new(NotebookSink::new(Box::new(page)));
+                sinks.push(Named { name: path.display().to_string(), sink });
+                continue;
+            }
             let (name, out): (String, Box<dyn Write>) = match &spec.target {
                 Target::Stdout => ("standard output".to_owned(), stdout()),
                 Target::Path(path) => {
@@ -82,8 +90,14 @@ impl Outputs {
     }
 
     /// Whether nobody is left to be told.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sinks.is_empty()
+    pub(crate) fn all_failed(&self) -> bool {
+        self.sinks.is_empty() && self.first_error.is_some()
+    }
+
+    /// What the sinks say to the user of what they have written, a line each.
+    #[must_use]
+    pub fn said(&self) -> Vec<String> {
+        self.sinks.iter().filter_map(|named| named.sink.said()).collect()
     }
 
     /// The first failure, which names its file.
@@ -130,7 +144,7 @@ impl Writer {
 }
 
 /// The same failure as an `io::Error`, for the `Write` trait.
-fn as_io(error: keyrack_vfs::Error) -> io::Error {
+pub(crate) fn as_io(error: keyrack_vfs::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::other(error.to_string()),

@@ -60,6 +60,9 @@ const RUN_NS: f64 = 150e6;
 /// # Errors
 /// One line, where a workload fails.
 pub fn measure(plan: &Plan, stop: &Stop) -> Result<Vec<Overhead>, String> {
+    if let Some(job) = plan.workloads.iter().find(|workload| workload.is_jobs()) {
+        return Err(format!("{}: a job has no units, so there is no cost of one", job.source));
+    }
     let one = |workload: &Workload| {
         measure_one(plan, workload, stop)
             .map_err(|failed| format!("{}: {} {}", workload.source, failed.reason, failed.detail))

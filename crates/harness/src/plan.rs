@@ -5,7 +5,7 @@
 use crate::lua::Print;
 use crate::names::unknown;
 use crate::params::Params;
-use crate::program::{ScriptEnv, Sweep, Workload, unknown_workload};
+use crate::program::{JOB_SECONDS, ScriptEnv, Sweep, Workload, unknown_workload};
 use crate::settings::{Bound, Order, Settings};
 use crate::sink::{SinkKind, SinkSpec, SpecError, Target};
 use crate::stage::Stage;
@@ -94,7 +94,8 @@ impl Plan {
     ///
     /// # Errors
     /// [`Refusal`]: one line that names the thing and the remedy.
-    pub fn new(settings: Settings, surroundings: Surroundings) -> Result<Plan, Refusal> {
+    pub fn new(mut settings: Settings, surroundings: Surroundings) -> Result<Plan, Refusal> {
+        bound_jobs(&mut settings);
         let mut warnings = Vec::new();
         let mut notes = Vec::new();
         let engines = plan_engines(&settings, &surroundings, &mut warnings)?;
@@ -124,6 +125,9 @@ impl Plan {
                 && settings.batch.len() > 1
             {
                 notes.push(format!("{source}: workload ignores ctx.batch, running batch=1 only"));
+            }
+            if workload.is_jobs() {
+                check_job(&workload, &settings, &mut notes)?;
             }
             workloads.push(workload);
         }
@@ -324,6 +328,50 @@ fn plan_order(settings: &Settings) -> Result<Order, Refusal> {
     Ok(order)
 }
 
+/// Jobs without a bound run for a time of their own. It is written into the settings, so that
+/// headers and replay files show it: as the bound of all where there are only jobs, else in the
+/// sections of the jobs.
+fn bound_jobs(settings: &mut Settings) {
+    let is_job = |source: &String| Workload::names_jobs(source);
+    if settings.bounded || !settings.workloads.iter().any(is_job) {
+        return;
+    }
+    let bound = Bound::Secs(JOB_SECONDS);
+    if settings.workloads.iter().all(is_job) {
+        settings.bound = bound;
+        return;
+    }
+    for source in settings.workloads.iter().filter(|source| is_job(source)) {
+        settings.overrides.entry(source.clone()).or_default().bound.get_or_insert(bound);
+    }
+}
+
+/// What settings ask for that a job cannot do.
+fn check_job(
+    workload: &Workload,
+    settings: &Settings,
+    notes: &mut Vec<String>,
+) -> Result<(), Refusal> {
+    let name = &workload.name;
+    for (key, given) in
+        [("--rate", !settings.rate.is_empty()), ("--rate-search", settings.rate_search.is_some())]
+    {
+        if given {
+            return Err(refusal(format!(
+                "{name} is a job, which each thread runs once: it has no units to start at a rate, \
+                 so leave {key} out"
+            )));
+        }
+    }
+    if settings.warmup > 0.0 {
+        notes.push(format!("{name}: a job has no warm-up, running without"));
+    }
+    if settings.seed_once {
+        notes.push(format!("{name}: a job loads nothing, each repeat has a fresh store"));
+    }
+    Ok(())
+}
+
 fn open_workload(
     source: &str,
     settings: &Settings,
@@ -335,6 +383,13 @@ fn open_workload(
     if !looks_like_file && let Some(found) = Workload::native(source, settings.for_workload(source))
     {
         return Ok(found);
+    }
+    let read = |path: &str| surroundings.fs.read(Path::new(path)).map_err(|e| e.to_string());
+    let own = settings.for_workload(source);
+    if !looks_like_file
+        && let Some(jobs) = Workload::jobs(source, own, settings.limit, &env.params, &read)
+    {
+        return jobs.map_err(refusal);
     }
     let text = match settings.saved_scripts.get(source) {
         Some(text) => {

@@ -28,18 +28,24 @@ pub fn render(plan: &Plan) -> String {
         Bound::Ops(ops) => line("ops", ops.to_string()),
         Bound::Secs(secs) => line("secs", secs.to_string()),
     }
+    if let Some(limit) = settings.limit {
+        line("limit", limit.to_string());
+    }
+    if !settings.timing {
+        line("timing", "no".to_owned());
+    }
     line("warmup", settings.warmup.to_string());
     line("users", settings.users.to_string());
     line("items", settings.items.to_string());
     line("seed", settings.seed.to_string());
     line("repeat", settings.repeat.to_string());
     line("order", plan.order.name().to_owned());
+    line("pin", settings.pin.name().to_owned());
     if settings.seed_threads > 0 {
         line("seed_threads", settings.seed_threads.to_string());
     }
     for (key, set) in [
         ("seed_once", settings.seed_once),
-        ("pin", settings.pin),
         ("trace_hash", settings.trace_hash),
         ("auto_plot", settings.auto_plot),
         ("unsafe_lua", settings.sandbox.open),
@@ -205,6 +211,7 @@ fn script_text(pairs: &[(String, String)]) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pin::Pin;
 
     #[test]
     fn a_changed_script_text_is_refused() {
@@ -230,7 +237,7 @@ mod tests {
     fn true_is_not_zero_and_64mb_is_not_64m() {
         let mut settings = Settings::default();
         apply_config(&mut settings, "a.cnf", "pin = true\nitems = 64K\n").unwrap();
-        assert!(settings.pin);
+        assert_eq!(settings.pin, Pin::Always);
         assert_eq!(settings.items, 65_536);
         for text in ["items = true\n", "items = 64KB\n", "pin = 64M\n"] {
             assert!(apply_config(&mut settings, "a.cnf", text).is_err(), "{text}");

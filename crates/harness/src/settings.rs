@@ -12,9 +12,10 @@ pub use keys::{Form, KEYS, Key};
 
 use crate::lua::Sandbox;
 use crate::names::unknown;
+use crate::pin::Pin;
 use keyrack_store::{Durability, parse_bool, parse_size};
 use keyrack_workload::Arrivals;
-use parse::{choice, count, count_up_to, directory, goal, list, names, pair, rate, seconds};
+use parse::{choice, count, count_up_to, directory, goal, list, names, pair, pin, rate, seconds};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -102,6 +103,12 @@ pub struct Settings {
     pub seed: u64,
     /// When a cell ends.
     pub bound: Bound,
+    /// Whether somebody has set the bound. Jobs have a default of their own.
+    pub bounded: bool,
+    /// The limit of operations of each thread of a job, beside the bound.
+    pub limit: Option<u64>,
+    /// Whether each operation of a job is timed by itself.
+    pub timing: bool,
     /// Warm-up in seconds.
     pub warmup: f64,
     /// `ctx.users`.
@@ -112,8 +119,11 @@ pub struct Settings {
     pub seed_threads: u32,
     /// One load per engine.
     pub seed_once: bool,
-    /// Pin workers.
-    pub pin: bool,
+    /// Whether workers are pinned to CPUs.
+    pub pin: Pin,
+    /// The CPUs that workers are pinned to, in order of workers; empty takes those that the process
+    /// may use.
+    pub cpus: Vec<usize>,
     /// Offered rates; empty is a closed loop.
     pub rate: Vec<f64>,
     /// Gaps between starts.
@@ -168,12 +178,16 @@ impl Default for Settings {
             order: None,
             seed: 1,
             bound: Bound::Ops(200_000),
+            bounded: false,
+            limit: None,
+            timing: true,
             warmup: 0.0,
             users: 100_000,
             items: 100_000,
             seed_threads: 0,
             seed_once: false,
-            pin: false,
+            pin: Pin::Never,
+            cpus: Vec::new(),
             rate: Vec::new(),
             arrivals: Arrivals::Constant,
             rate_search: None,
@@ -304,14 +318,18 @@ impl Settings {
                 )?);
             }
             "seed" => self.seed = count_up_to(value, 0, u64::MAX)?,
-            "ops" => self.bound = Bound::Ops(count(value, 1)?),
-            "secs" => self.bound = Bound::Secs(seconds(value, false)?),
+            "ops" => (self.bound, self.bounded) = (Bound::Ops(count(value, 1)?), true),
+            "secs" => (self.bound, self.bounded) = (Bound::Secs(seconds(value, false)?), true),
+            "limit" => self.limit = Some(count(value, 0)?),
+            "timing" => self.timing = parse_bool(value)?,
             "warmup" => self.warmup = seconds(value, true)?,
             "users" => self.users = count(value, 1)?,
             "items" => self.items = count(value, 1)?,
             "seed-threads" => self.seed_threads = count_up_to(value, 0, THREADS_MAX)? as u32,
             "seed-once" => self.seed_once = parse_bool(value)?,
-            "pin" => self.pin = parse_bool(value)?,
+            "pin" => self.pin = pin(value)?,
+            "no-pin" if parse_bool(value)? => self.pin = Pin::Never,
+            "no-pin" => {}
             "rate" => self.rate = list(value, rate)?,
             "arrivals" => self.arrivals = Arrivals::parse(value).map_err(|e| e.to_string())?,
             "rate-search" => self.rate_search = Some(goal(value)?),

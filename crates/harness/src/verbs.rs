@@ -121,6 +121,12 @@ impl<'s> Verbs<'s> {
         (self.first_errors, hash)
     }
 
+    /// The first error of any kind.
+    #[cold]
+    pub(crate) fn first_error(&self) -> Option<&str> {
+        self.first_errors.iter().flatten().next().map(String::as_str)
+    }
+
     /// Whether the engine said that the disk is full.
     pub(crate) fn is_out_of_space(&self) -> bool {
         self.no_space
@@ -183,10 +189,11 @@ impl<'s> Verbs<'s> {
         }
     }
 
+    /// `None` where the engine failed.
     #[inline]
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
         self.trace(key);
-        self.timed(Kind::Put, |session| session.put(key, value));
+        self.timed(Kind::Put, |session| session.put(key, value))
     }
 
     /// Whether the key was found; the value is lent to `visit` inside the timed window.
@@ -223,25 +230,36 @@ impl<'s> Verbs<'s> {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> u64 {
         self.trace(low);
-        let mut left = limit;
-        let visited = self.timed(Kind::Range, |session| {
-            session.scan(low, high, &mut |key, value| {
-                left -= 1;
-                match visit(key, value) {
-                    ControlFlow::Continue(()) if left > 0 => ControlFlow::Continue(()),
-                    _ => ControlFlow::Break(()),
-                }
-            })
-        });
+        let mut limited = up_to(limit, visit);
+        let visited = self.timed(Kind::Range, |session| session.scan(low, high, &mut limited));
         visited.unwrap_or(0)
     }
 
-    /// Looks all `keys` up as one call; `visit` gets each index once.
-    pub(crate) fn mget(&mut self, keys: &[&[u8]], visit: &mut dyn FnMut(usize, Option<&[u8]>)) {
+    /// As [`Verbs::scan`], in descending order from below `high`.
+    pub(crate) fn scan_rev(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> u64 {
+        self.trace(high.unwrap_or(low));
+        let mut limited = up_to(limit, visit);
+        let visited = self.timed(Kind::Range, |session| session.scan_rev(low, high, &mut limited));
+        visited.unwrap_or(0)
+    }
+
+    /// Looks all `keys` up as one call; `visit` gets each index once. `None` where the engine
+    /// failed.
+    pub(crate) fn mget(
+        &mut self,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Option<()> {
         keys.iter().for_each(|key| self.trace(key));
         let mut hits = 0;
         let mut answered = 0;
-        self.timed(Kind::Mget, |session| {
+        let result = self.timed(Kind::Mget, |session| {
             session.multi_get(keys, &mut |index, value| {
                 answered += 1;
                 hits += u64::from(value.is_some());
@@ -252,10 +270,12 @@ impl<'s> Verbs<'s> {
         op.batched_keys.add(keys.len() as u64);
         op.hits.add(hits);
         op.misses.add(answered - hits);
+        result
     }
 
-    /// Applies `batch` as one write, filed under `kind` (`Mput` or `Mdel`).
-    pub(crate) fn apply(&mut self, kind: Kind, batch: &Batch) {
+    /// Applies `batch` as one write, filed under `kind` (`Mput` or `Mdel`). `None` where the engine
+    /// failed.
+    pub(crate) fn apply(&mut self, kind: Kind, batch: &Batch) -> Option<()> {
         if self.trace.is_some() {
             for op in batch.iter() {
                 match op {
@@ -265,16 +285,17 @@ impl<'s> Verbs<'s> {
                 }
             }
         }
-        self.timed(kind, |session| session.apply(batch));
+        let result = self.timed(kind, |session| session.apply(batch));
         self.live.ops[kind as usize].batched_keys.add(batch.len() as u64);
+        result
     }
 
-    /// Reads, modifies and writes one key atomically.
+    /// Reads, modifies and writes one key atomically. `None` where the engine failed.
     pub(crate) fn rmw(
         &mut self,
         key: &[u8],
         decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) {
+    ) -> Option<()> {
         self.trace(key);
         let mut found = false;
         let result = self.timed(Kind::Rmw, |session| {
@@ -284,5 +305,21 @@ impl<'s> Verbs<'s> {
             })
         });
         self.looked_up(Kind::Rmw, result.map(|()| found));
+        result
+    }
+}
+
+/// Lets `visit` see up to `limit` rows, of which there is at least one.
+fn up_to(
+    limit: u64,
+    visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()> {
+    let mut left = limit;
+    move |key, value| {
+        left -= 1;
+        match visit(key, value) {
+            ControlFlow::Continue(()) if left > 0 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
     }
 }

@@ -14,15 +14,23 @@
 //! took. Response time runs from there, service time from the actual start. At the deadline, units
 //! that were due and never started enter the response histogram with the time they had waited: left
 //! out, the worst delays would be the ones missing.
+//!
+//! **Fake clock.** Time passes only where a worker reads its own clock, so the leader has none to
+//! go by. The first worker then tells the leader before a unit that its clock has come to the next
+//! sample, and waits until that has been taken. With one worker, samples are alike in every run. On
+//! a real clock nothing of this is in the loop: it is another kind of [`Unit`].
 
 use crate::live::{KINDS, LiveWorker};
 use crate::lua::ScriptError;
-use crate::program::{MixTask, Task};
+use crate::program::{Around, JobTask, MixTask, Task};
 use crate::verbs::Verbs;
 use keyrack_measure::{Clock, Histogram};
+use keyrack_record::ThreadRow;
 use keyrack_workload::ArrivalSchedule;
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -104,6 +112,32 @@ pub(crate) fn build<'s>(
     })
 }
 
+/// What a worker says to its leader.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// Its clock, a fake one, has come to this tick. It goes on when the sender is dropped.
+    Look(u64, Sender<Infallible>),
+    /// It has ended, at this tick; 0 when it never began.
+    Ended(u64),
+    /// A line for the user from a job.
+    Notice {
+        /// Which worker.
+        thread: u32,
+        /// The line.
+        text: String,
+        /// Whether the results cannot be read without it.
+        is_warning: bool,
+    },
+}
+
+/// How the first worker of a fake clock keeps its leader informed.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) leader: Sender<Word>,
+    /// Nanoseconds from one look to the next.
+    pub(crate) every_ns: u64,
+}
+
 /// When a worker's loop ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
@@ -124,6 +158,9 @@ pub(crate) struct Job<'a> {
     /// Where the timed part counts; the task's verbs were made for the warm-up's counts.
     pub(crate) live: &'a LiveWorker,
     pub(crate) stop: &'a AtomicBool,
+    pub(crate) leader: Sender<Word>,
+    /// For the first worker on a fake clock.
+    pub(crate) watch: Option<Watch>,
 }
 
 /// What became of a worker.
@@ -142,6 +179,8 @@ pub(crate) struct Outcome {
     pub(crate) no_space: bool,
     /// What `kb.time` filed, by label.
     pub(crate) labels: Vec<(String, Histogram)>,
+    /// What jobs reported.
+    pub(crate) rows: Vec<ThreadRow>,
 }
 
 /// A worker's failure in words.
@@ -174,9 +213,19 @@ pub(crate) fn run<'s>(
         }
     };
     let Some(start) = start else { return outcome };
-    let result = match &mut task {
-        Task::Script(vm) => drive(&mut **vm, clock, start, &mut job, &mut outcome),
-        Task::Mix(mix) => drive(&mut **mix, clock, start, &mut job, &mut outcome),
+    let result = match (&mut task, job.watch.take()) {
+        (Task::Script(vm), None) => drive(&mut **vm, clock, start, &mut job, &mut outcome),
+        (Task::Mix(mix), None) => drive(&mut **mix, clock, start, &mut job, &mut outcome),
+        (Task::Script(vm), Some(watch)) => {
+            drive_watched(&mut **vm, watch, clock, start, &mut job, &mut outcome)
+        }
+        (Task::Mix(mix), Some(watch)) => {
+            drive_watched(&mut **mix, watch, clock, start, &mut job, &mut outcome)
+        }
+        (Task::Job(jobs), _) => {
+            run_jobs(jobs, clock, start, &job, &mut outcome);
+            Ok(())
+        }
     };
     if let Err((iter, error)) = result {
         let what = format!("run() error at unit {iter}");
@@ -262,6 +311,67 @@ impl<'s> Unit<'s> for MixTask<'s> {
     fn switch(&mut self, live: &'s LiveWorker) {
         self.verbs_mut().switch(live);
     }
+}
+
+/// A unit before which the leader looks, whenever the fake clock has come to the next sample.
+struct Watched<'u, 's> {
+    unit: &'u mut dyn Unit<'s>,
+    clock: &'u Clock,
+    watch: Watch,
+    /// Tick of the next look.
+    next: u64,
+}
+
+impl<'s> Unit<'s> for Watched<'_, 's> {
+    fn unit(&mut self, iter: u64) -> Result<(), ScriptError> {
+        // What the last call read, as a reading of its own would take time.
+        let now = self.unit.verbs_of().map_or(0, |verbs| verbs.last_end());
+        if now >= self.next {
+            let every = self.clock.ticks_of_ns(self.watch.every_ns).max(1);
+            self.next += ((now - self.next) / every + 1) * every;
+            let (seen, wait) = channel();
+            if self.watch.leader.send(Word::Look(now, seen)).is_ok() {
+                // Nothing comes but the end of the sender.
+                let _ = wait.recv();
+            }
+        }
+        self.unit.unit(iter)
+    }
+
+    fn verbs_of(&mut self) -> Option<&mut Verbs<'s>> {
+        self.unit.verbs_of()
+    }
+
+    fn switch(&mut self, live: &'s LiveWorker) {
+        self.unit.switch(live);
+    }
+}
+
+fn drive_watched<'s>(
+    unit: &mut dyn Unit<'s>,
+    watch: Watch,
+    clock: &Clock,
+    start: u64,
+    job: &mut Job<'s>,
+    outcome: &mut Outcome,
+) -> Result<(), Failed> {
+    let next = start + clock.ticks_of_ns(job.warmup_ns.saturating_add(watch.every_ns));
+    let mut watched = Watched { unit, clock, watch, next };
+    drive(&mut watched, clock, start, job, outcome)
+}
+
+/// Runs jobs from the common start to their end: they have no warm-up and no schedule.
+fn run_jobs<'s>(
+    jobs: &mut JobTask<'s>,
+    clock: &Clock,
+    start: u64,
+    job: &Job<'s>,
+    outcome: &mut Outcome,
+) {
+    let Job { stop, live, leader, .. } = job;
+    let (rows, failure) = jobs.run(&Around { clock, start, stop, live, leader });
+    (outcome.start, outcome.end, outcome.rows) = (start, clock.ticks(), rows);
+    outcome.failure = failure.map(|reason| WorkerFailure { reason, detail: String::new() });
 }
 
 type Failed = (u64, ScriptError);

@@ -3,7 +3,7 @@
 
 use crate::support::{Bench, SCRIPT, repeat};
 use keyrack_harness::{
-    Bound, Goal, Order, Override, Plan, ProgressMode, Sandbox, Settings, apply_config,
+    Bound, Goal, Order, Override, Pin, Plan, ProgressMode, Sandbox, Settings, apply_config,
     render_replay,
 };
 use keyrack_store::Durability;
@@ -35,12 +35,16 @@ fn rich(dir: &Path) -> Settings {
         order: Some(Order::Shuffle),
         seed: 987_654_321,
         bound: Bound::Secs(0.125),
+        bounded: true,
+        limit: Some(1_000_000),
+        timing: false,
         warmup: 0.5,
         users: 11,
         items: 12,
         seed_threads: 2,
         seed_once: false,
-        pin: true,
+        pin: Pin::Always,
+        cpus: Vec::new(),
         rate: vec![1000.0, 2500.5],
         arrivals: Arrivals::Poisson,
         rate_search: None,
@@ -100,10 +104,14 @@ fn a_replay_file_gives_the_settings_that_it_was_written_from() {
     settings.order = Some(Order::Engine);
     settings.durability = Some(Durability::None);
     settings.probe = Some(vec!["none".to_owned()]);
+    settings.pin = Pin::Auto;
     again(&mut bench, &settings);
     settings.rate_search = None;
+    settings.pin = Pin::Never;
     settings.arrivals = Arrivals::Constant;
     settings.bound = Bound::Ops(9);
+    settings.limit = None;
+    settings.timing = true;
     again(&mut bench, &settings);
 }
 

@@ -83,9 +83,9 @@ impl Bench {
         self
     }
 
-    /// Runs on a clock whose readings do not depend on the machine.
-    pub(crate) fn fake_clock(mut self) -> Bench {
-        self.clock = Clock::fake(25);
+    /// Runs on a clock of its own: each reading is `step_ns` after the last.
+    pub(crate) fn fake_clock(mut self, step_ns: u64) -> Bench {
+        self.clock = Clock::fake(step_ns);
         self
     }
 
@@ -369,12 +369,16 @@ impl Session for OddSession<'_> {
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.meet(true)?;
+        if self.fault == "forget" && self.calls == 10 {
+            return Ok(());
+        }
         self.inner.put(key, value)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {
         self.meet(true)?;
-        self.inner.remove(key)
+        let removed = self.inner.remove(key)?;
+        Ok(if self.fault == "blind" { Removed::Unknown } else { removed })
     }
 
     fn update(

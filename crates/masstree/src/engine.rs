@@ -66,6 +66,10 @@ impl Store for TreeStore {
         visit("border_nodes", stats.borders as f64);
         visit("interior_nodes", stats.interiors as f64);
         visit("layers", stats.layers as f64);
+        visit("node_bytes", stats.node_bytes as f64);
+        let pressure = keyrack_concurrent::pressure();
+        visit("retired", pressure.objects as f64);
+        visit("retired_bytes", pressure.bytes as f64);
     }
 }
 
@@ -152,11 +156,22 @@ impl Session for TreeSession<'_> {
         // The lock protects no data that a panic could have left half done.
         let _alone = self.store.batches.lock().unwrap_or_else(PoisonError::into_inner);
         let guard = pin();
-        for (key, value) in writes.chunk_by(|a, b| a.0 == b.0).filter_map(last) {
-            match value {
-                Some(value) => self.store.tree.insert(key, value, &guard),
-                None => self.store.tree.remove(key, &guard),
-            };
+        let mut writes = writes.chunk_by(|a, b| a.0 == b.0).filter_map(last).peekable();
+        while let Some(&(key, value)) = writes.peek() {
+            if value.is_none() {
+                self.store.tree.remove(key, &guard);
+                writes.next();
+                continue;
+            }
+            // Puts in a row are searched side by side.
+            let puts = std::iter::from_fn(|| match writes.peek() {
+                Some(&(key, Some(value))) => {
+                    writes.next();
+                    Some((key, value))
+                }
+                _ => None,
+            });
+            self.store.tree.multi_put(puts, &guard);
         }
         Ok(())
     }

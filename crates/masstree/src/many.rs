@@ -1,66 +1,75 @@
-//! Many lookups side by side.
+//! Many searches side by side.
 //!
-//! A lookup alone waits for memory at every node: the next address is in the line that has not come
-//! yet. Lookups of different keys do not depend on each other, so up to [`CURSORS`] of them take
+//! A search alone waits for memory at every node: the next address is in the line that has not come
+//! yet. Searches of different keys do not depend on each other, so up to [`CURSORS`] of them take
 //! turns: each step asks for the lines of the next node and leaves the turn; when it comes round,
 //! they are there.
 //!
 //! ```text
-//!   cursor  climb --> child, asked for --> child ... --> border --> value, asked for --> given
-//!                        ^                                 |
-//!                        +--- root of a layer, asked for --+
+//!   cursor  root --> child, asked for --> child ... --> border --> value, asked for --> done
+//!                        ^                                |
+//!                        +---- root of a layer, asked for-+
 //! ```
 //!
 //! The checks are those of `descent.rs`: the child's version first, then the parent's. A cursor
 //! that meets a change under way gives up its turns and searches on alone.
 
-use crate::descent::{climb, link, search};
-use crate::key::{SLICE_BYTES, order_of, slice_of};
-use crate::node::{InteriorRef, Kind, NodeRef, prefetch_word};
-use keyrack_concurrent::Version;
+use crate::descent::{Found, Layer, Via, climb, search};
+use crate::key::Place;
+use crate::node::{BorderRef, Entry, Find, InteriorRef, Kind, NodeRef, prefetch_word};
+use crate::shape::Shape;
+use keyrack_concurrent::{Guard, Version};
 
-/// Lookups under way at a time. More than a processor has misses under way brings nothing.
+/// Searches under way at a time. More than a processor has misses under way brings nothing.
 const CURSORS: usize = 16;
 
-struct Cursor<'g, 'k> {
+struct Cursor<'t, 'k> {
     index: usize,
-    layer: NodeRef<'g>,
+    key: &'k [u8],
     rest: &'k [u8],
-    step: Step<'g>,
+    place: Place,
+    layer: Option<Layer<'t>>,
+    via: Option<Via<'t>>,
+    step: Step<'t>,
 }
 
 /// What the next turn begins with.
-enum Step<'g> {
-    Child { parent: InteriorRef<'g>, version: Version, child: NodeRef<'g> },
-    Layer,
-    Value(u64),
-    Absent,
+#[derive(Clone, Copy)]
+enum Step<'t> {
+    Root,
+    Child { parent: InteriorRef<'t>, version: Version, child: NodeRef<'t> },
+    Layer { border: BorderRef<'t>, version: Version, slot: usize, entry: Entry },
+    Done { border: BorderRef<'t>, version: Version, entry: Option<Entry> },
     Alone,
 }
 
-/// Gives the value of each key, or `None`, to `found`, in any order. `owns` says whether a value
-/// points to memory.
-pub(crate) fn search_many<'g>(
-    root: NodeRef<'g>,
-    keys: &[&[u8]],
-    owns: fn(u64) -> bool,
-    found: &mut dyn FnMut(usize, Option<u64>),
+/// Searches all `keys`, as [`search`] does, and gives what was found to `done`, in any order.
+/// `wanted` says whether memory that the word of a found value points to will be read.
+pub(crate) fn search_many<'t, 'k>(
+    shape: &'t Shape,
+    keys: impl Iterator<Item = &'k [u8]>,
+    guard: &Guard,
+    wanted: impl Fn(&Entry) -> bool,
+    mut done: impl FnMut(usize, Found<'t, 'k>),
 ) {
-    let mut waiting = keys.iter().enumerate().map(|(index, key)| Cursor {
+    let mut waiting = keys.enumerate().map(|(index, key)| Cursor {
         index,
-        layer: root,
+        key,
         rest: key,
-        step: Step::Layer,
+        place: Place::of(key),
+        layer: None,
+        via: None,
+        step: Step::Root,
     });
     let mut cursors: Vec<_> = waiting.by_ref().take(CURSORS).collect();
     while !cursors.is_empty() {
         let mut at = 0;
         while at < cursors.len() {
-            let Some(result) = cursors[at].turn(owns) else {
+            let Some(found) = cursors[at].turn(shape, guard, &wanted) else {
                 at += 1;
                 continue;
             };
-            found(cursors[at].index, result);
+            done(cursors[at].index, found);
             match waiting.next() {
                 Some(next) => cursors[at] = next,
                 None => drop(cursors.swap_remove(at)),
@@ -69,68 +78,100 @@ pub(crate) fn search_many<'g>(
     }
 }
 
-impl<'g> Cursor<'g, '_> {
-    /// One turn. The result, once it is known.
-    fn turn(&mut self, owns: fn(u64) -> bool) -> Option<Option<u64>> {
-        self.step = match self.step {
-            Step::Layer => {
-                let (node, version) = climb(self.layer);
-                self.enter(node, version, owns)
-            }
+impl<'t, 'k> Cursor<'t, 'k> {
+    /// One turn. What was found, once it is known.
+    #[inline]
+    fn turn(
+        &mut self,
+        shape: &'t Shape,
+        guard: &Guard,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Option<Found<'t, 'k>> {
+        let next = match self.step {
+            Step::Root => shape.top().and_then(|(layer, root, version)| {
+                self.layer = Some(layer);
+                self.enter(shape, root, version, guard, wanted)
+            }),
             Step::Child { parent, version, child } => {
                 let child_version = child.version().stable();
-                if parent.version().validate(version) {
-                    self.enter(child, child_version, owns)
-                } else {
-                    Step::Alone
-                }
+                let valid = parent.version().validate(version);
+                if valid { self.enter(shape, child, child_version, guard, wanted) } else { None }
             }
-            Step::Value(raw) => return Some(Some(raw)),
-            Step::Absent => return Some(None),
-            Step::Alone => {
-                let found = search(self.layer, self.rest, false);
-                let entry = found.entry.filter(|entry| entry.matches(found.rest));
-                return Some(entry.map(|entry| entry.value));
+            Step::Layer { border, version, slot, entry } => {
+                self.enter_layer(shape, border, version, slot, entry, guard, wanted)
             }
+            Step::Done { border, version, entry } => {
+                let (Some(layer), via) = (self.layer, self.via) else { return None };
+                let (rest, place) = (self.rest, self.place);
+                return Some(Found { layer, via, rest, place, border, version, entry });
+            }
+            Step::Alone => return Some(search(shape, self.key, guard, false)),
         };
+        self.step = next.unwrap_or(Step::Alone);
         None
     }
 
-    /// Reads a node and asks for the next thing that is needed.
-    fn enter(&mut self, node: NodeRef<'g>, version: Version, owns: fn(u64) -> bool) -> Step<'g> {
-        let slice = slice_of(self.rest);
+    /// Reads a node and asks for the next thing that is needed. `None` if a change is under way.
+    #[inline]
+    fn enter(
+        &mut self,
+        shape: &'t Shape,
+        node: NodeRef<'t>,
+        version: Version,
+        guard: &Guard,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Option<Step<'t>> {
         let border = match node.kind() {
             Kind::Border(border) => border,
             Kind::Interior(parent) => {
-                return match parent.child_for(slice) {
-                    Some(child) => {
-                        child.prefetch();
-                        Step::Child { parent, version, child }
-                    }
-                    None => Step::Alone,
-                };
+                let child = parent.child_for(shape.space(), self.place.slice)?;
+                child.prefetch();
+                return Some(Step::Child { parent, version, child });
             }
         };
-        let permutation = border.permutation();
-        let position = border.position(permutation, slice, order_of(self.rest));
-        let entry = position.ok().map(|position| border.entry(permutation.slot(position)));
+        let find = guard.protect(|| border.find(self.place));
         if !border.version().validate(version) {
-            return Step::Alone;
+            return None;
         }
-        match entry {
-            Some(entry) if entry.is_layer() => {
-                self.layer = link(entry);
-                self.layer.prefetch();
-                self.rest = &self.rest[SLICE_BYTES..];
-                Step::Layer
-            }
-            Some(entry) if entry.matches(self.rest) => {
-                if owns(entry.value) {
+        Some(match find {
+            Find::Absent => Step::Done { border, version, entry: None },
+            Find::Entry(_, entry) => {
+                if wanted(&entry) {
                     prefetch_word(entry.value);
                 }
-                Step::Value(entry.value)
+                Step::Done { border, version, entry: Some(entry) }
             }
-            _ => Step::Absent,
+            Find::Layer(slot, entry) => {
+                // SAFETY: the version is validated.
+                unsafe { shape.space().link(entry) }.prefetch();
+                Step::Layer { border, version, slot, entry }
+            }
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a step's parts, and where it is taken")]
+    fn enter_layer(
+        &mut self,
+        shape: &'t Shape,
+        border: BorderRef<'t>,
+        version: Version,
+        slot: usize,
+        entry: Entry,
+        guard: &Guard,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Option<Step<'t>> {
+        // SAFETY: the version was validated when the entry was read.
+        let link = unsafe { shape.space().link(entry) };
+        let layer = Layer::new(link);
+        let climbed = climb(shape.space(), link);
+        if !border.version().validate(version) {
+            return None;
         }
+        let (root, root_version) = climbed?;
+        self.layer = Some(layer);
+        self.via = Some(Via { border, version, slot });
+        self.rest = &self.rest[entry.layer_bytes()..];
+        self.place = Place::of(self.rest);
+        self.enter(shape, root, root_version, guard, wanted)
     }
 }

@@ -1,8 +1,9 @@
-//! Border and interior nodes, and the only place where a pointer becomes a reference to one.
+//! Border and interior nodes, and the only place where a handle becomes a reference to one.
 //!
 //! ```text
-//!   border    version parent | permutation low high stale code[15] | slice[15] value[15] tail[15]
-//!   interior  version parent | count | separator[15] child[16]
+//!   border    line 0     version parent generation permutation low high stale code[15]
+//!             lines 1-6  slice[15] value[15] tail[15]
+//!   interior  5 lines    version parent generation count separator[24] child[25]
 //! ```
 //!
 //! A border node holds the entries of its layer with `low <= slice < high`; `high` 0 stands for no
@@ -11,51 +12,62 @@
 //!
 //! | code | the entry | tail | value |
 //! |---|---|---|---|
-//! | 0..=8 | a key that ends in this slice, so long | | the value |
-//! | 9..=16 | a key, so long from this layer on | its second slice | the value |
-//! | 17 | a longer key | a blob of what follows the slice | the value |
-//! | 18 | all keys that go on behind this slice | | a node of the next layer |
+//! | 0..=16 | a key, so long from this layer on | its second slice | the value |
+//! | 17 | a longer key | its second slice | a cell: the value, and what follows the tail |
+//! | 18 | all keys that go on behind slice and tail | their second slice | a node of their layer |
+//! | 19 | all keys that go on behind the slice | 0 | a node of their layer |
 //!
-//! At most one entry of a slice has a code above 8. All entries of a slice are in one node.
+//! All entries of a slice are in one node. Of one slice and tail, at most one entry has a code
+//! above 16; of a slice with code 19, no other entry has a code above 8.
 //!
-//! **Who may write.** Everything is written under the node's lock, but for three: `parent` is
-//! written under the lock of the parent, old or new; a node that nobody can reach yet belongs to
-//! its maker; `value` of a layer may be moved up to a newer root of that layer, under the lock but
-//! without a mark.
+//! **Nodes are never unmapped** while their tree lives, and a node's memory is only ever used for
+//! nodes of its kind again. So a reader may follow any handle that it has read from a node, however
+//! old: it comes to a node. Whether it is the right one, versions say, which go on from one life of
+//! the memory to the next; hence nodes are not retired like values, but used again at once. The
+//! generation counts the lives.
+//!
+//! **Who may write.** Everything is written under the node's lock, but for two: `parent` is written
+//! under the lock of the parent, old or new; `value` of a layer may be moved up to a newer root of
+//! that layer, under the lock but without a mark.
 //!
 //! **What readers rely on.** All fields are atomics. A reader takes a stable version, reads, and
-//! validates before it follows a word that it has read as a pointer to a blob or a value. Children
-//! are followed before: a child slot that a count makes reachable holds null or a node that was
-//! linked at some time since the reader pinned, because a vacated slot is set to null before the
-//! child is retired, and a new count is stored (Release) after the child that it makes reachable.
+//! validates before it follows a word as a handle of a layer or as a pointer. The handles of
+//! children and parents are followed before.
 //!
 //! **Slots used again.** A slot that was live since the last mark is *stale*: a reader may
 //! still look at it under an older permutation. Filling it needs the mark `inserting`; filling
 //! another slot needs none.
 
-use crate::blob;
-use crate::key::{ORDER_LONG, SLICE_BYTES, order_of, slice_of};
+use crate::cell::Cell;
+use crate::key::{Place, RANK_LONG, SLICE_BYTES, slice_of};
 use crate::permutation::{Permutation, WIDTH};
-use keyrack_concurrent::{Guard, Locked, VersionLock};
+use crate::simd;
+use keyrack_concurrent::{Locked, UNIT_BYTES, VersionLock};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{
-    AtomicPtr, AtomicU8, AtomicU16, AtomicU64,
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Keys of this length and below have their second slice in the node.
-const TAIL_CODE_MAX: u8 = 16;
-pub(crate) const BLOB_CODE: u8 = 17;
-pub(crate) const LAYER_CODE: u8 = 18;
+/// Separators of an interior node; it has one more child.
+pub(crate) const INTERIOR_WIDTH: usize = 24;
 
-/// What both kinds of node begin with.
+/// Keys of this length and below are in the node, whole.
+const LENGTH_MAX: u8 = 16;
+const CELL_CODE: u8 = 17;
+const LONG_LAYER_CODE: u8 = 18;
+const SHORT_LAYER_CODE: u8 = 19;
+pub(crate) const CODE_MAX: u8 = SHORT_LAYER_CODE;
+
+/// What both kinds of node begin with. No node has the handle 0.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Head {
     version: VersionLock,
-    parent: AtomicPtr<Head>,
+    parent: AtomicU32,
+    generation: AtomicU32,
 }
 
 #[repr(C, align(64))]
@@ -75,35 +87,46 @@ pub(crate) struct Border {
 #[repr(C, align(64))]
 pub(crate) struct Interior {
     head: Head,
-    /// Separators; there is one more child.
-    count: AtomicU64,
-    separator: [AtomicU64; WIDTH],
-    child: [AtomicPtr<Head>; WIDTH + 1],
+    count: AtomicU32,
+    separator: [AtomicU64; INTERIOR_WIDTH],
+    child: [AtomicU32; INTERIOR_WIDTH + 1],
 }
+
+pub(crate) const BORDER_LINES: usize = size_of::<Border>() / LINE_BYTES;
+pub(crate) const INTERIOR_LINES: usize = size_of::<Interior>() / LINE_BYTES;
+const LINE_BYTES: usize = 64;
+const _: () = assert!(UNIT_BYTES == LINE_BYTES && BORDER_LINES == 7 && INTERIOR_LINES == 5);
 
 /// One entry of a border node, copied out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) slice: u64,
-    pub(crate) code: u8,
     pub(crate) tail: u64,
+    pub(crate) code: u8,
     pub(crate) value: u64,
 }
 
-/// A node that stays valid during `'g`: it was reachable while the thread was pinned.
-pub(crate) struct Ref<'g, T> {
+/// A node of a tree that lives at least as long as `'t`.
+pub(crate) struct Ref<'t, T> {
     pointer: NonNull<T>,
-    life: PhantomData<&'g T>,
+    life: PhantomData<&'t T>,
 }
 
-pub(crate) type NodeRef<'g> = Ref<'g, Head>;
-pub(crate) type BorderRef<'g> = Ref<'g, Border>;
-pub(crate) type InteriorRef<'g> = Ref<'g, Interior>;
+pub(crate) type NodeRef<'t> = Ref<'t, Head>;
+pub(crate) type BorderRef<'t> = Ref<'t, Border>;
+pub(crate) type InteriorRef<'t> = Ref<'t, Interior>;
 
 /// A node by its kind.
-pub(crate) enum Kind<'g> {
-    Border(BorderRef<'g>),
-    Interior(InteriorRef<'g>),
+pub(crate) enum Kind<'t> {
+    Border(BorderRef<'t>),
+    Interior(InteriorRef<'t>),
+}
+
+/// Where the nodes of a tree are: unit 0 of the range that handles count from.
+#[derive(Clone, Copy)]
+pub(crate) struct Space<'t> {
+    base: *const u8,
+    life: PhantomData<&'t ()>,
 }
 
 impl<T> Clone for Ref<'_, T> {
@@ -123,66 +146,96 @@ impl<T> PartialEq for Ref<'_, T> {
 impl<T> Deref for Ref<'_, T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
         self.get()
     }
 }
 
-impl<'g, T> Ref<'g, T> {
-    fn get(self) -> &'g T {
-        // SAFETY: whoever made the reference promised that the node lives for 'g. All fields are
-        // atomics, so shared references are all that anybody has.
+impl<'t, T> Ref<'t, T> {
+    #[inline]
+    fn get(self) -> &'t T {
+        // SAFETY: the node's memory is mapped as long as its tree, it began as zeros, which all
+        // fields may be, and all fields are atomics, so shared references are all that anybody has.
         unsafe { self.pointer.as_ref() }
     }
 
-    fn cast<U>(self) -> Ref<'g, U> {
+    fn cast<U>(self) -> Ref<'t, U> {
         Ref { pointer: self.pointer.cast(), life: PhantomData }
     }
 }
 
-impl<'g> NodeRef<'g> {
-    /// The node behind a pointer of the structure, or `None` for null.
+impl<'t> Space<'t> {
+    /// The space of the arena with this base.
     ///
     /// # Safety
-    /// The pointer came from [`NodeRef::as_ptr`], and the node is not freed during `'g`.
-    pub(crate) unsafe fn from_ptr(pointer: *mut Head) -> Option<Self> {
-        NonNull::new(pointer).map(|pointer| Ref { pointer, life: PhantomData })
+    /// The arena lives as long as `'t`.
+    pub(crate) unsafe fn new(base: *const u8) -> Self {
+        Space { base, life: PhantomData }
     }
 
-    /// The node behind the value of a layer's entry.
+    /// The node behind a handle, or `None` for 0.
     ///
     /// # Safety
-    /// The word came from [`NodeRef::as_word`], and the node is not freed during `'g`.
-    pub(crate) unsafe fn from_word(word: u64) -> Option<Self> {
-        let pointer = ptr::with_exposed_provenance_mut(word as usize);
-        // SAFETY: as the caller promises.
-        unsafe { Self::from_ptr(pointer) }
+    /// The handle is 0, or that of a node of this space.
+    #[inline]
+    pub(crate) unsafe fn node(self, handle: u32) -> Option<NodeRef<'t>> {
+        if handle == 0 {
+            return None;
+        }
+        let pointer = self.base.wrapping_add(handle as usize * UNIT_BYTES).cast_mut();
+        NonNull::new(pointer.cast()).map(|pointer| Ref { pointer, life: PhantomData })
     }
 
-    pub(crate) fn as_ptr(self) -> *mut Head {
-        self.pointer.as_ptr()
+    #[inline]
+    pub(crate) fn handle(self, node: NodeRef<'t>) -> u32 {
+        ((node.pointer.as_ptr() as usize - self.base as usize) / UNIT_BYTES) as u32
     }
 
-    pub(crate) fn as_word(self) -> u64 {
-        self.as_ptr().expose_provenance() as u64
+    /// The node behind the entry of a layer.
+    ///
+    /// # Safety
+    /// The entry is one that was in a node: the caller has validated the version under which it was
+    /// copied, or holds the lock.
+    #[inline]
+    pub(crate) unsafe fn link(self, entry: Entry) -> NodeRef<'t> {
+        debug_assert!(entry.is_layer());
+        // SAFETY: the value of such an entry is a handle.
+        let node = unsafe { self.node(entry.value as u32) };
+        node.expect("the entry of a layer has a node")
     }
+}
 
-    pub(crate) fn version(self) -> &'g VersionLock {
+impl<'t> NodeRef<'t> {
+    #[inline]
+    pub(crate) fn version(self) -> &'t VersionLock {
         &self.get().version
     }
 
+    /// How many lives the memory has had.
+    pub(crate) fn generation(self) -> u32 {
+        self.get().generation.load(Relaxed)
+    }
+
+    /// The node's life is over. Under its lock, once it is marked deleted.
+    pub(crate) fn end_life(self) {
+        let next = self.generation().wrapping_add(1);
+        self.get().generation.store(next, Relaxed);
+        self.get().parent.store(0, Release);
+    }
+
     /// Asks for the lines of the node that a search reads, so that they come while the version is
-    /// waited for, not one after the other.
+    /// waited for, not one after the other. A border node has two more than an interior one.
+    #[inline]
     pub(crate) fn prefetch(self) {
-        const LINE_BYTES: usize = 64;
-        const LINES: usize = 6;
-        for line in 0..LINES {
-            prefetch(self.as_ptr().cast::<u8>().wrapping_add(line * LINE_BYTES));
+        for line in 0..BORDER_LINES {
+            prefetch(self.pointer.as_ptr().cast::<u8>().wrapping_add(line * LINE_BYTES));
         }
     }
 
-    pub(crate) fn kind(self) -> Kind<'g> {
-        // The kind is fixed when the node is made, and every pointer to it was to the whole node.
+    #[inline]
+    pub(crate) fn kind(self) -> Kind<'t> {
+        // The kind of a node's memory never changes.
         if self.version().load().is_border() {
             Kind::Border(self.cast())
         } else {
@@ -191,71 +244,53 @@ impl<'g> NodeRef<'g> {
     }
 
     /// The parent, if the node has one. Acquire pairs with [`NodeRef::set_parent`].
-    pub(crate) fn parent(self) -> Option<NodeRef<'g>> {
-        // SAFETY: the parent of a node that was reachable since the pin was so too: it is
-        // retired only together with its last child.
-        unsafe { NodeRef::from_ptr(self.get().parent.load(Acquire)) }
+    pub(crate) fn parent(self, space: Space<'t>) -> Option<InteriorRef<'t>> {
+        // SAFETY: `set_parent` stores a handle of the same space.
+        let parent = unsafe { space.node(self.get().parent.load(Acquire)) };
+        parent.map(Ref::cast)
     }
 
-    pub(crate) fn set_parent(self, parent: InteriorRef<'g>) {
-        self.get().parent.store(parent.node().as_ptr(), Release);
+    pub(crate) fn set_parent(self, space: Space<'t>, parent: Option<InteriorRef<'t>>) {
+        let handle = parent.map_or(0, |parent| space.handle(parent.node()));
+        self.get().parent.store(handle, Release);
     }
 
     /// Waits for the parent's lock. `None` if the node is a root. The node must be locked.
-    pub(crate) fn lock_parent(self) -> Option<(InteriorRef<'g>, Locked<'g>)> {
+    pub(crate) fn lock_parent(self, space: Space<'t>) -> Option<(InteriorRef<'t>, Locked<'t>)> {
+        let mut backoff = keyrack_concurrent::Backoff::new();
         loop {
-            let parent = self.parent()?;
-            let locked = parent.version().lock();
-            // The parent may have split, and the node gone to its new neighbour. Under the parent's
-            // lock that cannot happen any more.
-            if self.parent() == Some(parent) {
-                debug_assert!(!locked.version().is_deleted());
-                return Some((parent.cast(), locked));
+            let parent = self.parent(space)?;
+            // Not to be waited for: it may have split, and the node gone to its new neighbour; it
+            // may even have another life by now. Under the parent's lock that cannot happen any
+            // more.
+            if let Some(locked) = parent.version().try_lock() {
+                if self.parent(space) == Some(parent) {
+                    debug_assert!(!locked.version().is_deleted());
+                    return Some((parent, locked));
+                }
+                continue;
             }
-        }
-    }
-
-    /// Frees the node once nobody can look at it any more.
-    ///
-    /// # Safety
-    /// The node is unlinked, its entries have gone elsewhere, and it is retired once.
-    pub(crate) unsafe fn retire(self, guard: &Guard) {
-        let word = self.as_word();
-        let free = move || {
-            // SAFETY: the node is alive until this runs.
-            let node = unsafe { NodeRef::from_word(word) };
-            if let Some(node) = node {
-                // SAFETY: nobody who could hold it is pinned any more.
-                unsafe { node.free() };
-            }
-        };
-        // SAFETY: the caller has unlinked it, it is plain memory, and it is retired once.
-        unsafe { guard.retire(free) };
-    }
-
-    /// Frees the node, not what its entries own.
-    ///
-    /// # Safety
-    /// Nobody uses it any more.
-    pub(crate) unsafe fn free(self) {
-        match self.kind() {
-            // SAFETY: the caller is the last, and the node came from a box of this type.
-            Kind::Border(node) => drop(unsafe { Box::from_raw(node.pointer.as_ptr()) }),
-            // SAFETY: as above.
-            Kind::Interior(node) => drop(unsafe { Box::from_raw(node.pointer.as_ptr()) }),
+            backoff.wait();
         }
     }
 }
 
 /// Asks for the line at an address. Any address will do: a prefetch neither reads nor faults.
-fn prefetch(address: *const u8) {
+#[inline]
+pub(crate) fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch reads nothing, and of a bad address nothing comes.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address,
+            options(readonly, nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = address;
 }
 
@@ -264,81 +299,109 @@ pub(crate) fn prefetch_word(word: u64) {
     prefetch(ptr::without_provenance(word as usize));
 }
 
-fn make<'g, T>(node: T) -> Ref<'g, T> {
-    let pointer = NonNull::from(Box::leak(Box::new(node)));
-    Ref { pointer, life: PhantomData }
-}
-
-impl<'g> BorderRef<'g> {
-    /// An empty node for slices from `low` on and below `high`. The caller links or frees it.
-    pub(crate) fn make(root: bool, low: u64, high: u64) -> Self {
-        make(Border {
-            head: Head {
-                version: VersionLock::new(root, true),
-                parent: AtomicPtr::new(ptr::null_mut()),
-            },
-            permutation: AtomicU64::new(Permutation::EMPTY.word()),
-            low: AtomicU64::new(low),
-            high: AtomicU64::new(high),
-            stale: AtomicU16::new(0),
-            code: Default::default(),
-            slice: Default::default(),
-            value: Default::default(),
-            tail: Default::default(),
-        })
+impl<'t> BorderRef<'t> {
+    /// The node behind a handle.
+    ///
+    /// # Safety
+    /// The handle is that of a border node of this space, or of memory for one.
+    pub(crate) unsafe fn new(space: Space<'t>, handle: u32) -> Self {
+        // SAFETY: as the caller promises.
+        let node = unsafe { space.node(handle) };
+        node.expect("no node has the handle 0").cast()
     }
 
-    pub(crate) fn node(self) -> NodeRef<'g> {
+    /// Begins a life without entries, for slices from `low` on and below `high`. The caller links
+    /// the node, and then drops the lock.
+    pub(crate) fn begin(self, root: bool, low: u64, high: u64) -> Locked<'t> {
+        let mut locked = self.version().lock();
+        locked.begin_life(root, true);
+        self.publish(Permutation::EMPTY);
+        self.low.store(low, Relaxed);
+        self.set_high(high);
+        self.clear_stale();
+        locked
+    }
+
+    #[inline]
+    pub(crate) fn node(self) -> NodeRef<'t> {
         self.cast()
     }
 
-    pub(crate) fn version(self) -> &'g VersionLock {
+    #[inline]
+    pub(crate) fn version(self) -> &'t VersionLock {
         self.node().version()
     }
 }
 
-impl<'g> InteriorRef<'g> {
-    /// An interior node without separators or children.
-    pub(crate) fn make(root: bool) -> Self {
-        make(Interior {
-            head: Head {
-                version: VersionLock::new(root, false),
-                parent: AtomicPtr::new(ptr::null_mut()),
-            },
-            count: AtomicU64::new(0),
-            separator: Default::default(),
-            child: Default::default(),
-        })
+impl<'t> InteriorRef<'t> {
+    /// The node behind a handle.
+    ///
+    /// # Safety
+    /// The handle is that of an interior node of this space, or of memory for one.
+    pub(crate) unsafe fn new(space: Space<'t>, handle: u32) -> Self {
+        // SAFETY: as the caller promises.
+        let node = unsafe { space.node(handle) };
+        node.expect("no node has the handle 0").cast()
     }
 
-    pub(crate) fn node(self) -> NodeRef<'g> {
+    /// Begins a life without separators or children. The caller links the node, and then drops the
+    /// lock.
+    pub(crate) fn begin(self, root: bool) -> Locked<'t> {
+        let mut locked = self.version().lock();
+        locked.begin_life(root, false);
+        self.set_count(0);
+        locked
+    }
+
+    #[inline]
+    pub(crate) fn node(self) -> NodeRef<'t> {
         self.cast()
     }
 
-    pub(crate) fn version(self) -> &'g VersionLock {
+    #[inline]
+    pub(crate) fn version(self) -> &'t VersionLock {
         self.node().version()
     }
 
     /// Child `index`, or `None` where a reader meets a change under way.
-    pub(crate) fn child(self, index: usize) -> Option<NodeRef<'g>> {
-        // SAFETY: a reachable slot holds null or a node that was linked since the pin; the header
-        // of the module has the argument. Acquire pairs with the Release of `set_child`.
-        unsafe { NodeRef::from_ptr(self.get().child[index].load(Acquire)) }
+    #[inline]
+    pub(crate) fn child(self, space: Space<'t>, index: usize) -> Option<NodeRef<'t>> {
+        // SAFETY: `set_child` stores handles of the same space. Acquire pairs with it.
+        unsafe { space.node(self.get().child[index].load(Acquire)) }
     }
 
     /// The child for `slice`.
-    pub(crate) fn child_for(self, slice: u64) -> Option<NodeRef<'g>> {
-        let mut index = 0;
-        let count = self.count();
-        for at in 0..count {
-            index += usize::from(self.get().separator[at].load(Relaxed) <= slice);
-        }
-        self.child(index)
+    #[inline]
+    pub(crate) fn child_for(self, space: Space<'t>, slice: u64) -> Option<NodeRef<'t>> {
+        self.child(space, simd::at_most(&self.get().separator, self.count(), slice))
     }
+
+    pub(crate) fn set_child(self, space: Space<'t>, index: usize, child: Option<NodeRef<'t>>) {
+        let handle = child.map_or(0, |child| space.handle(child));
+        self.get().child[index].store(handle, Release);
+    }
+
+    /// Which child it is. Only under the lock.
+    pub(crate) fn index_of(self, space: Space<'t>, child: NodeRef<'t>) -> Option<usize> {
+        let handle = space.handle(child);
+        (0..=self.count()).find(|&index| self.get().child[index].load(Relaxed) == handle)
+    }
+}
+
+/// What a border node has for a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Find {
+    /// Nothing.
+    Absent,
+    /// An entry with its slice, tail and rank: its own, or that of another long key.
+    Entry(usize, Entry),
+    /// The layer that it is in, if it is.
+    Layer(usize, Entry),
 }
 
 impl Border {
     /// Acquire pairs with [`Border::publish`]: the slots that it makes live are filled.
+    #[inline]
     pub(crate) fn permutation(&self) -> Permutation {
         Permutation::from_word(self.permutation.load(Acquire))
     }
@@ -360,17 +423,18 @@ impl Border {
         self.high.store(high, Relaxed);
     }
 
-    /// Whether `slice` belongs here. Sure under the lock.
+    /// Whether `slice` belongs here.
     pub(crate) fn covers(&self, slice: u64) -> bool {
         self.low() <= slice && (self.high() == 0 || slice < self.high())
     }
 
     /// What a slot holds. A copy that is whole only once the version is validated.
+    #[inline]
     pub(crate) fn entry(&self, slot: usize) -> Entry {
         Entry {
             slice: self.slice[slot].load(Relaxed),
-            code: self.code[slot].load(Relaxed),
             tail: self.tail[slot].load(Relaxed),
+            code: self.code[slot].load(Relaxed),
             // Pairs with `set_value`: what the value points to was made before.
             value: self.value[slot].load(Acquire),
         }
@@ -379,8 +443,8 @@ impl Border {
     /// Fills a slot that no reader takes for live, or while readers wait.
     pub(crate) fn set_entry(&self, slot: usize, entry: Entry) {
         self.slice[slot].store(entry.slice, Relaxed);
-        self.code[slot].store(entry.code, Relaxed);
         self.tail[slot].store(entry.tail, Relaxed);
+        self.code[slot].store(entry.code, Relaxed);
         self.set_value(slot, entry.value);
     }
 
@@ -389,27 +453,40 @@ impl Border {
         self.value[slot].store(value, Release);
     }
 
-    /// The position of the entry, or the position where it would be.
-    pub(crate) fn position(
-        &self,
-        permutation: Permutation,
-        slice: u64,
-        order: u8,
-    ) -> Result<usize, usize> {
-        for (position, slot) in permutation.slots().enumerate() {
-            let found = self.slice[slot].load(Relaxed);
-            if found < slice {
-                continue;
-            }
-            if found > slice {
-                return Err(position);
-            }
-            let found = self.code[slot].load(Relaxed).min(ORDER_LONG);
-            if found >= order {
-                return if found == order { Ok(position) } else { Err(position) };
+    /// Looks for the key of which `rest` is left, whose place is `wanted`.
+    #[inline]
+    pub(crate) fn find(&self, wanted: Place) -> Find {
+        let permutation = self.permutation();
+        let mut slots = simd::equal(&self.slice, wanted.slice);
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            let code = self.code[slot].load(Relaxed);
+            let here = match code {
+                SHORT_LAYER_CODE => wanted.rank > SLICE_BYTES as u8,
+                _ => {
+                    self.tail[slot].load(Relaxed) == wanted.tail
+                        && code.min(RANK_LONG) == wanted.rank
+                }
+            };
+            if here && permutation.is_live(slot) {
+                let entry = self.entry(slot);
+                return match code {
+                    0..=CELL_CODE => Find::Entry(slot, entry),
+                    _ => Find::Layer(slot, entry),
+                };
             }
         }
-        Err(permutation.len())
+        Find::Absent
+    }
+
+    /// How many entries come before `place`. Only under the lock.
+    pub(crate) fn position(&self, permutation: Permutation, place: Place) -> usize {
+        let comes_before = |slot: usize| {
+            let slice = self.slice[slot].load(Relaxed);
+            slice < place.slice || slice == place.slice && self.entry(slot).first() < place
+        };
+        permutation.slots().take_while(|&slot| comes_before(slot)).count()
     }
 
     pub(crate) fn is_stale(&self, slot: usize) -> bool {
@@ -424,16 +501,28 @@ impl Border {
     pub(crate) fn clear_stale(&self) {
         self.stale.store(0, Relaxed);
     }
+
+    /// Fills a node that has no entries. They ascend, and there are fifteen at most.
+    pub(crate) fn fill(&self, entries: &[Entry]) {
+        let mut permutation = Permutation::EMPTY;
+        for (position, entry) in entries.iter().enumerate() {
+            let (next, slot) = permutation.insert(position);
+            self.set_entry(slot, *entry);
+            permutation = next;
+        }
+        self.publish(permutation);
+    }
 }
 
 impl Interior {
     /// Acquire pairs with [`Interior::set_count`]: the children that it makes reachable are there.
+    #[inline]
     pub(crate) fn count(&self) -> usize {
-        (self.count.load(Acquire) as usize).min(WIDTH)
+        (self.count.load(Acquire) as usize).min(INTERIOR_WIDTH)
     }
 
     pub(crate) fn set_count(&self, count: usize) {
-        self.count.store(count as u64, Release);
+        self.count.store(count as u32, Release);
     }
 
     pub(crate) fn separator(&self, index: usize) -> u64 {
@@ -443,98 +532,106 @@ impl Interior {
     pub(crate) fn set_separator(&self, index: usize, separator: u64) {
         self.separator[index].store(separator, Relaxed);
     }
-
-    pub(crate) fn set_child(&self, index: usize, child: Option<NodeRef<'_>>) {
-        self.child[index].store(child.map_or(ptr::null_mut(), NodeRef::as_ptr), Release);
-    }
-
-    /// Which child it is. Only under the lock.
-    pub(crate) fn index_of(&self, child: NodeRef<'_>) -> Option<usize> {
-        (0..=self.count()).find(|&index| self.child[index].load(Relaxed) == child.as_ptr())
-    }
 }
 
 impl Entry {
-    /// An entry for `rest`, the key from this layer on. A blob that it makes is the tree's.
+    /// An entry for `rest`, the key from this layer on. A cell that it makes is the tree's.
     pub(crate) fn make(rest: &[u8], value: u64) -> Self {
-        let (code, tail) = match rest.len() {
-            0..=SLICE_BYTES => (rest.len() as u8, 0),
-            9..=16 => (rest.len() as u8, slice_of(&rest[SLICE_BYTES..])),
-            _ => (BLOB_CODE, blob::make(&rest[SLICE_BYTES..])),
-        };
-        Entry { slice: slice_of(rest), code, tail, value }
+        let Place { slice, tail, rank } = Place::of(rest);
+        let value = if rank == RANK_LONG { Cell::make(suffix_of(rest), value) } else { value };
+        Entry { slice, tail, code: rank, value }
     }
 
-    /// An entry for the keys of a layer.
-    pub(crate) fn layer(slice: u64, root: NodeRef<'_>) -> Self {
-        Entry { slice, code: LAYER_CODE, tail: 0, value: root.as_word() }
+    /// An entry for the keys that go on behind slice and tail.
+    pub(crate) fn long_layer(slice: u64, tail: u64, root: u32) -> Self {
+        Entry { slice, tail, code: LONG_LAYER_CODE, value: root.into() }
     }
 
-    pub(crate) fn order(&self) -> u8 {
-        self.code.min(ORDER_LONG)
+    /// An entry for the keys that go on behind the slice.
+    pub(crate) fn short_layer(slice: u64, root: u32) -> Self {
+        Entry { slice, tail: 0, code: SHORT_LAYER_CODE, value: root.into() }
+    }
+
+    /// The place of the entry; of a layer's, the first place in it.
+    pub(crate) fn first(&self) -> Place {
+        match self.code {
+            SHORT_LAYER_CODE => Place { slice: self.slice, tail: 0, rank: SLICE_BYTES as u8 + 1 },
+            code => Place { slice: self.slice, tail: self.tail, rank: code.min(RANK_LONG) },
+        }
+    }
+
+    /// The place of the entry; of a layer's, the last place in it.
+    pub(crate) fn last(&self) -> Place {
+        match self.code {
+            SHORT_LAYER_CODE => Place { slice: self.slice, tail: u64::MAX, rank: RANK_LONG },
+            _ => self.first(),
+        }
     }
 
     pub(crate) fn is_layer(&self) -> bool {
-        self.code == LAYER_CODE
+        self.code >= LONG_LAYER_CODE
     }
 
-    /// Whether the entry, which has the slice and order of `rest` and is no layer, is its.
-    pub(crate) fn matches(&self, rest: &[u8]) -> bool {
-        debug_assert!(!self.is_layer() && self.order() == order_of(rest));
-        match self.code {
-            0..ORDER_LONG => true,
-            ORDER_LONG..=TAIL_CODE_MAX => {
-                rest.len() == usize::from(self.code) && self.tail == slice_of(&rest[SLICE_BYTES..])
-            }
-            // SAFETY: the caller has validated the version under which it was copied, is pinned
-            // since before, and blobs are retired after they were unlinked.
-            _ => unsafe { blob::bytes(self.tail) == &rest[SLICE_BYTES..] },
-        }
+    /// Bytes of the key that all of the layer have, from here on.
+    pub(crate) fn layer_bytes(&self) -> usize {
+        if self.code == SHORT_LAYER_CODE { SLICE_BYTES } else { 2 * SLICE_BYTES }
     }
 
-    /// Appends the bytes of the key from this layer on. The entry is no layer.
+    /// The cell, if the entry has one.
+    ///
+    /// # Safety
+    /// The entry was in a node, and its cell is not freed during `'g`: the caller has validated the
+    /// version under which it was copied and is covered since before, or holds the lock.
+    #[inline]
+    pub(crate) unsafe fn cell<'g>(&self) -> Option<Cell<'g>> {
+        // SAFETY: as the caller promises.
+        (self.code == CELL_CODE).then(|| unsafe { Cell::of(self.value) })
+    }
+
+    /// Appends the bytes of the key from this layer on, up to the cell's. Of a layer's entry, those
+    /// that all of the layer have.
     pub(crate) fn append_to(&self, key: &mut Vec<u8>) {
-        let slice = self.slice.to_be_bytes();
-        match self.code {
-            0..ORDER_LONG => key.extend_from_slice(&slice[..self.code.into()]),
-            ORDER_LONG..=TAIL_CODE_MAX => {
-                key.extend_from_slice(&slice);
-                let bytes = usize::from(self.code) - SLICE_BYTES;
-                key.extend_from_slice(&self.tail.to_be_bytes()[..bytes]);
-            }
-            _ => {
-                key.extend_from_slice(&slice);
-                // SAFETY: as in `matches`.
-                key.extend_from_slice(unsafe { blob::bytes(self.tail) });
-            }
-        }
+        let mut bytes = [0; 2 * SLICE_BYTES];
+        bytes[..SLICE_BYTES].copy_from_slice(&self.slice.to_be_bytes());
+        bytes[SLICE_BYTES..].copy_from_slice(&self.tail.to_be_bytes());
+        let len = match self.code {
+            SHORT_LAYER_CODE => SLICE_BYTES,
+            code => code.min(LENGTH_MAX).into(),
+        };
+        key.extend_from_slice(&bytes[..len]);
     }
 
-    /// Frees the blob of the key, if there is one, once nobody can look at it any more. The entry
-    /// is unlinked.
-    pub(crate) fn retire_tail(&self, guard: &Guard) {
-        if self.code == BLOB_CODE {
-            let tail = self.tail;
-            let free = move || {
-                // SAFETY: nobody who could hold the blob is pinned any more.
-                unsafe { blob::free(tail) };
-            };
-            // SAFETY: this thread has unlinked the entry under the lock, and so retires its blob
-            // once; a blob is plain memory.
-            unsafe { guard.retire(free) };
-        }
+    pub(crate) fn has_cell(&self) -> bool {
+        self.code == CELL_CODE
+    }
+
+    /// Whether its keys are longer than the slice.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.code > SLICE_BYTES as u8
+    }
+
+    /// The same in a layer that begins behind the slice, for an entry that goes on and has no cell.
+    pub(crate) fn behind_slice(&self) -> Entry {
+        let code = match self.code {
+            LONG_LAYER_CODE => SHORT_LAYER_CODE,
+            code => code - SLICE_BYTES as u8,
+        };
+        Entry { slice: self.tail, tail: 0, code, ..*self }
     }
 }
 
-impl Entry {
-    /// Frees the blob of the key, if there is one.
-    ///
-    /// # Safety
-    /// Nobody uses it any more.
-    pub(crate) unsafe fn free_tail(&self) {
-        if self.code == BLOB_CODE {
-            // SAFETY: the tail of such an entry is a blob, and the caller is the last.
-            unsafe { blob::free(self.tail) };
-        }
+/// What follows the tail of a long key.
+#[inline]
+pub(crate) fn suffix_of(rest: &[u8]) -> &[u8] {
+    rest.get(2 * SLICE_BYTES..).unwrap_or(&[])
+}
+
+/// An entry made of a tail and what follows it, in a layer that begins behind the slice.
+pub(crate) fn entry_behind_slice(tail: u64, suffix: &[u8], value: u64) -> Entry {
+    if suffix.len() > SLICE_BYTES {
+        let value = Cell::make(&suffix[SLICE_BYTES..], value);
+        return Entry { slice: tail, tail: slice_of(suffix), code: CELL_CODE, value };
     }
+    let code = (SLICE_BYTES + suffix.len()) as u8;
+    Entry { slice: tail, tail: slice_of(suffix), code, value }
 }

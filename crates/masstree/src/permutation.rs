@@ -44,6 +44,22 @@ impl Permutation {
         (self.0 >> (4 + 4 * position) & 15) as usize
     }
 
+    /// Where `slot` stands; it is live if that is below `len`.
+    #[inline]
+    pub(crate) fn position_of(self, slot: usize) -> usize {
+        const ONES: u64 = 0x0111_1111_1111_1111;
+        // The nibble that is the slot becomes zero, and the lowest zero nibble borrows first.
+        let zero_at = (self.0 >> 4) ^ (ONES * slot as u64);
+        let borrowed = zero_at.wrapping_sub(ONES) & !zero_at & (ONES << 3);
+        borrowed.trailing_zeros() as usize / 4
+    }
+
+    /// Whether `slot` is live.
+    #[inline]
+    pub(crate) fn is_live(self, slot: usize) -> bool {
+        self.position_of(slot) < self.len()
+    }
+
     /// The live slots, in order.
     pub(crate) fn slots(self) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator {
         (0..self.len()).map(move |position| self.slot(position))
@@ -110,6 +126,9 @@ mod tests {
                 assert_eq!(permutation.slot(list.len()), slot);
             }
             assert!(permutation.is_valid(), "{permutation:x?}");
+            for position in 0..WIDTH {
+                assert_eq!(permutation.position_of(permutation.slot(position)), position);
+            }
             assert_eq!(permutation.slots().collect::<Vec<_>>(), list);
         }
     }

@@ -7,8 +7,8 @@
 //! that is done comes off it.
 //!
 //! ```text
-//!   ascending     bound (slice, order), inclusive      next node: that of `high`
-//!   descending    bound (slice, order), exclusive      next node: that of `low - 1`
+//!   ascending     bound inclusive      next node: that of `high`
+//!   descending    bound exclusive      next node: that of `low - 1`
 //! ```
 //!
 //! Each copy is the node at one moment. The nodes of a layer have disjoint ranges, and the bound
@@ -16,82 +16,76 @@
 //! is there all the while is in one of the copies. Splits and removals move keys between nodes, but
 //! never across a bound.
 //!
-//! Layers live as long as the tree, so the stack stays good when the walk pins again for the next
-//! node. Cost beside the entries: one descent for each border node, about ten keys.
+//! A layer on the stack may go, or a group of keys may move into a layer of its own. Then the walk
+//! begins again at the root, behind the last key that it has visited.
+//!
+//! The walk pins again for each node, so that it does not hold back what others have removed. The
+//! next node mostly has the same parent, which is kept, so that no descent is needed; its lines are
+//! asked for before the entries of this one are visited.
 
-use crate::descent::{self, link};
-use crate::key::{ORDER_END, ORDER_LONG, SLICE_BYTES, order_of, slice_of};
-use crate::node::{BorderRef, Entry, NodeRef};
+use crate::descent::{Layer, Near};
+use crate::key::{Place, RANK_LONG};
+use crate::node::{BorderRef, Entry};
 use crate::permutation::WIDTH;
-use crate::tree::Shape;
+use crate::shape::Shape;
 use keyrack_concurrent::{Backoff, Guard, Version, pin};
 use std::ops::ControlFlow;
 
 /// Gets key, value and the guard under which the value may be read.
 type Visit<'v> = dyn FnMut(&[u8], u64, &Guard) -> ControlFlow<()> + 'v;
 
-/// A place between entries of a layer.
-type Bound = (u64, u8);
-
-const LAST: Bound = (u64::MAX, ORDER_END);
-
-/// A layer under way. The word of its node is good as long as the tree.
-struct Level {
-    layer: u64,
-    bound: Bound,
+/// A layer under way.
+struct Level<'t> {
+    layer: Layer<'t>,
+    bound: Place,
+    /// Bytes of the key that the layers above make up.
+    prefix: usize,
 }
 
 /// A border node at one moment.
-pub(crate) struct Copy {
-    entries: [Option<Entry>; WIDTH],
+pub(crate) struct Copy<'t> {
+    border: BorderRef<'t>,
+    version: Version,
+    entries: [Entry; WIDTH],
+    count: usize,
     low: u64,
     high: u64,
 }
 
-impl Copy {
-    /// The node as it was while it had `version`, if it still has.
-    pub(crate) fn of(border: BorderRef<'_>, version: Version) -> Option<Self> {
-        let mut copy = Copy { entries: [None; WIDTH], low: border.low(), high: border.high() };
-        let permutation = border.permutation();
-        for (entry, slot) in copy.entries.iter_mut().zip(permutation.slots()) {
-            *entry = Some(border.entry(slot));
-        }
+/// Why a walk ended.
+enum End {
+    /// All was visited, or the visitor broke off.
+    Done,
+    /// A layer went away: again from the last key on.
+    Again,
+}
+
+impl<'t> Copy<'t> {
+    /// The node as it was while it had `version`, if it still has. Covered by the guard.
+    pub(crate) fn of(border: BorderRef<'t>, version: Version, guard: &Guard) -> Option<Self> {
+        let copy = guard.protect(|| {
+            let nothing = Entry { slice: 0, tail: 0, code: 0, value: 0 };
+            let (low, high) = (border.low(), border.high());
+            let entries = [nothing; WIDTH];
+            let mut copy = Copy { border, version, entries, count: 0, low, high };
+            for slot in border.permutation().slots() {
+                copy.entries[copy.count] = border.entry(slot);
+                copy.count += 1;
+            }
+            copy
+        });
         border.version().validate(version).then_some(copy)
+    }
+
+    fn entries(&self) -> &[Entry] {
+        &self.entries[..self.count]
     }
 }
 
 /// Visits `low <= key < high` upward.
 pub(crate) fn ascend(shape: &Shape, low: &[u8], high: Option<&[u8]>, visit: &mut Visit<'_>) -> u64 {
-    let inside = |key: &[u8]| high.is_none_or(|high| key < high);
-    let mut walk = Walk::new(shape, (slice_of(low), order_of(low)));
-    while let Some(level) = walk.stack.last() {
-        let bound = level.bound;
-        let Some(copy) = walk.copy(bound.0) else { break };
-        let mut down = false;
-        for entry in copy.entries.iter().flatten() {
-            if (entry.slice, entry.order()) < bound {
-                continue;
-            }
-            if entry.is_layer() {
-                walk.enter(entry, (entry.slice, ORDER_END), |prefix| {
-                    let rest = low.strip_prefix(prefix).unwrap_or(&[]);
-                    (slice_of(rest), order_of(rest))
-                });
-                down = true;
-                break;
-            }
-            let key = walk.key(entry);
-            if key < low {
-                continue;
-            }
-            if !inside(key) || walk.give(entry, visit).is_break() {
-                return walk.visited;
-            }
-        }
-        if !down {
-            walk.next((copy.high, 0), copy.high == 0);
-        }
-    }
+    let mut walk = Walk::new(shape);
+    while let End::Again = walk.ascend(low, high, visit) {}
     walk.visited
 }
 
@@ -102,113 +96,253 @@ pub(crate) fn descend(
     high: Option<&[u8]>,
     visit: &mut Visit<'_>,
 ) -> u64 {
-    // Long keys of the slice of `high` may be below it.
-    let below = |rest: &[u8]| match order_of(rest) {
-        ORDER_LONG => (slice_of(rest), ORDER_END),
-        order => (slice_of(rest), order),
-    };
-    let mut walk = Walk::new(shape, high.map_or(LAST, below));
-    while let Some(level) = walk.stack.last() {
-        let bound = level.bound;
-        // With order 0 no entry of the slice is wanted.
-        let slice = if bound.1 > 0 { Some(bound.0) } else { bound.0.checked_sub(1) };
-        let Some(slice) = slice else {
-            walk.leave();
-            continue;
-        };
-        let Some(copy) = walk.copy(slice) else { break };
-        let mut down = false;
-        for entry in copy.entries.iter().rev().flatten() {
-            if (entry.slice, entry.order()) >= bound {
-                continue;
-            }
-            if entry.is_layer() {
-                walk.enter(entry, (entry.slice, ORDER_LONG), |prefix| {
-                    let rest = high.and_then(|high| high.strip_prefix(prefix));
-                    rest.map_or(LAST, below)
-                });
-                down = true;
-                break;
-            }
-            let key = walk.key(entry);
-            if high.is_some_and(|high| key >= high) {
-                continue;
-            }
-            if key < low || walk.give(entry, visit).is_break() {
-                return walk.visited;
-            }
-        }
-        if !down {
-            walk.next((copy.low, 0), copy.low == 0);
-        }
-    }
+    let mut walk = Walk::new(shape);
+    while let End::Again = walk.descend(low, high, visit) {}
     walk.visited
 }
 
-struct Walk {
+/// The exclusive bound of the keys below one of which `rest` is left. Long keys with its slice and
+/// tail may be below it.
+fn below(rest: &[u8]) -> Place {
+    let place = Place::of(rest);
+    if place.rank == RANK_LONG { place.behind() } else { place }
+}
+
+struct Walk<'t> {
+    shape: &'t Shape,
     guard: Guard,
-    stack: Vec<Level>,
-    /// The slices of the layers above the top one, and behind them the key of an entry.
+    stack: Vec<Level<'t>>,
+    /// The parent of the border node that was copied last, if that was in the top layer.
+    near: Option<Near<'t>>,
+    /// The bytes of the layers above the top one, and behind them the key of an entry.
     key: Vec<u8>,
+    /// Whether `key` is the last one that was visited.
+    fresh: bool,
+    /// The last key that was visited, unless `key` is.
+    last: Option<Vec<u8>>,
     visited: u64,
 }
 
-impl Walk {
-    fn new(shape: &Shape, bound: Bound) -> Self {
+impl<'t> Walk<'t> {
+    fn new(shape: &'t Shape) -> Self {
         let guard = pin();
-        let layer = shape.root(&guard).as_word();
-        Walk { guard, stack: vec![Level { layer, bound }], key: Vec::new(), visited: 0 }
+        Walk {
+            shape,
+            guard,
+            stack: Vec::with_capacity(4),
+            near: None,
+            key: Vec::with_capacity(64),
+            fresh: false,
+            last: None,
+            visited: 0,
+        }
     }
 
-    /// How long the part of the key is that the layers above the top one make up.
-    fn prefix_len(&self) -> usize {
-        self.stack.len().saturating_sub(1) * SLICE_BYTES
+    /// Begins at the root.
+    fn begin(&mut self, bound: Place) {
+        let mut backoff = Backoff::new();
+        let layer = loop {
+            match self.shape.top() {
+                Some((layer, ..)) => break layer,
+                None => backoff.wait(),
+            }
+        };
+        self.near = None;
+        self.stack.clear();
+        self.stack.push(Level { layer, bound, prefix: 0 });
     }
 
-    /// A copy of the border node of `slice` in the top layer.
-    fn copy(&mut self, slice: u64) -> Option<Copy> {
+    fn ascend(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut Visit<'_>) -> End {
+        let last = self.last.take();
+        let low = last.as_deref().unwrap_or(low);
+        let outside = |key: &[u8]| match last {
+            Some(_) => key <= low,
+            None => key < low,
+        };
+        self.begin(Place::of(low));
+        while let Some(level) = self.stack.last() {
+            let bound = level.bound;
+            let Some(copy) = self.copy(bound.slice) else { return self.again(&last) };
+            self.prefetch(copy.high);
+            let mut down = false;
+            for entry in copy.entries().iter().filter(|entry| entry.last() >= bound) {
+                if entry.is_layer() {
+                    let inner = |prefix: &[u8]| {
+                        low.strip_prefix(prefix).map_or(Place::default(), Place::of)
+                    };
+                    if !self.enter(&copy, entry, entry.last().behind(), inner) {
+                        return self.again(&last);
+                    }
+                    down = true;
+                    break;
+                }
+                let Some(value) = self.read(entry) else { return self.again(&last) };
+                if outside(&self.key) {
+                    continue;
+                }
+                if high.is_some_and(|high| *self.key >= *high) || self.give(value, visit).is_break()
+                {
+                    return End::Done;
+                }
+            }
+            if !down {
+                self.next(Place::before(copy.high), copy.high == 0);
+            }
+        }
+        End::Done
+    }
+
+    fn descend(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut Visit<'_>) -> End {
+        let last = self.last.take();
+        let high = last.as_deref().or(high);
+        self.begin(high.map_or(Place::LAST, below));
+        while let Some(level) = self.stack.last() {
+            let bound = level.bound;
+            // At the beginning of a slice no entry of it is wanted.
+            let inside = bound > Place::before(bound.slice);
+            let slice = if inside { Some(bound.slice) } else { bound.slice.checked_sub(1) };
+            let Some(slice) = slice else {
+                self.leave();
+                continue;
+            };
+            let Some(copy) = self.copy(slice) else { return self.again(&last) };
+            self.prefetch(copy.low.wrapping_sub(1));
+            let mut down = false;
+            for entry in copy.entries().iter().rev().filter(|entry| entry.first() < bound) {
+                if entry.is_layer() {
+                    let inner = |prefix: &[u8]| {
+                        high.and_then(|high| high.strip_prefix(prefix)).map_or(Place::LAST, below)
+                    };
+                    if !self.enter(&copy, entry, entry.first(), inner) {
+                        return self.again(&last);
+                    }
+                    down = true;
+                    break;
+                }
+                let Some(value) = self.read(entry) else { return self.again(&last) };
+                if high.is_some_and(|high| *self.key >= *high) {
+                    continue;
+                }
+                if *self.key < *low || self.give(value, visit).is_break() {
+                    return End::Done;
+                }
+            }
+            if !down {
+                self.next(Place::before(copy.low), copy.low == 0);
+            }
+        }
+        End::Done
+    }
+
+    /// What was visited counts, also if nothing was since the walk last began again.
+    fn again(&mut self, before: &Option<Vec<u8>>) -> End {
+        self.keep_last();
+        if self.last.is_none() {
+            self.last.clone_from(before);
+        }
+        End::Again
+    }
+
+    /// Before `key` becomes another.
+    fn keep_last(&mut self) {
+        if self.fresh {
+            let last = self.last.get_or_insert_default();
+            last.clone_from(&self.key);
+            self.fresh = false;
+        }
+    }
+
+    /// A copy of the border node of `slice` in the top layer. `None` if the layer is gone.
+    fn copy(&mut self, slice: u64) -> Option<Copy<'t>> {
         self.guard.repin();
         let layer = self.stack.last()?.layer;
-        // SAFETY: the first layer's root and links, and so what is on the stack, live as long as
-        // the tree.
-        let layer: NodeRef<'_> = unsafe { NodeRef::from_word(layer) }?;
+        let space = self.shape.space();
         let mut backoff = Backoff::new();
+        let mut near = self.near.take();
         loop {
-            let (border, version) = descent::descend(layer, slice);
-            if let Some(copy) = Copy::of(border, version) {
-                return Some(copy);
+            let neighbour = near.and_then(|near| near.neighbour(space, slice));
+            let border = neighbour.or_else(|| {
+                near = None;
+                layer.descend_near(space, slice, &mut near)
+            });
+            if let Some((border, version)) = border
+                && let Some(copy) = Copy::of(border, version, &self.guard)
+            {
+                self.near = near;
+                return layer.lives().then_some(copy);
+            }
+            if !layer.lives() {
+                return None;
             }
             backoff.wait();
         }
     }
 
-    /// The whole key of an entry of the top layer.
-    fn key(&mut self, entry: &Entry) -> &[u8] {
-        self.key.truncate(self.prefix_len());
+    /// Asks for the lines of the node of `slice`, if it has the same parent.
+    fn prefetch(&self, slice: u64) {
+        if let Some(near) = self.near {
+            near.prefetch(self.shape.space(), slice);
+        }
+    }
+
+    /// Makes the whole key of an entry of the top layer, and gives its value. `None` if it moved or
+    /// was removed since it was copied, and the value is lost.
+    #[inline]
+    fn read(&mut self, entry: &Entry) -> Option<u64> {
+        // SAFETY: the copy was validated, and is covered.
+        let cell = unsafe { entry.cell() };
+        let value = match cell {
+            None => entry.value,
+            Some(cell) => match self.guard.protect(|| cell.value()) {
+                0 if self.shape.pointers => return None,
+                value => value,
+            },
+        };
+        self.fresh = false;
+        self.key.truncate(self.stack.last().map_or(0, |level| level.prefix));
         entry.append_to(&mut self.key);
-        &self.key
+        if let Some(cell) = cell {
+            self.key.extend_from_slice(cell.suffix());
+        }
+        Some(value)
     }
 
     /// Visits the entry whose key was made last.
-    fn give(&mut self, entry: &Entry, visit: &mut Visit<'_>) -> ControlFlow<()> {
+    #[inline]
+    fn give(&mut self, value: u64, visit: &mut Visit<'_>) -> ControlFlow<()> {
         self.visited += 1;
-        visit(&self.key, entry.value, &self.guard)
+        self.fresh = true;
+        visit(&self.key, value, &self.guard)
     }
 
     /// Goes down into the layer of `entry`; on return the walk goes on from `bound`. The bound in
-    /// the layer depends on the bytes of the key that all of the layer have.
-    fn enter(&mut self, entry: &Entry, bound: Bound, inner: impl FnOnce(&[u8]) -> Bound) {
-        self.key.truncate(self.prefix_len());
-        self.key.extend_from_slice(&entry.slice.to_be_bytes());
-        if let Some(level) = self.stack.last_mut() {
-            level.bound = bound;
+    /// the layer depends on the bytes of the key that all of the layer have. Not if the node has
+    /// changed since it was copied: the layer may be gone.
+    fn enter(
+        &mut self,
+        copy: &Copy<'t>,
+        entry: &Entry,
+        bound: Place,
+        inner: impl FnOnce(&[u8]) -> Place,
+    ) -> bool {
+        // SAFETY: the copy was validated.
+        let layer = Layer::new(unsafe { self.shape.space().link(*entry) });
+        let Some(level) = self.stack.last_mut() else { return false };
+        if !copy.border.version().validate(copy.version) {
+            return false;
         }
-        let level = Level { layer: link(*entry).as_word(), bound: inner(&self.key) };
-        self.stack.push(level);
+        level.bound = bound;
+        let prefix = level.prefix;
+        self.keep_last();
+        self.near = None;
+        self.key.truncate(prefix);
+        entry.append_to(&mut self.key);
+        self.stack.push(Level { layer, bound: inner(&self.key), prefix: self.key.len() });
+        true
     }
 
     /// Goes on from `bound`, or leaves the layer at its end.
-    fn next(&mut self, bound: Bound, end: bool) {
+    fn next(&mut self, bound: Place, end: bool) {
         match self.stack.last_mut() {
             Some(level) if !end => level.bound = bound,
             _ => self.leave(),
@@ -216,7 +350,7 @@ impl Walk {
     }
 
     fn leave(&mut self) {
+        self.near = None;
         self.stack.pop();
-        self.key.truncate(self.prefix_len());
     }
 }

@@ -1,61 +1,35 @@
 //! The tree: what a caller sees, and how one key is changed.
 //!
 //! A writer finds the border node as a reader does, locks it, and looks again: the node may have
-//! been split or removed meanwhile, or the key may have gone into a new layer; then the search goes
-//! on. Under the lock there are five cases:
+//! been split or removed meanwhile, or the key may have gone into a new layer; then it searches
+//! again. Under the lock there are six cases:
 //!
 //! | found | put | mark |
 //! |---|---|---|
 //! | the key | exchange the value | none |
 //! | nothing, a slot free | fill it, publish the permutation | inserting, if the slot is stale |
 //! | nothing, no slot free | split (`split.rs`) | splitting |
-//! | another long key of the slice | make a layer for both, exchange the entry for it | inserting |
+//! | nothing, no slot free, one slice has most of them | make a layer for its keys (`split.rs`) | inserting |
+//! | another long key of slice and tail | make a layer for both, exchange the entry for it | inserting |
 //! | the key, to be removed | publish the permutation without it; the slot is stale | none |
 //!
-//! What was replaced or removed is retired after it was unlinked. The number of keys, nodes and
-//! layers is counted in stripes.
+//! Values and cells that were replaced or removed are retired after they were unlinked.
 
-use crate::descent::{link, search};
-use crate::key::{SLICE_BYTES, order_of, slice_of};
+use crate::cell::Cell;
+use crate::descent::{Finger, Found, Value, get, search, value_of};
+use crate::key::{Place, SLICE_BYTES};
 use crate::many::search_many;
-use crate::node::{BorderRef, Entry, Head, Kind, NodeRef};
+use crate::node::{BorderRef, Entry, Find, Kind, suffix_of};
 use crate::permutation::WIDTH;
 use crate::scan;
-use crate::slot::{Slot, Unpublished};
-use crate::split::split_insert;
-use crate::unlink::unlink_empty;
+use crate::shape::Shape;
+use crate::slot::{Comparable, Slot, Unpublished};
+use crate::split::{abandon, group_to_push, push_group, split_insert};
+use crate::unlink::tidy;
 use keyrack_concurrent::{Counter, Guard, Locked};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicPtr, Ordering};
-
-/// The root and the sums; everything that does not depend on the kind of value.
-pub(crate) struct Shape {
-    /// The root of the first layer. Written under its lock.
-    root: AtomicPtr<Head>,
-    pub(crate) keys: Counter,
-    pub(crate) borders: Counter,
-    pub(crate) interiors: Counter,
-    pub(crate) layers: Counter,
-}
-
-impl Shape {
-    pub(crate) fn root<'g>(&self, _pinned: &'g Guard) -> NodeRef<'g> {
-        // Acquire pairs with `replace_root`.
-        let root = self.root.load(Ordering::Acquire);
-        // SAFETY: roots of past and present are on the left edge, which lives as long as the tree.
-        let root = unsafe { NodeRef::from_ptr(root) };
-        root.expect("a tree has a root")
-    }
-
-    /// A layer has a new root. Only the first layer's is kept here.
-    pub(crate) fn replace_root(&self, old: NodeRef<'_>, new: NodeRef<'_>) {
-        if self.root.load(Ordering::Relaxed) == old.as_ptr() {
-            self.root.store(new.as_ptr(), Ordering::Release);
-        }
-    }
-}
 
 /// An ordered map from byte strings to values, for any number of threads.
 ///
@@ -67,6 +41,13 @@ pub struct Tree<V: Slot> {
     pub(crate) shape: Shape,
     kind: PhantomData<V>,
 }
+
+/// Pairs that [`Tree::multi_put`] searches before it stores them: enough to hide the misses, and
+/// few enough that the nodes are still in the cache.
+const MULTI_PUT_MAX: usize = 64;
+
+/// Keys for which [`Tree::bulk_load`] stays pinned.
+const BULK_PIN_KEYS: u64 = 1024;
 
 /// What the closure of [`Tree::update`] decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,12 +66,15 @@ pub enum Change<T> {
 pub struct Stats {
     /// Keys.
     pub keys: u64,
-    /// Border nodes, the ones of emptied layers included.
+    /// Border nodes.
     pub borders: u64,
     /// Interior nodes.
     pub interiors: u64,
-    /// Layers, the first and the emptied ones included.
+    /// Layers, the first included.
     pub layers: u64,
+    /// Bytes that nodes have taken from the process, those kept for later included; without values
+    /// and without the ends of long keys.
+    pub node_bytes: u64,
 }
 
 impl<V: Slot> Default for Tree<V> {
@@ -109,24 +93,13 @@ impl<V: Slot> Tree<V> {
     /// An empty tree: one border node.
     #[must_use]
     pub fn new() -> Self {
-        let root = BorderRef::make(true, 0, 0).node();
-        let shape = Shape {
-            root: AtomicPtr::new(root.as_ptr()),
-            keys: Counter::new(),
-            borders: Counter::new(),
-            interiors: Counter::new(),
-            layers: Counter::new(),
-        };
-        shape.borders.add(1);
-        shape.layers.add(1);
-        Tree { shape, kind: PhantomData }
+        Tree { shape: Shape::new(V::POINTERS), kind: PhantomData }
     }
 
     /// The value of `key`.
+    #[inline]
     pub fn get<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<V::Ref<'g>> {
-        let found = search(self.shape.root(guard), key, false);
-        let entry = found.entry.filter(|entry| entry.matches(found.rest))?;
-        Some(lend::<V>(entry.value, guard))
+        get(&self.shape, key, guard).map(|word| lend::<V>(word, guard))
     }
 
     /// Looks many keys up side by side, so that their cache misses overlap. Calls `visit` once for
@@ -138,9 +111,43 @@ impl<V: Slot> Tree<V> {
         guard: &'g Guard,
         mut visit: impl FnMut(usize, Option<V::Ref<'g>>),
     ) {
-        search_many(self.shape.root(guard), keys, V::owns, &mut |index, raw| {
-            visit(index, raw.map(|raw| lend::<V>(raw, guard)));
+        let wanted = |entry: &Entry| entry.has_cell() || V::owns(entry.value);
+        search_many(&self.shape, keys.iter().copied(), guard, wanted, |index, found| {
+            let value = match value_of(&self.shape, &found, guard) {
+                Some(Value::Lost) => get(&self.shape, keys[index], guard),
+                Some(Value::Is(word)) => Some(word),
+                None => None,
+            };
+            visit(index, value.map(|word| lend::<V>(word, guard)));
         });
+    }
+
+    /// Stores many pairs, in their order. The searches go side by side, so that their cache misses
+    /// overlap. Each put is linearizable; all together are not one moment.
+    pub fn multi_put<'v>(
+        &self,
+        pairs: impl IntoIterator<Item = (&'v [u8], V::In<'v>)>,
+        guard: &Guard,
+    ) {
+        let mut pairs = pairs.into_iter().peekable();
+        let (mut keys, mut values, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        while pairs.peek().is_some() {
+            keys.clear();
+            values.clear();
+            for (key, value) in pairs.by_ref().take(MULTI_PUT_MAX) {
+                keys.push(key);
+                values.push(Unpublished::<V>::new(value));
+            }
+            found.clear();
+            found.resize(keys.len(), None);
+            let cells = |entry: &Entry| entry.has_cell();
+            search_many(&self.shape, keys.iter().copied(), guard, cells, |index, here| {
+                found[index] = Some(here);
+            });
+            for ((key, value), found) in keys.iter().zip(values.drain(..)).zip(&found) {
+                self.change_at(key, *found, guard, |_| Change::Put(value));
+            }
+        }
     }
 
     /// Stores `value` under `key` and lends the value that was there.
@@ -191,6 +198,89 @@ impl<V: Slot> Tree<V> {
                 Change::Remove => Change::Remove,
             });
         old.map(|raw| lend::<V>(raw, guard))
+    }
+
+    /// Removes `key`, or stores `value` under it, if it has the value `current`, as one step. Lends
+    /// the value that was there, as `Err` if it was not `current` and nothing was changed.
+    ///
+    /// # Errors
+    /// The value that `key` has instead of `current`.
+    pub fn compare_exchange<'g, 'v>(
+        &'g self,
+        key: &[u8],
+        current: Option<V::In<'_>>,
+        value: Option<V::In<'v>>,
+        guard: &'g Guard,
+    ) -> Result<Option<V::Ref<'g>>, Option<V::Ref<'g>>>
+    where
+        V: Comparable,
+    {
+        let mut same = false;
+        let old = self.update(key, guard, |old| {
+            same = match (&old, &current) {
+                (None, None) => true,
+                (Some(old), Some(current)) => V::same(old, current),
+                _ => false,
+            };
+            match value {
+                _ if !same => Change::Keep,
+                Some(value) => Change::Put(value),
+                None => Change::Remove,
+            }
+        });
+        if same { Ok(old) } else { Err(old) }
+    }
+
+    /// Stores pairs whose keys ascend, faster than one by one: a pair that belongs into the node of
+    /// the one before is not searched, and nodes are left full when they come in at the end. Others
+    /// may use the tree meanwhile. Returns how many were stored.
+    ///
+    /// # Errors
+    /// The index of the first pair whose key does not come behind the one before. Those before it
+    /// are stored.
+    pub fn bulk_load<'v, K: AsRef<[u8]>>(
+        &self,
+        pairs: impl IntoIterator<Item = (K, V::In<'v>)>,
+        guard: &mut Guard,
+    ) -> Result<u64, u64> {
+        let mut last: Option<(K, Finger<'_>)> = None;
+        let mut stored = 0_u64;
+        for (key, value) in pairs {
+            let value = Unpublished::<V>::new(value);
+            if stored.is_multiple_of(BULK_PIN_KEYS) {
+                guard.repin();
+            }
+            let bytes = key.as_ref();
+            let here = match &last {
+                Some((last, _)) if bytes <= last.as_ref() => return Err(stored),
+                Some((last, finger)) => finger.follow(last.as_ref(), bytes),
+                None => None,
+            };
+            let found = here.unwrap_or_else(|| search(&self.shape, bytes, guard, true));
+            let finger = Finger::at(&found, bytes);
+            self.change_at(bytes, Some(found), guard, |_| Change::Put(value));
+            last = Some((key, finger));
+            stored += 1;
+        }
+        Ok(stored)
+    }
+
+    /// Visits the keys that begin with `prefix`, ascending, as [`Tree::range`] does.
+    pub fn prefix(
+        &self,
+        prefix: &[u8],
+        visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
+    ) -> u64 {
+        // The first key behind them all: the prefix without its last bytes of 0xFF, plus one.
+        let kept = prefix.iter().rposition(|&byte| byte < u8::MAX).map(|last| &prefix[..=last]);
+        let high = kept.map(|kept| {
+            let mut high = kept.to_vec();
+            if let Some(last) = high.last_mut() {
+                *last += 1;
+            }
+            high
+        });
+        self.range(prefix, high.as_deref(), visit)
     }
 
     /// Visits the keys with `low <= key < high`, ascending, until `visit` breaks off; no `high`
@@ -261,9 +351,10 @@ impl<V: Slot> Tree<V> {
         let sum = |counter: &Counter| counter.sum().try_into().unwrap_or(0);
         Stats {
             keys: sum(&self.shape.keys),
-            borders: sum(&self.shape.borders),
-            interiors: sum(&self.shape.interiors),
+            borders: self.shape.borders().try_into().unwrap_or(0),
+            interiors: self.shape.interiors().try_into().unwrap_or(0),
             layers: sum(&self.shape.layers),
+            node_bytes: self.shape.bytes(),
         }
     }
 
@@ -280,76 +371,105 @@ impl<V: Slot> Tree<V> {
         Err(format!("counted {counted:?}, found {found:?}"))
     }
 
-    /// Changes one key. Returns the word that was there; if it was replaced or removed, it is
-    /// retired already, and still good under the guard.
+    /// Changes one key. Returns the word that was there, covered by the guard; if it was replaced
+    /// or removed, it is retired already.
+    #[inline]
     fn change(
         &self,
         key: &[u8],
         guard: &Guard,
         decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
     ) -> Option<u64> {
-        let mut found = search(self.shape.root(guard), key, true);
+        self.change_at(key, None, guard, decide)
+    }
+
+    /// As [`Tree::change`], from what a search has found.
+    fn change_at(
+        &self,
+        key: &[u8],
+        found: Option<Found<'_, '_>>,
+        guard: &Guard,
+        decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
+    ) -> Option<u64> {
+        let mut found = found.unwrap_or_else(|| search(&self.shape, key, guard, true));
         loop {
-            let (layer, rest, border) = (found.layer, found.rest, found.border);
-            let (slice, order) = (slice_of(rest), order_of(rest));
+            let (border, rest, place) = (found.border, found.rest, found.place);
             let locked = border.version().lock();
-            if locked.version().is_deleted() || !border.covers(slice) {
+            if found.version.split_since(locked.version()) {
                 drop(locked);
-                found = search(layer, rest, true);
+                found = search(&self.shape, key, guard, true);
                 continue;
             }
-            let permutation = border.permutation();
-            let at = border.position(permutation, slice, order);
-            let Ok(position) = at else {
-                let position = at.unwrap_or_else(|position| position);
-                if let Change::Put(value) = decide(None) {
-                    self.insert_at(border, locked, position, Entry::make(rest, value.publish()));
+            let (slot, entry) = match border.find(place) {
+                Find::Entry(slot, entry) => (slot, entry),
+                Find::Layer(..) => {
+                    drop(locked);
+                    found = search(&self.shape, key, guard, true);
+                    continue;
                 }
-                return None;
+                Find::Absent => {
+                    let permutation = border.permutation();
+                    let position = border.position(permutation, place);
+                    if permutation.len() == WIDTH
+                        && let Some(slice) = group_to_push(border, position, place.slice)
+                    {
+                        push_group(&self.shape, border, locked, slice, guard);
+                        found = search(&self.shape, key, guard, true);
+                        continue;
+                    }
+                    if let Change::Put(value) = decide(None) {
+                        let entry = Entry::make(rest, value.publish());
+                        self.insert_at(border, locked, position, entry);
+                    }
+                    return None;
+                }
             };
-            let slot = permutation.slot(position);
-            let entry = border.entry(slot);
-            if entry.is_layer() {
-                drop(locked);
-                found = search(link(entry), &rest[SLICE_BYTES..], true);
-                continue;
-            }
-            if !entry.matches(rest) {
+            // SAFETY: the entry is live, and its node locked.
+            let cell = unsafe { entry.cell() };
+            if cell.is_some_and(|cell| cell.suffix() != suffix_of(rest)) {
                 if let Change::Put(value) = decide(None) {
-                    self.push_down(border, locked, slot, rest, value.publish());
-                    entry.retire_tail(guard);
+                    self.push_down(border, locked, slot, rest, value.publish(), guard);
                 }
                 return None;
             }
-            match decide(Some(entry.value)) {
+            // What is linked now stays good under the guard.
+            guard.cover();
+            let old = cell.map_or(entry.value, |cell| cell.value());
+            match decide(Some(old)) {
                 Change::Keep => {}
                 Change::Put(value) => {
-                    border.set_value(slot, value.publish());
+                    match cell {
+                        Some(cell) => cell.set_value(value.publish()),
+                        None => border.set_value(slot, value.publish()),
+                    }
                     drop(locked);
-                    retire_value::<V>(entry.value, guard);
+                    retire_value::<V>(old, guard);
                 }
                 Change::Remove => {
-                    let left = permutation.remove(position);
+                    let permutation = border.permutation();
+                    let left = permutation.remove(permutation.position_of(slot));
                     border.set_stale(slot);
                     border.publish(left);
                     drop(locked);
                     self.shape.keys.add(-1);
-                    retire_value::<V>(entry.value, guard);
-                    entry.retire_tail(guard);
+                    if let Some(cell) = cell {
+                        abandon(&self.shape, cell, guard);
+                    }
+                    retire_value::<V>(old, guard);
                     if left.len() == 0 {
-                        unlink_empty(&self.shape, layer, slice, guard);
+                        tidy(&self.shape, key, guard);
                     }
                 }
             }
-            return Some(entry.value);
+            return Some(old);
         }
     }
 
-    /// A new key in a node that has none of its slice and order.
-    fn insert_at<'g>(
-        &self,
-        border: BorderRef<'g>,
-        mut locked: Locked<'g>,
+    /// A new key in a node that has none of its slice, tail and rank.
+    fn insert_at<'t>(
+        &'t self,
+        border: BorderRef<'t>,
+        mut locked: Locked<'t>,
         position: usize,
         entry: Entry,
     ) {
@@ -368,53 +488,46 @@ impl<V: Slot> Tree<V> {
         border.publish(permutation);
     }
 
-    /// Two long keys of one slice: the entry in `slot` becomes a layer that holds both. Where they
-    /// go on alike, so many layers of one entry come first.
-    fn push_down<'g>(
-        &self,
-        border: BorderRef<'g>,
-        mut locked: Locked<'g>,
+    /// Two long keys of one slice and tail: the entry in `slot` becomes a layer that holds both.
+    /// Where they go on alike, so many layers of one entry come first.
+    fn push_down<'t>(
+        &'t self,
+        border: BorderRef<'t>,
+        mut locked: Locked<'t>,
         slot: usize,
         rest: &[u8],
         value: u64,
+        guard: &Guard,
     ) {
         let old = border.entry(slot);
-        let mut old_key = Vec::new();
-        old.append_to(&mut old_key);
-        let mut old_rest = &old_key[SLICE_BYTES..];
-        let mut rest = &rest[SLICE_BYTES..];
-        let root = BorderRef::make(true, 0, 0);
-        let mut last = root;
+        // SAFETY: the entry is live, and its node locked.
+        let Some(cell) = (unsafe { old.cell() }) else { return };
+        let shape = &self.shape;
+        let (mut old_rest, mut rest) = (cell.suffix(), suffix_of(rest));
+        let (root, root_locked) = shape.new_border(true, 0, 0);
+        let (mut last, mut last_locked) = (root, root_locked);
         let mut layers = 1;
-        let cut = |rest: &[u8]| (slice_of(rest), order_of(rest));
-        let shared = |a: &[u8], b: &[u8]| cut(a) == cut(b) && a.len() > SLICE_BYTES;
-        while shared(rest, old_rest) {
-            let next = BorderRef::make(true, 0, 0);
-            fill(last, &[Entry::layer(slice_of(rest), next.node())]);
-            (last, layers) = (next, layers + 1);
-            (rest, old_rest) = (&rest[SLICE_BYTES..], &old_rest[SLICE_BYTES..]);
+        let long = |rest: &[u8]| rest.len() > 2 * SLICE_BYTES;
+        while long(rest) && long(old_rest) && Place::of(rest) == Place::of(old_rest) {
+            let (next, next_locked) = shape.new_border(true, 0, 0);
+            let Place { slice, tail, .. } = Place::of(rest);
+            last.fill(&[Entry::long_layer(slice, tail, shape.space().handle(next.node()))]);
+            (last, last_locked, layers) = (next, next_locked, layers + 1);
+            (rest, old_rest) = (suffix_of(rest), suffix_of(old_rest));
         }
-        let mut pair = [Entry::make(rest, value), Entry::make(old_rest, old.value)];
-        pair.sort_by_key(|entry| (entry.slice, entry.order()));
-        fill(last, &pair);
-        self.shape.keys.add(1);
-        self.shape.layers.add(layers);
-        self.shape.borders.add(layers);
+        let mut pair = [Entry::make(rest, value), Entry::make(old_rest, cell.value())];
+        pair.sort_by_key(Entry::first);
+        last.fill(&pair);
+        drop(last_locked);
+        shape.keys.add(1);
+        shape.layers.add(layers);
 
         locked.mark_inserting();
-        border.set_entry(slot, Entry::layer(old.slice, root.node()));
+        let link = shape.space().handle(root.node());
+        border.set_entry(slot, Entry::long_layer(old.slice, old.tail, link));
+        drop(locked);
+        abandon(shape, cell, guard);
     }
-}
-
-/// Fills a node that nobody else knows yet.
-fn fill(border: BorderRef<'_>, entries: &[Entry]) {
-    let mut permutation = border.permutation();
-    for (position, entry) in entries.iter().enumerate() {
-        let (next, slot) = permutation.insert(position);
-        border.set_entry(slot, *entry);
-        permutation = next;
-    }
-    border.publish(permutation);
 }
 
 fn lend<V: Slot>(raw: u64, _pinned: &Guard) -> V::Ref<'_> {
@@ -425,42 +538,47 @@ fn lend<V: Slot>(raw: u64, _pinned: &Guard) -> V::Ref<'_> {
 
 fn retire_value<V: Slot>(raw: u64, guard: &Guard) {
     if V::owns(raw) {
-        let free = move || {
-            // SAFETY: nobody who could hold the value is pinned any more.
-            unsafe { V::free(raw) };
-        };
-        // SAFETY: this thread has unlinked the value under the lock, and so retires it once; values
-        // may be sent.
-        unsafe { guard.retire(free) };
+        // SAFETY: this thread has unlinked the value under the lock, and so retires it once.
+        unsafe { V::retire(raw, guard) };
     }
 }
 
 impl<V: Slot> Drop for Tree<V> {
-    /// O(n), with a stack of its own: layers may be many deep.
+    /// O(n), with a stack of its own: layers may be many deep. The memory of the nodes goes with
+    /// the shape.
     fn drop(&mut self) {
-        let guard = keyrack_concurrent::pin();
-        let mut pending = vec![self.shape.root(&guard)];
+        let space = self.shape.space();
+        let mut pending: Vec<_> = self.shape.top().map(|(_, root, _)| root).into_iter().collect();
         while let Some(node) = pending.pop() {
-            match node.kind() {
+            let border = match node.kind() {
+                Kind::Border(border) => border,
                 Kind::Interior(interior) => {
-                    pending.extend((0..=interior.count()).filter_map(|at| interior.child(at)));
+                    let children =
+                        (0..=interior.count()).filter_map(|at| interior.child(space, at));
+                    pending.extend(children);
+                    continue;
                 }
-                Kind::Border(border) => {
-                    for slot in border.permutation().slots() {
-                        let entry = border.entry(slot);
-                        if entry.is_layer() {
-                            pending.push(crate::descent::climb(link(entry)).0);
-                            continue;
-                        }
-                        // SAFETY: a live entry owns its value, and the tree is nobody else's.
-                        unsafe { V::free(entry.value) };
-                        // SAFETY: as above, for its tail.
-                        unsafe { entry.free_tail() };
+            };
+            for entry in border.permutation().slots().map(|slot| border.entry(slot)) {
+                if entry.is_layer() {
+                    // SAFETY: the tree is nobody else's.
+                    let link = unsafe { space.link(entry) };
+                    pending.extend(crate::descent::climb(space, link).map(|(root, _)| root));
+                    continue;
+                }
+                // SAFETY: as above.
+                let value = match unsafe { entry.cell() } {
+                    None => entry.value,
+                    Some(cell) => {
+                        let value = cell.value();
+                        // SAFETY: a live entry owns its cell, and the tree is nobody else's.
+                        unsafe { Cell::free(entry.value) };
+                        value
                     }
-                }
+                };
+                // SAFETY: as above, for the value.
+                unsafe { V::free(value) };
             }
-            // SAFETY: the tree is nobody else's, and the children are on the stack.
-            unsafe { node.free() };
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::rng::{Announced, Draw, seeds};
 use keyrack_concurrent::pin;
-use keyrack_masstree::Tree;
+use keyrack_masstree::{Boxed, Tree};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -12,9 +12,9 @@ struct Counted {
 }
 
 impl Counted {
-    fn new(number: u64, living: &Arc<AtomicI64>) -> Box<Self> {
+    fn new(number: u64, living: &Arc<AtomicI64>) -> Self {
         living.fetch_add(1, Ordering::Relaxed);
-        Box::new(Counted { number, living: Arc::clone(living) })
+        Counted { number, living: Arc::clone(living) }
     }
 }
 
@@ -39,7 +39,7 @@ fn every_value_is_dropped_once() {
     for seed in seeds() {
         let _seed = Announced(seed);
         let living = Arc::new(AtomicI64::new(0));
-        let tree = Tree::<Box<Counted>>::new();
+        let tree = Tree::<Boxed<Counted>>::new();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (tree, living) = (&tree, &living);

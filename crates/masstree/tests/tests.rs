@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod engine;
+mod extras;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]

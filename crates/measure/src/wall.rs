@@ -21,6 +21,18 @@ pub fn rfc3339_now() -> String {
     rfc3339(Timestamp::now())
 }
 
+/// The local time of an RFC 3339 stamp in the words of C's `ctime`: `Wed Oct 24 14:54:39 2012`, the
+/// day of the month two columns wide. `None` where `stamp` is none.
+#[must_use]
+pub fn ctime(stamp: &str) -> Option<String> {
+    let time: Timestamp = stamp.parse().ok()?;
+    Some(ctime_of(&time.to_zoned(TimeZone::system())))
+}
+
+fn ctime_of(time: &Zoned) -> String {
+    time.strftime("%a %b %e %H:%M:%S %Y").to_string()
+}
+
 fn stamp(time: &Zoned) -> String {
     time.strftime("%Y%m%d-%H%M%S").to_string()
 }
@@ -45,6 +57,15 @@ mod tests {
         assert_eq!(stamp(&known_time().to_zoned(zone)), "20090214-013130");
         assert_eq!(local_stamp().len(), "20090214-013130".len());
         assert_eq!(local_stamp().as_bytes()[8], b'-');
+    }
+
+    #[test]
+    fn c_time_has_its_words() {
+        assert_eq!(ctime_of(&known_time().to_zoned(TimeZone::UTC)), "Fri Feb 13 23:31:30 2009");
+        let early = Timestamp::from_second(1_351_036_800 - 20 * 86_400).unwrap();
+        assert_eq!(ctime_of(&early.to_zoned(TimeZone::UTC)), "Thu Oct  4 00:00:00 2012");
+        assert_eq!(ctime("2012-10-24T14:54:39Z").map(|text| text.len()), Some(24));
+        assert_eq!(ctime("yesterday"), None);
     }
 
     #[test]

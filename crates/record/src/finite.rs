@@ -56,6 +56,8 @@ fn repeat_fields(repeat: &Repeat, fields: &mut Vec<Field>) {
         ("engine_busy", repeat.engine_busy),
         ("clock_drift_ppm", repeat.clock_drift_ppm),
     ]);
+    let reported = repeat.rows.iter().flat_map(|row| &row.fields);
+    fields.extend(reported.filter_map(|(_, value)| Some(("rows", value.as_f64()?))));
     if let Some(unit) = &repeat.unit {
         fields.push(("offered_per_s", unit.offered_per_s));
         fields.push(("achieved_per_s", unit.achieved_per_s));

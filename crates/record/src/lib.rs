@@ -8,7 +8,8 @@
 //!    +- header: versions, command line, seed, grid, parameters, workload texts, warnings
 //!    +- probes: what the machine and the build are
 //!    +- points: one per cell of the grid, each with its repeats
-//!    |    +- Repeat: rates, wall time, counts, one OpStats per verb with its histogram
+//!    |    +- Repeat: rates, wall time, counts, one OpStats per verb with its histogram,
+//!    |    |          one ThreadRow per thread of a job
 //!    |    +- Summary: medians and intervals over the repeats, computed by `Summary::of`
 //!    +- failures: cells that could not be measured, with the reason
 //! ```
@@ -24,6 +25,7 @@
 mod finite;
 mod point;
 mod ratio;
+mod rows;
 mod run;
 mod summary;
 #[cfg(test)]
@@ -34,6 +36,7 @@ pub use point::{
     Cell, Load, OpStats, OpenLoop, Point, Repeat, SweepValue, UnitStats, VERBS, rate_text,
 };
 pub use ratio::{Change, Ratio};
+pub use rows::{FieldValue, ThreadRow};
 pub use run::{Error, Failure, Header, Probe, Run, SCHEMA, WorkloadText};
 pub use summary::{OpSummary, RateSummary, Summary};
 pub use timeline::{Phase, TimelineRow};

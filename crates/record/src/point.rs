@@ -1,6 +1,6 @@
 //! One cell of the grid and what its repeats measured.
 
-use crate::Summary;
+use crate::{Summary, ThreadRow};
 use keyrack_measure::Histogram;
 use keyrack_measure::stats::median;
 use serde::{Deserialize, Serialize};
@@ -179,6 +179,10 @@ pub struct Repeat {
     pub trace_hashes: Vec<u64>,
     /// Deviation of the clock from the system's since calibration, parts per million.
     pub clock_drift_ppm: f64,
+    /// What the threads of a job reported, in order of jobs and threads; empty for workloads that
+    /// are not jobs, and then absent in JSON.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<ThreadRow>,
 }
 
 /// Counts and latency of one verb in one repeat.

@@ -151,7 +151,8 @@ impl Run {
         let value: serde_json::Value = serde_json::from_str(text)?;
         match value.get("schema").and_then(serde_json::Value::as_u64) {
             Some(found) if found != u64::from(SCHEMA) => Err(Error::Schema { found }),
-            _ => Ok(serde_json::from_value(value)?),
+            // Read from the text, since a `Value` does not keep the order of keys.
+            _ => Ok(serde_json::from_str(text)?),
         }
     }
 

@@ -354,3 +354,56 @@ fn a_phase_is_one_word_in_text_and_in_json() {
     }
     assert_eq!(histogram(&[5, 5]).count(), 2);
 }
+
+/// A row with a field of each kind, in no order but its own.
+fn row() -> ThreadRow {
+    let fields = [
+        ("puts", FieldValue::Count(1001)),
+        ("puts_per_sec", FieldValue::Number(0.1 + 0.2)),
+        ("ok", FieldValue::Flag(false)),
+        ("first", FieldValue::Text("00000070".to_owned())),
+        ("errors", FieldValue::List(vec!["b".to_owned(), "a".to_owned()])),
+        ("a_per_sec", FieldValue::Number(5.0)),
+    ];
+    let fields = fields.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    ThreadRow { test: "wcol1,rcol1@1".to_owned(), thread: 3, fields }
+}
+
+#[test]
+fn rows_read_back_in_their_order() {
+    let mut run = run();
+    run.points[0].repeats[0].rows = vec![row(), ThreadRow { thread: 4, fields: vec![], ..row() }];
+    let text = run.to_json().unwrap();
+    let back = Run::from_json(&text).unwrap();
+    assert_eq!(back.points[0].repeats[0].rows, run.points[0].repeats[0].rows);
+    assert_eq!(back.to_json().unwrap(), text);
+    assert_eq!(row().get("puts").and_then(FieldValue::as_f64), Some(1001.0));
+    assert_eq!(row().get("ok").and_then(FieldValue::as_f64), None);
+    assert_eq!(row().get("gets"), None);
+    let compact: String = text.split_whitespace().collect();
+    let fields = r#""fields":{"puts":1001,"puts_per_sec":0.30000000000000004,"ok":false,"#;
+    assert!(compact.contains(fields), "{text}");
+}
+
+#[test]
+fn a_run_without_rows_does_not_mention_them() {
+    let text = run().to_json().unwrap();
+    assert!(!text.contains("\"rows\""), "{text}");
+    assert!(Run::from_json(&text).unwrap().points[0].repeats[0].rows.is_empty());
+}
+
+#[test]
+fn a_field_that_is_reported_twice_is_malformed() {
+    let text = r#"{"test": "rw1", "thread": 0, "fields": {"puts": 1, "gets": 2, "puts": 3}}"#;
+    let error = serde_json::from_str::<ThreadRow>(text).unwrap_err();
+    assert!(error.to_string().contains("'puts' is reported twice"), "{error}");
+}
+
+#[test]
+fn a_reported_rate_is_finite() {
+    let mut run = run();
+    let mut row = row();
+    row.fields[1].1 = FieldValue::Number(f64::NAN);
+    run.points[0].repeats[0].rows = vec![row];
+    assert!(matches!(run.to_json(), Err(Error::NotFinite { field: "rows", .. })));
+}

@@ -13,6 +13,9 @@
 //!   rate      --> ArrivalSchedule  |  when
 //! ```
 //!
+//! Beside these stand the jobs of [`kvtest`]: whole programs that run over a client, with a
+//! generator of their own.
+//!
 //! A *spec* is plain data that can be compared, printed and stored. A *source* is a spec made ready
 //! for one worker; building it checks everything, and drawing from it cannot fail, allocates
 //! nothing and calls nothing through a pointer. Workers share only [`Counter`]s.
@@ -45,6 +48,7 @@ mod error;
 mod fb;
 mod format;
 mod keys;
+pub mod kvtest;
 mod mix;
 mod native;
 mod rng;

@@ -53,7 +53,9 @@ const BATCH_KEYS_MAX: i64 = 1 << 20;
 unsafe extern "C-unwind" fn put(state: *mut lua_State) -> c_int {
     // SAFETY: Lua passes its live state.
     let stack = unsafe { Stack::new(state) };
-    write(stack, "kv.put", |verbs, key, value| verbs.put(key, value))
+    write(stack, "kv.put", |verbs, key, value| {
+        verbs.put(key, value);
+    })
 }
 
 unsafe extern "C-unwind" fn rmw(state: *mut lua_State) -> c_int {
@@ -366,7 +368,9 @@ unsafe extern "C-unwind" fn mput(state: *mut lua_State) -> c_int {
         }
     }
     match sessions.writer() {
-        Ok(verbs) => verbs.apply(Kind::Mput, &buffers.batch),
+        Ok(verbs) => {
+            verbs.apply(Kind::Mput, &buffers.batch);
+        }
         Err(why) => refuse(stack, message, &["kv.mput: ", why]),
     }
     0
@@ -386,7 +390,9 @@ unsafe extern "C-unwind" fn mdel(state: *mut lua_State) -> c_int {
         start = end;
     }
     match sessions.writer() {
-        Ok(verbs) => verbs.apply(Kind::Mdel, batch),
+        Ok(verbs) => {
+            verbs.apply(Kind::Mdel, batch);
+        }
         Err(why) => refuse(stack, message, &["kv.mdel: ", why]),
     }
     stack.push_integer(key_ends.len() as i64);

@@ -4,13 +4,17 @@
 //!   source text --Workload::open--> Workload     name, sweep, what load and run are
 //!   Workload + cell --Prepared::new--> Prepared  counters shared by the workers of one measurement
 //!   Prepared + thread --Prepared::task--> Task   a Lua machine, or a native mix; calls unit(iter)
+//!                                                or a sequence of jobs, which runs once
 //! ```
 
+mod job;
 mod mix;
 mod script;
 
+pub(crate) use job::{Around, JOB_SECONDS, JobTask};
 pub(crate) use mix::MixTask;
 
+use self::job::JobPlan;
 use crate::interrupt::Breaker;
 use crate::lua::{Counters, Ctx, Print, Sandbox, Script, ScriptError, Vm, VmSetup};
 use crate::names::unknown;
@@ -41,6 +45,8 @@ pub struct Workload {
     pub settings: Override,
     kind: Kind,
     script: Option<Arc<Script>>,
+    /// The jobs, where it is a sequence of them.
+    jobs: Option<Arc<JobPlan>>,
 }
 
 /// A swept parameter.
@@ -65,6 +71,8 @@ enum Kind {
         load_function: bool,
     },
     Native,
+    /// Jobs, which are run once and not called in a loop.
+    Jobs,
 }
 
 /// What every machine of a run shares.
@@ -94,7 +102,62 @@ impl Workload {
             settings,
             kind: Kind::Native,
             script: None,
+            jobs: None,
         })
+    }
+
+    /// Whether `source` begins with the name of a job; whether all of its names are those of jobs
+    /// is found out by [`Workload::jobs`].
+    pub(crate) fn names_jobs(source: &str) -> bool {
+        JobPlan::jobs_of(source).is_some()
+    }
+
+    /// The sequence of jobs called `source`; `None` where its first name is not that of a job.
+    /// `read` reads a file that a parameter names.
+    ///
+    /// # Errors
+    /// One line for a name that is no job, and for a file that cannot be read.
+    pub(crate) fn jobs(
+        source: &str,
+        settings: Override,
+        limit: Option<u64>,
+        params: &Params,
+        read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
+    ) -> Option<Result<Workload, String>> {
+        let jobs = match JobPlan::jobs_of(source)? {
+            Ok(jobs) => jobs,
+            Err(name) => return Some(Err(unknown("job", name, &job_names()))),
+        };
+        let params = params.with(&settings.params);
+        let mut files = Vec::new();
+        for param in jobs.iter().flat_map(|job| job.params) {
+            // What is asked for here is known when names that nobody asks for are refused.
+            let Some(value) = params.get(param) else { continue };
+            if jobs.iter().any(|job| job.files.contains(param)) {
+                match read(value) {
+                    Ok(bytes) => files.push((*param, bytes.into())),
+                    Err(why) => return Some(Err(format!("{source}: {param}: {why}"))),
+                }
+            }
+        }
+        Some(Ok(Workload {
+            source: source.to_owned(),
+            name: source.to_owned(),
+            sha256: String::new(),
+            text: String::new(),
+            sweep: None,
+            has_load: false,
+            settings,
+            kind: Kind::Jobs,
+            script: None,
+            jobs: Some(Arc::new(JobPlan { name: source.to_owned(), jobs, files, limit })),
+        }))
+    }
+
+    /// Whether it is a sequence of jobs, which has no unit, no warm-up and no rate.
+    #[must_use]
+    pub fn is_jobs(&self) -> bool {
+        self.kind == Kind::Jobs
     }
 
     /// Reads the script `text` of the file `path`: runs it once without a store and looks at the
@@ -126,6 +189,7 @@ impl Workload {
             settings: settings_of(""),
             kind: Kind::Script,
             script: Some(Arc::clone(&script)),
+            jobs: None,
         };
         let inspect = |workload: &mut Workload| {
             let (counters, who) = (Counters::default(), (0, 1));
@@ -197,6 +261,8 @@ pub(crate) struct Prepared<'w> {
     counters: Counters,
     /// The mix of declarative and native workloads, with its counters.
     mix: Option<(MixSpec, keyrack_workload::Counters)>,
+    /// What the workers of jobs share.
+    jobs: Arc<job::Shared>,
     /// Scripts get verbs that do nothing.
     idle: bool,
 }
@@ -208,6 +274,7 @@ pub(crate) type MakeVerbs<'s> = Arc<dyn Fn(Box<dyn Session + 's>) -> Verbs<'s> +
 pub(crate) enum Task<'s> {
     Script(Box<Vm<'s>>),
     Mix(Box<MixTask<'s>>),
+    Job(Box<JobTask<'s>>),
 }
 
 impl<'w> Prepared<'w> {
@@ -218,7 +285,7 @@ impl<'w> Prepared<'w> {
     ) -> Result<Self, ScriptError> {
         let counters = Counters::default();
         let mix = match workload.kind {
-            Kind::Script => None,
+            Kind::Script | Kind::Jobs => None,
             Kind::Native => {
                 keyrack_workload::native(&workload.source, workload.settings.items.unwrap_or(1))
             }
@@ -248,7 +315,8 @@ impl<'w> Prepared<'w> {
             let named = |error| ScriptError::plain(format!("{}: {error}", workload.source));
             spec.check().map_err(named)?;
         }
-        Ok(Prepared { workload, env, sweep, counters, mix, idle: false })
+        let jobs = Arc::default();
+        Ok(Prepared { workload, env, sweep, counters, mix, jobs, idle: false })
     }
 
     /// Gives scripts verbs that return at once, for the overhead report.
@@ -267,6 +335,16 @@ impl<'w> Prepared<'w> {
     ) -> Result<Task<'s>, ScriptError> {
         let session = store.session().map_err(|e| ScriptError::plain(e.to_string()))?;
         let verbs = make(session);
+        if let Some(plan) = &self.workload.jobs {
+            return Ok(Task::Job(Box::new(JobTask {
+                plan: Arc::clone(plan),
+                shared: Arc::clone(&self.jobs),
+                verbs,
+                params: self.env.params.with(&self.workload.settings.params),
+                bound: self.workload.bound(),
+                who: (thread, threads),
+            })));
+        }
         let lua_load = self.workload.kind == Kind::Script
             || self.workload.kind == (Kind::Declarative { load_function: true });
         let script = match phase {
@@ -310,6 +388,7 @@ impl<'s> Task<'s> {
         match self {
             Task::Script(vm) => vm.unit(0),
             Task::Mix(mix) => mix.load(stop),
+            Task::Job(_) => Ok(()),
         }
     }
 
@@ -318,12 +397,18 @@ impl<'s> Task<'s> {
         match self {
             Task::Script(mut vm) => (vm.bridge.sessions.disconnect(), vm.bridge.labels.take()),
             Task::Mix(mix) => (Some(mix.into_verbs()), Vec::new()),
+            Task::Job(job) => (Some(job.verbs), Vec::new()),
         }
     }
 }
 
 /// The message for a name that is neither a file nor a native workload.
 pub(crate) fn unknown_workload(source: &str) -> String {
-    let names: Vec<&str> = keyrack_workload::native_names().iter().map(|(name, _)| *name).collect();
+    let mixes = keyrack_workload::native_names().iter().map(|(name, _)| *name);
+    let names: Vec<&str> = mixes.chain(job_names()).collect();
     unknown("workload", source, &names)
+}
+
+fn job_names() -> Vec<&'static str> {
+    keyrack_workload::kvtest::jobs().iter().map(|job| job.name).collect()
 }

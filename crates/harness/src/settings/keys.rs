@@ -7,7 +7,7 @@ pub enum Form {
     Value(&'static str),
     /// `--key VALUE`, any number of times.
     Repeated(&'static str),
-    /// `--key`; in a file `key = yes`.
+    /// `--key`; in a file `key = yes`. A flag `--no-KEY` takes back `--KEY`, the later one counts.
     Flag,
 }
 
@@ -69,8 +69,26 @@ pub const KEYS: &[Key] = &[
          after the other) or shuffle [default: interleave when repeat > 1, else engine]",
     ),
     key(GRID, "seed", Value("N"), "Base seed of everything random [default: 1]"),
-    key(WORK, "ops", Value("N"), "Units per cell over all threads [default: 200000]"),
+    key(
+        WORK,
+        "ops",
+        Value("N"),
+        "Units per cell over all threads; for a job the limit of each thread [default: 200000, for \
+         jobs 10 s]",
+    ),
     key(WORK, "secs", Value("S"), "Run every cell for S seconds instead of a count"),
+    key(
+        WORK,
+        "limit",
+        Value("N"),
+        "Limit of operations of each thread of a job, beside --secs [default: none]",
+    ),
+    key(
+        WORK,
+        "timing",
+        Value("BOOL"),
+        "Time each operation of a job by itself; no: only its phases [default: yes]",
+    ),
     key(
         WORK,
         "warmup",
@@ -101,7 +119,14 @@ pub const KEYS: &[Key] = &[
         Flag,
         "Load one store per engine and use it for all threads and repeats",
     ),
-    key(WORK, "pin", Flag, "Pin worker t to the t-th CPU this process may use"),
+    key(
+        WORK,
+        "pin",
+        Flag,
+        "Pin worker t to the t-th CPU this process may use [default: where there are as many CPUs \
+         as workers]",
+    ),
+    flag_only(WORK, "no-pin", Flag, "Leave workers where the scheduler puts them"),
     key(
         LOOP,
         "rate",
@@ -144,8 +169,8 @@ pub const KEYS: &[Key] = &[
         OUT,
         "report",
         Value("LIST"),
-        "Sinks as NAME[:FILE]: console, tsv, timeline, json, hdr; no file is standard output \
-         [default: console]",
+        "Sinks as NAME[:FILE]: console, tsv, timeline, json, hdr, notebook, gnuplot; no file is \
+         standard output [default: console]",
     ),
     key(
         OUT,

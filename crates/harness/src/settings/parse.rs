@@ -2,7 +2,8 @@
 
 use super::{Goal, LIST_MAX};
 use crate::names::unknown;
-use keyrack_store::parse_size;
+use crate::pin::Pin;
+use keyrack_store::{parse_bool, parse_size};
 use std::path::PathBuf;
 
 pub(super) fn names(value: &str) -> Result<Vec<String>, String> {
@@ -95,6 +96,15 @@ pub(super) fn goal(value: &str) -> Result<Goal, String> {
 
 pub(super) fn directory(value: &str) -> Result<PathBuf, String> {
     if value.is_empty() { Err("the path is empty".to_owned()) } else { Ok(PathBuf::from(value)) }
+}
+
+pub(super) fn pin(value: &str) -> Result<Pin, String> {
+    match parse_bool(value) {
+        Ok(true) => Ok(Pin::Always),
+        Ok(false) => Ok(Pin::Never),
+        Err(_) if value.trim().eq_ignore_ascii_case(Pin::Auto.name()) => Ok(Pin::Auto),
+        Err(why) => Err(format!("{why}, or auto")),
+    }
 }
 
 pub(super) fn pair(value: &str) -> Result<(String, String), String> {

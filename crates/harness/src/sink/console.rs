@@ -17,6 +17,14 @@
 //! engine busy 61%, cpu 1.23 us/unit
 //! ```
 //!
+//! Under the throughput of a job stand the rates that its threads reported, phase by phase:
+//!
+//! ```text
+//! puts/s            812345  (sum over 2 threads)
+//! gets/s            934112  (sum over 2 threads)
+//! ops/s             869011  (sum over 2 threads)
+//! ```
+//!
 //! In an open loop the verbs stay service times, under a line that says so, and whole units follow
 //! with their response time, which counts from the intended start. The end of the run adds the
 //! table of each workload with more than one point, the comparison of engines, the failed cells
@@ -31,8 +39,9 @@
 
 use super::text::{escape, fmt_latency, list, runs};
 use super::{Dialect, Sink, compare, summary};
+use keyrack_measure::stats::median;
 use keyrack_record::{
-    Cell, Failure, Header, OpSummary, OpenLoop, Point, Probe, RateSummary, Run, SweepValue,
+    Cell, Failure, Header, OpSummary, OpenLoop, Point, Probe, RateSummary, Repeat, Run, SweepValue,
     rate_text,
 };
 use std::fmt;
@@ -42,6 +51,8 @@ use std::io::{self, Write};
 const P99_SAMPLES_MIN: u64 = 100;
 /// Samples below which our dialect withholds p99.9.
 const P999_SAMPLES_MIN: u64 = 1000;
+/// How the name of a rate ends that a job reports.
+const PER_SEC: &str = "_per_sec";
 /// Width of the first column of the verb table, where no name is longer.
 const OP_WIDTH: usize = 7;
 
@@ -173,9 +184,12 @@ fn point_lines(point: &Point, dialect: Dialect) -> String {
     if open.is_some() {
         text.push_str("verbs: service time, from the call to its return\n");
     }
-    text.push_str(&verb_table(&point.summary.ops, dialect));
+    if !is_untimed(point) {
+        text.push_str(&verb_table(&point.summary.ops, dialect));
+    }
     text.push_str(&rate_lines_of_verbs(point, dialect));
     text.push_str(&throughput_lines(point, dialect));
+    text.push_str(&job_lines(point));
     if let Some(open) = open {
         text.push_str(&open_loop_lines(point, &open, dialect));
     }
@@ -284,6 +298,40 @@ fn throughput_lines(point: &Point, dialect: Dialect) -> String {
             spread(ops)
         )
     }
+}
+
+/// Whether these are the numbers of a job whose operations were not timed by themselves.
+fn is_untimed(point: &Point) -> bool {
+    point.summary.ops.is_empty() && point.repeats.iter().any(|repeat| !repeat.rows.is_empty())
+}
+
+/// What the threads of a job reported, a line for each rate: the sum over the threads, and of
+/// several repeats the median. A sequence of jobs says which of them.
+fn job_lines(point: &Point) -> String {
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for row in point.repeats.iter().flat_map(|repeat| &repeat.rows) {
+        for (name, _) in row.fields.iter().filter(|(name, _)| name.ends_with(PER_SEC)) {
+            if !names.contains(&(&row.test, name)) {
+                names.push((&row.test, name));
+            }
+        }
+    }
+    let mut text = String::new();
+    for (test, name) in names {
+        let sum = |repeat: &Repeat| -> f64 {
+            let rows = repeat.rows.iter().filter(|row| row.test == test);
+            rows.filter_map(|row| row.get(name)?.as_f64()).sum()
+        };
+        let sums: Vec<f64> = point.repeats.iter().map(sum).collect();
+        let rate = median(&sums).unwrap_or(0.0);
+        let shown = format!("{}/s", name.trim_end_matches(PER_SEC));
+        let place = test.rfind('@').map_or("", |at| &test[at..]);
+        let threads = point.cell.threads;
+        let s = if threads == 1 { "" } else { "s" };
+        text.push_str(&format!("{:<9}", format!("{shown}{place}")));
+        text.push_str(&format!(" {:>14}  (sum over {threads} thread{s})\n", rate_text(rate)));
+    }
+    text
 }
 
 fn spread(rate: &RateSummary, repeats: usize, dialect: Dialect) -> String {

@@ -15,19 +15,26 @@
 //! | `timeline` | one row per metric of each sample                   | at each row    |
 //! | `json`     | the whole record                                    | at the end     |
 //! | `hdr`      | histograms as an HdrHistogram log                   | at each point  |
+//! | `notebook` | an experiment, added to those of the file           | at the end     |
+//! | `gnuplot`  | candlesticks over threads, as a gnuplot script      | at the end     |
 //!
 //! **Invariant:** a sink is a pure function of what it is given. It reads no clock, no file and no
-//! machine, so the same record always gives the same bytes; golden files hold it to that.
+//! machine, so the same record always gives the same bytes; golden files hold it to that. The
+//! notebook is given its old text by its [`Page`].
 //! **Invariant:** what a point has added is flushed before [`Sink::point`] returns, so that a run
-//! that is killed keeps every finished cell. Only `json` has nothing to keep before the end.
+//! that is killed keeps every finished cell. Those that write at the end have nothing to keep
+//! before.
 //!
-//! The shapes of the machine-readable sinks are described in `docs/formats/tsv.md` and
-//! `docs/formats/run.md`.
+//! The shapes of the machine-readable sinks are described in `docs/formats/tsv.md`,
+//! `docs/formats/run.md` and `docs/formats/notebook.md`.
 
 mod compare;
 mod console;
+mod experiment;
+mod gnuplot;
 mod hdr;
 mod json;
+mod notebook;
 mod spec;
 mod summary;
 #[cfg(test)]
@@ -35,14 +42,19 @@ mod tests;
 mod text;
 mod timeline;
 mod tsv;
+mod value;
 
 pub use console::Console;
+pub use experiment::{Experiment, Trial};
+pub use gnuplot::{Candlesticks, Gnuplot, Normalize};
 pub use hdr::Hdr;
 pub use json::Json;
+pub use notebook::{Notebook, NotebookError, NotebookSink, Page, Stream, append};
 pub use spec::{SINKS_MAX, SinkKind, SinkSpec, SpecError, Target};
 pub use text::fmt_latency;
 pub use timeline::Timeline;
 pub use tsv::Tsv;
+pub use value::Value;
 
 use keyrack_record::{Failure, Header, Point, Probe, Run, TimelineRow};
 use std::io::{self, Write};
@@ -107,11 +119,16 @@ pub trait Sink {
     /// # Errors
     /// Those of the output.
     fn end(&mut self, run: &Run) -> io::Result<()>;
+
+    /// A line for the user about what [`Sink::end`] has written.
+    fn said(&self) -> Option<String> {
+        None
+    }
 }
 
-/// Makes the sink of a kind over `out`. `dialect` and `draw` matter to the console alone: `draw`
-/// feeds the bootstrap of its engine comparison and should be seeded by the run's seed, so that
-/// the same record prints the same intervals.
+/// Makes the sink of a kind over `out`, where a notebook is a new one. `dialect` and `draw` matter
+/// to the console alone: `draw` feeds the bootstrap of its engine comparison and should be seeded
+/// by the run's seed, so that the same record prints the same intervals.
 #[must_use]
 pub fn open(
     kind: SinkKind,
@@ -125,5 +142,9 @@ pub fn open(
         SinkKind::Timeline => Box::new(Timeline::new(out)),
         SinkKind::Json => Box::new(Json::new(out)),
         SinkKind::Hdr => Box::new(Hdr::new(out)),
+        SinkKind::Notebook => {
+            Box::new(NotebookSink::new(Box::new(Stream::new(String::new(), out))))
+        }
+        SinkKind::Gnuplot => Box::new(Gnuplot::new(out)),
     }
 }

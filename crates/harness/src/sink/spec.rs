@@ -26,11 +26,16 @@ pub enum SinkKind {
     Json,
     /// An HdrHistogram log.
     Hdr,
+    /// An experiment in a notebook.
+    Notebook,
+    /// Candlesticks over threads.
+    Gnuplot,
 }
 
 impl SinkKind {
     /// Every name, in the order in which they are offered.
-    pub const NAMES: [&str; 5] = ["console", "tsv", "timeline", "json", "hdr"];
+    pub const NAMES: [&str; 7] =
+        ["console", "tsv", "timeline", "json", "hdr", "notebook", "gnuplot"];
 
     /// The sink of that name.
     #[must_use]
@@ -41,6 +46,8 @@ impl SinkKind {
             "timeline" => SinkKind::Timeline,
             "json" => SinkKind::Json,
             "hdr" => SinkKind::Hdr,
+            "notebook" => SinkKind::Notebook,
+            "gnuplot" => SinkKind::Gnuplot,
             _ => return None,
         })
     }
@@ -54,6 +61,8 @@ impl SinkKind {
             SinkKind::Timeline => "timeline",
             SinkKind::Json => "json",
             SinkKind::Hdr => "hdr",
+            SinkKind::Notebook => "notebook",
+            SinkKind::Gnuplot => "gnuplot",
         }
     }
 }
@@ -181,7 +190,7 @@ mod tests {
         assert_eq!(error, SpecError::Unknown { word: "tvs".to_owned() });
         assert_eq!(
             error.to_string(),
-            "unknown reporter 'tvs' (have: console, tsv, timeline, json, hdr)"
+            "unknown reporter 'tvs' (have: console, tsv, timeline, json, hdr, notebook, gnuplot)"
         );
     }
 

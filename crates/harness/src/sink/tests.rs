@@ -4,6 +4,8 @@
 //! `KEYRACK_REWRITE=1` the files are written instead of compared; read the difference before
 //! keeping it.
 
+mod gnuplot;
+mod notebook;
 mod sample;
 
 use super::*;

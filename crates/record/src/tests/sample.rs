@@ -55,6 +55,7 @@ pub(super) fn repeat(index: u32, gets_ns: &[u64], per_s: f64) -> Repeat {
         load: Some(Load { wall_s: 0.75, keys: 10, threads: 2, reused: true }),
         trace_hashes: vec![0x0123_4567_89ab_cdef],
         clock_drift_ppm: -0.5,
+        rows: Vec::new(),
     }
 }
 

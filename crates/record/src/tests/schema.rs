@@ -1,9 +1,9 @@
 //! The JSON form against `docs/formats/run.schema.json`.
 //!
 //! A checker for the part of JSON Schema that the page uses: `type`, `const`, `required`,
-//! `properties`, `items`, `anyOf`, `$ref` into `$defs`, `minimum` and lengths. A keyword it does
-//! not know fails the test, so that the page cannot say more than is checked. Unlike a reader it
-//! refuses unknown keys: the page must describe all that is written.
+//! `properties`, `additionalProperties` (alone), `items`, `anyOf`, `$ref` into `$defs`, `minimum`
+//! and lengths. A keyword it does not know fails the test, so that the page cannot say more than is
+//! checked. Unlike a reader it refuses unknown keys: the page must describe all that is written.
 
 use super::*;
 use serde_json::{Value, json};
@@ -36,6 +36,11 @@ fn fault(root: &Value, rule: &Value, value: &Value, path: &str) -> Option<String
             "const" => (argument != value).then(|| format!("{path} is not {argument}")),
             "required" => missing(argument, value, path),
             "properties" => properties(root, argument, value, path),
+            "additionalProperties" => value
+                .as_object()
+                .into_iter()
+                .flatten()
+                .find_map(|(key, item)| fault(root, argument, item, &format!("{path}.{key}"))),
             "items" => value
                 .as_array()
                 .into_iter()
@@ -110,6 +115,7 @@ fn written(run: &Run) -> Value {
 #[test]
 fn what_is_written_is_what_the_schema_describes() {
     assert_eq!(check(&written(&run())), None);
+    assert_eq!(check(&written(&with_rows())), None);
     let mut bare = run();
     let header = &mut bare.header;
     (header.ops, header.secs, header.data_dir, bare.interrupted) = (None, None, None, None);
@@ -120,6 +126,35 @@ fn what_is_written_is_what_the_schema_describes() {
     point.repeats[0].ops[0].first_error = None;
     point.summary = Summary::of(&point.repeats, &mut draw(1));
     assert_eq!(check(&written(&bare)), None);
+}
+
+/// A run of a job: with the one key that only jobs have.
+fn with_rows() -> Run {
+    let mut run = run();
+    run.points[0].repeats[0].rows = vec![row()];
+    run
+}
+
+#[test]
+fn rows_are_described() {
+    let spoilers: [(&str, Value); 5] = [
+        ("/test", json!(1)),
+        ("/thread", json!(-1)),
+        ("/fields", json!([])),
+        ("/fields/puts", json!({})),
+        ("/fields/errors", json!([1])),
+    ];
+    for (pointer, value) in spoilers {
+        let mut run = written(&with_rows());
+        *run.pointer_mut(&format!("/points/0/repeats/0/rows/0{pointer}")).unwrap() = value;
+        assert!(check(&run).is_some(), "{pointer}");
+    }
+    for key in ["test", "thread", "fields"] {
+        let mut run = written(&with_rows());
+        let row = run.pointer_mut("/points/0/repeats/0/rows/0").unwrap();
+        row.as_object_mut().unwrap().remove(key);
+        assert!(check(&run).is_some(), "{key}");
+    }
 }
 
 /// Each key that the schema requires is missed where it is taken away, and none is left out.

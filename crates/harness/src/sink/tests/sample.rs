@@ -63,6 +63,7 @@ fn repeat(index: u32, wall_s: f64, units: u64, ops: Vec<OpStats>) -> Repeat {
         load: Some(Load { wall_s: 0.25, keys: 1000, threads: 1, reused: false }),
         trace_hashes: vec![0xfeed_0000_dead_beef],
         clock_drift_ppm: 0.5,
+        rows: Vec::new(),
     }
 }
 

@@ -1,43 +1,33 @@
-//! Old names: the binary called as a tool that people's scripts know takes that tool's command line
-//! and prints its shapes. This module translates; nothing below it knows.
-//!
-//! **keybench** (0.1.0): the flags are ours under the same names, so they go through the same
-//! table. What differs: no subcommand, `skiplist` alone by default, a workload is required, help
-//! goes to standard error, and reports have the shapes of that version. Stricter than the original
-//! on purpose: what does not parse is refused instead of guessed.
+//! `keybench` 0.1.0: the flags are ours under the same names, so they go through the same table.
+//! What differs: no subcommand, `skiplist` alone by default, workers are pinned only when asked
+//! for, a workload is required, help goes to standard error, and reports have the shapes of that
+//! version. Stricter than the original on purpose: what does not parse is refused instead of
+//! guessed.
 
 use crate::bench::{self, Style};
 use crate::flags;
 use clap::Command;
 use clap::error::ErrorKind;
+use keyrack_harness::Pin;
 use keyrack_harness::sink::Dialect;
-use std::path::Path;
-
-/// A name that the binary answers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
-    Keybench,
-}
-
-/// The old name under which the program was called, if it was.
-pub(crate) fn called_as(argv: &[String]) -> Option<Name> {
-    let name = Path::new(argv.first()?).file_name()?.to_str()?;
-    (name == "keybench").then_some(Name::Keybench)
-}
 
 const KEYBENCH: Style = Style {
     program: "keybench",
     dialect: Dialect::Seed,
     default_backend: Some("skiplist"),
     default_workload: false,
+    default_pin: Pin::Never,
 };
 
 /// `keybench [options] WORKLOAD.lua [WORKLOAD2.lua ...]`.
-pub(crate) fn keybench(argv: &[String]) -> u8 {
+pub(super) fn main(argv: &[String]) -> u8 {
     let command = || {
         flags::with_settings(Command::new("keybench").disable_version_flag(true))
             .mut_arg("backend", |backend| {
                 backend.help("Engines to run, comma-separated [default: skiplist]")
+            })
+            .mut_arg("pin", |pin| {
+                pin.help("Pin worker t to the t-th CPU this process may use [default: off]")
             })
     };
     let matches = match command().try_get_matches_from(argv) {

@@ -1,0 +1,31 @@
+//! Old names: the binary called as a tool that people's scripts know takes that tool's command line
+//! and prints its shapes. These modules translate; nothing below them knows.
+
+mod keybench;
+mod mttest;
+
+use std::path::Path;
+
+/// A name that the binary answers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    Keybench,
+    Mttest,
+}
+
+/// The old name under which the program was called, if it was.
+pub(crate) fn called_as(argv: &[String]) -> Option<Name> {
+    match Path::new(argv.first()?).file_name()?.to_str()? {
+        "keybench" => Some(Name::Keybench),
+        "mttest" => Some(Name::Mttest),
+        _ => None,
+    }
+}
+
+/// The tool of that name. Returns the exit status.
+pub(crate) fn main(name: Name, argv: &[String]) -> u8 {
+    match name {
+        Name::Keybench => keybench::main(argv),
+        Name::Mttest => mttest::main(argv),
+    }
+}

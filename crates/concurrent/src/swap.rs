@@ -1,0 +1,122 @@
+//! A value that is read all the time and exchanged now and then.
+//!
+//! Readers take no lock and count nothing: they load a pointer under a guard. A writer stores a new
+//! value and retires the old one, which lives until the last reader has unpinned.
+
+use crate::{Era, Guard, Retired, birth};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+struct Held<T> {
+    birth: Era,
+    value: T,
+}
+
+/// A place for one value.
+pub struct Swap<T: Send + Sync + 'static> {
+    pointer: AtomicPtr<Held<T>>,
+    owns: PhantomData<T>,
+}
+
+impl<T: Send + Sync + 'static> Swap<T> {
+    /// A place with `value`.
+    #[must_use]
+    pub fn new(value: T) -> Self {
+        Swap { pointer: AtomicPtr::new(hold(value)), owns: PhantomData }
+    }
+
+    /// The value of now, for as long as the guard is pinned.
+    #[inline]
+    pub fn load<'g>(&'g self, guard: &'g Guard) -> &'g T {
+        let pointer = guard.protect(|| self.pointer.load(Ordering::Acquire));
+        // SAFETY: it was in its place while the guard covered it, and is retired, not freed, when
+        // it is exchanged.
+        let held = unsafe { &*pointer };
+        &held.value
+    }
+
+    /// Puts another value there.
+    pub fn store(&self, value: T, guard: &Guard) {
+        // Release pairs with the Acquire of `load`: the value was made before.
+        let old = self.pointer.swap(hold(value), Ordering::AcqRel);
+        // SAFETY: it came from `hold` and nobody has freed it.
+        let birth = unsafe { &*old }.birth;
+        let word = old.expose_provenance() as u64;
+        let retired = Retired { word, bytes: size_of::<Held<T>>(), birth, free: free::<T> };
+        // SAFETY: the exchange has unlinked it, for this thread alone, and it may be sent.
+        unsafe { guard.retire(retired) };
+    }
+}
+
+fn hold<T>(value: T) -> *mut Held<T> {
+    Box::into_raw(Box::new(Held { birth: birth(), value }))
+}
+
+/// # Safety
+/// The word is a pointer of [`hold`], exposed, that nobody uses any more.
+unsafe fn free<T>(word: u64) {
+    let pointer = std::ptr::with_exposed_provenance_mut::<Held<T>>(word as usize);
+    // SAFETY: as the caller promises.
+    drop(unsafe { Box::from_raw(pointer) });
+}
+
+impl<T: Send + Sync + 'static> Drop for Swap<T> {
+    fn drop(&mut self) {
+        // SAFETY: it came from `hold`, and the place is nobody else's.
+        drop(unsafe { Box::from_raw(*self.pointer.get_mut()) });
+    }
+}
+
+impl<T: Send + Sync + 'static> fmt::Debug for Swap<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Swap")
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::pin;
+    use std::sync::Arc;
+
+    /// Readers see whole values, never older than what they have seen, while a writer exchanges.
+    #[test]
+    fn readers_see_whole_values_in_order() {
+        let place = Swap::new(Arc::new((0u64, !0u64)));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut last = 0;
+                    while last < 5000 {
+                        let guard = pin();
+                        let (number, inverse) = **place.load(&guard);
+                        assert_eq!(number, !inverse);
+                        assert!(number >= last);
+                        last = number;
+                    }
+                });
+            }
+            for number in 1..=5000 {
+                place.store(Arc::new((number, !number)), &pin());
+            }
+        });
+    }
+
+    #[test]
+    fn what_was_loaded_outlives_its_exchange() {
+        let value = Arc::new(7);
+        let place = Swap::new(Arc::clone(&value));
+        let guard = pin();
+        let seen = place.load(&guard);
+        place.store(Arc::new(8), &guard);
+        assert_eq!((**seen, **place.load(&guard)), (7, 8));
+        drop(guard);
+        drop(place);
+        // Other tests pin too; what is due is freed when they unpin.
+        while Arc::strong_count(&value) > 1 {
+            pin().flush();
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The root, the memory of the nodes, and the sums; everything that does not depend on the kind of
+//! value.
+
+use crate::descent::{Layer, climb};
+use crate::node::{BORDER_LINES, BorderRef, INTERIOR_LINES, InteriorRef, Kind, NodeRef, Space};
+use keyrack_concurrent::{Arena, Counter, Locked, Version};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const BORDER: usize = 0;
+const INTERIOR: usize = 1;
+
+pub(crate) struct Shape {
+    arena: Arena<2>,
+    /// The root of the first layer. Written under its lock.
+    root: AtomicU32,
+    /// Whether values may be pointers. Then no value is 0, and a cell with 0 has lost its own.
+    pub(crate) pointers: bool,
+    pub(crate) keys: Counter,
+    pub(crate) layers: Counter,
+}
+
+impl Shape {
+    /// One empty border node.
+    pub(crate) fn new(pointers: bool) -> Self {
+        let shape = Shape {
+            arena: Arena::new([BORDER_LINES as u32, INTERIOR_LINES as u32]),
+            root: AtomicU32::new(0),
+            pointers,
+            keys: Counter::new(),
+            layers: Counter::new(),
+        };
+        let (root, locked) = shape.new_border(true, 0, 0);
+        drop(locked);
+        shape.root.store(shape.space().handle(root.node()), Ordering::Release);
+        shape.layers.add(1);
+        shape
+    }
+
+    #[inline]
+    pub(crate) fn space(&self) -> Space<'_> {
+        // SAFETY: the arena lives as long as the borrow of the shape.
+        unsafe { Space::new(self.arena.base()) }
+    }
+
+    /// The first layer, its root, and the root's stable version. `None` when it was exchanged
+    /// meanwhile.
+    #[inline]
+    pub(crate) fn top(&self) -> Option<(Layer<'_>, NodeRef<'_>, Version)> {
+        // Acquire pairs with `replace_root`.
+        let handle = self.root.load(Ordering::Acquire);
+        // SAFETY: roots are nodes of this arena.
+        let node = unsafe { self.space().node(handle) };
+        let node = node.expect("a tree has a root");
+        let layer = Layer::new(node);
+        let (root, version) = climb(self.space(), node)?;
+        // A root that was exchanged may have begun its next life before this was read.
+        (self.root.load(Ordering::Acquire) == handle).then_some((layer, root, version))
+    }
+
+    /// A layer has a new root. Only the first layer's is kept here. Under the lock of the old one.
+    pub(crate) fn replace_root(&self, old: NodeRef<'_>, new: NodeRef<'_>) {
+        if self.root.load(Ordering::Relaxed) == self.space().handle(old) {
+            self.root.store(self.space().handle(new), Ordering::Release);
+        }
+    }
+
+    /// A border node without entries. The caller links it, and then drops the lock.
+    pub(crate) fn new_border(
+        &self,
+        root: bool,
+        low: u64,
+        high: u64,
+    ) -> (BorderRef<'_>, Locked<'_>) {
+        // SAFETY: the block is for a border node.
+        let node = unsafe { BorderRef::new(self.space(), self.arena.allocate(BORDER)) };
+        (node, node.begin(root, low, high))
+    }
+
+    /// An interior node without children. The caller links it, and then drops the lock.
+    pub(crate) fn new_interior(&self, root: bool) -> (InteriorRef<'_>, Locked<'_>) {
+        // SAFETY: the block is for an interior node.
+        let node = unsafe { InteriorRef::new(self.space(), self.arena.allocate(INTERIOR)) };
+        (node, node.begin(root))
+    }
+
+    /// Ends the life of a node that was unlinked. It may have its next one at once.
+    pub(crate) fn end(&self, node: NodeRef<'_>, mut locked: Locked<'_>) {
+        if !locked.version().is_deleted() {
+            locked.mark_deleted();
+        }
+        node.end_life();
+        drop(locked);
+        let kind = match node.kind() {
+            Kind::Border(_) => BORDER,
+            Kind::Interior(_) => INTERIOR,
+        };
+        self.arena.free(kind, self.space().handle(node));
+    }
+
+    pub(crate) fn borders(&self) -> i64 {
+        self.arena.live(BORDER)
+    }
+
+    pub(crate) fn interiors(&self) -> i64 {
+        self.arena.live(INTERIOR)
+    }
+
+    /// Bytes that the nodes have taken from the process.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.arena.bytes()
+    }
+}

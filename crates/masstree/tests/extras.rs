@@ -1,0 +1,160 @@
+//! Compare-and-exchange, prefixes, many puts at once, and loading of sorted pairs.
+
+use crate::rng::{Announced, Draw, seeds};
+use keyrack_concurrent::pin;
+use keyrack_masstree::{Bytes, Tree};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+type Rows = Vec<(Vec<u8>, u64)>;
+
+fn rows(tree: &Tree<u64>, prefix: &[u8]) -> Rows {
+    let mut rows = Vec::new();
+    tree.prefix(prefix, |key, value| {
+        rows.push((key.to_vec(), value));
+        ControlFlow::Continue(())
+    });
+    rows
+}
+
+#[test]
+fn only_the_expected_value_is_exchanged() {
+    let (tree, guard) = (Tree::<u64>::new(), pin());
+    assert_eq!(tree.compare_exchange(b"k", Some(1), Some(2), &guard), Err(None));
+    assert_eq!(tree.compare_exchange(b"k", None, None, &guard), Ok(None));
+    assert_eq!(tree.compare_exchange(b"k", None, Some(0), &guard), Ok(None));
+    assert_eq!(tree.compare_exchange(b"k", None, Some(2), &guard), Err(Some(0)));
+    assert_eq!(tree.compare_exchange(b"k", Some(0), Some(2), &guard), Ok(Some(0)));
+    assert_eq!(tree.compare_exchange(b"k", Some(0), None, &guard), Err(Some(2)));
+    assert_eq!(tree.compare_exchange(b"k", Some(2), None, &guard), Ok(Some(2)));
+    assert_eq!(tree.get(b"k", &guard), None);
+
+    let tree = Tree::<Bytes>::new();
+    let long: &[u8] = b"a value that is not in the word";
+    assert!(tree.compare_exchange(b"k", None, Some(long), &guard).is_ok());
+    assert!(tree.compare_exchange(b"k", Some(b"other"), Some(b"new"), &guard).is_err());
+    let old = tree.compare_exchange(b"k", Some(long), Some(b"new"), &guard).unwrap();
+    assert_eq!(old.as_deref(), Some(long));
+    assert_eq!(tree.get(b"k", &guard).as_deref(), Some(&b"new"[..]));
+}
+
+/// A counter in the tree, raised by compare-and-exchange in all threads: no raise is lost.
+#[test]
+fn concurrent_exchanges_lose_nothing() {
+    let tree = Tree::<u64>::new();
+    tree.insert(b"counter", 0, &pin());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..5000 {
+                    let guard = pin();
+                    let mut seen = tree.get(b"counter", &guard);
+                    while let Err(now) =
+                        tree.compare_exchange(b"counter", seen, seen.map(|n| n + 1), &guard)
+                    {
+                        seen = now;
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(tree.get(b"counter", &pin()), Some(20_000));
+}
+
+#[test]
+fn a_prefix_visits_what_begins_with_it() {
+    let (tree, guard) = (Tree::<u64>::new(), pin());
+    let keys: [&[u8]; 9] = [
+        b"",
+        b"a",
+        b"ab",
+        b"ab\0",
+        b"abcdefghijklmnopqrstuvwxyz",
+        b"ac",
+        b"\xff",
+        b"\xff\xff",
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\xffx",
+    ];
+    for (n, key) in keys.iter().enumerate() {
+        tree.insert(key, n as u64, &guard);
+    }
+    for prefix in keys.iter().chain(&[&b"b"[..], b"abcdefghijkl", b"\xff\xff\xff"]) {
+        let begin = keys.iter().enumerate().filter(|(_, key)| key.starts_with(prefix));
+        let expected: Rows = begin.map(|(n, key)| (key.to_vec(), n as u64)).collect();
+        assert_eq!(rows(&tree, prefix), expected, "{prefix:?}");
+    }
+}
+
+/// Keys of every kind: short, of two slices, longer, with long common beginnings.
+fn some_key(draw: &mut Draw) -> Vec<u8> {
+    let n = draw.below(3000);
+    match draw.below(4) {
+        0 => n.to_string().into_bytes(),
+        1 => format!("{n:012}").into_bytes(),
+        2 => format!("a common beginning {n}").into_bytes(),
+        _ => format!("{:08}and an end of its own {}", n % 10, n).into_bytes(),
+    }
+}
+
+#[test]
+fn many_puts_do_what_puts_one_by_one_do() {
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let (mut tree, mut model) = (Tree::<u64>::new(), BTreeMap::new());
+        for round in 0..40 {
+            let pairs: Rows = (0..draw.below(300))
+                .map(|n| (some_key(&mut draw), (round * 1000 + n) as u64))
+                .collect();
+            tree.multi_put(pairs.iter().map(|(key, value)| (key.as_slice(), *value)), &pin());
+            model.extend(pairs);
+        }
+        tree.check().unwrap();
+        assert_eq!(rows(&tree, b""), model.into_iter().collect::<Rows>());
+    }
+}
+
+#[test]
+fn sorted_pairs_load_into_an_empty_tree_and_among_others() {
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        for others in [0, 500] {
+            let (mut tree, mut model) = (Tree::<u64>::new(), BTreeMap::new());
+            for n in 0..others {
+                let key = some_key(&mut draw);
+                tree.insert(&key, n, &pin());
+                model.insert(key, n);
+            }
+            let sorted: BTreeMap<Vec<u8>, u64> =
+                (0..3000).map(|n| (some_key(&mut draw), n + 1000)).collect();
+            let pairs = sorted.iter().map(|(key, value)| (key, *value));
+            assert_eq!(tree.bulk_load(pairs, &mut pin()), Ok(sorted.len() as u64));
+            model.extend(sorted);
+            tree.check().unwrap();
+            assert_eq!(rows(&tree, b""), model.into_iter().collect::<Rows>());
+        }
+    }
+}
+
+#[test]
+fn loading_stops_at_a_key_out_of_order() {
+    let mut tree = Tree::<u64>::new();
+    let keys = ["a", "b", "c", "c", "d"];
+    let pairs = keys.iter().zip(0..);
+    assert_eq!(tree.bulk_load(pairs, &mut pin()), Err(3));
+    assert_eq!(tree.check().unwrap().keys, 3);
+    assert_eq!(tree.bulk_load([("b", 7), ("a", 8)], &mut pin()), Err(1));
+    assert_eq!(tree.get(b"a", &pin()), Some(0));
+}
+
+/// What comes in sorted leaves full nodes.
+#[test]
+fn loaded_nodes_are_full() {
+    let mut tree = Tree::<u64>::new();
+    let keys = (0..30_000_u64).map(|n| (n.to_be_bytes(), n));
+    assert_eq!(tree.bulk_load(keys, &mut pin()), Ok(30_000));
+    let stats = tree.check().unwrap();
+    assert_eq!(stats.borders, 2000);
+    assert!(stats.interiors <= 90, "{stats:?}");
+}

@@ -1,0 +1,120 @@
+//! Operations that a job expects one answer of; any other answer ends the job with a failure that
+//! names the key, what was expected and what was found.
+//!
+//! The right answer costs a comparison. What a message needs is copied only for a wrong one.
+
+use super::client::{Client, Halt};
+
+/// Bytes of a key or a value that a message shows.
+const SHOWN_BYTES_MAX: usize = 40;
+
+/// Text of bytes for a message: quoted, escaped, cut.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let cut = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
+    let dots = if cut.len() < bytes.len() { ".." } else { "" };
+    format!("\"{}\"{dots}", cut.escape_ascii())
+}
+
+/// Looks `key` up and insists on `expected`.
+#[inline]
+pub(crate) fn get(client: &mut dyn Client, key: &[u8], expected: &[u8]) -> Result<(), Halt> {
+    let (mut right, mut wrong) = (false, None);
+    let found = client.get(key, &mut |value| note(value, expected, &mut right, &mut wrong))?;
+    if found && right && wrong.is_none() {
+        return Ok(());
+    }
+    Err(mismatch("key", key, expected, wrong))
+}
+
+/// Looks one column of the row under `key` up and insists on `expected`.
+#[inline]
+pub(crate) fn get_column(
+    client: &mut dyn Client,
+    key: &[u8],
+    column: u16,
+    expected: &[u8],
+) -> Result<(), Halt> {
+    let (mut right, mut wrong) = (false, None);
+    let mut visit = |value: &[u8]| note(value, expected, &mut right, &mut wrong);
+    let found = client.get_column(key, column, &mut visit)?;
+    if found && right && wrong.is_none() {
+        return Ok(());
+    }
+    Err(mismatch(&format!("column {column} of key"), key, expected, wrong))
+}
+
+#[inline]
+fn note(value: &[u8], expected: &[u8], right: &mut bool, wrong: &mut Option<Vec<u8>>) {
+    if value == expected {
+        *right = true;
+    } else {
+        *wrong = Some(value.to_vec());
+    }
+}
+
+/// Looks `key` up and insists that it is not there.
+pub(crate) fn absent(client: &mut dyn Client, key: &[u8]) -> Result<(), Halt> {
+    let mut value = Vec::new();
+    if client.get(key, &mut |found| value = found.to_vec())? {
+        let (key, value) = (shown(key), shown(&value));
+        return Err(Halt::failed(format!("key {key}: expected nothing, found {value}")));
+    }
+    Ok(())
+}
+
+/// Stores `value` under `key`, which must not be there.
+pub(crate) fn insert(client: &mut dyn Client, key: &[u8], value: &[u8]) -> Result<(), Halt> {
+    if client.insert_new(key, value)? {
+        return Ok(());
+    }
+    let key = shown(key);
+    Err(Halt::failed(format!("insert of key {key}: expected to insert, found the key there")))
+}
+
+/// Removes `key`, which must be there.
+pub(crate) fn remove(client: &mut dyn Client, key: &[u8]) -> Result<(), Halt> {
+    if client.take(key)? {
+        return Ok(());
+    }
+    let key = shown(key);
+    Err(Halt::failed(format!("removal of key {key}: expected to remove it, found it gone")))
+}
+
+/// Looks all `keys` up as one call and insists on one answer each: the value of the same place in
+/// `expected`. At most 64 keys.
+pub(crate) fn get_many(
+    client: &mut dyn Client,
+    keys: &[&[u8]],
+    expected: &[&[u8]],
+) -> Result<(), Halt> {
+    let (mut answered, mut fault) = (0u64, None);
+    client.get_many(keys, &mut |index, value| {
+        let twice = index >= keys.len() || answered & 1 << index != 0;
+        if !twice && value == Some(expected[index]) {
+            answered |= 1 << index;
+        } else if fault.is_none() {
+            fault = Some((index, value.map(<[u8]>::to_vec), twice));
+        }
+    })?;
+    if let Some((index, value, twice)) = fault {
+        return Err(match keys.get(index) {
+            Some(key) if twice => {
+                let key = shown(key);
+                Halt::failed(format!("key {key} of a batch: expected one answer, found two"))
+            }
+            Some(key) => mismatch("key", key, expected[index], value),
+            None => Halt::failed(format!("an answer for place {index} of {} keys", keys.len())),
+        });
+    }
+    match (0..keys.len()).find(|index| answered & 1 << index == 0) {
+        Some(index) => Err(mismatch("key", keys[index], expected[index], None)),
+        None => Ok(()),
+    }
+}
+
+#[cold]
+fn mismatch(what: &str, key: &[u8], expected: &[u8], found: Option<Vec<u8>>) -> Halt {
+    let (key, expected) = (shown(key), shown(expected));
+    let found = found.map_or_else(|| "nothing".to_owned(), |found| shown(&found));
+    Halt::failed(format!("{what} {key}: expected {expected}, found {found}"))
+}

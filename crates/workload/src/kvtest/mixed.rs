@@ -1,0 +1,118 @@
+//! Jobs whose puts and gets are mixed: `rw2` and its variants, and those on a few hot keys.
+//!
+//! ```text
+//!   rw2        k-th put: key D(x), x = (offset + k) * 2654435761 mod 2^32, value D(x+1 mod 2^32)
+//!              a get takes a k that was put, drawn uniformly, and checks its value
+//!   rw2fixed   the same with x mod 10^8
+//!   rwsmall24  draw below 192: the low 3 bits say get (7 of 8) or put, the rest which of 24 keys
+//! ```
+//!
+//! The factor is odd, so the keys of one `rw2` thread are distinct until 2^32 of them.
+
+use super::check;
+use super::client::{Client, Halt};
+use super::decimal::Decimal;
+use super::random::Lcg;
+use super::readback::seed_of;
+use super::row::{Row, Value};
+
+/// Keys of the `fixed` variants are below this.
+pub(crate) const FIXED: u32 = 100_000_000;
+const FACTOR: u32 = 2_654_435_761;
+/// Hot keys of `rwsmall24` and `rwsep24`.
+const HOT_KEYS: u64 = 24;
+
+/// `gets` is the share of the gets; keys are taken modulo `modulus`, where `u32::MAX` means not at
+/// all.
+pub(crate) fn rw2(
+    client: &mut dyn Client,
+    random: &mut Lcg,
+    get_share: f64,
+    modulus: u32,
+) -> Result<(), Halt> {
+    random.seed(seed_of(client));
+    let offset = random.draw();
+    let key_of = |k: u64| {
+        let x = offset.wrapping_add(k as u32).wrapping_mul(FACTOR);
+        if modulus == u32::MAX { x } else { x % modulus }
+    };
+    let limit = client.limit();
+    let begin = client.seconds();
+    let (mut puts, mut gets) = (0, 0);
+    while !client.expired(0) && puts + gets <= limit {
+        // The first operation draws nothing: there is nothing to get yet.
+        if puts == 0 || !random.chance(get_share) {
+            let x = key_of(puts);
+            client.put(&Decimal::new(x.into()), &Decimal::new(x.wrapping_add(1).into()))?;
+            puts += 1;
+        } else {
+            let x = key_of(random.below(puts));
+            check::get(client, &Decimal::new(x.into()), &Decimal::new(x.wrapping_add(1).into()))?;
+            gets += 1;
+        }
+    }
+    client.wait_all()?;
+    let seconds = client.seconds() - begin;
+    let mut row = Row::new();
+    row.set("puts", Value::Count(puts));
+    row.set("gets", Value::Count(gets));
+    row.set_rate("ops", puts + gets, seconds);
+    client.report(row);
+    Ok(())
+}
+
+/// All threads put the keys 0 to 9.
+pub(crate) fn same(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
+    random.seed(seed_of(client));
+    let limit = client.limit();
+    let begin = client.seconds();
+    let mut puts = 0;
+    while !client.expired(0) && puts <= limit {
+        let x = random.below(10);
+        client.put(&Decimal::new(x), &Decimal::new(x + 1))?;
+        puts += 1;
+    }
+    client.wait_all()?;
+    let mut row = Row::new();
+    row.set_rate("puts", puts, client.seconds() - begin);
+    client.report(row);
+    Ok(())
+}
+
+/// All threads share the 24 keys.
+pub(crate) fn rwsmall24(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
+    hot_keys(client, random, 0)
+}
+
+/// Each thread has 24 keys of its own, which it puts first, together with 32 more that keep those
+/// of two threads off one cache line.
+pub(crate) fn rwsep24(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
+    let span = 32 + HOT_KEYS;
+    let first = u64::from(client.id()) * span;
+    for n in first..first + span {
+        client.put(&Decimal::new(1_000_000 + n), &Decimal::new(n))?;
+    }
+    hot_keys(client, random, 1_000_000 + first)
+}
+
+fn hot_keys(client: &mut dyn Client, random: &mut Lcg, first: u64) -> Result<(), Halt> {
+    random.seed(seed_of(client));
+    let limit = client.limit();
+    let begin = client.seconds();
+    let mut ops = 0;
+    while !client.expired(0) && ops <= limit {
+        let x = random.below(HOT_KEYS << 3);
+        let key = Decimal::new(first + (x >> 3));
+        if x & 7 == 0 {
+            client.put(&key, &Decimal::new(ops))?;
+        } else {
+            client.get(&key, &mut |_| {})?;
+        }
+        ops += 1;
+    }
+    client.wait_all()?;
+    let mut row = Row::new();
+    row.set_rate("ops", ops, client.seconds() - begin);
+    client.report(row);
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Jobs for scaling curves: `wscale`, the parts of `ruscale_init`, and `bdb`.
+//!
+//! ```text
+//!   wscale        put D(x) -> D(x+1) for drawn x until the time is over
+//!   ruscale_init  thread t puts the keys of part t, [t, t+1) * 8.75 million, shuffled
+//!   rscale        get random keys of 16 parts, checked: needs ruscale_init on 16 threads before
+//!   uscale        put random keys of 16 parts
+//!   bdb           put 500000 keys of 8 letters, each with 32 carets; then get 10 million
+//! ```
+//!
+//! The parts' sizes are parameters here (`partsize`, `parts`, and `records`, `gets` of `bdb`), with
+//! the original's numbers as defaults.
+//!
+//! `bdb` draws letters from the generator that all threads share, starting it again from seed 0
+//! before the gets and after every get whose number is a multiple of 500000, the first one
+//! included. So the keys that it gets are those that it put, as long as no other thread draws.
+
+use super::check;
+use super::client::{Client, Halt};
+use super::decimal::Decimal;
+use super::glibc::GlibcRandom;
+use super::random::Lcg;
+use super::readback::seed_of;
+use super::row::Row;
+use std::sync::PoisonError;
+
+const PART_KEYS: u64 = 140_000_000 / PARTS;
+const PARTS: u64 = 16;
+const BDB_RECORDS: u64 = 500_000;
+const BDB_GETS: u64 = 10_000_000;
+const BDB_KEY_BYTES: usize = 8;
+const BDB_VALUE: [u8; 32] = [b'^'; 32];
+
+/// The whole number that the parameter `name` has.
+pub(crate) fn number(client: &dyn Client, name: &str) -> Result<Option<u64>, Halt> {
+    let Some(text) = client.param(name) else { return Ok(None) };
+    match text.parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(Halt::failed(format!("parameter {name}: '{text}' is not a whole number"))),
+    }
+}
+
+/// The same, at least 1 and at most 2^32-1.
+fn count(client: &dyn Client, name: &str, default: u64) -> Result<u64, Halt> {
+    match number(client, name)?.unwrap_or(default) {
+        count @ 1..=0xffff_ffff => Ok(count),
+        other => Err(Halt::failed(format!("parameter {name}: {other} is not in 1..=4294967295"))),
+    }
+}
+
+pub(crate) fn wscale(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
+    random.seed(seed_of(client));
+    put_until_expired(client, &mut || u64::from(random.draw()))
+}
+
+pub(crate) fn uscale(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
+    let keys = all_parts(client)?;
+    // Every thread has a seed of its own here, beyond 48 threads too.
+    random.seed(31_949u32.wrapping_add(client.id()));
+    put_until_expired(client, &mut || random.below(keys))
+}
+
+fn put_until_expired(client: &mut dyn Client, draw: &mut dyn FnMut() -> u64) -> Result<(), Halt> {
+    let begin = client.seconds();
+    let mut puts = 0;
+    while !client.expired(0) {
+        let x = draw();
+        client.put(&Decimal::new(x), &Decimal::new(x + 1))?;
+        puts += 1;
+    }
+    client.wait_all()?;
+    let mut row = Row::new();
+    row.set_rate("puts", puts, client.seconds() - begin);
+    client.report(row);
+    Ok(())
+}
+
+pub(crate) fn ruscale_init(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
+    let part = count(client, "partsize", PART_KEYS)?;
+    // The time of drawing the order is in the result, as it is in the original's.
+    let begin = client.seconds();
+    random.seed(seed_of(client));
+    let first = part * u64::from(client.id());
+    let mut keys: Vec<u64> = (first..first + part).collect();
+    random.shuffle(&mut keys);
+    for &x in &keys {
+        client.put(&Decimal::new(x), &Decimal::new(x + 1))?;
+    }
+    client.wait_all()?;
+    let mut row = Row::new();
+    row.set_rate("puts", part, client.seconds() - begin);
+    client.report(row);
+    Ok(())
+}
+
+fn all_parts(client: &dyn Client) -> Result<u64, Halt> {
+    Ok(count(client, "partsize", PART_KEYS)? * count(client, "parts", PARTS)?)
+}
+
+/// With the parameter `rscale_ncores` only so many threads take part.
+pub(crate) fn rscale(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
+    let readers = number(client, "rscale_ncores")?;
+    if readers.is_some_and(|readers| u64::from(client.id()) >= readers) {
+        return Ok(());
+    }
+    let keys = all_parts(client)?;
+    random.seed(seed_of(client));
+    let begin = client.seconds();
+    let mut gets = 0;
+    while !client.expired(0) {
+        let x = random.below(keys);
+        check::get(client, &Decimal::new(x), &Decimal::new(x + 1))?;
+        gets += 1;
+    }
+    client.wait_all()?;
+    let mut row = Row::new();
+    row.set_rate("gets", gets, client.seconds() - begin);
+    client.report(row);
+    Ok(())
+}
+
+pub(crate) fn bdb(client: &mut dyn Client) -> Result<(), Halt> {
+    let records = count(client, "records", BDB_RECORDS)?;
+    let gets = count(client, "gets", BDB_GETS)?;
+    if client.threads() > 1 && client.id() == 0 {
+        client.warn(
+            "all threads draw from one generator, so the gets find their keys with one \
+                       thread alone",
+        );
+    }
+    restart(client);
+    for _ in 0..records {
+        let key = letters(client);
+        client.put(&key, &BDB_VALUE)?;
+    }
+    client.wait_all()?;
+    restart(client);
+    let begin = client.seconds();
+    for n in 0..gets {
+        let key = letters(client);
+        check::get(client, &key, &BDB_VALUE)?;
+        if n % records == 0 {
+            restart(client);
+        }
+    }
+    client.wait_all()?;
+    let mut row = Row::new();
+    row.set_rate("ops", gets, client.seconds() - begin);
+    client.report(row);
+    Ok(())
+}
+
+fn with_random<R>(client: &dyn Client, with: impl FnOnce(&mut GlibcRandom) -> R) -> R {
+    with(&mut client.shared_random().lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn restart(client: &dyn Client) {
+    with_random(client, |random| *random = GlibcRandom::new(0));
+}
+
+/// Eight letters; the lock is taken for each, so that threads mix as they do in the C library.
+fn letters(client: &dyn Client) -> [u8; BDB_KEY_BYTES] {
+    std::array::from_fn(|_| b'a' + (with_random(client, GlibcRandom::draw) % 26) as u8)
+}
