@@ -79,7 +79,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "seeds",
-        about: "every test again, with the seed of the commit",
+        about: "the tests of the crates that draw, with the seed of the commit",
         options: &[],
         run: chores::seeds,
     },

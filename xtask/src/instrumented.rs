@@ -11,7 +11,7 @@
 //!
 //! - Flags change what every crate compiles to, so each instrument has a target directory of its
 //!   own; in a shared one, two builds would take turns in throwing each other out.
-//! - Each crate is a call of its own, and one in which no test ran fails: it has lost its models.
+//! - Each crate is a call of its own, and one in which no test ran fails: it lost its models.
 //! - A test binary runs under `timeout`. A model with too many interleavings, or a thread that
 //!   waits for ever, then fails the stage instead of holding it up.
 //! - Variables by which a caller could shorten an exploration or hide a leak are taken away.

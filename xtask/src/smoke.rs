@@ -6,9 +6,9 @@
 //! for every native name   keyrack bench NAME --backend null --ops 200
 //! ```
 //!
-//! Each run must exit with 0. The names are not listed here: the binary is asked for them. It
-//! answers an unknown name with `unknown ... (have: a, b)` and exit code 2, so a new engine or
-//! workload is smoked without a change to this file, and the refusal itself is tried too.
+//! Each run must exit with 0. The names are not listed here: the binary is asked for them, so a new
+//! engine or workload is smoked without a change to this file. It answers an unknown engine with
+//! `unknown ... (have: a, b)` and exit code 2, so the refusal itself is tried too.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,10 +20,11 @@ use crate::output::{complain, say};
 use crate::stage::{Outcome, Stop, seconds, shown};
 use crate::workspace::Workspace;
 
-/// A name that no engine and no workload will ever carry. The second has the slash of a native
-/// name.
+/// A name that no engine will ever carry.
 const ENGINE_UNKNOWN: &str = "no-such-engine";
-const WORKLOAD_UNKNOWN: &str = "no-such/workload";
+
+/// The line of `keyrack bench --list` before the native workloads.
+const NATIVE_SECTION: &str = "native workloads:";
 
 /// Units of work in each workload's run.
 const OPS: &str = "200";
@@ -73,7 +74,7 @@ fn executable(messages: &str) -> Option<String> {
 pub(crate) fn run_all(workspace: &Workspace, binary: &Path) -> Outcome {
     let runner = Runner::new(workspace, binary)?;
     let engines = runner.engines()?;
-    let native = runner.names_after(&["bench", WORKLOAD_UNKNOWN, "--backend", "null"])?;
+    let native = runner.native_workloads()?;
     let scripts: Vec<String> =
         workspace.files()?.into_iter().filter(|path| is_script(path)).collect();
     for engine in &engines {
@@ -118,6 +119,21 @@ impl Runner {
     /// See [`Runner::names_after`].
     pub(crate) fn engines(&self) -> Outcome<Vec<String>> {
         self.names_after(&["bench", "--selftest", "--backend", ENGINE_UNKNOWN])
+    }
+
+    /// The names under `native workloads:` in the binary's list. The jobs, which stand below, check
+    /// what they get, so that the null engine fails them; the tests of the binary run each.
+    ///
+    /// # Errors
+    /// `Stage` when there are none.
+    fn native_workloads(&self) -> Outcome<Vec<String>> {
+        let (line, output) = self.run(&["bench", "--list"])?;
+        let names = names_of_section(&String::from_utf8_lossy(&output.stdout), NATIVE_SECTION);
+        if output.status.success() && !names.is_empty() {
+            return Ok(names);
+        }
+        show(&output);
+        Err(Stop::Stage(format!("`{line}` should list names under '{NATIVE_SECTION}'")))
     }
 
     /// The names that the binary lists when it refuses a command line.
@@ -184,6 +200,14 @@ fn show(output: &Output) {
     }
 }
 
+/// The first words of the lines behind `header`, as long as they are indented by two blanks.
+fn names_of_section(text: &str, header: &str) -> Vec<String> {
+    let lines = text.lines().skip_while(|line| *line != header).skip(1);
+    let names = lines.take_while(|line| line.starts_with("  "));
+    let names = names.filter(|line| !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
 /// The words of the first `(have: a, b)` in a text.
 fn listed_names(text: &str) -> Vec<String> {
     let Some((_, rest)) = text.split_once("(have: ") else { return Vec::new() };
@@ -198,7 +222,8 @@ mod tests {
 
     const ANSWERS: &str = r#"case "$*" in
 *no-such-engine*) echo "unknown backend 'no-such-engine' (have: null, btree)" >&2; exit 2 ;;
-*no-such/workload*) echo "unknown workload (have: ycsb/a, mixed)" >&2; exit 2 ;;
+*--list*) printf 'engines:\n  null x\nnative workloads:\n  ycsb/a  a mix\n'
+printf '    -P x\n  mixed\njobs:\n  rw1\n'; exit ;;
 esac
 printf '%s\n' "$*" | sed 's/ --data-dir.*//' >>calls.txt"#;
 
