@@ -178,7 +178,8 @@ fn seed_line(workspace: &Workspace) -> String {
 }
 
 /// Crates whose tests read [`SEED_VARIABLE`].
-const SEEDED: [&str; 4] = ["keyrack-harness", "keyrack-measure", "keyrack-peers", "keyrack-vfs"];
+const SEEDED: [&str; 5] =
+    ["keyrack-harness", "keyrack-masstree", "keyrack-measure", "keyrack-peers", "keyrack-vfs"];
 
 /// Runs every test and doc test, or with a seed those of the crates that draw, passing their output
 /// through while counting.

@@ -58,7 +58,7 @@ const LOOM: Instrument = Instrument {
         "LOOM_MAX_PERMUTATIONS",
         "LOOM_MAX_PREEMPTIONS",
     ],
-    packages: &["keyrack-concurrent"],
+    packages: &["keyrack-concurrent", "keyrack-wal"],
 };
 
 /// The crates that free memory under the eyes of other threads.

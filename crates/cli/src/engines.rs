@@ -6,5 +6,6 @@ use keyrack_store::{Engine, Registry};
 pub(crate) fn registry() -> Registry {
     let mut engines: Vec<Engine> = keyrack_peers::engines();
     engines.push(keyrack_masstree::engine());
+    engines.push(keyrack_flodb::engine());
     Registry::new(engines)
 }

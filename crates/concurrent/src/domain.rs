@@ -221,7 +221,7 @@ impl Domain {
 
     /// Repeats `read` until the era was reserved before it began and had not changed when it was
     /// done.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn protect<T>(&self, member: Member, mut read: impl FnMut() -> T) -> T {
         loop {
             let value = read();

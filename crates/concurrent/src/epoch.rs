@@ -123,7 +123,7 @@ impl Guard {
     /// see that the node is still linked, for example by its version, and otherwise to return that
     /// it is not. `read` must not follow the pointer, unless to memory that is readable in any
     /// case.
-    #[inline]
+    #[inline(always)]
     pub fn protect<T>(&self, read: impl FnMut() -> T) -> T {
         domain().protect(self.0, read)
     }

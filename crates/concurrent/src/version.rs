@@ -14,9 +14,9 @@
 //!   store needs no mark. **Inserting** and **splitting** do: a reader that meets them waits
 //!   ([`VersionLock::stable`]), and a reader that was under way finds out
 //!   ([`VersionLock::validate`]).
-//! - Unlocking after a mark adds one to its counter, so that a version never comes back: the insert
-//!   counter has 24 bits and carries into the split counter, which has 32. A reader would have to
-//!   sleep through 2^56 changes to be fooled.
+//! - Unlocking after a mark adds one to its counter, so that a version does not come back: the
+//!   insert counter has 24 bits and carries into the split counter, which has 32. To be fooled a
+//!   reader would have to sleep through 2^56 inserts into one node, or 2^32 splits or lives of it.
 //! - **Deleted** is for ever. **Root** and **border** say what the node is; they are the owner's.
 //!
 //! Orderings. The fields that a version covers are atomics, read and written Relaxed.

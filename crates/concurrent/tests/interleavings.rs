@@ -14,7 +14,11 @@ struct Node {
 
 impl Node {
     fn new() -> Arc<Self> {
-        let version = VersionLock::new(true, true);
+        Self::with(true)
+    }
+
+    fn with(root: bool) -> Arc<Self> {
+        let version = VersionLock::new(root, true);
         Arc::new(Node { version, a: AtomicU64::new(0), b: AtomicU64::new(0) })
     }
 
@@ -137,6 +141,87 @@ fn a_descent_that_validates_hand_over_hand_finds_a_key_that_moves() {
             let found = child.a.load(Relaxed);
             if child.version.validate(child_version) {
                 assert_eq!(found, 1, "the key was there all the time");
+            }
+        }
+        writer.join().unwrap();
+    });
+}
+
+/// A child leaves its parent, and its memory begins another life. A reader that is on the way down
+/// never takes the second life for the first.
+#[test]
+fn a_descent_does_not_come_to_the_next_life_of_a_child() {
+    explore(|| {
+        // `a` of the parent says whether it has the child; `a` of the child which life it is.
+        let nodes = Arc::new([Node::new(), Node::with(false)]);
+        nodes[0].a.store(1, Relaxed);
+        let writer = {
+            let nodes = Arc::clone(&nodes);
+            thread::spawn(move || {
+                let [parent, child] = &*nodes;
+                {
+                    let mut child_held = child.version.lock();
+                    let mut parent_held = parent.version.lock();
+                    parent_held.mark_splitting();
+                    child_held.mark_deleted();
+                    parent.a.store(0, Release);
+                    drop(child_held);
+                }
+                let mut held = child.version.lock();
+                held.begin_life(true, true);
+                child.a.store(2, Relaxed);
+            })
+        };
+        let [parent, child] = &*nodes;
+        let version = parent.version.stable();
+        if parent.a.load(Acquire) == 1 {
+            let child_version = child.version.stable();
+            if parent.version.validate(version) {
+                let life = child.a.load(Relaxed);
+                if child.version.validate(child_version) {
+                    assert_eq!(life, 0, "the parent had the child then");
+                }
+            }
+        }
+        writer.join().unwrap();
+    });
+}
+
+/// A root makes way for its child, and its memory becomes the root of another tree. A reader that
+/// is on the way up from the child never comes to that one.
+#[test]
+fn a_climb_does_not_come_to_the_next_life_of_a_root() {
+    explore(|| {
+        // `a` of the child says whether it has a parent; `a` of the root which life it is.
+        let nodes = Arc::new([Node::new(), Node::with(false)]);
+        nodes[1].a.store(1, Relaxed);
+        let writer = {
+            let nodes = Arc::clone(&nodes);
+            thread::spawn(move || {
+                let [root, child] = &*nodes;
+                {
+                    let mut child_held = child.version.lock();
+                    let mut root_held = root.version.lock();
+                    child_held.mark_splitting();
+                    child_held.set_root();
+                    child.a.store(0, Release);
+                    root_held.mark_deleted();
+                    drop(root_held);
+                }
+                let mut held = root.version.lock();
+                held.begin_life(true, true);
+                root.a.store(2, Relaxed);
+            })
+        };
+        let [root, child] = &*nodes;
+        let version = child.version.stable();
+        if !version.is_root() && child.a.load(Acquire) == 1 {
+            let root_version = root.version.stable();
+            if !version.split_since(child.version.load()) && !root_version.is_deleted() {
+                let life = root.a.load(Relaxed);
+                if root.version.validate(root_version) {
+                    assert_eq!(life, 0, "it was the child's root then");
+                }
             }
         }
         writer.join().unwrap();

@@ -79,7 +79,7 @@ fn a_stack_without_locks_loses_nothing_and_frees_everything_once() {
     let (pushed, popped) = (AtomicU64::new(0), AtomicU64::new(0));
     for generation in 0..GENERATIONS {
         std::thread::scope(|scope| {
-            for thread in 0..THREADS {
+            let run = |thread| {
                 let (stack, pushed, popped) = (&stack, &pushed, &popped);
                 scope.spawn(move || {
                     let mut outer = pin();
@@ -95,8 +95,13 @@ fn a_stack_without_locks_loses_nothing_and_frees_everything_once() {
                         };
                         popped.fetch_add(taken.unwrap_or(0), Ordering::Relaxed);
                     }
-                });
-            }
+                })
+            };
+            let threads: Vec<_> = (0..THREADS).map(run).collect();
+            // To the end of each thread, which hands over what it has retired; the scope alone
+            // waits for the closures.
+            let ends = threads.into_iter().map(|thread| thread.join());
+            assert!(ends.fold(true, |all, end| all & end.is_ok()));
         });
     }
     while let Some(value) = stack.pop(&pin()) {

@@ -1,8 +1,9 @@
 //! Cells: the value of a long key, with the end of the key.
 //!
 //! A block of one word, the value, and the bytes that follow slice and tail of the key. The value
-//! may be exchanged as long as the key is in the tree; then, where values may be pointers, it
-//! becomes 0.
+//! may be exchanged as long as the cell is linked; then, where values may be pointers, it becomes
+//! 0. That is under the lock of the node that linked the cell: after it, others may find the value
+//! in another cell and retire it, and a reader that still holds this one must not find it here.
 
 use crate::block;
 use keyrack_concurrent::Guard;

@@ -11,7 +11,9 @@
 //! A link may point to a node that was the root once; its ancestors lead to the root of today,
 //! since a root of the past is on the left edge of its layer. Nodes of the left edge are taken out
 //! only together with the layer, or by [`crate::unlink`] when the root has a single child; both
-//! mark the border node that has the link. Writers that come past move a link up.
+//! mark the border node that has the link. The way up is validated like the way down, hand over
+//! hand: the parent's stable version first, then whether the child is still below it. Writers that
+//! come past move a link up.
 
 use crate::key::Place;
 use crate::node::{BorderRef, Entry, Find, InteriorRef, Kind, NodeRef, Space, suffix_of};
@@ -29,6 +31,18 @@ impl<'t> Layer<'t> {
     /// `root` was the root of a layer, or on its left edge; the caller validates that after this.
     pub(crate) fn new(root: NodeRef<'t>) -> Self {
         Layer { root, generation: root.generation() }
+    }
+
+    /// The layer of an entry that was read under `version`, if the node still has that version.
+    pub(crate) fn of(
+        space: Space<'t>,
+        border: BorderRef<'t>,
+        version: Version,
+        entry: Entry,
+    ) -> Option<Self> {
+        // SAFETY: the version was validated when the entry was read.
+        let layer = Layer::new(unsafe { space.link(entry) });
+        border.version().validate(version).then_some(layer)
     }
 
     /// Whether everything that was read since it was made, and then validated, was of this layer.
@@ -66,21 +80,18 @@ pub(crate) struct Near<'t> {
 }
 
 impl<'t> Near<'t> {
-    /// The border node of `slice`, and its stable version, if it has the same parent.
+    /// The border node of `slice`, and its stable version, if it has the same parent. As after a
+    /// descent, whoever validates that version later has read the node of the slice.
     pub(crate) fn neighbour(
         self,
         space: Space<'t>,
         slice: u64,
     ) -> Option<(BorderRef<'t>, Version)> {
         let child = self.parent.child_for(space, slice)?;
-        let version = child.version().stable();
-        if !self.parent.version().validate(self.version) {
-            return None;
-        }
+        let version = below(self.parent, self.version, child)?;
         let Kind::Border(border) = child.kind() else { return None };
         // Beyond the parent's range, the first child or the last is not the one.
-        let covers = border.covers(slice);
-        (covers && border.version().validate(version)).then_some((border, version))
+        border.covers(slice).then_some((border, version))
     }
 
     /// Asks for the lines of the neighbour.
@@ -118,7 +129,6 @@ pub(crate) struct Found<'t, 'k> {
 #[derive(Clone, Copy)]
 pub(crate) struct Finger<'t> {
     layer: Layer<'t>,
-    via: Option<Via<'t>>,
     border: BorderRef<'t>,
     version: Version,
     /// Bytes of the key that the layers above make up.
@@ -128,39 +138,94 @@ pub(crate) struct Finger<'t> {
 impl<'t> Finger<'t> {
     /// At what was found for `key`.
     pub(crate) fn at(found: &Found<'t, '_>, key: &[u8]) -> Self {
-        let &Found { layer, via, border, version, rest, .. } = found;
-        Finger { layer, via, border, version, prefix: key.len() - rest.len() }
+        let &Found { layer, border, version, rest, .. } = found;
+        Finger { layer, border, version, prefix: key.len() - rest.len() }
     }
 
-    /// Where `key` belongs, if that is the node at which `last` was found. Whoever locks it will
-    /// see whether it still is.
+    /// Bytes of the key that the layers above make up.
+    pub(crate) fn prefix(self) -> usize {
+        self.prefix
+    }
+
+    /// Where `key` belongs, if that is the node at which `last` was found: a key with the same
+    /// beginning that goes on behind it. Whoever locks it will see whether it still is. It does not
+    /// say by which entry the layer is linked.
+    #[inline]
     pub(crate) fn follow<'k>(self, last: &[u8], key: &'k [u8]) -> Option<Found<'t, 'k>> {
-        let Finger { layer, via, border, version, prefix } = self;
-        if last.get(..prefix) != key.get(..prefix) {
+        let Finger { layer, border, version, prefix } = self;
+        let rest = key.strip_prefix(last.get(..prefix)?)?;
+        if prefix > 0 && rest.is_empty() {
             return None;
         }
-        let rest = &key[prefix..];
         let place = Place::of(rest);
         let now = border.version().stable();
-        let covers = border.covers(place.slice);
-        if !covers || version.split_since(now) || !border.version().validate(now) {
+        if version.split_since(now) || !border.covers(place.slice) {
             return None;
         }
-        Some(Found { layer, via, rest, place, border, version: now, entry: None })
+        Some(Found { layer, via: None, rest, place, border, version: now, entry: None })
     }
 }
 
-/// The root of the layer that `node` is, or was, the root of; `None` for a node whose life is over.
+/// The root of the layer that `node` is, or was, the root of; `None` for a node whose life is over,
+/// or when the way changes meanwhile.
 #[inline]
 pub(crate) fn climb<'t>(space: Space<'t>, mut node: NodeRef<'t>) -> Option<(NodeRef<'t>, Version)> {
-    loop {
-        let version = node.version().stable();
-        if version.is_root() {
-            return (!version.is_deleted()).then_some((node, version));
-        }
+    let mut version = node.version().stable();
+    while !version.is_root() {
         // The parent is stored before the flag is cleared.
-        node = node.parent(space)?.node();
+        let parent = node.parent(space)?.node();
+        (node, version) = (parent, above(node, version, parent)?);
     }
+    (!version.is_deleted()).then_some((node, version))
+}
+
+/// The stable version of `parent`, which was read from `node` under `version`. `None` when the node
+/// may have become the root since: then the parent's memory may be that of any other node.
+#[inline]
+pub(crate) fn above(node: NodeRef<'_>, version: Version, parent: NodeRef<'_>) -> Option<Version> {
+    let above = parent.version().stable();
+    // Whoever sees another life of the parent sees the mark that the child had before.
+    (!version.split_since(node.version().load())).then_some(above)
+}
+
+/// The stable version of `child`, which was read from `parent` under `version`. `None` when that
+/// has changed: then the child may not be the one, or its memory another node's.
+#[inline]
+pub(crate) fn below(
+    parent: InteriorRef<'_>,
+    version: Version,
+    child: NodeRef<'_>,
+) -> Option<Version> {
+    let below = child.version().stable();
+    parent.version().validate(version).then_some(below)
+}
+
+/// What a node has for a place, if it still has `version`. Covered by the guard.
+#[inline]
+pub(crate) fn look(
+    border: BorderRef<'_>,
+    version: Version,
+    place: Place,
+    guard: &Guard,
+) -> Option<Find> {
+    let find = guard.protect(|| border.find(place));
+    border.version().validate(version).then_some(find)
+}
+
+/// The layer of an entry that was read under `version`, its root, and the root's stable version, if
+/// the node still has that version.
+#[inline]
+pub(crate) fn enter<'t>(
+    space: Space<'t>,
+    border: BorderRef<'t>,
+    version: Version,
+    entry: Entry,
+) -> Option<(Layer<'t>, NodeRef<'t>, Version)> {
+    // SAFETY: the version was validated when the entry was read.
+    let link = unsafe { space.link(entry) };
+    let layer = Layer::new(link);
+    let (root, root_version) = climb(space, link)?;
+    border.version().validate(version).then_some((layer, root, root_version))
 }
 
 /// From a node and its stable version to the border node of `slice` and its stable version. `None`
@@ -180,10 +245,7 @@ pub(crate) fn descend<'t>(
         };
         let child = interior.child_for(space, slice)?;
         child.prefetch();
-        let child_version = child.version().stable();
-        if !interior.version().validate(version) {
-            return None;
-        }
+        let child_version = below(interior, version, child)?;
         *near = Some(Near { parent: interior, version });
         (node, version) = (child, child_version);
     }
@@ -199,19 +261,36 @@ pub(crate) fn search<'t, 'k>(
 ) -> Found<'t, 'k> {
     let mut backoff = Backoff::new();
     loop {
-        if let Some(found) = try_search(shape, key, guard, tidy) {
+        if let Some(found) = try_search(shape, key, guard, tidy, |_| ()) {
             return found;
         }
         backoff.wait();
     }
 }
 
+/// As [`search`], and what was found of the key in the layers above, from the first layer on. The
+/// last is what was found.
+pub(crate) fn trail<'t, 'k>(shape: &'t Shape, key: &'k [u8], guard: &Guard) -> Vec<Found<'t, 'k>> {
+    let mut backoff = Backoff::new();
+    let mut trail = Vec::new();
+    loop {
+        if let Some(found) = try_search(shape, key, guard, false, |above| trail.push(above)) {
+            trail.push(found);
+            return trail;
+        }
+        trail.clear();
+        backoff.wait();
+    }
+}
+
+/// Gives to `passed` where the layers are linked that it passes through.
 #[inline]
 fn try_search<'t, 'k>(
     shape: &'t Shape,
     key: &'k [u8],
     guard: &Guard,
     tidy: bool,
+    mut passed: impl FnMut(Found<'t, 'k>),
 ) -> Option<Found<'t, 'k>> {
     let space = shape.space();
     let (mut layer, mut root, mut root_version) = shape.top()?;
@@ -221,11 +300,10 @@ fn try_search<'t, 'k>(
         let place = Place::of(rest);
         let (border, mut version) = descend(space, root, root_version, place.slice, &mut None)?;
         loop {
-            let find = guard.protect(|| border.find(place));
-            if !border.version().validate(version) {
+            let Some(find) = look(border, version, place, guard) else {
                 version = still_it(border, version)?;
                 continue;
-            }
+            };
             let (slot, entry) = match find {
                 Find::Layer(slot, entry) => (slot, entry),
                 Find::Entry(_, entry) => {
@@ -237,36 +315,79 @@ fn try_search<'t, 'k>(
                     return Some(Found { layer, via, rest, place, border, version, entry });
                 }
             };
-            // SAFETY: the version is validated.
-            let link = unsafe { space.link(entry) };
-            let next = Layer::new(link);
-            let climbed = climb(space, link);
-            if !border.version().validate(version) {
-                version = still_it(border, version)?;
-                continue;
+            passed(Found { layer, via, rest, place, border, version, entry: None });
+            (layer, root, root_version) = enter(space, border, version, entry)?;
+            let here = Via { border, version, slot };
+            if tidy && u64::from(space.handle(root)) != entry.value {
+                move_link_up(space, &here, root);
             }
-            let (next_root, next_version) = climbed?;
-            via = Some(Via { border, version, slot });
-            if tidy && next_root != link {
-                move_link_up(space, border, version, slot, link, next_root);
-            }
-            (root, root_version, layer) = (next_root, next_version, next);
+            via = Some(here);
             rest = &rest[entry.layer_bytes()..];
             continue 'layer;
         }
     }
 }
 
-/// The word of the value of `key`, covered by the guard.
+/// The word of the value of `key`, covered by the guard. `finger` points to its node then.
 #[inline]
-pub(crate) fn get(shape: &Shape, key: &[u8], guard: &Guard) -> Option<u64> {
+pub(crate) fn get<'t>(
+    shape: &'t Shape,
+    key: &[u8],
+    guard: &Guard,
+    finger: &mut Option<Finger<'t>>,
+) -> Option<u64> {
     let mut backoff = Backoff::new();
     loop {
-        let found = search(shape, key, guard, false);
-        match value_of(shape, &found, guard)? {
-            Value::Is(word) => return Some(word),
-            Value::Lost => backoff.wait(),
+        if let Some(answer) = try_get(shape, key, guard, finger) {
+            return answer;
         }
+        backoff.wait();
+    }
+}
+
+/// As [`try_search`], for a reader that needs nothing but the value. `None` to try again.
+#[inline]
+fn try_get<'t>(
+    shape: &'t Shape,
+    key: &[u8],
+    guard: &Guard,
+    finger: &mut Option<Finger<'t>>,
+) -> Option<Option<u64>> {
+    let space = shape.space();
+    let (mut layer, mut root, mut root_version) = shape.top()?;
+    let mut rest = key;
+    loop {
+        let place = Place::of(rest);
+        let (border, version) = descend(space, root, root_version, place.slice, &mut None)?;
+        let prefix = key.len() - rest.len();
+        *finger = Some(Finger { layer, border, version, prefix });
+        let entry = match look(border, version, place, guard)? {
+            Find::Absent => return Some(None),
+            Find::Entry(_, entry) => return answer(shape, entry, rest, guard),
+            Find::Layer(_, entry) => entry,
+        };
+        (layer, root, root_version) = enter(space, border, version, entry)?;
+        rest = &rest[entry.layer_bytes()..];
+    }
+}
+
+/// The word of the value of the key, if that is decided by the node of `found`, which was followed.
+#[inline]
+pub(crate) fn get_here(shape: &Shape, found: &Found<'_, '_>, guard: &Guard) -> Option<Option<u64>> {
+    match look(found.border, found.version, found.place, guard)? {
+        Find::Absent => Some(None),
+        Find::Entry(_, entry) => answer(shape, entry, found.rest, guard),
+        Find::Layer(..) => None,
+    }
+}
+
+/// The answer of an entry that was found, `None` if it is lost.
+#[inline]
+fn answer(shape: &Shape, entry: Entry, rest: &[u8], guard: &Guard) -> Option<Option<u64>> {
+    match value_in(shape, entry, rest, guard) {
+        None => Some(None),
+        Some(Value::Is(word)) => Some(Some(word)),
+        Some(Value::Lost) => None,
     }
 }
 
@@ -280,10 +401,14 @@ pub(crate) enum Value {
 /// The value of the key that was searched; `None` if the entry is another long key's.
 #[inline]
 pub(crate) fn value_of(shape: &Shape, found: &Found<'_, '_>, guard: &Guard) -> Option<Value> {
-    let entry = found.entry?;
+    value_in(shape, found.entry?, found.rest, guard)
+}
+
+#[inline]
+fn value_in(shape: &Shape, entry: Entry, rest: &[u8], guard: &Guard) -> Option<Value> {
     // SAFETY: the version was validated, and the entry is covered.
     let Some(cell) = (unsafe { entry.cell() }) else { return Some(Value::Is(entry.value)) };
-    if cell.suffix() != suffix_of(found.rest) {
+    if cell.suffix() != suffix_of(rest) {
         return None;
     }
     let value = guard.protect(|| cell.value());
@@ -297,25 +422,13 @@ fn still_it(border: BorderRef<'_>, version: Version) -> Option<Version> {
     (!version.split_since(now)).then_some(now)
 }
 
-/// Makes a link point to the root of today, if nobody else is busy there.
+/// Makes a link point to the root of today, if nobody else is busy there. While the node has the
+/// version, the link is one to the layer, and `root` its root or on its left edge.
 #[cold]
-fn move_link_up<'t>(
-    space: Space<'t>,
-    border: BorderRef<'t>,
-    version: Version,
-    slot: usize,
-    old: NodeRef<'t>,
-    root: NodeRef<'t>,
-) {
-    if let Some(locked) = border.version().try_lock()
-        && !version.changed(locked.version())
+pub(crate) fn move_link_up<'t>(space: Space<'t>, via: &Via<'t>, root: NodeRef<'t>) {
+    if let Some(locked) = via.border.version().try_lock()
+        && !via.version.changed(locked.version())
     {
-        let entry = border.entry(slot);
-        if border.permutation().is_live(slot)
-            && entry.is_layer()
-            && entry.value == u64::from(space.handle(old))
-        {
-            border.set_value(slot, space.handle(root).into());
-        }
+        via.border.set_value(via.slot, space.handle(root).into());
     }
 }

@@ -9,8 +9,8 @@
 //!   layer 0             [ interior: 24 separators ]
 //!                      /                           \
 //!     [ border "10", "10000000", "1000000001" ]   [ border "user-000" + "00000042" -> layer ]
-//!                                                                      |
-//!   layer 1                                  [ border "/profile" = value, "/settings" = value ]
+//!                                                                       |
+//!   layer 1                                    [ border "/profile" = value, "/settings" = value ]
 //! ```
 //!
 //! A layer below is made when two keys share 16 bytes and go on, or when keys that share 8 bytes
@@ -24,11 +24,11 @@
 //! |---|---|
 //! | 32-bit version | 64 bits, so that it cannot come round |
 //! | a layer for two keys of one slice | for two keys of two slices, or a node full of one slice |
-//! | suffixes in a bag in or beside the node | the second slice in the node, the rest in a cell |
-//! | 15 separators and pointers | 24 separators and 32-bit handles, in as many lines |
+//! | suffixes in a bag in or beside the node | the second slice in the node, the rest in an immutable cell |
+//! | 15-way interior nodes with pointers | 24 separators and 32-bit handles, in as many lines |
 //! | search by bisection | all slices at once, by vectors where the processor has them |
 //! | linked list of border nodes | none: each knows its range, and scans descend again |
-//! | split marks bottom-up | all nodes of a split are locked, then marked: one step to readers |
+//! | split marks bottom-up, readers move right | all nodes of a split are locked, then marked: one step to readers |
 //! | values by pointer | numbers and short values in the word |
 //! | nodes freed by epochs | nodes used again at once: their memory never becomes anything else |
 //! | one key at a time | `multi_get` and `multi_put` search side by side |
@@ -73,4 +73,4 @@ mod unlink;
 
 pub use engine::engine;
 pub use slot::{Boxed, Bytes, BytesRef, Comparable, Slot};
-pub use tree::{Change, Stats, Tree};
+pub use tree::{Change, Near, Stats, Tree};

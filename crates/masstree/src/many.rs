@@ -6,7 +6,7 @@
 //! they are there.
 //!
 //! ```text
-//!   cursor  root --> child, asked for --> child ... --> border --> value, asked for --> done
+//!   cursor  root --> child, asked for --> child ... --> border --> cell or value, asked for: done
 //!                        ^                                |
 //!                        +---- root of a layer, asked for-+
 //! ```
@@ -14,7 +14,7 @@
 //! The checks are those of `descent.rs`: the child's version first, then the parent's. A cursor
 //! that meets a change under way gives up its turns and searches on alone.
 
-use crate::descent::{Found, Layer, Via, climb, search};
+use crate::descent::{Found, Layer, Via, below, enter, look, search};
 use crate::key::Place;
 use crate::node::{BorderRef, Entry, Find, InteriorRef, Kind, NodeRef, prefetch_word};
 use crate::shape::Shape;
@@ -38,7 +38,7 @@ struct Cursor<'t, 'k> {
 enum Step<'t> {
     Root,
     Child { parent: InteriorRef<'t>, version: Version, child: NodeRef<'t> },
-    Layer { border: BorderRef<'t>, version: Version, slot: usize, entry: Entry },
+    Layer { via: Via<'t>, entry: Entry },
     Done { border: BorderRef<'t>, version: Version, entry: Option<Entry> },
     Alone,
 }
@@ -92,14 +92,9 @@ impl<'t, 'k> Cursor<'t, 'k> {
                 self.layer = Some(layer);
                 self.enter(shape, root, version, guard, wanted)
             }),
-            Step::Child { parent, version, child } => {
-                let child_version = child.version().stable();
-                let valid = parent.version().validate(version);
-                if valid { self.enter(shape, child, child_version, guard, wanted) } else { None }
-            }
-            Step::Layer { border, version, slot, entry } => {
-                self.enter_layer(shape, border, version, slot, entry, guard, wanted)
-            }
+            Step::Child { parent, version, child } => below(parent, version, child)
+                .and_then(|version| self.enter(shape, child, version, guard, wanted)),
+            Step::Layer { via, entry } => self.enter_layer(shape, via, entry, guard, wanted),
             Step::Done { border, version, entry } => {
                 let (Some(layer), via) = (self.layer, self.via) else { return None };
                 let (rest, place) = (self.rest, self.place);
@@ -129,11 +124,7 @@ impl<'t, 'k> Cursor<'t, 'k> {
                 return Some(Step::Child { parent, version, child });
             }
         };
-        let find = guard.protect(|| border.find(self.place));
-        if !border.version().validate(version) {
-            return None;
-        }
-        Some(match find {
+        Some(match look(border, version, self.place, guard)? {
             Find::Absent => Step::Done { border, version, entry: None },
             Find::Entry(_, entry) => {
                 if wanted(&entry) {
@@ -144,34 +135,24 @@ impl<'t, 'k> Cursor<'t, 'k> {
             Find::Layer(slot, entry) => {
                 // SAFETY: the version is validated.
                 unsafe { shape.space().link(entry) }.prefetch();
-                Step::Layer { border, version, slot, entry }
+                Step::Layer { via: Via { border, version, slot }, entry }
             }
         })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a step's parts, and where it is taken")]
+    /// Goes on from an entry to the root of its layer. `None` if a change is under way.
     fn enter_layer(
         &mut self,
         shape: &'t Shape,
-        border: BorderRef<'t>,
-        version: Version,
-        slot: usize,
+        via: Via<'t>,
         entry: Entry,
         guard: &Guard,
         wanted: impl Fn(&Entry) -> bool,
     ) -> Option<Step<'t>> {
-        // SAFETY: the version was validated when the entry was read.
-        let link = unsafe { shape.space().link(entry) };
-        let layer = Layer::new(link);
-        let climbed = climb(shape.space(), link);
-        if !border.version().validate(version) {
-            return None;
-        }
-        let (root, root_version) = climbed?;
-        self.layer = Some(layer);
-        self.via = Some(Via { border, version, slot });
+        let (layer, root, version) = enter(shape.space(), via.border, via.version, entry)?;
+        (self.layer, self.via) = (Some(layer), Some(via));
         self.rest = &self.rest[entry.layer_bytes()..];
         self.place = Place::of(self.rest);
-        self.enter(shape, root, root_version, guard, wanted)
+        self.enter(shape, root, version, guard, wanted)
     }
 }

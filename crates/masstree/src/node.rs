@@ -260,37 +260,44 @@ impl<'t> NodeRef<'t> {
         let mut backoff = keyrack_concurrent::Backoff::new();
         loop {
             let parent = self.parent(space)?;
-            // Not to be waited for: it may have split, and the node gone to its new neighbour; it
-            // may even have another life by now. Under the parent's lock that cannot happen any
-            // more.
-            if let Some(locked) = parent.version().try_lock() {
-                if self.parent(space) == Some(parent) {
-                    debug_assert!(!locked.version().is_deleted());
-                    return Some((parent, locked));
-                }
-                continue;
+            if let Some(locked) = self.try_lock_parent(space, parent) {
+                return Some((parent, locked));
             }
             backoff.wait();
         }
+    }
+
+    /// Locks a parent that was read, if nobody else holds it. Not to be waited for: it may have
+    /// split, and the node gone to its new neighbour; it may even have another life by now. Under
+    /// the parent's lock that cannot happen any more.
+    pub(crate) fn try_lock_parent(
+        self,
+        space: Space<'t>,
+        parent: InteriorRef<'t>,
+    ) -> Option<Locked<'t>> {
+        let locked = parent.version().try_lock()?;
+        let same = self.parent(space) == Some(parent);
+        debug_assert!(!same || !locked.version().is_deleted());
+        same.then_some(locked)
     }
 }
 
 /// Asks for the line at an address. Any address will do: a prefetch neither reads nor faults.
 #[inline]
 pub(crate) fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch reads nothing, and of a bad address nothing comes.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: as above.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address,
             options(readonly, nostack, preserves_flags));
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
 }
 
@@ -486,6 +493,11 @@ impl Border {
             let slice = self.slice[slot].load(Relaxed);
             slice < place.slice || slice == place.slice && self.entry(slot).first() < place
         };
+        let count = permutation.len();
+        // Keys often come in ascending order.
+        if count > 0 && comes_before(permutation.slot(count - 1)) {
+            return count;
+        }
         permutation.slots().take_while(|&slot| comes_before(slot)).count()
     }
 

@@ -3,12 +3,22 @@
 //!
 //! The header of `lib.rs` lists the mistakes of others; each test names the one that it is about.
 
-use crate::descent::{Layer, climb, descend, get, search};
+mod lives;
+mod scans;
+mod tidying;
+
+use crate::descent::{
+    Finger, Found, Layer, Value, Via, above, below, climb, descend, enter, get, get_here, look,
+    move_link_up, search, value_of,
+};
 use crate::key::{Place, slice_of};
-use crate::node::{BorderRef, Entry, Find, Kind, NodeRef};
+use crate::node::{BorderRef, Entry, Find, InteriorRef, Kind, NodeRef};
 use crate::scan::Copy;
-use crate::{Bytes, Slot, Tree};
+use crate::unlink::{lone_parent, remove_layer, shrink, tidy, unlink};
+use crate::{Boxed, Bytes, Slot, Tree};
 use keyrack_concurrent::{Version, pin};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn number(n: u64) -> [u8; 8] {
     n.to_be_bytes()
@@ -40,6 +50,23 @@ fn stopped<'t, V: Slot>(tree: &'t Tree<V>, key: &[u8]) -> (BorderRef<'t>, Versio
         _ => None,
     };
     (border, version, entry)
+}
+
+/// A key that goes on behind sixteen bytes, and so is in a layer of its own once there are two.
+fn layered(n: u64) -> Vec<u8> {
+    [b"of one beginning", &number(n)[..]].concat()
+}
+
+/// As [`layered`], in another layer.
+fn elsewhere(n: u64) -> Vec<u8> {
+    [b"another layer   ", &number(n)[..]].concat()
+}
+
+/// Where the layer of a key is linked, and the entry.
+fn link_of<'t, V: Slot>(tree: &'t Tree<V>, key: &[u8]) -> (Via<'t>, Entry) {
+    let (border, version) = border_of(tree, slice_of(key));
+    let Find::Layer(slot, entry) = border.find(Place::of(key)) else { panic!("no layer") };
+    (Via { border, version, slot }, entry)
 }
 
 /// A key that was not there before disturbs nobody: free slots are filled without a mark.
@@ -88,19 +115,6 @@ fn a_split_disturbs_readers_of_the_node_and_of_its_parent() {
     assert_eq!(tree.get(&key, &guard), Some(1));
 }
 
-/// A scan copies a node while its slots change hands: it must copy again.
-#[test]
-fn a_copy_for_a_scan_is_of_one_version() {
-    let (tree, guard) = (numbers(0..15), pin());
-    let (border, version, _) = stopped(&tree, &number(3));
-    let copy = Copy::of(border, version, &guard);
-    assert!(copy.is_some());
-    tree.remove(&number(3), &guard);
-    tree.insert(&number(100), 100, &guard);
-    assert!(Copy::of(border, version, &guard).is_none());
-    assert!(Copy::of(border, border.version().stable(), &guard).is_some());
-}
-
 /// The old root of a layer is no root any more; who holds it comes to the new one.
 #[test]
 fn a_root_of_the_past_leads_to_the_root_of_today() {
@@ -129,11 +143,36 @@ fn a_link_follows_the_root_of_its_layer() {
         tree.insert(&key(n), n, &guard);
     }
     tree.insert(&key(0), 0, &guard);
-    let (border, _) = border_of(&tree, slice_of(b"12345678"));
-    let Find::Layer(_, entry) = border.find(Place::of(&key(0))) else { panic!("no layer") };
+    let (_, entry) = link_of(&tree, &key(0));
     // SAFETY: the entry is live, and nobody writes.
     let link = unsafe { tree.shape.space().link(entry) };
     assert!(link.version().load().is_root());
+}
+
+/// The slot of a link becomes that of another layer before the link is moved up.
+#[test]
+fn a_link_is_not_moved_up_by_who_comes_late() {
+    let (mut tree, guard) = (Tree::<u64>::new(), pin());
+    (0..40).for_each(|n| assert!(tree.insert(&layered(n), n, &guard).is_none()));
+    let (via, entry) = link_of(&tree, &layered(0));
+    let (_, root, _) = enter(tree.shape.space(), via.border, via.version, entry).unwrap();
+    (0..40).for_each(|n| assert!(tree.remove(&layered(n), &guard).is_some()));
+    // Free slots are taken in turn.
+    let mut groups = 0;
+    while tree.stats().layers == 1 || link_of(&tree, &layered(0)).0.slot != via.slot {
+        for n in 0..2 {
+            tree.remove(&layered(n), &guard);
+        }
+        tree.insert(format!("{groups}").as_bytes(), 0, &guard);
+        tree.remove(format!("{groups}").as_bytes(), &guard);
+        for n in 0..2 {
+            tree.insert(&layered(n), n, &guard);
+        }
+        groups += 1;
+    }
+    move_link_up(tree.shape.space(), &via, root);
+    assert_eq!(tree.get(&layered(1), &guard), Some(1));
+    tree.check().unwrap();
 }
 
 /// An entry becomes a layer: code, tail and value change together.
@@ -153,6 +192,61 @@ fn a_key_that_moves_into_a_layer_disturbs_readers() {
     assert_eq!(&*tree.get(first, &guard).unwrap(), b"a value that is not inline");
 }
 
+/// The steps of a search: what is read counts only if its node had the version all the while.
+#[test]
+fn a_search_looks_under_a_version() {
+    let (tree, guard) = (numbers(0..15), pin());
+    let (border, version, _) = stopped(&tree, &number(3));
+    let place = Place::of(&number(3));
+    assert!(matches!(look(border, version, place, &guard), Some(Find::Entry(..))));
+    tree.remove(&number(3), &guard);
+    assert!(matches!(look(border, version, place, &guard), Some(Find::Absent)));
+    tree.insert(&number(100), 100, &guard);
+    assert!(look(border, version, place, &guard).is_none());
+}
+
+/// The same for a get that follows a hint.
+#[test]
+fn a_get_that_follows_a_hint_looks_under_a_version() {
+    let (tree, guard) = (numbers(0..15), pin());
+    let key = number(3);
+    let finger = Finger::at(&search(&tree.shape, &key, &guard, false), &key);
+    let here = finger.follow(&key, &key).unwrap();
+    assert_eq!(get_here(&tree.shape, &here, &guard), Some(Some(3)));
+    tree.remove(&key, &guard);
+    assert_eq!(get_here(&tree.shape, &here, &guard), Some(None));
+    tree.insert(&number(100), 100, &guard);
+    assert_eq!(get_here(&tree.shape, &here, &guard), None);
+}
+
+#[test]
+fn a_search_enters_a_layer_under_a_version() {
+    let (tree, guard) = (Tree::<u64>::new(), pin());
+    (0..2).for_each(|n| assert!(tree.insert(&layered(n), n, &guard).is_none()));
+    let (Via { border, version, .. }, entry) = link_of(&tree, &layered(0));
+    let space = tree.shape.space();
+    assert!(enter(space, border, version, entry).is_some());
+    assert!(Layer::of(space, border, version, entry).is_some());
+    (0..2).for_each(|n| assert!(tree.remove(&layered(n), &guard).is_some()));
+    assert!(enter(space, border, version, entry).is_none());
+    assert!(Layer::of(space, border, version, entry).is_none());
+    // The memory is that of another layer now.
+    (0..2).for_each(|n| assert!(tree.insert(&elsewhere(n), n, &guard).is_none()));
+    assert!(enter(space, border, version, entry).is_none());
+    assert!(Layer::of(space, border, version, entry).is_none());
+}
+
+/// Between finding the cell and reading its value, the key is removed.
+#[test]
+fn a_value_is_lost_to_who_has_found_its_cell() {
+    let (tree, guard) = (Tree::<Bytes>::new(), pin());
+    tree.insert(b"a key of more than sixteen bytes", b"a value", &guard);
+    let found = search(&tree.shape, b"a key of more than sixteen bytes", &guard, false);
+    assert!(matches!(value_of(&tree.shape, &found, &guard), Some(Value::Is(_))));
+    tree.remove(b"a key of more than sixteen bytes", &guard);
+    assert!(matches!(value_of(&tree.shape, &found, &guard), Some(Value::Lost)));
+}
+
 /// What a get has lent outlives replacement and removal while the guard lives.
 #[test]
 fn lent_values_outlive_their_removal() {
@@ -169,191 +263,58 @@ fn lent_values_outlive_their_removal() {
     assert_eq!(&*removed, b"the second value");
 }
 
-/// Removal of a node: its readers start again, and its slices are the left neighbour's.
+/// A key moves into a new layer, with its value. Whoever has the lock after that may exchange and
+/// retire the value there, so the old cell must have lost it by then.
 #[test]
-fn the_left_neighbour_takes_over_the_slices_of_a_removed_node() {
-    let (mut tree, guard) = (numbers(0..300), pin());
-    let (gone, version) = border_of(&tree, 150);
-    let parent = gone.node().parent(tree.shape.space()).unwrap();
-    let parent_version = parent.version().stable();
-    let (low, high) = (gone.low(), gone.high());
-    let (left, left_version) = border_of(&tree, low - 1);
-    for n in low..high {
-        tree.remove(&number(n), &guard);
-    }
-    assert!(gone.version().stable().is_deleted() && !gone.version().validate(version));
-    assert!(!left.version().validate(left_version));
-    assert!(!parent.version().validate(parent_version));
-    assert_eq!(left.high(), high);
-    for n in low..high {
-        assert!(border_of(&tree, n).0 == left);
-        assert_eq!(tree.get(&number(n), &guard), None);
-    }
-    tree.insert(&number(low), low, &guard);
-    assert_eq!(tree.get(&number(low), &guard), Some(low));
-    drop(guard);
-    tree.check().unwrap();
-}
-
-/// The first child of an interior node goes away: the separator that moves stands further up, and
-/// everything between is disturbed. Emptied from left to right, every interior node loses its first
-/// child.
-#[test]
-fn separators_move_when_first_children_go_away() {
-    let mut tree = numbers(0..4000);
-    for n in 1..4000 {
-        let guard = pin();
-        let (border, version) = border_of(&tree, n);
-        assert_eq!(tree.remove(&number(n), &guard), Some(n));
-        if border.version().stable().is_deleted() {
-            assert!(!border.version().validate(version));
-            // A key that comes back right then goes where readers look for it.
-            tree.insert(&number(n), n, &guard);
-            assert_eq!(tree.get(&number(n), &guard), Some(n));
-            tree.remove(&number(n), &guard);
-        }
-        if n + 1 < 4000 {
-            assert_eq!(tree.get(&number(n + 1), &guard), Some(n + 1));
-        }
-        drop(guard);
-        if n.is_multiple_of(15) {
-            tree.check().unwrap();
-        }
-    }
-    let stats = tree.check().unwrap();
-    assert_eq!((stats.borders, stats.interiors), (1, 0));
-}
-
-/// A scan that stands between two nodes goes on where it was, whatever became of them.
-#[test]
-fn a_scan_goes_on_where_its_node_was() {
-    for backwards in [false, true] {
-        let (mut tree, mut seen) = (numbers(0..600), Vec::new());
-        let visit = |key: &[u8]| {
-            let n = u64::from_be_bytes(key.try_into().unwrap());
-            seen.push(n);
-            // Empties the nodes around, except for the multiples of 50.
-            let around = n.saturating_sub(30)..(n + 30).min(600);
-            for other in around.filter(|other| !other.is_multiple_of(50)) {
-                tree.remove(&number(other), &pin());
+fn a_cell_has_lost_its_value_before_its_node_is_unlocked() {
+    let group = (0..16).map(|n| format!("ONESLICE{n:08} and an end").into_bytes());
+    let pair = (0..2).map(|n| format!("ONESLICE and one tail {n}").into_bytes());
+    for keys in [group.collect::<Vec<_>>(), pair.collect()] {
+        let Some((last, before)) = keys.split_last() else { panic!("no keys") };
+        for _ in 0..200 {
+            let (tree, guard) = (Tree::<Bytes>::new(), pin());
+            for key in before {
+                tree.insert(key, b"a value that is not inline", &guard);
             }
-            std::ops::ControlFlow::Continue(())
-        };
-        let mut visit = visit;
-        if backwards {
-            tree.range_rev(b"", None, |key, _| visit(key));
-            seen.reverse();
-        } else {
-            tree.range(b"", None, |key, _| visit(key));
-        }
-        assert!(seen.is_sorted_by(|a, b| a < b));
-        let stayed: Vec<_> = seen.into_iter().filter(|n| n.is_multiple_of(50)).collect();
-        assert_eq!(stayed, (0..12).map(|n| n * 50).collect::<Vec<_>>());
-        tree.check().unwrap();
-    }
-}
-
-/// The memory of a node begins another life while a reader is on the way to it: the parent's
-/// version says so, and the node's own.
-#[test]
-fn a_second_life_of_a_node_disturbs_readers_of_the_first() {
-    let (mut tree, guard) = (numbers(0..2000), pin());
-    let (gone, version) = border_of(&tree, 1000);
-    let generation = gone.node().generation();
-    let (low, high) = (gone.low(), gone.high());
-    for n in low..high {
-        tree.remove(&number(n), &guard);
-    }
-    assert!(gone.version().stable().is_deleted());
-    // Nodes that are made now take its memory, sooner or later.
-    let mut next = 1 << 40;
-    while gone.version().stable().is_deleted() {
-        tree.insert(&number(next), next, &guard);
-        next += 1;
-    }
-    assert_ne!(gone.node().generation(), generation);
-    assert!(version.split_since(gone.version().stable()));
-    assert!(gone.low() >= 1 << 40 || gone.high() == 0);
-    assert_eq!(tree.get(&number(low), &guard), None);
-    tree.check().unwrap();
-}
-
-/// A layer goes while a reader holds it; its memory becomes another layer.
-#[test]
-fn a_layer_that_went_is_not_taken_for_its_successor() {
-    let (mut tree, guard) = (Tree::<u64>::new(), pin());
-    let key = |group: u64, n: u64| format!("{group:016}{n:016}").into_bytes();
-    for n in 0..2 {
-        tree.insert(&key(1, n), n, &guard);
-    }
-    let first = key(1, 0);
-    let found = search(&tree.shape, &first, &guard, false);
-    let layer: Layer<'_> = found.layer;
-    assert!(found.via.is_some() && layer.lives());
-    let via = found.via.unwrap();
-    for n in 0..2 {
-        tree.remove(&key(1, n), &guard);
-    }
-    assert!(!layer.lives());
-    assert!(!via.border.version().validate(via.version), "the link is gone");
-    for group in 2..50 {
-        for n in 0..2 {
-            tree.insert(&key(group, n), n, &guard);
-        }
-    }
-    assert!(!layer.lives());
-    assert_eq!(get(&tree.shape, &first, &guard), None);
-    tree.check().unwrap();
-}
-
-/// A layer goes while a scan is in it, with its memory used again at once.
-#[test]
-fn a_scan_goes_on_behind_a_layer_that_went() {
-    let key = |group: u64, n: u64| format!("{group:016}{n:016}").into_bytes();
-    for backwards in [false, true] {
-        let mut tree = Tree::<u64>::new();
-        for group in 0..20 {
-            (0..40).for_each(|n| assert!(tree.insert(&key(group, n), n, &pin()).is_none()));
-        }
-        let mut seen = Vec::new();
-        let visit = |seen: &mut Vec<Vec<u8>>, found: &[u8]| {
-            seen.push(found.to_vec());
-            let text = std::str::from_utf8(found).unwrap();
-            let (group, n): (u64, u64) = (text[..16].parse().unwrap(), text[16..].parse().unwrap());
-            if group.is_multiple_of(3) && n == 20 {
-                for n in 0..40 {
-                    tree.remove(&key(group, n), &pin());
+            let found = search(&tree.shape, &before[0], &guard, false);
+            // SAFETY: the entry was found under the guard.
+            let cell = unsafe { found.entry.unwrap().cell() }.unwrap();
+            let version = found.border.version();
+            std::thread::scope(|scope| {
+                scope.spawn(|| tree.insert(last, b"value", &pin()).is_none());
+                loop {
+                    let (now, value) = (version.load(), cell.value());
+                    if found.version.changed(now) && !now.is_dirty() {
+                        assert_eq!(value, 0);
+                        break;
+                    }
                 }
-                (0..40)
-                    .for_each(|n| assert!(tree.insert(&key(group + 100, n), n, &pin()).is_none()));
-            }
-            std::ops::ControlFlow::Continue(())
-        };
-        if backwards {
-            tree.range_rev(b"", Some(&key(99, 0)), |key, _| visit(&mut seen, key));
-            seen.reverse();
-        } else {
-            tree.range(b"", Some(&key(99, 0)), |key, _| visit(&mut seen, key));
+            });
         }
-        assert!(seen.is_sorted_by(|a, b| a < b));
-        for group in (0..20).filter(|group: &u64| !group.is_multiple_of(3)) {
-            let whole = (0..40).all(|n| seen.contains(&key(group, n)));
-            assert!(whole, "group {group}");
-        }
-        tree.check().unwrap();
     }
 }
 
-/// The tree shrinks to one node under a reader that holds its old root.
-#[test]
-fn a_root_that_went_leads_nowhere() {
-    let (mut tree, guard) = (numbers(0..5000), pin());
-    let old = root(&tree);
-    for n in 0..5000 {
-        tree.remove(&number(n), &guard);
+/// Looks at the lock of the root when it is dropped.
+struct Probe;
+
+static PROBED: LazyLock<Tree<Boxed<Probe>>> = LazyLock::new(Tree::new);
+
+static DROPS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        let locked = root(&PROBED).version().load().is_locked();
+        DROPS[usize::from(locked)].fetch_add(1, Ordering::Relaxed);
     }
-    assert!(climb(tree.shape.space(), old).is_none());
-    assert!(matches!(root(&tree).kind(), Kind::Border(_)));
-    assert_eq!(tree.get(&number(7), &guard), None);
-    tree.check().unwrap();
+}
+
+/// A value may use the tree when it is dropped.
+#[test]
+fn a_value_that_is_not_stored_is_dropped_without_a_lock() {
+    let guard = pin();
+    assert!(PROBED.insert_if_absent(b"key", Probe, &guard).is_none());
+    assert!(PROBED.insert_if_absent(b"key", Probe, &guard).is_some());
+    assert_eq!(DROPS.each_ref().map(|drops| drops.load(Ordering::Relaxed)), [1, 0]);
+    // A static tree is never dropped.
+    PROBED.remove(b"key", &guard);
 }

@@ -16,8 +16,10 @@
 //! is there all the while is in one of the copies. Splits and removals move keys between nodes, but
 //! never across a bound.
 //!
-//! A layer on the stack may go, or a group of keys may move into a layer of its own. Then the walk
-//! begins again at the root, behind the last key that it has visited.
+//! A layer on the stack may go. Or the layer that the walk comes back from has moved, with others
+//! of its slice, into a layer of their own, and the bound is in the midst of that; the rank of the
+//! bound tells, since only the side of a layer's entry has it. Then the walk begins again at the
+//! root, behind the last key that it has visited.
 //!
 //! The walk pins again for each node, so that it does not hold back what others have removed. The
 //! next node mostly has the same parent, which is kept, so that no descent is needed; its lines are
@@ -40,6 +42,8 @@ struct Level<'t> {
     bound: Place,
     /// Bytes of the key that the layers above make up.
     prefix: usize,
+    /// Whether the key at which the walk begins has these bytes.
+    edge: bool,
 }
 
 /// A border node at one moment.
@@ -149,7 +153,7 @@ impl<'t> Walk<'t> {
         };
         self.near = None;
         self.stack.clear();
-        self.stack.push(Level { layer, bound, prefix: 0 });
+        self.stack.push(Level { layer, bound, prefix: 0, edge: true });
     }
 
     fn ascend(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut Visit<'_>) -> End {
@@ -167,10 +171,11 @@ impl<'t> Walk<'t> {
             let mut down = false;
             for entry in copy.entries().iter().filter(|entry| entry.last() >= bound) {
                 if entry.is_layer() {
-                    let inner = |prefix: &[u8]| {
-                        low.strip_prefix(prefix).map_or(Place::default(), Place::of)
-                    };
-                    if !self.enter(&copy, entry, entry.last().behind(), inner) {
+                    // The bound is behind a layer, and that one is in this one now.
+                    let moved = entry.first() < bound && bound.rank > RANK_LONG;
+                    let behind = entry.last().behind();
+                    let inner = |rest: Option<&[u8]>| rest.map_or(Place::default(), Place::of);
+                    if moved || !self.enter(&copy, entry, behind, Some(low), inner) {
                         return self.again(&last);
                     }
                     down = true;
@@ -210,10 +215,10 @@ impl<'t> Walk<'t> {
             let mut down = false;
             for entry in copy.entries().iter().rev().filter(|entry| entry.first() < bound) {
                 if entry.is_layer() {
-                    let inner = |prefix: &[u8]| {
-                        high.and_then(|high| high.strip_prefix(prefix)).map_or(Place::LAST, below)
-                    };
-                    if !self.enter(&copy, entry, entry.first(), inner) {
+                    // The bound is before a layer, and that one is in this one now.
+                    let moved = entry.last() >= bound && bound.rank == RANK_LONG;
+                    let inner = |rest: Option<&[u8]>| rest.map_or(Place::LAST, below);
+                    if moved || !self.enter(&copy, entry, entry.first(), high, inner) {
                         return self.again(&last);
                     }
                     down = true;
@@ -316,28 +321,28 @@ impl<'t> Walk<'t> {
     }
 
     /// Goes down into the layer of `entry`; on return the walk goes on from `bound`. The bound in
-    /// the layer depends on the bytes of the key that all of the layer have. Not if the node has
-    /// changed since it was copied: the layer may be gone.
+    /// the layer depends on the rest there of `start`, the key at which the walk begins, if it is a
+    /// key of that layer. Not if the node has changed since it was copied: the layer may be gone.
     fn enter(
         &mut self,
         copy: &Copy<'t>,
         entry: &Entry,
         bound: Place,
-        inner: impl FnOnce(&[u8]) -> Place,
+        start: Option<&[u8]>,
+        inner: impl FnOnce(Option<&[u8]>) -> Place,
     ) -> bool {
-        // SAFETY: the copy was validated.
-        let layer = Layer::new(unsafe { self.shape.space().link(*entry) });
-        let Some(level) = self.stack.last_mut() else { return false };
-        if !copy.border.version().validate(copy.version) {
-            return false;
-        }
+        let layer = Layer::of(self.shape.space(), copy.border, copy.version, *entry);
+        let (Some(layer), Some(level)) = (layer, self.stack.last_mut()) else { return false };
         level.bound = bound;
         let prefix = level.prefix;
+        let start = start.filter(|_| level.edge).and_then(|start| start.get(prefix..));
         self.keep_last();
         self.near = None;
         self.key.truncate(prefix);
         entry.append_to(&mut self.key);
-        self.stack.push(Level { layer, bound: inner(&self.key), prefix: self.key.len() });
+        let rest = start.and_then(|start| start.strip_prefix(&self.key[prefix..]));
+        let (bound, edge) = (inner(rest), rest.is_some());
+        self.stack.push(Level { layer, bound, prefix: self.key.len(), edge });
         true
     }
 
@@ -352,5 +357,32 @@ impl<'t> Walk<'t> {
     fn leave(&mut self) {
         self.near = None;
         self.stack.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tree;
+
+    /// However often it begins again, and whether or not it has visited anything meanwhile.
+    #[test]
+    fn a_walk_goes_on_behind_the_last_key_that_it_visited() {
+        let tree = Tree::<u64>::new();
+        for key in ["before", "of one beginning: 1", "of one beginning: 2"] {
+            tree.insert(key.as_bytes(), 0, &pin());
+        }
+        let mut walk = Walk::new(&tree.shape);
+        walk.begin(Place::default());
+        let copy = walk.copy(0).unwrap();
+        let [before, layer] = copy.entries() else { panic!("{:?}", copy.entries()) };
+        let value = walk.read(before).unwrap();
+        assert!(walk.give(value, &mut |_, _, _| ControlFlow::Continue(())).is_continue());
+        assert!(walk.enter(&copy, layer, Place::LAST, None, |_| Place::default()));
+        for _ in 0..2 {
+            let last = walk.last.take();
+            walk.again(&last);
+            assert_eq!(walk.last.as_deref(), Some(&b"before"[..]));
+        }
     }
 }

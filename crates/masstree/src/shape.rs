@@ -4,7 +4,7 @@
 use crate::descent::{Layer, climb};
 use crate::node::{BORDER_LINES, BorderRef, INTERIOR_LINES, InteriorRef, Kind, NodeRef, Space};
 use keyrack_concurrent::{Arena, Counter, Locked, Version};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 const BORDER: usize = 0;
 const INTERIOR: usize = 1;
@@ -15,6 +15,8 @@ pub(crate) struct Shape {
     root: AtomicU32,
     /// Whether values may be pointers. Then no value is 0, and a cell with 0 has lost its own.
     pub(crate) pointers: bool,
+    /// Whether an entry may own memory beside its node, or ever did.
+    owners: AtomicBool,
     pub(crate) keys: Counter,
     pub(crate) layers: Counter,
 }
@@ -26,6 +28,7 @@ impl Shape {
             arena: Arena::new([BORDER_LINES as u32, INTERIOR_LINES as u32]),
             root: AtomicU32::new(0),
             pointers,
+            owners: AtomicBool::new(false),
             keys: Counter::new(),
             layers: Counter::new(),
         };
@@ -34,6 +37,20 @@ impl Shape {
         shape.root.store(shape.space().handle(root.node()), Ordering::Release);
         shape.layers.add(1);
         shape
+    }
+
+    /// An entry is to own memory beside its node.
+    #[inline]
+    pub(crate) fn note_owner(&self) {
+        // Read by whoever drops the tree, which is alone with it.
+        if !self.owners.load(Ordering::Relaxed) {
+            self.owners.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether no entry has ever owned memory beside its node.
+    pub(crate) fn has_no_owners(&mut self) -> bool {
+        !*self.owners.get_mut()
     }
 
     #[inline]
@@ -53,8 +70,14 @@ impl Shape {
         let node = node.expect("a tree has a root");
         let layer = Layer::new(node);
         let (root, version) = climb(self.space(), node)?;
-        // A root that was exchanged may have begun its next life before this was read.
-        (self.root.load(Ordering::Acquire) == handle).then_some((layer, root, version))
+        self.is_top(node, layer).then_some((layer, root, version))
+    }
+
+    /// Whether `node` is the root, and has been in the first layer since `layer` was made of it. A
+    /// root that was exchanged may have had another life before that, and may be the root again.
+    #[inline]
+    pub(crate) fn is_top(&self, node: NodeRef<'_>, layer: Layer<'_>) -> bool {
+        self.root.load(Ordering::Acquire) == self.space().handle(node) && layer.lives()
     }
 
     /// A layer has a new root. Only the first layer's is kept here. Under the lock of the old one.

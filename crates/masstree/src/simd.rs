@@ -8,7 +8,8 @@
 //!
 //! What is compared may be written by another thread meanwhile; the caller validates afterwards. So
 //! the vectors are loaded by assembly: to the language such a load is one of a foreign function,
-//! which may see any mixture of words, each of them whole.
+//! which may see any mixture of words, each of them whole. Miri knows no assembly and goes the
+//! plain way.
 
 use crate::node::INTERIOR_WIDTH;
 use crate::permutation::WIDTH;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// One bit for each slot whose slice is `wanted`.
 #[inline]
 pub(crate) fn equal(slices: &[AtomicU64; WIDTH], wanted: u64) -> u32 {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     match x86::level() {
         // SAFETY: the processor has AVX-512F, and the array is 120 readable bytes.
         x86::AVX512 => return unsafe { x86::equal_avx512(slices.as_ptr(), wanted) },
@@ -35,7 +36,7 @@ pub(crate) fn at_most(
     count: usize,
     wanted: u64,
 ) -> usize {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let mask = match x86::level() {
             // SAFETY: the processor has AVX-512F, and the array is 192 readable bytes.
@@ -61,7 +62,7 @@ fn at_most_plain(separators: &[AtomicU64; INTERIOR_WIDTH], count: usize, wanted:
     separators[..count].partition_point(|separator| separator.load(Relaxed) <= wanted)
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86 {
     use std::arch::asm;
     use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -245,7 +246,7 @@ mod tests {
         for wanted in probes(&some) {
             let plain = equal_plain(&some, wanted);
             assert_eq!(equal(&some, wanted), plain, "{wanted:x}");
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
             if is_x86_feature_detected!("avx2") {
                 // SAFETY: the processor has it, and the array is long enough.
                 assert_eq!(unsafe { x86::equal_avx2(some.as_ptr(), wanted) }, plain);
@@ -261,7 +262,7 @@ mod tests {
                 for count in 0..=INTERIOR_WIDTH {
                     let plain = at_most_plain(&some, count, wanted);
                     assert_eq!(at_most(&some, count, wanted), plain, "{count} of {wanted:x}");
-                    #[cfg(target_arch = "x86_64")]
+                    #[cfg(all(target_arch = "x86_64", not(miri)))]
                     if is_x86_feature_detected!("avx2") {
                         // SAFETY: the processor has it, and the array is long enough.
                         let mask = unsafe { x86::at_most_avx2(some.as_ptr(), wanted) };

@@ -17,6 +17,7 @@
 //! leading zero, a sign) goes into a blob.
 
 use crate::blob;
+use crate::key::slice_of;
 use keyrack_concurrent::{Era, Guard, Retired, birth};
 use std::fmt;
 use std::marker::PhantomData;
@@ -70,8 +71,8 @@ pub struct BytesRef<'g> {
 
 #[derive(Clone, Copy)]
 enum Inner<'g> {
-    /// The text is at the end of the first eighteen, so long.
-    Inline([u8; DIGITS_MAX], u8),
+    /// The text is from the first place up to the second.
+    Inline([u8; DIGITS_MAX], u8, u8),
     Blob(&'g [u8]),
 }
 
@@ -81,7 +82,7 @@ impl Deref for BytesRef<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.inner {
-            Inner::Inline(text, len) => &text[DIGITS_MAX - usize::from(*len)..],
+            Inner::Inline(text, start, end) => &text[usize::from(*start)..usize::from(*end)],
             Inner::Blob(bytes) => bytes,
         }
     }
@@ -184,7 +185,7 @@ fn eight_digits(text: u64) -> Option<u64> {
     Some((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF)
 }
 
-/// The decimal text of `number`, at the end, and its length.
+/// The decimal text of `number`, which ends at the end, and its first place.
 #[inline]
 fn text_of(mut number: u64) -> ([u8; DIGITS_MAX], u8) {
     const PAIRS: [[u8; 2]; 100] = {
@@ -207,7 +208,7 @@ fn text_of(mut number: u64) -> ([u8; DIGITS_MAX], u8) {
         at -= 1;
         text[at] = b'0' + number as u8;
     }
-    (text, (DIGITS_MAX - at) as u8)
+    (text, at as u8)
 }
 
 impl raw::Raw for Bytes {
@@ -224,10 +225,8 @@ impl raw::Raw for Bytes {
                 None => blob::make(value),
             };
         }
-        let mut word = [0; 8];
-        word[0] = (value.len() as u8) << 1 | 1;
-        word[8 - value.len()..].copy_from_slice(value);
-        u64::from_le_bytes(word)
+        // The first byte of the text is the second of the word.
+        slice_of(value).swap_bytes() << 8 | (value.len() as u64) << 1 | 1
     }
 
     #[inline]
@@ -240,14 +239,14 @@ impl raw::Raw for Bytes {
         let inner = if raw & 1 != 0 {
             let word = raw.to_le_bytes();
             let mut text = [0; DIGITS_MAX];
-            text[DIGITS_MAX - INLINE_BYTES_MAX..].copy_from_slice(&word[1..]);
-            Inner::Inline(text, (word[0] >> 1) & 7)
+            text[..INLINE_BYTES_MAX].copy_from_slice(&word[1..]);
+            Inner::Inline(text, 0, (word[0] >> 1) & 7)
         } else if Self::owns(raw) {
             // SAFETY: such a word came from a blob, and the caller keeps it alive.
             Inner::Blob(unsafe { blob::bytes(raw) })
         } else {
-            let (text, len) = text_of(raw >> TAG_BITS);
-            Inner::Inline(text, len)
+            let (text, start) = text_of(raw >> TAG_BITS);
+            Inner::Inline(text, start, DIGITS_MAX as u8)
         };
         BytesRef { inner }
     }

@@ -113,18 +113,21 @@ pub(crate) fn push_group<'t>(
     locked.mark_inserting();
     border.clear_stale();
     border.fill(&kept);
-    drop(locked);
-    cells.into_iter().for_each(|cell| abandon(shape, cell, guard));
+    abandon(shape, locked, &cells, guard);
 }
 
-/// Retires a cell whose value has gone elsewhere.
-pub(crate) fn abandon(shape: &Shape, cell: Cell<'_>, guard: &Guard) {
+/// Retires cells that were unlinked under the lock, which it drops. Their values have gone
+/// elsewhere.
+pub(crate) fn abandon(shape: &Shape, locked: Locked<'_>, cells: &[Cell<'_>], guard: &Guard) {
     if shape.pointers {
-        // Who comes to the cell later than this must not take the value for a live one.
-        cell.set_value(0);
+        cells.iter().for_each(|cell| cell.set_value(0));
     }
-    // SAFETY: this thread has unlinked it under the lock, and does so once.
-    unsafe { cell.retire(guard) };
+    // What is freed meanwhile may use the tree.
+    drop(locked);
+    for cell in cells {
+        // SAFETY: this thread has unlinked it under the lock, and does so once.
+        unsafe { cell.retire(guard) };
+    }
 }
 
 /// The same entry in a layer behind the slice. The entry goes on, and its node is locked.

@@ -16,8 +16,8 @@
 //! Values and cells that were replaced or removed are retired after they were unlinked.
 
 use crate::cell::Cell;
-use crate::descent::{Finger, Found, Value, get, search, value_of};
-use crate::key::{Place, SLICE_BYTES};
+use crate::descent::{Finger, Found, Value, get, get_here, search, value_of};
+use crate::key::{Place, RANK_LONG, SLICE_BYTES};
 use crate::many::search_many;
 use crate::node::{BorderRef, Entry, Find, Kind, suffix_of};
 use crate::permutation::WIDTH;
@@ -42,6 +42,53 @@ pub struct Tree<V: Slot> {
     kind: PhantomData<V>,
 }
 
+/// A hint is kept in layers down to this length of the key.
+const NEAR_PREFIX_MAX: usize = 32;
+
+/// Where the last operation was: a hint for the next one, of the same thread or another. It never
+/// changes what an operation does, only how fast: keys that follow each other, or come again and
+/// again, are found at once.
+#[derive(Clone, Default)]
+pub struct Near<'t> {
+    finger: Option<Finger<'t>>,
+    /// What all keys of the finger's layer begin with.
+    prefix: [u8; NEAR_PREFIX_MAX],
+    /// Of which tree.
+    shape: Option<&'t Shape>,
+}
+
+impl<'t> Near<'t> {
+    /// No hint yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Near::default()
+    }
+
+    /// What a search for `key` would find, but for the entry, if it is near and in this tree.
+    #[inline]
+    fn follow<'k>(&self, shape: &Shape, key: &'k [u8]) -> Option<Found<'t, 'k>> {
+        let same = self.shape.is_some_and(|own| std::ptr::eq(own, shape));
+        if same { self.finger?.follow(&self.prefix, key) } else { None }
+    }
+
+    /// Points to where `key` was found.
+    #[inline]
+    fn set(&mut self, shape: &'t Shape, finger: Option<Finger<'t>>, key: &[u8]) {
+        self.finger = finger.filter(|finger| finger.prefix() <= NEAR_PREFIX_MAX);
+        self.shape = Some(shape);
+        if let Some(finger) = self.finger {
+            let prefix = finger.prefix();
+            self.prefix[..prefix].copy_from_slice(&key[..prefix]);
+        }
+    }
+}
+
+impl fmt::Debug for Near<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Near")
+    }
+}
+
 /// Pairs that [`Tree::multi_put`] searches before it stores them: enough to hide the misses, and
 /// few enough that the nodes are still in the cache.
 const MULTI_PUT_MAX: usize = 64;
@@ -58,6 +105,16 @@ pub enum Change<T> {
     Put(T),
     /// Remove the key.
     Remove,
+}
+
+impl<T> Change<T> {
+    fn map<U>(self, make: impl FnOnce(T) -> U) -> Change<U> {
+        match self {
+            Change::Keep => Change::Keep,
+            Change::Put(value) => Change::Put(make(value)),
+            Change::Remove => Change::Remove,
+        }
+    }
 }
 
 /// How many of what a tree has. Estimates while writers are at work.
@@ -99,7 +156,78 @@ impl<V: Slot> Tree<V> {
     /// The value of `key`.
     #[inline]
     pub fn get<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<V::Ref<'g>> {
-        get(&self.shape, key, guard).map(|word| lend::<V>(word, guard))
+        get(&self.shape, key, guard, &mut None).map(|word| lend::<V>(word, guard))
+    }
+
+    /// As [`Tree::get`]. A key near the one before, by any operation with the same `near`, is found
+    /// without a descent.
+    #[inline]
+    pub fn get_near<'t, 'g>(
+        &'t self,
+        key: &[u8],
+        guard: &'g Guard,
+        near: &mut Near<'t>,
+    ) -> Option<V::Ref<'g>>
+    where
+        't: 'g,
+    {
+        let here = near.follow(&self.shape, key);
+        let here = here.and_then(|found| get_here(&self.shape, &found, guard));
+        let word = here.unwrap_or_else(|| {
+            let mut finger = None;
+            let word = get(&self.shape, key, guard, &mut finger);
+            near.set(&self.shape, finger, key);
+            word
+        });
+        word.map(|word| lend::<V>(word, guard))
+    }
+
+    /// As [`Tree::insert`], with the help of `near` as for [`Tree::get_near`].
+    #[inline]
+    pub fn insert_near<'t, 'g>(
+        &'t self,
+        key: &[u8],
+        value: V::In<'_>,
+        guard: &'g Guard,
+        near: &mut Near<'t>,
+    ) -> Option<V::Ref<'g>>
+    where
+        't: 'g,
+    {
+        let value = Unpublished::<V>::new(value);
+        let old = self.change_near(key, guard, near, |_| Change::Put(value));
+        old.map(|raw| lend::<V>(raw, guard))
+    }
+
+    /// As [`Tree::remove`], with the help of `near` as for [`Tree::get_near`].
+    pub fn remove_near<'t, 'g>(
+        &'t self,
+        key: &[u8],
+        guard: &'g Guard,
+        near: &mut Near<'t>,
+    ) -> Option<V::Ref<'g>>
+    where
+        't: 'g,
+    {
+        let old = self.change_near(key, guard, near, |_| Change::Remove);
+        old.map(|raw| lend::<V>(raw, guard))
+    }
+
+    /// As [`Tree::update`], with the help of `near` as for [`Tree::get_near`].
+    pub fn update_near<'t, 'g, 'v>(
+        &'t self,
+        key: &[u8],
+        guard: &'g Guard,
+        near: &mut Near<'t>,
+        decide: impl FnOnce(Option<V::Ref<'g>>) -> Change<V::In<'v>>,
+    ) -> Option<V::Ref<'g>>
+    where
+        't: 'g,
+    {
+        let old = self.change_near(key, guard, near, |old| {
+            decide(old.map(|raw| lend::<V>(raw, guard))).map(Unpublished::new)
+        });
+        old.map(|raw| lend::<V>(raw, guard))
     }
 
     /// Looks many keys up side by side, so that their cache misses overlap. Calls `visit` once for
@@ -114,7 +242,7 @@ impl<V: Slot> Tree<V> {
         let wanted = |entry: &Entry| entry.has_cell() || V::owns(entry.value);
         search_many(&self.shape, keys.iter().copied(), guard, wanted, |index, found| {
             let value = match value_of(&self.shape, &found, guard) {
-                Some(Value::Lost) => get(&self.shape, keys[index], guard),
+                Some(Value::Lost) => get(&self.shape, keys[index], guard, &mut None),
                 Some(Value::Is(word)) => Some(word),
                 None => None,
             };
@@ -145,7 +273,8 @@ impl<V: Slot> Tree<V> {
                 found[index] = Some(here);
             });
             for ((key, value), found) in keys.iter().zip(values.drain(..)).zip(&found) {
-                self.change_at(key, *found, guard, |_| Change::Put(value));
+                let mut found = found.unwrap_or_else(|| search(&self.shape, key, guard, true));
+                self.change_at(key, &mut found, guard, |_| Change::Put(value));
             }
         }
     }
@@ -169,10 +298,11 @@ impl<V: Slot> Tree<V> {
         value: V::In<'_>,
         guard: &'g Guard,
     ) -> Option<V::Ref<'g>> {
-        let value = Unpublished::<V>::new(value);
+        // Not the closure's own: a value that is not stored is dropped when no lock is held.
+        let mut value = Some(Unpublished::<V>::new(value));
         let old = self.change(key, guard, |old| match old {
             Some(_) => Change::Keep,
-            None => Change::Put(value),
+            None => value.take().map_or(Change::Keep, Change::Put),
         });
         old.map(|raw| lend::<V>(raw, guard))
     }
@@ -191,12 +321,9 @@ impl<V: Slot> Tree<V> {
         guard: &'g Guard,
         decide: impl FnOnce(Option<V::Ref<'g>>) -> Change<V::In<'v>>,
     ) -> Option<V::Ref<'g>> {
-        let old =
-            self.change(key, guard, |old| match decide(old.map(|raw| lend::<V>(raw, guard))) {
-                Change::Keep => Change::Keep,
-                Change::Put(value) => Change::Put(Unpublished::new(value)),
-                Change::Remove => Change::Remove,
-            });
+        let old = self.change(key, guard, |old| {
+            decide(old.map(|raw| lend::<V>(raw, guard))).map(Unpublished::new)
+        });
         old.map(|raw| lend::<V>(raw, guard))
     }
 
@@ -256,9 +383,9 @@ impl<V: Slot> Tree<V> {
                 Some((last, finger)) => finger.follow(last.as_ref(), bytes),
                 None => None,
             };
-            let found = here.unwrap_or_else(|| search(&self.shape, bytes, guard, true));
+            let mut found = here.unwrap_or_else(|| search(&self.shape, bytes, guard, true));
+            self.change_at(bytes, &mut found, guard, |_| Change::Put(value));
             let finger = Finger::at(&found, bytes);
-            self.change_at(bytes, Some(found), guard, |_| Change::Put(value));
             last = Some((key, finger));
             stored += 1;
         }
@@ -380,31 +507,50 @@ impl<V: Slot> Tree<V> {
         guard: &Guard,
         decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
     ) -> Option<u64> {
-        self.change_at(key, None, guard, decide)
+        self.change_at(key, &mut search(&self.shape, key, guard, true), guard, decide)
     }
 
-    /// As [`Tree::change`], from what a search has found.
-    fn change_at(
-        &self,
+    /// As [`Tree::change`], with a hint.
+    #[inline]
+    fn change_near<'t>(
+        &'t self,
         key: &[u8],
-        found: Option<Found<'_, '_>>,
+        guard: &Guard,
+        near: &mut Near<'t>,
+        decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
+    ) -> Option<u64> {
+        let here = near.follow(&self.shape, key);
+        let mut found = here.unwrap_or_else(|| search(&self.shape, key, guard, true));
+        let border = here.map(|here| here.border);
+        let old = self.change_at(key, &mut found, guard, decide);
+        if border != Some(found.border) {
+            near.set(&self.shape, Some(Finger::at(&found, key)), key);
+        }
+        old
+    }
+
+    /// As [`Tree::change`], from what a search has found. Leaves there where the change began,
+    /// which is elsewhere if the key had moved.
+    fn change_at<'t, 'k>(
+        &'t self,
+        key: &'k [u8],
+        found: &mut Found<'t, 'k>,
         guard: &Guard,
         decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
     ) -> Option<u64> {
-        let mut found = found.unwrap_or_else(|| search(&self.shape, key, guard, true));
         loop {
             let (border, rest, place) = (found.border, found.rest, found.place);
             let locked = border.version().lock();
             if found.version.split_since(locked.version()) {
                 drop(locked);
-                found = search(&self.shape, key, guard, true);
+                *found = search(&self.shape, key, guard, true);
                 continue;
             }
             let (slot, entry) = match border.find(place) {
                 Find::Entry(slot, entry) => (slot, entry),
                 Find::Layer(..) => {
                     drop(locked);
-                    found = search(&self.shape, key, guard, true);
+                    *found = search(&self.shape, key, guard, true);
                     continue;
                 }
                 Find::Absent => {
@@ -414,11 +560,15 @@ impl<V: Slot> Tree<V> {
                         && let Some(slice) = group_to_push(border, position, place.slice)
                     {
                         push_group(&self.shape, border, locked, slice, guard);
-                        found = search(&self.shape, key, guard, true);
+                        *found = search(&self.shape, key, guard, true);
                         continue;
                     }
                     if let Change::Put(value) = decide(None) {
-                        let entry = Entry::make(rest, value.publish());
+                        let value = self.publish(value);
+                        if place.rank == RANK_LONG {
+                            self.shape.note_owner();
+                        }
+                        let entry = Entry::make(rest, value);
                         self.insert_at(border, locked, position, entry);
                     }
                     return None;
@@ -428,7 +578,8 @@ impl<V: Slot> Tree<V> {
             let cell = unsafe { entry.cell() };
             if cell.is_some_and(|cell| cell.suffix() != suffix_of(rest)) {
                 if let Change::Put(value) = decide(None) {
-                    self.push_down(border, locked, slot, rest, value.publish(), guard);
+                    let value = self.publish(value);
+                    self.push_down(border, locked, slot, rest, value, guard);
                 }
                 return None;
             }
@@ -439,8 +590,8 @@ impl<V: Slot> Tree<V> {
                 Change::Keep => {}
                 Change::Put(value) => {
                     match cell {
-                        Some(cell) => cell.set_value(value.publish()),
-                        None => border.set_value(slot, value.publish()),
+                        Some(cell) => cell.set_value(self.publish(value)),
+                        None => border.set_value(slot, self.publish(value)),
                     }
                     drop(locked);
                     retire_value::<V>(old, guard);
@@ -450,19 +601,26 @@ impl<V: Slot> Tree<V> {
                     let left = permutation.remove(permutation.position_of(slot));
                     border.set_stale(slot);
                     border.publish(left);
-                    drop(locked);
                     self.shape.keys.add(-1);
-                    if let Some(cell) = cell {
-                        abandon(&self.shape, cell, guard);
-                    }
+                    abandon(&self.shape, locked, cell.as_slice(), guard);
                     retire_value::<V>(old, guard);
                     if left.len() == 0 {
-                        tidy(&self.shape, key, guard);
+                        tidy(&self.shape, key, rest.len(), guard);
                     }
                 }
             }
             return Some(old);
         }
+    }
+
+    /// The word of a value that becomes the tree's.
+    #[inline]
+    fn publish(&self, value: Unpublished<V>) -> u64 {
+        let word = value.publish();
+        if V::owns(word) {
+            self.shape.note_owner();
+        }
+        word
     }
 
     /// A new key in a node that has none of its slice, tail and rank.
@@ -525,8 +683,7 @@ impl<V: Slot> Tree<V> {
         locked.mark_inserting();
         let link = shape.space().handle(root.node());
         border.set_entry(slot, Entry::long_layer(old.slice, old.tail, link));
-        drop(locked);
-        abandon(shape, cell, guard);
+        abandon(shape, locked, &[cell], guard);
     }
 }
 
@@ -544,9 +701,12 @@ fn retire_value<V: Slot>(raw: u64, guard: &Guard) {
 }
 
 impl<V: Slot> Drop for Tree<V> {
-    /// O(n), with a stack of its own: layers may be many deep. The memory of the nodes goes with
-    /// the shape.
+    /// O(n), with a stack of its own: layers may be many deep; O(1) if no entry owns anything. The
+    /// memory of the nodes goes with the shape.
     fn drop(&mut self) {
+        if self.shape.has_no_owners() {
+            return;
+        }
         let space = self.shape.space();
         let mut pending: Vec<_> = self.shape.top().map(|(_, root, _)| root).into_iter().collect();
         while let Some(node) = pending.pop() {

@@ -25,40 +25,61 @@
 //! while holding one of a lower layer, so there is no circle.
 //!
 //! A second lock is never waited for where the node may have another life by now: it is tried, and
-//! all begins again.
+//! all begins again. Nor does a thread climb, which waits for marks to go, while it holds the lock
+//! of such a node: who has marked nodes may be about to take that memory for a new one.
+//!
+//! **From layer to layer** upward it goes by the trail of the first search; what was found then is
+//! looked at again under the locks, as always. So a key of many layers costs no search for each.
 
-use crate::descent::{Found, Layer, Via, search};
+use crate::descent::{Found, Layer, Via, trail};
+use crate::key::SLICE_BYTES;
 use crate::node::{BorderRef, InteriorRef, Kind, NodeRef, Space};
 use crate::shape::Shape;
 use keyrack_concurrent::{Backoff, Guard, Locked};
 
-/// Takes out what the removal of `key` has left empty. Returns when nothing is left to do.
-pub(crate) fn tidy(shape: &Shape, key: &[u8], guard: &Guard) {
+/// Takes out what the removal of `key` has left empty. `rest` bytes of it were left in the layer of
+/// the node that it was removed from. Returns when nothing is left to do. O(layers), if nobody is
+/// in the way.
+pub(crate) fn tidy(shape: &Shape, key: &[u8], rest: usize, guard: &Guard) {
     let mut backoff = Backoff::new();
-    loop {
-        let found = search(shape, key, guard, false);
-        let done = if let Some(root) = lone_parent(shape, &found) {
-            shrink(shape, &found, root)
+    // Up to its slice in the layer that is to be tidied: so a search goes to the same node, but
+    // not on into a layer that is made meanwhile.
+    let up_to_slice = |key: &'_ [u8], rest: usize| key.len() - rest + rest.min(SLICE_BYTES);
+    let mut key = &key[..up_to_slice(key, rest)];
+    let mut layers = trail(shape, key, guard);
+    while let Some(found) = layers.last() {
+        let here = up_to_slice(key, found.rest.len());
+        let changed = found.version.split_since(found.border.version().load());
+        let done = if changed {
+            true
+        } else if let Some(root) = lone_parent(shape, found) {
+            shrink(shape, found, root)
         } else if found.border.permutation().len() > 0 {
             return;
         } else if found.version.is_root() {
             // The first layer stays.
             let Some(via) = &found.via else { return };
-            remove_layer(shape, &found, via)
+            if remove_layer(shape, found, via) {
+                layers.pop();
+                continue;
+            }
+            false
         } else if found.border.low() == 0 {
             // The leftmost of several.
             return;
         } else {
-            unlink(shape, &found)
+            unlink(shape, found)
         };
         if !done {
             backoff.wait();
         }
+        key = &key[..here];
+        layers = trail(shape, key, guard);
     }
 }
 
 /// The root of the layer, if it has a single child.
-fn lone_parent<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> Option<InteriorRef<'t>> {
+pub(crate) fn lone_parent<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> Option<InteriorRef<'t>> {
     match found.layer.climb(shape.space())?.kind() {
         Kind::Interior(root) if root.count() == 0 => Some(root),
         _ => None,
@@ -72,21 +93,22 @@ struct Step<'t> {
 }
 
 /// Removes the border node from its layer, if it is still empty. Whether all went well.
-fn unlink<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> bool {
+pub(crate) fn unlink<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> bool {
     let space = shape.space();
     let (border, low) = (found.border, found.border.low());
     let Some(before) = low.checked_sub(1) else { return false };
     let Some((neighbour, version)) = found.layer.descend(space, before) else { return false };
     let mut neighbour_locked = neighbour.version().lock();
-    if version.split_since(neighbour_locked.version()) || neighbour.high() != low {
+    if version.split_since(neighbour_locked.version()) {
         return false;
     }
     let Some(mut locked) = border.version().try_lock() else { return false };
     let same = !found.version.split_since(locked.version());
-    // Both were in the layer, and have been there since.
     if !same || border.permutation().len() > 0 || !found.layer.lives() {
         return false;
     }
+    // Both were in the layer, and have been there since.
+    debug_assert_eq!(neighbour.high(), low, "nothing is between the two");
     let Some((mut path, last_alone)) = lock_path(space, border.node()) else {
         debug_assert!(false, "the path of a node that is not the leftmost ends");
         return false;
@@ -165,16 +187,17 @@ fn lock_via<'t>(via: &Via<'t>, space: Space<'t>, layer: Layer<'t>) -> Option<Loc
     }
     // SAFETY: the entry is live, and its node locked.
     let link = unsafe { space.link(entry) };
-    // The slot may have become another layer's; this one would have gone then.
-    (layer.lives() && Layer::new(link).climb(space)? == layer.climb(space)?).then_some(locked)
+    // The slot may have become another layer's: this one may have gone, or moved into that one.
+    // Whether it lives, the caller has to see, once it has the locks that it needs.
+    (Layer::new(link).climb(space)? == layer.climb(space)?).then_some(locked)
 }
 
 /// Removes a layer of one empty border node, with its entry. Whether all went well.
-fn remove_layer<'t>(shape: &'t Shape, found: &Found<'t, '_>, via: &Via<'t>) -> bool {
+pub(crate) fn remove_layer<'t>(shape: &'t Shape, found: &Found<'t, '_>, via: &Via<'t>) -> bool {
     let Some(mut upper_locked) = lock_via(via, shape.space(), found.layer) else { return false };
     let Some(locked) = found.border.version().try_lock() else { return false };
-    let version = locked.version();
-    let same = !found.version.split_since(version) && version.is_root();
+    debug_assert!(found.version.is_root(), "and still is if it was not split since");
+    let same = !found.version.split_since(locked.version());
     if !same || found.border.permutation().len() > 0 {
         return false;
     }
@@ -189,7 +212,7 @@ fn remove_layer<'t>(shape: &'t Shape, found: &Found<'t, '_>, via: &Via<'t>) -> b
 }
 
 /// The single child of the root becomes the root. Whether all went well.
-fn shrink<'t>(shape: &'t Shape, found: &Found<'t, '_>, root: InteriorRef<'t>) -> bool {
+pub(crate) fn shrink<'t>(shape: &'t Shape, found: &Found<'t, '_>, root: InteriorRef<'t>) -> bool {
     let space = shape.space();
     let mut upper_locked = match &found.via {
         None => None,
@@ -201,10 +224,12 @@ fn shrink<'t>(shape: &'t Shape, found: &Found<'t, '_>, root: InteriorRef<'t>) ->
     let Some(child) = root.child(space, 0) else { return false };
     let Some(mut locked) = child.version().try_lock() else { return false };
     let Some(root_locked) = root.version().try_lock() else { return false };
-    let version = root_locked.version();
-    let same = version.is_root() && !version.is_deleted() && found.layer.lives();
     let alone = root.count() == 0 && root.child(space, 0) == Some(child);
-    if !same || !alone || locked.version().is_deleted() {
+    if root_locked.version().is_deleted() || !alone {
+        return false;
+    }
+    // The two are linked. But since it was found, `root` may have become that of another layer.
+    if found.layer.climb(space) != Some(root.node()) || !found.layer.lives() {
         return false;
     }
     locked.mark_splitting();

@@ -2,7 +2,7 @@
 
 use crate::rng::{Announced, Draw, seeds};
 use keyrack_concurrent::pin;
-use keyrack_masstree::{Bytes, Tree};
+use keyrack_masstree::{Bytes, Change, Near, Tree};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -148,6 +148,17 @@ fn loading_stops_at_a_key_out_of_order() {
     assert_eq!(tree.get(b"a", &pin()), Some(0));
 }
 
+/// Behind the last key of a layer come those of another one, with the same slices.
+#[test]
+fn loading_goes_from_layer_to_layer() {
+    let mut tree = Tree::<u64>::new();
+    let key = |group: u64, n: u64| format!("group {group:010}of {n:08}").into_bytes();
+    let keys: Vec<_> = (0..10).flat_map(|group| (0..5).map(move |n| key(group, n))).collect();
+    assert_eq!(tree.bulk_load(keys.iter().zip(0..), &mut pin()), Ok(50));
+    assert_eq!(tree.check().unwrap().layers, 11);
+    assert_eq!(rows(&tree, b""), keys.into_iter().zip(0..).collect::<Rows>());
+}
+
 /// What comes in sorted leaves full nodes.
 #[test]
 fn loaded_nodes_are_full() {
@@ -157,4 +168,53 @@ fn loaded_nodes_are_full() {
     let stats = tree.check().unwrap();
     assert_eq!(stats.borders, 2000);
     assert!(stats.interiors <= 90, "{stats:?}");
+}
+
+/// A hint never changes an answer: random walks over near and far keys, with one hint for two
+/// trees, beside a model, while nodes and layers come and go.
+#[test]
+fn a_hint_does_not_change_what_is_found() {
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let trees = [Tree::<u64>::new(), Tree::<u64>::new()];
+        let mut models = [BTreeMap::new(), BTreeMap::new()];
+        let mut near = Near::new();
+        let mut at = 0;
+        for round in 0..60_000 {
+            let (guard, side) = (pin(), draw.below(50).min(1));
+            at = if draw.below(40) == 0 { draw.below(3000) } else { at + draw.below(3) };
+            let number = if draw.below(30_000) < round / 2 { at % 7 } else { at % 3000 };
+            let key = match number % 4 {
+                0 => format!("{number:08}").into_bytes(),
+                1 => format!("{:08}{}", number / 40, number % 40).into_bytes(),
+                2 => format!("a beginning of all such keys {:06}", number / 8).into_bytes(),
+                _ => b"a beginning of all such keys"[..number % 29].to_vec(),
+            };
+            let (tree, model) = (&trees[side], &mut models[side]);
+            match draw.below(5) {
+                0 | 1 => {
+                    let old = tree.insert_near(&key, round as u64, &guard, &mut near);
+                    assert_eq!(old, model.insert(key, round as u64));
+                }
+                2 if round % 2 == 0 => {
+                    assert_eq!(tree.remove_near(&key, &guard, &mut near), model.remove(&key));
+                }
+                2 => {
+                    let raise = |old: Option<u64>| Change::Put(old.map_or(1, |old| old + 1));
+                    let old = tree.update_near(&key, &guard, &mut near, raise);
+                    assert_eq!(old, model.get(&key).copied());
+                    model.entry(key).and_modify(|old| *old += 1).or_insert(1);
+                }
+                _ => {
+                    let found = tree.get_near(&key, &guard, &mut near);
+                    assert_eq!(found, model.get(&key).copied(), "{key:?}");
+                }
+            }
+        }
+        for (mut tree, model) in trees.into_iter().zip(models) {
+            tree.check().unwrap();
+            assert_eq!(rows(&tree, b""), model.into_iter().collect::<Rows>());
+        }
+    }
 }

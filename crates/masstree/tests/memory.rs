@@ -70,6 +70,18 @@ fn every_value_is_dropped_once() {
     }
 }
 
+/// Values of short keys are all that the tree has besides its nodes.
+#[test]
+fn values_in_nodes_are_dropped_with_the_tree() {
+    let living = Arc::new(AtomicI64::new(0));
+    let tree = Tree::<Boxed<Counted>>::new();
+    for key in ["a", "b"] {
+        assert!(tree.insert(key.as_bytes(), Counted::new(1, &living), &pin()).is_none());
+    }
+    drop(tree);
+    wait_until_living(&living, 0);
+}
+
 #[test]
 fn a_closure_that_panics_leaves_the_tree_in_order() {
     let mut tree = Tree::<u64>::new();

@@ -153,6 +153,63 @@ fn keys_that_stay_are_always_found() {
     }
 }
 
+/// Keys of a few slices, in layers of their own where two share a tail, so that layers are made and
+/// go, and move into layers of their slices and vanish with them. Scans stay in order, both ways.
+#[test]
+fn scans_stay_in_order_while_layers_come_and_go() {
+    const KEYS: u64 = 6 * 40;
+    let key = |n: u64| format!("{:08}{:08}{}", n / 40, n % 40 / 2, n % 2).into_bytes();
+    let stays = |n: u64| n / 40 % 3 == 2 && n.is_multiple_of(7);
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut tree = Tree::<Bytes>::new();
+        for n in (0..KEYS).filter(|n| stays(*n)) {
+            tree.insert(&key(n), &key(n), &pin());
+        }
+        let write = |thread: u64| {
+            let mut draw = Draw::new(seed ^ thread << 32);
+            for _ in 0..400 * factor() {
+                // Whole groups, so that they become empty.
+                let (group, insert) = (draw.next() % 6, draw.below(2) == 0);
+                for n in (group * 40..group * 40 + 40).filter(|n| !stays(*n)) {
+                    if insert && draw.below(3) > 0 {
+                        tree.insert(&key(n), &key(n), &pin());
+                    } else {
+                        tree.remove(&key(n), &pin());
+                    }
+                }
+            }
+        };
+        let expected: Vec<_> = (0..KEYS).filter(|n| stays(*n)).map(key).collect();
+        let read = || {
+            for backwards in [false, true] {
+                let mut seen = Vec::new();
+                let visit = |seen: &mut Vec<Vec<u8>>, key: &[u8], value: &[u8]| {
+                    assert_eq!(key, value);
+                    seen.push(key.to_vec());
+                    ControlFlow::Continue(())
+                };
+                if backwards {
+                    tree.range_rev(b"", None, |key, value| visit(&mut seen, key, &value));
+                    seen.reverse();
+                } else {
+                    tree.range(b"", None, |key, value| visit(&mut seen, key, &value));
+                }
+                assert!(seen.is_sorted_by(|a, b| a < b), "in order, each once");
+                seen.retain(|key| expected.contains(key));
+                assert_eq!(seen, expected, "all that stay");
+            }
+        };
+        beside(write, read);
+        tree.check().unwrap();
+        for n in 0..KEYS {
+            tree.remove(&key(n), &pin());
+        }
+        let stats = tree.check().unwrap();
+        assert_eq!((stats.layers, stats.borders), (1, 1));
+    }
+}
+
 /// One node's worth of keys, all threads, again and again: slots are used again, and the node
 /// splits, empties and is unlinked under the readers' eyes. A get never returns another key's
 /// value.

@@ -176,6 +176,31 @@ fn a_very_deep_trie_is_built_scanned_and_dropped() {
     assert_eq!(lengths, [200_001, 200_000, 199_999, 77]);
 }
 
+/// A megabyte that two keys share makes 65 thousand layers. Finding a key, beginning a scan at it,
+/// and taking the layers down costs as many steps, not their square.
+#[test]
+fn a_deep_trie_costs_as_much_as_its_keys_are_long() {
+    let (mut tree, guard) = (Tree::<u64>::new(), pin());
+    let keys = [vec![7; 1 << 20], vec![7; (1 << 20) + 1]];
+    for key in &keys {
+        assert_eq!(tree.insert(key, 1, &guard), None);
+    }
+    assert!(tree.stats().layers > 65_000);
+    let mut rows = 0;
+    let mut count = || {
+        rows += 1;
+        ControlFlow::Continue(())
+    };
+    assert_eq!(tree.range(&keys[0], None, |_, _| count()), 2);
+    assert_eq!(tree.range_rev(b"", Some(&keys[1]), |_, _| count()), 1);
+    assert_eq!(rows, 3);
+    for key in &keys {
+        assert_eq!(tree.remove(key, &guard), Some(1));
+    }
+    drop(guard);
+    assert_eq!(tree.check().unwrap().layers, 1);
+}
+
 /// Reverse over layers that were emptied must pass through them.
 #[test]
 fn scans_pass_through_emptied_layers() {

@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod engine;
+#[cfg(test)]
 mod extras;
 #[cfg(test)]
 mod memory;

@@ -13,7 +13,8 @@
 //! flush is.
 //!
 //! A failed sync also tells the file below to lose its unsynced bytes ([`File::lose_unsynced`]),
-//! because that is what kernels do. All other failed operations have no effect at all.
+//! because that is what kernels do; [`FailedSync`](crate::FailedSync) says which, and how. All
+//! other failed operations have no effect at all.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -177,6 +177,79 @@ fn a_failed_sync_may_leave_bytes_readable_until_the_power_goes_out() {
     }
 }
 
+/// Four sectors are synced as `a`, written as `b` and again as `c`; then the sync fails half-way.
+#[test]
+fn a_failed_sync_may_have_written_any_part_of_its_bytes() {
+    let sectors_of = |bytes: &[u8]| -> String {
+        let sectors = bytes.chunks(512);
+        sectors
+            .map(|sector| {
+                assert!(sector.iter().all(|byte| *byte == sector[0]), "torn inside a sector");
+                char::from(sector[0])
+            })
+            .collect()
+    };
+    let failed = |seed| {
+        let (disk, fs) = pair();
+        disk.set_failed_sync(FailedSync::Partly { seed });
+        let file = open(&fs, "/f");
+        fs.sync_dir(at("/")).unwrap();
+        for byte in *b"abc" {
+            file.write_at(0, &[byte; 2_048]).unwrap();
+            if byte == b'a' {
+                file.sync_data().unwrap();
+            }
+        }
+        fs.arm(FaultPlan::once(1, Fault::Io).only(&[Operation::Sync]));
+        file.sync_data().unwrap_err();
+        file.sync_data().expect("the retry succeeds, which is the trap");
+        let read = sectors_of(&disk.read(at("/f")).unwrap());
+        let images = [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Reordered]
+            .map(|policy| sectors_of(&disk.crash_image(seed, policy).read(at("/f")).unwrap()));
+        assert!(images.iter().all(|image| *image == images[0]), "SEED={seed}: all is clean");
+        // Bytes written again are written.
+        file.write_at(0, &[b'd'; 2_048]).unwrap();
+        file.sync_data().unwrap();
+        let again = disk.crash_image(seed, CrashPolicy::DropAll).read(at("/f")).unwrap();
+        assert_eq!(sectors_of(&again), "dddd", "SEED={seed}");
+        (read, images[0].clone())
+    };
+    let (mut dropped, mut cached, mut disks) = (0, 0, std::collections::BTreeSet::new());
+    for seed in 0..300 {
+        let (read, on_disk) = failed(seed);
+        assert_eq!((read.clone(), on_disk.clone()), failed(seed), "SEED={seed} twice");
+        match read.as_str() {
+            _ if read == on_disk => dropped += 1,
+            "cccc" => cached += 1,
+            _ => panic!("SEED={seed}: reads {read}, the disk holds {on_disk}"),
+        }
+        disks.insert(on_disk);
+    }
+    assert!(dropped > 50 && cached > 50, "{dropped} {cached}");
+    assert!(disks.len() > 60, "of 81 combinations: {disks:?}");
+}
+
+/// Two failures of one history do not draw the same sectors.
+#[test]
+fn each_failed_sync_draws_anew() {
+    let (disk, fs) = pair();
+    disk.set_failed_sync(FailedSync::Partly { seed: 7 });
+    let file = open(&fs, "/f");
+    fs.sync_dir(at("/")).unwrap();
+    let mut found = Vec::new();
+    for _ in 0..8 {
+        file.write_at(0, &[b'a'; 16 * 512]).unwrap();
+        file.sync_data().unwrap();
+        file.write_at(0, &[b'b'; 16 * 512]).unwrap();
+        fs.arm(FaultPlan::once(1, Fault::Io).only(&[Operation::Sync]));
+        file.sync_data().unwrap_err();
+        found.push(disk.crash_image(0, CrashPolicy::DropAll).read(at("/f")).unwrap());
+    }
+    found.sort();
+    found.dedup();
+    assert!(found.len() > 4, "{} of 8", found.len());
+}
+
 #[test]
 fn a_failed_sync_of_new_bytes_leaves_the_length_and_zeros() {
     let (disk, fs) = pair();

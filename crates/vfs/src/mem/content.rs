@@ -128,12 +128,15 @@ impl Page {
         self.settle();
     }
 
-    /// Marks the page clean without writing it.
-    fn lose(&mut self, keep_cached: bool) {
+    /// Marks the page clean without writing it, or after writing some of its sectors.
+    fn lose(&mut self, loss: &mut Loss) {
         if self.dirty == 0 {
             return;
         }
-        if keep_cached {
+        if let Some(mix) = &mut loss.written {
+            self.sync_partly(mix);
+        }
+        if loss.keep_cached {
             self.stale |= self.dirty;
         } else if let Some(live) = &mut self.live {
             for sector in (0..SECTORS).filter(|sector| self.dirty & bit(*sector) != 0) {
@@ -144,6 +147,15 @@ impl Page {
             self.stale |= self.dirty;
         }
         self.settle();
+    }
+
+    /// Writes some version of each dirty sector to disk, or leaves what is there.
+    fn sync_partly(&mut self, mix: &mut Mix) {
+        for sector in (0..SECTORS).filter(|sector| self.dirty & bit(*sector) != 0) {
+            let bytes = *self.any_version(sector, mix);
+            let durable = self.durable.get_or_insert_with(|| Arc::clone(&ZEROS));
+            set_sector(durable, sector, &bytes);
+        }
     }
 
     fn settle(&mut self) {
@@ -165,6 +177,15 @@ impl Page {
             },
         }
     }
+}
+
+/// What a failed sync does to dirty sectors.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    /// Do reads go on showing what was not written?
+    pub(crate) keep_cached: bool,
+    /// Draws what was written; without it, nothing was.
+    pub(crate) written: Option<Mix>,
 }
 
 /// How the dirty sectors of one file fared.
@@ -297,13 +318,13 @@ impl Content {
         (self.len_low, self.len_high) = (self.len, self.len);
     }
 
-    /// Marks the pages of a range clean without writing them. The length stays an unsynced change:
+    /// Marks the pages of a range clean, written or not. The length stays an unsynced change:
     /// file systems keep it apart from the data.
-    pub(crate) fn lose(&mut self, offset: u64, len: u64, keep_cached: bool) {
+    pub(crate) fn lose(&mut self, offset: u64, len: u64, loss: &mut Loss) {
         let end = offset.saturating_add(len);
         let range = offset / PAGE_BYTES as u64..end.div_ceil(PAGE_BYTES as u64);
         for (_, page) in self.pages.range_mut(range) {
-            page.lose(keep_cached);
+            page.lose(loss);
         }
     }
 

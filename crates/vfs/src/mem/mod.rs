@@ -68,8 +68,8 @@ pub enum CrashPolicy {
     Reordered,
 }
 
-/// What becomes of unsynced bytes when a sync fails (through [`FaultFs`](crate::FaultFs)). Either
-/// way their pages are clean, so that a later sync succeeds without writing them.
+/// What becomes of unsynced bytes when a sync fails (through [`FaultFs`](crate::FaultFs)). In every
+/// case their pages are clean, so that a later sync succeeds without writing them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum FailedSync {
@@ -79,6 +79,13 @@ pub enum FailedSync {
     /// The bytes stay readable until a power loss, as on ext4 and XFS while the page stays in
     /// memory.
     Cached,
+    /// The sync got as far as some of the sectors: by the seed, each one reached the disk or not,
+    /// perhaps in an earlier version. By the seed, too, the others fare as in `Dropped` or as in
+    /// `Cached`. Equal histories and seeds do the same.
+    Partly {
+        /// Draws the sectors.
+        seed: u64,
+    },
 }
 
 /// A file system in memory. Clones are further handles to the same disk; images are new disks.

@@ -21,7 +21,7 @@ use std::path::{Component, Path};
 use rustix::io::Errno;
 
 use crate::fs::OpenOptions;
-use crate::mem::content::{Budget, Content, PAGE_BYTES};
+use crate::mem::content::{Budget, Content, Loss, PAGE_BYTES};
 use crate::mem::names::{Change, Entry, NodeId, split_for_sync, survivors};
 use crate::mem::{CrashPolicy, FailedSync};
 use crate::mix::Mix;
@@ -98,6 +98,8 @@ pub(crate) struct State {
     used_pages: u64,
     pub(crate) capacity_pages: u64,
     pub(crate) failed_sync: FailedSync,
+    /// Failed syncs that were drawn from a seed.
+    failed_syncs: u64,
     pub(crate) names_given: u64,
 }
 
@@ -114,6 +116,7 @@ impl State {
             used_pages: 0,
             capacity_pages,
             failed_sync: FailedSync::Dropped,
+            failed_syncs: 0,
             names_given: 0,
         }
     }
@@ -339,9 +342,19 @@ impl State {
     }
 
     pub(crate) fn lose_unsynced(&mut self, id: NodeId, offset: u64, len: u64) {
-        let keep_cached = self.failed_sync == FailedSync::Cached;
+        let mut loss = match self.failed_sync {
+            FailedSync::Dropped => Loss { keep_cached: false, written: None },
+            FailedSync::Cached => Loss { keep_cached: true, written: None },
+            FailedSync::Partly { seed } => {
+                // Another failure of the same history draws something else.
+                self.failed_syncs += 1;
+                let own_seed = Mix::new(seed ^ Mix::new(self.failed_syncs).next()).next();
+                let mut mix = Mix::new(own_seed);
+                Loss { keep_cached: mix.coin(), written: Some(mix) }
+            }
+        };
         if let Body::File(content) = &mut self.node_mut(id).body {
-            content.lose(offset, len, keep_cached);
+            content.lose(offset, len, &mut loss);
         }
     }
 
@@ -361,6 +374,7 @@ impl State {
         image.next_id = self.next_id;
         image.changes = self.changes;
         image.failed_sync = self.failed_sync;
+        image.failed_syncs = self.failed_syncs;
         image.names_given = self.names_given;
         // Whatever cannot be reached from the root is lost, with everything below it.
         let mut pending = vec![ROOT];

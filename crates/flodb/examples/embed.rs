@@ -1,0 +1,28 @@
+//! A store in twenty lines.
+//!
+//! ```text
+//!   cargo run --release -p keyrack-flodb --example embed -- DIRECTORY
+//! ```
+#![expect(clippy::print_stdout, reason = "an example is its own program")]
+
+use keyrack_flodb::{Batch, Db, Options, WriteOptions};
+
+fn main() -> keyrack_flodb::Result<()> {
+    let dir = std::env::args().nth(1).unwrap_or_else(|| "flodb-example".to_owned());
+    let db = Db::open(&dir, Options::default())?;
+    db.put(b"fruit/apple", b"red")?;
+    let before = db.snapshot();
+    let mut batch = Batch::new();
+    batch.put(b"fruit/pear", b"green");
+    batch.delete(b"fruit/apple");
+    db.write(&batch, WriteOptions { sync: true })?;
+    println!("apple now: {:?}", db.get(b"fruit/apple")?);
+    println!("apple then: {:?}", db.get_at(&before, b"fruit/apple", <[u8]>::to_vec)?);
+    let mut walk = db.iter()?;
+    walk.seek(b"fruit/")?;
+    while let Some((key, value)) = walk.entry() {
+        println!("{} is {}", String::from_utf8_lossy(key), String::from_utf8_lossy(value));
+        walk.next()?;
+    }
+    db.close()
+}

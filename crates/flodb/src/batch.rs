@@ -1,0 +1,163 @@
+//! Writes that happen together, and how the log holds them.
+//!
+//! ```text
+//!   payload of a record = count: varint | entries
+//!   entry               = kind: u8 | key length: varint | key | value length: varint | value
+//! ```
+//!
+//! The entry at index i has the sequence number of the record's position plus i; a record is longer
+//! than its count, so no number comes twice. A removal has no value length and no value.
+
+use crate::coding::{Reader, put_string, put_varint};
+use crate::key::Kind;
+
+/// Writes that are applied as one: all or none of them survive, and no reader sees a part.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    entries: Vec<u8>,
+    count: u64,
+}
+
+/// One write of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Write<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Batch::default()
+    }
+
+    /// Stores `value` under `key`.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.push(Write { kind: Kind::Put, key, value });
+    }
+
+    /// Removes `key`.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.push(Write { kind: Kind::Delete, key, value: &[] });
+    }
+
+    /// Appends the writes of `other`.
+    pub fn append(&mut self, other: &Batch) {
+        self.entries.extend_from_slice(&other.entries);
+        self.count += other.count;
+    }
+
+    /// Removes all writes, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.count = 0;
+    }
+
+    /// How many writes there are.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes that the log will hold for it, but for a few.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn push(&mut self, write: Write<'_>) {
+        append_entry(&mut self.entries, write);
+        self.count += 1;
+    }
+
+    /// The count, as the payload begins.
+    pub(crate) fn head(&self) -> Vec<u8> {
+        let mut head = Vec::with_capacity(10);
+        put_varint(&mut head, self.count);
+        head
+    }
+
+    /// The entries, as the payload goes on.
+    pub(crate) fn entries(&self) -> &[u8] {
+        &self.entries
+    }
+
+    /// The writes, in order.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = Write<'_>> {
+        let mut rest = Reader::new(&self.entries);
+        std::iter::from_fn(move || take_entry(&mut rest))
+    }
+}
+
+fn append_entry(out: &mut Vec<u8>, write: Write<'_>) {
+    out.push(write.kind as u8);
+    put_string(out, write.key);
+    if write.kind != Kind::Delete {
+        put_string(out, write.value);
+    }
+}
+
+fn take_entry<'a>(rest: &mut Reader<'a>) -> Option<Write<'a>> {
+    let &[kind] = rest.bytes(1)? else { return None };
+    let kind = Kind::from_byte(kind)?;
+    let key = rest.string()?;
+    let value = if kind == Kind::Delete { &[] } else { rest.string()? };
+    Some(Write { kind, key, value })
+}
+
+/// The writes of a record's payload. `None` if it is not one.
+pub(crate) fn decode(payload: &[u8]) -> Option<Vec<Write<'_>>> {
+    let mut rest = Reader::new(payload);
+    let count = rest.count()?;
+    let writes: Option<Vec<_>> = (0..count).map(|_| take_entry(&mut rest)).collect();
+    writes.filter(|_| rest.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload(batch: &Batch) -> Vec<u8> {
+        [batch.head().as_slice(), batch.entries()].concat()
+    }
+
+    #[test]
+    fn a_batch_comes_back_from_its_payload() {
+        let mut batch = Batch::new();
+        batch.put(b"", b"");
+        batch.put(b"key", &[7; 300]);
+        batch.delete(b"gone");
+        let mut other = Batch::new();
+        other.put(b"more", b"of it");
+        batch.append(&other);
+        assert_eq!(batch.len(), 4);
+        let bytes = payload(&batch);
+        let decoded = decode(&bytes).unwrap();
+        assert_eq!(decoded, batch.writes().collect::<Vec<_>>());
+        assert_eq!(decoded[1].value, [7; 300]);
+        assert_eq!(decoded[2].kind, Kind::Delete);
+        batch.clear();
+        assert!(batch.is_empty() && decode(&payload(&batch)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_cut_or_goes_on_is_no_batch() {
+        let mut batch = Batch::new();
+        batch.put(b"key", b"value");
+        batch.delete(b"gone");
+        let bytes = payload(&batch);
+        for len in 0..bytes.len() {
+            assert!(decode(&bytes[..len]).is_none(), "{len} bytes");
+        }
+        assert!(decode(&[&bytes[..], b"x"].concat()).is_none());
+        assert!(decode(&[0xFF; 9]).is_none());
+    }
+}

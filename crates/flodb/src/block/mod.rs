@@ -1,0 +1,368 @@
+//! A block of sorted entries, and the search in it.
+//!
+//! ```text
+//!   entries    restarts: u32 each    restart count: u32
+//!   |          |                     |
+//!   [e e e e e][r r r ...           ][n]
+//!
+//!   entry = shared: varint | unshared: varint | value length: varint
+//!         | the last `unshared` bytes of the user key | trailer: u64 | value
+//! ```
+//!
+//! An entry has the first `shared` bytes of its user key in common with the entry before it. The
+//! trailer (sequence and kind) is always whole: of neighbours it is the part that differs. Every
+//! few entries `shared` is 0 and a restart has the entry's offset, so a search can begin there.
+//! The first entry is a restart.
+//!
+//! A search halves the restarts, then walks the entries of one of them. It builds no keys: the walk
+//! knows how many bytes of the wanted key the entry before had in common with it, and an entry that
+//! shares more than that with its predecessor is on the same side of the wanted key as that.
+//!
+//! Blocks come from files that passed their checksum. Yet every length is checked here again, so
+//! that a table from a faulty writer is an error and not a panic.
+
+mod builder;
+mod cursor;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use builder::BlockBuilder;
+pub(crate) use cursor::BlockCursor;
+
+use crate::coding::{common_prefix, varint};
+#[cfg(test)]
+use crate::key::user_of;
+use crate::key::{Comparator, TRAILER_BYTES};
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Bytes of a restart, and of their count.
+const RESTART_BYTES: usize = size_of::<u32>();
+
+/// What is wrong with a block, and at which of its decompressed bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) at: usize,
+    pub(crate) what: &'static str,
+}
+
+type Result<T> = std::result::Result<T, Damage>;
+
+/// The bytes of a block, with its tail taken apart.
+#[derive(Debug)]
+pub(crate) struct Block {
+    bytes: Vec<u8>,
+    entries_end: usize,
+    restarts: usize,
+}
+
+/// An entry, its key still shared with the one before.
+#[derive(Clone, Debug)]
+struct Entry<'a> {
+    shared: usize,
+    suffix: &'a [u8],
+    trailer: u64,
+    value: Range<usize>,
+    next: usize,
+}
+
+/// Where a lookup ended: at the first entry that is not before what was wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Has it the wanted user key?
+    pub(crate) is_same_user: bool,
+    pub(crate) trailer: u64,
+    /// Where its value is in the block.
+    value: Range<usize>,
+}
+
+/// Where a walk ended: an offset, the entry there, and whether it has the wanted user key.
+type Reached<'a> = Option<(usize, Entry<'a>, bool)>;
+
+impl Block {
+    /// Takes decompressed bytes as a block. O(1): entries are checked as they are read.
+    pub(crate) fn new(bytes: Vec<u8>) -> Result<Self> {
+        let damage = |what| Damage { at: bytes.len(), what };
+        let (rest, count) =
+            bytes.split_last_chunk::<RESTART_BYTES>().ok_or(damage("a block without a tail"))?;
+        let restarts = u32::from_le_bytes(*count) as usize;
+        let entries_end = restarts
+            .checked_mul(RESTART_BYTES)
+            .and_then(|bytes| rest.len().checked_sub(bytes))
+            .ok_or(damage("a block with too many restarts"))?;
+        if restarts == 0 || entries_end == 0 {
+            return Err(damage("a block without entries"));
+        }
+        let block = Block { bytes, entries_end, restarts };
+        match block.restart(0)? {
+            0 => Ok(block),
+            at => Err(Damage { at, what: "a first restart that is not at the first entry" }),
+        }
+    }
+
+    /// The buffer, to be filled again.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Bytes of a range that an entry named.
+    #[inline]
+    pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    /// The value that a search found.
+    #[inline]
+    pub(crate) fn value(&self, found: &Found) -> &[u8] {
+        &self.bytes[found.value.clone()]
+    }
+
+    /// The offset of the entry of a restart.
+    #[inline]
+    fn restart(&self, index: usize) -> Result<usize> {
+        let at = self.entries_end + index * RESTART_BYTES;
+        let Some(bytes) = self.bytes[at..].first_chunk::<RESTART_BYTES>() else {
+            return Err(Damage { at, what: "a restart beyond the block" });
+        };
+        let offset = u32::from_le_bytes(*bytes) as usize;
+        if offset < self.entries_end {
+            Ok(offset)
+        } else {
+            Err(Damage { at, what: "a restart beyond the entries" })
+        }
+    }
+
+    /// The entry at an offset.
+    #[inline]
+    fn entry(&self, at: usize) -> Result<Entry<'_>> {
+        self.try_entry(at).ok_or(Damage { at, what: "an entry that does not fit its block" })
+    }
+
+    #[inline]
+    fn try_entry(&self, at: usize) -> Option<Entry<'_>> {
+        let entries = &self.bytes[..self.entries_end];
+        let rest = entries.get(at..)?;
+        // Most entries have three lengths of one byte.
+        let (shared, unshared, value_len, header) = match *rest.first_chunk::<3>()? {
+            [a, b, c] if (a | b | c) < 0x80 => (a.into(), b.into(), c.into(), 3),
+            _ => {
+                let (shared, first) = varint(rest)?;
+                let (unshared, second) = varint(&rest[first..])?;
+                let (value_len, third) = varint(&rest[first + second..])?;
+                (shared, unshared, value_len, first + second + third)
+            }
+        };
+        let suffix_at = at + header;
+        let (suffix, rest) = rest[header..].split_at_checked(usize::try_from(unshared).ok()?)?;
+        let (trailer, values) = rest.split_first_chunk::<TRAILER_BYTES>()?;
+        let value_len = usize::try_from(value_len).ok().filter(|len| *len <= values.len())?;
+        let value_at = suffix_at + suffix.len() + TRAILER_BYTES;
+        let value_end = value_at + value_len;
+        Some(Entry {
+            shared: usize::try_from(shared).ok()?,
+            suffix,
+            trailer: u64::from_le_bytes(*trailer),
+            value: value_at..value_end,
+            next: value_end,
+        })
+    }
+
+    /// The entry of a restart, which has its whole key.
+    fn restart_entry(&self, index: usize) -> Result<(usize, Entry<'_>)> {
+        let at = self.restart(index)?;
+        let entry = self.entry(at)?;
+        if entry.shared == 0 {
+            Ok((at, entry))
+        } else {
+            Err(Damage { at, what: "a restart with a shared key" })
+        }
+    }
+
+    /// The first entry that is not before the user key with this trailer. `None` if all are.
+    /// O(log restarts + entries of a restart); allocates nothing.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        order: &Comparator,
+        user: &[u8],
+        trailer: u64,
+    ) -> Result<Option<Found>> {
+        let at = self.restart_before(order, user, trailer)?;
+        let reached = match order {
+            Comparator::Bytewise => self.walk_bytes(at, user, trailer)?,
+            Comparator::Custom(_) => {
+                // Lent by the thread. A comparator that searches itself finds an empty one.
+                let mut key = SCRATCH.try_with(Cell::take).unwrap_or_default();
+                let reached = self.walk(order, at, user, trailer, &mut key);
+                let _ = SCRATCH.try_with(|scratch| scratch.set(key));
+                reached?
+            }
+        };
+        Ok(reached.map(|(_, entry, is_same_user)| Found {
+            is_same_user,
+            trailer: entry.trailer,
+            value: entry.value,
+        }))
+    }
+
+    /// As [`Block::find`], and puts the internal key of the entry together in `key`.
+    #[inline]
+    fn seek<'a>(
+        &'a self,
+        order: &Comparator,
+        user: &[u8],
+        trailer: u64,
+        key: &mut Vec<u8>,
+    ) -> Result<Option<(usize, Entry<'a>)>> {
+        let at = self.restart_before(order, user, trailer)?;
+        let reached = match order {
+            Comparator::Bytewise => {
+                let reached = self.walk_bytes(at, user, trailer)?;
+                key.clear();
+                if let Some((_, entry, _)) = &reached {
+                    // The walk ends at an entry that shares no more with the one before than that
+                    // has in common with the wanted key.
+                    key.extend_from_slice(&user[..entry.shared]);
+                    key.extend_from_slice(entry.suffix);
+                }
+                reached
+            }
+            Comparator::Custom(_) => self.walk(order, at, user, trailer, key)?,
+        };
+        let Some((at, entry, _)) = reached else { return Ok(None) };
+        key.extend_from_slice(&entry.trailer.to_le_bytes());
+        Ok(Some((at, entry)))
+    }
+
+    /// The offset of the last restart whose entry is before what is wanted, else of the first.
+    #[inline]
+    fn restart_before(&self, order: &Comparator, user: &[u8], trailer: u64) -> Result<usize> {
+        let mut low = 0;
+        let mut low_at = 0;
+        let mut high = self.restarts;
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let (at, entry) = self.restart_entry(middle)?;
+            let is_before = match order.user(entry.suffix, user) {
+                Ordering::Less => true,
+                Ordering::Equal => entry.trailer > trailer,
+                Ordering::Greater => false,
+            };
+            if is_before {
+                (low, low_at) = (middle, at);
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low_at)
+    }
+
+    /// Walks from the entry at `at` to the first that is not before what is wanted, by bytes.
+    #[inline]
+    fn walk_bytes(&self, mut at: usize, user: &[u8], trailer: u64) -> Result<Reached<'_>> {
+        let mut key_len = 0;
+        // What the entry before and the wanted key have in common. That entry is before it.
+        let mut matched = 0;
+        while at < self.entries_end {
+            let entry = self.entry(at)?;
+            if entry.shared > key_len {
+                return Err(Damage { at, what: SHARES_TOO_MUCH });
+            }
+            key_len = entry.shared + entry.suffix.len();
+            // One that shares more differs from the wanted key where the entry before did.
+            if entry.shared <= matched {
+                let rest = &user[entry.shared..];
+                let common = common_prefix(entry.suffix, rest);
+                matched = entry.shared + common;
+                match (entry.suffix.get(common), rest.get(common)) {
+                    (None, None) if entry.trailer <= trailer => return Ok(Some((at, entry, true))),
+                    (None, _) => {}
+                    (Some(_), None) => return Ok(Some((at, entry, false))),
+                    (Some(here), Some(wanted)) if here > wanted => {
+                        return Ok(Some((at, entry, false)));
+                    }
+                    (Some(_), Some(_)) => {}
+                }
+            }
+            at = entry.next;
+        }
+        Ok(None)
+    }
+
+    /// As [`Block::walk_bytes`], for any order: builds each key in `key`.
+    fn walk(
+        &self,
+        order: &Comparator,
+        mut at: usize,
+        user: &[u8],
+        trailer: u64,
+        key: &mut Vec<u8>,
+    ) -> Result<Reached<'_>> {
+        key.clear();
+        while at < self.entries_end {
+            let entry = self.entry(at)?;
+            if entry.shared > key.len() {
+                return Err(Damage { at, what: SHARES_TOO_MUCH });
+            }
+            key.truncate(entry.shared);
+            key.extend_from_slice(entry.suffix);
+            match order.user(key, user) {
+                Ordering::Equal if entry.trailer <= trailer => return Ok(Some((at, entry, true))),
+                Ordering::Greater => return Ok(Some((at, entry, false))),
+                Ordering::Equal | Ordering::Less => {}
+            }
+            at = entry.next;
+        }
+        Ok(None)
+    }
+
+    /// Checks everything: that the entries fill their room and ascend, that the restarts are
+    /// entries with whole keys; and gives each internal key and value to `visit`. O(bytes).
+    #[cfg(test)]
+    pub(crate) fn verify<E: From<Damage>>(
+        &self,
+        order: &Comparator,
+        mut visit: impl FnMut(&[u8], &[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut key = Vec::new();
+        let mut before = Vec::new();
+        let mut restart = 0;
+        let mut at = 0;
+        while at < self.entries_end {
+            let entry = self.entry(at)?;
+            if restart < self.restarts && self.restart(restart)? == at {
+                restart += 1;
+                if entry.shared != 0 {
+                    return Err(Damage { at, what: "a restart with a shared key" }.into());
+                }
+            }
+            std::mem::swap(&mut key, &mut before);
+            key.clear();
+            let shared = user_of(&before).get(..entry.shared);
+            key.extend_from_slice(shared.ok_or(Damage { at, what: SHARES_TOO_MUCH })?);
+            key.extend_from_slice(entry.suffix);
+            key.extend_from_slice(&entry.trailer.to_le_bytes());
+            if at > 0 && order.internal(&before, &key) != Ordering::Less {
+                return Err(Damage { at, what: "an entry out of order" }.into());
+            }
+            visit(&key, self.slice(entry.value))?;
+            at = entry.next;
+        }
+        if restart != self.restarts {
+            return Err(Damage { at, what: "a restart that is not at an entry" }.into());
+        }
+        Ok(())
+    }
+}
+
+const SHARES_TOO_MUCH: &str = "an entry that shares more than there is";
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}

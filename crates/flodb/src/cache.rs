@@ -1,0 +1,329 @@
+//! Decompressed blocks in memory, for all tables together.
+//!
+//! ```text
+//!   table 7   slots: [ . * . . * . ]     one word a block: null, or the block
+//!   table 9   slots: [ * . * ]
+//!                      |   |
+//!   shard 0   ring:  [ a   c   -   d ]   who is in, in circular order; a lock for changes
+//!   shard 1   ring:  [ b   -   e ]             ^ hand
+//! ```
+//!
+//! A lookup neither hashes nor takes a lock: the index of a table says which block it is, and the
+//! table's slot of that number has the block or null. So a hit is one load, and cannot return
+//! another block. The slots cost 8 bytes a block, 0.2 % of what the table holds.
+//!
+//! **Replacement** is CLOCK, in each shard alone. A hit sets the block's reference bit, if it is
+//! not set. Who inserts takes the lock of the shard and moves its hand over the ring: it clears the
+//! bits that are set, and evicts the blocks whose bit was clear, until there is room. The new block
+//! comes in where the hand stands, with its bit clear, so it stays for a turn of the hand, and for
+//! longer if it is asked for again.
+//!
+//! **Who frees.** The ring owns one reference of each block in it. To evict is to take the block
+//! out of its slot and to retire that reference. A reader who got the block from the slot under a
+//! guard may look at it until the guard ends ([`TableCache::get`]), or count up a reference of its
+//! own meanwhile and keep it for as long as it likes ([`TableCache::pin`]). Evicted blocks that are
+//! still held count no longer, so the cache may have more memory than its capacity, by what readers
+//! hold and by about a megabyte for each thread that inserts.
+//!
+//! **Who may change what.** A slot goes from null to a block and back under the lock of its shard
+//! alone; which shard that is depends on the table and the number of the block, and never changes.
+//! A table that ends takes its blocks out.
+
+use crate::block::Block;
+use keyrack_concurrent::{Counter, Era, Guard, Retired, birth, pin};
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[cfg(test)]
+mod tests;
+
+/// The least bytes of a shard, unless it is the only one.
+const SHARD_BYTES_MIN: usize = 4 << 20;
+const SHARDS_MAX: usize = 32;
+
+/// A block in memory, in the cache or not.
+#[derive(Debug)]
+pub(crate) struct Cached {
+    pub(crate) block: Block,
+    /// Asked for since the hand came by.
+    referenced: AtomicBool,
+    /// Where it is in the ring. Written before it is linked, used under the lock.
+    place: AtomicUsize,
+}
+
+impl Cached {
+    /// A block that is in no cache.
+    pub(crate) fn new(block: Block) -> Arc<Self> {
+        let (referenced, place) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Arc::new(Cached { block, referenced, place })
+    }
+
+    /// Bytes that the cache counts for it.
+    fn charge(&self) -> usize {
+        self.block.memory_bytes() + size_of::<Self>() + size_of::<Place>()
+    }
+}
+
+/// The blocks of one table that are in the cache.
+struct Slots {
+    blocks: Box<[AtomicPtr<Cached>]>,
+    /// Which shard has the first block. The others follow in turn.
+    shard: usize,
+}
+
+/// A block in a ring.
+struct Place {
+    slots: Arc<Slots>,
+    index: usize,
+    /// The reference that the slot stands for.
+    cached: Arc<Cached>,
+    charge: usize,
+    /// The era before it was linked.
+    birth: Era,
+}
+
+#[derive(Default)]
+struct Ring {
+    places: Vec<Place>,
+    hand: usize,
+    bytes: usize,
+    evicted: u64,
+}
+
+/// What a cache has done and has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CacheStats {
+    /// Lookups that found their block.
+    pub(crate) hits: u64,
+    /// Lookups that did not.
+    pub(crate) misses: u64,
+    /// Blocks that made room for others.
+    pub(crate) evicted: u64,
+    /// Blocks in the cache.
+    pub(crate) blocks: u64,
+    /// Their bytes, with what the cache needs for each.
+    pub(crate) bytes: u64,
+}
+
+/// A bounded number of bytes of blocks, shared by tables.
+pub(crate) struct BlockCache {
+    rings: Box<[Mutex<Ring>]>,
+    ring_bytes_max: usize,
+    hits: Counter,
+    misses: Counter,
+}
+
+impl fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockCache").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl BlockCache {
+    /// An empty cache. One of 0 bytes stays empty.
+    pub(crate) fn new(capacity_bytes: usize) -> Self {
+        let shards = (capacity_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
+        BlockCache {
+            rings: (0..shards).map(|_| Mutex::default()).collect(),
+            ring_bytes_max: capacity_bytes / shards,
+            hits: Counter::new(),
+            misses: Counter::new(),
+        }
+    }
+
+    /// Exact when nobody uses the cache meanwhile. O(shards).
+    pub(crate) fn stats(&self) -> CacheStats {
+        let mut stats = CacheStats {
+            hits: self.hits.sum().unsigned_abs(),
+            misses: self.misses.sum().unsigned_abs(),
+            ..CacheStats::default()
+        };
+        for ring in &self.rings {
+            let ring = lock(ring);
+            stats.evicted += ring.evicted;
+            stats.blocks += ring.places.len() as u64;
+            stats.bytes += ring.bytes as u64;
+        }
+        stats
+    }
+
+    fn ring_of(&self, slots: &Slots, index: usize) -> &Mutex<Ring> {
+        &self.rings[slots.shard.wrapping_add(index) % self.rings.len()]
+    }
+}
+
+fn lock(ring: &Mutex<Ring>) -> MutexGuard<'_, Ring> {
+    // No panic leaves a ring half changed.
+    ring.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ring {
+    /// Puts a block in, at the hand if others had to go for it. Those are pushed to `evicted`, for
+    /// the caller to retire. O(blocks) in the worst case, constant on average.
+    fn link(&mut self, new: Place, bytes_max: usize, evicted: &mut Vec<Place>) {
+        // A bit that is set again and again does not keep the hand turning.
+        let mut mercy = 2 * self.places.len();
+        while self.bytes + new.charge > bytes_max && !self.places.is_empty() {
+            self.hand = if self.hand < self.places.len() { self.hand } else { 0 };
+            // Relaxed: a hint. A hit that comes just now may come too late.
+            let is_asked_for =
+                self.places[self.hand].cached.referenced.swap(false, Ordering::Relaxed);
+            if is_asked_for && mercy > 0 {
+                mercy -= 1;
+                self.hand += 1;
+            } else {
+                evicted.push(self.unlink(self.hand));
+            }
+        }
+        self.evicted += evicted.len() as u64;
+        self.bytes += new.charge;
+        // Release: who finds the block by the Acquire of `peek` finds it whole.
+        let word = Arc::as_ptr(&new.cached).cast_mut();
+        new.slots.blocks[new.index].store(word, Ordering::Release);
+        let last = self.places.len();
+        self.places.push(new);
+        self.places[last].cached.place.store(last, Ordering::Relaxed);
+        if !evicted.is_empty() {
+            // The hand is at a place that has been freed, or behind the last one.
+            self.places.swap(self.hand, last);
+            self.places[last].cached.place.store(last, Ordering::Relaxed);
+            self.places[self.hand].cached.place.store(self.hand, Ordering::Relaxed);
+            self.hand += 1;
+        }
+    }
+
+    /// Takes a block out of the ring and out of its slot. The last one gets its place.
+    fn unlink(&mut self, at: usize) -> Place {
+        let taken = self.places.swap_remove(at);
+        if let Some(moved) = self.places.get(at) {
+            moved.cached.place.store(at, Ordering::Relaxed);
+        }
+        self.bytes -= taken.charge;
+        // Relaxed: who finds null follows nothing.
+        taken.slots.blocks[taken.index].store(ptr::null_mut(), Ordering::Relaxed);
+        taken
+    }
+}
+
+/// # Safety
+/// The word is the exposed address of what `Arc::into_raw` returned, used once.
+unsafe fn drop_cached(word: u64) {
+    let cached = ptr::with_exposed_provenance::<Cached>(word as usize);
+    // SAFETY: the caller says so.
+    drop(unsafe { Arc::from_raw(cached) });
+}
+
+fn retire(guard: &Guard, place: Place) {
+    let word = Arc::into_raw(place.cached).expose_provenance() as u64;
+    let object = Retired { word, bytes: place.charge, birth: place.birth, free: drop_cached };
+    // SAFETY: the slot was set to null before, and was the only way to the block for who has no
+    // reference; a place leaves its ring once. The birth was read before the block was linked. The
+    // word is a reference that nobody else drops, and blocks may be dropped in any thread.
+    unsafe { guard.retire(object) };
+}
+
+/// What one table has in the cache. Blocks are named by their number in the table.
+pub(crate) struct TableCache {
+    cache: Arc<BlockCache>,
+    slots: Arc<Slots>,
+}
+
+impl fmt::Debug for TableCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableCache").field("cache", &self.cache).finish_non_exhaustive()
+    }
+}
+
+impl TableCache {
+    /// Room for `blocks` blocks of the table with this number, which spreads the tables over the
+    /// shards.
+    pub(crate) fn new(cache: Arc<BlockCache>, number: u64, blocks: usize) -> Self {
+        let blocks = (0..blocks).map(|_| AtomicPtr::default()).collect();
+        TableCache { cache, slots: Arc::new(Slots { blocks, shard: number as usize }) }
+    }
+
+    /// The block, if it is there; good until the guard ends. No lock, no allocation.
+    #[inline]
+    pub(crate) fn get<'g>(&self, index: usize, guard: &'g Guard) -> Option<&'g Cached> {
+        let Some(found) = self.peek(index, guard) else {
+            self.cache.misses.add(1);
+            return None;
+        };
+        self.cache.hits.add(1);
+        // SAFETY: as `peek` promises; nobody has the block exclusively.
+        let cached = unsafe { found.as_ref() };
+        if !cached.referenced.load(Ordering::Relaxed) {
+            cached.referenced.store(true, Ordering::Relaxed);
+        }
+        Some(cached)
+    }
+
+    /// The block, if it is there, to keep. No lock, no allocation.
+    pub(crate) fn pin(&self, index: usize) -> Option<Arc<Cached>> {
+        let guard = pin();
+        self.get(index, &guard)?;
+        self.own(index, &guard)
+    }
+
+    /// The block, if it is there. It is not dropped before the guard ends: it was in its slot
+    /// during the last load under protection, and the reference of its ring is retired after it
+    /// left the slot.
+    #[inline]
+    fn peek(&self, index: usize, guard: &Guard) -> Option<NonNull<Cached>> {
+        let slot = &self.slots.blocks[index];
+        NonNull::new(guard.protect(|| slot.load(Ordering::Acquire)))
+    }
+
+    /// A reference of one's own to the block, if it is there.
+    fn own(&self, index: usize, guard: &Guard) -> Option<Arc<Cached>> {
+        let word = self.peek(index, guard)?.as_ptr().cast_const();
+        // SAFETY: slots have what `Arc::as_ptr` returned, and the guard keeps a reference alive.
+        unsafe { Arc::increment_strong_count(word) };
+        // SAFETY: the reference that was just counted.
+        Some(unsafe { Arc::from_raw(word) })
+    }
+
+    /// Puts a block in, and returns it; or the one that another thread has put there meanwhile. A
+    /// block that is larger than a shard is returned and not put in. Takes the lock of a shard.
+    pub(crate) fn insert(&self, index: usize, block: Block) -> Arc<Cached> {
+        let cached = Cached::new(block);
+        let charge = cached.charge();
+        if charge > self.cache.ring_bytes_max {
+            return cached;
+        }
+        let guard = pin();
+        let mut evicted = Vec::new();
+        let mut ring = lock(self.cache.ring_of(&self.slots, index));
+        if let Some(other) = self.own(index, &guard) {
+            return other;
+        }
+        let slots = Arc::clone(&self.slots);
+        let place = Place { slots, index, cached: Arc::clone(&cached), charge, birth: birth() };
+        ring.link(place, self.cache.ring_bytes_max, &mut evicted);
+        drop(ring);
+        evicted.into_iter().for_each(|place| retire(&guard, place));
+        cached
+    }
+}
+
+impl Drop for TableCache {
+    /// Takes the blocks of the table out. O(blocks of the table); each shard is locked once.
+    fn drop(&mut self) {
+        let guard = pin();
+        let blocks = self.slots.blocks.len();
+        for first in 0..self.cache.rings.len().min(blocks) {
+            let mut taken = Vec::new();
+            let mut ring = lock(self.cache.ring_of(&self.slots, first));
+            for index in (first..blocks).step_by(self.cache.rings.len()) {
+                if let Some(cached) = self.own(index, &guard) {
+                    let at = cached.place.load(Ordering::Relaxed);
+                    taken.push(ring.unlink(at));
+                }
+            }
+            drop(ring);
+            taken.into_iter().for_each(|place| retire(&guard, place));
+        }
+    }
+}

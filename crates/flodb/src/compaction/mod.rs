@@ -1,0 +1,284 @@
+//! Compactions: what one is, which ones run, and where its outputs are cut. `pick` chooses them.
+//!
+//! ```text
+//!   inputs[0]     level L          [ c..h ] [ i..m ]
+//!   inputs[1]     output level     [ a..d ] [ f..k ] [ l..p ]     all that share keys with them
+//!   grandparents  the level below  [ a..b ] [ c..g ]  [ o..z ]    not read: they bound outputs
+//! ```
+//!
+//! A compaction merges its inputs into new tables of the output level. It may instead
+//! - move a table down as it is, when nothing shares keys with it there;
+//! - merge tables of level 0 into one of level 0, when the level below is busy;
+//! - rewrite one table in its place, to be rid of removals that hide nothing any more.
+//!
+//! **Several at once.** A table is read by one compaction at a time, and two never write to one
+//! level in overlapping ranges of keys. [`Running`] knows both. Whoever chooses does it under one
+//! lock, with the newest version, from `pick` to [`Running::start`], and gives the ticket back once
+//! the version with the outputs is in place.
+//!
+//! **Newer above older.** Of two writes of a key the newer is never below the older. Therefore a
+//! compaction takes, besides a table of level 0, all others there that share keys with its tables;
+//! and the levels between the two that it works on hold nothing.
+
+mod pick;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use pick::{Manual, debt, pick, pick_range};
+
+use crate::key::Comparator;
+use crate::manifest::Edit;
+use crate::version::{FileMeta, LAST_LEVEL, Version};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// What the choice of compactions depends on besides the version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CompactionOptions {
+    /// Tables of level 0 that start a compaction.
+    pub(crate) level0_tables: usize,
+    /// Bytes of the first level with a size, at most; of every level that has one, at least.
+    pub(crate) level_base_bytes: u64,
+    /// How many times larger a level is than the one above it. At least 2.
+    pub(crate) level_factor: u64,
+    /// Bytes of a table that a compaction writes.
+    pub(crate) table_bytes: u64,
+}
+
+impl CompactionOptions {
+    /// An output may share keys with so many bytes of the level below: it has to be merged with
+    /// them one day.
+    pub(crate) fn grandparent_bytes_max(&self) -> u64 {
+        self.table_bytes.saturating_mul(10)
+    }
+
+    /// A compaction grows, without need, up to so many bytes.
+    pub(crate) fn growth_bytes_max(&self) -> u64 {
+        self.table_bytes.saturating_mul(25)
+    }
+}
+
+/// Why a compaction is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Too many tables in level 0.
+    Level0,
+    /// The same, while the level below is busy.
+    WithinLevel0,
+    /// A level has more bytes than it should.
+    Size,
+    /// A level is not needed any more for so little data.
+    Drain,
+    /// A table is largely removals that hide nothing.
+    Removals,
+    /// Somebody asked for it.
+    Manual,
+}
+
+/// A compaction to run. See the module documentation.
+#[derive(Debug, Clone)]
+pub(crate) struct Compaction {
+    /// Where `inputs[0]` are.
+    pub(crate) level: usize,
+    /// Where `inputs[1]` are and the outputs go.
+    pub(crate) output_level: usize,
+    /// Level 0 newest first, others by key.
+    pub(crate) inputs: [Vec<Arc<FileMeta>>; 2],
+    /// The tables below the output level that share keys with the inputs.
+    pub(crate) grandparents: Vec<Arc<FileMeta>>,
+    /// The one input may be moved without being read.
+    pub(crate) trivial_move: bool,
+    /// Why it is made.
+    #[cfg(test)]
+    pub(crate) reason: Reason,
+    /// The user key after which the next compaction of the level begins.
+    pub(crate) pointer: Option<Vec<u8>>,
+}
+
+impl Compaction {
+    /// All tables that it takes.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
+        self.inputs.iter().flatten()
+    }
+
+    /// Bytes of all tables that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        bytes_of(self.files())
+    }
+
+    /// The edit that puts `outputs` in the place of the inputs. For a trivial move the output is
+    /// the input itself: see [`Compaction::move_edit`].
+    pub(crate) fn edit(&self, outputs: impl IntoIterator<Item = Arc<FileMeta>>) -> Edit {
+        let levels = [self.level, self.output_level];
+        let gone = |(level, files): (usize, &Vec<Arc<FileMeta>>)| {
+            files.iter().map(move |file| (level, file.number)).collect::<Vec<_>>()
+        };
+        Edit {
+            deleted: levels.into_iter().zip(&self.inputs).flat_map(gone).collect(),
+            added: outputs.into_iter().map(|file| (self.output_level, file)).collect(),
+            pointers: self.pointer.iter().map(|key| (self.level, key.clone())).collect(),
+            ..Edit::default()
+        }
+    }
+
+    /// The edit that moves the input of a trivial move to the output level.
+    pub(crate) fn move_edit(&self) -> Edit {
+        debug_assert!(self.trivial_move, "the inputs have to be merged");
+        self.edit(self.inputs[0].iter().cloned())
+    }
+
+    /// Whether something older of `key` may lie outside the inputs, so that a removal of it still
+    /// has something to hide. `version` is the one that the compaction was chosen in, or any later.
+    pub(crate) fn may_hide(&self, version: &Version, key: &[u8]) -> bool {
+        // Within level 0 older tables stay beside the output.
+        self.output_level == 0 || version.holds_below(self.output_level, key)
+    }
+
+    /// The same for a removal of the keys from `low` to `high`.
+    #[cfg(test)]
+    pub(crate) fn may_hide_range(&self, version: &Version, low: &[u8], high: &[u8]) -> bool {
+        self.output_level == 0 || version.overlaps_below(self.output_level, Some(low), Some(high))
+    }
+
+    /// Where to cut outputs. Those within level 0 are not cut: one table is the point of it.
+    pub(crate) fn cuts(&self, options: &CompactionOptions) -> OutputCuts<'_> {
+        OutputCuts {
+            grandparents: &self.grandparents,
+            at: 0,
+            bytes: 0,
+            bytes_max: options.grandparent_bytes_max(),
+        }
+    }
+}
+
+/// Where the outputs of a compaction are cut so that none shares keys with too much of the level
+/// below.
+#[derive(Debug)]
+pub(crate) struct OutputCuts<'a> {
+    grandparents: &'a [Arc<FileMeta>],
+    /// The first grandparent that is not wholly before the last key.
+    at: usize,
+    /// Those of the grandparents that the output has passed.
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl OutputCuts<'_> {
+    /// Whether the output should end before `key`, the next user key that is added to it. Keys must
+    /// ascend. O(grandparents) for all keys together.
+    pub(crate) fn is_due(&mut self, key: &[u8], order: &Comparator) -> bool {
+        while let Some(file) = self.grandparents.get(self.at)
+            && file.ends_before(key, order)
+        {
+            self.bytes = self.bytes.saturating_add(file.bytes);
+            self.at += 1;
+        }
+        self.bytes > self.bytes_max
+    }
+
+    /// An output begins with the next key, for whatever reason.
+    pub(crate) fn restart(&mut self) {
+        self.bytes = 0;
+    }
+}
+
+/// The compactions that run now.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    active: Vec<Active>,
+    next_ticket: u64,
+}
+
+#[derive(Debug)]
+struct Active {
+    ticket: u64,
+    level: usize,
+    output_level: usize,
+    /// The user keys that the outputs may have.
+    low: Vec<u8>,
+    high: Vec<u8>,
+    files: Vec<Arc<FileMeta>>,
+}
+
+/// Proof that a compaction was started.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "give it back, or its tables are never compacted again"]
+pub(crate) struct Ticket(u64);
+
+impl Running {
+    /// How many run.
+    pub(crate) fn count(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Takes the inputs of a compaction out of the choice.
+    pub(crate) fn start(&mut self, compaction: &Compaction, order: &Comparator) -> Ticket {
+        let files: Vec<Arc<FileMeta>> = compaction.files().cloned().collect();
+        debug_assert!(files.iter().all(|file| !file.is_claimed()), "a table is compacted twice");
+        files.iter().for_each(|file| file.set_claimed(true));
+        let (low, high) = hull(&files, order).unwrap_or_default();
+        let (low, high) = (low.to_vec(), high.to_vec());
+        let Compaction { level, output_level, .. } = *compaction;
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.active.push(Active { ticket, level, output_level, low, high, files });
+        Ticket(ticket)
+    }
+
+    /// Puts them back: the compaction is done, and the newest version knows it, or it failed.
+    pub(crate) fn finish(&mut self, ticket: Ticket) {
+        let at = self.active.iter().position(|active| active.ticket == ticket.0);
+        let active = self.active.swap_remove(at.expect("a ticket is given back once"));
+        active.files.iter().for_each(|file| file.set_claimed(false));
+    }
+
+    /// Whether outputs from `level` to `output_level` with keys from `low` to `high` would meet
+    /// those of a compaction that runs.
+    fn meets(
+        &self,
+        level: usize,
+        output_level: usize,
+        (low, high): (&[u8], &[u8]),
+        order: &Comparator,
+    ) -> bool {
+        self.active.iter().any(|active| {
+            written(level, output_level)
+                .any(|l| written(active.level, active.output_level).any(|m| l == m))
+                && order.user(low, &active.high) != Ordering::Greater
+                && order.user(&active.low, high) != Ordering::Greater
+        })
+    }
+}
+
+/// The levels that keys come to, or pass, in a compaction; level 0 is no matter, where tables may
+/// share keys.
+fn written(level: usize, output_level: usize) -> impl Iterator<Item = usize> {
+    (level + 1).min(output_level).max(1)..=output_level
+}
+
+/// The user keys from the first to the last of some tables.
+fn hull<'a>(
+    files: impl IntoIterator<Item = &'a Arc<FileMeta>>,
+    order: &Comparator,
+) -> Option<(&'a [u8], &'a [u8])> {
+    let mut files = files.into_iter();
+    let first = files.next()?;
+    let bounds = (first.first(), first.last());
+    Some(files.fold(bounds, |(low, high), file| {
+        let low = if order.user(file.first(), low).is_lt() { file.first() } else { low };
+        let high = if order.user(file.last(), high).is_gt() { file.last() } else { high };
+        (low, high)
+    }))
+}
+
+fn bytes_of<'a>(files: impl IntoIterator<Item = &'a Arc<FileMeta>>) -> u64 {
+    files.into_iter().map(|file| file.bytes).fold(0, u64::saturating_add)
+}
+
+/// The tables below `level` that share keys with the range: those of the level below it.
+fn grandparents_of(version: &Version, level: usize, low: &[u8], high: &[u8]) -> Vec<Arc<FileMeta>> {
+    match level {
+        0 | LAST_LEVEL => Vec::new(),
+        level => version.overlapping(level + 1, Some(low), Some(high)).cloned().collect(),
+    }
+}

@@ -1,0 +1,127 @@
+//! The threads behind a store: one that flushes, and those that compact.
+//!
+//! Each does its work as long as there is some, and sleeps until somebody changes the view. A
+//! failure is final for the store, see the header of `db`.
+
+use super::{Inner, compact, flush, lock};
+use crate::error::{Error, Result};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// What the threads wait for.
+#[derive(Default)]
+pub(crate) struct Signal {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct State {
+    stop: bool,
+    /// How often there may have been new work.
+    changes: u64,
+}
+
+impl Signal {
+    pub(crate) fn now(&self) -> State {
+        *lock(&self.state)
+    }
+
+    fn change(&self, stop: bool) {
+        let mut state = lock(&self.state);
+        state.stop |= stop;
+        state.changes += 1;
+        self.changed.notify_all();
+    }
+
+    /// Sleeps until something has changed since `seen`.
+    pub(crate) fn sleep(&self, seen: State) {
+        let mut state = lock(&self.state);
+        while state.changes == seen.changes && !state.stop {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Inner {
+    /// There may be work for the background.
+    pub(crate) fn wake_background(&self) {
+        self.signal.change(false);
+    }
+
+    /// Whether the store is being closed.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.signal.now().stop
+    }
+}
+
+/// The running threads. Dropping it ends them.
+pub(crate) struct Background {
+    inner: Arc<Inner>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Background {
+    pub(crate) fn start(inner: &Arc<Inner>) -> Result<Self> {
+        let background = Background { inner: Arc::clone(inner), threads: Mutex::default() };
+        background.spawn("flodb-flush".to_owned(), flush::flush_oldest)?;
+        for number in 0..inner.options.compaction_threads {
+            background.spawn(format!("flodb-compact-{number}"), compact::compact_once)?;
+        }
+        Ok(background)
+    }
+
+    fn spawn(&self, name: String, work: fn(&Inner) -> Result<bool>) -> Result<()> {
+        let inner = Arc::clone(&self.inner);
+        let thread = std::thread::Builder::new().name(name).spawn(move || run(&inner, work));
+        let thread = thread.map_err(|error| {
+            Error::Usage(format!("no background thread can be started: {error}"))
+        })?;
+        lock(&self.threads).push(thread);
+        Ok(())
+    }
+
+    /// Ends the threads, after what they are doing.
+    pub(crate) fn stop(&self) {
+        self.inner.signal.change(true);
+        for thread in lock(&self.threads).drain(..) {
+            // A thread that panicked has poisoned the store.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Poisons the store if the thread panics: what it was doing is not done, and nobody else does it.
+struct Watch<'a>(&'a Inner);
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison(&Error::Poisoned("a background thread has panicked".to_owned()));
+        }
+    }
+}
+
+fn run(inner: &Inner, work: fn(&Inner) -> Result<bool>) {
+    let _watch = Watch(inner);
+    loop {
+        let seen = inner.signal.now();
+        if seen.stop {
+            return;
+        }
+        match work(inner) {
+            Ok(true) => {}
+            Ok(false) => inner.signal.sleep(seen),
+            Err(error) => {
+                inner.poison(&error);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Running a compaction that was chosen: tables of a level and those that they overlap in the level
+//! below become new tables there.
+
+use super::build::Recipe;
+use super::{Counters, Db, Inner, lock};
+use crate::compaction::{Compaction, CompactionOptions, Manual, Running, Ticket, pick, pick_range};
+use crate::error::{Error, Result};
+use crate::iterator::{Child, LevelCursor, Merge};
+use crate::options::Options;
+use crate::table::ReadOptions;
+use crate::version::LAST_LEVEL;
+use crate::view::{OpenTable, Tables, View};
+use std::sync::Arc;
+
+/// How many times larger a level is than the one above it.
+const LEVEL_FACTOR: u64 = 10;
+
+impl Options {
+    pub(crate) fn compaction(&self) -> CompactionOptions {
+        CompactionOptions {
+            level0_tables: self.level0_tables,
+            level_base_bytes: self.level_base_bytes,
+            level_factor: LEVEL_FACTOR,
+            table_bytes: self.table_bytes,
+        }
+    }
+}
+
+impl Db {
+    /// Compacts the tables that have keys from `low` to `high`, both included, down to the last
+    /// level that has any of them; nothing is an open end. What was removed or replaced there, and
+    /// is looked at by no snapshot, is gone from disk afterwards. What is in memory goes to tables
+    /// first.
+    ///
+    /// # Errors
+    /// A table cannot be read or written. The store only reads then.
+    pub fn compact_range(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
+        let inner = self.inner();
+        self.flush()?;
+        for level in 0..LAST_LEVEL {
+            while let Some(claim) = Claim::of_range(inner, level, (low, high))? {
+                claim.run().inspect_err(|error| inner.poison(error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Does the most urgent compaction. `false` if none is due.
+pub(crate) fn compact_once(inner: &Inner) -> Result<bool> {
+    match Claim::of_most_urgent(inner) {
+        None => Ok(false),
+        Some(claim) => claim.run().map(|()| true),
+    }
+}
+
+/// A compaction whose tables nobody else takes meanwhile.
+struct Claim<'a> {
+    inner: &'a Inner,
+    view: Arc<View>,
+    compaction: Compaction,
+    /// The oldest moment in use, when it was chosen.
+    oldest: u64,
+    ticket: Option<Ticket>,
+}
+
+impl<'a> Claim<'a> {
+    fn of_most_urgent(inner: &'a Inner) -> Option<Self> {
+        let mut running = lock(&inner.running);
+        let view = inner.view();
+        let oldest = inner.snapshots.oldest(|| inner.visible());
+        let compaction = pick(&view.version, &inner.options.compaction(), &running, oldest)?;
+        Some(Claim::start(inner, &mut running, view, compaction, oldest))
+    }
+
+    /// `None` when the level has nothing to give. Waits while others have what is wanted.
+    fn of_range(
+        inner: &'a Inner,
+        level: usize,
+        range: (Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<Option<Self>> {
+        loop {
+            inner.check_poison()?;
+            let seen = inner.signal.now();
+            let mut running = lock(&inner.running);
+            let view = inner.view();
+            let options = inner.options.compaction();
+            match pick_range(&view.version, &options, &running, level, range) {
+                Manual::Done => return Ok(None),
+                Manual::Run(compaction) => {
+                    let oldest = inner.snapshots.oldest(|| inner.visible());
+                    let claim = Claim::start(inner, &mut running, view, *compaction, oldest);
+                    return Ok(Some(claim));
+                }
+                Manual::Busy => {}
+            }
+            drop(running);
+            if inner.is_stopping() {
+                return Err(Error::Usage("the store is being closed".to_owned()));
+            }
+            inner.signal.sleep(seen);
+        }
+    }
+
+    fn start(
+        inner: &'a Inner,
+        running: &mut Running,
+        view: Arc<View>,
+        compaction: Compaction,
+        oldest: u64,
+    ) -> Self {
+        let ticket = Some(running.start(&compaction, &inner.options.comparator));
+        Claim { inner, view, compaction, oldest, ticket }
+    }
+
+    fn run(&self) -> Result<()> {
+        let Claim { inner, view, compaction, .. } = self;
+        if compaction.trivial_move {
+            inner.install(&compaction.move_edit(), &[], None)?;
+            Counters::add(&inner.counters.trivial_moves, 1);
+            return Ok(());
+        }
+        let mut entries = Merge::new(self.children(), inner.options.comparator.clone());
+        let is_below = |key: &[u8]| compaction.may_hide(&view.version, key);
+        let within = compaction.output_level == 0;
+        let recipe = Recipe {
+            level: compaction.output_level,
+            table_bytes: if within { u64::MAX } else { inner.options.table_bytes },
+            // Not an older one than the choice was made for, or it would be made again.
+            oldest: self.oldest,
+            // One table is the point of a compaction within level 0.
+            cuts: (!within).then(|| compaction.cuts(&inner.options.compaction())),
+            is_below: &is_below,
+        };
+        let built = inner.build(&mut entries, recipe)?;
+        let files = built.tables.iter().map(|table| Arc::clone(table.file()));
+        inner.install(&compaction.edit(files), &built.tables, None)?;
+        let counters = &inner.counters;
+        Counters::add(&counters.compactions, 1);
+        Counters::add(&counters.compaction_bytes_read, compaction.bytes());
+        Counters::add(&counters.compaction_bytes_written, built.bytes);
+        Ok(())
+    }
+
+    /// Cursors over the inputs.
+    fn children(&self) -> Vec<Child> {
+        // What is read once is not worth a place in the cache.
+        let options = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+        let Compaction { level, output_level, inputs, .. } = &self.compaction;
+        let mut children = Vec::new();
+        for (level, files) in [*level, *output_level].into_iter().zip(inputs) {
+            let tables: Tables =
+                files.iter().filter_map(|file| self.table(level, file.number)).collect();
+            if level == 0 {
+                let cursors = tables.iter().map(|table| table.table().cursor(options));
+                children.extend(cursors.map(Child::Table));
+            } else if !tables.is_empty() {
+                let order = self.inner.options.comparator.clone();
+                children.push(Child::Level(LevelCursor::new(tables, order, options)));
+            }
+        }
+        children
+    }
+
+    fn table(&self, level: usize, number: u64) -> Option<Arc<OpenTable>> {
+        self.view.levels[level].iter().find(|table| table.file().number == number).cloned()
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            lock(&self.inner.running).finish(ticket);
+        }
+        self.inner.wake_background();
+    }
+}

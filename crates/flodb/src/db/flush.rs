@@ -1,0 +1,88 @@
+//! A frozen generation becomes a table of level 0.
+
+use super::build::Recipe;
+use super::rotate::freeze_active;
+use super::{Counters, Db, Inner, lock};
+use crate::error::{Error, Result};
+use crate::manifest::Edit;
+use crate::memory::{Memory, MemoryOptions};
+use crate::options::Options;
+use crate::view::Generation;
+use keyrack_concurrent::Backoff;
+use std::sync::Arc;
+
+/// Room beyond a full generation, for writes that are under way.
+const SLACK_BYTES: usize = 8 << 20;
+
+/// Memory for a generation with so much room beyond the usual.
+pub(crate) fn generation(options: &Options, extra: usize) -> Memory {
+    let memory =
+        MemoryOptions { tail_entries_max: options.unordered_max, hash: options.hash_level };
+    let capacity = options.memory_bytes.saturating_add(SLACK_BYTES).saturating_add(extra);
+    Memory::new(capacity, options.comparator.clone(), memory)
+}
+
+impl Db {
+    /// Writes everything that is in memory into tables.
+    ///
+    /// # Errors
+    /// A table or the manifest cannot be written. The store only reads then.
+    pub fn flush(&self) -> Result<()> {
+        flush_all(self.inner())
+    }
+}
+
+/// Freezes the active generation and writes all that are frozen.
+pub(crate) fn flush_all(inner: &Arc<Inner>) -> Result<()> {
+    inner.check_poison()?;
+    {
+        let _exchange = lock(&inner.exchange);
+        freeze_active(inner);
+    }
+    while flush_oldest(inner)? {}
+    Ok(())
+}
+
+/// Writes the oldest frozen generation. `false` if there is none.
+pub(crate) fn flush_oldest(inner: &Inner) -> Result<bool> {
+    let _alone = lock(&inner.flushing);
+    let view = inner.view();
+    let [.., above, oldest] = view.generations.as_slice() else { return Ok(false) };
+    let written = write(inner, oldest, above.from());
+    written.inspect_err(|error| inner.poison(error))?;
+    Ok(true)
+}
+
+/// Writes `generation`, whose sequence numbers end before `end`.
+fn write(inner: &Inner, generation: &Arc<Generation>, end: u64) -> Result<()> {
+    // Writes with a smaller number may still be on their way into it.
+    let mut backoff = Backoff::new();
+    while !inner.log.is_settled(end) {
+        inner.check_poison()?;
+        backoff.wait();
+    }
+    generation.memory.freeze();
+    let oldest = inner.snapshots.oldest(|| inner.visible());
+    let recipe = Recipe {
+        level: 0,
+        // Tables of level 0 may overlap, but one generation gives one.
+        table_bytes: u64::MAX,
+        oldest,
+        cuts: None,
+        is_below: &|_| true,
+    };
+    let mut cursor = generation.memory.cursor(u64::MAX);
+    let built = inner.build(&mut cursor, recipe)?;
+    let edit = Edit {
+        log_from: Some(end),
+        last_sequence: Some(end.saturating_sub(1)),
+        added: built.tables.iter().map(|table| (0, Arc::clone(table.file()))).collect(),
+        ..Edit::default()
+    };
+    inner.install(&edit, &built.tables, Some(generation))?;
+    Counters::add(&inner.counters.flushes, 1);
+    Counters::add(&inner.counters.flush_bytes, built.bytes);
+    inner.log.release(end).map_err(Error::from)?;
+    inner.wake_background();
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Putting new tables into the store: first into the manifest, then into the view.
+
+use super::{Inner, lock};
+use crate::error::Result;
+use crate::manifest::Edit;
+use crate::view::{Generation, OpenTable, Tables, View};
+use keyrack_concurrent::pin;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+impl Inner {
+    /// Makes `edit` true: logs it, and exchanges the view for one with the tables that it adds,
+    /// without those that it deletes, and without `flushed`.
+    ///
+    /// A failure is final: whether the manifest has the edit is not known then.
+    pub(crate) fn install(
+        &self,
+        edit: &Edit,
+        added: &[Arc<OpenTable>],
+        flushed: Option<&Arc<Generation>>,
+    ) -> Result<()> {
+        let mut manifest = lock(&self.manifest);
+        manifest.log(edit)?;
+        let version = Arc::clone(&manifest.state().version);
+        let _exchange = lock(&self.exchange);
+        let view = self.view();
+        let mut open: HashMap<u64, Arc<OpenTable>> = HashMap::new();
+        for table in view.levels.iter().flat_map(|tables| tables.iter()).chain(added) {
+            open.insert(table.file().number, Arc::clone(table));
+        }
+        let levels = std::array::from_fn(|level| -> Tables {
+            version.files(level).iter().filter_map(|file| open.remove(&file.number)).collect()
+        });
+        let kept = |generation: &&Arc<Generation>| {
+            flushed.is_none_or(|flushed| !Arc::ptr_eq(generation, flushed))
+        };
+        let generations = view.generations.iter().filter(kept).cloned().collect();
+        // What is left is named by no version.
+        open.values().for_each(|table| table.set_obsolete());
+        self.view.store(Arc::new(View { generations, version, levels }), &pin());
+        self.pace();
+        Ok(())
+    }
+
+    /// Opens, narrows or shuts the gate, as the view asks for.
+    pub(crate) fn pace(&self) {
+        let view = self.view();
+        let (frozen, level0) = (view.generations.len() - 1, view.levels[0].len());
+        let options = &self.options;
+        if frozen > options.frozen_max || level0 >= options.level0_stop {
+            self.gate.shut();
+        } else if level0 >= options.level0_slow {
+            // From nothing to a millisecond, evenly.
+            let span = (options.level0_stop - options.level0_slow).max(1);
+            self.gate.slow(((level0 - options.level0_slow + 1) * 1000 / span) as u64);
+        } else {
+            self.gate.open();
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Locks on keys, for updates that read before they write.
+//!
+//! A key has one of many locks, by its hash. Single writes hold it for the moment of the write, so
+//! an update that holds it sees no other write between its own read and write. Nobody holds two but
+//! batches, which take theirs in order.
+
+use crossbeam_utils::CachePadded;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const LOCKS: usize = 256;
+
+pub(crate) struct KeyLocks {
+    locks: Box<[CachePadded<Mutex<()>>]>,
+}
+
+impl KeyLocks {
+    pub(crate) fn new() -> Self {
+        KeyLocks { locks: (0..LOCKS).map(|_| CachePadded::default()).collect() }
+    }
+
+    fn take(&self, index: usize) -> MutexGuard<'_, ()> {
+        self.locks[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock of the key with this hash.
+    pub(crate) fn lock(&self, hash: u64) -> MutexGuard<'_, ()> {
+        self.take(hash as usize % LOCKS)
+    }
+
+    /// The locks of all these keys.
+    pub(crate) fn lock_all(&self, hashes: impl Iterator<Item = u64>) -> Vec<MutexGuard<'_, ()>> {
+        let mut wanted = [false; LOCKS];
+        hashes.for_each(|hash| wanted[hash as usize % LOCKS] = true);
+        (0..LOCKS).filter(|&index| wanted[index]).map(|index| self.take(index)).collect()
+    }
+}

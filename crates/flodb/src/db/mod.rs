@@ -1,0 +1,241 @@
+//! The store itself: what a caller sees, and who does what.
+//!
+//! ```text
+//!   writers        log, memory, published                                write.rs
+//!   readers        view --> generations --> level 0 --> levels           read.rs
+//!   rotation       a full generation is frozen, a new one is in front    rotate.rs
+//!   flush thread   the oldest frozen generation --> table of level 0     flush.rs
+//!   compaction     tables of two levels --> tables of the lower one      compact.rs
+//!   installation   manifest edit, then the view that it describes        install.rs
+//! ```
+//!
+//! **What is seen.** A sequence number is a position in the log. The log publishes positions in
+//! order, each after its writes are in memory, so everything below [`Log::published`] is there. A
+//! reader first takes the view, then the published position: what the view has lost to flushes and
+//! compactions by then, they had seen as older than that.
+//!
+//! **Failures.** What fails in a writer before the log is given to its caller. What fails in the
+//! log's sync, in a flush, or in a compaction is final: the store only reads from then on, and
+//! every write says why.
+
+mod background;
+mod build;
+mod compact;
+mod flush;
+mod gate;
+mod install;
+mod locks;
+mod open;
+mod read;
+mod rotate;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use write::{Change, WriteOptions};
+
+use crate::cache::BlockCache;
+use crate::compaction::{Running, debt};
+use crate::error::{Error, Result};
+use crate::manifest::{FileNumbers, Manifest};
+use crate::options::Options;
+use crate::snapshot::{Pinned, Snapshots};
+use crate::view::View;
+use background::{Background, Signal};
+use gate::Gate;
+use keyrack_concurrent::{Swap, pin};
+use keyrack_vfs::{Fs, Lock};
+use keyrack_wal::Log;
+use locks::KeyLocks;
+use rotate::Large;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// A store in a directory. Cloning the handle is cheap; the store closes with the last one.
+#[derive(Clone)]
+pub struct Db {
+    owner: Arc<Owner>,
+}
+
+/// Ends the background work when the last handle goes.
+struct Owner {
+    inner: Arc<Inner>,
+    background: Option<Background>,
+}
+
+/// What handles and background threads share.
+pub(crate) struct Inner {
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) dir: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) log: Log,
+    pub(crate) view: Swap<Arc<View>>,
+    /// Held while the view is exchanged.
+    pub(crate) exchange: Mutex<()>,
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) numbers: Arc<FileNumbers>,
+    /// Held while a generation is written.
+    pub(crate) flushing: Mutex<()>,
+    /// Held while a compaction is chosen.
+    pub(crate) running: Mutex<Running>,
+    pub(crate) large: Large,
+    pub(crate) signal: Signal,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) gate: Gate,
+    pub(crate) locks: KeyLocks,
+    pub(crate) counters: Counters,
+    /// Why the store only reads.
+    poison: OnceLock<String>,
+    /// Keeps others out of the directory.
+    _lock: Box<dyn Lock>,
+}
+
+/// What has been done, in bytes and times.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) flushes: AtomicU64,
+    pub(crate) flush_bytes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) compaction_bytes_read: AtomicU64,
+    pub(crate) compaction_bytes_written: AtomicU64,
+    pub(crate) trivial_moves: AtomicU64,
+    pub(crate) waits: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+/// A moment of the store that reads can be taken from.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub(crate) pinned: Pinned,
+}
+
+/// The lock, also after a panic of another holder: what it guards is exchanged as a whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inner {
+    /// The view of now, to keep.
+    pub(crate) fn view(&self) -> Arc<View> {
+        Arc::clone(self.view.load(&pin()))
+    }
+
+    /// The last sequence number that readers see.
+    pub(crate) fn visible(&self) -> u64 {
+        self.log.published().saturating_sub(1)
+    }
+
+    /// No writes from now on, for this reason. The first one stays.
+    pub(crate) fn poison(&self, error: &Error) {
+        let _ = self.poison.set(error.to_string());
+        self.gate.open_for_good();
+    }
+
+    pub(crate) fn check_poison(&self) -> Result<()> {
+        match self.poison.get() {
+            None => Ok(()),
+            Some(reason) => Err(Error::Poisoned(reason.clone())),
+        }
+    }
+}
+
+impl Db {
+    /// The directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.owner.inner.dir
+    }
+
+    /// What it was opened with.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.owner.inner.options
+    }
+
+    /// This moment, to read from later.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let inner = &self.owner.inner;
+        Snapshot { pinned: inner.snapshots.pin(|| inner.visible()) }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.owner.inner
+    }
+
+    /// Closes the store: what is without a log goes to a table first. The last handle does it as
+    /// well, but cannot say what failed. Other handles are of no use afterwards.
+    ///
+    /// # Errors
+    /// A failure of the flush, or the one that has made the store read-only before.
+    pub fn close(self) -> Result<()> {
+        let inner = &self.owner.inner;
+        let flushed = if inner.options.durability == crate::options::Durability::None {
+            self.flush()
+        } else {
+            inner.check_poison()
+        };
+        if let Some(background) = &self.owner.background {
+            background.stop();
+        }
+        // Writes through other handles would wait for nobody.
+        inner.poison(&Error::Poisoned("it is closed".to_owned()));
+        flushed
+    }
+
+    /// Numbers of the store, by name.
+    pub fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
+        let inner = &self.owner.inner;
+        let view = inner.view();
+        let memory: usize = view.generations.iter().map(|g| g.memory.bytes()).sum();
+        visit("memory_bytes", memory as f64);
+        visit("generations", view.generations.len() as f64);
+        for (level, tables) in view.levels.iter().enumerate() {
+            if !tables.is_empty() {
+                let bytes: u64 = tables.iter().map(|table| table.file().bytes).sum();
+                visit(&format!("level{level}_tables"), tables.len() as f64);
+                visit(&format!("level{level}_bytes"), bytes as f64);
+            }
+        }
+        let debt_bytes = debt(&view.version, &inner.options.compaction());
+        visit("compaction_debt_bytes", debt_bytes as f64);
+        visit("compactions_running", lock(&inner.running).count() as f64);
+        let counters = &inner.counters;
+        for (name, counter) in [
+            ("flushes", &counters.flushes),
+            ("flush_bytes", &counters.flush_bytes),
+            ("compactions", &counters.compactions),
+            ("compaction_bytes_read", &counters.compaction_bytes_read),
+            ("compaction_bytes_written", &counters.compaction_bytes_written),
+            ("trivial_moves", &counters.trivial_moves),
+            ("writer_waits", &counters.waits),
+        ] {
+            visit(name, counter.load(Ordering::Relaxed) as f64);
+        }
+        visit("snapshots", inner.snapshots.len() as f64);
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if self.inner.options.durability == crate::options::Durability::None {
+            // There is nobody to tell. `Db::close` tells.
+            let _ = flush::flush_all(&self.inner);
+        }
+        drop(self.background.take());
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("dir", &self.dir()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,243 @@
+//! Writing: into the log, into memory, and then visible.
+//!
+//! ```text
+//!   gate -> key lock -> log.reserve (position = sequence) -> copy -> memory -> publish -> sync?
+//! ```
+//!
+//! The writer that finds the generation full afterwards opens the next one; the one that finds its
+//! unordered tail long sorts it. Both come after the publication, so that nobody's write waits.
+//!
+//! Nothing else here calls the system or allocates, but for the lock of the key when it is
+//! contended, the end of a segment, a full generation, and the sync that was asked for.
+
+use super::rotate::{Room, room_of, rotate};
+use super::{Counters, Db, Inner};
+use crate::batch::{Batch, Write};
+use crate::checksum::hash;
+use crate::coding::varint_into;
+use crate::error::{Error, Result};
+use crate::key::Kind;
+use crate::options::Durability;
+use crate::view::Generation;
+use keyrack_concurrent::pin;
+use std::sync::Arc;
+
+/// How a write is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Returns only when the write has reached the disk, whatever the store's durability.
+    pub sync: bool,
+}
+
+/// What a closure of [`Db::update`] decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Leave the key as it is.
+    Keep,
+    /// Store the value.
+    Put(Vec<u8>),
+    /// Remove the key.
+    Delete,
+}
+
+impl Db {
+    /// Stores `value` under `key`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the two are too large for the log, [`Error::Io`] if the log cannot go
+    /// on, [`Error::Poisoned`] after a failure that was final.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(key, value, WriteOptions::default())
+    }
+
+    /// As [`Db::put`], with options.
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn put_with(&self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        self.inner().write_one(Write { kind: Kind::Put, key, value }, options)
+    }
+
+    /// Removes `key`, whether it is there or not.
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.delete_with(key, WriteOptions::default())
+    }
+
+    /// As [`Db::delete`], with options.
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn delete_with(&self, key: &[u8], options: WriteOptions) -> Result<()> {
+        self.inner().write_one(Write { kind: Kind::Delete, key, value: &[] }, options)
+    }
+
+    /// Applies the writes of `batch` as one.
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn write(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
+        self.inner().write_batch(batch, options)
+    }
+
+    /// Reads, decides and writes one key as one step. `decide` is called once, while other writers
+    /// of the key wait; it must not write to the store.
+    ///
+    /// # Errors
+    /// As for [`Db::put`], and those of reading.
+    pub fn update(
+        &self,
+        key: &[u8],
+        options: WriteOptions,
+        decide: impl FnOnce(Option<&[u8]>) -> Change,
+    ) -> Result<()> {
+        let inner = self.inner();
+        inner.admit()?;
+        let hash = hash(key);
+        let held = inner.locks.lock(hash);
+        let mut decide = Some(decide);
+        let mut change = Change::Keep;
+        let mut visit = |value: Option<&[u8]>| {
+            if let Some(decide) = decide.take() {
+                change = decide(value);
+            }
+        };
+        let found = inner.get(key, hash, None, |value| visit(Some(value)))?;
+        if found.is_none() {
+            visit(None);
+        }
+        let end = match &change {
+            Change::Keep => return Ok(()),
+            Change::Put(value) => inner.log_one(Write { kind: Kind::Put, key, value }, hash)?,
+            Change::Delete => inner.log_one(Write { kind: Kind::Delete, key, value: &[] }, hash)?,
+        };
+        drop(held);
+        inner.settle(end, options)
+    }
+}
+
+/// How a generation is after writes to it.
+struct Inserted {
+    full: bool,
+    /// The generation, if too much of it is without order.
+    unordered: Option<Arc<Generation>>,
+}
+
+impl Inner {
+    /// Lets a writer in, when the store takes writes and the background keeps up.
+    #[inline]
+    fn admit(&self) -> Result<()> {
+        if self.gate.pass() {
+            Counters::add(&self.counters.waits, 1);
+        }
+        self.check_poison()
+    }
+
+    fn write_one(&self, write: Write<'_>, options: WriteOptions) -> Result<()> {
+        self.admit()?;
+        let hash = hash(write.key);
+        let held = self.locks.lock(hash);
+        let end = self.log_one(write, hash)?;
+        drop(held);
+        self.settle(end, options)
+    }
+
+    /// One write, as a batch of one. The lock of its key is held.
+    fn log_one(&self, write: Write<'_>, hash: u64) -> Result<u64> {
+        let (mut head, mut middle) = ([0; 12], [0; 10]);
+        (head[0], head[1]) = (1, write.kind as u8);
+        let head_len = 2 + varint_into(&mut head[2..], write.key.len() as u64);
+        let middle_len = match write.kind {
+            Kind::Delete => 0,
+            _ => varint_into(&mut middle, write.value.len() as u64),
+        };
+        let parts = [&head[..head_len], write.key, &middle[..middle_len], write.value];
+        self.log(&parts, 1, std::iter::once((write, hash)))
+    }
+
+    fn write_batch(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
+        if batch.is_empty() {
+            return self.settle(self.log.published(), options);
+        }
+        self.admit()?;
+        let held = self.locks.lock_all(batch.writes().map(|write| hash(write.key)));
+        let head = batch.head();
+        let writes = batch.writes().map(|write| (write, hash(write.key)));
+        let end = self.log(&[&head, batch.entries()], batch.len(), writes)?;
+        drop(held);
+        self.settle(end, options)
+    }
+
+    /// Logs a record of `count` writes, puts them into memory and publishes it. Returns its end in
+    /// the log.
+    fn log<'w>(
+        &self,
+        parts: &[&[u8]],
+        count: u64,
+        writes: impl Iterator<Item = (Write<'w>, u64)>,
+    ) -> Result<u64> {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let most = self.log.record_bytes_max();
+        if len > most {
+            let (kib, most) = (len.div_ceil(1024), most / 1024);
+            return Err(Error::Usage(format!(
+                "a write of {kib} KiB is larger than a record of the log may be, {most} KiB; \
+                 use larger segments, or smaller batches"
+            )));
+        }
+        let _large = Room::make(self, room_of(len, count))?;
+        let mut record = self.log.reserve(len)?;
+        record.write(parts)?;
+        let (first, end) = (record.position(), record.end());
+        let Inserted { full, unordered } = self.insert(first, writes)?;
+        record.publish();
+        if full {
+            rotate(self)?;
+        } else if let Some(generation) = unordered {
+            generation.memory.seal();
+        }
+        Ok(end)
+    }
+
+    /// Puts writes into the generation of their sequence numbers.
+    fn insert<'w>(
+        &self,
+        first: u64,
+        writes: impl Iterator<Item = (Write<'w>, u64)>,
+    ) -> Result<Inserted> {
+        let guard = pin();
+        let view = self.view.load(&guard);
+        let Some(generation) = view.generation_of(first) else {
+            let error = Error::Poisoned(format!("no generation for the write at {first}"));
+            self.poison(&error);
+            return Err(error);
+        };
+        for (sequence, (write, hash)) in (first..).zip(writes) {
+            let Write { kind, key, value } = write;
+            if generation.memory.insert(sequence, kind, key, value, hash).is_err() {
+                // It is in the log, so it must not be refused; and it cannot be seen.
+                let error = Error::Poisoned("the memory component is full".to_owned());
+                self.poison(&error);
+                return Err(error);
+            }
+        }
+        let memory = &generation.memory;
+        let full = memory.bytes() >= self.options.memory_bytes;
+        let unordered = memory.wants_seal().then(|| Arc::clone(generation));
+        Ok(Inserted { full, unordered })
+    }
+
+    /// Waits for the disk, if that was asked for.
+    fn settle(&self, end: u64, options: WriteOptions) -> Result<()> {
+        if options.sync || self.options.durability == Durability::Sync {
+            self.log.sync(end).map_err(|error| {
+                let error = Error::from(error);
+                self.poison(&error);
+                error
+            })?;
+        }
+        Ok(())
+    }
+}

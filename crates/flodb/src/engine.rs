@@ -1,0 +1,275 @@
+//! The store behind the contract: engine `flodb`.
+//!
+//! | contract | here |
+//! |---|---|
+//! | durability `os` (the default), `none`, `interval:MS`, `sync` | that of the log |
+//! | `remove` | writes a tombstone and does not look: `Removed::Unknown` |
+//! | `update` | other writers of the key wait; the closure must not write to the store |
+//! | `apply` | one record of the log: all or nothing after a crash, and to every reader |
+//! | scans, `multi_get` | one point in time |
+//! | snapshots | a sequence number; costs what it keeps from being dropped |
+//! | `close` | with `none`, what is in memory goes to tables first |
+
+use crate::batch::Batch as Writes;
+use crate::db::{Change, Db, Snapshot as Moment, WriteOptions};
+use crate::error::Error as DbError;
+use crate::iterator::Iter;
+use crate::options::{Durability as LogDurability, Options};
+use keyrack_store::{
+    Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
+    Snapshot, Store, Update,
+};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+/// The engine's descriptor.
+#[must_use]
+pub fn engine() -> Engine {
+    Engine {
+        name: "flodb",
+        about: "hash level, sorted runs, log and leveled tables on disk",
+        persistent: true,
+        stores: true,
+        options: &[
+            EngineOption {
+                key: "memory_bytes",
+                default: "64M",
+                about: "bytes of a generation of the memory component",
+            },
+            EngineOption {
+                key: "cache_bytes",
+                default: "64M",
+                about: "bytes of blocks kept in memory",
+            },
+            EngineOption {
+                key: "unordered_max",
+                default: "64k",
+                about: "entries of the hash level without order",
+            },
+            EngineOption {
+                key: "hash_level",
+                default: "yes",
+                about: "whether there is a hash level before the order",
+            },
+            EngineOption { key: "compaction_threads", default: "1", about: "threads that compact" },
+        ],
+        open,
+    }
+}
+
+fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
+    let defaults = Options::default();
+    let size = |key: &str, default: usize| -> Result<usize> {
+        let value = given.size(key, default as u64)?;
+        usize::try_from(value)
+            .map_err(|_| Error::usage(format!("{key}: {value} is more than memory")))
+    };
+    let durability = given.durability.unwrap_or(Durability::Os);
+    let options = Options {
+        durability: match durability {
+            Durability::None => LogDurability::None,
+            Durability::Os => LogDurability::Os,
+            Durability::Interval(ms) => LogDurability::Interval(Duration::from_millis(ms.into())),
+            Durability::Sync => LogDurability::Sync,
+        },
+        memory_bytes: size("memory_bytes", defaults.memory_bytes)?,
+        cache_bytes: size("cache_bytes", defaults.cache_bytes)?,
+        unordered_max: size("unordered_max", defaults.unordered_max)?,
+        hash_level: given.flag("hash_level", defaults.hash_level)?,
+        compaction_threads: size("compaction_threads", defaults.compaction_threads)?,
+        ..defaults
+    };
+    let dir = given.required_data_dir()?;
+    let db = Db::open_in(given.fs.clone(), dir, options).map_err(convert)?;
+    Ok(Box::new(FloStore { db, durability }))
+}
+
+fn convert(error: DbError) -> Error {
+    match error {
+        DbError::Usage(message) => Error::usage(message),
+        DbError::Io(error) => {
+            let cause = match error.raw_os_error() {
+                Some(number) => std::io::Error::from_raw_os_error(number),
+                None => error.io_kind().into(),
+            };
+            Error::io(error.to_string(), cause)
+        }
+        DbError::Corruption { path, offset, what } => Error::corruption(&path, offset, what),
+        DbError::Poisoned(cause) => Error::Poisoned { cause },
+        locked @ DbError::Locked(_) => Error::usage(locked.to_string()),
+    }
+}
+
+struct FloStore {
+    db: Db,
+    durability: Durability,
+}
+
+impl Store for FloStore {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(FloSession { db: &self.db, writes: Writes::new(), buffer: Vec::new() }))
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn version(&self) -> String {
+        concat!("flodb ", env!("CARGO_PKG_VERSION")).to_owned()
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        Ok(Some(Box::new(FloSnapshot { db: &self.db, moment: self.db.snapshot() })))
+    }
+
+    fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
+        self.db.stats(visit);
+    }
+
+    fn data_dir(&self) -> Option<&Path> {
+        Some(self.db.dir())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.db.close().map_err(convert)
+    }
+}
+
+struct FloSession<'a> {
+    db: &'a Db,
+    writes: Writes,
+    /// For [`Session::update`].
+    buffer: Vec<u8>,
+}
+
+struct FloSnapshot<'a> {
+    db: &'a Db,
+    moment: Moment,
+}
+
+fn ascend(
+    mut iter: Iter,
+    low: &[u8],
+    high: Option<&[u8]>,
+    visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+) -> Result<u64> {
+    let mut visited = 0;
+    iter.seek(low).map_err(convert)?;
+    while let Some((key, value)) = iter.entry() {
+        if high.is_some_and(|high| key >= high) {
+            break;
+        }
+        visited += 1;
+        if visit(key, value).is_break() {
+            break;
+        }
+        iter.next().map_err(convert)?;
+    }
+    Ok(visited)
+}
+
+impl Session for FloSession<'_> {
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let found = self.db.get_with(key, |value| visit(value)).map_err(convert)?;
+        Ok(found.is_some())
+    }
+
+    fn multi_get(
+        &mut self,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.db.multi_get(keys, visit).map_err(convert)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.db.put(key, value).map_err(convert)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<Removed> {
+        self.db.delete(key).map_err(convert)?;
+        Ok(Removed::Unknown)
+    }
+
+    fn update(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
+    ) -> Result<()> {
+        let buffer = &mut self.buffer;
+        buffer.clear();
+        let decide = |current: Option<&[u8]>| match decide(current, buffer) {
+            Update::Keep => Change::Keep,
+            Update::Put => Change::Put(std::mem::take(buffer)),
+            Update::Remove => Change::Delete,
+        };
+        self.db.update(key, WriteOptions::default(), decide).map_err(convert)
+    }
+
+    fn scan(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        ascend(self.db.iter().map_err(convert)?, low, high, visit)
+    }
+
+    fn scan_rev(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let mut iter = self.db.iter().map_err(convert)?;
+        match high {
+            None => iter.seek_last().map_err(convert)?,
+            Some(high) => {
+                iter.seek_back(high).map_err(convert)?;
+                if iter.entry().is_some_and(|(key, _)| key >= high) {
+                    iter.prev().map_err(convert)?;
+                }
+            }
+        }
+        let mut visited = 0;
+        while let Some((key, value)) = iter.entry() {
+            if key < low {
+                break;
+            }
+            visited += 1;
+            if visit(key, value).is_break() {
+                break;
+            }
+            iter.prev().map_err(convert)?;
+        }
+        Ok(visited)
+    }
+
+    fn apply(&mut self, batch: &Batch) -> Result<()> {
+        self.writes.clear();
+        for op in batch.iter() {
+            match op {
+                BatchOp::Put(key, value) => self.writes.put(key, value),
+                BatchOp::Remove(key) => self.writes.delete(key),
+            }
+        }
+        self.db.write(&self.writes, WriteOptions::default()).map_err(convert)
+    }
+}
+
+impl Snapshot for FloSnapshot<'_> {
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let found = self.db.get_at(&self.moment, key, |value| visit(value)).map_err(convert)?;
+        Ok(found.is_some())
+    }
+
+    fn scan(
+        &self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        ascend(self.db.iter_at(&self.moment).map_err(convert)?, low, high, visit)
+    }
+}

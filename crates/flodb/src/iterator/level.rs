@@ -1,0 +1,104 @@
+//! A level of disjoint tables as one cursor. A table's cursor is made when the walk comes to it.
+
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::key::Comparator;
+use crate::table::{ReadOptions, TableCursor};
+use crate::view::Tables;
+use std::cmp::Ordering;
+
+/// Tables in the order of their keys, and a place in one of them.
+pub(crate) struct LevelCursor {
+    tables: Tables,
+    order: Comparator,
+    options: ReadOptions,
+    at: usize,
+    inner: Option<TableCursor>,
+}
+
+impl LevelCursor {
+    pub(crate) fn new(tables: Tables, order: Comparator, options: ReadOptions) -> Self {
+        LevelCursor { tables, order, options, at: 0, inner: None }
+    }
+
+    /// Comes to table `at`; nowhere if there is none.
+    fn open(&mut self, at: usize) {
+        if self.inner.is_some() && self.at == at {
+            return;
+        }
+        self.at = at;
+        self.inner = self.tables.get(at).map(|table| table.table().cursor(self.options));
+    }
+
+    /// Goes on to the next table as long as there is no entry here.
+    fn settle_forward(&mut self) -> Result<()> {
+        while self.inner.as_ref().is_some_and(|inner| inner.entry().is_none()) {
+            self.open(self.at + 1);
+            if let Some(inner) = &mut self.inner {
+                inner.seek_first()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_backward(&mut self) -> Result<()> {
+        while self.inner.as_ref().is_some_and(|inner| inner.entry().is_none()) {
+            let Some(at) = self.at.checked_sub(1) else {
+                self.inner = None;
+                return Ok(());
+            };
+            self.open(at);
+            if let Some(inner) = &mut self.inner {
+                inner.seek_last()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cursor for LevelCursor {
+    fn seek_first(&mut self) -> Result<()> {
+        self.open(0);
+        if let Some(inner) = &mut self.inner {
+            inner.seek_first()?;
+        }
+        self.settle_forward()
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        let Some(last) = self.tables.len().checked_sub(1) else { return Ok(()) };
+        self.open(last);
+        if let Some(inner) = &mut self.inner {
+            inner.seek_last()?;
+        }
+        self.settle_backward()
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        let before = |largest: &[u8]| self.order.internal(largest, target) == Ordering::Less;
+        let at = self.tables.partition_point(|table| before(&table.file().largest));
+        self.open(at);
+        if let Some(inner) = &mut self.inner {
+            inner.seek(target)?;
+        }
+        self.settle_forward()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if let Some(inner) = &mut self.inner {
+            inner.next()?;
+        }
+        self.settle_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        if let Some(inner) = &mut self.inner {
+            inner.prev()?;
+        }
+        self.settle_backward()
+    }
+
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.inner.as_ref()?.entry()
+    }
+}

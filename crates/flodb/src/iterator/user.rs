@@ -1,0 +1,250 @@
+//! What a user walks over: the newest visible value of each key.
+//!
+//! ```text
+//!   internal   a@9 put  a@4 put  b@7 delete  b@2 put  c@12 put  c@3 put       visible up to 10
+//!   user       a@9                                               c@3
+//! ```
+//!
+//! Upward the merged cursor stands on the entry that is shown, so key and value are lent from where
+//! they are. Downward the newest visible version of a key comes last, so it is copied while the
+//! older ones pass, and the cursor stands before the key.
+
+use super::Merge;
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
+use crate::key::{Comparator, Kind, SEQUENCE_MAX, append, parse, user_of};
+use crate::snapshot::Pinned;
+use crate::view::View;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nowhere.
+    Out,
+    /// At the merged cursor's entry.
+    Up,
+    /// At the copied entry; the merged cursor is before all of its versions.
+    Down,
+}
+
+/// A walk over the keys of a store, both ways, as they were when it was made. It starts nowhere.
+///
+/// It keeps what it walks over on disk and in memory, so it should not live long.
+pub struct Iter {
+    merge: Merge,
+    order: Comparator,
+    sequence: u64,
+    state: State,
+    /// Upward, the key that has been shown; downward, the one that is.
+    key: Vec<u8>,
+    value: Vec<u8>,
+    seek: Vec<u8>,
+    /// What the cursors read from.
+    _view: Arc<View>,
+    _snapshot: Option<Pinned>,
+}
+
+impl Iter {
+    pub(crate) fn new(
+        merge: Merge,
+        order: Comparator,
+        sequence: u64,
+        view: Arc<View>,
+        snapshot: Option<Pinned>,
+    ) -> Self {
+        Iter {
+            merge,
+            order,
+            sequence,
+            state: State::Out,
+            key: Vec::new(),
+            value: Vec::new(),
+            seek: Vec::new(),
+            _view: view,
+            _snapshot: snapshot,
+        }
+    }
+
+    /// Whether it stands on a key.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.state != State::Out
+    }
+
+    /// Key and value here; `None` if it stands nowhere.
+    #[must_use]
+    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
+        match self.state {
+            State::Out => None,
+            State::Up => self.merge.entry().map(|(key, value)| (user_of(key), value)),
+            State::Down => Some((&self.key, &self.value)),
+        }
+    }
+
+    /// Goes to the first key.
+    ///
+    /// # Errors
+    /// A table cannot be read, or is damaged; the walk is nowhere then. So for all moves.
+    pub fn seek_first(&mut self) -> Result<()> {
+        self.state = State::Out;
+        self.merge.seek_first()?;
+        self.key.clear();
+        self.settle_up(false)
+    }
+
+    /// Goes to the last key.
+    ///
+    /// # Errors
+    /// As for [`Iter::seek_first`].
+    pub fn seek_last(&mut self) -> Result<()> {
+        self.state = State::Out;
+        self.merge.seek_last()?;
+        self.settle_down()
+    }
+
+    /// Goes to the first key that is not before `target`.
+    ///
+    /// # Errors
+    /// As for [`Iter::seek_first`].
+    pub fn seek(&mut self, target: &[u8]) -> Result<()> {
+        self.state = State::Out;
+        self.seek_internal(target, self.sequence, Kind::LAST)?;
+        self.settle_up(false)
+    }
+
+    /// Goes to the last key that is not behind `target`.
+    ///
+    /// # Errors
+    /// As for [`Iter::seek_first`].
+    pub fn seek_back(&mut self, target: &[u8]) -> Result<()> {
+        self.seek(target)?;
+        match self.entry() {
+            None => self.seek_last(),
+            Some((key, _)) if self.order.user(key, target) == Ordering::Equal => Ok(()),
+            Some(_) => self.prev(),
+        }
+    }
+
+    fn seek_internal(&mut self, user: &[u8], sequence: u64, kind: Kind) -> Result<()> {
+        self.seek.clear();
+        append(&mut self.seek, user, sequence, kind);
+        self.merge.seek(&self.seek)
+    }
+
+    /// Goes one key on; nowhere behind the last. Nothing happens nowhere.
+    ///
+    /// # Errors
+    /// As for [`Iter::seek_first`].
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a step can fail, and lends what it shows: no iterator can"
+    )]
+    pub fn next(&mut self) -> Result<()> {
+        match self.state {
+            State::Out => return Ok(()),
+            State::Up => {
+                self.key.clear();
+                if let Some((key, _)) = self.merge.entry() {
+                    self.key.extend_from_slice(user_of(key));
+                }
+                self.state = State::Out;
+                self.merge.next()?;
+            }
+            State::Down => {
+                // To the first version of the key that was shown; older ones are passed.
+                self.state = State::Out;
+                let key = std::mem::take(&mut self.key);
+                let placed = self.seek_internal(&key, SEQUENCE_MAX, Kind::LAST);
+                self.key = key;
+                placed?;
+            }
+        }
+        self.settle_up(true)
+    }
+
+    /// Goes one key back; nowhere before the first. Nothing happens nowhere.
+    ///
+    /// # Errors
+    /// As for [`Iter::seek_first`].
+    pub fn prev(&mut self) -> Result<()> {
+        match self.state {
+            State::Out => return Ok(()),
+            State::Down => {}
+            State::Up => {
+                self.key.clear();
+                if let Some((key, _)) = self.merge.entry() {
+                    self.key.extend_from_slice(user_of(key));
+                }
+                self.state = State::Out;
+                // Back before all versions of the key.
+                self.merge.prev()?;
+                while let Some((key, _)) = self.merge.entry()
+                    && self.order.user(user_of(key), &self.key) == Ordering::Equal
+                {
+                    self.merge.prev()?;
+                }
+            }
+        }
+        self.settle_down()
+    }
+
+    /// From the merged cursor's entry on to the first that is shown. `passed` says that the key in
+    /// `key` has been shown.
+    fn settle_up(&mut self, mut passed: bool) -> Result<()> {
+        while let Some((key, _)) = self.merge.entry() {
+            let entry = parse(key).ok_or_else(unknown_kind)?;
+            let visible = entry.sequence <= self.sequence;
+            let same = passed && self.order.user(entry.user, &self.key) == Ordering::Equal;
+            if visible && !same {
+                if entry.kind == Kind::Put {
+                    self.state = State::Up;
+                    return Ok(());
+                }
+                self.key.clear();
+                self.key.extend_from_slice(entry.user);
+                passed = true;
+            }
+            self.merge.next()?;
+        }
+        Ok(())
+    }
+
+    /// From the merged cursor's entry back to the first key that is shown.
+    fn settle_down(&mut self) -> Result<()> {
+        self.state = State::Out;
+        // Whether `key` and `value` hold the newest visible version met so far of the key here.
+        let mut shown = false;
+        while let Some((key, value)) = self.merge.entry() {
+            let entry = parse(key).ok_or_else(unknown_kind)?;
+            if shown && self.order.user(entry.user, &self.key) != Ordering::Equal {
+                break;
+            }
+            if entry.sequence <= self.sequence {
+                shown = entry.kind == Kind::Put;
+                if shown {
+                    self.key.clear();
+                    self.key.extend_from_slice(entry.user);
+                    self.value.clear();
+                    self.value.extend_from_slice(value);
+                }
+            }
+            self.merge.prev()?;
+        }
+        if shown {
+            self.state = State::Down;
+        }
+        Ok(())
+    }
+}
+
+/// Tables check the kinds of their entries, so this is a table that changed under way.
+fn unknown_kind() -> Error {
+    Error::corruption(std::path::Path::new("a table"), 0, "an entry of an unknown kind")
+}
+
+impl std::fmt::Debug for Iter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Iter").field("entry", &self.entry()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,165 @@
+//! Internal keys: what the levels of the engine sort.
+//!
+//! ```text
+//!   internal key = user key | trailer: u64 little-endian = sequence << 8 | kind
+//! ```
+//!
+//! User keys ascend by the store's comparator; of one user key, the newest comes first, so the
+//! trailers descend. A sequence number is the position of the write in the log (`keyrack-wal`), so
+//! it has 56 bits and only ever grows.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes of the trailer.
+pub(crate) const TRAILER_BYTES: usize = 8;
+
+/// The largest sequence number: as a snapshot, it sees everything.
+pub(crate) const SEQUENCE_MAX: u64 = (1 << 56) - 1;
+
+/// What a write did to its key. The numbers are in the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Removed it. The value is empty.
+    Delete = 0,
+    /// Stored the value.
+    Put = 1,
+    /// Removed all keys from this one on, and before the one that is the value.
+    DeleteRange = 2,
+}
+
+impl Kind {
+    /// The largest: a seek to this trailer finds all kinds of a sequence.
+    pub(crate) const LAST: Kind = Kind::DeleteRange;
+
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        [Kind::Delete, Kind::Put, Kind::DeleteRange].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// The trailer of a write.
+pub(crate) fn trailer(sequence: u64, kind: Kind) -> u64 {
+    debug_assert!(sequence <= SEQUENCE_MAX);
+    sequence << 8 | kind as u64
+}
+
+/// An internal key taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parsed<'a> {
+    pub(crate) user: &'a [u8],
+    pub(crate) sequence: u64,
+    pub(crate) kind: Kind,
+}
+
+/// Takes an internal key apart. `None` if it is too short or of no known kind.
+pub(crate) fn parse(key: &[u8]) -> Option<Parsed<'_>> {
+    let (user, trailer) = key.split_last_chunk::<TRAILER_BYTES>()?;
+    let trailer = u64::from_le_bytes(*trailer);
+    Some(Parsed { user, sequence: trailer >> 8, kind: Kind::from_byte(trailer as u8)? })
+}
+
+/// The user key of an internal key that was parsed before, or made here.
+pub(crate) fn user_of(key: &[u8]) -> &[u8] {
+    &key[..key.len().saturating_sub(TRAILER_BYTES)]
+}
+
+fn trailer_of(key: &[u8]) -> u64 {
+    key.last_chunk::<TRAILER_BYTES>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Appends an internal key to `out`.
+pub(crate) fn append(out: &mut Vec<u8>, user: &[u8], sequence: u64, kind: Kind) {
+    out.extend_from_slice(user);
+    out.extend_from_slice(&trailer(sequence, kind).to_le_bytes());
+}
+
+/// An order of user keys. Its name is stored, and a store opens only with the same.
+pub trait Compare: Send + Sync {
+    /// Names the order. A changed order needs a new name.
+    fn name(&self) -> &str;
+
+    /// How `a` stands to `b`.
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
+}
+
+/// The order of a store's keys.
+#[derive(Clone, Default)]
+pub enum Comparator {
+    /// By unsigned bytes, a proper prefix first.
+    #[default]
+    Bytewise,
+    /// By somebody else's rule.
+    Custom(Arc<dyn Compare>),
+}
+
+impl fmt::Debug for Comparator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Comparator").field(&self.name()).finish()
+    }
+}
+
+impl Comparator {
+    /// As stored in the manifest.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Comparator::Bytewise => "keyrack.bytewise",
+            Comparator::Custom(rule) => rule.name(),
+        }
+    }
+
+    /// Compares user keys.
+    #[inline]
+    pub(crate) fn user(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Comparator::Bytewise => a.cmp(b),
+            Comparator::Custom(rule) => rule.compare(a, b),
+        }
+    }
+
+    /// Compares internal keys.
+    #[inline]
+    pub(crate) fn internal(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.user(user_of(a), user_of(b)).then_with(|| trailer_of(b).cmp(&trailer_of(a)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn internal(user: &[u8], sequence: u64, kind: Kind) -> Vec<u8> {
+        let mut key = Vec::new();
+        append(&mut key, user, sequence, kind);
+        key
+    }
+
+    #[test]
+    fn newer_entries_of_a_key_come_first() {
+        let sorted = [
+            internal(b"", 5, Kind::Put),
+            internal(b"a", SEQUENCE_MAX, Kind::Put),
+            internal(b"a", 7, Kind::Put),
+            internal(b"a", 7, Kind::Delete),
+            internal(b"a", 0, Kind::Delete),
+            internal(b"a\0", 9, Kind::Put),
+            internal(b"b", 1, Kind::Put),
+        ];
+        let order = Comparator::Bytewise;
+        for pair in sorted.windows(2) {
+            assert_eq!(order.internal(&pair[0], &pair[1]), Ordering::Less, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn keys_come_apart_as_they_were_put_together() {
+        let key = internal(b"key", 77, Kind::Put);
+        let parsed = Parsed { user: b"key", sequence: 77, kind: Kind::Put };
+        assert_eq!(parse(&key), Some(parsed));
+        assert_eq!(user_of(&key), b"key");
+        assert_eq!(parse(b"short"), None);
+        assert_eq!(parse(b"kind 255\xff\0\0\0\0\0\0\0"), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! # keyrack-flodb: a persistent ordered store
+//!
+//! FloDB's idea (EuroSys 2017) on LevelDB's model: writes go to a log and into a hash level in
+//! memory, order is made when somebody needs it, and tables on disk are merged level by level.
+//!
+//! ```text
+//!   put --> log (mapped segments) --> hash level of a generation      no system call, no order
+//!                                          |  full, or a walk begins
+//!                                          v
+//!                                     sorted runs of the generation
+//!                                          |  frozen
+//!                                          v
+//!                                     table of level 0 --> levels 1 to 6
+//! ```
+//!
+//! | from FloDB | here |
+//! |---|---|
+//! | writes reach no log | the log comes first; `Durability` says what an acknowledged write survives |
+//! | one version a key, updated in place | versions are kept as long as a snapshot or a walk needs them |
+//! | keys of eight bytes | any bytes; any order of them |
+//! | a thread drains the hash level all the time | it is sorted when it is read in order, or flushed |
+//! | scans begin again when a writer interferes | a walk sees one moment, and stops nobody |
+//! | a full hash level sends writes to the skip list | a full generation is frozen, and a new one opened |
+//!
+//! ```
+//! use keyrack_flodb::{Db, Options};
+//! # let dir = std::env::temp_dir().join(format!("keyrack-flodb-doc-{}", std::process::id()));
+//!
+//! let db = Db::open(&dir, Options::default())?;
+//! db.put(b"key", b"value")?;
+//! assert_eq!(db.get(b"key")?.as_deref(), Some(&b"value"[..]));
+//! db.close()?;
+//! # keyrack_flodb::Db::destroy(&keyrack_vfs::RealFs, &dir)?;
+//! # Ok::<(), keyrack_flodb::Error>(())
+//! ```
+
+mod batch;
+mod block;
+mod cache;
+mod checksum;
+mod coding;
+mod compaction;
+mod compress;
+mod cursor;
+mod db;
+mod engine;
+mod error;
+mod filter;
+mod iterator;
+mod key;
+mod manifest;
+mod memory;
+mod options;
+mod snapshot;
+mod table;
+mod version;
+mod view;
+
+pub use batch::Batch;
+pub use compress::Compression;
+pub use db::{Change, Db, Snapshot, WriteOptions};
+pub use engine::engine;
+pub use error::{Error, Result};
+pub use iterator::Iter;
+pub use key::{Comparator, Compare};
+pub use options::{Durability, Options};

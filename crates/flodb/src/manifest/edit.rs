@@ -1,0 +1,367 @@
+//! A change of the store's state, as a record of the manifest.
+//!
+//! ```text
+//!   record = field*          field = tag: varint | length: varint | body
+//!
+//!   tag   body                          tag in a table     body
+//!     2   comparator: its name            2  level           varint
+//!     4   log_from: varint                4  number          varint
+//!     6   next_file: varint               6  bytes           varint
+//!     8   last_sequence: varint           8  smallest        internal key
+//!    10   added: field* of a table       10  largest         internal key
+//!    12   deleted: level, number         12  entries         varint
+//!    15   pointer: level, key            14  deletes         varint
+//!                                        16  sequence_min    varint
+//!                                        18  sequence_max    varint
+//! ```
+//!
+//! An odd tag may be passed over by a program that does not know it; an even one may not, and such
+//! a program refuses the manifest. So a later version adds what it needs without a new format, as
+//! long as older programs either need not know or must not go on. `deleted` and `pointer` use the
+//! tags of a table as far as they need them, the key of a pointer being `smallest`.
+//!
+//! A field that is there once at most, and twice in a record, is damage; so is a number that does
+//! not fill its body. Every length is held against what is left.
+
+use crate::coding::{Reader, put_string, put_varint};
+use crate::version::FileMeta;
+use std::sync::Arc;
+
+const COMPARATOR: u64 = 2;
+const LOG_FROM: u64 = 4;
+const NEXT_FILE: u64 = 6;
+const LAST_SEQUENCE: u64 = 8;
+const ADDED: u64 = 10;
+const DELETED: u64 = 12;
+const POINTER: u64 = 15;
+
+const LEVEL: u64 = 2;
+const NUMBER: u64 = 4;
+const BYTES: u64 = 6;
+const SMALLEST: u64 = 8;
+const LARGEST: u64 = 10;
+const ENTRIES: u64 = 12;
+const DELETES: u64 = 14;
+const SEQUENCE_MIN: u64 = 16;
+const SEQUENCE_MAX: u64 = 18;
+
+/// What changes. Nothing, to begin with.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Edit {
+    /// The name of the order of keys: in the first record of a manifest.
+    pub(crate) comparator: Option<String>,
+    /// The log is replayed from this position on.
+    pub(crate) log_from: Option<u64>,
+    /// All numbers of files given out so far are smaller. The manifest fills it in.
+    pub(crate) next_file: Option<u64>,
+    /// The largest sequence number that is in a table, if the tables added do not say so.
+    pub(crate) last_sequence: Option<u64>,
+    /// New tables and their levels. A table may be deleted from one level and added to another by
+    /// one edit: it moves.
+    pub(crate) added: Vec<(usize, Arc<FileMeta>)>,
+    /// Levels and numbers of tables that go. They go before any are added.
+    pub(crate) deleted: Vec<(usize, u64)>,
+    /// Levels, and the user keys after which their next compaction begins.
+    pub(crate) pointers: Vec<(usize, Vec<u8>)>,
+}
+
+/// Why bytes are no edit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    /// They are not what was written.
+    Damaged(&'static str),
+    /// A later program wrote them.
+    Unknown {
+        /// The field that has to be known.
+        tag: u64,
+    },
+}
+
+use Malformed::Damaged;
+
+type Decoded<T> = Result<T, Malformed>;
+
+impl Edit {
+    /// Appends the record's bytes to `out`.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        if let Some(name) = &self.comparator {
+            put_bytes(out, COMPARATOR, name.as_bytes());
+        }
+        let numbers = [
+            (LOG_FROM, self.log_from),
+            (NEXT_FILE, self.next_file),
+            (LAST_SEQUENCE, self.last_sequence),
+        ];
+        for (tag, value) in numbers {
+            if let Some(value) = value {
+                put_number(out, tag, value);
+            }
+        }
+        let mut body = Vec::new();
+        for (level, number) in &self.deleted {
+            body.clear();
+            put_number(&mut body, LEVEL, *level as u64);
+            put_number(&mut body, NUMBER, *number);
+            put_bytes(out, DELETED, &body);
+        }
+        for (level, file) in &self.added {
+            body.clear();
+            put_file(&mut body, *level, file);
+            put_bytes(out, ADDED, &body);
+        }
+        for (level, key) in &self.pointers {
+            body.clear();
+            put_number(&mut body, LEVEL, *level as u64);
+            put_bytes(&mut body, SMALLEST, key);
+            put_bytes(out, POINTER, &body);
+        }
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// The bytes are damaged, or need a later program.
+    pub(crate) fn decode(bytes: &[u8]) -> Decoded<Edit> {
+        let mut edit = Edit::default();
+        let mut fields = Reader::new(bytes);
+        while let Some((tag, body)) = field(&mut fields)? {
+            match tag {
+                COMPARATOR => {
+                    let name = String::from_utf8(body.to_vec());
+                    let name = name.map_err(|_| Damaged("the comparator's name is not text"))?;
+                    once(&mut edit.comparator, name)?;
+                }
+                LOG_FROM => once(&mut edit.log_from, number(body)?)?,
+                NEXT_FILE => once(&mut edit.next_file, number(body)?)?,
+                LAST_SEQUENCE => once(&mut edit.last_sequence, number(body)?)?,
+                ADDED => {
+                    let table = Described::read(body)?;
+                    let level = table.level()?;
+                    edit.added.push((level, Arc::new(table.into_file()?)));
+                }
+                DELETED => {
+                    let table = Described::read(body)?;
+                    let number = table.numbers[index(NUMBER)];
+                    let number = number.ok_or(Damaged("a removed table has no number"))?;
+                    edit.deleted.push((table.level()?, number));
+                }
+                POINTER => {
+                    let pointer = Described::read(body)?;
+                    let level = pointer.level()?;
+                    let key = pointer.smallest.ok_or(Damaged("a pointer has no key"))?;
+                    edit.pointers.push((level, key));
+                }
+                tag => pass_over(tag)?,
+            }
+        }
+        Ok(edit)
+    }
+}
+
+fn put_bytes(out: &mut Vec<u8>, tag: u64, body: &[u8]) {
+    put_varint(out, tag);
+    put_string(out, body);
+}
+
+fn put_number(out: &mut Vec<u8>, tag: u64, value: u64) {
+    put_varint(out, tag);
+    let len_at = out.len();
+    out.push(0);
+    put_varint(out, value);
+    // A varint has ten bytes at most, so its length has one.
+    out[len_at] = (out.len() - len_at - 1) as u8;
+}
+
+fn put_file(out: &mut Vec<u8>, level: usize, file: &FileMeta) {
+    put_number(out, LEVEL, level as u64);
+    put_number(out, NUMBER, file.number);
+    put_number(out, BYTES, file.bytes);
+    put_bytes(out, SMALLEST, &file.smallest);
+    put_bytes(out, LARGEST, &file.largest);
+    put_number(out, ENTRIES, file.entries);
+    put_number(out, DELETES, file.deletes);
+    put_number(out, SEQUENCE_MIN, file.sequence_min);
+    put_number(out, SEQUENCE_MAX, file.sequence_max);
+}
+
+/// The next field, or nothing at the end.
+fn field<'a>(fields: &mut Reader<'a>) -> Decoded<Option<(u64, &'a [u8])>> {
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    let tag = fields.varint().ok_or(Damaged("a field has no tag"))?;
+    let body = fields.string().ok_or(Damaged("a field is longer than its record"))?;
+    Ok(Some((tag, body)))
+}
+
+fn number(body: &[u8]) -> Decoded<u64> {
+    let mut reader = Reader::new(body);
+    let value = reader.varint().filter(|_| reader.is_empty());
+    value.ok_or(Damaged("a number does not fill its field"))
+}
+
+fn once<T>(slot: &mut Option<T>, value: T) -> Decoded<()> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Damaged("a field is there twice")),
+    }
+}
+
+/// Fields with odd tags need not be known.
+fn pass_over(tag: u64) -> Decoded<()> {
+    if tag % 2 == 1 { Ok(()) } else { Err(Malformed::Unknown { tag }) }
+}
+
+/// Where [`Described::numbers`] has the number of a tag.
+const fn index(tag: u64) -> usize {
+    tag as usize / 2
+}
+
+/// The fields of a table that were there.
+#[derive(Debug, Default)]
+struct Described {
+    numbers: [Option<u64>; index(SEQUENCE_MAX) + 1],
+    smallest: Option<Vec<u8>>,
+    largest: Option<Vec<u8>>,
+}
+
+impl Described {
+    fn read(body: &[u8]) -> Decoded<Described> {
+        let mut table = Described::default();
+        let mut fields = Reader::new(body);
+        while let Some((tag, body)) = field(&mut fields)? {
+            match tag {
+                SMALLEST => once(&mut table.smallest, body.to_vec())?,
+                LARGEST => once(&mut table.largest, body.to_vec())?,
+                LEVEL | NUMBER | BYTES | ENTRIES | DELETES | SEQUENCE_MIN | SEQUENCE_MAX => {
+                    once(&mut table.numbers[index(tag)], number(body)?)?;
+                }
+                tag => pass_over(tag)?,
+            }
+        }
+        Ok(table)
+    }
+
+    fn level(&self) -> Decoded<usize> {
+        let level = self.numbers[index(LEVEL)].ok_or(Damaged("a table has no level"))?;
+        usize::try_from(level).map_err(|_| Damaged("a table has a level beyond all"))
+    }
+
+    fn into_file(self) -> Decoded<FileMeta> {
+        let of = |tag| self.numbers[index(tag)].ok_or(Damaged("a table lacks a number"));
+        Ok(FileMeta {
+            number: of(NUMBER)?,
+            bytes: of(BYTES)?,
+            entries: of(ENTRIES)?,
+            deletes: of(DELETES)?,
+            sequence_min: of(SEQUENCE_MIN)?,
+            sequence_max: of(SEQUENCE_MAX)?,
+            smallest: self.smallest.ok_or(Damaged("a table lacks its first key"))?,
+            largest: self.largest.ok_or(Damaged("a table lacks its last key"))?,
+            ..FileMeta::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::tests::file;
+
+    fn sample() -> Edit {
+        Edit {
+            comparator: Some("order \u{2264}".to_owned()),
+            log_from: Some(u64::MAX),
+            next_file: Some(0),
+            last_sequence: Some(300),
+            added: vec![(0, file(7, "a", "q")), (6, file(1 << 40, "", "\u{ff}"))],
+            deleted: vec![(3, 2), (1, u64::MAX)],
+            pointers: vec![(1, b"key".to_vec()), (2, Vec::new())],
+        }
+    }
+
+    fn encoded(edit: &Edit) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        edit.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn edits_come_back() {
+        for edit in [Edit::default(), sample()] {
+            assert_eq!(Edit::decode(&encoded(&edit)), Ok(edit));
+        }
+        assert!(encoded(&Edit::default()).is_empty());
+    }
+
+    #[test]
+    fn an_edit_cut_short_is_damaged_or_lacks_whole_fields() {
+        let bytes = encoded(&sample());
+        let mut whole = 0;
+        for len in 0..bytes.len() {
+            match Edit::decode(&bytes[..len]) {
+                Ok(edit) => {
+                    assert_ne!(edit, sample());
+                    whole += 1;
+                }
+                Err(error) => assert!(matches!(error, Damaged(_)), "{len}: {error:?}"),
+            }
+        }
+        assert_eq!(whole, 10, "as many as there are fields, none of them included");
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_harm() {
+        let bytes = encoded(&sample());
+        for at in 0..bytes.len() {
+            for value in 0..=255 {
+                let mut bytes = bytes.clone();
+                bytes[at] = value;
+                let _ = Edit::decode(&bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_passed_over_if_their_tag_is_odd() {
+        let mut bytes = encoded(&sample());
+        put_bytes(&mut bytes, 1_001, b"of a later version");
+        assert_eq!(Edit::decode(&bytes), Ok(sample()));
+        put_bytes(&mut bytes, 1_002, b"");
+        assert_eq!(Edit::decode(&bytes), Err(Malformed::Unknown { tag: 1_002 }));
+
+        let mut body = Vec::new();
+        put_file(&mut body, 2, &file(9, "a", "b"));
+        put_bytes(&mut body, 101, b"of a later version");
+        let mut bytes = Vec::new();
+        put_bytes(&mut bytes, ADDED, &body);
+        let added = vec![(2, file(9, "a", "b"))];
+        assert_eq!(Edit::decode(&bytes), Ok(Edit { added, ..Edit::default() }));
+        put_number(&mut body, 100, 5);
+        put_bytes(&mut bytes, ADDED, &body);
+        assert_eq!(Edit::decode(&bytes), Err(Malformed::Unknown { tag: 100 }));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_damaged() {
+        let of = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = Vec::new();
+            write(&mut bytes);
+            Edit::decode(&bytes)
+        };
+        let twice = of(&|out| {
+            put_number(out, LOG_FROM, 1);
+            put_number(out, LOG_FROM, 1);
+        });
+        assert_eq!(twice, Err(Damaged("a field is there twice")));
+        let unfilled = Err(Damaged("a number does not fill its field"));
+        assert_eq!(of(&|out| put_bytes(out, LOG_FROM, &[1, 0])), unfilled);
+        assert_eq!(of(&|out| put_bytes(out, LOG_FROM, &[])), unfilled);
+        let name = of(&|out| put_bytes(out, COMPARATOR, b"\xff"));
+        assert_eq!(name, Err(Damaged("the comparator's name is not text")));
+        let nothing = of(&|out| put_bytes(out, ADDED, b""));
+        assert_eq!(nothing, Err(Damaged("a table has no level")));
+        let beyond = of(&|out| put_bytes(out, ADDED, &[4, 200, 1]));
+        assert_eq!(beyond, Err(Damaged("a field is longer than its record")));
+    }
+}

@@ -1,0 +1,388 @@
+//! The manifest: the store's memory of its own shape.
+//!
+//! ```text
+//!   CURRENT -> MANIFEST-000007 = header | snapshot | edit | edit | edit
+//!                                         state of the moment it was begun, as one edit
+//! ```
+//!
+//! A state ([`State`]) is the set of tables, and from where the log is replayed. It changes by
+//! edits ([`Edit`]), and an edit counts once it is in the manifest and synced. To open a store is
+//! to read the manifest that `CURRENT` names and apply its edits in order. `page` tells how a torn
+//! edit is told from a damaged one; `docs/formats/manifest.md` has the bytes.
+//!
+//! **Replacing.** A manifest that has grown, or that an earlier process wrote, is replaced before
+//! the next edit:
+//!
+//! ```text
+//!   write the new manifest: the state with the edit as its snapshot    sync it
+//!   sync the directory                                                 its name is durable
+//!   write a temporary CURRENT, sync it, rename it, sync the directory  now the new one counts
+//! ```
+//!
+//! A crash before the rename leaves the old one, which has the state without the edit. An edit is
+//! never appended to a manifest of an earlier process: of its last record nobody knows whether it
+//! was synced, only that it can be read.
+//!
+//! **Failures.** If an edit cannot be written, the state stays as it was and the next edit begins a
+//! new manifest, because pages that may hold parts of an older record are never written again. A
+//! failed sync is final: nobody knows which state a power loss would leave, so no more edits are
+//! taken. In both cases the failed edit may yet turn out to be there when the store is opened
+//! again; hence nothing counts as obsolete until an edit has succeeded.
+//!
+//! One thread at a time logs edits; whoever else needs the state keeps a clone of it.
+
+mod current;
+mod edit;
+mod header;
+mod names;
+mod page;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use edit::Edit;
+pub(crate) use names::{
+    CURRENT, FileNumber, FileNumbers, LOCK, LOG_DIR, is_ours, manifest_name, table_name,
+};
+pub(crate) use state::State;
+
+use crate::error::{Error, Result};
+use crate::key::Comparator;
+use edit::Malformed;
+use keyrack_vfs::{DirEntry, File, FileKind, Fs, OpenOptions, Operation};
+use names::{FileName, next_above};
+use page::{PAGE_BYTES, Records, put_record};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of edits after which a manifest is replaced: about two thousand edits.
+const EDIT_BYTES_MAX: u64 = 1 << 20;
+
+/// The manifest of a store that is open for writing or reading. See the module documentation.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    state: State,
+    numbers: Arc<FileNumbers>,
+    /// The manifest that counts.
+    number: u64,
+    /// The same, if edits may be appended to it.
+    output: Option<Output>,
+    /// Why no more edits are taken.
+    poison: Option<String>,
+    dropped_bytes: u64,
+    edit_bytes_max: u64,
+}
+
+/// A manifest that this process began.
+#[derive(Debug)]
+struct Output {
+    file: Arc<dyn File>,
+    /// Pages written and synced.
+    pages: u64,
+    /// Those of the header and the snapshot.
+    snapshot_pages: u64,
+    records: u32,
+}
+
+impl Manifest {
+    /// Whether there is a store in `dir`. What an interrupted [`Manifest::create`] left is none.
+    ///
+    /// # Errors
+    /// There are tables or a log, but no `CURRENT`: corruption. The machine's errors.
+    pub(crate) fn exists(fs: &dyn Fs, dir: &Path) -> Result<bool> {
+        let path = dir.join(CURRENT);
+        if fs.exists(&path)? {
+            return Ok(true);
+        }
+        let is_table =
+            |entry: &DirEntry| matches!(FileName::parse(&entry.name), Some(FileName::Table(_)));
+        if list(fs, dir)?.iter().any(is_table) || !list(fs, &dir.join(LOG_DIR))?.is_empty() {
+            return Err(Error::corruption(&path, 0, "the file is missing, but the store is not"));
+        }
+        Ok(false)
+    }
+
+    /// Makes an empty store in the directory `dir`, which is there and whose own name is durable.
+    ///
+    /// # Errors
+    /// There is a store already; those of [`Manifest::exists`].
+    pub(crate) fn create(fs: Arc<dyn Fs>, dir: &Path, order: Comparator) -> Result<Manifest> {
+        Self::create_from(fs, dir, State::new(order))
+    }
+
+    /// Makes a store with the given state, whose tables are in `dir` already.
+    ///
+    /// # Errors
+    /// There is a store already, judged by `CURRENT`; the machine's errors.
+    pub(crate) fn create_from(fs: Arc<dyn Fs>, dir: &Path, state: State) -> Result<Manifest> {
+        if state.version.numbers().next().is_none() {
+            if Self::exists(&*fs, dir)? {
+                return Err(usage(dir, "holds a store already"));
+            }
+        } else if fs.exists(&dir.join(CURRENT))? {
+            return Err(usage(dir, "holds a store already"));
+        }
+        let mut manifest = Manifest::of(fs, dir, state, 0)?;
+        manifest.log(&Edit::default())?;
+        Ok(manifest)
+    }
+
+    /// Reads the manifest of the store in `dir`. Writes nothing: before anything is removed because
+    /// the state does not name it, an edit must be logged, be it an empty one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: there is no store, its keys have another order, or a later program wrote
+    /// it. Corruption: a file of it is damaged or missing. The machine's errors.
+    pub(crate) fn open(fs: Arc<dyn Fs>, dir: &Path, order: Comparator) -> Result<Manifest> {
+        let Some(number) = current::read(&*fs, dir)? else {
+            Self::exists(&*fs, dir)?;
+            return Err(usage(dir, "holds no store"));
+        };
+        let (state, dropped_bytes) = replay(&*fs, dir, number, order)?;
+        let mut manifest = Manifest::of(fs, dir, state, number)?;
+        manifest.dropped_bytes = dropped_bytes;
+        Ok(manifest)
+    }
+
+    fn of(fs: Arc<dyn Fs>, dir: &Path, mut state: State, number: u64) -> Result<Manifest> {
+        let entries = list(&*fs, dir)?;
+        let names = entries.iter().map(|entry| entry.name.as_os_str());
+        state.next_file = next_above(state.next_file, names);
+        Ok(Manifest {
+            numbers: FileNumbers::new(state.next_file),
+            dir: dir.to_owned(),
+            output: None,
+            poison: None,
+            dropped_bytes: 0,
+            edit_bytes_max: EDIT_BYTES_MAX,
+            fs,
+            state,
+            number,
+        })
+    }
+
+    /// The state after the last edit.
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Where the numbers of new files come from.
+    pub(crate) fn numbers(&self) -> &Arc<FileNumbers> {
+        &self.numbers
+    }
+
+    /// The file that `CURRENT` names.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.join(manifest_name(self.number))
+    }
+
+    /// Bytes of an edit that was not finished when the store was last closed, and is dropped.
+    #[cfg(test)]
+    pub(crate) fn dropped_bytes(&self) -> u64 {
+        self.dropped_bytes
+    }
+
+    /// Replaces the manifest after so many bytes of edits, or as many as its snapshot has, if that
+    /// is more.
+    #[cfg(test)]
+    pub(crate) fn set_edit_bytes_max(&mut self, bytes: u64) {
+        self.edit_bytes_max = bytes;
+    }
+
+    /// Applies an edit. When this returns, it survives a power loss. The tables that it adds must
+    /// be durable before, their names included. The number of the next file is filled in. Two
+    /// syncs of a file at most, and two of the directory, where the manifest is replaced; one of a
+    /// file otherwise.
+    ///
+    /// # Errors
+    /// The state is unchanged after any. Corruption: the edit does not fit the state.
+    /// [`Error::Io`]: it could not be written, and the next edit may. [`Error::Poisoned`]: a sync
+    /// failed, now or before; the state on disk is this one or the one with the edit.
+    pub(crate) fn log(&mut self, edit: &Edit) -> Result<()> {
+        if let Some(why) = &self.poison {
+            return Err(Error::Poisoned(why.clone()));
+        }
+        let is_due = |output: &Output| output.is_full(self.edit_bytes_max);
+        // The number of a new manifest is given out before the counter is read.
+        let fresh = self.output.as_ref().is_none_or(is_due).then(|| self.numbers.issue());
+        let edit = Edit { next_file: Some(self.numbers.next()), ..edit.clone() };
+        let state = self.state.apply(&edit).map_err(|invalid| {
+            let end = self.output.as_ref().map_or(0, |output| output.pages * PAGE_BYTES as u64);
+            Error::corruption(&self.path(), end, invalid.to_string())
+        })?;
+        let written = match &fresh {
+            Some(number) => self.replace(number.get(), &state),
+            None => self.append(&edit),
+        };
+        written.map_err(|error| self.failed(error))?;
+        self.state = state;
+        Ok(())
+    }
+
+    /// The files of the directory that nobody needs: tables that are in none of the versions that
+    /// `live` lists the numbers of, nor in the newest one, nor about to be; manifests but for the
+    /// one that counts; what an interrupted replacement left. None at all as long as the last edit,
+    /// or since the store was opened any edit, has not succeeded.
+    ///
+    /// `live` is called after the directory was listed and after the numbers of unfinished files
+    /// were read, so that a file cannot pass from one to the other unseen.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub(crate) fn obsolete(&self, live: impl FnOnce() -> HashSet<u64>) -> Result<Vec<PathBuf>> {
+        if self.output.is_none() || self.poison.is_some() {
+            return Ok(Vec::new());
+        }
+        let entries = list(&*self.fs, &self.dir)?;
+        let unfinished = self.numbers.unfinished();
+        let mut needed = live();
+        needed.extend(self.state.version.numbers());
+        let is_obsolete = |entry: &&DirEntry| match FileName::parse(&entry.name) {
+            _ if entry.kind != FileKind::File => false,
+            Some(FileName::Table(number)) => {
+                !needed.contains(&number) && !unfinished.contains(&number)
+            }
+            Some(FileName::Manifest(number)) => number != self.number,
+            Some(FileName::Unfinished) => true,
+            None => false,
+        };
+        let path = |entry: &DirEntry| self.dir.join(&entry.name);
+        Ok(entries.iter().filter(is_obsolete).map(path).collect())
+    }
+
+    /// Writes an edit behind the last one. A failure leaves no manifest to append to.
+    fn append(&mut self, edit: &Edit) -> keyrack_vfs::Result<()> {
+        let mut output = self.output.take().expect("the manifest is replaced if none is open");
+        let mut content = Vec::new();
+        edit.encode(&mut content);
+        let mut pages = Vec::new();
+        put_record(&mut pages, self.number, output.pages, output.records, &content);
+        output.file.write_at(output.pages * PAGE_BYTES as u64, &pages)?;
+        output.file.sync_data()?;
+        output.pages += (pages.len() / PAGE_BYTES) as u64;
+        output.records += 1;
+        self.output = Some(output);
+        Ok(())
+    }
+
+    /// Writes a manifest that begins with `state`, and makes it the one that counts. A failure
+    /// leaves no manifest to append to.
+    fn replace(&mut self, number: u64, state: &State) -> keyrack_vfs::Result<()> {
+        self.output = None;
+        let path = self.dir.join(manifest_name(number));
+        let output = begin(&*self.fs, &path, number, state).inspect_err(|_| {
+            // Nobody refers to it. If it stays, it is obsolete.
+            let _ = self.fs.remove_file(&path);
+        })?;
+        self.fs.sync_dir(&self.dir)?;
+        current::write(&*self.fs, &self.dir, number)?;
+        self.output = Some(output);
+        self.number = number;
+        Ok(())
+    }
+
+    /// Decides whether a failure is final.
+    fn failed(&mut self, error: keyrack_vfs::Error) -> Error {
+        match error.operation() {
+            Operation::Sync | Operation::SyncDir => {
+                let why = error.to_string();
+                self.poison = Some(why.clone());
+                Error::Poisoned(why)
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+impl Output {
+    /// Whether there are more bytes of edits than that, and than the snapshot has.
+    fn is_full(&self, edit_bytes_max: u64) -> bool {
+        let bytes = |pages: u64| pages * PAGE_BYTES as u64;
+        bytes(self.pages - self.snapshot_pages) >= edit_bytes_max.max(bytes(self.snapshot_pages))
+    }
+}
+
+/// Writes and syncs a header and a snapshot.
+fn begin(fs: &dyn Fs, path: &Path, number: u64, state: &State) -> keyrack_vfs::Result<Output> {
+    let mut content = Vec::new();
+    state.snapshot().encode(&mut content);
+    let mut pages = header::header(number).to_vec();
+    put_record(&mut pages, number, 1, 0, &content);
+    let file = fs.open(path, &OpenOptions::new().write(true).create_new(true))?;
+    file.write_at(0, &pages)?;
+    file.sync_all()?;
+    let pages = (pages.len() / PAGE_BYTES) as u64;
+    Ok(Output { file, pages, snapshot_pages: pages, records: 1 })
+}
+
+/// Reads manifest `number`. Returns the state, and the bytes of a torn edit.
+fn replay(fs: &dyn Fs, dir: &Path, number: u64, order: Comparator) -> Result<(State, u64)> {
+    let path = dir.join(manifest_name(number));
+    let file = match fs.open(&path, &OpenOptions::new().read(true)) {
+        Err(error) if error.is_not_found() => {
+            let what = format!("names {}, which is missing", manifest_name(number));
+            return Err(Error::corruption(&dir.join(CURRENT), 0, what));
+        }
+        other => other?,
+    };
+    let mut page = [0; PAGE_BYTES];
+    if file.read_at(0, &mut page)? < PAGE_BYTES {
+        return Err(Error::corruption(&path, 0, "the header is cut"));
+    }
+    header::check(&page, &path, number)?;
+    let name = order.name().to_owned();
+    let mut state = State::new(order);
+    let mut records = Records::new(file, number)?;
+    let mut content = Vec::new();
+    loop {
+        let offset = records.offset();
+        if !records.read(&mut content)? {
+            break;
+        }
+        let edit = Edit::decode(&content).map_err(|malformed| match malformed {
+            Malformed::Damaged(what) => Error::corruption(&path, offset, what),
+            Malformed::Unknown { tag } => Error::Usage(format!(
+                "{}: byte {offset}: field {tag} was written by a later version of this program",
+                path.display()
+            )),
+        })?;
+        match &edit.comparator {
+            Some(stored) if *stored != name => {
+                return Err(Error::Usage(format!(
+                    "the keys of {} are in the order {stored:?}, and cannot be read in {name:?}",
+                    dir.display()
+                )));
+            }
+            None if records.count() == 1 => {
+                return Err(Error::corruption(
+                    &path,
+                    offset,
+                    "the snapshot names no order of keys",
+                ));
+            }
+            _ => {}
+        }
+        state = state
+            .apply(&edit)
+            .map_err(|invalid| Error::corruption(&path, offset, invalid.to_string()))?;
+    }
+    if records.count() == 0 {
+        return Err(Error::corruption(&path, records.offset(), "the snapshot is not complete"));
+    }
+    Ok((state, records.rest_bytes()))
+}
+
+/// The names in a directory, none if it is missing.
+fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<DirEntry>> {
+    match fs.list(dir) {
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        other => Ok(other?),
+    }
+}
+
+fn usage(dir: &Path, what: &str) -> Error {
+    Error::Usage(format!("{} {what}", dir.display()))
+}

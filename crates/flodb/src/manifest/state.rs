@@ -1,0 +1,73 @@
+//! What the manifest remembers: the version and three counters that never go back.
+
+use super::edit::Edit;
+use super::names::NUMBER_MAX;
+use crate::key::{Comparator, SEQUENCE_MAX};
+use crate::version::{Invalid, LEVELS, Version};
+use std::sync::Arc;
+
+/// The state of a store after an edit. Clones share the version.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct State {
+    /// The tables.
+    pub(crate) version: Arc<Version>,
+    /// The log is replayed from this position on: what lies before is in tables.
+    pub(crate) log_from: u64,
+    /// Numbers of files are smaller.
+    pub(crate) next_file: u64,
+    /// No table holds a larger sequence number, or ever did.
+    pub(crate) last_sequence: u64,
+}
+
+impl State {
+    /// A store without anything.
+    pub(crate) fn new(order: Comparator) -> Self {
+        let version = Arc::new(Version::new(order));
+        State { version, log_from: 0, next_file: 1, last_sequence: 0 }
+    }
+
+    /// The state after an edit.
+    ///
+    /// # Errors
+    /// The edit does not fit: see [`Version::apply`]; or a counter would go back, or beyond its
+    /// range, or a table has a number that was never given out.
+    pub(crate) fn apply(&self, edit: &Edit) -> Result<State, Invalid> {
+        let log_from = forward("the start of the log", self.log_from, edit.log_from)?;
+        let next_file = forward("the number of the next file", self.next_file, edit.next_file)?;
+        let last_sequence =
+            forward("the last sequence number", self.last_sequence, edit.last_sequence)?;
+        if next_file > NUMBER_MAX || last_sequence >= SEQUENCE_MAX {
+            return Err(Invalid("a counter is beyond its range".to_owned()));
+        }
+        let added = || edit.added.iter().map(|(_, file)| file);
+        if let Some(file) = added().find(|file| file.number >= next_file) {
+            let what = format!("table {} has a number that was never given out", file.number);
+            return Err(Invalid(what));
+        }
+        let last_sequence = added().map(|file| file.sequence_max).fold(last_sequence, u64::max);
+        let version = Arc::new(self.version.apply(edit)?);
+        Ok(State { version, log_from, next_file, last_sequence })
+    }
+
+    /// The edit that makes this state of an empty one.
+    pub(crate) fn snapshot(&self) -> Edit {
+        let files = |level: usize| self.version.files(level).iter().map(move |file| (level, file));
+        let pointer = |level: usize| (level, self.version.pointer(level).to_vec());
+        Edit {
+            comparator: Some(self.version.order().name().to_owned()),
+            log_from: Some(self.log_from),
+            next_file: Some(self.next_file),
+            last_sequence: Some(self.last_sequence),
+            added: (0..LEVELS).flat_map(files).map(|(level, file)| (level, file.clone())).collect(),
+            deleted: Vec::new(),
+            pointers: (0..LEVELS).map(pointer).filter(|(_, key)| !key.is_empty()).collect(),
+        }
+    }
+}
+
+fn forward(what: &str, from: u64, to: Option<u64>) -> Result<u64, Invalid> {
+    match to {
+        Some(to) if to < from => Err(Invalid(format!("{what} goes back from {from} to {to}"))),
+        to => Ok(to.unwrap_or(from)),
+    }
+}

@@ -1,0 +1,545 @@
+//! Entries, one behind the other, in memory that is never moved and never freed piecemeal.
+//!
+//! ```text
+//!   state: | frozen: 1 bit | entries: 31 bits | units: 32 bits |   one fetch_add reserves both
+//!                                |                   |
+//!   index: [ h1 | h2 |  0 | h4 | v                   v
+//!   units: [ 32 bytes of zero | entry | entry | .... | never written ]
+//!
+//!   entry, from a multiple of 8 bytes on:
+//!     0  prev: u32          handle of the next older version of the key
+//!     4  key_bytes: u32
+//!     8  value_bytes: u32
+//!    12  key | trailer, 8 bytes little-endian | value
+//!        of a range deletion, at the next multiple of 4: link: u32, to another range deletion
+//! ```
+//!
+//! A **handle** is the number of the entry's first unit of 8 bytes; zero is none. Key and trailer
+//! lie together as one internal key, so that a cursor lends it without a copy.
+//!
+//! - An entry is written by the thread that reserved its room, and never again but for its links.
+//!   After that its handle is stored with Release into a word (a slot of the table, a link, the
+//!   index); whoever loads it from there with Acquire sees the whole entry. A [`Handle`] comes from
+//!   [`Arena::write`] or out of such a word, hence names a written entry. It is used with the arena
+//!   that it is from: those who keep handles keep the arena.
+//! - The index holds the handles in the order of reservation. A zero in it is an entry that is
+//!   still being written. One that found no room is the void entry at the start of the memory.
+//! - Reservations fail for good once one has failed for lack of room or because the arena is
+//!   frozen. Units overshoot meanwhile: at most by [`OVERSHOT_UNITS_MAX`] a thread, which leaves
+//!   room for 16 thousand threads above the largest arena. Larger entries compare and swap.
+
+use super::Full;
+use super::mapping::{Mapping, Zeroed, prefetch};
+use crate::key::{Kind, TRAILER_BYTES, trailer};
+use crossbeam_utils::CachePadded;
+#[cfg(test)]
+use keyrack_concurrent::Backoff;
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The grain of handles.
+const UNIT_BYTES: usize = 8;
+
+/// Bytes before the key of an entry.
+const HEADER_BYTES: usize = 12;
+
+/// Bytes of the smallest entry.
+const ENTRY_BYTES_MIN: usize = OVERHEAD_BYTES.next_multiple_of(UNIT_BYTES);
+
+/// Bytes of an entry besides key and value, before rounding.
+const OVERHEAD_BYTES: usize = HEADER_BYTES + TRAILER_BYTES;
+
+/// The void entry: a key and a value of no bytes, a trailer of zero.
+const VOID: Handle = Handle(NonZeroU32::MIN);
+
+/// Units before the first entry.
+const FIRST_UNIT: u32 = 4;
+
+/// The largest arena: 16 GiB.
+const UNITS_MAX: u64 = 1 << 31;
+
+/// The most entries of an arena.
+const ENTRIES_MAX: usize = 1 << 30;
+
+/// Units that one thread may add beyond the end.
+const OVERSHOT_UNITS_MAX: u64 = 1 << 17;
+
+const FROZEN: u64 = 1 << 63;
+const ONE_ENTRY: u64 = 1 << 32;
+
+/// Names a written entry of an arena.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(transparent)]
+pub(super) struct Handle(NonZeroU32);
+
+/// A word that names an entry or none.
+#[derive(Default)]
+#[repr(transparent)]
+pub(super) struct Link(AtomicU32);
+
+// SAFETY: a word that is an atomic number; zero is one of its values.
+unsafe impl Zeroed for Link {}
+
+impl Link {
+    /// What it names. The entry is seen whole: this Acquire pairs with the Releases of
+    /// [`Self::set`] and [`Self::swap`], which come after the entry was written.
+    #[inline]
+    pub(super) fn get(&self) -> Option<Handle> {
+        NonZeroU32::new(self.0.load(Ordering::Acquire)).map(Handle)
+    }
+
+    #[inline]
+    pub(super) fn set(&self, handle: Option<Handle>) {
+        self.0.store(bits(handle), Ordering::Release);
+    }
+
+    /// Replaces `expected`; else says what is there.
+    #[inline]
+    pub(super) fn swap(&self, expected: Option<Handle>, new: Handle) -> Result<(), Option<Handle>> {
+        let (expected, new) = (bits(expected), new.0.get());
+        let swapped = self.0.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire);
+        swapped.map(|_| ()).map_err(|found| NonZeroU32::new(found).map(Handle))
+    }
+}
+
+/// A word that names an entry and a tag of 32 bits with it, or nothing.
+#[repr(transparent)]
+pub(super) struct Slot(AtomicU64);
+
+// SAFETY: a word that is an atomic number; zero is one of its values.
+unsafe impl Zeroed for Slot {}
+
+impl Slot {
+    /// Tag and entry. Acquire as in [`Link::get`].
+    #[inline]
+    pub(super) fn get(&self) -> Option<(u32, Handle)> {
+        let word = self.0.load(Ordering::Acquire);
+        Some(((word >> 32) as u32, Handle(NonZeroU32::new(word as u32)?)))
+    }
+
+    /// Replaces `expected`. Whether that was there.
+    #[inline]
+    pub(super) fn swap(&self, expected: Option<(u32, Handle)>, new: (u32, Handle)) -> bool {
+        let word = |(tag, handle): (u32, Handle)| u64::from(tag) << 32 | u64::from(handle.0.get());
+        let (expected, new) = (expected.map_or(0, word), word(new));
+        // Release: the entry was written before. Acquire is left to the next `get`.
+        self.0.compare_exchange(expected, new, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch(self.0.as_ptr().cast());
+    }
+}
+
+/// An entry that is written and not yet in the index. Exactly one [`Arena::announce`] is owed.
+#[must_use]
+pub(super) struct Written {
+    pub(super) handle: Handle,
+    /// Its number in the order of reservation.
+    pub(super) index: u32,
+}
+
+/// The memory of one generation.
+pub(super) struct Arena {
+    units: Mapping<AtomicU64>,
+    index: Mapping<Link>,
+    units_end: u64,
+    entries_max: u64,
+    state: CachePadded<AtomicU64>,
+}
+
+impl Arena {
+    /// Room for `bytes` of entries as [`Self::bytes_of`] counts them, 16 GiB at most.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self::limited(bytes, bytes.div_ceil(ENTRY_BYTES_MIN))
+    }
+
+    fn limited(bytes: usize, entries_max: usize) -> Self {
+        let units = (bytes.div_ceil(UNIT_BYTES) as u64).min(UNITS_MAX - u64::from(FIRST_UNIT));
+        let units_end = units + u64::from(FIRST_UNIT);
+        let entries_max = entries_max.clamp(1, ENTRIES_MAX);
+        Arena {
+            units: Mapping::new(units_end as usize),
+            index: Mapping::new(entries_max),
+            units_end,
+            entries_max: entries_max as u64,
+            state: CachePadded::new(AtomicU64::new(u64::from(FIRST_UNIT))),
+        }
+    }
+
+    /// How many entries there may be: as many of the smallest as there is room for.
+    pub(super) fn entries_max(&self) -> usize {
+        self.entries_max as usize
+    }
+
+    /// Bytes that an entry takes.
+    pub(super) fn bytes_of(key_bytes: usize, value_bytes: usize, kind: Kind) -> usize {
+        let plain = OVERHEAD_BYTES.saturating_add(key_bytes).saturating_add(value_bytes);
+        let all = match kind {
+            Kind::DeleteRange => link_offset(plain).saturating_add(size_of::<Link>()),
+            Kind::Put | Kind::Delete => plain,
+        };
+        all.div_ceil(UNIT_BYTES).saturating_mul(UNIT_BYTES)
+    }
+
+    /// Writes an entry that nobody knows yet.
+    pub(super) fn write(
+        &self,
+        sequence: u64,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Written, Full> {
+        let (Ok(key_bytes), Ok(value_bytes)) =
+            (u32::try_from(key.len()), u32::try_from(value.len()))
+        else {
+            return Err(Full);
+        };
+        let units = Self::bytes_of(key.len(), value.len(), kind) / UNIT_BYTES;
+        let (index, handle) = self.reserve(units as u64)?;
+        let entry = self.entry(handle);
+        entry.put(4, &key_bytes.to_le_bytes());
+        entry.put(8, &value_bytes.to_le_bytes());
+        entry.put(HEADER_BYTES, key);
+        entry.put(HEADER_BYTES + key.len(), &trailer(sequence, kind).to_le_bytes());
+        entry.put(OVERHEAD_BYTES + key.len(), value);
+        Ok(Written { handle, index })
+    }
+
+    /// Puts a written entry into the index: from now on [`Self::get`] finds it.
+    pub(super) fn announce(&self, written: Written) {
+        self.index.items()[written.index as usize].set(Some(written.handle));
+    }
+
+    /// Reservations fail from now on.
+    pub(super) fn freeze(&self) {
+        self.state.fetch_or(FROZEN, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_frozen(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & FROZEN != 0
+    }
+
+    /// Waits until the entries reserved so far are in the index. O(entries).
+    #[cfg(test)]
+    pub(super) fn settle(&self) {
+        for link in &self.index.items()[..self.count() as usize] {
+            let mut backoff = Backoff::new();
+            while link.get().is_none() {
+                backoff.wait();
+            }
+        }
+    }
+
+    /// Entries reserved so far, those that found no room included.
+    #[inline]
+    pub(super) fn count(&self) -> u32 {
+        // Relaxed: whoever knows that an entry was inserted knows it from the thread that did it,
+        // and so sees at least its reservation.
+        let state = self.state.load(Ordering::Relaxed);
+        entries(state).min(self.entries_max) as u32
+    }
+
+    /// The entry with this number in the order of reservation.
+    pub(super) fn get(&self, index: u32) -> Place {
+        match self.index.items()[index as usize].get() {
+            None => Place::Unwritten,
+            Some(VOID) => Place::Void,
+            Some(handle) => Place::Entry(handle),
+        }
+    }
+
+    /// Bytes of entries so far.
+    pub(super) fn bytes(&self) -> usize {
+        let units = units(self.state.load(Ordering::Relaxed)).min(self.units_end);
+        (units - u64::from(FIRST_UNIT)) as usize * UNIT_BYTES
+    }
+
+    /// The entry that a handle of this arena names.
+    #[inline]
+    pub(super) fn entry(&self, handle: Handle) -> Entry<'_> {
+        let unit = handle.0.get();
+        debug_assert!(u64::from(unit) < self.units_end);
+        Entry { at: self.units.base().wrapping_add(unit as usize).cast(), arena: PhantomData }
+    }
+
+    /// Asks for the first lines of an entry: header, key, and the start of the value.
+    #[inline]
+    pub(super) fn prefetch(&self, handle: Handle) {
+        let at = self.units.base().wrapping_add(handle.0.get() as usize).cast::<u8>();
+        prefetch(at);
+        prefetch(at.wrapping_add(64));
+    }
+
+    #[inline]
+    fn reserve(&self, wanted: u64) -> Result<(u32, Handle), Full> {
+        self.reserve_seeing(self.state.load(Ordering::Relaxed), wanted)
+    }
+
+    /// Reserves room from a state that was seen just now, and may have changed.
+    #[inline]
+    fn reserve_seeing(&self, mut seen: u64, wanted: u64) -> Result<(u32, Handle), Full> {
+        if wanted > OVERSHOT_UNITS_MAX {
+            loop {
+                if !self.fits(seen, wanted) {
+                    return Err(Full);
+                }
+                let more = seen + ONE_ENTRY + wanted;
+                let swapped = self.state.compare_exchange_weak(
+                    seen,
+                    more,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
+                match swapped {
+                    Ok(was) => return Ok(self.room(was)),
+                    Err(found) => seen = found,
+                }
+            }
+        }
+        if !self.fits(seen, wanted) {
+            return Err(Full);
+        }
+        let was = self.state.fetch_add(ONE_ENTRY + wanted, Ordering::Relaxed);
+        if self.fits(was, wanted) {
+            return Ok(self.room(was));
+        }
+        if let Some(link) = self.index.items().get(entries(was) as usize) {
+            link.set(Some(VOID));
+        }
+        Err(Full)
+    }
+
+    fn fits(&self, state: u64, wanted: u64) -> bool {
+        state & FROZEN == 0
+            && entries(state) < self.entries_max
+            && units(state) + wanted <= self.units_end
+    }
+
+    /// The index and the entry of a reservation that found this state. It fitted, so the number of
+    /// the unit is below 2^31, and it is not zero.
+    fn room(&self, was: u64) -> (u32, Handle) {
+        let unit = NonZeroU32::new(units(was) as u32).unwrap_or(NonZeroU32::MIN);
+        (entries(was) as u32, Handle(unit))
+    }
+}
+
+/// What the index has at a number.
+pub(super) enum Place {
+    /// Somebody is about to write it.
+    Unwritten,
+    /// Somebody found no room.
+    Void,
+    Entry(Handle),
+}
+
+/// A written entry, borrowed from its arena. Its own writer has it a moment earlier.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
+    at: *mut u8,
+    arena: PhantomData<&'a Arena>,
+}
+
+impl<'a> Entry<'a> {
+    /// The next older version of the key.
+    #[inline]
+    pub(super) fn prev(self) -> &'a Link {
+        self.link(0)
+    }
+
+    /// Another range deletion. Only in an entry that is one.
+    pub(super) fn other_range(self) -> &'a Link {
+        assert_eq!(self.kind(), Kind::DeleteRange, "only range deletions have this link");
+        self.link(link_offset(OVERHEAD_BYTES + self.key_bytes() + self.value_bytes()))
+    }
+
+    /// The user key.
+    #[inline]
+    pub(super) fn key(self) -> &'a [u8] {
+        self.bytes(HEADER_BYTES, self.key_bytes())
+    }
+
+    /// The user key with the trailer behind it.
+    #[inline]
+    pub(super) fn internal(self) -> &'a [u8] {
+        self.bytes(HEADER_BYTES, self.key_bytes() + TRAILER_BYTES)
+    }
+
+    #[inline]
+    pub(super) fn value(self) -> &'a [u8] {
+        self.bytes(OVERHEAD_BYTES + self.key_bytes(), self.value_bytes())
+    }
+
+    /// Sequence and kind.
+    #[inline]
+    pub(super) fn trailer(self) -> u64 {
+        let at = self.at.wrapping_add(HEADER_BYTES + self.key_bytes()).cast::<u64>();
+        // SAFETY: the eight bytes behind the key belong to the entry, which is written.
+        u64::from_le(unsafe { at.read_unaligned() })
+    }
+
+    #[inline]
+    pub(super) fn sequence(self) -> u64 {
+        self.trailer() >> 8
+    }
+
+    #[inline]
+    pub(super) fn kind(self) -> Kind {
+        // Every trailer was made of a kind.
+        Kind::from_byte(self.trailer() as u8).unwrap_or(Kind::Delete)
+    }
+
+    #[inline]
+    fn key_bytes(self) -> usize {
+        self.length(4)
+    }
+
+    #[inline]
+    fn value_bytes(self) -> usize {
+        self.length(8)
+    }
+
+    #[inline]
+    fn length(self, offset: usize) -> usize {
+        // SAFETY: the word belongs to the header of the entry, which is aligned and written.
+        u32::from_le(unsafe { self.at.wrapping_add(offset).cast::<u32>().read() }) as usize
+    }
+
+    #[inline]
+    fn bytes(self, offset: usize, len: usize) -> &'a [u8] {
+        // SAFETY: the callers stay within the lengths of the entry, whose bytes are written and do
+        // not change for as long as the arena lives.
+        unsafe { std::slice::from_raw_parts(self.at.wrapping_add(offset), len) }
+    }
+
+    #[inline]
+    fn link(self, offset: usize) -> &'a Link {
+        let link = self.at.wrapping_add(offset).cast::<Link>().cast_const();
+        // SAFETY: the callers name a link of the entry; it is aligned, was zero at first, and is
+        // only ever used as a link.
+        unsafe { &*link }
+    }
+
+    /// Writes bytes of the entry. Only for the thread that has reserved it, before anybody else
+    /// knows it, within the length reserved.
+    #[inline]
+    fn put(self, offset: usize, bytes: &[u8]) {
+        let to = self.at.wrapping_add(offset);
+        // SAFETY: the room belongs to the calling thread alone, and `bytes` lies elsewhere.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+}
+
+/// Where the link of a range deletion lies, behind so many bytes.
+fn link_offset(plain: usize) -> usize {
+    plain.saturating_add(size_of::<Link>() - 1) / size_of::<Link>() * size_of::<Link>()
+}
+
+#[inline]
+fn bits(handle: Option<Handle>) -> u32 {
+    handle.map_or(0, |handle| handle.0.get())
+}
+
+#[inline]
+fn units(state: u64) -> u64 {
+    u64::from(state as u32)
+}
+
+#[inline]
+fn entries(state: u64) -> u64 {
+    (state & !FROZEN) >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(arena: &Arena, sequence: u64) -> Result<(), Full> {
+        arena.announce(arena.write(sequence, Kind::Put, b"key", b"value")?);
+        Ok(())
+    }
+
+    #[test]
+    fn an_entry_holds_what_was_written() {
+        let arena = Arena::new(1 << 12);
+        for (kind, value) in
+            [(Kind::Put, &b"value"[..]), (Kind::Delete, b""), (Kind::DeleteRange, b"z")]
+        {
+            let written = arena.write(77, kind, b"key", value).unwrap();
+            let entry = arena.entry(written.handle);
+            assert_eq!((entry.key(), entry.value()), (&b"key"[..], value));
+            assert_eq!((entry.sequence(), entry.kind()), (77, kind));
+            assert_eq!(entry.internal(), [b"key", &entry.trailer().to_le_bytes()[..]].concat());
+            assert_eq!(entry.prev().get(), None);
+            arena.announce(written);
+        }
+        assert_eq!(arena.count(), 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "only range deletions")]
+    fn only_range_deletions_are_linked() {
+        let arena = Arena::new(1 << 12);
+        let written = arena.write(1, Kind::Put, b"key", b"value").unwrap();
+        arena.entry(written.handle).other_range();
+    }
+
+    #[test]
+    fn what_is_not_announced_is_unwritten() {
+        let arena = Arena::new(1 << 12);
+        put(&arena, 1).unwrap();
+        let second = arena.write(2, Kind::Put, b"key", b"").unwrap();
+        put(&arena, 3).unwrap();
+        assert!(matches!(arena.get(1), Place::Unwritten));
+        assert!(matches!(arena.get(2), Place::Entry(_)));
+        let handle = second.handle;
+        arena.announce(second);
+        assert!(matches!(arena.get(1), Place::Entry(found) if found == handle));
+        arena.settle();
+    }
+
+    /// Threads that saw room where there is none any more: by bytes, by entries, or frozen.
+    #[test]
+    fn who_comes_too_late_leaves_a_void_entry() {
+        let units = (Arena::bytes_of(3, 5, Kind::Put) / UNIT_BYTES) as u64;
+        for (bytes, entries_max) in [(100, 10), (1 << 12, 3), (1 << 12, 10)] {
+            let arena = Arena::limited(bytes, entries_max);
+            let empty = arena.state.load(Ordering::Relaxed);
+            let mut kept = 0;
+            while kept < 4 && put(&arena, kept).is_ok() {
+                kept += 1;
+            }
+            arena.freeze();
+            for late in 1..=20 {
+                assert_eq!(arena.reserve_seeing(empty, units), Err(Full));
+                assert_eq!(arena.count() as u64, (kept + late).min(entries_max as u64));
+            }
+            // Nobody takes them for entries, and nobody waits for them.
+            for index in 0..arena.count() {
+                let is_entry = matches!(arena.get(index), Place::Entry(_));
+                assert_eq!(is_entry, u64::from(index) < kept);
+                assert_eq!(!is_entry, matches!(arena.get(index), Place::Void));
+            }
+            arena.settle();
+            // A large one sees it in time and leaves nothing.
+            let before = arena.state.load(Ordering::Relaxed);
+            assert_eq!(arena.reserve_seeing(empty, OVERSHOT_UNITS_MAX + 1), Err(Full));
+            assert_eq!(arena.state.load(Ordering::Relaxed), before);
+            assert!(arena.bytes() <= bytes.next_multiple_of(UNIT_BYTES));
+        }
+    }
+
+    #[test]
+    fn a_large_entry_that_saw_an_older_state_is_placed_behind_it() {
+        let large = 2 * OVERSHOT_UNITS_MAX;
+        let arena = Arena::new(large as usize * UNIT_BYTES + (1 << 12));
+        let empty = arena.state.load(Ordering::Relaxed);
+        put(&arena, 1).unwrap();
+        let (index, handle) = arena.reserve_seeing(empty, large).unwrap();
+        assert_eq!(index, 1);
+        assert_eq!(handle.0.get(), FIRST_UNIT + 4);
+    }
+}

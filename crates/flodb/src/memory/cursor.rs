@@ -1,0 +1,179 @@
+//! A place in the merged runs of a generation.
+//!
+//! ```text
+//!   run 0:  a     d  [f]    k        forward: each head is at the first entry of its run that is
+//!   run 1:     c          h          not before the place; the least head is the place,
+//!   run 2:  b         [f']     m     the next least one the rival
+//! ```
+//!
+//! A step moves one head. If it is still before the rival, that was all: one comparison of two
+//! numbers, mostly. Else the least two are looked for among all heads, of which there are
+//! O(log n). A change of direction places all other heads anew, by a search in each run.
+//!
+//! Heads compare by the prefixes behind what all keys of all runs share, so that a run's own
+//! prefixes can be used as they are when keys share the same everywhere, which is the rule.
+
+use super::Memory;
+use super::arena::Handle;
+use super::order::Runs;
+use super::run::{Run, shared_by};
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::key::TRAILER_BYTES;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// How many entries ahead memory is asked for: about what a step takes, several times.
+const AHEAD: usize = 6;
+
+/// Walks the entries that a generation had when the cursor was made. What is inserted later does
+/// not appear. Keeps the generation alive.
+pub(crate) struct MemoryCursor {
+    pub(super) runs: Runs,
+    memory: Arc<Memory>,
+    /// Bytes that all keys share.
+    shared: usize,
+    /// One a run.
+    heads: Vec<Option<Head>>,
+    is_forward: bool,
+    /// The run whose head is the place, and the one whose head comes next.
+    place: Option<usize>,
+    rival: Option<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Head {
+    at: usize,
+    prefix: u64,
+    handle: Handle,
+}
+
+impl MemoryCursor {
+    pub(super) fn new(memory: Arc<Memory>, runs: Runs) -> Self {
+        let shared = shared_by(memory.rank(), runs.iter().map(|run| &**run));
+        let heads = vec![None; runs.len()];
+        MemoryCursor { runs, memory, shared, heads, is_forward: true, place: None, rival: None }
+    }
+
+    /// The head of a run at a place, or none beyond its ends.
+    fn head(&self, run: usize, at: Option<usize>) -> Option<Head> {
+        let run: &Run = &self.runs[run];
+        let at = at?;
+        let handle = run.handle(at)?;
+        let ahead = if self.is_forward { at + AHEAD } else { at.wrapping_sub(AHEAD) };
+        if let Some(handle) = run.handle(ahead) {
+            self.memory.arena.prefetch(handle);
+        }
+        Some(Head { at, prefix: run.prefix(self.memory.rank(), at, self.shared), handle })
+    }
+
+    /// Whether the head of run `a` comes before that of run `b`, in the direction of the cursor.
+    fn is_before(&self, a: usize, b: usize) -> bool {
+        match (&self.heads[a], &self.heads[b]) {
+            (Some(a), Some(b)) => {
+                let order = a.prefix.cmp(&b.prefix);
+                let order = order.then_with(|| self.memory.rank().compare(a.handle, b.handle));
+                order == if self.is_forward { Ordering::Less } else { Ordering::Greater }
+            }
+            (head, _) => head.is_some(),
+        }
+    }
+
+    /// Finds the place and its rival among the heads.
+    fn choose(&mut self) {
+        let (mut place, mut rival) = (None, None);
+        for run in (0..self.heads.len()).filter(|run| self.heads[*run].is_some()) {
+            if place.is_none_or(|place| self.is_before(run, place)) {
+                (place, rival) = (Some(run), place);
+            } else if rival.is_none_or(|rival| self.is_before(run, rival)) {
+                rival = Some(run);
+            }
+        }
+        (self.place, self.rival) = (place, rival);
+    }
+
+    /// Places all heads, forward at the first entry not before the target, or backward at the
+    /// last one before it. `except` keeps its own.
+    fn place_heads(&mut self, user: &[u8], trailer: u64, except: Option<usize>) {
+        for run in (0..self.runs.len()).filter(|run| Some(*run) != except) {
+            let bound = self.runs[run].lower_bound(self.memory.rank(), user, trailer);
+            let at = if self.is_forward { Some(bound) } else { bound.checked_sub(1) };
+            self.heads[run] = self.head(run, at);
+            if self.is_forward {
+                // The steps that come ask further ahead than that.
+                let near = bound + 1..bound + 1 + AHEAD / self.runs.len();
+                let handles = near.map_while(|at| self.runs[run].handle(at));
+                handles.for_each(|handle| self.memory.arena.prefetch(handle));
+            }
+        }
+    }
+
+    /// Goes one entry on in a direction.
+    fn step(&mut self, is_forward: bool) {
+        let Some(place) = self.place else { return };
+        let Some(head) = self.heads[place] else { return };
+        let is_turned = self.is_forward != is_forward;
+        if is_turned {
+            self.is_forward = is_forward;
+            let memory = self.memory.clone();
+            let entry = memory.arena.entry(head.handle);
+            self.place_heads(entry.key(), entry.trailer(), Some(place));
+        }
+        let at = if is_forward { Some(head.at + 1) } else { head.at.checked_sub(1) };
+        self.heads[place] = self.head(place, at);
+        let stays = !is_turned
+            && self.heads[place].is_some()
+            && self.rival.is_none_or(|rival| self.is_before(place, rival));
+        if !stays {
+            self.choose();
+        }
+    }
+}
+
+impl Cursor for MemoryCursor {
+    fn seek_first(&mut self) -> Result<()> {
+        self.is_forward = true;
+        for run in 0..self.runs.len() {
+            self.heads[run] = self.head(run, Some(0));
+        }
+        self.choose();
+        Ok(())
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.is_forward = false;
+        for run in 0..self.runs.len() {
+            self.heads[run] = self.head(run, self.runs[run].len().checked_sub(1));
+        }
+        self.choose();
+        Ok(())
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        self.is_forward = true;
+        let (user, trailer) = match target.split_last_chunk::<TRAILER_BYTES>() {
+            Some((user, trailer)) => (user, u64::from_le_bytes(*trailer)),
+            None => (&[][..], 0),
+        };
+        self.place_heads(user, trailer, None);
+        self.choose();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.step(true);
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.step(false);
+        Ok(())
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        let head = self.heads[self.place?].as_ref()?;
+        let entry = self.memory.arena.entry(head.handle);
+        Some((entry.internal(), entry.value()))
+    }
+}

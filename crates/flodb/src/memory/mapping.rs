@@ -1,0 +1,150 @@
+//! Zeroed memory straight from the system, as an array of one kind of atomic word.
+//!
+//! A generation asks for its largest size at once and touches what it needs: pages come to life,
+//! all zero, at their first use, so an empty generation of 64 MiB costs addresses and nothing else.
+//! Mappings of 2 MiB and more begin at a multiple of that and ask for huge pages: a random read
+//! then misses one level of the address caches less, and 512 page faults become one.
+
+use rustix::mm::{MapFlags, ProtFlags};
+use std::alloc::{Layout, handle_alloc_error};
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+
+/// Bytes of a huge page.
+const HUGE_BYTES: usize = 2 << 20;
+
+/// Words of which zero bytes are a value, and which threads may change together.
+///
+/// # Safety
+/// All bytes zero is a value of the type, it is changed through shared references without data
+/// races, and dropping it does nothing.
+pub(super) unsafe trait Zeroed: Sync {}
+
+// SAFETY: an atomic number; zero is one of its values.
+unsafe impl Zeroed for std::sync::atomic::AtomicU64 {}
+
+/// An array of `T` that began as zeros.
+pub(super) struct Mapping<T> {
+    items: NonNull<T>,
+    len: usize,
+    start: NonNull<c_void>,
+    bytes: usize,
+}
+
+// SAFETY: it owns the memory, and the words in it may be used from any thread.
+unsafe impl<T: Zeroed> Send for Mapping<T> {}
+// SAFETY: as above; what is shared are references to words that are `Sync`.
+unsafe impl<T: Zeroed> Sync for Mapping<T> {}
+
+impl<T: Zeroed> Mapping<T> {
+    /// `len` zeros. Where the system refuses so many addresses, the process ends as after any
+    /// failed allocation.
+    pub(super) fn new(len: usize) -> Self {
+        let Ok(layout) = Layout::array::<T>(len.max(1)) else { out_of_memory() };
+        let huge = layout.size() >= HUGE_BYTES;
+        // The system gives multiples of a page; a multiple of a huge one lies within one more.
+        let Some(bytes) = layout.size().checked_add(if huge { HUGE_BYTES } else { 0 }) else {
+            out_of_memory()
+        };
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a null address without MAP_FIXED lets the system choose free addresses, so no
+        // memory that anybody uses is replaced.
+        let mapped =
+            unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, access, lazily()) };
+        let Some(start) = mapped.ok().and_then(NonNull::new) else { handle_alloc_error(layout) };
+        let ahead = if huge { start.as_ptr().cast::<u8>().align_offset(HUGE_BYTES) } else { 0 };
+        let items = start.as_ptr().wrapping_byte_add(ahead).cast::<T>();
+        if huge {
+            advise_huge(items.cast(), layout.size());
+        }
+        // The mapping ends well below the last address, so the sum is not null.
+        let Some(items) = NonNull::new(items) else { out_of_memory() };
+        Mapping { items, len: len.max(1), start, bytes }
+    }
+
+    /// The words.
+    #[inline]
+    pub(super) fn items(&self) -> &[T] {
+        // SAFETY: `len` words lie mapped from `items` on for as long as `self` lives; zero bytes
+        // are words, and they change only as `Zeroed` permits.
+        unsafe { std::slice::from_raw_parts(self.items.as_ptr(), self.len) }
+    }
+
+    /// The address of the first word, good for all of them.
+    #[inline]
+    pub(super) fn base(&self) -> *mut T {
+        self.items.as_ptr()
+    }
+}
+
+impl<T> Drop for Mapping<T> {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping as it was made, and nobody holds a reference into it. A
+        // refusal would leave it mapped, which harms nobody.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr(), self.bytes) };
+    }
+}
+
+/// Asks for the cache line at an address. Any address will do: a prefetch neither reads nor faults.
+#[inline]
+pub(super) fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing, and of a bad address nothing comes.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Asks for huge pages. A refusal changes nothing: the pages stay plain.
+fn advise_huge(start: *mut c_void, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        let advice = rustix::mm::Advice::LinuxHugepage;
+        // SAFETY: the range is mapped; the advice does not change what it holds.
+        let _ = unsafe { rustix::mm::madvise(start, bytes, advice) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, bytes);
+}
+
+/// Flags of a mapping that has no memory set aside for it.
+fn lazily() -> MapFlags {
+    #[cfg(any(target_os = "freebsd", target_os = "dragonfly"))]
+    return MapFlags::PRIVATE;
+    #[cfg(not(any(target_os = "freebsd", target_os = "dragonfly")))]
+    MapFlags::PRIVATE.union(MapFlags::NORESERVE)
+}
+
+fn out_of_memory() -> ! {
+    handle_alloc_error(Layout::new::<[u8; HUGE_BYTES]>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn a_mapping_is_zero_and_keeps_what_is_stored() {
+        for len in [0, 1, 7, 4096, HUGE_BYTES / 8 - 1, HUGE_BYTES / 8, 3 * HUGE_BYTES / 8 + 5] {
+            let mapping = Mapping::<AtomicU64>::new(len);
+            assert_eq!(mapping.items().len(), len.max(1));
+            assert!(mapping.items().iter().all(|word| word.load(Ordering::Relaxed) == 0));
+            for (word, at) in mapping.items().iter().zip(1..) {
+                word.store(at, Ordering::Relaxed);
+            }
+            let sum: u64 = mapping.items().iter().map(|word| word.load(Ordering::Relaxed)).sum();
+            let len = mapping.items().len() as u64;
+            assert_eq!(sum, len * (len + 1) / 2);
+        }
+    }
+
+    #[test]
+    fn a_large_mapping_begins_at_a_huge_page() {
+        let mapping = Mapping::<AtomicU64>::new(HUGE_BYTES / 8);
+        assert!(mapping.base().addr().is_multiple_of(HUGE_BYTES));
+    }
+}

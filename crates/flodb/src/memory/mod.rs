@@ -1,0 +1,315 @@
+//! The memory of the engine: one generation of writes that are in the log and in no table yet.
+//!
+//! ```text
+//!   insert:  room (one fetch_add) -> copy -> slot or version chain (one swap) -> index
+//!   get:     hash -> slot -> entry; older versions by links         no lock, no allocation
+//!   order:   tail of the index -> sorted run -> merged runs         when somebody asks
+//!   flush:   all published -> freeze -> cursor -> table of level 0
+//! ```
+//!
+//! This is FloDB's idea of a hash level in front of a sorted one (EuroSys 2017, section 3), turned
+//! around: entries do not move from one structure into the other, they stay where they were written
+//! and the levels are two orders over them. The hash level has no order and is always complete; the
+//! sorted one is made of runs, when an iterator or the flush needs it.
+//!
+//! - Versions of a key are kept apart, each with its own sequence and kind. What a key held at a
+//!   sequence never changes, in whatever order its versions arrive and however often runs are made
+//!   in between. FloDB overwrites in place and leaves the kind behind: a delete that followed a
+//!   drained put came back as a put.
+//! - A reader at a sequence relies on the caller's order of publication: everything up to that
+//!   sequence was inserted before. Newer entries may be there or not.
+//! - Nothing is ever removed. A generation is dropped as a whole.
+//!
+//! An insert of 16 + 100 bytes touches the line of the slot, the three of the entry, and the ends
+//! of index and arena, which the insert before has touched; a get the lines of the slot and the
+//! entry. Figures are in `docs/engines/flodb-memory.md`.
+
+mod arena;
+mod cursor;
+mod mapping;
+mod order;
+mod rank;
+mod run;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cursor::MemoryCursor;
+
+use crate::key::{Comparator, Kind, SEQUENCE_MAX, trailer};
+use arena::{Arena, Entry, Handle, Link};
+use order::Order;
+use rank::Rank;
+use std::cmp::Ordering;
+use std::sync::Arc;
+use table::Table;
+
+/// Versions of one key that a get walks one by one before it looks for its own in the runs.
+const WALK_VERSIONS_MAX: usize = 64;
+
+/// The generation takes no more: it has no room for this entry, or it is frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// How a generation is built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryOptions {
+    /// Entries in no run beyond which [`Memory::wants_seal`].
+    pub(crate) tail_entries_max: usize,
+    /// Whether to have a hash table. Without it inserts are cheaper, and each get makes order
+    /// first: for loads that nobody reads.
+    pub(crate) hash: bool,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        MemoryOptions { tail_entries_max: 64 * 1024, hash: true }
+    }
+}
+
+/// One generation.
+pub(crate) struct Memory {
+    arena: Arena,
+    table: Option<Table>,
+    /// Range deletions, chained from the last one inserted.
+    ranges: Link,
+    order: Order,
+    comparator: Comparator,
+    tail_entries_max: usize,
+}
+
+impl Memory {
+    /// A generation for `capacity_bytes` of entries, at most 16 GiB; [`Arena::bytes_of`] is
+    /// what each takes. Memory is taken as it is needed.
+    ///
+    /// The order has to be total, and only equal bytes may be equal in it.
+    pub(crate) fn new(
+        capacity_bytes: usize,
+        comparator: Comparator,
+        options: MemoryOptions,
+    ) -> Self {
+        let arena = Arena::new(capacity_bytes);
+        Memory {
+            table: options.hash.then(|| Table::new(capacity_bytes, arena.entries_max())),
+            arena,
+            ranges: Link::default(),
+            order: Order::default(),
+            comparator,
+            tail_entries_max: options.tail_entries_max,
+        }
+    }
+
+    /// Bytes of the capacity that an entry takes.
+    #[cfg(test)]
+    pub(crate) fn bytes_of(key_bytes: usize, value_bytes: usize, kind: Kind) -> usize {
+        Arena::bytes_of(key_bytes, value_bytes, kind)
+    }
+
+    /// Adds an entry, from any thread and in any order of sequences. `hash` is a hash of the key,
+    /// good in all of its bits, and the same at each call. Lock-free; allocates nothing. A
+    /// range deletion has its end as value.
+    ///
+    /// O(1) if the sequence is the newest of its key, or nearly.
+    ///
+    /// # Errors
+    /// [`Full`]: nothing was added. A generation of [`Arena::bytes_of`] bytes has room for any
+    /// entry but those with a key or a value of 4 GiB, or of more than 16 GiB in all.
+    pub(crate) fn insert(
+        &self,
+        sequence: u64,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+        hash: u64,
+    ) -> Result<(), Full> {
+        if let Some(table) = &self.table {
+            // The line comes while the entry is copied.
+            table.prefetch(hash);
+        }
+        let written = self.arena.write(sequence, kind, key, value)?;
+        if let Some(table) = &self.table {
+            table.insert(&self.arena, &written, hash);
+        }
+        if kind == Kind::DeleteRange {
+            self.link_range(written.handle);
+        }
+        self.arena.announce(written);
+        Ok(())
+    }
+
+    /// The newest version of `key` up to `sequence`. No lock and no allocation, unless more than
+    /// 64 versions of the key are newer than that: then it looks in the runs, and makes order.
+    ///
+    /// `sequence` is published, or [`SEQUENCE_MAX`]. At one that is not, an entry may be missed.
+    ///
+    /// A range deletion is a version of the key it begins with, and of no other.
+    #[inline]
+    pub(crate) fn get<R>(
+        &self,
+        key: &[u8],
+        hash: u64,
+        sequence: u64,
+        visit: impl FnOnce(Kind, u64, &[u8]) -> R,
+    ) -> Option<R> {
+        let entry = match &self.table {
+            Some(table) => {
+                let newest = table.find(&self.arena, key, hash);
+                if table.has_overflow() {
+                    let other = table.find_overflow(&self.arena, key, hash);
+                    let versions = [newest, other].into_iter().flatten();
+                    let found = versions.filter_map(|newest| self.upto(newest, sequence));
+                    found.max_by_key(|entry| entry.trailer())?
+                } else {
+                    self.upto(newest?, sequence)?
+                }
+            }
+            None => self.search(key, sequence)?,
+        };
+        Some(visit(entry.kind(), entry.sequence(), entry.value()))
+    }
+
+    /// Bytes of the capacity that are used.
+    pub(crate) fn bytes(&self) -> usize {
+        self.arena.bytes()
+    }
+
+    /// Entries inserted or about to be, of all kinds.
+    pub(crate) fn entries(&self) -> usize {
+        self.arena.count() as usize
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries() == 0
+    }
+
+    /// Sorts what was inserted since the last time into a run, unless there is nothing new. Stops
+    /// no writer. O(n log n) of the new entries, and O(log n) for each over the life of the
+    /// generation.
+    pub(crate) fn seal(&self) {
+        self.order.runs(self.rank(), SEQUENCE_MAX);
+    }
+
+    /// Whether so many entries are in no run that someone should [`Self::seal`], so that the next
+    /// cursor need not, and nobody is about it. One load, unless there are so many: for each write.
+    #[inline]
+    pub(crate) fn wants_seal(&self) -> bool {
+        self.order.tail(self.arena.count()) > self.tail_entries_max && !self.order.is_sealing()
+    }
+
+    /// A cursor over all entries up to `upto`, if that is a published sequence, and in any case
+    /// over all that were inserted before the call. Newer entries may appear as well. Seals first,
+    /// unless a cursor of this sequence or a later one has done it. The runs are as they are: the
+    /// cursor stays what it is while writers go on.
+    pub(crate) fn cursor(self: &Arc<Self>, upto: u64) -> MemoryCursor {
+        let runs = self.order.runs(self.rank(), upto);
+        MemoryCursor::new(self.clone(), runs)
+    }
+
+    /// Refuses inserts from now on. Does not wait: those that have their room finish.
+    pub(crate) fn freeze(&self) {
+        self.arena.freeze();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.arena.is_frozen()
+    }
+
+    /// Waits until the inserts that had begun are done. After [`Self::freeze`], what a cursor shows
+    /// from then on is all there will ever be. O(entries). The engine
+    /// need not: it waits until the log has published them.
+    #[cfg(test)]
+    pub(crate) fn settle(&self) {
+        self.arena.settle();
+    }
+
+    /// Whether there are range deletions at all.
+    #[inline]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "ranges are deleted key by key in this version")
+    )]
+    pub(crate) fn has_range_deletes(&self) -> bool {
+        self.ranges.get().is_some()
+    }
+
+    /// The newest range deletion up to `sequence` that removes `key`. O(range deletions), with no
+    /// lock and no allocation.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "ranges are deleted key by key in this version")
+    )]
+    pub(crate) fn newest_range_delete(&self, key: &[u8], sequence: u64) -> Option<u64> {
+        self.ranges()
+            .filter(|entry| entry.sequence() <= sequence)
+            .filter(|entry| {
+                self.comparator.user(entry.key(), key) != Ordering::Greater
+                    && self.comparator.user(key, entry.value()) == Ordering::Less
+            })
+            .map(Entry::sequence)
+            .max()
+    }
+
+    /// All range deletions: first key, the key before which they end, sequence. In no order.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "ranges are deleted key by key in this version")
+    )]
+    pub(crate) fn range_deletes(&self) -> Vec<(Vec<u8>, Vec<u8>, u64)> {
+        self.ranges()
+            .map(|entry| (entry.key().to_vec(), entry.value().to_vec(), entry.sequence()))
+            .collect()
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = Entry<'_>> {
+        let entry = |handle| self.arena.entry(handle);
+        let first = self.ranges.get().map(entry);
+        std::iter::successors(first, move |range| range.other_range().get().map(entry))
+    }
+
+    fn link_range(&self, handle: Handle) {
+        let other = self.arena.entry(handle).other_range();
+        let mut first = self.ranges.get();
+        loop {
+            other.set(first);
+            match self.ranges.swap(first, handle) {
+                Ok(()) => return,
+                Err(found) => first = found,
+            }
+        }
+    }
+
+    /// The first version up to `sequence` of a chain.
+    #[inline]
+    fn upto<'a>(&'a self, newest: Entry<'a>, sequence: u64) -> Option<Entry<'a>> {
+        if newest.sequence() <= sequence { Some(newest) } else { self.older(newest, sequence) }
+    }
+
+    fn older<'a>(&'a self, newer: Entry<'a>, sequence: u64) -> Option<Entry<'a>> {
+        let mut entry = newer;
+        for _ in 0..WALK_VERSIONS_MAX {
+            entry = self.arena.entry(entry.prev().get()?);
+            if entry.sequence() <= sequence {
+                return Some(entry);
+            }
+        }
+        self.search(newer.key(), sequence)
+    }
+
+    /// The newest version of `key` up to `sequence`, by order. O(log^2 n) and the order itself.
+    fn search(&self, key: &[u8], sequence: u64) -> Option<Entry<'_>> {
+        let rank = self.rank();
+        let target = trailer(sequence, Kind::LAST);
+        let runs = self.order.runs(rank, sequence);
+        runs.iter()
+            .filter_map(|run| run.handle(run.lower_bound(rank, key, target)))
+            .map(|handle| self.arena.entry(handle))
+            .filter(|entry| entry.key() == key)
+            .max_by_key(|entry| entry.trailer())
+    }
+
+    fn rank(&self) -> Rank<'_> {
+        Rank { arena: &self.arena, comparator: &self.comparator }
+    }
+}

@@ -1,0 +1,157 @@
+//! What the tests of a generation share: seeds, a model, and walks.
+
+mod basics;
+mod interleavings;
+mod model;
+mod order;
+mod threads;
+
+use super::{Full, Memory, MemoryCursor, MemoryOptions};
+use crate::cursor::Cursor;
+use crate::key::{self, Comparator, Compare, Kind, Parsed};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Draws that follow from a seed (splitmix).
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed(self.0)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+fn mixed(word: u64) -> u64 {
+    let mixed = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+/// A hash of a key.
+fn hash(key: &[u8]) -> u64 {
+    key.iter().fold(key.len() as u64, |hash, byte| mixed(hash << 8 | u64::from(*byte)))
+}
+
+/// The seeds to test with.
+fn seeds() -> Vec<u64> {
+    match std::env::var("KEYRACK_SEED") {
+        Ok(seed) => vec![seed.parse().expect("KEYRACK_SEED is a number")],
+        Err(_) => vec![1, 20_260, 0xdead_beef],
+    }
+}
+
+/// Prints the seed if the test fails while it lives.
+struct Announced(u64);
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("SEED={}", self.0);
+        }
+    }
+}
+
+/// Keys descend.
+struct Backwards;
+
+impl Compare for Backwards {
+    fn name(&self) -> &str {
+        "test.backwards"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+}
+
+fn backwards() -> Comparator {
+    Comparator::Custom(Arc::new(Backwards))
+}
+
+fn memory(capacity_bytes: usize) -> Arc<Memory> {
+    Arc::new(Memory::new(capacity_bytes, Comparator::Bytewise, MemoryOptions::default()))
+}
+
+/// Inserts with the hash of these tests.
+fn insert(
+    memory: &Memory,
+    sequence: u64,
+    kind: Kind,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), Full> {
+    memory.insert(sequence, kind, key, value, hash(key))
+}
+
+fn put(memory: &Memory, sequence: u64, key: &[u8], value: &[u8]) {
+    insert(memory, sequence, Kind::Put, key, value).expect("there is room");
+}
+
+fn delete(memory: &Memory, sequence: u64, key: &[u8]) {
+    insert(memory, sequence, Kind::Delete, key, b"").expect("there is room");
+}
+
+type Found = Option<(Kind, u64, Vec<u8>)>;
+
+fn get(memory: &Memory, key: &[u8], sequence: u64) -> Found {
+    memory.get(key, hash(key), sequence, |kind, sequence, value| (kind, sequence, value.to_vec()))
+}
+
+fn internal(user: &[u8], sequence: u64, kind: Kind) -> Vec<u8> {
+    let mut key = Vec::new();
+    key::append(&mut key, user, sequence, kind);
+    key
+}
+
+/// The entry of a cursor, owned.
+fn entry(cursor: &MemoryCursor) -> Option<(Vec<u8>, Vec<u8>)> {
+    cursor.entry().map(|(key, value)| (key.to_vec(), value.to_vec()))
+}
+
+/// All entries of a cursor, forward.
+fn walk(cursor: &mut MemoryCursor) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut entries = Vec::new();
+    cursor.seek_first().unwrap();
+    while let Some(found) = entry(cursor) {
+        entries.push(found);
+        cursor.next().unwrap();
+    }
+    entries
+}
+
+/// What a generation should hold.
+#[derive(Clone)]
+struct Model {
+    comparator: Comparator,
+    /// Sorted.
+    entries: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Model {
+    fn new(comparator: Comparator) -> Self {
+        Model { comparator, entries: Vec::new() }
+    }
+
+    /// The place of the first entry that is not before an internal key.
+    fn lower_bound(&self, target: &[u8]) -> usize {
+        let is_before = |key: &[u8]| self.comparator.internal(key, target) == Ordering::Less;
+        self.entries.partition_point(|(key, _)| is_before(key))
+    }
+
+    fn insert(&mut self, sequence: u64, kind: Kind, key: &[u8], value: &[u8]) {
+        let key = internal(key, sequence, kind);
+        self.entries.insert(self.lower_bound(&key), (key, value.to_vec()));
+    }
+
+    fn get(&self, key: &[u8], sequence: u64) -> Found {
+        let at = self.lower_bound(&internal(key, sequence, Kind::LAST));
+        let (found, value) = self.entries.get(at)?;
+        let Parsed { user, sequence, kind } = key::parse(found)?;
+        (user == key).then(|| (kind, sequence, value.clone()))
+    }
+}

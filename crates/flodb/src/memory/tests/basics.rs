@@ -1,0 +1,370 @@
+//! Single threads: what is stored is found, at each sequence, in each shape, up to the last byte.
+
+use super::*;
+use crate::key::SEQUENCE_MAX;
+
+#[test]
+fn a_get_finds_the_newest_version_up_to_its_sequence() {
+    let memory = memory(1 << 16);
+    assert!(memory.is_empty());
+    assert_eq!(get(&memory, b"k", SEQUENCE_MAX), None);
+    put(&memory, 10, b"k", b"ten");
+    delete(&memory, 20, b"k");
+    put(&memory, 30, b"k", b"");
+    put(&memory, 15, b"other", b"x");
+    assert_eq!(get(&memory, b"k", 9), None);
+    for sequence in 10..20 {
+        assert_eq!(get(&memory, b"k", sequence), Some((Kind::Put, 10, b"ten".to_vec())));
+    }
+    for sequence in 20..30 {
+        assert_eq!(get(&memory, b"k", sequence), Some((Kind::Delete, 20, Vec::new())));
+    }
+    for sequence in [30, 31, SEQUENCE_MAX] {
+        assert_eq!(get(&memory, b"k", sequence), Some((Kind::Put, 30, Vec::new())));
+    }
+    assert_eq!(get(&memory, b"missing", SEQUENCE_MAX), None);
+    assert_eq!((memory.entries(), memory.is_empty()), (4, false));
+}
+
+/// FloDB: put, drain, delete, drain, flush, get: the key was back, with the tombstone as value.
+#[test]
+fn a_delete_is_not_undone_by_draining() {
+    let memory = memory(1 << 16);
+    put(&memory, 1, b"k", b"value");
+    memory.seal();
+    delete(&memory, 2, b"k");
+    memory.seal();
+    assert_eq!(get(&memory, b"k", 2), Some((Kind::Delete, 2, Vec::new())));
+    memory.freeze();
+    memory.settle();
+    let flushed = walk(&mut memory.cursor(SEQUENCE_MAX));
+    assert_eq!(
+        flushed,
+        [
+            (internal(b"k", 2, Kind::Delete), Vec::new()),
+            (internal(b"k", 1, Kind::Put), b"value".to_vec()),
+        ]
+    );
+    assert_eq!(get(&memory, b"k", 2), Some((Kind::Delete, 2, Vec::new())));
+    assert_eq!(get(&memory, b"k", 1), Some((Kind::Put, 1, b"value".to_vec())));
+}
+
+/// FloDB: delete, drain, put, drain, flush, get: the put was lost.
+#[test]
+fn a_put_after_a_delete_is_not_lost_by_draining() {
+    let memory = memory(1 << 16);
+    delete(&memory, 1, b"k");
+    memory.seal();
+    put(&memory, 2, b"k", b"value");
+    memory.seal();
+    assert_eq!(get(&memory, b"k", 2), Some((Kind::Put, 2, b"value".to_vec())));
+    memory.freeze();
+    memory.settle();
+    let flushed = walk(&mut memory.cursor(SEQUENCE_MAX));
+    assert_eq!(
+        flushed,
+        [
+            (internal(b"k", 2, Kind::Put), b"value".to_vec()),
+            (internal(b"k", 1, Kind::Delete), Vec::new()),
+        ]
+    );
+    assert_eq!(get(&memory, b"k", 2), Some((Kind::Put, 2, b"value".to_vec())));
+}
+
+/// FloDB: two drainers, and the older of two values, inserted last, won.
+#[test]
+fn versions_may_arrive_in_any_order() {
+    // All 720 orders of six versions, and a sealing behind each number of them.
+    let mut orders = vec![Vec::new()];
+    for version in 0..6_u64 {
+        orders = orders
+            .into_iter()
+            .flat_map(|order: Vec<u64>| {
+                (0..=order.len()).map(move |at| {
+                    let mut order = order.clone();
+                    order.insert(at, version);
+                    order
+                })
+            })
+            .collect();
+    }
+    assert_eq!(orders.len(), 720);
+    for (number, order) in orders.iter().enumerate() {
+        let memory = memory(1 << 12);
+        for (arrived, version) in order.iter().enumerate() {
+            let kind = if version % 3 == 0 { Kind::Delete } else { Kind::Put };
+            insert(&memory, version * 10, kind, b"k", &version.to_le_bytes()).unwrap();
+            if arrived == number % 6 {
+                memory.seal();
+            }
+            let so_far = &order[..=arrived];
+            for sequence in 0..60 {
+                let expected = so_far.iter().filter(|v| *v * 10 <= sequence).max();
+                let found = get(&memory, b"k", sequence);
+                assert_eq!(found.map(|found| found.1 / 10).as_ref(), expected, "{so_far:?}");
+            }
+        }
+        let entries = walk(&mut memory.cursor(SEQUENCE_MAX));
+        let sequences: Vec<u64> =
+            entries.iter().map(|(key, _)| key::parse(key).unwrap().sequence).collect();
+        assert_eq!(sequences, [50, 40, 30, 20, 10, 0], "{order:?}");
+    }
+}
+
+#[test]
+fn a_hot_key_has_many_versions() {
+    const VERSIONS: u64 = 30_000;
+    let memory = memory(8 << 20);
+    for sequence in 0..VERSIONS {
+        put(&memory, sequence * 2, b"hot", &sequence.to_le_bytes());
+    }
+    for sequence in (0..VERSIONS).step_by(97).chain([VERSIONS - 66, VERSIONS - 65, VERSIONS - 1]) {
+        let found = Some((Kind::Put, sequence * 2, sequence.to_le_bytes().to_vec()));
+        assert_eq!(get(&memory, b"hot", sequence * 2), found);
+        assert_eq!(get(&memory, b"hot", sequence * 2 + 1), found);
+    }
+    let mut cursor = memory.cursor(VERSIONS * 2);
+    assert_eq!(walk(&mut cursor).len(), VERSIONS as usize);
+    cursor.seek(&internal(b"hot", 1001, Kind::LAST)).unwrap();
+    assert_eq!(entry(&cursor).unwrap().0, internal(b"hot", 1000, Kind::Put));
+    assert_eq!(get(&memory, b"hot", 0).unwrap().1, 0);
+    let second = Memory::new(1 << 16, Comparator::Bytewise, MemoryOptions::default());
+    (5..500).for_each(|sequence| put(&second, sequence, b"hot", b""));
+    assert_eq!(get(&second, b"hot", 4), None, "older than all of them");
+}
+
+#[test]
+fn sizes_from_nothing_to_a_mebibyte() {
+    let memory = memory(16 << 20);
+    let sizes = [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 250, 4096, 65_535, 65_536];
+    let mut sequence = 0;
+    let mut model = Model::new(Comparator::Bytewise);
+    for key_bytes in sizes {
+        for value_bytes in [0, 1, 7, 8, 100, if key_bytes < 10 { 1 << 20 } else { 9 }] {
+            let key = vec![key_bytes as u8; key_bytes];
+            let value: Vec<u8> = (0..value_bytes).map(|at| (at * 7 + sequence) as u8).collect();
+            put(&memory, sequence as u64, &key, &value);
+            model.insert(sequence as u64, Kind::Put, &key, &value);
+            assert_eq!(get(&memory, &key, sequence as u64).unwrap().2, value);
+            sequence += 1;
+        }
+    }
+    assert!(walk(&mut memory.cursor(sequence as u64)) == model.entries);
+    for ((key, value), _) in model.entries.iter().zip(0..) {
+        let Parsed { user, sequence, kind } = key::parse(key).unwrap();
+        assert!(get(&memory, user, sequence) == Some((kind, sequence, value.clone())));
+    }
+}
+
+#[test]
+fn a_full_generation_refuses_and_keeps_what_it_has() {
+    // The smallest entries are more than the table is laid out for.
+    for (key_bytes, value_bytes) in [(16, 100), (8, 0), (4, 0), (3, 1), (40, 0)] {
+        let memory = memory(1 << 18);
+        let key = |n: u64| {
+            let mut key = vec![b'.'; key_bytes];
+            key[..3].copy_from_slice(&n.to_le_bytes()[..3]);
+            key
+        };
+        let value = vec![7; value_bytes];
+        let mut kept = 0;
+        while insert(&memory, kept, Kind::Put, &key(kept), &value).is_ok() {
+            kept += 1;
+        }
+        let each = Memory::bytes_of(key_bytes, value_bytes, Kind::Put);
+        assert_eq!(kept as usize, (1 << 18) / each, "{key_bytes} {value_bytes}");
+        assert!(memory.bytes() <= 1 << 18);
+        for _ in 0..10 {
+            assert_eq!(insert(&memory, kept, Kind::Put, &key(kept), &value), Err(Full));
+        }
+        let found = (0..kept).filter(|n| get(&memory, &key(*n), *n).is_some()).count();
+        assert_eq!(found, kept as usize);
+        assert_eq!(get(&memory, b"", SEQUENCE_MAX), None);
+        assert_eq!(get(&memory, &key(kept), SEQUENCE_MAX), None);
+        memory.settle();
+        assert_eq!(walk(&mut memory.cursor(SEQUENCE_MAX)).len(), kept as usize);
+    }
+}
+
+/// Rounds of the same small keys, so that some are in the slots and others in the overflow.
+#[test]
+fn versions_of_keys_in_the_overflow_are_told_apart() {
+    const KEYS: u64 = 200;
+    let memory = memory(1 << 13);
+    let mut model = Model::new(Comparator::Bytewise);
+    let mut sequence = 0;
+    while sequence < (1 << 13) / 24 {
+        let key = [(mixed(sequence) % KEYS) as u8];
+        let kind = if sequence % 3 == 0 { Kind::Delete } else { Kind::Put };
+        insert(&memory, sequence, kind, &key, b"").unwrap();
+        model.insert(sequence, kind, &key, b"");
+        sequence += 1;
+    }
+    for key in 0..=KEYS {
+        for at in (0..sequence).step_by(7).chain([SEQUENCE_MAX]) {
+            assert_eq!(get(&memory, &[key as u8], at), model.get(&[key as u8], at));
+        }
+    }
+    assert_eq!(walk(&mut memory.cursor(sequence)), model.entries);
+}
+
+/// Two writers of a new key: one has its room before the slots are short, and is late with its
+/// slot; the other comes behind the border and finds none.
+#[test]
+fn a_key_in_slots_and_overflow_is_one_key() {
+    for (early_sequence, late_sequence) in [(5, 7), (7, 5)] {
+        let memory = memory(1 << 12);
+        let early = memory.arena.write(early_sequence, Kind::Put, b"k", b"early").unwrap();
+        (100..180).for_each(|sequence| put(&memory, sequence, &[0, sequence as u8], b""));
+        put(&memory, late_sequence, b"k", b"late");
+        assert_eq!(get(&memory, b"k", 9).unwrap().1, late_sequence);
+        let table = memory.table.as_ref().unwrap();
+        table.insert(&memory.arena, &early, hash(b"k"));
+        memory.arena.announce(early);
+        put(&memory, 3, b"k", b"oldest");
+        for (sequence, expected) in
+            [(2, None), (3, Some(3)), (5, Some(5)), (6, Some(5)), (7, Some(7))]
+        {
+            assert_eq!(get(&memory, b"k", sequence).map(|found| found.1), expected);
+        }
+    }
+}
+
+#[test]
+fn a_generation_of_one_entry_fits_it_exactly() {
+    for kind in [Kind::Put, Kind::DeleteRange] {
+        for (key_bytes, value_bytes) in [(0, 0), (1, 2), (3, 0), (100, 3 << 20), (2 << 20, 5)] {
+            let (key, value) = (vec![1; key_bytes], vec![2; value_bytes]);
+            let capacity = Memory::bytes_of(key_bytes, value_bytes, kind);
+            let small = memory(capacity - 8);
+            assert_eq!(insert(&small, 5, kind, &key, &value), Err(Full));
+            assert!(small.is_empty() || walk(&mut small.cursor(SEQUENCE_MAX)).is_empty());
+            let exact = memory(capacity);
+            insert(&exact, 5, kind, &key, &value).unwrap();
+            assert_eq!(exact.bytes(), capacity);
+            assert!(get(&exact, &key, 5) == Some((kind, 5, value)));
+            assert_eq!(insert(&exact, 6, kind, b"", b""), Err(Full));
+        }
+    }
+}
+
+#[test]
+fn an_entry_that_is_too_large_leaves_room_for_smaller_ones() {
+    let memory = memory(4 << 20);
+    assert_eq!(insert(&memory, 1, Kind::Put, b"large", &vec![0; 5 << 20]), Err(Full));
+    assert!(memory.is_empty());
+    put(&memory, 2, b"small", b"fits");
+    assert_eq!(get(&memory, b"small", 2).unwrap().2, b"fits");
+    assert_eq!(get(&memory, b"large", 2), None);
+}
+
+#[test]
+fn a_frozen_generation_refuses_and_is_read_on() {
+    let memory = memory(1 << 16);
+    put(&memory, 1, b"k", b"v");
+    assert!(!memory.is_frozen());
+    memory.freeze();
+    memory.freeze();
+    assert!(memory.is_frozen());
+    assert_eq!(insert(&memory, 2, Kind::Put, b"k", b"w"), Err(Full));
+    assert_eq!(insert(&memory, 2, Kind::Put, b"k", &vec![0; 2 << 20]), Err(Full));
+    memory.settle();
+    assert_eq!(get(&memory, b"k", 9), Some((Kind::Put, 1, b"v".to_vec())));
+    assert_eq!(walk(&mut memory.cursor(SEQUENCE_MAX)).len(), 1);
+}
+
+#[test]
+fn keys_whose_hashes_collide_are_told_apart() {
+    // One home for all, one tag for all, both, and homes at the last slot, which wrap around.
+    let hashes: [fn(&[u8]) -> u64; 4] = [
+        |key| hash(key) & 0xFFFF_FFFF,
+        |key| hash(key) & !0xFFFF_FFFF,
+        |_| 0x1234_5678_9ABC_DEF0,
+        |key| hash(key) | !0xFFFF_FFFF,
+    ];
+    for hash in hashes {
+        let memory = memory(1 << 16);
+        let keys: Vec<[u8; 2]> = (0..300_u16).map(u16::to_be_bytes).collect();
+        for round in 0..2 {
+            for (at, key) in keys.iter().enumerate() {
+                let sequence = round * 1000 + at as u64;
+                memory
+                    .insert(sequence, Kind::Put, key, &sequence.to_le_bytes(), hash(key))
+                    .unwrap();
+            }
+        }
+        for (at, key) in keys.iter().enumerate() {
+            for (sequence, round) in [(999, 0), (1999, 1)] {
+                let expected = round * 1000 + at as u64;
+                let found = memory.get(key, hash(key), sequence, |kind, sequence, value| {
+                    assert_eq!(value, expected.to_le_bytes());
+                    (kind, sequence)
+                });
+                assert_eq!(found, Some((Kind::Put, expected)));
+            }
+        }
+        let missing = 301_u16.to_be_bytes();
+        assert_eq!(memory.get(&missing, hash(&missing), 9999, |_, _, _| ()), None);
+    }
+}
+
+#[test]
+fn range_deletions_are_entries_and_a_list() {
+    let memory = memory(1 << 16);
+    assert!(!memory.has_range_deletes());
+    assert_eq!(memory.newest_range_delete(b"c", SEQUENCE_MAX), None);
+    // Values of all lengths modulo 4, so that the link lies at each distance behind them.
+    let ranges: [(u64, &[u8], &[u8]); 5] = [
+        (10, b"b", b"d"),
+        (20, b"c", b"cc"),
+        (5, b"", b"zzz"),
+        (7, b"bb", b"zzzz"),
+        (30, b"c", b"c"),
+    ];
+    for (sequence, begin, end) in ranges {
+        insert(&memory, sequence, Kind::DeleteRange, begin, end).unwrap();
+    }
+    put(&memory, 15, b"c", b"value");
+    assert!(memory.has_range_deletes());
+    for (key, sequence, expected) in [
+        (&b"c"[..], SEQUENCE_MAX, Some(20)),
+        (b"c", 19, Some(10)),
+        (b"c", 9, Some(7)),
+        (b"c", 6, Some(5)),
+        (b"c", 4, None),
+        (b"cc", 99, Some(10)),
+        (b"d", 99, Some(7)),
+        (b"a", 99, Some(5)),
+        (b"zzz", 99, Some(7)),
+        (b"zzzz", 99, None),
+    ] {
+        assert_eq!(memory.newest_range_delete(key, sequence), expected, "{key:?} {sequence}");
+    }
+    let mut listed = memory.range_deletes();
+    listed.sort_by_key(|range| range.2);
+    let mut expected: Vec<_> =
+        ranges.map(|(s, begin, end)| (begin.to_vec(), end.to_vec(), s)).into();
+    expected.sort_by_key(|range| range.2);
+    assert_eq!(listed, expected);
+    assert_eq!(get(&memory, b"c", 25), Some((Kind::DeleteRange, 20, b"cc".to_vec())));
+    assert_eq!(get(&memory, b"c", 19), Some((Kind::Put, 15, b"value".to_vec())));
+    assert_eq!(walk(&mut memory.cursor(SEQUENCE_MAX)).len(), 6);
+}
+
+#[test]
+fn without_a_table_gets_go_by_order() {
+    let options = MemoryOptions { hash: false, ..MemoryOptions::default() };
+    let memory = Arc::new(Memory::new(1 << 20, Comparator::Bytewise, options));
+    let mut model = Model::new(Comparator::Bytewise);
+    let mut draw = Draw(5);
+    for sequence in 0..3000 {
+        let key = draw.below(200).to_string();
+        put(&memory, sequence, key.as_bytes(), &sequence.to_le_bytes());
+        model.insert(sequence, Kind::Put, key.as_bytes(), &sequence.to_le_bytes());
+        if draw.below(10) == 0 {
+            let key = draw.below(220).to_string();
+            let at = draw.below(sequence as usize + 1) as u64;
+            assert_eq!(get(&memory, key.as_bytes(), at), model.get(key.as_bytes(), at));
+        }
+    }
+}

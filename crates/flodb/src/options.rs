@@ -1,0 +1,102 @@
+//! What a store is opened with.
+
+use crate::compress::Compression;
+use crate::key::Comparator;
+use std::time::Duration;
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A clean close only: there is no log.
+    None,
+    /// The end of the process, however it comes.
+    #[default]
+    Os,
+    /// That, and a power loss but for the last so many milliseconds.
+    Interval(Duration),
+    /// A power loss.
+    Sync,
+}
+
+/// How a store is opened. Start from [`Options::default`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The order of keys. Its name is stored; a store opens only with the same.
+    pub comparator: Comparator,
+    /// Makes the store if it is not there. Otherwise that is an error.
+    pub create_if_missing: bool,
+    /// Refuses a store that is there.
+    pub error_if_exists: bool,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// Bytes of a generation of the memory component: 64 MiB. When it is full it becomes a table.
+    pub memory_bytes: usize,
+    /// Full generations that wait for their table before writers wait too: 2.
+    pub frozen_max: usize,
+    /// Entries of a generation that may be without order: 65,536. The writer that adds one more
+    /// sorts them.
+    pub unordered_max: usize,
+    /// Whether there is a hash level. Without, writes are cheaper, and each read first
+    /// sorts what was written since the last.
+    pub hash_level: bool,
+    /// Bytes of a segment of the log, a power of two: 64 MiB.
+    pub segment_bytes: u64,
+    /// Bytes of data in a block of a table: 4 KiB.
+    pub block_bytes: usize,
+    /// Entries from one whole key in a block to the next: 16.
+    pub restart_interval: usize,
+    /// Compression of the tables of each level, of the last one for those below. None for
+    /// levels 0 and 1, LZ4 from there.
+    pub compression: Vec<Compression>,
+    /// Bits of a table's filter for each key: 10, one false answer in a hundred. 0 for no filter.
+    pub filter_bits_per_key: u32,
+    /// Bytes of blocks kept in memory: 64 MiB.
+    pub cache_bytes: usize,
+    /// Bytes of a table that a compaction writes: 32 MiB.
+    pub table_bytes: u64,
+    /// Tables of level 0 that start a compaction: 4.
+    pub level0_tables: usize,
+    /// Tables of level 0 from which on writers are slowed down: 12.
+    pub level0_slow: usize,
+    /// Tables of level 0 at which writers wait: 24.
+    pub level0_stop: usize,
+    /// Bytes of the first level with a size: 256 MiB. Each level below has ten times as many.
+    pub level_base_bytes: u64,
+    /// Threads that compact: 1.
+    pub compaction_threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            comparator: Comparator::Bytewise,
+            create_if_missing: true,
+            error_if_exists: false,
+            durability: Durability::Os,
+            memory_bytes: 64 << 20,
+            frozen_max: 2,
+            unordered_max: 64 << 10,
+            hash_level: true,
+            segment_bytes: 64 << 20,
+            block_bytes: 4 << 10,
+            restart_interval: 16,
+            compression: vec![Compression::None, Compression::None, Compression::Lz4],
+            filter_bits_per_key: 10,
+            cache_bytes: 64 << 20,
+            table_bytes: 32 << 20,
+            level0_tables: 4,
+            level0_slow: 12,
+            level0_stop: 24,
+            level_base_bytes: 256 << 20,
+            compaction_threads: 1,
+        }
+    }
+}
+
+impl Options {
+    /// The compression of the tables of `level`.
+    pub(crate) fn compression_of(&self, level: usize) -> Compression {
+        let kept = self.compression.get(level).or(self.compression.last());
+        kept.copied().unwrap_or(Compression::None)
+    }
+}

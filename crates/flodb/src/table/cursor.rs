@@ -1,0 +1,247 @@
+//! A walk through a table.
+//!
+//! Keys are put together in one buffer; values are lent out of the block. The cursor keeps its
+//! block alive by a reference of its own, so it may outlive any guard, and the block may leave the
+//! cache meanwhile.
+//!
+//! **Reading ahead.** A step into a next block that is not in the cache reads more than that block:
+//! two blocks' bytes the first time, twice as much each further time, up to a limit. The bytes stay
+//! in a buffer as they are in the file, and blocks are decoded from it as the cursor comes to them.
+//! Any other movement to a block outside of the buffer reads one block, and the next read ahead
+//! begins small again. So a short scan reads little in vain, and a long one in large pieces.
+
+use super::reader::Table;
+use crate::block::{Block, BlockCursor, Damage};
+use crate::cache::Cached;
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::key;
+use std::sync::Arc;
+
+/// How a cursor reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReadOptions {
+    /// Do blocks that had to be read go into the cache? Not for walks over everything, which would
+    /// replace what others need.
+    pub(crate) fill_cache: bool,
+    /// The most bytes read at once for a forward walk; 0 reads block by block.
+    pub(crate) readahead_bytes_max: usize,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions { fill_cache: true, readahead_bytes_max: 256 << 10 }
+    }
+}
+
+type Placed = std::result::Result<bool, Damage>;
+
+fn first(inner: &mut BlockCursor, block: &Block) -> Placed {
+    inner.seek_first(block).map(|()| true)
+}
+
+fn last(inner: &mut BlockCursor, block: &Block) -> Placed {
+    inner.seek_last(block).map(|()| true)
+}
+
+/// How the cursor comes to a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arrival {
+    Sought,
+    Onward,
+}
+
+/// A place in a table.
+#[derive(Debug)]
+pub(crate) struct TableCursor {
+    /// Where in the block, and the key there.
+    inner: BlockCursor,
+    /// The block; `None` if the cursor is nowhere.
+    block: Option<Arc<Cached>>,
+    /// Which block it is.
+    index: usize,
+    table: Arc<Table>,
+    options: ReadOptions,
+    ahead: Ahead,
+}
+
+/// Bytes of the file that were read ahead.
+#[derive(Debug, Default)]
+struct Ahead {
+    bytes: Vec<u8>,
+    offset: u64,
+    /// How many were asked for last.
+    window: usize,
+}
+
+impl Ahead {
+    /// The bytes from `offset` on, if all are there.
+    fn slice(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(start..)?.get(..len)
+    }
+}
+
+impl TableCursor {
+    pub(super) fn new(table: Arc<Table>, options: ReadOptions) -> Self {
+        TableCursor {
+            inner: BlockCursor::default(),
+            block: None,
+            index: 0,
+            table,
+            options,
+            ahead: Ahead::default(),
+        }
+    }
+
+    /// Goes to block `index`, and to an entry in it as `place` says, which returns whether there is
+    /// one. Nowhere after an error.
+    fn enter(
+        &mut self,
+        index: usize,
+        arrival: Arrival,
+        place: impl FnOnce(&mut BlockCursor, &Block) -> Placed,
+    ) -> Result<bool> {
+        let block =
+            if self.block.is_some() && self.index == index { self.block.take() } else { None };
+        let block = match block {
+            Some(block) => block,
+            None => self.load(index, arrival)?,
+        };
+        let found = place(&mut self.inner, &block.block);
+        if found.map_err(|damage| self.table.damage(index, damage))? {
+            self.block = Some(block);
+            self.index = index;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn load(&mut self, index: usize, arrival: Arrival) -> Result<Arc<Cached>> {
+        // If nobody else has the block that is left, its memory is used again. Not for the cache,
+        // which should not pay for the room of a larger block.
+        let left = self.block.take();
+        if let Some(cached) = self.table.cached.pin(index) {
+            return Ok(cached);
+        }
+        let handle = self.table.index.block(index);
+        let len = handle.framed_bytes();
+        if self.ahead.slice(handle.offset, len).is_none() {
+            self.read_ahead(handle.offset, len, arrival);
+        }
+        let Some(framed) = self.ahead.slice(handle.offset, len) else {
+            return self.keep(index, self.table.read(index)?);
+        };
+        if self.options.fill_cache {
+            return self.keep(index, self.table.decode(index, framed, Vec::new())?);
+        }
+        let memory = left.and_then(Arc::into_inner).map(|cached| cached.block.into_bytes());
+        let block = self.table.decode(index, framed, memory.unwrap_or_default())?;
+        self.keep(index, block)
+    }
+
+    fn keep(&self, index: usize, block: Block) -> Result<Arc<Cached>> {
+        if self.options.fill_cache {
+            return Ok(self.table.cached.insert(index, block));
+        }
+        Ok(Cached::new(block))
+    }
+
+    /// Reads what is needed and more, if the walk is sequential; else forgets what was read. The
+    /// bytes are a guess at what will be needed: if they cannot be read, the block is read alone,
+    /// and that may fail.
+    fn read_ahead(&mut self, offset: u64, len: usize, arrival: Arrival) {
+        let ahead = &mut self.ahead;
+        ahead.bytes.clear();
+        let window = (2 * ahead.window).max(2 * len).min(self.options.readahead_bytes_max);
+        if arrival == Arrival::Sought || window < len {
+            ahead.window = 0;
+            return;
+        }
+        ahead.window = window;
+        let left = self.table.data_bytes().saturating_sub(offset);
+        let bytes = usize::try_from(left).map_or(window, |left| left.min(window));
+        ahead.bytes.resize(bytes, 0);
+        ahead.offset = offset;
+        if self.table.file.read_exact_at(offset, &mut ahead.bytes).is_err() {
+            ahead.bytes.clear();
+            ahead.window = 0;
+        }
+    }
+}
+
+impl Cursor for TableCursor {
+    fn seek_first(&mut self) -> Result<()> {
+        self.enter(0, Arrival::Sought, first).map(|_| ())
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.enter(self.table.index.len() - 1, Arrival::Sought, last).map(|_| ())
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        let trailer = key::parse(target)
+            .map_or(u64::MAX, |parsed| key::trailer(parsed.sequence, parsed.kind));
+        let table = Arc::clone(&self.table);
+        let index = table.index.find(&table.comparator, key::user_of(target), trailer);
+        if index == table.index.len() {
+            self.block = None;
+            return Ok(());
+        }
+        let place =
+            |inner: &mut BlockCursor, block: &Block| inner.seek(block, &table.comparator, target);
+        if self.enter(index, Arrival::Sought, place)? || index + 1 == table.index.len() {
+            return Ok(());
+        }
+        // Between the last key of the block and its separator: the next block begins behind it.
+        self.enter(index + 1, Arrival::Sought, first).map(|_| ())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        debug_assert!(self.block.is_some(), "only from an entry");
+        let Some(cached) = &self.block else { return Ok(()) };
+        match self.inner.next(&cached.block) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.next_block(),
+            Err(damage) => {
+                self.block = None;
+                Err(self.table.damage(self.index, damage))
+            }
+        }
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.block.is_some(), "only from an entry");
+        let Some(cached) = &self.block else { return Ok(()) };
+        match self.inner.prev(&cached.block) {
+            Ok(true) => Ok(()),
+            Ok(false) if self.index == 0 => {
+                self.block = None;
+                Ok(())
+            }
+            Ok(false) => self.enter(self.index - 1, Arrival::Sought, last).map(|_| ()),
+            Err(damage) => {
+                self.block = None;
+                Err(self.table.damage(self.index, damage))
+            }
+        }
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        let cached = self.block.as_ref()?;
+        Some((self.inner.key(), cached.block.slice(self.inner.value())))
+    }
+}
+
+impl TableCursor {
+    #[cold]
+    fn next_block(&mut self) -> Result<()> {
+        if self.index + 1 == self.table.index.len() {
+            self.block = None;
+            return Ok(());
+        }
+        self.enter(self.index + 1, Arrival::Onward, first).map(|_| ())
+    }
+}

@@ -1,0 +1,36 @@
+//! Tables: immutable files of sorted entries.
+//!
+//! ```text
+//!   data block ... data block | filter | range deletes | index | properties | footer: 48 bytes
+//!        ^                       ^          ^             ^        |   ^         |
+//!        +-- one entry each ---- | -------- | ----------- +        |   +---------+
+//!                                +----------+-------------+--------+
+//! ```
+//!
+//! The footer says where the properties are, the properties where everything else is, and the index
+//! where the data blocks are, each together with the checksum that is expected there. So a block
+//! that is whole but not the one that was written at this place for this table is found. The bytes
+//! are described in `docs/formats/table.md`.
+//!
+//! * `format`: footer, handles, and how a block is framed.
+//! * `properties`: what is known about a table without its entries.
+//! * `index`: which block has a key.
+//! * `writer`: makes a table from entries in ascending order.
+//! * `reader`: a table in use: lookups, and the check of everything.
+//! * `cursor`: walks through a table, reading ahead.
+//!
+//! The index and the filter of an open table are in memory; data blocks come through the cache.
+
+mod cursor;
+mod format;
+mod index;
+mod properties;
+mod reader;
+#[cfg(test)]
+pub(crate) mod tests;
+mod writer;
+
+pub(crate) use cursor::{ReadOptions, TableCursor};
+pub(crate) use properties::TableMeta;
+pub(crate) use reader::Table;
+pub(crate) use writer::{TableOptions, TableWriter};

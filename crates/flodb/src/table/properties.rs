@@ -1,0 +1,251 @@
+//! What is known about a table without its entries, and the ranges that it deletes.
+//!
+//! The properties are fields: `tag: varint | length: varint | bytes`. A tag stands once. A reader
+//! must know all tags below [`TAG_IGNORABLE`], and skips others that it does not know. So a later
+//! version can add what an earlier one may miss, and what it must not miss.
+
+use super::format::Handle;
+use crate::coding::{Reader, put_string, put_varint};
+use crate::key;
+
+const TAG_INDEX: u64 = 1;
+const TAG_FILTER: u64 = 2;
+const TAG_RANGE_DELETES: u64 = 3;
+const TAG_COMPARATOR: u64 = 4;
+const TAG_DATA_BYTES: u64 = 5;
+const TAG_ENTRIES: u64 = 6;
+const TAG_DELETES: u64 = 7;
+const TAG_SEQUENCE_MIN: u64 = 8;
+const TAG_SEQUENCE_MAX: u64 = 9;
+const TAG_RAW_BYTES: u64 = 10;
+const TAG_SMALLEST: u64 = 11;
+const TAG_LARGEST: u64 = 12;
+const TAG_LAST: u64 = TAG_LARGEST;
+
+/// Tags from here on may be unknown.
+const TAG_IGNORABLE: u64 = 64;
+
+/// What the levels need to know about a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableMeta {
+    /// Bytes of the file.
+    pub(crate) bytes: u64,
+    /// Entries, of all kinds.
+    pub(crate) entries: u64,
+    /// Entries that remove: a key, or a range.
+    pub(crate) deletes: u64,
+    /// The first internal key.
+    pub(crate) smallest: Vec<u8>,
+    /// The last internal key. A range delete may reach further.
+    pub(crate) largest: Vec<u8>,
+    /// The oldest and the newest sequence of an entry.
+    pub(crate) sequence_min: u64,
+    /// See `sequence_min`.
+    pub(crate) sequence_max: u64,
+    /// Bytes of the internal keys and values, uncompressed.
+    pub(crate) raw_bytes: u64,
+}
+
+/// An entry that removes all older entries of the user keys from `begin` on and before `end`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RangeDelete {
+    pub(crate) begin: Vec<u8>,
+    pub(crate) end: Vec<u8>,
+    pub(crate) sequence: u64,
+}
+
+/// The properties as stored. `meta.bytes` is not among them: the file has its length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Properties {
+    pub(super) index: Handle,
+    pub(super) filter: Option<Handle>,
+    pub(super) range_deletes: Option<Handle>,
+    pub(super) comparator: String,
+    /// Bytes of the data blocks, which begin the file.
+    pub(super) data_bytes: u64,
+    pub(super) meta: TableMeta,
+}
+
+impl Properties {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let handle = |out: &mut Vec<u8>, tag, handle: Handle| {
+            let mut bytes = Vec::new();
+            handle.put(&mut bytes);
+            put_varint(out, tag);
+            put_string(out, &bytes);
+        };
+        handle(&mut out, TAG_INDEX, self.index);
+        self.filter.into_iter().for_each(|filter| handle(&mut out, TAG_FILTER, filter));
+        self.range_deletes.into_iter().for_each(|all| handle(&mut out, TAG_RANGE_DELETES, all));
+        for (tag, number) in [
+            (TAG_DATA_BYTES, self.data_bytes),
+            (TAG_ENTRIES, self.meta.entries),
+            (TAG_DELETES, self.meta.deletes),
+            (TAG_SEQUENCE_MIN, self.meta.sequence_min),
+            (TAG_SEQUENCE_MAX, self.meta.sequence_max),
+            (TAG_RAW_BYTES, self.meta.raw_bytes),
+        ] {
+            put_varint(&mut out, tag);
+            put_string(&mut out, &number.to_le_bytes());
+        }
+        for (tag, bytes) in [
+            (TAG_COMPARATOR, self.comparator.as_bytes()),
+            (TAG_SMALLEST, &self.meta.smallest),
+            (TAG_LARGEST, &self.meta.largest),
+        ] {
+            put_varint(&mut out, tag);
+            put_string(&mut out, bytes);
+        }
+        out
+    }
+
+    /// Reads the properties of a table of `bytes` bytes.
+    pub(super) fn decode(stored: &[u8], bytes: u64) -> Result<Self, &'static str> {
+        let mut reader = Reader::new(stored);
+        let mut fields = [None; TAG_LAST as usize + 1];
+        while !reader.is_empty() {
+            let (tag, value) =
+                reader.varint().zip(reader.string()).ok_or("properties that end within a field")?;
+            match tag {
+                1..=TAG_LAST => {
+                    if fields[tag as usize].replace(value).is_some() {
+                        return Err("a property that stands twice");
+                    }
+                }
+                TAG_IGNORABLE.. => {}
+                _ => return Err("a property that this program must know and does not"),
+            }
+        }
+        let bytes_of = |tag: u64| fields[tag as usize].ok_or("a property is missing");
+        let number = |tag| {
+            let value =
+                <[u8; 8]>::try_from(bytes_of(tag)?).map_err(|_| "a number of other size")?;
+            Ok::<_, &'static str>(u64::from_le_bytes(value))
+        };
+        let handle = |value| {
+            let mut reader = Reader::new(value);
+            let handle = Handle::take(&mut reader).filter(|_| reader.is_empty());
+            handle.ok_or("a property that is not a block")
+        };
+        let key = |tag| {
+            let key = bytes_of(tag)?;
+            key::parse(key).ok_or("a bound that is not a key").map(|_| key.to_vec())
+        };
+        let properties = Properties {
+            index: handle(bytes_of(TAG_INDEX)?)?,
+            filter: fields[TAG_FILTER as usize].map(handle).transpose()?,
+            range_deletes: fields[TAG_RANGE_DELETES as usize].map(handle).transpose()?,
+            comparator: String::from_utf8(bytes_of(TAG_COMPARATOR)?.to_vec())
+                .map_err(|_| "a comparator whose name is not text")?,
+            data_bytes: number(TAG_DATA_BYTES)?,
+            meta: TableMeta {
+                bytes,
+                entries: number(TAG_ENTRIES)?,
+                deletes: number(TAG_DELETES)?,
+                smallest: key(TAG_SMALLEST)?,
+                largest: key(TAG_LARGEST)?,
+                sequence_min: number(TAG_SEQUENCE_MIN)?,
+                sequence_max: number(TAG_SEQUENCE_MAX)?,
+                raw_bytes: number(TAG_RAW_BYTES)?,
+            },
+        };
+        Ok(properties)
+    }
+}
+
+/// The stored list of range deletes.
+pub(super) fn encode_ranges(ranges: &[RangeDelete]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for range in ranges {
+        put_string(&mut out, &range.begin);
+        put_string(&mut out, &range.end);
+        put_varint(&mut out, range.sequence);
+    }
+    out
+}
+
+pub(super) fn decode_ranges(stored: &[u8]) -> Option<Vec<RangeDelete>> {
+    let mut reader = Reader::new(stored);
+    let mut ranges = Vec::new();
+    while !reader.is_empty() {
+        let (begin, end) = (reader.string()?.to_vec(), reader.string()?.to_vec());
+        let sequence = reader.varint().filter(|sequence| *sequence <= key::SEQUENCE_MAX)?;
+        ranges.push(RangeDelete { begin, end, sequence });
+    }
+    Some(ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Kind, append};
+
+    fn sample() -> Properties {
+        let handle = |offset| Handle { offset, bytes: 300, checksum: 0x0123_4567_89ab_cdef };
+        let mut meta = TableMeta {
+            bytes: 9_999,
+            entries: 70,
+            deletes: 3,
+            sequence_min: 5,
+            sequence_max: 1 << 50,
+            raw_bytes: 12_345,
+            ..TableMeta::default()
+        };
+        append(&mut meta.smallest, b"a", 5, Kind::Put);
+        append(&mut meta.largest, b"zz", 6, Kind::Delete);
+        Properties {
+            index: handle(5_000),
+            filter: Some(handle(4_000)),
+            range_deletes: None,
+            comparator: "keyrack.bytewise".into(),
+            data_bytes: 4_000,
+            meta,
+        }
+    }
+
+    #[test]
+    fn properties_come_back_and_unknown_ones_are_skipped() {
+        let mut sample = sample();
+        assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
+        sample.range_deletes = sample.filter.take();
+        let mut stored = sample.encode();
+        put_varint(&mut stored, TAG_IGNORABLE + 500);
+        put_string(&mut stored, b"from a later version");
+        assert_eq!(Properties::decode(&stored, 9_999), Ok(sample.clone()));
+        put_varint(&mut stored, TAG_LAST + 1);
+        put_string(&mut stored, b"that must not be missed");
+        assert!(Properties::decode(&stored, 9_999).is_err());
+        let twice = sample.encode().repeat(2);
+        assert_eq!(Properties::decode(&twice, 9_999), Err("a property that stands twice"));
+    }
+
+    #[test]
+    fn properties_that_are_cut_or_damaged_are_refused_or_read() {
+        let stored = sample().encode();
+        for end in 0..stored.len() {
+            assert!(Properties::decode(&stored[..end], 9_999).is_err(), "cut at {end}");
+        }
+        for at in 0..stored.len() {
+            let mut damaged = stored.clone();
+            damaged[at] = !damaged[at];
+            let _ = Properties::decode(&damaged, 9_999);
+        }
+    }
+
+    #[test]
+    fn range_deletes_come_back() {
+        let range = |begin: &[u8], end: &[u8], sequence| RangeDelete {
+            begin: begin.to_vec(),
+            end: end.to_vec(),
+            sequence,
+        };
+        let ranges = [range(b"", b"b", 7), range(b"x", b"xyz", key::SEQUENCE_MAX)];
+        let mut stored = encode_ranges(&ranges);
+        assert_eq!(decode_ranges(&stored).as_deref(), Some(&ranges[..]));
+        assert_eq!(decode_ranges(&stored[..stored.len() - 1]), None);
+        assert_eq!(decode_ranges(&[]), Some(Vec::new()));
+        stored = encode_ranges(&[range(b"", b"", key::SEQUENCE_MAX + 1)]);
+        assert_eq!(decode_ranges(&stored), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! Cursors against the sorted list: every position, both ways, with turns anywhere.
+
+use super::draw::{Announced, seeds};
+use super::*;
+use crate::cursor::Cursor;
+use crate::key::SEQUENCE_MAX;
+use crate::table::TableCursor;
+
+/// Where the cursor must be.
+#[track_caller]
+fn assert_at(cursor: &TableCursor, entries: &[Entry], at: Option<usize>) {
+    let expected = at.and_then(|at| entries.get(at)).map(|(key, value)| (&key[..], &value[..]));
+    assert!(cursor.entry() == expected, "at {at:?} of {}", entries.len());
+}
+
+fn walk_both_ways(cursor: &mut TableCursor, entries: &[Entry]) {
+    cursor.seek_first().unwrap();
+    for at in 0..entries.len() {
+        assert_at(cursor, entries, Some(at));
+        cursor.next().unwrap();
+    }
+    assert_at(cursor, entries, None);
+    cursor.seek_last().unwrap();
+    for at in (0..entries.len()).rev() {
+        assert_at(cursor, entries, Some(at));
+        cursor.prev().unwrap();
+    }
+    assert_at(cursor, entries, None);
+}
+
+/// Internal keys at, before and behind an entry.
+fn around(key: &[u8]) -> Vec<Vec<u8>> {
+    let parsed = key::parse(key).unwrap();
+    let mut longer = parsed.user.to_vec();
+    longer.push(0);
+    let shorter = &parsed.user[..parsed.user.len().saturating_sub(1)];
+    vec![
+        key.to_vec(),
+        internal(parsed.user, SEQUENCE_MAX, Kind::LAST),
+        internal(parsed.user, parsed.sequence + 1, Kind::Delete),
+        internal(parsed.user, parsed.sequence - 1, Kind::LAST),
+        internal(parsed.user, 0, Kind::Delete),
+        internal(&longer, SEQUENCE_MAX, Kind::Put),
+        internal(shorter, 7, Kind::Put),
+    ]
+}
+
+fn seek_everywhere(cursor: &mut TableCursor, entries: &[Entry], order: &Comparator) {
+    for (key, _) in entries {
+        for target in around(key) {
+            let at =
+                entries.partition_point(|(key, _)| order.internal(key, &target) == Ordering::Less);
+            cursor.seek(&target).unwrap();
+            assert_at(cursor, entries, Some(at));
+        }
+    }
+}
+
+/// From each position: on, back, back, on.
+fn turn_everywhere(cursor: &mut TableCursor, entries: &[Entry]) {
+    for (at, (key, _)) in entries.iter().enumerate() {
+        cursor.seek(key).unwrap();
+        assert_at(cursor, entries, Some(at));
+        if at + 1 < entries.len() {
+            cursor.next().unwrap();
+            assert_at(cursor, entries, Some(at + 1));
+            cursor.prev().unwrap();
+            assert_at(cursor, entries, Some(at));
+        }
+        if at > 0 {
+            cursor.prev().unwrap();
+            assert_at(cursor, entries, Some(at - 1));
+            cursor.next().unwrap();
+            assert_at(cursor, entries, Some(at));
+        }
+    }
+}
+
+fn wander(cursor: &mut TableCursor, entries: &[Entry], draw: &mut Draw, steps: usize) {
+    let mut at = None;
+    for _ in 0..steps {
+        match (draw.below(40), at) {
+            (0, _) => {
+                cursor.seek_first().unwrap();
+                at = Some(0);
+            }
+            (1, _) => {
+                cursor.seek_last().unwrap();
+                at = Some(entries.len() - 1);
+            }
+            (2, _) | (_, None) => {
+                let to = draw.below(entries.len());
+                cursor.seek(&entries[to].0).unwrap();
+                at = Some(to);
+            }
+            // Some stretches in one direction, and many turns.
+            (3..22, Some(from)) => {
+                cursor.next().unwrap();
+                at = (from + 1 < entries.len()).then_some(from + 1);
+            }
+            (_, Some(from)) => {
+                cursor.prev().unwrap();
+                at = from.checked_sub(1);
+            }
+        }
+        assert_at(cursor, entries, at);
+    }
+}
+
+#[test]
+fn random_tables_read_as_they_were_written() {
+    for seed in seeds() {
+        let _announced = Announced(seed);
+        let mut draw = Draw::new(seed);
+        for order in orders() {
+            for _ in 0..4 {
+                let count = 1 + draw.below(150);
+                let entries = random_entries(&mut draw, count, &order);
+                let mut options = random_options(&mut draw);
+                options.comparator = order.clone();
+                let (fs, meta) = written(&options, &entries);
+                assert_eq!(meta.entries, entries.len() as u64);
+                let cache_bytes = *draw.one_of(&[0, 8 << 10, 1 << 20]);
+                let table = try_open(&fs, cache_bytes, &order).unwrap();
+                table.verify().unwrap();
+                let mut cursor = table.cursor(random_read_options(&mut draw));
+                assert_at(&cursor, &entries, None);
+                walk_both_ways(&mut cursor, &entries);
+                seek_everywhere(&mut cursor, &entries, &order);
+                turn_everywhere(&mut cursor, &entries);
+                wander(&mut cursor, &entries, &mut draw, 500);
+            }
+        }
+    }
+}
+
+#[test]
+fn large_and_small_ones_side_by_side() {
+    let mut draw = Draw::new(3);
+    let mut entries = vec![
+        (internal(b"", 3, Kind::Put), Vec::new()),
+        (internal(b"", 2, Kind::Put), draw.bytes(1 << 20)),
+        (internal(&draw.bytes(64 << 10), 9, Kind::Put), b"small".to_vec()),
+        (internal(&[vec![9; 64 << 10], vec![1]].concat(), 9, Kind::Put), vec![0; 3 << 20]),
+        (internal(&[vec![9; 64 << 10], vec![2]].concat(), 9, Kind::Delete), Vec::new()),
+    ];
+    entries.extend(
+        (0..200)
+            .map(|_| (internal(&random_user(&mut draw), 5, Kind::Put), random_value(&mut draw))),
+    );
+    sort(&mut entries, &Comparator::Bytewise);
+    for compression in COMPRESSIONS {
+        let (fs, _) = written(&TableOptions { compression, ..TableOptions::default() }, &entries);
+        let table = open(&fs);
+        table.verify().unwrap();
+        let mut cursor = table.cursor(ReadOptions::default());
+        walk_both_ways(&mut cursor, &entries);
+        turn_everywhere(&mut cursor, &entries);
+        for (key, value) in &entries {
+            let parsed = key::parse(key).unwrap();
+            let found = get(&table, parsed.user, parsed.sequence).unwrap().unwrap();
+            assert!(found == (parsed.kind, parsed.sequence, value.clone()));
+        }
+    }
+}
+
+#[test]
+fn versions_of_one_key_go_over_block_borders() {
+    let entries: Vec<Entry> = (1..=500_u64)
+        .rev()
+        .map(|sequence| (internal(b"one", sequence, Kind::Put), sequence.to_be_bytes().to_vec()))
+        .collect();
+    let options = TableOptions { block_bytes: 200, ..TableOptions::default() };
+    let (fs, _) = written(&options, &entries);
+    let table = open(&fs);
+    assert!(table.index.len() > 20, "many blocks");
+    let mut cursor = table.cursor(ReadOptions::default());
+    seek_everywhere(&mut cursor, &entries, &Comparator::Bytewise);
+    turn_everywhere(&mut cursor, &entries);
+    for sequence in 0..=501 {
+        let newest: u64 = sequence.min(500);
+        let value = (newest > 0).then(|| (Kind::Put, newest, newest.to_be_bytes().to_vec()));
+        assert_eq!(get(&table, b"one", sequence).unwrap(), value);
+    }
+}
+
+#[test]
+fn a_long_walk_reads_in_growing_pieces_and_a_short_one_little() {
+    let entries: Vec<Entry> = (0..20_000_u32)
+        .map(|number| (internal(&number.to_be_bytes(), 1, Kind::Put), vec![1; 100]))
+        .collect();
+    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let (fs, meta) = written(&options, &entries);
+    let reads = |readahead_bytes_max, steps: usize| {
+        let counted = keyrack_vfs::FaultFs::new(Arc::new(fs.clone()));
+        let table = try_open(&counted, 0, &Comparator::Bytewise).unwrap();
+        let before = counted.operations();
+        let mut cursor = table.cursor(ReadOptions { fill_cache: false, readahead_bytes_max });
+        cursor.seek_first().unwrap();
+        for _ in 0..steps {
+            cursor.next().unwrap();
+        }
+        (counted.operations() - before, table.index.len() as u64)
+    };
+    let (one_by_one, blocks) = reads(0, 19_999);
+    assert_eq!(one_by_one, blocks);
+    let (ahead, _) = reads(256 << 10, 19_999);
+    assert!(ahead <= 10 + meta.bytes / (256 << 10), "{ahead} reads");
+    let (short, _) = reads(256 << 10, 30);
+    assert_eq!(short, 1, "within a block");
+    let (short, _) = reads(256 << 10, 60);
+    assert_eq!(short, 2);
+}
+
+#[test]
+fn a_cursor_outlives_what_the_cache_had() {
+    let entries: Vec<Entry> = (0..400_u32)
+        .map(|number| (internal(&number.to_be_bytes(), 1, Kind::Put), vec![number as u8; 100]))
+        .collect();
+    let (fs, _) = written(&TableOptions::default(), &entries);
+    let table = try_open(&fs, 12_000, &Comparator::Bytewise).unwrap();
+    let mut held = table.cursor(ReadOptions::default());
+    held.seek(&entries[10].0).unwrap();
+    let mut other = table.cursor(ReadOptions::default());
+    for _ in 0..3 {
+        walk_both_ways(&mut other, &entries);
+    }
+    drop(other);
+    assert_at(&held, &entries, Some(10));
+    drop(table);
+    held.next().unwrap();
+    assert_at(&held, &entries, Some(11));
+}

@@ -1,0 +1,126 @@
+//! What the writer takes, refuses and reports.
+
+use super::*;
+use crate::key::SEQUENCE_MAX;
+
+fn writer(options: TableOptions) -> (MemFs, TableWriter) {
+    let fs = MemFs::new();
+    let file = fs.open(path(), &OpenOptions::new().write(true).create(true)).unwrap();
+    (fs, TableWriter::new(file, options).unwrap())
+}
+
+#[test]
+fn the_meta_is_that_of_the_entries() {
+    let entries = [
+        (internal(b"", 9, Kind::Put), b"first".to_vec()),
+        (internal(b"", 4, Kind::Delete), Vec::new()),
+        (internal(b"a", 12, Kind::DeleteRange), b"c".to_vec()),
+        (internal(b"b", 3, Kind::Put), vec![7; 10_000]),
+    ];
+    let (fs, meta) = written(&TableOptions::default(), &entries);
+    let raw_bytes = entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
+    let expected = TableMeta {
+        bytes: fs.read(path()).unwrap().len() as u64,
+        entries: 4,
+        deletes: 2,
+        smallest: entries[0].0.clone(),
+        largest: entries[3].0.clone(),
+        sequence_min: 3,
+        sequence_max: 12,
+        raw_bytes,
+    };
+    assert_eq!(meta, expected);
+    let table = open(&fs);
+    assert_eq!(*table.meta(), expected);
+    assert_eq!((table.number(), table.path()), (NUMBER, path()));
+    let [range] = table.range_deletes() else { panic!("{:?}", table.range_deletes()) };
+    assert_eq!((&*range.begin, &*range.end, range.sequence), (&b"a"[..], &b"c"[..], 12));
+    table.verify().unwrap();
+}
+
+#[test]
+fn keys_that_do_not_ascend_are_refused_and_the_others_stay() {
+    let (fs, mut writer) = writer(TableOptions::default());
+    writer.add(&internal(b"b", 5, Kind::Put), b"1").unwrap();
+    for key in [
+        internal(b"a", 9, Kind::Put),
+        internal(b"b", 5, Kind::Put),
+        internal(b"b", 6, Kind::Delete),
+        b"short".to_vec(),
+        b"kind nine\x09\0\0\0\0\0\0\0".to_vec(),
+    ] {
+        let refused = writer.add(&key, b"");
+        assert!(matches!(refused, Err(Error::Usage(_))), "{key:?}: {refused:?}");
+    }
+    writer.add(&internal(b"b", 4, Kind::Put), b"2").unwrap();
+    assert_eq!(writer.finish().unwrap().entries, 2);
+    let table = open(&fs);
+    table.verify().unwrap();
+    assert_eq!(get(&table, b"b", 4).unwrap(), Some((Kind::Put, 4, b"2".to_vec())));
+}
+
+#[test]
+fn a_table_without_entries_is_refused() {
+    let (fs, empty) = writer(TableOptions::default());
+    assert!(matches!(empty.finish(), Err(Error::Usage(_))));
+    assert!(is_corruption(&try_open(&fs, 0, &Comparator::Bytewise)));
+}
+
+#[test]
+fn a_table_that_was_not_finished_is_none() {
+    let (fs, mut unfinished) = writer(TableOptions::default());
+    for number in 0..20_000_u32 {
+        unfinished.add(&internal(&number.to_be_bytes(), 1, Kind::Put), &[0; 50]).unwrap();
+    }
+    drop(unfinished);
+    assert!(is_corruption(&try_open(&fs, 0, &Comparator::Bytewise)));
+}
+
+#[test]
+fn the_bytes_so_far_grow_up_to_the_file() {
+    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let (fs, mut growing) = writer(options);
+    let mut before = growing.written_bytes();
+    assert_eq!(before, 0);
+    for number in 0..10_000_u32 {
+        growing.add(&internal(&number.to_be_bytes(), 1, Kind::Put), &[0; 100]).unwrap();
+        let now = growing.written_bytes();
+        assert!(now > before && now < before + 300, "{before} {now}");
+        before = now;
+    }
+    let meta = growing.finish().unwrap();
+    assert_eq!(meta.bytes, fs.read(path()).unwrap().len() as u64);
+    assert!(meta.bytes > before && meta.bytes < before + before / 20);
+    // Big-endian numbers of one length share three bytes or so, and restarts are few.
+    assert!(meta.raw_bytes > 10_000 * 112 - 1);
+}
+
+#[test]
+fn a_synced_table_survives_a_power_loss() {
+    let entries = [(internal(b"k", SEQUENCE_MAX, Kind::Put), vec![1; 9_000])];
+    let (fs, _) = written(&TableOptions::default(), &entries);
+    fs.sync_dir(Path::new("/")).unwrap();
+    let after = fs.crash_image(1, keyrack_vfs::CrashPolicy::DropAll);
+    open(&after).verify().unwrap();
+}
+
+#[test]
+fn compression_shrinks_what_can_be_shrunk() {
+    let value = b"all work and no play ".repeat(10);
+    let entries: Vec<Entry> = (0..500_u32)
+        .map(|number| (internal(&number.to_be_bytes(), 1, Kind::Put), value.clone()))
+        .collect();
+    let sizes = COMPRESSIONS.map(|compression| {
+        written(&TableOptions { compression, ..TableOptions::default() }, &entries).1.bytes
+    });
+    assert!(sizes[1..].iter().all(|size| *size < sizes[0] / 4), "{sizes:?}");
+    let mut draw = Draw::new(5);
+    let noise: Vec<Entry> = (0..500_u32)
+        .map(|number| (internal(&number.to_be_bytes(), 1, Kind::Put), draw.bytes(200)))
+        .collect();
+    let sizes = COMPRESSIONS.map(|compression| {
+        written(&TableOptions { compression, ..TableOptions::default() }, &noise).1.bytes
+    });
+    // Data blocks stay raw; the index may still shrink.
+    assert!(sizes.iter().all(|size| *size + 2_000 > sizes[0]), "{sizes:?}");
+}

@@ -1,0 +1,253 @@
+//! Making a table.
+//!
+//! Entries go into the block in work; a full block is compressed and framed into a buffer, and a
+//! full buffer is written. The separator of a block is known with the first key of the next one, so
+//! the index entry of the last block waits for that. The filter is built at the end, when the
+//! number of keys is known; until then the writer keeps eight bytes for each user key.
+
+use super::format::{BlockType, Handle, append_block, footer};
+use super::index::{IndexBuilder, separator};
+use super::properties::{Properties, RangeDelete, TableMeta, encode_ranges};
+use crate::block::BlockBuilder;
+use crate::checksum::hash;
+use crate::compress::{BLOCK_BYTES_MAX, Codec, Compression, Compressor};
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::key::{self, Comparator, Kind, Parsed};
+use keyrack_vfs::File;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Bytes that are gathered for one write.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// How a table is made. A reader needs none of it but the comparator.
+#[derive(Clone, Debug)]
+pub(crate) struct TableOptions {
+    /// A data block ends with the entry that brings it to this size, uncompressed.
+    pub(crate) block_bytes: usize,
+    /// Entries from one whole key of a block to the next.
+    pub(crate) restart_interval: usize,
+    pub(crate) compression: Compression,
+    /// Bits of the filter for each user key; 0 for no filter.
+    pub(crate) filter_bits_per_key: u32,
+    pub(crate) comparator: Comparator,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        TableOptions {
+            block_bytes: 4096,
+            restart_interval: 16,
+            compression: Compression::default(),
+            filter_bits_per_key: 10,
+            comparator: Comparator::default(),
+        }
+    }
+}
+
+/// A table that is being written. Dropped before [`TableWriter::finish`], it leaves a file that is
+/// no table.
+#[derive(Debug)]
+pub(crate) struct TableWriter {
+    file: Arc<dyn File>,
+    options: TableOptions,
+    compressor: Compressor,
+    block: BlockBuilder,
+    index: IndexBuilder,
+    /// The last block, if its index entry is still to come.
+    unindexed: Option<Handle>,
+    hashes: Vec<u64>,
+    ranges: Vec<RangeDelete>,
+    /// The last internal key.
+    last: Vec<u8>,
+    /// Complete blocks from `written` of the file on.
+    out: Vec<u8>,
+    written: u64,
+    meta: TableMeta,
+    /// The first failure is final: the file is unknown behind it.
+    failed: Option<Error>,
+}
+
+impl TableWriter {
+    /// A table in `file`, which is empty and open for writing.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the compression is refused.
+    pub(crate) fn new(file: Arc<dyn File>, options: TableOptions) -> Result<Self> {
+        Ok(TableWriter {
+            file,
+            compressor: Compressor::new(options.compression)?,
+            block: BlockBuilder::new(options.restart_interval),
+            options,
+            index: IndexBuilder::default(),
+            unindexed: None,
+            hashes: Vec::new(),
+            ranges: Vec::new(),
+            last: Vec::new(),
+            out: Vec::new(),
+            written: 0,
+            meta: TableMeta { sequence_min: u64::MAX, ..TableMeta::default() },
+            failed: None,
+        })
+    }
+
+    /// Adds an entry behind the last one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the key is not behind the last one, or is no internal key, or the entry
+    /// is larger than about 1 GiB; the entry is not added then. After any other error the table
+    /// cannot be completed, and every later call returns it.
+    pub(crate) fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let parsed = self.check(internal_key, value)?;
+        let is_full = !self.block.is_empty()
+            && self.block.bytes() + BlockBuilder::entry_bytes_max(internal_key, value)
+                > BLOCK_BYTES_MAX;
+        if is_full || self.block.bytes() >= self.options.block_bytes && !self.block.is_empty() {
+            self.end_block().inspect_err(|error| self.failed = Some(error.clone()))?;
+        }
+        if let Some(block) = self.unindexed.take() {
+            let separator = separator(&self.options.comparator, &self.last, internal_key);
+            self.index.add(&separator, block);
+        }
+        self.block.add(internal_key, value);
+        self.count(parsed, value);
+        self.last.clear();
+        self.last.extend_from_slice(internal_key);
+        Ok(())
+    }
+
+    /// Bytes of the file so far, with the block in work as it is in memory.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        let block = if self.block.is_empty() { 0 } else { self.block.bytes() };
+        self.offset() + block as u64
+    }
+
+    /// Entries so far.
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> u64 {
+        self.meta.entries
+    }
+
+    /// Completes the table and syncs the data of its file. The directory is the caller's to sync.
+    /// O(keys) for the filter.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a table without entries or with an index beyond 1 GiB; any error of
+    /// writing. The file is not a table then.
+    pub(crate) fn finish(mut self) -> Result<TableMeta> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if self.meta.entries == 0 {
+            return Err(Error::Usage("a table needs an entry".into()));
+        }
+        self.end_block()?;
+        if let Some(block) = self.unindexed.take() {
+            self.index.add(&self.last, block);
+        }
+        let data_bytes = self.offset();
+        let filter = Filter::build(&self.hashes, self.options.filter_bits_per_key);
+        // A filter is as good as noise.
+        let filter =
+            filter.map(|bits| self.put(BlockType::Filter, Codec::Raw, &bits)).transpose()?;
+        let ranges = (!self.ranges.is_empty()).then(|| encode_ranges(&self.ranges));
+        let range_deletes = ranges
+            .map(|ranges| self.put_compressed(BlockType::RangeDeletes, &ranges))
+            .transpose()?;
+        let index = std::mem::take(&mut self.index);
+        let index = self.put_compressed(BlockType::Index, index.bytes())?;
+        self.meta.largest = std::mem::take(&mut self.last);
+        let mut properties = Properties {
+            index,
+            filter,
+            range_deletes,
+            comparator: self.options.comparator.name().to_owned(),
+            data_bytes,
+            meta: std::mem::take(&mut self.meta),
+        };
+        let handle = self.put(BlockType::Properties, Codec::Raw, &properties.encode())?;
+        self.out.extend_from_slice(&footer(handle, handle.end()));
+        self.flush()?;
+        self.file.sync_data()?;
+        properties.meta.bytes = self.written;
+        Ok(properties.meta)
+    }
+
+    fn check<'a>(&self, internal_key: &'a [u8], value: &[u8]) -> Result<Parsed<'a>> {
+        let parsed = key::parse(internal_key)
+            .ok_or_else(|| Error::Usage("a key without a sequence and a kind".into()))?;
+        // The tail of the block has a restart and the count.
+        if BlockBuilder::entry_bytes_max(internal_key, value) > BLOCK_BYTES_MAX - 8 {
+            let bytes = internal_key.len() + value.len();
+            return Err(Error::Usage(format!(
+                "an entry of {bytes} bytes is too large for a table"
+            )));
+        }
+        let is_ascending = self.meta.entries == 0
+            || self.options.comparator.internal(&self.last, internal_key) == Ordering::Less;
+        if is_ascending {
+            Ok(parsed)
+        } else {
+            Err(Error::Usage("keys of a table must ascend".into()))
+        }
+    }
+
+    fn count(&mut self, parsed: Parsed<'_>, value: &[u8]) {
+        let meta = &mut self.meta;
+        if meta.entries == 0 {
+            key::append(&mut meta.smallest, parsed.user, parsed.sequence, parsed.kind);
+        }
+        // Versions of one key are neighbours.
+        let is_new_user = meta.entries == 0 || key::user_of(&self.last) != parsed.user;
+        if is_new_user && self.options.filter_bits_per_key > 0 {
+            self.hashes.push(hash(parsed.user));
+        }
+        meta.entries += 1;
+        meta.deletes += u64::from(parsed.kind != Kind::Put);
+        meta.sequence_min = meta.sequence_min.min(parsed.sequence);
+        meta.sequence_max = meta.sequence_max.max(parsed.sequence);
+        meta.raw_bytes += (parsed.user.len() + key::TRAILER_BYTES + value.len()) as u64;
+        if parsed.kind == Kind::DeleteRange {
+            let (begin, end) = (parsed.user.to_vec(), value.to_vec());
+            self.ranges.push(RangeDelete { begin, end, sequence: parsed.sequence });
+        }
+    }
+
+    /// Where the next block begins.
+    fn offset(&self) -> u64 {
+        self.written + self.out.len() as u64
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        let (codec, stored) = self.compressor.compress(self.block.finish());
+        let base = self.written;
+        self.unindexed = Some(append_block(&mut self.out, base, BlockType::Data, codec, stored));
+        self.block.clear();
+        if self.out.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn put_compressed(&mut self, block_type: BlockType, contents: &[u8]) -> Result<Handle> {
+        if contents.len() > BLOCK_BYTES_MAX {
+            return Err(Error::Usage("a table with too many blocks".into()));
+        }
+        let (codec, stored) = self.compressor.compress(contents);
+        Ok(append_block(&mut self.out, self.written, block_type, codec, stored))
+    }
+
+    fn put(&mut self, block_type: BlockType, codec: Codec, contents: &[u8]) -> Result<Handle> {
+        let handle = append_block(&mut self.out, self.written, block_type, codec, contents);
+        self.flush()?;
+        Ok(handle)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write_at(self.written, &self.out)?;
+        self.written += self.out.len() as u64;
+        self.out.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! What is known of a table without opening it.
+//!
+//! The bounds are internal keys. No two tables of a level from 1 on share a user key, with one
+//! exception: a removal of a range ends *before* a key, and a table that holds one may have that
+//! key as its largest, with the sequence number [`SEQUENCE_MAX`] that no write has. Such a bound is
+//! *open*: the table says nothing about the key itself, and the next table may begin with it.
+
+use super::Invalid;
+use crate::key::{Comparator, SEQUENCE_MAX, parse, user_of};
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering as Memory};
+
+/// A table with at least this share of removals, one in so many, is worth rewriting for them alone.
+const DENSE_SHARE: u64 = 4;
+
+/// A table of a version. The numbers never change.
+#[derive(Default)]
+pub(crate) struct FileMeta {
+    /// Of the file's name.
+    pub(crate) number: u64,
+    /// Of the file.
+    pub(crate) bytes: u64,
+    /// The first internal key.
+    pub(crate) smallest: Vec<u8>,
+    /// The last internal key, or an open bound.
+    pub(crate) largest: Vec<u8>,
+    /// Entries, removals included.
+    pub(crate) entries: u64,
+    /// Removals of keys and of ranges.
+    pub(crate) deletes: u64,
+    /// The smallest sequence number of an entry.
+    pub(crate) sequence_min: u64,
+    /// The largest sequence number of an entry.
+    pub(crate) sequence_max: u64,
+    /// Whether a compaction reads it now. Written by `compaction::Running` alone, under the lock
+    /// that guards the choice of compactions, and read under it.
+    pub(crate) being_compacted: AtomicBool,
+}
+
+impl FileMeta {
+    /// The user key of the first entry.
+    pub(crate) fn first(&self) -> &[u8] {
+        user_of(&self.smallest)
+    }
+
+    /// The user key of the last entry, or the one that an open bound stops before.
+    pub(crate) fn last(&self) -> &[u8] {
+        user_of(&self.largest)
+    }
+
+    /// Whether the table holds nothing of its last user key.
+    pub(crate) fn is_open(&self) -> bool {
+        parse(&self.largest).is_some_and(|largest| largest.sequence == SEQUENCE_MAX)
+    }
+
+    /// Whether all user keys of the table are before `key`.
+    #[inline]
+    pub(crate) fn ends_before(&self, key: &[u8], order: &Comparator) -> bool {
+        match order.user(self.last(), key) {
+            Ordering::Less => true,
+            Ordering::Equal => self.is_open(),
+            Ordering::Greater => false,
+        }
+    }
+
+    /// Whether the table may hold `key`.
+    #[inline]
+    pub(crate) fn spans(&self, key: &[u8], order: &Comparator) -> bool {
+        order.user(self.first(), key) != Ordering::Greater && !self.ends_before(key, order)
+    }
+
+    /// Whether removals are a large part of the table.
+    pub(crate) fn is_dense(&self) -> bool {
+        self.deletes > 0 && self.deletes >= self.entries.div_ceil(DENSE_SHARE)
+    }
+
+    /// Whether a compaction reads it now.
+    pub(crate) fn is_claimed(&self) -> bool {
+        // Relaxed: the lock that guards the choice of compactions orders it.
+        self.being_compacted.load(Memory::Relaxed)
+    }
+
+    pub(crate) fn set_claimed(&self, claimed: bool) {
+        self.being_compacted.store(claimed, Memory::Relaxed);
+    }
+
+    /// Holds the numbers against each other.
+    pub(crate) fn check(&self, order: &Comparator) -> Result<(), Invalid> {
+        let wrong = |what: &str| Err(Invalid(format!("table {}: {what}", self.number)));
+        if parse(&self.smallest).is_none() || parse(&self.largest).is_none() {
+            return wrong("a bound is no internal key");
+        }
+        if order.internal(&self.smallest, &self.largest) == Ordering::Greater {
+            return wrong("its first key is after its last");
+        }
+        if self.entries == 0 || self.deletes > self.entries {
+            return wrong("its counts of entries contradict each other");
+        }
+        if self.sequence_min > self.sequence_max || self.sequence_max >= SEQUENCE_MAX {
+            return wrong("its sequence numbers contradict each other");
+        }
+        Ok(())
+    }
+}
+
+impl PartialEq for FileMeta {
+    /// By what is written down; a claim is of the moment.
+    fn eq(&self, other: &Self) -> bool {
+        let numbers = |file: &FileMeta| {
+            let sequences = (file.sequence_min, file.sequence_max);
+            (file.number, file.bytes, file.entries, file.deletes, sequences)
+        };
+        numbers(self) == numbers(other)
+            && self.smallest == other.smallest
+            && self.largest == other.largest
+    }
+}
+
+impl fmt::Debug for FileMeta {
+    /// `7: 4096 bytes, a@3 .. c@1, 3 entries, 1 removal, sequences 1 to 3`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = |key: &[u8]| match parse(key) {
+            Some(key) if key.sequence == SEQUENCE_MAX => {
+                format!("before {}", key.user.escape_ascii())
+            }
+            Some(key) => format!("{}@{}", key.user.escape_ascii(), key.sequence),
+            None => "?".to_owned(),
+        };
+        let Self { number, bytes, entries, deletes, sequence_min, sequence_max, .. } = self;
+        write!(
+            f,
+            "{number}: {bytes} bytes, {} .. {}, ",
+            bound(&self.smallest),
+            bound(&self.largest)
+        )?;
+        write!(f, "{entries} entries, {deletes} removals, ")?;
+        write!(f, "sequences {sequence_min} to {sequence_max}")
+    }
+}

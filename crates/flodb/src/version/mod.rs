@@ -1,0 +1,333 @@
+//! Which tables make up the store at one moment.
+//!
+//! ```text
+//!   level 0     [ 19: b..y ] [ 17: a..z ] [ 14: c..m ]     newest first, keys overlap
+//!   level 1     [ 12: a..f ] [ 13: g..k ] [ 15: n..z ]     by key, no user key in two of them
+//!     ...
+//!   level 6     [ 3: a..c ] [ 4: c..e ] ...
+//! ```
+//!
+//! A version never changes. An edit makes the next one of it, which shares all levels that the edit
+//! does not touch, and all tables that it keeps.
+//!
+//! **Invariants**, held against every edit, also those that come from a file:
+//! - a number names one table of one level;
+//! - from level 1 on tables are sorted, and a user key lies in one table (but see `file` for open
+//!   bounds);
+//! - level 0 is sorted by sequence numbers, the largest first. Two of its tables that share a user
+//!   key hold disjoint ranges of sequence numbers. That is owed by whoever writes the tables, and
+//!   not checked: tables of one flush may share sequence numbers if they do not share keys.
+//!
+//! LevelDB's versions count their readers; ours are in an `Arc`. A pointer, the place where the
+//! next compaction of a level begins, is part of the version, so that the choice of a compaction is
+//! a function of it.
+
+mod fence;
+mod file;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub(crate) use file::FileMeta;
+
+#[cfg(test)]
+use crate::error;
+use crate::key::Comparator;
+use crate::manifest::Edit;
+use fence::Fences;
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// Levels of a store.
+pub(crate) const LEVELS: usize = 7;
+
+/// The level that nothing lies below.
+pub(crate) const LAST_LEVEL: usize = LEVELS - 1;
+
+/// An edit that does not fit a version, or a version that cannot be, and why.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Invalid(pub(crate) String);
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The tables of a level.
+#[derive(Default)]
+struct Level {
+    files: Vec<Arc<FileMeta>>,
+    bytes: u64,
+    /// Tables with many removals.
+    dense: usize,
+    /// Where the order is that of bytes, from level 1 on.
+    fences: Option<Fences>,
+}
+
+/// A set of tables. See the module documentation.
+#[derive(Clone)]
+pub(crate) struct Version {
+    order: Comparator,
+    levels: [Arc<Level>; LEVELS],
+    /// The last user key that a compaction of the level took, empty at first.
+    pointers: [Arc<[u8]>; LEVELS],
+}
+
+impl Version {
+    /// No tables.
+    pub(crate) fn new(order: Comparator) -> Self {
+        Version { order, levels: Default::default(), pointers: Default::default() }
+    }
+
+    /// The order of the keys.
+    pub(crate) fn order(&self) -> &Comparator {
+        &self.order
+    }
+
+    /// The tables of a level: level 0 newest first, others by key.
+    pub(crate) fn files(&self, level: usize) -> &[Arc<FileMeta>] {
+        &self.levels[level].files
+    }
+
+    /// Bytes of the tables of a level.
+    pub(crate) fn level_bytes(&self, level: usize) -> u64 {
+        self.levels[level].bytes
+    }
+
+    /// Bytes of all tables.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.levels.iter().map(|level| level.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Tables of a level of which a large part is removals.
+    pub(crate) fn dense_files(&self, level: usize) -> usize {
+        self.levels[level].dense
+    }
+
+    /// The last user key that a compaction of the level took; empty if there was none.
+    pub(crate) fn pointer(&self, level: usize) -> &[u8] {
+        &self.pointers[level]
+    }
+
+    /// The numbers of all tables.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        self.levels.iter().flat_map(|level| &level.files).map(|file| file.number)
+    }
+
+    /// How many tables of a level from 1 on are wholly before `key`: the index of the one that
+    /// holds it, if any does. O(log n), without allocation.
+    #[inline]
+    pub(crate) fn position(&self, level: usize, key: &[u8]) -> usize {
+        debug_assert!(level > 0, "level 0 has no order of keys");
+        let Level { files, fences, .. } = &*self.levels[level];
+        let open = fences.as_ref().map_or(0..files.len(), |fences| fences.search(key));
+        open.start + files[open].partition_point(|file| file.ends_before(key, &self.order))
+    }
+
+    /// The index of the one table of a level from 1 on that may hold `key`. O(log n), without
+    /// allocation.
+    #[inline]
+    pub(crate) fn find(&self, level: usize, key: &[u8]) -> Option<usize> {
+        let at = self.position(level, key);
+        let file = self.files(level).get(at)?;
+        (self.order.user(file.first(), key) != Ordering::Greater).then_some(at)
+    }
+
+    /// The tables of a level that may hold `key`: newest first of level 0, at most one of others.
+    /// O(n) in level 0, O(log n) elsewhere, without allocation.
+    #[cfg(test)]
+    pub(crate) fn files_for_key<'a>(
+        &'a self,
+        level: usize,
+        key: &'a [u8],
+    ) -> impl Iterator<Item = &'a Arc<FileMeta>> {
+        let files = self.files(level);
+        let near = match level {
+            0 => files,
+            _ => self.find(level, key).map_or(&[][..], |at| &files[at..=at]),
+        };
+        near.iter().filter(move |file| level > 0 || file.spans(key, &self.order))
+    }
+
+    /// The tables of a level with keys from `low` to `high`, both included; nothing is an open end.
+    /// O(n) in level 0, O(log n + tables) elsewhere, without allocation.
+    pub(crate) fn overlapping<'a>(
+        &'a self,
+        level: usize,
+        low: Option<&'a [u8]>,
+        high: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = &'a Arc<FileMeta>> {
+        let files = self.files(level);
+        let begins = move |file: &FileMeta| {
+            high.is_none_or(|high| self.order.user(file.first(), high) != Ordering::Greater)
+        };
+        let near = if level == 0 {
+            files
+        } else {
+            let files = &files[low.map_or(0, |low| self.position(level, low))..];
+            &files[..files.partition_point(|file| begins(file))]
+        };
+        let ends = move |file: &FileMeta| low.is_none_or(|low| !file.ends_before(low, &self.order));
+        near.iter().filter(move |file| level > 0 || (begins(file) && ends(file)))
+    }
+
+    /// Whether a level below `level` may hold `key`: if none does, a removal of it that nobody
+    /// older looks at has nothing left to hide. O(levels x log n), without allocation.
+    pub(crate) fn holds_below(&self, level: usize, key: &[u8]) -> bool {
+        (level + 1..LEVELS).any(|below| self.find(below, key).is_some())
+    }
+
+    /// Whether a level below `level` has tables with keys from `low` to `high`, both included.
+    pub(crate) fn overlaps_below(
+        &self,
+        level: usize,
+        low: Option<&[u8]>,
+        high: Option<&[u8]>,
+    ) -> bool {
+        (level + 1..LEVELS).any(|below| self.overlapping(below, low, high).next().is_some())
+    }
+
+    /// About how many bytes the entries from `low` up to but not with `high` take. Tables that
+    /// reach over an end are asked, by `offset_of`, how many of their bytes lie before it. O(tables
+    /// of the range).
+    ///
+    /// # Errors
+    /// Those of `offset_of`.
+    #[cfg(test)]
+    pub(crate) fn approximate_bytes(
+        &self,
+        low: &[u8],
+        high: &[u8],
+        offset_of: &mut dyn FnMut(&FileMeta, &[u8]) -> error::Result<u64>,
+    ) -> error::Result<u64> {
+        let mut bytes = 0_u64;
+        if self.order.user(low, high) != Ordering::Less {
+            return Ok(bytes);
+        }
+        for level in 0..LEVELS {
+            for file in self.overlapping(level, Some(low), Some(high)) {
+                if self.order.user(file.first(), high) == Ordering::Equal {
+                    continue;
+                }
+                let begin = match self.order.user(file.first(), low) {
+                    Ordering::Less => offset_of(file, low)?,
+                    _ => 0,
+                };
+                let end = match file.ends_before(high, &self.order) {
+                    true => file.bytes,
+                    false => offset_of(file, high)?.min(file.bytes),
+                };
+                bytes = bytes.saturating_add(end.saturating_sub(begin));
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The version after an edit. O(tables of the levels that it touches + numbers of all).
+    ///
+    /// # Errors
+    /// The edit removes what is not there, adds what is there, or breaks an invariant.
+    pub(crate) fn apply(&self, edit: &Edit) -> Result<Version, Invalid> {
+        let mut touched: [Option<Vec<Arc<FileMeta>>>; LEVELS] = Default::default();
+        for &(level, number) in &edit.deleted {
+            let files = self.touch(&mut touched, level)?;
+            let at = files.iter().position(|file| file.number == number);
+            let at = at.ok_or_else(|| {
+                Invalid(format!("table {number} is removed from level {level}, where it is not"))
+            })?;
+            files.remove(at);
+        }
+        let mut added = HashSet::new();
+        for (level, file) in &edit.added {
+            file.check(&self.order)?;
+            self.touch(&mut touched, *level)?;
+            if !added.insert(file.number) {
+                return Err(Invalid(format!("table {} is added twice", file.number)));
+            }
+        }
+        let kept = |level: usize| touched[level].as_deref().unwrap_or(self.files(level));
+        let twice = |file: &&Arc<FileMeta>| added.contains(&file.number);
+        if let Some(file) = (0..LEVELS).flat_map(kept).find(twice) {
+            return Err(Invalid(format!("table {} is added, and there already", file.number)));
+        }
+        for (level, file) in &edit.added {
+            self.touch(&mut touched, *level)?.push(Arc::clone(file));
+        }
+        let mut next = self.clone();
+        for (level, files) in touched.into_iter().enumerate() {
+            if let Some(files) = files {
+                next.levels[level] = Arc::new(Level::new(level, files, &self.order)?);
+            }
+        }
+        for (level, key) in &edit.pointers {
+            let pointer = next.pointers.get_mut(*level).ok_or_else(|| no_level(*level))?;
+            *pointer = key.as_slice().into();
+        }
+        Ok(next)
+    }
+
+    /// The tables of a level that an edit changes.
+    fn touch<'a>(
+        &self,
+        touched: &'a mut [Option<Vec<Arc<FileMeta>>>; LEVELS],
+        level: usize,
+    ) -> Result<&'a mut Vec<Arc<FileMeta>>, Invalid> {
+        let files = touched.get_mut(level).ok_or_else(|| no_level(level))?;
+        Ok(files.get_or_insert_with(|| self.levels[level].files.clone()))
+    }
+}
+
+fn no_level(level: usize) -> Invalid {
+    Invalid(format!("there is no level {level}"))
+}
+
+impl Level {
+    /// Sorts and checks.
+    fn new(
+        level: usize,
+        mut files: Vec<Arc<FileMeta>>,
+        order: &Comparator,
+    ) -> Result<Level, Invalid> {
+        if level == 0 {
+            files.sort_by_key(|file| Reverse((file.sequence_max, file.sequence_min, file.number)));
+        } else {
+            files.sort_by(|a, b| order.internal(&a.smallest, &b.smallest));
+            for pair in files.windows(2) {
+                if !pair[0].ends_before(pair[1].first(), order) {
+                    let (one, other) = (pair[0].number, pair[1].number);
+                    let what = format!("tables {one} and {other} of level {level} share keys");
+                    return Err(Invalid(what));
+                }
+            }
+        }
+        let fences = (level > 0 && matches!(order, Comparator::Bytewise))
+            .then(|| Fences::new(files.iter().map(|file| file.last())));
+        let bytes = files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
+        let dense = files.iter().filter(|file| file.is_dense()).count();
+        Ok(Level { files, bytes, dense, fences })
+    }
+}
+
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.order.name() == other.order.name()
+            && self.pointers == other.pointers
+            && (0..LEVELS).all(|level| self.files(level) == other.files(level))
+    }
+}
+
+impl fmt::Debug for Version {
+    /// A line for each table, under its level.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for level in (0..LEVELS).filter(|level| !self.files(*level).is_empty()) {
+            writeln!(f, "level {level}")?;
+            for file in self.files(level) {
+                writeln!(f, "  {file:?}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! Random operations on a store, beside a model that keeps every version: gets, snapshots, walks
+//! with turns, batches, updates, flushes, compactions and reopenings.
+
+use crate::rng::{Announced, Draw, factor, seeds};
+use keyrack_flodb::WriteOptions;
+use keyrack_flodb::{Batch, Change, Compression, Db, Durability, Iter, Options, Snapshot};
+use keyrack_vfs::{Fs, MemFs};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+pub(crate) fn small(draw: &mut Draw) -> Options {
+    Options {
+        durability: [Durability::Os, Durability::None, Durability::Sync][draw.below(3)],
+        memory_bytes: 64 << 10,
+        unordered_max: [1, 16, 1000][draw.below(3)],
+        hash_level: draw.below(4) > 0,
+        segment_bytes: 256 << 10,
+        block_bytes: [64, 500, 4096][draw.below(3)],
+        restart_interval: [1, 4, 16][draw.below(3)],
+        compression: vec![[Compression::None, Compression::Lz4][draw.below(2)]],
+        filter_bits_per_key: [0, 10][draw.below(2)],
+        cache_bytes: [0, 1 << 20][draw.below(2)],
+        table_bytes: 32 << 10,
+        level0_tables: 2,
+        level_base_bytes: 128 << 10,
+        ..Options::default()
+    }
+}
+
+fn key(draw: &mut Draw) -> Vec<u8> {
+    let n = draw.below(800);
+    match draw.below(6) {
+        0 => Vec::new(),
+        1 => vec![n as u8],
+        2 => [&[b'p'; 200][..], n.to_string().as_bytes()].concat(),
+        _ => format!("key{n:05}").into_bytes(),
+    }
+}
+
+fn value(draw: &mut Draw, round: usize) -> Vec<u8> {
+    let len = [0, 8, 100, 100, 3000][draw.below(5)];
+    let mut value = format!("{round}").into_bytes();
+    value.resize(len.max(value.len()), b'v');
+    value
+}
+
+fn entry(iter: &Iter) -> Option<(Vec<u8>, Vec<u8>)> {
+    iter.entry().map(|(key, value)| (key.to_vec(), value.to_vec()))
+}
+
+fn own<'a>(row: Option<(&'a Vec<u8>, &'a Vec<u8>)>) -> Option<(Vec<u8>, Vec<u8>)> {
+    row.map(|(key, value)| (key.clone(), value.clone()))
+}
+
+/// A random walk of `iter` beside the model.
+fn compare_walk(iter: &mut Iter, model: &Model, draw: &mut Draw) {
+    let mut place = None;
+    for _ in 0..40 {
+        match (draw.below(8), place.clone()) {
+            (0, _) => {
+                iter.seek_first().unwrap();
+                place = own(model.first_key_value());
+            }
+            (1, _) => {
+                iter.seek_last().unwrap();
+                place = own(model.last_key_value());
+            }
+            (2, _) => {
+                let target = key(draw);
+                iter.seek(&target).unwrap();
+                place = own(model.range(target..).next());
+            }
+            (3, _) => {
+                let target = key(draw);
+                iter.seek_back(&target).unwrap();
+                place = own(model.range(..=target).next_back());
+            }
+            (4 | 5, Some((at, _))) => {
+                iter.next().unwrap();
+                let behind = (std::ops::Bound::Excluded(at), std::ops::Bound::Unbounded);
+                place = own(model.range(behind).next());
+            }
+            (_, Some((at, _))) => {
+                iter.prev().unwrap();
+                place = own(model.range(..at).next_back());
+            }
+            (_, None) => {}
+        }
+        assert_eq!(entry(iter), place);
+    }
+}
+
+fn compare_all(db: &Db, model: &Model) {
+    let mut iter = db.iter().unwrap();
+    iter.seek_first().unwrap();
+    let mut rows = Vec::new();
+    while let Some(row) = entry(&iter) {
+        rows.push(row);
+        iter.next().unwrap();
+    }
+    assert_eq!(rows, model.clone().into_iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn every_answer_is_the_models() {
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let dir = Path::new("/store");
+        let mut db = Db::open_in(Arc::clone(&fs), dir, small(&mut draw)).unwrap();
+        let mut model = Model::new();
+        let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
+        for round in 0..2500 * factor() {
+            match draw.below(100) {
+                0..40 => {
+                    let (key, value) = (key(&mut draw), value(&mut draw, round));
+                    db.put(&key, &value).unwrap();
+                    model.insert(key, value);
+                }
+                40..55 => {
+                    let key = key(&mut draw);
+                    db.delete(&key).unwrap();
+                    model.remove(&key);
+                }
+                55..62 => {
+                    let mut batch = Batch::new();
+                    for _ in 0..draw.below(30) {
+                        let (key, value) = (key(&mut draw), value(&mut draw, round));
+                        if draw.below(3) == 0 {
+                            batch.delete(&key);
+                            model.remove(&key);
+                        } else {
+                            batch.put(&key, &value);
+                            model.insert(key, value);
+                        }
+                    }
+                    db.write(&batch, WriteOptions::default()).unwrap();
+                }
+                62..66 => {
+                    let (key, suffix) = (key(&mut draw), round.to_string());
+                    db.update(&key, WriteOptions::default(), |old| {
+                        assert_eq!(old, model.get(&key).map(Vec::as_slice));
+                        Change::Put([old.unwrap_or(b""), suffix.as_bytes()].concat())
+                    })
+                    .unwrap();
+                    model.entry(key).or_default().extend_from_slice(suffix.as_bytes());
+                }
+                66..86 => {
+                    let key = key(&mut draw);
+                    assert_eq!(db.get(&key).unwrap(), model.get(&key).cloned(), "{key:?}");
+                }
+                86..90 => compare_walk(&mut db.iter().unwrap(), &model, &mut draw),
+                90..93 if snapshots.len() < 4 => snapshots.push((db.snapshot(), model.clone())),
+                90..96 if !snapshots.is_empty() => {
+                    let (snapshot, then) = &snapshots[draw.below(snapshots.len())];
+                    let key = key(&mut draw);
+                    let found = db.get_at(snapshot, &key, <[u8]>::to_vec).unwrap();
+                    assert_eq!(found, then.get(&key).cloned(), "{key:?}");
+                    compare_walk(&mut db.iter_at(snapshot).unwrap(), then, &mut draw);
+                    if draw.below(3) == 0 {
+                        let at = draw.below(snapshots.len());
+                        snapshots.swap_remove(at);
+                    }
+                }
+                96 => db.flush().unwrap(),
+                97 => db.compact_range(None, None).unwrap(),
+                98 => {
+                    let (low, high) = (key(&mut draw), key(&mut draw));
+                    db.compact_range(Some(&low), Some(&high)).unwrap();
+                }
+                99 if draw.below(4) == 0 => {
+                    snapshots.clear();
+                    db.close().unwrap();
+                    db = Db::open_in(Arc::clone(&fs), dir, small(&mut draw)).unwrap();
+                    compare_all(&db, &model);
+                }
+                _ => {}
+            }
+        }
+        compare_all(&db, &model);
+    }
+}

@@ -1,0 +1,250 @@
+//! Closing, dying and opening again.
+
+use crate::rng::Draw;
+use keyrack_flodb::{Comparator, Compare, Db, Durability, Error, Options};
+use keyrack_vfs::{CrashPolicy, Fs, MemFs};
+use std::cmp::Ordering;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+const DIR: &str = "/store";
+
+fn options() -> Options {
+    Options { memory_bytes: 64 << 10, segment_bytes: 256 << 10, ..Options::default() }
+}
+
+fn open(fs: &MemFs, options: Options) -> Result<Db, Error> {
+    let fs: Arc<dyn Fs> = Arc::new(fs.clone());
+    Db::open_in(fs, Path::new(DIR), options)
+}
+
+fn number(n: u32) -> [u8; 4] {
+    n.to_be_bytes()
+}
+
+/// The end of the process loses nothing that was acknowledged, whatever had been flushed by then.
+#[test]
+fn a_process_that_dies_has_lost_nothing() {
+    for count in [1, 10, 500, 5000] {
+        let disk = MemFs::new();
+        let db = open(&disk, options()).unwrap();
+        for n in 0..count {
+            db.put(&number(n), &[7; 100]).unwrap();
+            if n % 3 == 0 {
+                db.delete(&number(n / 2)).unwrap();
+            }
+        }
+        // The disk with everything that the page cache holds.
+        let after = disk.crash_image(1, CrashPolicy::KeepAll);
+        let again = open(&after, options()).unwrap();
+        for n in 0..count {
+            assert_eq!(again.get(&number(n)).unwrap(), db.get(&number(n)).unwrap(), "{n}");
+        }
+        again.put(b"more", b"of it").unwrap();
+        assert!(again.get(b"more").unwrap().is_some());
+    }
+}
+
+/// FloDB's own fault: a removal that was flushed came back as a value, and its twin.
+#[test]
+fn deletes_stay_and_puts_stay_across_drains_and_flushes() {
+    let disk = MemFs::new();
+    let db = open(&disk, options()).unwrap();
+    let settle = |db: &Db| {
+        drop(db.iter().unwrap());
+        db.flush().unwrap();
+    };
+    for settled in [false, true] {
+        db.put(b"gone", b"value").unwrap();
+        if settled {
+            settle(&db);
+        }
+        db.delete(b"gone").unwrap();
+        settle(&db);
+        assert_eq!(db.get(b"gone").unwrap(), None);
+        db.delete(b"there").unwrap();
+        if settled {
+            settle(&db);
+        }
+        db.put(b"there", b"value").unwrap();
+        settle(&db);
+        assert_eq!(db.get(b"there").unwrap().as_deref(), Some(&b"value"[..]));
+    }
+    db.compact_range(None, None).unwrap();
+    db.close().unwrap();
+    let db = open(&disk, options()).unwrap();
+    assert_eq!(db.get(b"gone").unwrap(), None);
+    assert_eq!(db.get(b"there").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn what_has_no_log_survives_a_clean_close() {
+    let disk = MemFs::new();
+    let none = || Options { durability: Durability::None, ..options() };
+    let db = open(&disk, none()).unwrap();
+    (0..3000).for_each(|n| db.put(&number(n), b"none").unwrap());
+    db.close().unwrap();
+    // And the other way round: what a log holds is read by an opening without.
+    let db = open(&disk, options()).unwrap();
+    (0..3000).for_each(|n| assert!(db.get(&number(n)).unwrap().is_some(), "{n}"));
+    db.put(b"logged", b"value").unwrap();
+    db.close().unwrap();
+    let db = open(&disk, none()).unwrap();
+    assert!(db.get(b"logged").unwrap().is_some());
+    db.put(b"unlogged", b"value").unwrap();
+    drop(db);
+    let db = open(&disk, options()).unwrap();
+    assert!(db.get(b"logged").unwrap().is_some() && db.get(b"unlogged").unwrap().is_some());
+}
+
+#[test]
+fn one_handle_at_a_time_has_a_directory() {
+    let disk = MemFs::new();
+    let db = open(&disk, options()).unwrap();
+    assert!(matches!(open(&disk, options()), Err(Error::Locked(_))));
+    let second = db.clone();
+    drop(db);
+    second.put(b"key", b"value").unwrap();
+    assert!(matches!(open(&disk, options()), Err(Error::Locked(_))));
+    drop(second);
+    assert!(open(&disk, options()).unwrap().get(b"key").unwrap().is_some());
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let disk = MemFs::new();
+    let missing = Options { create_if_missing: false, ..options() };
+    assert!(matches!(open(&disk, missing), Err(Error::Usage(_)) | Err(Error::Io(_))));
+    drop(open(&disk, options()).unwrap());
+    let fresh = Options { error_if_exists: true, ..options() };
+    assert!(matches!(open(&disk, fresh), Err(Error::Usage(_))));
+
+    struct Backwards;
+    impl Compare for Backwards {
+        fn name(&self) -> &str {
+            "test.backwards"
+        }
+
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            b.cmp(a)
+        }
+    }
+    let backwards = || Options { comparator: Comparator::Custom(Arc::new(Backwards)), ..options() };
+    let error = open(&disk, backwards()).unwrap_err().to_string();
+    assert!(error.contains("test.backwards") && error.contains("keyrack.bytewise"), "{error}");
+
+    let other = MemFs::new();
+    let db = open(&other, backwards()).unwrap();
+    (0..2000).for_each(|n| db.put(&number(n), &number(n)).unwrap());
+    db.compact_range(None, None).unwrap();
+    let mut iter = db.iter().unwrap();
+    iter.seek_first().unwrap();
+    for n in (0..2000).rev() {
+        assert_eq!(iter.entry().unwrap().0, number(n));
+        iter.next().unwrap();
+    }
+    assert!(!iter.is_valid());
+}
+
+#[test]
+fn a_destroyed_store_is_gone() {
+    let disk = MemFs::new();
+    let db = open(&disk, options()).unwrap();
+    assert!(matches!(Db::destroy(&disk, Path::new(DIR)), Err(Error::Locked(_))));
+    db.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    drop(db);
+    Db::destroy(&disk, Path::new(DIR)).unwrap();
+    assert!(!disk.exists(Path::new(DIR)).unwrap());
+    Db::destroy(&disk, Path::new(DIR)).unwrap();
+    assert_eq!(open(&disk, options()).unwrap().get(b"key").unwrap(), None);
+}
+
+/// Values and batches larger than what a generation holds.
+#[test]
+fn large_writes_have_room() {
+    let disk = MemFs::new();
+    let large = Options { segment_bytes: 32 << 20, ..options() };
+    let db = open(&disk, large.clone()).unwrap();
+    let mut draw = Draw::new(1);
+    for len in [1, 65_535, 70_000, 1 << 20, 16 << 20] {
+        let value: Vec<u8> = (0..len).map(|_| draw.next() as u8).collect();
+        db.put(b"large", &value).unwrap();
+        assert_eq!(db.get(b"large").unwrap().as_deref(), Some(&value[..]));
+        db.flush().unwrap();
+        assert_eq!(db.get(b"large").unwrap().as_deref(), Some(&value[..]));
+    }
+    let mut batch = keyrack_flodb::Batch::new();
+    (0..100_000).for_each(|n| batch.put(&number(n), b"one of many"));
+    db.write(&batch, Default::default()).unwrap();
+    assert!(db.get(&number(99_999)).unwrap().is_some());
+    assert!(matches!(db.put(b"too large", &vec![0; 33 << 20]), Err(Error::Usage(_))));
+    db.close().unwrap();
+    let db = open(&disk, large).unwrap();
+    assert!((0..100_000).step_by(999).all(|n| db.get(&number(n)).unwrap().is_some()));
+}
+
+/// Removals take a few bytes in the log and much more in memory; many threads write batches of
+/// them.
+#[test]
+fn batches_of_tiny_writes_have_room() {
+    let disk = MemFs::new();
+    let tiny = Options { segment_bytes: 4 << 20, frozen_max: 8, ..options() };
+    let db = open(&disk, tiny.clone()).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8u8 {
+            let db = &db;
+            scope.spawn(move || {
+                for round in 0..4 {
+                    let mut batch = keyrack_flodb::Batch::new();
+                    for n in 0..20_000u32 {
+                        batch.delete(&[thread, n as u8]);
+                    }
+                    batch.put(&[thread], &[round]);
+                    db.write(&batch, Default::default()).unwrap();
+                }
+            });
+        }
+    });
+    (0..8u8).for_each(|thread| assert_eq!(db.get(&[thread]).unwrap().unwrap(), [3]));
+    drop(db);
+    let db = open(&disk, tiny).unwrap();
+    (0..8u8).for_each(|thread| assert_eq!(db.get(&[thread]).unwrap().unwrap(), [3]));
+}
+
+/// Generations come and go while large writes look for theirs.
+#[test]
+fn large_writes_have_room_beside_flushes() {
+    let disk = MemFs::new();
+    let large = Options { segment_bytes: 32 << 20, frozen_max: 8, ..options() };
+    let db = open(&disk, large).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                db.put(b"small", b"value").unwrap();
+                db.flush().unwrap();
+            }
+        });
+        let value = vec![7; 12 << 20];
+        let outcomes: Vec<_> = (0..12).map(|_| db.put(b"large", &value)).collect();
+        done.store(true, Relaxed);
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    });
+    assert_eq!(db.get(b"large").unwrap().unwrap().len(), 12 << 20);
+}
+
+#[test]
+fn a_closed_store_takes_no_writes_through_other_handles() {
+    let disk = MemFs::new();
+    let db = open(&disk, options()).unwrap();
+    let other = db.clone();
+    db.put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    for n in 0..2000 {
+        let refused = other.put(&number(n), &[7; 100]);
+        assert!(matches!(refused, Err(Error::Poisoned(_))), "{refused:?}");
+    }
+    assert!(other.get(b"key").unwrap().is_some());
+}

@@ -1,0 +1,462 @@
+//! The segments of a log on disk: made, found again by writers, flushed, recycled, removed.
+//!
+//! ```text
+//!                   make                      turn over             flush       release
+//!   nothing, spare -----> segment.new, or     ----------> current -------> live --------> spare,
+//!                         the spare, renamed                                              nothing
+//! ```
+//!
+//! **Making.** The file gets its space, its header, and a sync; then it gets its name, and the
+//! directory a sync. So a file with the name of a segment has a whole header, whenever the power
+//! goes out. The writer whose record crosses the middle of a segment makes the next one ahead,
+//! after it has published.
+//!
+//! **After a recovery** nothing is written until the first record comes. The first sync also makes
+//! the recovered tail durable, before anything behind it: the tail is read and *written again*,
+//! then synced. A sync alone would not do: after a sync that failed in an earlier process, the page
+//! cache shows bytes that it will never write.
+//!
+//! **Recycling.** A released segment keeps its name until it is needed. It lies wholly below every
+//! position that anybody will start from, so nobody opens it, and its header may be rewritten
+//! under the old name. The newest segment is never released: reading a log begins there.
+//!
+//! **Locks.** `rooms` (held while a segment is made) comes before `directory` (never held during a
+//! call of the file system).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use keyrack_concurrent::{Swap, pin};
+use keyrack_vfs::{Fs, OpenOptions};
+
+use crate::error::{Error, Result};
+use crate::format::{FRONT_BYTES, Header, Life};
+use crate::group::Group;
+use crate::options::{Options, POSITION_MAX};
+use crate::primitive::{Mutex, MutexGuard, Ordering, lock};
+use crate::recovery::{Found, Unsynced, path_of};
+use crate::rooms::Rooms;
+use crate::segment::Segment;
+
+/// The name of a segment that is being made.
+const NEW_NAME: &str = "segment.new";
+/// Bytes rewritten at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What the making of segments needs. Its lock is that of the rooms.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    /// Made ahead.
+    pub(crate) prepared: Option<Arc<Segment>>,
+    /// Until the first segment is made: where the log ended before.
+    first: Option<u64>,
+    /// Recovered bytes that are perhaps not durable.
+    unsynced: Vec<Unsynced>,
+    /// Files that no longer belong to the log once the first segment is made.
+    unused: Vec<PathBuf>,
+}
+
+/// A segment in use.
+#[derive(Debug)]
+struct Entry {
+    /// Bytes of records.
+    bytes: u64,
+    /// As long as something in it may be unsynced.
+    segment: Option<Arc<Segment>>,
+}
+
+/// The segments in use, by position, and those to be used again.
+#[derive(Debug, Default)]
+struct Directory {
+    live: BTreeMap<u64, Entry>,
+    spare: Vec<PathBuf>,
+}
+
+/// The segments that are being written, the newer one first. Elsewhere a writer looks only if it
+/// was very slow.
+#[derive(Debug)]
+struct Window([Option<Arc<Segment>>; 2]);
+
+/// Counts since the log was opened.
+#[derive(Debug, Default)]
+struct Counts {
+    flushes: u64,
+    made: u64,
+    recycled: u64,
+}
+
+/// Sizes and counts of a log, for people and dashboards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Segments in use.
+    pub segments: u64,
+    /// Segments kept to be used again, or made ahead.
+    pub spare_segments: u64,
+    /// Bytes of all these files.
+    pub file_bytes: u64,
+    /// Syncs of the log since it was opened.
+    pub flushes: u64,
+    /// Segments made since it was opened, out of new files or old ones.
+    pub made: u64,
+    /// Segments made out of old files.
+    pub recycled: u64,
+}
+
+/// The segments of a log.
+#[derive(Debug)]
+pub(crate) struct Files {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    options: Options,
+    epoch: u64,
+    /// Where the first segment of this opening begins.
+    first_start: u64,
+    pub(crate) rooms: Rooms<Shelf>,
+    pub(crate) group: Group<Arc<keyrack_vfs::Error>>,
+    /// A sync has failed. A hint for the fast path: the group has the failure.
+    poisoned: AtomicBool,
+    /// There are recovered bytes that are perhaps not durable. A hint as well.
+    unsealed: AtomicBool,
+    window: Swap<Window>,
+    directory: Mutex<Directory>,
+    counts: Mutex<Counts>,
+}
+
+impl Files {
+    pub(crate) fn new(fs: Arc<dyn Fs>, dir: &Path, options: Options, found: Found) -> Self {
+        let entry = |(start, bytes): (u64, u64)| (start, Entry { bytes, segment: None });
+        let live = found.live.into_iter().map(entry).collect();
+        let unsealed = !found.unsynced.is_empty();
+        let shelf = Shelf {
+            prepared: None,
+            first: Some(found.previous_end),
+            unsynced: found.unsynced,
+            unused: found.unused,
+        };
+        let number = found.next / options.segment_bytes;
+        Files {
+            fs,
+            dir: dir.to_owned(),
+            options,
+            epoch: found.epoch,
+            first_start: found.next,
+            rooms: Rooms::new(number, options.segment_bytes, shelf),
+            group: Group::new(found.synced),
+            poisoned: AtomicBool::new(false),
+            unsealed: AtomicBool::new(unsealed),
+            window: Swap::new(Window([None, None])),
+            directory: Mutex::new(Directory { live, spare: Vec::new() }),
+            counts: Mutex::default(),
+        }
+    }
+
+    fn directory(&self) -> MutexGuard<'_, Directory> {
+        lock(&self.directory)
+    }
+
+    /// Fails when a sync has failed.
+    #[inline]
+    pub(crate) fn check_poison(&self) -> Result<()> {
+        // Relaxed: who does not see it yet came before it.
+        if self.poisoned.load(Ordering::Relaxed) { self.poison_error() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn poison_error(&self) -> Result<()> {
+        self.group.failure().map_or(Ok(()), |failure| Err(Error::Poisoned(failure)))
+    }
+
+    /// Makes a failed sync final.
+    fn poison(&self, error: keyrack_vfs::Error) -> Arc<keyrack_vfs::Error> {
+        let failure = self.group.fail(Arc::new(error));
+        self.poisoned.store(true, Ordering::Relaxed);
+        failure
+    }
+
+    fn final_sync(&self, done: std::result::Result<(), keyrack_vfs::Error>) -> Result<()> {
+        done.map_err(|error| Error::Poisoned(self.poison(error)))
+    }
+
+    /// Lets `act` use the segment that begins at `start` and holds an unpublished room.
+    pub(crate) fn with_segment<T>(&self, start: u64, act: impl FnOnce(&Segment) -> T) -> T {
+        let guard = pin();
+        let window = self.window.load(&guard);
+        let near = window.0.iter().flatten().find(|segment| segment.start == start);
+        match near {
+            Some(segment) => act(segment),
+            None => act(&self.far(start)),
+        }
+    }
+
+    #[cold]
+    fn far(&self, start: u64) -> Arc<Segment> {
+        let directory = self.directory();
+        let segment = directory.live.get(&start).and_then(|entry| entry.segment.clone());
+        segment.expect("a segment with an unpublished room is neither synced nor released")
+    }
+
+    /// Gives the log the segment `number`, behind one whose records end at `end_offset`.
+    pub(crate) fn enter(&self, shelf: &mut Shelf, end_offset: u64, number: u64) -> Result<()> {
+        self.check_poison()?;
+        let bytes = self.options.segment_bytes;
+        if shelf.prepared.is_none() {
+            shelf.prepared = Some(self.make_next(shelf, number)?);
+        }
+        let start = number * bytes;
+        if end_offset < bytes {
+            let old = self.far(start - bytes);
+            let pad = old.start + end_offset;
+            old.void(pad, self.group.synced(), bytes - end_offset)?;
+        }
+        let segment = shelf.prepared.take().expect("it was just seen to");
+        let entry = Entry { bytes, segment: Some(Arc::clone(&segment)) };
+        self.directory().live.insert(start, entry);
+        let guard = pin();
+        let before = self.window.load(&guard).0[0].clone();
+        self.window.store(Window([Some(segment), before]), &guard);
+        Ok(())
+    }
+
+    /// Makes the segment behind `number` ahead, if nobody has. Whoever needs it will meet an error
+    /// again.
+    pub(crate) fn prepare_behind(&self, number: u64) {
+        let mut turn = self.rooms.lock();
+        let is_current = turn.number == number && turn.end_offset.is_none();
+        if is_current && turn.shelf.prepared.is_none() && self.check_poison().is_ok() {
+            turn.shelf.prepared = self.make_next(&mut turn.shelf, number + 1).ok();
+        }
+        drop(turn);
+        // Out of the window went a segment whose mapping is to go, too.
+        pin().flush();
+    }
+
+    fn make_next(&self, shelf: &mut Shelf, number: u64) -> Result<Arc<Segment>> {
+        let start = number.checked_mul(self.options.segment_bytes);
+        let start = start.filter(|start| *start <= POSITION_MAX - self.options.segment_bytes);
+        let start = start.ok_or_else(|| Error::usage("the positions of the log are used up"))?;
+        let Some(previous_end) = shelf.first else {
+            return Ok(Arc::new(self.make(start, start)?));
+        };
+        if !self.fs.exists(&self.dir)? {
+            self.fs.create_dir(&self.dir)?;
+        }
+        // It may be there without being durable: an earlier process may have been killed here.
+        self.final_sync(self.fs.sync_parent(&self.dir))?;
+        let segment = self.make(start, previous_end)?;
+        // The new segment is durable, so nothing leads to these files any more.
+        shelf.first = None;
+        for path in std::mem::take(&mut shelf.unused) {
+            let metadata = self.fs.metadata(&path);
+            let fits = metadata.is_ok_and(|found| found.len == self.file_bytes());
+            // What cannot be removed is found again at the next opening.
+            let _ = self.retire(path, fits);
+        }
+        Ok(Arc::new(segment))
+    }
+
+    fn file_bytes(&self) -> u64 {
+        FRONT_BYTES + self.options.segment_bytes
+    }
+
+    /// Makes a segment out of a spare one or a new file, durably.
+    fn make(&self, start: u64, previous_end: u64) -> Result<Segment> {
+        let spare = self.directory().spare.pop();
+        let made = match &spare {
+            Some(path) => self.make_of(path, true, start, previous_end),
+            None => self.make_of(&self.dir.join(NEW_NAME), false, start, previous_end),
+        };
+        match (made, spare) {
+            (Ok(segment), spare) => {
+                let mut counts = lock(&self.counts);
+                counts.made += 1;
+                counts.recycled += u64::from(spare.is_some());
+                Ok(segment)
+            }
+            (Err(error), Some(path)) => {
+                // It is still as good as it was, if it is still there.
+                if self.fs.exists(&path).unwrap_or(true) {
+                    self.directory().spare.push(path);
+                }
+                Err(error)
+            }
+            (Err(error), None) => {
+                // Gives the space back. If that fails as well, the file is used the next time.
+                let _ = self.fs.remove_file(&self.dir.join(NEW_NAME));
+                Err(error)
+            }
+        }
+    }
+
+    fn make_of(
+        &self,
+        old: &Path,
+        recycled: bool,
+        start: u64,
+        previous_end: u64,
+    ) -> Result<Segment> {
+        let (bytes, epoch) = (self.options.segment_bytes, self.epoch);
+        let options = OpenOptions::new().read(true).write(true);
+        let file = self.fs.open(old, &options.create(!recycled).truncate(!recycled))?;
+        file.allocate(0, self.file_bytes())?;
+        let synced = self.group.synced().min(start);
+        let header = Header { start, segment_bytes: bytes, epoch, previous_end, synced, recycled };
+        file.write_at(0, &header.encode())?;
+        let mapping = file.map(0, self.file_bytes())?;
+        self.final_sync(file.sync_data())?;
+        let path = path_of(&self.dir, start);
+        self.fs.rename(old, &path)?;
+        self.final_sync(self.fs.sync_dir(&self.dir))?;
+        Ok(Segment { start, bytes, life: Life::new(start, bytes, epoch), path, mapping })
+    }
+
+    /// Makes what was recovered durable.
+    fn seal_recovered(&self, shelf: &mut Shelf) -> Result<()> {
+        while let Some(unsynced) = shelf.unsynced.last() {
+            self.rewrite(unsynced)?;
+            shelf.unsynced.pop();
+        }
+        self.unsealed.store(false, Ordering::Relaxed);
+        // Between the recovered end and the first segment there is nothing.
+        self.group.advance(self.first_start);
+        Ok(())
+    }
+
+    /// Writes bytes to where they were read from, and syncs them.
+    fn rewrite(&self, unsynced: &Unsynced) -> Result<()> {
+        let options = OpenOptions::new().read(true).write(true);
+        let file = match self.fs.open(&unsynced.path, &options) {
+            // Released before anything was written.
+            Err(error) if error.is_not_found() => return Ok(()),
+            file => file?,
+        };
+        let end = unsynced.offset + unsynced.bytes;
+        let mut chunk = vec![0; CHUNK_BYTES.min(unsynced.bytes as usize)];
+        let mut offset = unsynced.offset;
+        while offset < end {
+            let count = (end - offset).min(chunk.len() as u64) as usize;
+            file.read_exact_at(offset, &mut chunk[..count])?;
+            file.write_at(offset, &chunk[..count])?;
+            offset += count as u64;
+        }
+        self.final_sync(file.sync_data())
+    }
+
+    /// Makes everything below `to` durable. All of it is published, and what `published` gives is
+    /// made durable with it.
+    pub(crate) fn sync(&self, to: u64, published: &dyn Fn() -> u64) -> Result<()> {
+        if self.group.synced() < to && self.unsealed.load(Ordering::Relaxed) {
+            self.check_poison()?;
+            self.seal_recovered(&mut self.rooms.lock().shelf)?;
+        }
+        let flush = |from: u64| self.flush(from, published());
+        self.group.sync(to, &flush).map_err(Error::Poisoned)
+    }
+
+    fn flush(&self, from: u64, to: u64) -> std::result::Result<u64, Arc<keyrack_vfs::Error>> {
+        let segments: Vec<_> = {
+            let directory = self.directory();
+            let entries = directory.live.range(..to).map(|(_, entry)| entry);
+            entries.filter_map(|entry| entry.segment.clone()).collect()
+        };
+        for segment in segments.iter().filter(|segment| segment.end() > from) {
+            segment.flush(from, to).map_err(|error| self.poison(error))?;
+        }
+        lock(&self.counts).flushes += 1;
+        // Nothing is written or flushed any more in segments that are wholly durable.
+        let mut directory = self.directory();
+        for (start, entry) in directory.live.range_mut(..to) {
+            if start + entry.bytes <= to {
+                entry.segment = None;
+            }
+        }
+        Ok(to)
+    }
+
+    /// Lets go of the segments that lie wholly below `below`, but for the newest.
+    pub(crate) fn release(&self, below: u64) -> Result<()> {
+        let mut outcome = Ok(());
+        loop {
+            let victim = {
+                let mut directory = self.directory();
+                let first = directory.live.first_key_value();
+                let victim = first.map(|(start, entry)| (*start, entry.bytes));
+                let Some((start, bytes)) = victim else { return outcome };
+                if directory.live.len() == 1 || start + bytes > below {
+                    return outcome;
+                }
+                directory.live.remove(&start);
+                (start, bytes)
+            };
+            let (start, bytes) = victim;
+            let path = path_of(&self.dir, start);
+            if let Err(error) = self.retire(path, bytes == self.options.segment_bytes) {
+                // Kept for the next release. It is behind us: those above it go on.
+                outcome = Err(error);
+                self.directory().live.insert(start, Entry { bytes, segment: None });
+                return outcome;
+            }
+        }
+    }
+
+    /// Keeps a file for use as a new segment, if it fits and there are few, or removes it.
+    fn retire(&self, path: PathBuf, fits: bool) -> Result<()> {
+        {
+            let mut directory = self.directory();
+            if fits && directory.spare.len() < self.options.recycled_max {
+                directory.spare.push(path);
+                return Ok(());
+            }
+        }
+        match self.fs.remove_file(&path) {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the log in peace: everything is made durable, and the end is written down, so that what
+    /// is missing later is known to be damage.
+    pub(crate) fn close(&self, end: u64) -> Result<()> {
+        self.sync(end, &|| end)?;
+        let mut turn = self.rooms.lock();
+        let current = self.window.load(&pin()).0[0].clone();
+        if let Some(segment) = current.filter(|segment| segment.start <= end) {
+            self.final_sync(segment.seal(end))?;
+        }
+        if let Some(prepared) = turn.shelf.prepared.take() {
+            // It may stay: then it is found and left unused.
+            let _ = self.fs.remove_file(&prepared.path);
+        }
+        Ok(())
+    }
+
+    /// Is there a segment that was made since the log was opened?
+    pub(crate) fn is_written(&self) -> bool {
+        self.rooms.lock().shelf.first.is_none()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let prepared = u64::from(self.rooms.lock().shelf.prepared.is_some());
+        let directory = self.directory();
+        let counts = lock(&self.counts);
+        let spare_segments = directory.spare.len() as u64 + prepared;
+        let live_bytes = directory.live.values().map(|entry| FRONT_BYTES + entry.bytes);
+        Stats {
+            segments: directory.live.len() as u64,
+            spare_segments,
+            file_bytes: live_bytes.sum::<u64>() + spare_segments * self.file_bytes(),
+            flushes: counts.flushes,
+            made: counts.made,
+            recycled: counts.recycled,
+        }
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // Mappings that went out of the window wait for the readers of that time.
+        pin().flush();
+    }
+}

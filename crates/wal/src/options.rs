@@ -1,0 +1,68 @@
+//! What a log can be told.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::format::RECORD_BYTES;
+
+/// The smallest segment, in bytes.
+pub(crate) const SEGMENT_BYTES_MIN: u64 = 4 << 10;
+/// The largest segment, in bytes: lengths of records have 32 bits.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+/// The end of all positions: they are sequence numbers of 56 bits.
+pub(crate) const POSITION_MAX: u64 = 1 << 56;
+
+/// Durability of a log: what has happened to a record before [`Log::commit`](crate::Log::commit)
+/// returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// Nothing. There are no files at all; the log only gives positions.
+    None,
+    /// It lies in the page cache: it survives the end of the process, not the loss of power.
+    Os,
+    /// As `Os`; in addition a thread syncs the log, at most this long after the last time.
+    Interval(Duration),
+    /// It is on stable storage.
+    Always,
+}
+
+/// How to open a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of records in a segment: a power of two, from 4 KiB to 1 GiB. Segments that are there
+    /// already keep the size that they have.
+    pub segment_bytes: u64,
+    /// Durability.
+    pub sync: Sync,
+    /// Released segments that are kept for use as new ones, at most.
+    pub recycled_max: usize,
+    /// The first record of a fresh log gets this position or a later one, and never 0.
+    pub first_position: u64,
+}
+
+impl Default for Options {
+    /// Segments of 64 MiB, [`Sync::Os`], two segments kept.
+    fn default() -> Self {
+        Options { segment_bytes: 64 << 20, sync: Sync::Os, recycled_max: 2, first_position: 0 }
+    }
+}
+
+impl Options {
+    pub(crate) fn check(&self) -> Result<()> {
+        let bytes = self.segment_bytes;
+        if !bytes.is_power_of_two() || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) {
+            return Err(Error::usage(format!(
+                "a segment has a power of two of bytes, from {SEGMENT_BYTES_MIN} to \
+                 {SEGMENT_BYTES_MAX}, not {bytes}"
+            )));
+        }
+        if self.sync == Sync::Interval(Duration::ZERO) {
+            return Err(Error::usage("the interval between two syncs is longer than nothing"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn record_bytes_max(&self) -> usize {
+        self.segment_bytes as usize - RECORD_BYTES
+    }
+}

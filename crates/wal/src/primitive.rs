@@ -1,0 +1,32 @@
+//! The atomics and locks of the three protocols of this crate (`rooms`, `order`, `group`): the
+//! standard ones, or loom's under `--cfg loom`. Everything else here uses the standard library.
+
+use std::sync::PoisonError;
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// Locks. A thread that panicked under the lock does not matter: every section that can panic
+/// leaves the state whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits to be notified.
+pub(crate) fn wait<'a, T>(event: &Condvar, held: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    event.wait(held).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps a value in cache lines of its own, so that threads which change its neighbours do not take
+/// it away from each other. 128 bytes: processors fetch lines in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Line<T>(pub(crate) T);

@@ -1,0 +1,324 @@
+//! What a log finds when it is opened: which segments belong together, the records in them, and
+//! where they end. Nothing is written here.
+//!
+//! ```text
+//!   name      ...010000.wal   ...020000.wal    ...030000.wal     ...040000.wal
+//!   records   |##############|######|   dropped|  dropped  |     |####|  free   |
+//!                                   ^                             previous_end
+//!                                   +-----------------------------'
+//! ```
+//!
+//! **Which segments.** The name of a file is the position of its first byte, and positions are
+//! never used twice, so the last segment is the newest. Its header says where the log ended before
+//! it. That position lies in the segment before, whose header says the same, and so on down to the
+//! one that holds the position to start from. What no header leads to was dropped by an earlier
+//! recovery (above) or released (below), and is not even opened.
+//!
+//! **Where the records end.** At the first position without a whole record. Records are published
+//! in order, so everything that anybody was told about lies before it, unless a disk lost or
+//! damaged it. To tell these apart there are marks of what was durable: in each segment's header,
+//! in the seal that a close leaves, and in every record. An end below the highest mark is damage
+//! and an error. To find the marks, the bytes behind the end are searched for whole records. An end
+//! above all marks is what a crash leaves: the rest was never promised, and is dropped and
+//! reported.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use keyrack_vfs::Fs;
+
+use crate::error::{Error, Result};
+use crate::format::{ALIGN, Kind, RECORD_BYTES};
+use crate::options::{Options, POSITION_MAX};
+use crate::reader::{Front, Reader};
+
+/// The ending of a segment's name.
+const SUFFIX: &str = ".wal";
+/// Zeros that the search for records behind the end skips at once; every segment has a multiple.
+const ZEROS_BYTES: u64 = 1 << 10;
+/// Digits of a segment's name.
+const DIGITS: usize = 16;
+
+/// The path of the segment that begins at a position.
+pub(crate) fn path_of(dir: &Path, start: u64) -> PathBuf {
+    dir.join(format!("{start:016x}{SUFFIX}"))
+}
+
+/// What was found when a log was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovered {
+    /// Where the records end; where reading began if there are none.
+    pub end: u64,
+    /// Records replayed.
+    pub records: u64,
+    /// Bytes of their payloads.
+    pub payload_bytes: u64,
+    /// Segments that were looked into.
+    pub segments: u64,
+    /// Bytes behind the end that were dropped: the tail that a crash tore, never synced. Where the
+    /// segment's file was recycled, only what can be told from its earlier content is counted.
+    pub dropped_bytes: u64,
+    /// Whole records among them: they lay behind one that was torn.
+    pub dropped_records: u64,
+}
+
+/// Bytes that were read from a file and are perhaps not durable.
+#[derive(Debug)]
+pub(crate) struct Unsynced {
+    pub(crate) path: PathBuf,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The state in which a log goes on.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) report: Recovered,
+    /// Where the next segment begins.
+    pub(crate) next: u64,
+    /// Where its header says that the log ended before.
+    pub(crate) previous_end: u64,
+    /// Everything below is durable.
+    pub(crate) synced: u64,
+    /// Larger than that of every segment.
+    pub(crate) epoch: u64,
+    /// The segments in use: position of the first byte, bytes of records.
+    pub(crate) live: BTreeMap<u64, u64>,
+    /// The other segments.
+    pub(crate) unused: Vec<PathBuf>,
+    pub(crate) unsynced: Vec<Unsynced>,
+}
+
+/// Receives the position and the payload of each record.
+type Replay<'a, E> = dyn FnMut(u64, &[u8]) -> std::result::Result<(), E> + 'a;
+
+/// Reads the log in `dir` from the record at `from` on.
+pub(crate) fn recover<E: From<Error>>(
+    fs: &dyn Fs,
+    dir: &Path,
+    from: u64,
+    options: &Options,
+    replay: &mut Replay<'_, E>,
+) -> std::result::Result<Found, E> {
+    if !from.is_multiple_of(ALIGN as u64) || from >= POSITION_MAX {
+        return Err(Error::usage(format!("{from} is no position of a record")).into());
+    }
+    let starts = list(fs, dir)?;
+    let mut chain = chain(fs, dir, &starts, from)?;
+    let mut report = Recovered { segments: chain.len() as u64, ..Recovered::default() };
+    let marks = |front: &Front| front.header.synced.max(front.seal.map_or(0, |seal| seal.end));
+    let mut synced = chain.iter().map(marks).max().unwrap_or(0);
+    let epoch = 1 + chain.iter().map(|front| front.header.epoch).max().unwrap_or(0);
+    let top = chain.last().map_or(0, Front::end);
+
+    let mut position = from;
+    let mut broken = None;
+    for (index, front) in chain.iter().enumerate() {
+        let next = chain.get(index + 1).map(|next| next.header.previous_end);
+        let limit = next.unwrap_or(POSITION_MAX).min(front.end());
+        position = position.max(front.start());
+        if position >= limit {
+            continue;
+        }
+        let mut reader = front.open(fs)?;
+        if !read(&mut reader, &mut position, limit, &mut synced, &mut report, replay)? {
+            broken = Some(index);
+            break;
+        }
+    }
+    report.end = position;
+    // Where the log was closed, nothing is behind the end.
+    let closed = |front: &Front| front.seal.is_some_and(|seal| seal.end == position);
+    let broken = broken.filter(|index| index + 1 < chain.len() || !closed(&chain[*index]));
+    if let Some(index) = broken {
+        let rest = search(fs, &chain[index..], position)?;
+        synced = synced.max(rest.synced);
+        (report.dropped_bytes, report.dropped_records) = (rest.bytes, rest.records);
+        let front = &chain[index];
+        if position < synced {
+            let what = format!("no whole record, but everything below {synced} was synced");
+            return Err(Error::corruption(&front.path, front.place(position), what).into());
+        }
+        chain.truncate(index + 1);
+    }
+
+    // A last segment without a record is none: it may have been made ahead. What it says about the
+    // one before it goes on to the next.
+    let mut previous_end = if starts.is_empty() { 0 } else { position };
+    if let Some(empty) = chain.pop_if(|last| last.start() == position) {
+        previous_end = empty.header.previous_end;
+    }
+    let segment = options.segment_bytes;
+    let first = if starts.is_empty() { options.first_position } else { 0 };
+    // Position 0 is nobody's.
+    let next = top.max(position).max(first).max(1).checked_next_multiple_of(segment);
+    let next = next.filter(|next| *next <= POSITION_MAX - segment);
+    let next = next.ok_or_else(|| Error::usage("the positions of the log are used up"))?;
+    let unsynced = unsynced(&chain, synced.max(from), previous_end);
+    let live: BTreeMap<_, _> =
+        chain.iter().map(|front| (front.start(), front.header.segment_bytes)).collect();
+    let unused = starts.iter().filter(|start| !live.contains_key(start));
+    Ok(Found {
+        report,
+        next,
+        previous_end,
+        synced: if unsynced.is_empty() { next } else { synced.clamp(from, position) },
+        epoch,
+        unused: unused.map(|start| path_of(dir, *start)).collect(),
+        live,
+        unsynced,
+    })
+}
+
+/// The segments in a directory by the positions in their names, ascending.
+fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
+    let entries = match fs.list(dir) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut starts: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| {
+            let digits = entry.name.to_str()?.strip_suffix(SUFFIX)?;
+            let known = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+            if digits.len() != DIGITS || !digits.bytes().all(known) {
+                return None;
+            }
+            u64::from_str_radix(digits, 16).ok()
+        })
+        .collect();
+    starts.sort_unstable();
+    Ok(starts)
+}
+
+/// The segments that are needed, ascending, found from the last one backwards.
+fn chain(fs: &dyn Fs, dir: &Path, starts: &[u64], from: u64) -> Result<Vec<Front>> {
+    let mut chain = Vec::new();
+    let mut candidate = starts.last().copied();
+    while let Some(start) = candidate {
+        let front = Reader::open(fs, &path_of(dir, start), start)?.front;
+        let previous_end = front.header.previous_end;
+        chain.push(front);
+        if start <= from || previous_end <= from {
+            break;
+        }
+        let before = starts[..starts.partition_point(|start| *start < previous_end)].last();
+        let Some(before) = before else {
+            return Err(missing(dir, previous_end, from));
+        };
+        candidate = Some(*before);
+    }
+    chain.reverse();
+    for pair in chain.windows(2) {
+        let wanted = pair[1].header.previous_end;
+        if pair[0].end() < wanted {
+            return Err(missing(dir, wanted, from));
+        }
+    }
+    Ok(chain)
+}
+
+fn missing(dir: &Path, end: u64, from: u64) -> Error {
+    let what =
+        format!("the segment is missing in which the log ended at {end}; wanted from {from}");
+    Error::corruption(dir, 0, what)
+}
+
+/// Replays records up to `limit`, moving the position. False if there is none where one should be.
+fn read<E: From<Error>>(
+    reader: &mut Reader,
+    position: &mut u64,
+    limit: u64,
+    synced: &mut u64,
+    report: &mut Recovered,
+    replay: &mut Replay<'_, E>,
+) -> std::result::Result<bool, E> {
+    while *position < limit {
+        if reader.front.end() - *position < RECORD_BYTES as u64 {
+            *position = reader.front.end();
+            break;
+        }
+        let Some(record) = reader.record(*position)? else { return Ok(false) };
+        if record.room() > limit - *position {
+            return Ok(false);
+        }
+        *synced = record.synced.max(*synced);
+        if record.kind == Kind::Data {
+            reader.payload(*position, &record, replay)?;
+            report.records += 1;
+            report.payload_bytes += u64::from(record.length);
+        }
+        *position += record.room();
+    }
+    Ok(true)
+}
+
+/// What lies behind the end.
+#[derive(Debug, Default)]
+struct Rest {
+    /// The highest mark of what was durable.
+    synced: u64,
+    bytes: u64,
+    records: u64,
+}
+
+/// Searches the segments for whole records behind `end`, which lies in the first of them. Bytes
+/// that look like the head of a long record cost a checksum each, and there may be many of them, so
+/// the work is bounded: 8 times the bytes of the segment.
+fn search(fs: &dyn Fs, chain: &[Front], end: u64) -> Result<Rest> {
+    let mut rest = Rest::default();
+    let mut dropped_end = end;
+    for front in chain {
+        let mut reader = front.open(fs)?;
+        let mut position = end.max(front.start());
+        let mut budget = 8 * front.header.segment_bytes;
+        while front.end().saturating_sub(position) >= RECORD_BYTES as u64 {
+            if position.is_multiple_of(ZEROS_BYTES)
+                && reader.peek(position, ZEROS_BYTES as usize)?.iter().all(|byte| *byte == 0)
+            {
+                position += ZEROS_BYTES;
+                continue;
+            }
+            if !front.header.recycled && reader.peek(position, ALIGN)?.iter().any(|b| *b != 0) {
+                dropped_end = position + ALIGN as u64;
+            }
+            let Some(record) = reader.head(position)? else {
+                position += ALIGN as u64;
+                continue;
+            };
+            // At the end there is no whole record, but this may be the head of one.
+            if position == end {
+                dropped_end = end + record.room();
+            }
+            let cost = if record.kind == Kind::Data { record.room() } else { RECORD_BYTES as u64 };
+            if cost > budget {
+                break;
+            }
+            budget -= cost;
+            if !reader.matches(position, &record)? {
+                position += ALIGN as u64;
+                continue;
+            }
+            rest.synced = rest.synced.max(record.synced);
+            rest.records += u64::from(record.kind == Kind::Data);
+            position += record.room();
+            dropped_end = position;
+        }
+    }
+    rest.bytes = dropped_end - end;
+    Ok(rest)
+}
+
+/// The bytes of records from one position to another.
+fn unsynced(chain: &[Front], from: u64, to: u64) -> Vec<Unsynced> {
+    let ranges = chain.iter().map(|front| (front, from.max(front.start()), to.min(front.end())));
+    ranges
+        .filter(|(_, from, to)| from < to)
+        .map(|(front, from, to)| Unsynced {
+            path: front.path.clone(),
+            offset: front.place(from),
+            bytes: to - from,
+        })
+        .collect()
+}

@@ -1,0 +1,113 @@
+//! One segment that is being written: a mapped file, and the copying of records into it.
+//!
+//! The copies of different threads go to different bytes. Each piece that is copied begins at a
+//! multiple of 8 and has a multiple of 8 bytes, the zeros behind the payload included, so that the
+//! mapping stores whole words.
+
+use std::path::PathBuf;
+
+use keyrack_vfs::Mapping;
+
+use crate::format::{
+    self, ALIGN, FRONT_BYTES, Kind, Life, RECORD_BYTES, Record, SEAL_BYTES, SEAL_OFFSET,
+    SMALL_BYTES_MAX, Seal, SmallBuffer, Summer, room_of,
+};
+
+/// Bytes copied at once from the parts of a large record.
+const PIECE_BYTES: usize = 4_096;
+const _: () = assert!(PIECE_BYTES.is_multiple_of(ALIGN));
+
+type Result<T> = std::result::Result<T, keyrack_vfs::Error>;
+
+/// A mapped segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    /// Position of the first byte.
+    pub(crate) start: u64,
+    /// Bytes of records.
+    pub(crate) bytes: u64,
+    pub(crate) life: Life,
+    pub(crate) path: PathBuf,
+    /// The whole file.
+    pub(crate) mapping: Box<dyn Mapping>,
+}
+
+impl Segment {
+    /// Position behind the last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
+
+    /// Where a position of this segment lies in its file.
+    fn place(&self, position: u64) -> u64 {
+        debug_assert!((self.start..self.end()).contains(&position));
+        FRONT_BYTES + (position - self.start)
+    }
+
+    /// Writes a record at a position whose room is the caller's. `length` is the sum of the parts.
+    pub(crate) fn write(
+        &self,
+        position: u64,
+        synced: u64,
+        parts: &[&[u8]],
+        length: usize,
+    ) -> Result<()> {
+        let place = self.place(position);
+        if length <= SMALL_BYTES_MAX {
+            let mut buffer: SmallBuffer = [0; _];
+            let bytes = format::small(&mut buffer, self.life, position, synced, parts);
+            return self.mapping.write(place, bytes);
+        }
+        let (life, length_u32) = (self.life, length as u32);
+        let mut record = Record { life, kind: Kind::Data, length: length_u32, synced, checksum: 0 };
+        let mut summer = Summer::new(position, &record);
+        let mut piece = [0; PIECE_BYTES];
+        let (mut filled, mut at) = (0, place + RECORD_BYTES as u64);
+        for part in parts {
+            let mut rest = *part;
+            while !rest.is_empty() {
+                let count = rest.len().min(PIECE_BYTES - filled);
+                piece[filled..filled + count].copy_from_slice(&rest[..count]);
+                (rest, filled) = (&rest[count..], filled + count);
+                if filled == PIECE_BYTES {
+                    summer.add(&piece);
+                    self.mapping.write(at, &piece)?;
+                    (filled, at) = (0, at + PIECE_BYTES as u64);
+                }
+            }
+        }
+        summer.add(&piece[..filled]);
+        let padded = filled.next_multiple_of(ALIGN);
+        piece[filled..padded].fill(0);
+        self.mapping.write(at, &piece[..padded])?;
+        debug_assert_eq!(at + padded as u64, place + room_of(length) as u64);
+        record.checksum = summer.sum();
+        self.mapping.write(place, &format::head(&record))
+    }
+
+    /// Makes `room` bytes void. Less than a record's head is void by itself: it only occurs at the
+    /// end of a segment.
+    pub(crate) fn void(&self, position: u64, synced: u64, room: u64) -> Result<()> {
+        if room < RECORD_BYTES as u64 {
+            return Ok(());
+        }
+        let bytes = format::void(self.life, position, synced, room);
+        self.mapping.write(self.place(position), &bytes)
+    }
+
+    /// Makes the bytes from one position to another durable, as far as they lie in this segment.
+    pub(crate) fn flush(&self, from: u64, to: u64) -> Result<()> {
+        let (from, to) = (from.max(self.start), to.min(self.end()));
+        if from >= to {
+            return Ok(());
+        }
+        self.mapping.flush(FRONT_BYTES + (from - self.start), to - from)
+    }
+
+    /// Writes durably that the log ends here, and that everything before it is durable.
+    pub(crate) fn seal(&self, end: u64) -> Result<()> {
+        let seal = Seal { start: self.start, epoch: self.life.epoch, end };
+        self.mapping.write(SEAL_OFFSET, &seal.encode())?;
+        self.mapping.flush(SEAL_OFFSET, SEAL_BYTES as u64)
+    }
+}

@@ -1,0 +1,285 @@
+//! Power losses. What was synced is there; of what was not, a first part; nothing else ever.
+//!
+//! A history is drawn from a seed: appends, syncs, releases, kills and reopenings. At many points
+//! the disk is asked what a power loss could leave, and each such disk is opened as a log.
+
+use std::sync::Arc;
+
+use keyrack_vfs::{CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
+use keyrack_wal::{Error, Log, Options, Sync};
+
+use crate::tool::{Announced, Draw, Records, append, new_disk, open_from, seeds, small};
+
+const POLICIES: [CrashPolicy; 4] =
+    [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Ordered, CrashPolicy::Reordered];
+
+/// What a log must hold.
+#[derive(Clone, Default)]
+struct Expected {
+    /// Everything that may be there, in order, from the last release on.
+    written: Records,
+    /// The end of what must be.
+    synced: u64,
+    /// Where to start from.
+    from: u64,
+    /// The end of the last record that was written, lost or not.
+    end: u64,
+}
+
+impl Expected {
+    fn append(&mut self, log: &Log, payload: Vec<u8>) -> Result<(), Error> {
+        let (position, end) = append(log, &payload)?;
+        assert!(position >= self.end, "positions only grow");
+        self.end = end;
+        self.written.push((position, payload));
+        Ok(())
+    }
+
+    fn sync(&mut self, log: &Log, to: u64) -> Result<(), Error> {
+        log.sync(to)?;
+        assert!(log.synced() >= to);
+        self.synced = self.synced.max(to);
+        Ok(())
+    }
+
+    fn release(&mut self, log: &Log, draw: &mut Draw) -> Result<(), Error> {
+        // What is released is in tables that are durable.
+        let durable = self.written.iter().filter(|(at, _)| *at < self.synced).count();
+        if durable > 0 {
+            self.from = self.written[draw.below(durable as u64) as usize].0;
+            self.written.retain(|(at, _)| *at >= self.from);
+            log.release(self.from)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a log and compares. From then on, what was found is what is expected.
+    fn check(&mut self, fs: &(impl Fs + Clone + 'static), options: Options) -> Result<Log, Error> {
+        let (log, recovered, records) = open_from(fs, self.from, options)?;
+        assert!(self.written.starts_with(&records), "something else than what was written");
+        let must = self.written.iter().filter(|(at, _)| *at < self.synced).count();
+        assert!(records.len() >= must, "{} of {must} synced records", records.len());
+        assert!(log.published() >= recovered.end);
+        self.written = records;
+        Ok(log)
+    }
+}
+
+/// A power loss, and what the log says afterwards; then perhaps another one during the recovery or
+/// soon after it. Returns how many disks were looked at.
+fn crash(disk: &MemFs, expected: &Expected, draw: &mut Draw, options: Options) -> u64 {
+    let policy = POLICIES[draw.below(4) as usize];
+    let image = disk.crash_image(draw.next(), policy);
+    if draw.below(3) > 0 {
+        let mut expected = expected.clone();
+        drop(expected.check(&image, options).unwrap());
+        return 1;
+    }
+    // The power goes out again, at some operation of the recovery and of the first appends.
+    let fs = FaultFs::new(Arc::new(image.clone()));
+    fs.arm(FaultPlan::from_then_on(1 + draw.below(60), Fault::PowerOut));
+    let mut expected = expected.clone();
+    let mut run = || -> Result<(), Error> {
+        let log = expected.check(&fs, options)?;
+        // What is read is there for good once it is synced.
+        expected.sync(&log, log.published())?;
+        for _ in 0..draw.below(40) {
+            expected.append(&log, draw.payload(500))?;
+        }
+        expected.sync(&log, expected.end.max(expected.synced))
+    };
+    match run() {
+        Err(Error::Io(_) | Error::Poisoned(_)) | Ok(()) => {}
+        Err(error) => panic!("{error}"),
+    }
+    let image = image.crash_image(draw.next(), POLICIES[draw.below(4) as usize]);
+    drop(expected.check(&image, options).unwrap());
+    2
+}
+
+/// One step of a history.
+fn step(
+    log: &mut Option<Log>,
+    disk: &mut MemFs,
+    expected: &mut Expected,
+    draw: &mut Draw,
+    options: Options,
+) -> Result<(), Error> {
+    let open = log.as_ref().unwrap();
+    match draw.below(20) {
+        0..=13 => expected.append(open, draw.payload(open.record_bytes_max()))?,
+        14..=15 => {
+            let to = expected.written.last().map_or(0, |_| expected.end);
+            expected.sync(open, to)?;
+        }
+        16 => drop(open.reserve(draw.below(300) as usize)?),
+        17 => expected.release(open, draw)?,
+        18 if draw.below(4) == 0 => {
+            log.take().unwrap().close()?;
+            expected.synced = expected.end;
+            *log = Some(expected.check(disk, options)?);
+        }
+        _ if draw.below(4) == 0 => {
+            // Killed: what is in the page cache is there, all of it.
+            let killed = disk.process_crash_image();
+            *log = None;
+            *disk = killed;
+            let all = expected.written.len();
+            *log = Some(expected.check(disk, options)?);
+            assert_eq!(expected.written.len(), all, "a kill loses nothing");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+#[test]
+fn synced_records_survive_power_losses_anywhere() {
+    let mut images = 0;
+    for seed in seeds(120) {
+        let _announced = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let options = Options { recycled_max: draw.below(4) as usize, ..small() };
+        let mut disk = new_disk();
+        let mut expected = Expected::default();
+        let mut log = Some(expected.check(&disk, options).unwrap());
+        for _ in 0..150 {
+            step(&mut log, &mut disk, &mut expected, &mut draw, options).unwrap();
+            if draw.below(3) > 0 {
+                images += crash(&disk, &expected, &mut draw, options);
+            }
+        }
+        // So that the drop does not sync what is of no interest.
+        drop(log);
+    }
+    assert!(images > 10_000, "{images}");
+}
+
+/// As above, with the power going out at every single operation of one history, in turn.
+#[test]
+fn synced_records_survive_a_power_loss_at_every_operation() {
+    for seed in seeds(3) {
+        let _announced = Announced(seed);
+        for n in 1.. {
+            let disk = new_disk();
+            let fs = FaultFs::new(Arc::new(disk.clone()));
+            fs.arm(FaultPlan::from_then_on(n, Fault::PowerOut));
+            let (expected, _) = history(&fs, seed, small());
+            for (image, policy) in POLICIES.into_iter().cycle().take(12).enumerate() {
+                let image = disk.crash_image(seed ^ n << 32 ^ image as u64, policy);
+                drop(expected.clone().check(&image, small()).unwrap());
+            }
+            if fs.injected() == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// A fixed history until the first error, with the error.
+fn history(fs: &FaultFs, seed: u64, options: Options) -> (Expected, Option<Error>) {
+    let mut draw = Draw::new(seed);
+    let mut expected = Expected::default();
+    let mut run = || -> Result<(), Error> {
+        for _ in 0..3 {
+            let log = expected.check(fs, options)?;
+            for number in 0..25 {
+                expected.append(&log, draw.payload(1_500))?;
+                if number % 6 == 5 {
+                    expected.sync(&log, expected.end)?;
+                    expected.release(&log, &mut draw)?;
+                }
+            }
+            log.close()?;
+            expected.synced = expected.end;
+        }
+        Ok(())
+    };
+    let error = run().err();
+    (expected, error)
+}
+
+/// A sync fails once. Whatever it left on the disk and in the page cache: nothing that was synced
+/// is lost, nothing is called synced that is not, and after a reopening the log is sound.
+#[test]
+fn a_failed_sync_loses_nothing_that_was_synced() {
+    let mut poisoned = 0;
+    for seed in seeds(60) {
+        let _announced = Announced(seed);
+        let failed_sync = match seed % 4 {
+            0 => FailedSync::Dropped,
+            1 => FailedSync::Cached,
+            _ => FailedSync::Partly { seed },
+        };
+        for (kind, at) in [
+            (Operation::Flush, 1 + seed % 12),
+            (Operation::Sync, 1 + seed % 9),
+            (Operation::SyncDir, 1 + seed % 9),
+        ] {
+            let disk = new_disk();
+            disk.set_failed_sync(failed_sync);
+            let fs = FaultFs::new(Arc::new(disk.clone()));
+            fs.arm(FaultPlan::once(at, Fault::Io).only(&[kind]));
+            let (mut expected, error) = history(&fs, seed, small());
+            let Some(error) = error else { continue };
+            assert!(matches!(error, Error::Poisoned(_)), "{error}");
+            poisoned += 1;
+            // The power may go at once,
+            for policy in POLICIES {
+                let image = disk.crash_image(seed, policy);
+                drop(expected.clone().check(&image, small()).unwrap());
+            }
+            // or the process ends, and another one reads what the page cache shows.
+            let killed = disk.process_crash_image();
+            let log = expected.check(&killed, small()).unwrap();
+            let (found, published) = (expected.written.len(), log.published());
+            expected.sync(&log, published).unwrap();
+            assert_eq!(log.synced(), published);
+            let image = killed.crash_image(seed, CrashPolicy::DropAll);
+            drop(expected.clone().check(&image, small()).unwrap());
+            expected.append(&log, b"after".to_vec()).unwrap();
+            expected.sync(&log, expected.end).unwrap();
+            for policy in POLICIES {
+                let image = killed.crash_image(seed, policy);
+                let mut after = expected.clone();
+                drop(after.check(&image, small()).unwrap());
+                assert_eq!(after.written.len(), found + 1);
+            }
+        }
+    }
+    assert!(poisoned > 100, "{poisoned}");
+}
+
+/// An acknowledged commit is durable, whatever other threads do at that moment.
+#[test]
+fn commits_of_many_threads_survive() {
+    for seed in seeds(8) {
+        let _announced = Announced(seed);
+        let disk = new_disk();
+        let options = Options { sync: Sync::Always, ..small() };
+        let (log, _, _) = open_from(&disk, 0, options).unwrap();
+        let acknowledged = std::sync::Mutex::new(Records::new());
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (log, acknowledged) = (&log, &acknowledged);
+                scope.spawn(move || {
+                    let mut draw = Draw::new(seed ^ thread << 32);
+                    for _ in 0..60 {
+                        let payload = draw.payload(900);
+                        let (position, end) = append(log, &payload).unwrap();
+                        log.commit(end).unwrap();
+                        acknowledged.lock().unwrap().push((position, payload));
+                    }
+                });
+            }
+            for image in 0..40 {
+                let before = acknowledged.lock().unwrap().clone();
+                let image = disk.crash_image(seed << 8 | image, POLICIES[image as usize % 4]);
+                let (_, _, records) = open_from(&image, 0, options).unwrap();
+                for record in before {
+                    assert!(records.binary_search(&record).is_ok(), "{} is gone", record.0);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,188 @@
+//! Releasing segments, and using their files again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs};
+use keyrack_wal::{Log, Options};
+
+use crate::tool::{DIR, Records, append, new_disk, open, open_from, small};
+
+fn names(disk: &MemFs) -> Vec<String> {
+    let entries = disk.list(Path::new(DIR)).unwrap();
+    entries.into_iter().map(|entry| entry.name.into_string().unwrap()).collect()
+}
+
+/// Appends records of one size; the same sizes make old and new records lie at the same places.
+fn fill(log: &Log, count: usize, mark: u8, written: &mut Records) {
+    for number in 0..count {
+        let payload = vec![mark ^ number as u8; 112];
+        written.push((append(log, &payload).unwrap().0, payload));
+    }
+}
+
+#[test]
+fn released_segments_are_used_again_and_never_replayed_as_what_they_were() {
+    let disk = new_disk();
+    let options = Options { recycled_max: 3, ..small() };
+    let (log, _) = open(&disk, options);
+    let mut written = Vec::new();
+    let mut below = 0;
+    for round in 0..20_u8 {
+        fill(&log, 70, round, &mut written);
+        // At each stage the process may die.
+        let killed = disk.process_crash_image();
+        let (_, _, records) = open_from(&killed, below, options).unwrap();
+        let expected: Vec<_> = written.iter().filter(|(at, _)| *at >= below).cloned().collect();
+        assert_eq!(records, expected, "round {round}");
+        if round % 2 == 1 {
+            below = written[written.len() - 40].0;
+            log.release(below).unwrap();
+        }
+    }
+    let stats = log.stats();
+    assert!(stats.recycled > 10 && stats.recycled < stats.made, "{stats:?}");
+    assert!(stats.segments <= 6 && stats.spare_segments <= 4, "{stats:?}");
+    assert_eq!(stats.file_bytes, (stats.segments + stats.spare_segments) * 8_192);
+    drop(log);
+    let (log, _, records) = open_from(&disk, below, options).unwrap();
+    let expected: Vec<_> = written.into_iter().filter(|(at, _)| *at >= below).collect();
+    assert_eq!(records, expected);
+    // What was spare is found again.
+    assert!(names(&disk).len() <= 8, "{:?}", names(&disk));
+    let mut more = Vec::new();
+    fill(&log, 200, 0, &mut more);
+    assert!(log.stats().recycled > 0);
+}
+
+#[test]
+fn segments_beyond_the_limit_are_removed() {
+    for recycled_max in [0, 1, 5] {
+        let disk = new_disk();
+        let options = Options { recycled_max, ..small() };
+        let (log, _) = open(&disk, options);
+        fill(&log, 400, 0, &mut Vec::new());
+        let before = log.stats();
+        assert!(before.segments > 10, "{before:?}");
+        log.release(log.published()).unwrap();
+        let after = log.stats();
+        assert_eq!(after.segments, 1);
+        let prepared = before.spare_segments;
+        assert_eq!(after.spare_segments, recycled_max as u64 + prepared);
+        assert_eq!(names(&disk).len() as u64, 1 + after.spare_segments);
+    }
+}
+
+#[test]
+fn the_newest_segment_and_what_is_not_published_stay() {
+    let disk = new_disk();
+    let (log, _) = open(&disk, Options { recycled_max: 0, ..small() });
+    let mut written = Vec::new();
+    fill(&log, 100, 0, &mut written);
+    let mut later = Vec::new();
+    let held: Vec<_> = (0..100).map(|_| log.reserve(200).unwrap()).collect();
+    log.release(u64::MAX).unwrap();
+    let from = held[0].position();
+    let (_, _, records) = open_from(&disk.process_crash_image(), from, small()).unwrap();
+    assert_eq!(records, []);
+    held.into_iter().for_each(|record| record.publish());
+    log.release(u64::MAX).unwrap();
+    assert_eq!(log.stats().segments, 1);
+    let from = log.published();
+    fill(&log, 100, 1, &mut later);
+    drop(log);
+    assert_eq!(open_from(&disk, from, small()).unwrap().2, later);
+}
+
+/// A log that is opened and closed again and again does not pile up files.
+#[test]
+fn reopening_does_not_pile_up_segments() {
+    let disk = new_disk();
+    let mut from = 0;
+    for _ in 0..20 {
+        let (log, _, _) = open_from(&disk, from, small()).unwrap();
+        fill(&log, 20, 0, &mut Vec::new());
+        from = log.published();
+        log.release(from).unwrap();
+        log.close().unwrap();
+        assert!(names(&disk).len() <= 4, "{:?}", names(&disk));
+    }
+}
+
+/// Old records lie behind the end of a recycled segment, at the very places where new ones would
+/// be. After a kill nothing is reported dropped because of them.
+#[test]
+fn old_records_behind_the_end_are_not_taken_for_a_torn_tail() {
+    let disk = new_disk();
+    let (log, _) = open(&disk, small());
+    let mut written = Vec::new();
+    let (mut quiet, mut recycled) = (0, 0);
+    for round in 0..300 {
+        fill(&log, 1, round as u8, &mut written);
+        if round % 50 == 49 {
+            log.release(log.published()).unwrap();
+        }
+        let from = written[written.len() - 10.min(written.len())].0;
+        let (_, recovered, _) = open_from(&disk.process_crash_image(), from, small()).unwrap();
+        assert_eq!(recovered.dropped_records, 0);
+        quiet += usize::from(recovered.dropped_bytes == 0);
+        recycled = log.stats().recycled;
+    }
+    assert!(recycled > 3);
+    assert_eq!(quiet, 300);
+}
+
+/// What was recovered is released before anything is written: nothing of it has to be made durable
+/// any more.
+#[test]
+fn recovered_segments_may_be_released_at_once() {
+    for recycled_max in [0, 1, 10] {
+        let disk = new_disk();
+        let options = Options { recycled_max, ..small() };
+        let (log, _) = open(&disk, options);
+        let mut written = Vec::new();
+        fill(&log, 150, 0, &mut written);
+        let killed = disk.process_crash_image();
+        let (log, _, records) = open_from(&killed, 0, options).unwrap();
+        assert_eq!(records, written);
+        assert!(log.synced() < log.published());
+        log.release(log.published()).unwrap();
+        let from = log.published();
+        log.sync(from).unwrap();
+        let (position, _) = append(&log, b"after").unwrap();
+        log.close().unwrap();
+        let image = killed.crash_image(0, CrashPolicy::DropAll);
+        let (_, _, records) = open_from(&image, from, options).unwrap();
+        assert_eq!(records, [(position, b"after".to_vec())]);
+    }
+}
+
+/// Everything is released, the newest segment too, and the power goes out while its successor is
+/// made: reading begins at the newest segment, so its file must not be used for that.
+#[test]
+fn the_newest_segment_is_not_recycled_before_there_is_a_newer_one() {
+    let disk = new_disk();
+    let options = Options { recycled_max: 10, ..small() };
+    let (log, _) = open(&disk, options);
+    // The last segment is not half full, so that none is made ahead.
+    fill(&log, 140, 0, &mut Vec::new());
+    let killed = disk.process_crash_image().crash_image(0, CrashPolicy::KeepAll);
+    for n in 1.. {
+        let image = killed.crash_image(n, CrashPolicy::KeepAll);
+        let fs = FaultFs::new(Arc::new(image.clone()));
+        let (log, _, _) = open_from(&fs, 0, options).unwrap();
+        let from = log.published();
+        fs.arm(FaultPlan::from_then_on(n, Fault::PowerOut));
+        let appended = log.release(from).and_then(|()| append(&log, b"after"));
+        let synced = appended.and_then(|(_, end)| log.sync(end));
+        for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Reordered] {
+            let image = image.crash_image(n, policy);
+            let (after, _, records) = open_from(&image, from, options).unwrap();
+            assert!(after.published() >= from);
+            assert!(records.len() <= 1 && (synced.is_err() || records.len() == 1));
+        }
+        if fs.injected() == 0 {
+            break;
+        }
+    }
+}
