@@ -6,7 +6,6 @@ use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const DIR: &str = "/store";
 
@@ -211,28 +210,6 @@ fn batches_of_tiny_writes_have_room() {
     drop(db);
     let db = open(&disk, tiny).unwrap();
     (0..8u8).for_each(|thread| assert_eq!(db.get(&[thread]).unwrap().unwrap(), [3]));
-}
-
-/// Generations come and go while large writes look for theirs.
-#[test]
-fn large_writes_have_room_beside_flushes() {
-    let disk = MemFs::new();
-    let large = Options { segment_bytes: 32 << 20, frozen_max: 8, ..options() };
-    let db = open(&disk, large).unwrap();
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Relaxed) {
-                db.put(b"small", b"value").unwrap();
-                db.flush().unwrap();
-            }
-        });
-        let value = vec![7; 12 << 20];
-        let outcomes: Vec<_> = (0..12).map(|_| db.put(b"large", &value)).collect();
-        done.store(true, Relaxed);
-        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
-    });
-    assert_eq!(db.get(b"large").unwrap().unwrap().len(), 12 << 20);
 }
 
 #[test]

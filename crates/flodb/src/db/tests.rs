@@ -2,6 +2,7 @@
 //! that depend on what runs.
 
 use super::build::Recipe;
+use super::rotate::Room;
 use super::{Db, lock};
 use crate::checksum::hash;
 use crate::compaction::{Compaction, CompactionOptions, Reason, pick};
@@ -145,4 +146,23 @@ fn debt_and_running_compactions_are_reported() {
     let empty = stats(&db);
     assert_eq!((empty["compaction_debt_bytes"], empty["compactions_running"]), (0.0, 0.0));
     assert_eq!(empty["level6_tables"], 1.0);
+}
+
+/// A flush comes between the making of room for a large write and the write.
+#[test]
+fn a_large_write_has_room_in_whatever_generation_it_comes_to() {
+    let db = open(Options { memory_bytes: 64 << 10, ..Options::default() });
+    let inner = db.inner();
+    let value = vec![7; 12 << 20];
+    let fits = || {
+        let view = inner.view();
+        let key = b"large";
+        view.active().memory.insert(SEQUENCE_MAX, Kind::Put, key, &value, hash(key)).is_ok()
+    };
+    assert!(!fits(), "the usual room is not enough");
+    let room = Room::make(inner, value.len() + 100).unwrap();
+    db.put(b"small", b"value").unwrap();
+    db.flush().unwrap();
+    assert!(fits());
+    drop(room);
 }
