@@ -1,7 +1,7 @@
 //! The live status: on a terminal alone, unless plain lines are asked for.
 //!
-//! The terminal is a pane of tmux, on a server of its own (`-L` with the directory's name) that
-//! ends with the pane. Without tmux these tests say that they were skipped.
+//! The terminal is a pane of tmux, on a server of its own (`-L` with the shell's number) that ends
+//! with the pane. Without tmux these tests say that they were skipped.
 
 use crate::support::{Lab, Outcome, ROTATION};
 
@@ -24,13 +24,12 @@ fn on_a_terminal(lab: &Lab, words: &str) -> Outcome {
 /// and how it looked at the end in `screen`.
 #[track_caller]
 pub(crate) fn in_a_pane(lab: &Lab, command: &str) -> Outcome {
-    let socket = lab.path(".").canonicalize().unwrap();
-    let socket = socket.file_name().unwrap().to_string_lossy().into_owned();
+    // A server of its own for each call: one told to end is still there for a moment.
     // `pipe-pane` copies the pane's output from before the command starts; `wait-for` ends with it.
     let script = format!(
-        "unset TMUX; t() {{ tmux -f /dev/null -L {socket} \"$@\"; }}\n\
+        "unset TMUX; socket=keyrack-test-$$; t() {{ tmux -f /dev/null -L $socket \"$@\"; }}\n\
          t new-session -d -s s -x 100 -y 30 'read go; {command}; echo \"status=$?\"; \
-         tmux -L {socket} wait-for -S done; read stay' || exit 9\n\
+         tmux wait-for -S done; read stay' || exit 9\n\
          t pipe-pane -t s 'cat >seen' || exit 9\n\
          t send-keys -t s go Enter\n\
          t wait-for done\n\
