@@ -128,7 +128,7 @@ impl<const KINDS: usize> Arena<KINDS> {
     #[must_use]
     pub fn allocate(&self, kind: usize) -> u32 {
         let units = self.units[kind];
-        let mut stripe = lock(&self.stripes[stripe()]);
+        let mut stripe = lock(&self.stripes[stripe().number]);
         stripe.live[kind] += 1;
         if let Some(handle) = stripe.free[kind].pop() {
             return handle;
@@ -158,7 +158,7 @@ impl<const KINDS: usize> Arena<KINDS> {
     /// If there is no such kind.
     pub fn free(&self, kind: usize, handle: u32) {
         debug_assert!(handle >= CHUNK_UNITS, "handle {handle} was never given out");
-        let mut stripe = lock(&self.stripes[stripe()]);
+        let mut stripe = lock(&self.stripes[stripe().number]);
         stripe.live[kind] -= 1;
         let free = &mut stripe.free[kind];
         free.push(handle);

@@ -24,17 +24,18 @@
 //! unreachable, then retires it.
 //!
 //! **Why it holds.** Let a reader use an object `x` that it found by a load that followed the
-//! publication P of its reservation, a SeqCst fence, and after which it saw the era unchanged.
-//! Let a scan have freed `x`. The unlinking of `x` happens before its stamp, and both before the
-//! SeqCst fence F of that scan.
+//! publication P of its reservation, a light fence, and after which it saw the era unchanged. Let a
+//! scan have freed `x`. The unlinking of `x` happens before its stamp, and both before the heavy
+//! fence F of that scan. What the two kinds of fences order stands in `fence.rs`; of two such, one
+//! comes first.
 //!
 //! 1. *Birth <= upper.* The era of birth was read before `x` was linked, and the reader looked at
 //!    the era, behind an Acquire fence, after it found `x`; so it saw that era or a later one, and
 //!    that was its upper end.
 //! 2. *Lower <= end.* The stamp is what `fetch_add` returned, after the unlinking. Every change of
 //!    the era is such a read-modify-write. Had the reader loaded a larger era for its lower end,
-//!    that load and the fence P would synchronise with the stamp; it would have seen the unlinking,
-//!    and not found `x`.
+//!    that Acquire load would synchronise with the stamp; it would have seen the unlinking, and not
+//!    found `x`.
 //! 3. *The scan sees it.* Either the fence of P comes before F: then the scan reads these ends or
 //!    later ones. Or F comes before P: then what the reader loaded after P shows `x` unlinked.
 //! 4. *Later ends are as good.* Upper only grows within a pin. Lower changes when the pin ends, by
@@ -49,7 +50,7 @@
 
 use crate::record::{IDLE, Member, Record};
 use crate::retired::{Era, Interval, Orphans, Retired};
-use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, fence, full_fence};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
@@ -201,13 +202,13 @@ impl Domain {
     #[inline(always)]
     fn reserve_anew(&self, member: Member) {
         let reserved = &member.record().reserved;
-        // Acquire by the fence below: step 2 of the header.
-        let era = self.era.load(Ordering::Relaxed);
+        // Acquire: step 2 of the header.
+        let era = self.era.load(Ordering::Acquire);
         reserved.upper.store(era, Ordering::Relaxed);
         // Release as in `unpin`, for a scan that sees this pin and not the end of the last one.
         reserved.lower.store(era, Ordering::Release);
         // P of the header. Pairs with the fence of a scan.
-        full_fence();
+        reserved.fences.light();
     }
 
     /// Raises the upper end of what is reserved to the era of now.
@@ -291,7 +292,9 @@ impl Domain {
                 self.orphans_count.store(orphans.objects(), Ordering::Relaxed);
             }
             // F of the header. Pairs with the fence of whoever reserves.
-            full_fence();
+            if !record.reserved.fences.heavy() {
+                return;
+            }
             let intervals = waiting.intervals();
             for other in self.records() {
                 // Acquire pairs with the Release of `unpin`.
@@ -382,9 +385,10 @@ impl Drop for Domain {
 /// Publishes a later upper end.
 #[cold]
 fn raise(member: Member, era: u64) {
-    member.record().reserved.upper.store(era, Ordering::Relaxed);
+    let reserved = &member.record().reserved;
+    reserved.upper.store(era, Ordering::Relaxed);
     // P of the header. Pairs with the fence of a scan.
-    full_fence();
+    reserved.fences.light();
 }
 
 /// Ends the freeing of a scan.

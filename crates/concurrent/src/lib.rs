@@ -44,6 +44,7 @@ mod backoff;
 mod counter;
 mod domain;
 mod epoch;
+mod fence;
 mod range;
 mod record;
 mod retired;

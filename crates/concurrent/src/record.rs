@@ -1,7 +1,7 @@
 //! What a domain knows about one thread: what it has reserved, and what it has retired.
 //!
 //! ```text
-//!   line 0   lower | upper | pins | temporary     reserved: read by whoever scans
+//!   line 0   lower | upper | pins | temporary | fences     reserved: read by whoever scans
 //!   line 1   owned | next | objects | bytes       shared: read by whoever counts
 //!   line 2   waiting objects, due objects         private to the owner
 //! ```
@@ -14,6 +14,7 @@
 //! the owner. A **temporary** record was taken by a thread that is being torn down: its last guard
 //! gives it back, since nothing else will.
 
+use crate::fence::Fences;
 use crate::retired::{Due, Waiting};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -38,6 +39,8 @@ pub(crate) struct Reserved {
     pub(crate) pins: Cell<usize>,
     /// Owner only.
     pub(crate) temporary: Cell<bool>,
+    /// Of the process; here because it is at hand.
+    pub(crate) fences: Fences,
 }
 
 pub(crate) struct Shared {
@@ -71,6 +74,7 @@ impl Record {
                 upper: AtomicU64::new(0),
                 pins: Cell::new(0),
                 temporary: Cell::new(false),
+                fences: Fences::decide(),
             }),
             shared: CachePadded::new(Shared {
                 owned: AtomicBool::new(true),

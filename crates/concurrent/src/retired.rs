@@ -19,8 +19,9 @@ use std::fmt;
 pub(crate) const BATCH_OBJECTS: usize = 64;
 /// And bytes: a few large objects are a batch too.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
-/// Waiting objects and bytes below which looking through them is not worth while.
-pub(crate) const SCAN_OBJECTS_MIN: usize = 2 * BATCH_OBJECTS;
+/// Waiting objects and bytes below which looking through them is not worth while: the heavy fence
+/// before the look interrupts the other processors, which is to be a few nanoseconds an object.
+pub(crate) const SCAN_OBJECTS_MIN: usize = 16 * BATCH_OBJECTS;
 pub(crate) const SCAN_BYTES_MIN: usize = 4 * BATCH_BYTES;
 
 /// A point of the process's logical time. Starts at 1 and uses 48 bits: at a billion retired

@@ -1,24 +1,101 @@
 //! Which of several copies of a thing a thread keeps to.
 //!
-//! What all threads change is kept as [`STRIPES`] copies. A thread gets the number of one for life,
-//! in turn with the other threads, so that threads meet only where there are more of them than
-//! copies.
+//! What all threads change is kept as [`STRIPES`] copies, so that threads rarely meet. A thread
+//! gets the number of one for life: the least that no living thread has. Where there are more
+//! threads than numbers, the others get one in turn and share it. Who has a number alone may change
+//! what goes with it without an atomic operation; who shares one may not touch that.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// How many copies there are.
 pub(crate) const STRIPES: usize = 16;
 
-static NEXT: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    // Relaxed: it is a number, nothing hangs on it.
-    static STRIPE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES;
+/// The copy of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stripe {
+    /// Below [`STRIPES`].
+    pub(crate) number: usize,
+    /// Whether no other living thread has the number alone. What one thread did with it is visible
+    /// to the next that has it.
+    pub(crate) alone: bool,
 }
 
-/// The number of the calling thread, below [`STRIPES`].
+/// Which numbers are somebody's alone, a bit each.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
+static NEXT_SHARED: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static STRIPE: Cell<Option<Stripe>> = const { Cell::new(None) };
+    static AT_EXIT: AtExit = const { AtExit };
+}
+
+struct AtExit;
+
+impl Drop for AtExit {
+    fn drop(&mut self) {
+        if let Some(Stripe { number, alone: true }) = STRIPE.get() {
+            // Destructors that come later share.
+            STRIPE.set(Some(Stripe { number, alone: false }));
+            // Release pairs with the Acquire of the next owner.
+            TAKEN.fetch_and(!(1 << number), Ordering::Release);
+        }
+    }
+}
+
+/// The stripe of the calling thread.
 #[inline]
-pub(crate) fn stripe() -> usize {
-    // A thread that is being torn down has lost its number; any other will do.
-    STRIPE.try_with(|stripe| *stripe).unwrap_or(0)
+pub(crate) fn stripe() -> Stripe {
+    STRIPE.get().unwrap_or_else(choose)
+}
+
+#[cold]
+fn choose() -> Stripe {
+    // The first use arranges for the destructor; it fails when that has run already.
+    let ends = AT_EXIT.try_with(|_| ()).is_ok();
+    let stripe = ends.then(take).flatten().unwrap_or_else(|| Stripe {
+        // Relaxed: it is a number, nothing hangs on it.
+        number: NEXT_SHARED.fetch_add(1, Ordering::Relaxed) % STRIPES,
+        alone: false,
+    });
+    STRIPE.set(Some(stripe));
+    stripe
+}
+
+/// The least number that nobody has alone.
+fn take() -> Option<Stripe> {
+    let least = |taken: u32| taken.trailing_ones() as usize;
+    let add = |taken: u32| (least(taken) < STRIPES).then(|| taken | (taken + 1));
+    // Acquire pairs with the Release of the last owner.
+    let before = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, add).ok()?;
+    Some(Stripe { number: least(before), alone: true })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::sync::Barrier;
+
+    #[test]
+    fn no_two_living_threads_have_a_number_alone() {
+        const THREADS: usize = 2 * STRIPES;
+        for _ in 0..20 {
+            let together = Barrier::new(THREADS);
+            let stripes: Vec<Stripe> = std::thread::scope(|scope| {
+                let run = || {
+                    let stripe = stripe();
+                    together.wait();
+                    assert_eq!(super::stripe(), stripe);
+                    stripe
+                };
+                let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(run)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(stripes.iter().all(|stripe| stripe.number < STRIPES));
+            let alone = stripes.iter().filter(|stripe| stripe.alone);
+            let numbers: BTreeSet<_> = alone.clone().map(|stripe| stripe.number).collect();
+            assert_eq!(numbers.len(), alone.count());
+        }
+    }
 }

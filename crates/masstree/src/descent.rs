@@ -125,6 +125,26 @@ pub(crate) struct Found<'t, 'k> {
     pub(crate) entry: Option<Entry>,
 }
 
+/// Where a key belongs: what is needed to change it. Half of [`Found`], and copied more often.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot<'t, 'k> {
+    pub(crate) layer: Layer<'t>,
+    pub(crate) border: BorderRef<'t>,
+    pub(crate) version: Version,
+    /// The rest of the key in this layer.
+    pub(crate) rest: &'k [u8],
+    pub(crate) place: Place,
+}
+
+impl<'t, 'k> Found<'t, 'k> {
+    /// Where the key belongs.
+    #[inline(always)]
+    pub(crate) fn spot(&self) -> Spot<'t, 'k> {
+        let &Found { layer, border, version, rest, place, .. } = self;
+        Spot { layer, border, version, rest, place }
+    }
+}
+
 /// A border node to try first for the next key.
 #[derive(Clone, Copy)]
 pub(crate) struct Finger<'t> {
@@ -136,9 +156,10 @@ pub(crate) struct Finger<'t> {
 }
 
 impl<'t> Finger<'t> {
-    /// At what was found for `key`.
-    pub(crate) fn at(found: &Found<'t, '_>, key: &[u8]) -> Self {
-        let &Found { layer, border, version, rest, .. } = found;
+    /// Where `key` belongs.
+    #[inline]
+    pub(crate) fn at(spot: &Spot<'t, '_>, key: &[u8]) -> Self {
+        let &Spot { layer, border, version, rest, .. } = spot;
         Finger { layer, border, version, prefix: key.len() - rest.len() }
     }
 
@@ -150,19 +171,22 @@ impl<'t> Finger<'t> {
     /// Where `key` belongs, if that is the node at which `last` was found: a key with the same
     /// beginning that goes on behind it. Whoever locks it will see whether it still is. It does not
     /// say by which entry the layer is linked.
-    #[inline]
-    pub(crate) fn follow<'k>(self, last: &[u8], key: &'k [u8]) -> Option<Found<'t, 'k>> {
+    #[inline(always)]
+    pub(crate) fn follow<'k>(self, last: &[u8], key: &'k [u8]) -> Option<Spot<'t, 'k>> {
         let Finger { layer, border, version, prefix } = self;
-        let rest = key.strip_prefix(last.get(..prefix)?)?;
-        if prefix > 0 && rest.is_empty() {
-            return None;
+        let mut rest = key;
+        if prefix > 0 {
+            rest = key.strip_prefix(last.get(..prefix)?)?;
+            if rest.is_empty() {
+                return None;
+            }
         }
         let place = Place::of(rest);
         let now = border.version().stable();
         if version.split_since(now) || !border.covers(place.slice) {
             return None;
         }
-        Some(Found { layer, via: None, rest, place, border, version: now, entry: None })
+        Some(Spot { layer, border, version: now, rest, place })
     }
 }
 
@@ -373,10 +397,10 @@ fn try_get<'t>(
 
 /// The word of the value of the key, if that is decided by the node of `found`, which was followed.
 #[inline]
-pub(crate) fn get_here(shape: &Shape, found: &Found<'_, '_>, guard: &Guard) -> Option<Option<u64>> {
-    match look(found.border, found.version, found.place, guard)? {
+pub(crate) fn get_here(shape: &Shape, spot: &Spot<'_, '_>, guard: &Guard) -> Option<Option<u64>> {
+    match look(spot.border, spot.version, spot.place, guard)? {
         Find::Absent => Some(None),
-        Find::Entry(_, entry) => answer(shape, entry, found.rest, guard),
+        Find::Entry(_, entry) => answer(shape, entry, spot.rest, guard),
         Find::Layer(..) => None,
     }
 }

@@ -5,7 +5,7 @@
 //! - **Scans** are weakly consistent: ordered, each key at most once, every key that was there all
 //!   along. Visitors hold no lock.
 //! - **Batches** exclude each other, so two never mix. To readers, and to single writes that come
-//!   meanwhile, a batch is not one moment: its keys change one after the other, in key order.
+//!   meanwhile, a batch is not one moment: its keys change one after the other, in its order.
 //! - Keys and values have no limit but memory. A value of 7 bytes or less needs none of its own.
 //!
 //! Each operation pins for itself, so an idle session holds nothing back.
@@ -144,31 +144,20 @@ impl Session for TreeSession<'_> {
         Ok(self.store.tree.range_rev(low, high, |key, value| visit(key, &value)))
     }
 
-    /// O(n log n) in the writes of the batch, besides the searches: they are sorted by key.
     fn apply(&mut self, batch: &Batch) -> Result<()> {
-        let mut writes: Vec<(&[u8], Option<&[u8]>)> = batch
-            .iter()
-            .map(|op| match op {
-                BatchOp::Put(key, value) => (key, Some(value)),
-                BatchOp::Remove(key) => (key, None),
-            })
-            .collect();
-        // The sort is stable: of the writes of a key, the last one counts.
-        writes.sort_by_key(|&(key, _)| key);
-        let last = |group: &[(_, _)]| group.last().copied();
         // The lock protects no data that a panic could have left half done.
         let _alone = self.store.batches.lock().unwrap_or_else(PoisonError::into_inner);
         let guard = pin();
-        let mut writes = writes.chunk_by(|a, b| a.0 == b.0).filter_map(last).peekable();
-        while let Some(&(key, value)) = writes.peek() {
-            if value.is_none() {
+        let mut writes = batch.iter().peekable();
+        while let Some(&write) = writes.peek() {
+            if let BatchOp::Remove(key) = write {
                 self.store.tree.remove(key, &guard);
                 writes.next();
                 continue;
             }
             // Puts in a row are searched side by side.
             let puts = std::iter::from_fn(|| match writes.peek() {
-                Some(&(key, Some(value))) => {
+                Some(&BatchOp::Put(key, value)) => {
                     writes.next();
                     Some((key, value))
                 }

@@ -59,6 +59,7 @@ mod descent;
 mod engine;
 mod key;
 mod many;
+mod near;
 mod node;
 mod permutation;
 #[cfg(test)]
@@ -72,5 +73,6 @@ mod tree;
 mod unlink;
 
 pub use engine::engine;
+pub use near::Near;
 pub use slot::{Boxed, Bytes, BytesRef, Comparable, Slot};
-pub use tree::{Change, Near, Stats, Tree};
+pub use tree::{Change, Stats, Tree};

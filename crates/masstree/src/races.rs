@@ -210,7 +210,7 @@ fn a_search_looks_under_a_version() {
 fn a_get_that_follows_a_hint_looks_under_a_version() {
     let (tree, guard) = (numbers(0..15), pin());
     let key = number(3);
-    let finger = Finger::at(&search(&tree.shape, &key, &guard, false), &key);
+    let finger = Finger::at(&search(&tree.shape, &key, &guard, false).spot(), &key);
     let here = finger.follow(&key, &key).unwrap();
     assert_eq!(get_here(&tree.shape, &here, &guard), Some(Some(3)));
     tree.remove(&key, &guard);

@@ -7,26 +7,28 @@
 //! | [`Boxed<T>`] | the pointer | `T` | `&T` |
 //!
 //! ```text
-//!   Bytes   | number, 60 bits           | 0 1 0 |   the decimal text of the number, 8 to 18 digits
+//!   Bytes   | number, 60 bits           | 0 1 0 |   8 to 17 digits: the number with a 1 in front
 //!           | byte 6 ... byte 0 | length << 1 | 1 |     up to seven bytes
 //!           | pointer to a blob         | 0 0 0 |
 //! ```
 //!
 //! Counters, identifiers and times in decimal are what short values often are, and a value in the
-//! word saves a cache miss for every read. Text that is not what printing the number gives (a
-//! leading zero, a sign) goes into a blob.
+//! word saves a cache miss for every read. The 1 keeps the zeros that a number may begin with: the
+//! text 00000042 is the number 100000042.
 
 use crate::blob;
 use crate::key::slice_of;
 use keyrack_concurrent::{Era, Guard, Retired, birth};
+use keyrack_decimal::{Decimal, eight_digits};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+const WORD_BYTES: usize = size_of::<u64>();
 /// Bytes that fit into the word beside tag and length.
 const INLINE_BYTES_MAX: usize = 7;
-/// Digits of a number that fits into the word beside its tag.
-const DIGITS_MAX: usize = 18;
+/// Digits that fit into the word beside its tag, with a 1 in front of them.
+const DIGITS_MAX: usize = 17;
 const TAG_BITS: u32 = 3;
 const TAG_DECIMAL: u64 = 0b010;
 
@@ -71,9 +73,17 @@ pub struct BytesRef<'g> {
 
 #[derive(Clone, Copy)]
 enum Inner<'g> {
-    /// The text is from the first place up to the second.
-    Inline([u8; DIGITS_MAX], u8, u8),
+    /// As the word has them.
+    Short([u8; WORD_BYTES]),
+    /// The text with a 1 in front.
+    Number(Decimal),
     Blob(&'g [u8]),
+}
+
+/// Bytes of a short string in a word.
+#[inline]
+fn short_len(word: &[u8; WORD_BYTES]) -> usize {
+    usize::from(word[0] >> 1) & INLINE_BYTES_MAX
 }
 
 impl Deref for BytesRef<'_> {
@@ -82,7 +92,8 @@ impl Deref for BytesRef<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.inner {
-            Inner::Inline(text, start, end) => &text[usize::from(*start)..usize::from(*end)],
+            Inner::Short(word) => &word[1..1 + short_len(word)],
+            Inner::Number(text) => &text[1..],
             Inner::Blob(bytes) => bytes,
         }
     }
@@ -157,58 +168,17 @@ impl raw::Raw for u64 {
     unsafe fn retire(_: u64, _: &Guard) {}
 }
 
-/// The number whose decimal text this is, if it is one of 8 to 18 digits.
+/// The number whose decimal text is a 1 and this, if this is 8 to 17 digits.
 #[inline]
 fn decimal(text: &[u8]) -> Option<u64> {
-    if text.len() > DIGITS_MAX || text[0] == b'0' {
+    if text.len() > DIGITS_MAX {
         return None;
     }
     let (head, tail) = text.split_first_chunk::<8>()?;
-    let start = eight_digits(u64::from_le_bytes(*head))?;
-    tail.iter().try_fold(start, |number, &byte| {
+    tail.iter().try_fold(100_000_000 + eight_digits(head)?, |number, &byte| {
         let digit = byte.wrapping_sub(b'0');
         (digit < 10).then(|| number * 10 + u64::from(digit))
     })
-}
-
-/// The number of eight digits, the first in the lowest byte: neighbours are joined, three times.
-#[inline]
-fn eight_digits(text: u64) -> Option<u64> {
-    const ZEROS: u64 = 0x3030_3030_3030_3030;
-    let digits = text.wrapping_sub(ZEROS);
-    // A byte below '0' borrows or becomes large, one above '9' carries into its upper half.
-    if (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 != 0 {
-        return None;
-    }
-    let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
-    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
-    Some((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF)
-}
-
-/// The decimal text of `number`, which ends at the end, and its first place.
-#[inline]
-fn text_of(mut number: u64) -> ([u8; DIGITS_MAX], u8) {
-    const PAIRS: [[u8; 2]; 100] = {
-        let mut pairs = [[0; 2]; 100];
-        let mut at = 0;
-        while at < 100 {
-            pairs[at] = [b'0' + at as u8 / 10, b'0' + at as u8 % 10];
-            at += 1;
-        }
-        pairs
-    };
-    let mut text = [0; DIGITS_MAX];
-    let mut at = DIGITS_MAX;
-    while number >= 10 && at >= 2 {
-        at -= 2;
-        text[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
-        number /= 100;
-    }
-    if number > 0 && at > 0 {
-        at -= 1;
-        text[at] = b'0' + number as u8;
-    }
-    (text, at as u8)
 }
 
 impl raw::Raw for Bytes {
@@ -234,19 +204,15 @@ impl raw::Raw for Bytes {
         raw & ((1 << TAG_BITS) - 1) == 0
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn lend<'g>(raw: u64) -> BytesRef<'g> {
         let inner = if raw & 1 != 0 {
-            let word = raw.to_le_bytes();
-            let mut text = [0; DIGITS_MAX];
-            text[..INLINE_BYTES_MAX].copy_from_slice(&word[1..]);
-            Inner::Inline(text, 0, (word[0] >> 1) & 7)
+            Inner::Short(raw.to_le_bytes())
         } else if Self::owns(raw) {
             // SAFETY: such a word came from a blob, and the caller keeps it alive.
             Inner::Blob(unsafe { blob::bytes(raw) })
         } else {
-            let (text, start) = text_of(raw >> TAG_BITS);
-            Inner::Inline(text, start, DIGITS_MAX as u8)
+            Inner::Number(Decimal::new(raw >> TAG_BITS))
         };
         BytesRef { inner }
     }
@@ -363,15 +329,15 @@ mod tests {
 
     #[test]
     fn decimal_text_comes_back_from_the_word() {
-        for digits in 8..=DIGITS_MAX as u32 {
-            for number in [10u64.pow(digits - 1), 10u64.pow(digits) - 1, 10u64.pow(digits) / 7] {
-                check(number.to_string().as_bytes(), false);
+        for digits in 8..=DIGITS_MAX {
+            let end = 10u64.pow(digits as u32);
+            for number in [0, 1, 10, 42, end / 10, end / 7, end - 1] {
+                check(format!("{number:0digits$}").as_bytes(), false);
             }
         }
         check(b"0", false);
-        check(b"1000000000000000000", true);
-        check(b"00000000", true);
-        check(b"01234567", true);
+        check(b"100000000000000000", true);
+        check(b"000000000000000000", true);
     }
 
     /// Each byte value at each place of a number: only digits make a number.
@@ -381,8 +347,7 @@ mod tests {
             for byte in 0..=255 {
                 let mut text = *b"123456789012";
                 text[place] = byte;
-                let digit = byte.is_ascii_digit() && (place > 0 || byte != b'0');
-                check(&text, !digit);
+                check(&text, !byte.is_ascii_digit());
             }
         }
     }

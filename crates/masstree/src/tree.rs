@@ -16,9 +16,10 @@
 //! Values and cells that were replaced or removed are retired after they were unlinked.
 
 use crate::cell::Cell;
-use crate::descent::{Finger, Found, Value, get, get_here, search, value_of};
+use crate::descent::{Finger, Spot, Value, get, get_here, search, value_of};
 use crate::key::{Place, RANK_LONG, SLICE_BYTES};
 use crate::many::search_many;
+use crate::near::Near;
 use crate::node::{BorderRef, Entry, Find, Kind, suffix_of};
 use crate::permutation::WIDTH;
 use crate::scan;
@@ -40,53 +41,6 @@ use std::ops::ControlFlow;
 pub struct Tree<V: Slot> {
     pub(crate) shape: Shape,
     kind: PhantomData<V>,
-}
-
-/// A hint is kept in layers down to this length of the key.
-const NEAR_PREFIX_MAX: usize = 32;
-
-/// Where the last operation was: a hint for the next one, of the same thread or another. It never
-/// changes what an operation does, only how fast: keys that follow each other, or come again and
-/// again, are found at once.
-#[derive(Clone, Default)]
-pub struct Near<'t> {
-    finger: Option<Finger<'t>>,
-    /// What all keys of the finger's layer begin with.
-    prefix: [u8; NEAR_PREFIX_MAX],
-    /// Of which tree.
-    shape: Option<&'t Shape>,
-}
-
-impl<'t> Near<'t> {
-    /// No hint yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Near::default()
-    }
-
-    /// What a search for `key` would find, but for the entry, if it is near and in this tree.
-    #[inline]
-    fn follow<'k>(&self, shape: &Shape, key: &'k [u8]) -> Option<Found<'t, 'k>> {
-        let same = self.shape.is_some_and(|own| std::ptr::eq(own, shape));
-        if same { self.finger?.follow(&self.prefix, key) } else { None }
-    }
-
-    /// Points to where `key` was found.
-    #[inline]
-    fn set(&mut self, shape: &'t Shape, finger: Option<Finger<'t>>, key: &[u8]) {
-        self.finger = finger.filter(|finger| finger.prefix() <= NEAR_PREFIX_MAX);
-        self.shape = Some(shape);
-        if let Some(finger) = self.finger {
-            let prefix = finger.prefix();
-            self.prefix[..prefix].copy_from_slice(&key[..prefix]);
-        }
-    }
-}
-
-impl fmt::Debug for Near<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Near")
-    }
 }
 
 /// Pairs that [`Tree::multi_put`] searches before it stores them: enough to hide the misses, and
@@ -172,7 +126,7 @@ impl<V: Slot> Tree<V> {
         't: 'g,
     {
         let here = near.follow(&self.shape, key);
-        let here = here.and_then(|found| get_here(&self.shape, &found, guard));
+        let here = here.and_then(|spot| get_here(&self.shape, &spot, guard));
         let word = here.unwrap_or_else(|| {
             let mut finger = None;
             let word = get(&self.shape, key, guard, &mut finger);
@@ -200,6 +154,7 @@ impl<V: Slot> Tree<V> {
     }
 
     /// As [`Tree::remove`], with the help of `near` as for [`Tree::get_near`].
+    #[inline]
     pub fn remove_near<'t, 'g>(
         &'t self,
         key: &[u8],
@@ -214,6 +169,7 @@ impl<V: Slot> Tree<V> {
     }
 
     /// As [`Tree::update`], with the help of `near` as for [`Tree::get_near`].
+    #[inline]
     pub fn update_near<'t, 'g, 'v>(
         &'t self,
         key: &[u8],
@@ -258,7 +214,7 @@ impl<V: Slot> Tree<V> {
         guard: &Guard,
     ) {
         let mut pairs = pairs.into_iter().peekable();
-        let (mut keys, mut values, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut keys, mut values, mut spots) = (Vec::new(), Vec::new(), Vec::new());
         while pairs.peek().is_some() {
             keys.clear();
             values.clear();
@@ -266,15 +222,15 @@ impl<V: Slot> Tree<V> {
                 keys.push(key);
                 values.push(Unpublished::<V>::new(value));
             }
-            found.clear();
-            found.resize(keys.len(), None);
+            spots.clear();
+            spots.resize(keys.len(), None);
             let cells = |entry: &Entry| entry.has_cell();
             search_many(&self.shape, keys.iter().copied(), guard, cells, |index, here| {
-                found[index] = Some(here);
+                spots[index] = Some(here.spot());
             });
-            for ((key, value), found) in keys.iter().zip(values.drain(..)).zip(&found) {
-                let mut found = found.unwrap_or_else(|| search(&self.shape, key, guard, true));
-                self.change_at(key, &mut found, guard, |_| Change::Put(value));
+            for ((key, value), spot) in keys.iter().zip(values.drain(..)).zip(&spots) {
+                let mut spot = spot.unwrap_or_else(|| self.search(key, guard));
+                self.change_at(key, &mut spot, guard, |_| Change::Put(value));
             }
         }
     }
@@ -383,9 +339,9 @@ impl<V: Slot> Tree<V> {
                 Some((last, finger)) => finger.follow(last.as_ref(), bytes),
                 None => None,
             };
-            let mut found = here.unwrap_or_else(|| search(&self.shape, bytes, guard, true));
-            self.change_at(bytes, &mut found, guard, |_| Change::Put(value));
-            let finger = Finger::at(&found, bytes);
+            let mut spot = here.unwrap_or_else(|| self.search(bytes, guard));
+            self.change_at(bytes, &mut spot, guard, |_| Change::Put(value));
+            let finger = Finger::at(&spot, bytes);
             last = Some((key, finger));
             stored += 1;
         }
@@ -507,7 +463,7 @@ impl<V: Slot> Tree<V> {
         guard: &Guard,
         decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
     ) -> Option<u64> {
-        self.change_at(key, &mut search(&self.shape, key, guard, true), guard, decide)
+        self.change_at(key, &mut self.search(key, guard), guard, decide)
     }
 
     /// As [`Tree::change`], with a hint.
@@ -520,13 +476,19 @@ impl<V: Slot> Tree<V> {
         decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
     ) -> Option<u64> {
         let here = near.follow(&self.shape, key);
-        let mut found = here.unwrap_or_else(|| search(&self.shape, key, guard, true));
+        let mut spot = here.unwrap_or_else(|| self.search(key, guard));
         let border = here.map(|here| here.border);
-        let old = self.change_at(key, &mut found, guard, decide);
-        if border != Some(found.border) {
-            near.set(&self.shape, Some(Finger::at(&found, key)), key);
+        let old = self.change_at(key, &mut spot, guard, decide);
+        if border != Some(spot.border) {
+            near.set(&self.shape, Some(Finger::at(&spot, key)), key);
         }
         old
+    }
+
+    /// Where `key` belongs, for a writer.
+    #[inline]
+    fn search<'t, 'k>(&'t self, key: &'k [u8], guard: &Guard) -> Spot<'t, 'k> {
+        search(&self.shape, key, guard, true).spot()
     }
 
     /// As [`Tree::change`], from what a search has found. Leaves there where the change began,
@@ -534,23 +496,23 @@ impl<V: Slot> Tree<V> {
     fn change_at<'t, 'k>(
         &'t self,
         key: &'k [u8],
-        found: &mut Found<'t, 'k>,
+        spot: &mut Spot<'t, 'k>,
         guard: &Guard,
         decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
     ) -> Option<u64> {
         loop {
-            let (border, rest, place) = (found.border, found.rest, found.place);
+            let (border, rest, place) = (spot.border, spot.rest, spot.place);
             let locked = border.version().lock();
-            if found.version.split_since(locked.version()) {
+            if spot.version.split_since(locked.version()) {
                 drop(locked);
-                *found = search(&self.shape, key, guard, true);
+                *spot = self.search(key, guard);
                 continue;
             }
             let (slot, entry) = match border.find(place) {
                 Find::Entry(slot, entry) => (slot, entry),
                 Find::Layer(..) => {
                     drop(locked);
-                    *found = search(&self.shape, key, guard, true);
+                    *spot = self.search(key, guard);
                     continue;
                 }
                 Find::Absent => {
@@ -560,7 +522,7 @@ impl<V: Slot> Tree<V> {
                         && let Some(slice) = group_to_push(border, position, place.slice)
                     {
                         push_group(&self.shape, border, locked, slice, guard);
-                        *found = search(&self.shape, key, guard, true);
+                        *spot = self.search(key, guard);
                         continue;
                     }
                     if let Change::Put(value) = decide(None) {

@@ -68,7 +68,12 @@ pub(crate) fn tidy(shape: &Shape, key: &[u8], rest: usize, guard: &Guard) {
             // The leftmost of several.
             return;
         } else {
-            unlink(shape, found)
+            let done = unlink(shape, found);
+            // Most often that is all: another search would find nothing to do.
+            if done && has_children(shape, found) {
+                return;
+            }
+            done
         };
         if !done {
             backoff.wait();
@@ -76,6 +81,14 @@ pub(crate) fn tidy(shape: &Shape, key: &[u8], rest: usize, guard: &Guard) {
         key = &key[..here];
         layers = trail(shape, key, guard);
     }
+}
+
+/// Whether the root of the layer has several children for sure.
+fn has_children(shape: &Shape, found: &Found<'_, '_>) -> bool {
+    found.layer.climb(shape.space()).is_some_and(|root| match root.kind() {
+        Kind::Interior(root) => root.count() > 0,
+        Kind::Border(_) => false,
+    })
 }
 
 /// The root of the layer, if it has a single child.

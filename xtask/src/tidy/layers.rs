@@ -19,7 +19,7 @@ use super::{Breach, File, Tree};
 
 /// The layers from the lowest up.
 const LAYERS: &[&[&str]] = &[
-    &["measure", "vfs", "concurrent", "wire"],
+    &["measure", "vfs", "concurrent", "decimal", "wire"],
     &["store", "record", "wal", "net", "workload"],
     &["masstree", "flodb", "peers"],
     &["rowstore", "deltafs", "server", "loadgen", "harness", "report"],

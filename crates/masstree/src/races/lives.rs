@@ -201,7 +201,7 @@ fn what_is_kept_for_the_next_key_is_not_taken_from_another_layer() {
     (0..100).for_each(|n| assert!(tree.insert(&layered(n), n, &guard).is_none()));
     let key = layered(50);
     let found = search(&tree.shape, &key, &guard, false);
-    let finger = Finger::at(&found, &key);
+    let finger = Finger::at(&found.spot(), &key);
     assert!(finger.follow(&key, &key).is_some());
     let mut near = None;
     let (border, _) = found.layer.descend_near(tree.shape.space(), 50, &mut near).unwrap();

@@ -13,9 +13,9 @@
 
 use super::check;
 use super::client::{Client, Halt};
-use super::decimal::Decimal;
 use super::row::{Row, Value};
 use super::scale::number;
+use keyrack_decimal::Decimal;
 
 /// How far the remover of `wd1` lets its writer get ahead before it begins, in steps.
 const LEAD: u64 = 16;
@@ -69,11 +69,19 @@ pub(crate) fn wd3(client: &mut dyn Client) -> Result<(), Halt> {
     let prefix = client.param("prefix").unwrap_or_default().as_bytes().to_vec();
     let first = keys.saturating_mul(u64::from(client.id()));
     let range = first..first.saturating_add(keys);
-    let mut key = prefix.clone();
+    // Whether some number has more than 8 digits, so that keys are of several lengths.
+    let is_long = range.end > 100_000_000;
+    let mut key = [&prefix[..], b"00000000"].concat();
     // The value is the last 8 digits of the key.
     let compose = |key: &mut Vec<u8>, number: u64| {
-        key.truncate(prefix.len());
-        key.extend_from_slice(&Decimal::padded(number, 8));
+        let text = Decimal::padded(number, 8);
+        match (text.first_chunk::<8>(), key.last_chunk_mut::<8>()) {
+            (Some(digits), Some(place)) if text.len() == 8 && !is_long => *place = *digits,
+            _ => {
+                key.truncate(prefix.len());
+                key.extend_from_slice(&text);
+            }
+        }
         key.len() - 8
     };
     let begin = client.seconds();

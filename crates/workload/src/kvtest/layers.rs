@@ -24,9 +24,9 @@
 //! false is a failed check.
 
 use super::client::{Client, Halt};
-use super::decimal::Decimal;
 use super::row::{Row, Value};
 use super::scans::Errors;
+use keyrack_decimal::Decimal;
 
 const LEAF_KEYS: u64 = 15;
 const INNER_KEYS: u64 = 15;

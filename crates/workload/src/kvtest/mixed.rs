@@ -11,10 +11,10 @@
 
 use super::check;
 use super::client::{Client, Halt};
-use super::decimal::Decimal;
 use super::random::Lcg;
 use super::readback::seed_of;
 use super::row::{Row, Value};
+use keyrack_decimal::Decimal;
 
 /// Keys of the `fixed` variants are below this.
 pub(crate) const FIXED: u32 = 100_000_000;

@@ -51,7 +51,6 @@ mod check;
 mod churn;
 mod client;
 mod columns;
-mod decimal;
 mod glibc;
 mod layers;
 mod mixed;
@@ -69,7 +68,6 @@ mod url;
 
 pub use client::{Client, Halt};
 pub use columns::{column_of, with_column};
-pub use decimal::Decimal;
 pub use glibc::GlibcRandom;
 pub use random::Lcg;
 pub use row::{Row, Value};

@@ -15,9 +15,9 @@
 
 use super::check;
 use super::client::{Client, Halt};
-use super::decimal::Decimal;
 use super::random::Lcg;
 use super::row::Row;
+use keyrack_decimal::Decimal;
 
 /// Keys of one call of the batched variants.
 const BATCH: usize = 32;

@@ -10,10 +10,10 @@
 
 use super::check;
 use super::client::{Client, Halt};
-use super::decimal::Decimal;
 use super::random::Lcg;
 use super::readback::seed_of;
 use super::row::{Row, Value};
+use keyrack_decimal::Decimal;
 
 const OPERATIONS: u64 = 4_000_000;
 const OPERATIONS_MAX: u64 = 0x7fff_ffff;

@@ -17,11 +17,11 @@
 
 use super::check;
 use super::client::{Client, Halt};
-use super::decimal::Decimal;
 use super::glibc::GlibcRandom;
 use super::random::Lcg;
 use super::readback::seed_of;
 use super::row::Row;
+use keyrack_decimal::Decimal;
 use std::sync::PoisonError;
 
 const PART_KEYS: u64 = 140_000_000 / PARTS;

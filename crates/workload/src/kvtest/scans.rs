@@ -17,9 +17,9 @@
 
 use super::check::shown;
 use super::client::{Client, Halt};
-use super::decimal::Decimal;
 use super::random::Lcg;
 use super::row::{Row, Value};
+use keyrack_decimal::Decimal;
 
 const FIXED: u64 = 10_000;
 const FIXED_MAX: u64 = 97_655;
