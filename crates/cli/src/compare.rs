@@ -1,4 +1,5 @@
-//! `keyrack compare BASE NEW`: two recorded runs, cell by cell; the gate of a change.
+//! `keyrack compare BASE NEW`: two recorded runs, cell by cell; the gate of a change. With
+//! `--engines` one run, its engines set against each other.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use keyrack_record::Run;
@@ -15,10 +16,29 @@ pub(crate) fn command() -> Command {
             "Compare two recorded runs, cell by cell. BASE and NEW are what --report-dir was given \
              (its newest report counts), one report in it, or JSON files (of --report json:FILE). \
              With --fail-on, the exit status is 1 when a cell has become worse by more than that \
-             and the difference is significant.",
+             and the difference is significant. With --engines there is one run, and its engines \
+             are compared: rates, CPU time, bytes.",
         )
         .arg(Arg::new("base").value_name("BASE").required(true).help("The run to compare with"))
-        .arg(Arg::new("new").value_name("NEW").required(true).help("The run that is judged"))
+        .arg(
+            Arg::new("new")
+                .value_name("NEW")
+                .required_unless_present("engines")
+                .help("The run that is judged"),
+        )
+        .arg(
+            Arg::new("engines")
+                .long("engines")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all(["new", "fail-on"])
+                .help("Compare the engines of one run with each other"),
+        )
+        .arg(
+            Arg::new("to")
+                .long("to")
+                .value_name("ENGINE")
+                .help("The engine that ratios are to [default: the first]"),
+        )
         .arg(
             Arg::new("fail-on")
                 .long("fail-on")
@@ -38,6 +58,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let fail_on = text("fail-on").map(percent).transpose()?;
     let base = load(text("base").unwrap_or_default())?;
+    if matches.get_flag("engines") {
+        return engines(&base, text("to"), matches.get_flag("markdown"));
+    }
+    if text("to").is_some() {
+        return Err("--to: goes with --engines; two runs are compared engine by engine".to_owned());
+    }
     let new = load(text("new").unwrap_or_default())?;
     let mut rng = Rng::from_seed(base.header.seed);
     let comparison = keyrack_report::compare(&base, &new, &mut || rng.next_u64());
@@ -66,6 +92,22 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
         );
     }
     Ok(if regressions.is_empty() && unmeasured.is_empty() { printed } else { crate::NO })
+}
+
+/// The engines of one run.
+fn engines(run: &Run, to: Option<&str>, markdown: bool) -> Result<u8, String> {
+    let Some(engines) = keyrack_report::compare_engines(run, to) else {
+        let names = run.header.backends.join(", ");
+        return Err(format!(
+            "--to: '{}' is no engine of the run ({names})",
+            to.unwrap_or_default()
+        ));
+    };
+    Ok(crate::print(&if markdown {
+        keyrack_report::render_engines_markdown(&engines)
+    } else {
+        keyrack_report::render_engines_text(&engines)
+    }))
 }
 
 /// Cells of BASE that NEW lacks, and why where it says so.

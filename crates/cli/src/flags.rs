@@ -80,8 +80,15 @@ pub(crate) fn explain(error: &clap::Error, command: &Command, argv: &[String]) -
             crate::COULD_NOT
         }
         _ => {
-            let sub = argv.get(1).and_then(|name| command.find_subcommand(name));
-            crate::refuse("keyrack", &one_line(error, sub.unwrap_or(command)));
+            // Commands have commands: the last one that is named is the one that was meant.
+            let mut named = command;
+            for word in argv.iter().skip(1) {
+                match named.find_subcommand(word) {
+                    Some(inner) => named = inner,
+                    None => break,
+                }
+            }
+            crate::refuse("keyrack", &one_line(error, named));
             crate::COULD_NOT
         }
     }

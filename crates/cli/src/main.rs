@@ -5,12 +5,14 @@
 //! | `keyrack bench [WORKLOAD...]` | measures stores on workloads |
 //! | `keyrack compare BASE NEW` | sets two recorded runs against each other |
 //! | `keyrack doctor` | says whether this machine is fit to measure on |
+//! | `keyrack db` | looks into a store of the engine `flodb`, mends it, moves it, tortures it |
 //!
-//! Called by the name `keybench` or `mttest`, the binary takes that tool's command line and prints
-//! its shapes.
+//! Called by the name `keybench`, `mttest` or `db_test`, the binary takes that tool's command line
+//! and prints its shapes.
 //!
 //! Results go to standard output, talk to standard error. Exit status: 0 done, 1 the answer is no
-//! (a cell failed, a regression), 2 could not run (usage, set-up), 130 interrupted.
+//! (a cell failed, a regression, a key that is not there), 2 could not run (usage, set-up), 3 a
+//! store is damaged, 130 interrupted.
 #![forbid(unsafe_code)]
 
 /// A line for a person on standard error, as `eprintln!`, which would panic where the reader went
@@ -26,6 +28,7 @@ mod bench;
 mod bundled;
 mod compare;
 mod compat;
+mod db;
 mod doctor;
 mod engines;
 mod flags;
@@ -74,6 +77,7 @@ fn command() -> Command {
         .subcommand(flags::bench_command())
         .subcommand(compare::command())
         .subcommand(doctor::command())
+        .subcommand(db::command())
 }
 
 fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
@@ -81,6 +85,7 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
         Some(("bench", matches)) => bench::run(matches, argv, &bench::Style::keyrack()),
         Some(("compare", matches)) => compare::run(matches),
         Some(("doctor", matches)) => doctor::run(matches),
+        Some(("db", matches)) => Ok(db::run(matches)),
         _ => Err("no such command; see keyrack --help".to_owned()),
     };
     result.unwrap_or_else(|message| {

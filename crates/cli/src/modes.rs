@@ -30,7 +30,7 @@ pub(crate) fn list() -> Result<u8, String> {
         let _ = writeln!(out, "  {name:<18} {about}");
     }
     out.push_str("jobs, which each thread runs once (A,B: in sequence on one store):\n");
-    for job in keyrack_workload::kvtest::jobs() {
+    for job in keyrack_workload::jobs() {
         let _ = writeln!(out, "  {:<18} {}", job.name, job.about);
         if !job.params.is_empty() {
             let params: Vec<String> = job.params.iter().map(|name| format!("-P {name}=")).collect();

@@ -94,6 +94,7 @@ fn numbers_that_do_not_parse_are_refused_by_name() {
         ("min-free", "lots"),
         ("lua-memory", "big"),
         ("unit-timeout", "0"),
+        ("settle", "soon"),
     ] {
         let line = bench(&format!("--{flag} {value} one.lua")).refuses(&[&format!("--{flag}")]);
         let bad = value.split([',', ';']).next_back().unwrap();

@@ -18,7 +18,9 @@ fn what_is_listed_can_be_run() {
     };
     let engines = section("engines:");
     assert_eq!(engines[..2], ["skiplist", "btree"], "{}", listed.told());
-    assert!(engines.contains(&"null".to_owned()) && engines.contains(&"redb".to_owned()));
+    for engine in ["null", "redb", "fjall", "lmdb"] {
+        assert!(engines.contains(&engine.to_owned()), "{engine}: {}", listed.told());
+    }
     let native = section("native workloads:");
     assert!(native.contains(&"ycsb/a".to_owned()), "{}", listed.told());
     let scripts = section("bundled scripts:");
@@ -36,7 +38,7 @@ fn what_is_listed_can_be_run() {
 fn engine_options_sinks_and_probes_are_listed() {
     let lab = Lab::new();
     let out = lab.run("bench --list").exits(0).says("fail_every").says("(needs --data-dir)");
-    let out = out.says("sinks: console, tsv, timeline, json, hdr, notebook, gnuplot\n");
+    let out = out.says("sinks: console, tsv, timeline, json, hdr, notebook, gnuplot, dbbench\n");
     out.says("probes: system, build\n");
     lab.keybench("--list").exits(0).says("skiplist");
 }

@@ -291,6 +291,38 @@ fn f_gate_a_change() {
     );
 }
 
+/// F. Stores on disk at equal settings: the sample, whose report has rates, CPU time and bytes.
+#[test]
+fn f_stores_are_compared_within_one_run() {
+    let lab = Lab::new();
+    lab.make_dir("data");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/stores.cnf");
+    let line = format!(
+        "bench --config {sample} --data-dir data --backend flodb,fjall,lmdb --threads 1 --repeat 2 \
+         --settle 20 -P num=300 --probe none --report json:stores.json \
+         db/fillrandom db/readrandom"
+    );
+    lab.run(&line).exits(0);
+    let run = lab.json("stores.json");
+    for repeat in repeats(&run) {
+        let aftermath = &repeat["aftermath"];
+        assert_eq!(aftermath["is_settled"], true, "{aftermath}");
+        assert!(aftermath["cpu_s"].as_f64() >= repeat["cpu_s"].as_f64(), "{aftermath}");
+        assert!(aftermath["disk_bytes"].as_u64().unwrap() > 0, "{aftermath}");
+    }
+    let table = lab.run("compare --engines stores.json --markdown").exits(0).stdout;
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| db/")).collect();
+    assert_eq!(rows.len(), 3 * 2, "{table}");
+    assert!(table.starts_with("Ratios to flodb.\n"), "{table}");
+    assert!(!table.contains("warnings") && !table.contains("not compared"), "{table}");
+    let out = lab.run("compare --engines --to lmdb stores.json").exits(0);
+    out.says("ratios to lmdb");
+    lab.run("compare --engines --to redb stores.json").refuses(&["'redb'", "flodb, fjall, lmdb"]);
+    lab.run("compare --engines stores.json stores.json").refuses(&["--engines"]);
+    lab.run("compare stores.json").refuses(&["NEW"]);
+    lab.run("compare --to lmdb stores.json stores.json").refuses(&["--engines"]);
+}
+
 /// F. One repeat shows a ratio and never a difference.
 /// A change that makes an engine fail must not pass the gate for having no cell to lose.
 #[test]

@@ -15,6 +15,11 @@
 mod accounting;
 mod bad_input;
 mod compat;
+mod db;
+mod db_import;
+mod db_torture;
+mod dbbench;
+mod dbtest;
 mod defects;
 mod doctor;
 mod kvtest;

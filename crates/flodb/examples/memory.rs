@@ -21,6 +21,8 @@ mod error;
 mod key;
 #[path = "../src/memory/mod.rs"]
 mod memory;
+#[path = "../src/ranges.rs"]
+mod ranges;
 
 use crossbeam_skiplist::SkipMap;
 use cursor::Cursor;

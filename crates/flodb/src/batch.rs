@@ -6,24 +6,35 @@
 //! ```
 //!
 //! The entry at index i has the sequence number of the record's position plus i; a record is longer
-//! than its count, so no number comes twice. A removal has no value length and no value.
+//! than its count, so no number comes twice. A removal has no value length and no value; a removal
+//! of a range has the first key that stays as its value.
 
 use crate::coding::{Reader, put_string, put_varint};
-use crate::key::Kind;
+use crate::key::{Comparator, Kind};
+use std::cmp::Ordering;
 
 /// Writes that are applied as one: all or none of them survive, and no reader sees a part.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     entries: Vec<u8>,
     count: u64,
+    /// How many of them remove a range.
+    ranges: u64,
 }
 
-/// One write of a batch.
+/// One write of a batch. The value of a removed range is its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write<'a> {
     pub(crate) kind: Kind,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
+}
+
+impl Write<'_> {
+    /// Whether it changes nothing: it removes the keys of an empty range.
+    pub(crate) fn is_void(&self, order: &Comparator) -> bool {
+        self.kind == Kind::DeleteRange && order.user(self.key, self.value) != Ordering::Less
+    }
 }
 
 impl Batch {
@@ -43,16 +54,24 @@ impl Batch {
         self.push(Write { kind: Kind::Delete, key, value: &[] });
     }
 
+    /// Removes the keys from `from` on and before `to`, those that earlier writes of the batch have
+    /// stored as well. If `to` is not behind `from`, that is none.
+    pub fn delete_range(&mut self, from: &[u8], to: &[u8]) {
+        self.push(Write { kind: Kind::DeleteRange, key: from, value: to });
+    }
+
     /// Appends the writes of `other`.
     pub fn append(&mut self, other: &Batch) {
         self.entries.extend_from_slice(&other.entries);
         self.count += other.count;
+        self.ranges += other.ranges;
     }
 
     /// Removes all writes, and keeps the memory.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.count = 0;
+        self.ranges = 0;
     }
 
     /// How many writes there are.
@@ -76,6 +95,12 @@ impl Batch {
     fn push(&mut self, write: Write<'_>) {
         append_entry(&mut self.entries, write);
         self.count += 1;
+        self.ranges += u64::from(write.kind == Kind::DeleteRange);
+    }
+
+    /// Whether some of them remove ranges.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.ranges > 0
     }
 
     /// The count, as the payload begins.
@@ -137,15 +162,29 @@ mod tests {
         batch.delete(b"gone");
         let mut other = Batch::new();
         other.put(b"more", b"of it");
+        other.delete_range(b"from", b"to");
         batch.append(&other);
-        assert_eq!(batch.len(), 4);
+        assert_eq!(batch.len(), 5);
+        assert!(batch.has_ranges());
         let bytes = payload(&batch);
         let decoded = decode(&bytes).unwrap();
         assert_eq!(decoded, batch.writes().collect::<Vec<_>>());
         assert_eq!(decoded[1].value, [7; 300]);
         assert_eq!(decoded[2].kind, Kind::Delete);
+        assert_eq!(decoded[4], Write { kind: Kind::DeleteRange, key: b"from", value: b"to" });
         batch.clear();
+        assert!(!batch.has_ranges());
         assert!(batch.is_empty() && decode(&payload(&batch)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn only_ranges_can_be_void() {
+        let order = Comparator::Bytewise;
+        for (from, to, is_void) in [("a", "b", false), ("a", "a", true), ("b", "a", true)] {
+            let (key, value) = (from.as_bytes(), to.as_bytes());
+            assert_eq!(Write { kind: Kind::DeleteRange, key, value }.is_void(&order), is_void);
+            assert!(!Write { kind: Kind::Put, key, value }.is_void(&order));
+        }
     }
 
     #[test]
@@ -153,6 +192,7 @@ mod tests {
         let mut batch = Batch::new();
         batch.put(b"key", b"value");
         batch.delete(b"gone");
+        batch.delete_range(b"", b"to");
         let bytes = payload(&batch);
         for len in 0..bytes.len() {
             assert!(decode(&bytes[..len]).is_none(), "{len} bytes");

@@ -11,6 +11,7 @@
 //! | `close` | with `none`, what is in memory goes to tables first |
 
 use crate::batch::Batch as Writes;
+use crate::compress::Compression;
 use crate::db::{Change, Db, Snapshot as Moment, WriteOptions};
 use crate::error::Error as DbError;
 use crate::iterator::Iter;
@@ -53,6 +54,22 @@ pub fn engine() -> Engine {
                 about: "whether there is a hash level before the order",
             },
             EngineOption { key: "compaction_threads", default: "1", about: "threads that compact" },
+            EngineOption {
+                key: "compression",
+                default: "none,none,lz4",
+                about: "of the tables of each level, the last for those below: none, snappy, lz4, \
+                        zstd or zstd:LEVEL",
+            },
+            EngineOption {
+                key: "filter_bits",
+                default: "10",
+                about: "bits of a table's filter for each key; 0 for no filter",
+            },
+            EngineOption {
+                key: "durability",
+                default: "os",
+                about: "what a write survives: none, os, interval:MS, sync; as --durability",
+            },
         ],
         open,
     }
@@ -65,7 +82,7 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
         usize::try_from(value)
             .map_err(|_| Error::usage(format!("{key}: {value} is more than memory")))
     };
-    let durability = given.durability.unwrap_or(Durability::Os);
+    let durability = durability_of(given)?;
     let options = Options {
         durability: match durability {
             Durability::None => LogDurability::None,
@@ -78,11 +95,60 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
         unordered_max: size("unordered_max", defaults.unordered_max)?,
         hash_level: given.flag("hash_level", defaults.hash_level)?,
         compaction_threads: size("compaction_threads", defaults.compaction_threads)?,
+        compression: match given.text("compression") {
+            Some(list) => compression_of(list)?,
+            None => defaults.compression.clone(),
+        },
+        filter_bits_per_key: filter_bits(given, defaults.filter_bits_per_key)?,
         ..defaults
     };
     let dir = given.required_data_dir()?;
     let db = Db::open_in(given.fs.clone(), dir, options).map_err(convert)?;
     Ok(Box::new(FloStore { db, durability }))
+}
+
+/// More than this no filter gains from.
+const FILTER_BITS_MAX: u32 = 64;
+
+/// That of the run, or that of the engine's section.
+fn durability_of(given: &OpenOptions) -> Result<Durability> {
+    let own = given.text("durability").map(str::parse::<Durability>).transpose();
+    match (given.durability, own?) {
+        (Some(run), Some(own)) if run != own => Err(Error::usage(format!(
+            "durability: {own} contradicts that of the run, {run}; give one"
+        ))),
+        (run, own) => Ok(run.or(own).unwrap_or_default()),
+    }
+}
+
+fn filter_bits(given: &OpenOptions, default: u32) -> Result<u32> {
+    let bits = given.size("filter_bits", default.into())?;
+    u32::try_from(bits)
+        .ok()
+        .filter(|bits| *bits <= FILTER_BITS_MAX)
+        .ok_or_else(|| Error::usage(format!("filter_bits: {bits} is more than {FILTER_BITS_MAX}")))
+}
+
+/// Codecs by name, one for each level.
+fn compression_of(list: &str) -> Result<Vec<Compression>> {
+    let codec = |name: &str| match name {
+        "none" => Some(Compression::None),
+        "snappy" => Some(Compression::Snappy),
+        "lz4" => Some(Compression::Lz4),
+        "zstd" => Some(Compression::Zstd(0)),
+        other => {
+            let level = other.strip_prefix("zstd:")?.parse().ok()?;
+            (-100..=22).contains(&level).then_some(Compression::Zstd(level))
+        }
+    };
+    let codec = |name: &str| {
+        codec(name.trim()).ok_or_else(|| {
+            Error::usage(format!(
+                "compression: '{name}' is not one of none, snappy, lz4, zstd, zstd:LEVEL"
+            ))
+        })
+    };
+    list.split(',').map(codec).collect()
 }
 
 fn convert(error: DbError) -> Error {
@@ -113,6 +179,11 @@ impl Store for FloStore {
 
     fn durability(&self) -> Durability {
         self.durability
+    }
+
+    /// Without a log nothing can be synced.
+    fn has_synced_put(&self) -> bool {
+        self.durability != Durability::None
     }
 
     fn version(&self) -> String {
@@ -185,6 +256,13 @@ impl Session for FloSession<'_> {
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.db.put(key, value).map_err(convert)
+    }
+
+    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.db.options().durability == LogDurability::None {
+            return Err(Error::usage("with durability none there is no log to sync"));
+        }
+        self.db.put_with(key, value, WriteOptions { sync: true }).map_err(convert)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {

@@ -53,8 +53,27 @@ impl From<keyrack_wal::Error> for Error {
 }
 
 impl Error {
+    /// Takes damage apart: where it is, and what is wrong. A place that the disk cannot read is
+    /// damage as well.
+    ///
+    /// # Errors
+    /// The error itself, if it is of another sort.
+    pub(crate) fn into_damage(self) -> Result<(u64, String)> {
+        match self {
+            Error::Corruption { offset, what, .. } => Ok((offset, what)),
+            Error::Io(error) if is_unreadable(&error) => Ok((0, error.to_string())),
+            error => Err(error),
+        }
+    }
+
     /// A corruption of the file at `path`.
     pub(crate) fn corruption(path: &std::path::Path, offset: u64, what: impl Into<String>) -> Self {
         Error::Corruption { path: path.to_owned(), offset, what: what.into() }
     }
+}
+
+/// Whether the disk said that it cannot read what it should have.
+fn is_unreadable(error: &keyrack_vfs::Error) -> bool {
+    error.operation() == keyrack_vfs::Operation::Read
+        && error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }

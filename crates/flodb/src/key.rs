@@ -18,6 +18,9 @@ pub(crate) const TRAILER_BYTES: usize = 8;
 /// The largest sequence number: as a snapshot, it sees everything.
 pub(crate) const SEQUENCE_MAX: u64 = (1 << 56) - 1;
 
+/// The name of the order of a store that has key spaces, see `spaces`.
+pub(crate) const SPACES_ORDER: &str = "keyrack.spaces";
+
 /// What a write did to its key. The numbers are in the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -82,6 +85,12 @@ pub trait Compare: Send + Sync {
 
     /// How `a` stands to `b`.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
+
+    /// Whether the order is that of unsigned bytes, under another name. Searches need fewer
+    /// comparisons then. Always the same answer, for the same order.
+    fn is_bytewise(&self) -> bool {
+        false
+    }
 }
 
 /// The order of a store's keys.
@@ -107,6 +116,15 @@ impl Comparator {
         match self {
             Comparator::Bytewise => "keyrack.bytewise",
             Comparator::Custom(rule) => rule.name(),
+        }
+    }
+
+    /// Whether keys are in the order of their bytes.
+    #[inline]
+    pub(crate) fn is_bytewise(&self) -> bool {
+        match self {
+            Comparator::Bytewise => true,
+            Comparator::Custom(rule) => rule.is_bytewise(),
         }
     }
 

@@ -62,8 +62,13 @@ pub struct Options {
     pub level0_stop: usize,
     /// Bytes of the first level with a size: 256 MiB. Each level below has ten times as many.
     pub level_base_bytes: u64,
-    /// Threads that compact: 1.
+    /// Threads that compact: 1. With 0 only [`Db::compact_range`](crate::Db::compact_range) does,
+    /// and level 0 holds up no writer.
     pub compaction_threads: usize,
+    /// Whether tables are read as a whole and checked when the store is opened, before a compaction
+    /// reads them, and after they were written: no. Blocks are checked whenever they are read in
+    /// any case, so damage is an error and never a wrong answer; this finds it before it is needed.
+    pub paranoid_checks: bool,
 }
 
 impl Default for Options {
@@ -89,6 +94,7 @@ impl Default for Options {
             level0_stop: 24,
             level_base_bytes: 256 << 20,
             compaction_threads: 1,
+            paranoid_checks: false,
         }
     }
 }

@@ -45,7 +45,12 @@ fn write(db: &Db, model: &mut Model, draw: &mut Draw, round: usize) -> bool {
     let mut batch = Batch::new();
     for _ in 0..=draw.below(4) {
         let key = format!("key{:04}", draw.below(300)).into_bytes();
-        if draw.below(4) == 0 {
+        let what = draw.below(32);
+        if what == 0 {
+            let to = format!("key{:04}", draw.below(300)).into_bytes();
+            batch.delete_range(&key, &to);
+            model.retain(|other, _| !(key <= *other && *other < to));
+        } else if what < 8 {
             batch.delete(&key);
             model.remove(&key);
         } else {

@@ -3,9 +3,9 @@
 
 use crate::rng::{Announced, factor, seeds};
 use keyrack_flodb::engine;
-use keyrack_store::{Durability, OpenOptions, Result, Store};
+use keyrack_store::{Durability, Error, OpenOptions, Result, Store};
 use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
-use keyrack_vfs::{Fs, MemFs};
+use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,4 +74,88 @@ fn every_durability_is_offered() {
         drop(session);
         store.close().unwrap();
     }
+}
+
+/// Rows that are there after a power loss that takes all that was not synced.
+fn after_a_loss(fs: &MemFs, options: &OpenOptions) -> Vec<Vec<u8>> {
+    let image = fs.crash_image(1, CrashPolicy::DropAll);
+    let options = OpenOptions { fs: Arc::new(image), ..options.clone() };
+    let store = (engine().open)(&options).unwrap();
+    let mut keys = Vec::new();
+    let mut visit = |key: &[u8], _: &[u8]| {
+        keys.push(key.to_vec());
+        std::ops::ControlFlow::Continue(())
+    };
+    store.session().unwrap().scan(b"", None, &mut visit).unwrap();
+    keys
+}
+
+#[test]
+fn a_synced_put_survives_a_power_loss_and_a_plain_one_may_not() {
+    for durability in [Durability::Os, Durability::Interval(3_600_000), Durability::Sync] {
+        let fs = MemFs::new();
+        fs.create_dir_all(Path::new("/store")).unwrap();
+        fs.sync_dir(Path::new("/")).unwrap();
+        let options = OpenOptions { fs: Arc::new(fs.clone()), ..options(Some(durability)) };
+        let store = (engine().open)(&options).unwrap();
+        assert!(store.has_synced_put());
+        let mut session = store.session().unwrap();
+        session.put_synced(b"synced", b"1").unwrap();
+        session.put(b"plain", b"2").unwrap();
+        let survives = after_a_loss(&fs, &options);
+        assert!(survives.contains(&b"synced".to_vec()), "{durability}");
+        let plain = survives.contains(&b"plain".to_vec());
+        assert_eq!(plain, durability == Durability::Sync, "{durability}");
+    }
+    let store = (engine().open)(&options(Some(Durability::None))).unwrap();
+    assert!(!store.has_synced_put());
+    let error = store.session().unwrap().put_synced(b"key", b"value").unwrap_err();
+    assert!(matches!(error, Error::Usage { .. }), "{error}");
+}
+
+fn with(pairs: &[(&str, &str)], durability: Option<Durability>) -> Result<Box<dyn Store>> {
+    let mut options = options(durability);
+    options.options.extend(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
+    (engine().open)(&options)
+}
+
+#[test]
+fn its_options_are_taken_or_refused_by_name() {
+    for pair in [
+        ("compression", "none"),
+        ("compression", "none, snappy,lz4,zstd,zstd:7,zstd:-3"),
+        ("filter_bits", "0"),
+        ("filter_bits", "64"),
+        ("durability", "none"),
+        ("durability", "interval:20"),
+    ] {
+        let store = with(&[pair], None).unwrap();
+        let mut session = store.session().unwrap();
+        for n in 0..2000u32 {
+            session.put(&n.to_be_bytes(), &[7; 100]).unwrap();
+        }
+        assert!(session.get(&99u32.to_be_bytes(), &mut |_| {}).unwrap(), "{pair:?}");
+        drop(session);
+        if pair.0 == "durability" {
+            assert_eq!(store.durability().to_string(), pair.1);
+        }
+        store.close().unwrap();
+    }
+    for (pair, words) in [
+        (("compression", "gzip"), "compression: 'gzip' is not one of none, snappy, lz4"),
+        (("compression", ""), "compression: '' is not"),
+        (("compression", "lz4,"), "compression: '' is not"),
+        (("compression", "zstd:23"), "'zstd:23'"),
+        (("filter_bits", "65"), "filter_bits: 65 is more than 64"),
+        (("filter_bits", "x"), "filter_bits: 'x'"),
+        (("durability", "fsync"), "durability 'fsync' is not one of none"),
+    ] {
+        let Err(error) = with(&[pair], None) else { panic!("{pair:?} was taken") };
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let both = with(&[("durability", "none")], Some(Durability::Sync));
+    let Err(error) = both else { panic!("two durabilities") };
+    assert_eq!(error.to_string(), "durability: none contradicts that of the run, sync; give one");
+    let same = with(&[("durability", "sync")], Some(Durability::Sync)).unwrap();
+    assert_eq!(same.durability(), Durability::Sync);
 }

@@ -1,5 +1,5 @@
 //! Random operations on a store, beside a model that keeps every version: gets, snapshots, walks
-//! with turns, batches, updates, flushes, compactions and reopenings.
+//! with turns, batches, updates, removed ranges, flushes, compactions and reopenings.
 
 use crate::rng::{Announced, Draw, factor, seeds};
 use keyrack_flodb::WriteOptions;
@@ -38,6 +38,26 @@ fn key(draw: &mut Draw) -> Vec<u8> {
         2 => [&[b'p'; 200][..], n.to_string().as_bytes()].concat(),
         _ => format!("key{n:05}").into_bytes(),
     }
+}
+
+/// Removes a range of any width, most of them narrow.
+fn range(draw: &mut Draw) -> (Vec<u8>, Vec<u8>) {
+    let from = draw.below(800);
+    match draw.below(8) {
+        // Any two keys, in this order or the other, or twice the same.
+        0 => (key(draw), key(draw)),
+        1 => (format!("key{from:05}").into_bytes(), b"l".to_vec()),
+        2 => (Vec::new(), format!("key{from:05}").into_bytes()),
+        3 => (vec![from as u8], vec![from as u8, 0]),
+        _ => {
+            let to = from + [1, 5, 50][draw.below(3)];
+            (format!("key{from:05}").into_bytes(), format!("key{to:05}").into_bytes())
+        }
+    }
+}
+
+fn remove_range(model: &mut Model, (from, to): &(Vec<u8>, Vec<u8>)) {
+    model.retain(|key, _| !(from <= key && key < to));
 }
 
 fn value(draw: &mut Draw, round: usize) -> Vec<u8> {
@@ -121,21 +141,34 @@ fn every_answer_is_the_models() {
                     db.put(&key, &value).unwrap();
                     model.insert(key, value);
                 }
-                40..55 => {
+                40..52 => {
                     let key = key(&mut draw);
                     db.delete(&key).unwrap();
                     model.remove(&key);
+                }
+                52..55 => {
+                    let range = range(&mut draw);
+                    db.delete_range(&range.0, &range.1).unwrap();
+                    remove_range(&mut model, &range);
                 }
                 55..62 => {
                     let mut batch = Batch::new();
                     for _ in 0..draw.below(30) {
                         let (key, value) = (key(&mut draw), value(&mut draw, round));
-                        if draw.below(3) == 0 {
-                            batch.delete(&key);
-                            model.remove(&key);
-                        } else {
-                            batch.put(&key, &value);
-                            model.insert(key, value);
+                        match draw.below(30) {
+                            0..10 => {
+                                batch.delete(&key);
+                                model.remove(&key);
+                            }
+                            10 => {
+                                let range = range(&mut draw);
+                                batch.delete_range(&range.0, &range.1);
+                                remove_range(&mut model, &range);
+                            }
+                            _ => {
+                                batch.put(&key, &value);
+                                model.insert(key, value);
+                            }
                         }
                     }
                     db.write(&batch, WriteOptions::default()).unwrap();

@@ -160,6 +160,49 @@ fn a_destroyed_store_is_gone() {
     assert_eq!(open(&disk, options()).unwrap().get(b"key").unwrap(), None);
 }
 
+/// What a store leaves to be removed later must not be a file of the next one.
+#[test]
+fn a_store_in_the_place_of_another_keeps_its_tables() {
+    let disk = MemFs::new();
+    let dir = Path::new(DIR);
+    let tables = || {
+        let names = disk.list(dir).unwrap().into_iter().map(|entry| entry.name);
+        names.filter(|name| name.to_string_lossy().ends_with(".table")).count()
+    };
+    let filled = || {
+        let db = open(&disk, Options { compaction_threads: 0, ..options() }).unwrap();
+        for round in 0..3 {
+            db.put(b"key", &[round]).unwrap();
+            db.flush().unwrap();
+        }
+        db
+    };
+    let first = filled();
+    // It keeps the tables that the compaction replaces.
+    let iter = first.iter().unwrap();
+    first.compact_range(None, None).unwrap();
+    drop(first);
+    assert_eq!(tables(), 1, "what nobody names is gone when a store is closed");
+    drop(iter);
+    let iter = {
+        let again = filled();
+        let iter = again.iter().unwrap();
+        again.compact_range(None, None).unwrap();
+        iter
+    };
+    Db::destroy(&disk, dir).unwrap();
+    let second = filled();
+    drop(iter);
+    for _ in 0..17 {
+        // Whatever waits to be freed is freed meanwhile.
+        second.put(b"key", b"value").unwrap();
+        second.flush().unwrap();
+    }
+    assert_eq!(tables(), 20);
+    drop(second);
+    assert_eq!(open(&disk, options()).unwrap().get(b"key").unwrap().unwrap(), b"value");
+}
+
 /// Values and batches larger than what a generation holds.
 #[test]
 fn large_writes_have_room() {
@@ -210,6 +253,53 @@ fn batches_of_tiny_writes_have_room() {
     drop(db);
     let db = open(&disk, tiny).unwrap();
     (0..8u8).for_each(|thread| assert_eq!(db.get(&[thread]).unwrap().unwrap(), [3]));
+}
+
+/// Two tables that are whole, each under the name of the other.
+#[test]
+fn tables_that_were_swapped_are_found() {
+    let disk = MemFs::new();
+    let options = || Options { compaction_threads: 0, ..options() };
+    let db = open(&disk, options()).unwrap();
+    // The same numbers of everything but what is given.
+    let tables: [&[(&str, Option<&str>)]; 5] = [
+        &[("aa", Some("1")), ("bb", Some("2"))],
+        &[("ab", Some("1")), ("bb", Some("2"))],
+        &[("aa", Some("1")), ("bc", Some("2"))],
+        &[("aa", Some("1")), ("bb", None)],
+        &[("aa", Some("1")), ("ab", Some("1")), ("bb", Some("2"))],
+    ];
+    for table in tables {
+        for (key, value) in table {
+            match value {
+                Some(value) => db.put(key.as_bytes(), value.as_bytes()).unwrap(),
+                None => db.delete(key.as_bytes()).unwrap(),
+            }
+        }
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    let names = disk.list(Path::new(DIR)).unwrap().into_iter();
+    let names: Vec<_> = names.map(|entry| Path::new(DIR).join(entry.name)).collect();
+    let names: Vec<_> = names.iter().filter(|name| name.extension().is_some()).collect();
+    assert_eq!(names.len(), tables.len());
+    for one in 0..names.len() {
+        for other in 0..one {
+            let swapped = disk.crash_image(1, CrashPolicy::KeepAll);
+            let aside = Path::new("/aside");
+            swapped.rename(names[one], aside).unwrap();
+            swapped.rename(names[other], names[one]).unwrap();
+            swapped.rename(aside, names[other]).unwrap();
+            match open(&swapped, options()) {
+                Err(Error::Corruption { path, what, .. }) => {
+                    assert!(path == *names[one] || path == *names[other], "{path:?}");
+                    assert!(what.contains("not the table that the manifest tells of"), "{what}");
+                }
+                opened => panic!("{one} and {other}: {opened:?}"),
+            }
+        }
+    }
+    drop(open(&disk, options()).unwrap());
 }
 
 #[test]

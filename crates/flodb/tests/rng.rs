@@ -34,6 +34,12 @@ pub(crate) fn factor() -> usize {
     factor.map_or(1, |factor| factor.parse().expect("KEYRACK_STRESS is a number"))
 }
 
+/// Whether the longest tests do a part of what they could: in builds for finding faults by hand,
+/// and where `KEYRACK_BRIEF` is set, because everything takes many times as long.
+pub(crate) fn is_brief() -> bool {
+    cfg!(debug_assertions) || std::env::var_os("KEYRACK_BRIEF").is_some()
+}
+
 /// Prints the seed if the test fails while it lives.
 pub(crate) struct Announced(pub(crate) u64);
 

@@ -1,16 +1,58 @@
-//! The store as a user has it: beside a model, opened again, through power losses, and as an
-//! engine.
+//! The store as a user has it: beside a model, opened again, through power losses, for reading
+//! only, copied, with key spaces, and as an engine.
 //!
 //! `KEYRACK_SEED=n` replaces the seeds of the random tests; a failure prints the one that it had.
 //! Sizes grow with `KEYRACK_STRESS=n`, a factor.
 
 #[cfg(test)]
+mod check;
+#[cfg(test)]
+mod checkpoint;
+#[cfg(test)]
 mod crash;
+#[cfg(test)]
+mod disk;
+#[cfg(test)]
+mod dump;
 #[cfg(test)]
 mod engine;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod hook;
+#[cfg(test)]
+mod ingest;
+#[cfg(test)]
+mod journal;
+#[cfg(test)]
+mod linear;
+#[cfg(test)]
 mod model;
+#[cfg(test)]
+mod paranoid;
+#[cfg(test)]
+mod power;
+#[cfg(test)]
+mod processes;
+#[cfg(test)]
+mod promises;
+#[cfg(test)]
+mod property;
+#[cfg(test)]
+mod ranges;
+#[cfg(test)]
+mod read_only;
 #[cfg(test)]
 mod reopen;
 #[cfg(test)]
+mod repair;
+#[cfg(test)]
 mod rng;
+#[cfg(test)]
+mod semantics;
+#[cfg(test)]
+mod spaces;
+#[cfg(test)]
+mod support;

@@ -5,11 +5,12 @@ use crate::interrupt::Breaker;
 use crate::measurement::{Failed, Measurement, Stop};
 use crate::observer::{Event, Observer};
 use crate::outputs::Outputs;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedEngine};
 use crate::probe::{self, BuildFacts, LinuxHost, PinInfo};
 use crate::program::{Prepared, Workload};
 use crate::search;
 use crate::settings::Bound;
+use crate::settle;
 use crate::stage::Stage;
 use crate::verbs::Mode;
 use keyrack_measure::{Clock, wall};
@@ -259,9 +260,13 @@ impl Grid<'_> {
             Some(Kept { stage, load, .. }) => (stage, load),
             None => {
                 let stage = self.open(step)?;
+                observer.opened(stage.store());
                 let threads = self.load_threads(step);
                 let load =
                     measurement.load(&stage, threads, observer, &mut |row| outputs.row(&row))?;
+                if load.is_some() {
+                    self.wait().for_calm(stage.store());
+                }
                 (stage, load)
             }
         };
@@ -269,6 +274,7 @@ impl Grid<'_> {
         cell.on_disk = stage.dir().is_some();
         cell.version = stage.store().version();
         cell.durability = stage.store().durability().to_string();
+        let before = settle::Before::read();
         let result = match settings.rate_search {
             Some(goal) => search::run(&measurement, &stage, goal, load.clone(), observer, outputs)
                 .map(|(repeat, found)| {
@@ -277,9 +283,15 @@ impl Grid<'_> {
                 }),
             None => measurement.run(&stage, load.clone(), observer, &mut |row| outputs.row(&row)),
         };
-        if result.is_ok() {
+        let result = result.map(|mut repeat| {
             observer.measured(stage.store());
-        }
+            let fs = &*self.plan.surroundings.fs;
+            if stage.dir().is_some() {
+                let aftermath = before.until_calm(&stage, fs, repeat.cpu_s, self.wait());
+                repeat.aftermath = Some(aftermath);
+            }
+            repeat
+        });
         if settings.seed_once && !self.workload.is_jobs() && result.is_ok() {
             let load = load.map(|load| Load { reused: true, ..load });
             let value = self.load_value(step);
@@ -297,6 +309,11 @@ impl Grid<'_> {
         let planned = &self.plan.engines[step.engine];
         let fs = &self.plan.surroundings.fs;
         Stage::open(planned, fs, settings.seed, settings.durability).map_err(Failed::new)
+    }
+
+    fn wait(&self) -> settle::Wait<'_> {
+        let limit_s = self.plan.settings.settle;
+        settle::Wait { clock: self.clock, limit_s, stop: self.stop }
     }
 
     /// The swept value, where the loaded data depends on it.
@@ -396,7 +413,11 @@ fn header(plan: &Plan, clock: &Clock) -> Header {
         warmup: settings.warmup,
         users: settings.users,
         items: settings.items,
-        data_dir: settings.data_dir.as_ref().map(|dir| dir.display().to_string()),
+        data_dir: settings
+            .store
+            .as_ref()
+            .or(settings.data_dir.as_ref())
+            .map(|dir| dir.display().to_string()),
         clock: clock.source().to_string(),
         vm: crate::VM.to_owned(),
         params: effective_params(plan),
@@ -435,7 +456,8 @@ fn effective_params(plan: &Plan) -> Vec<(String, String)> {
 
 fn probes(plan: &Plan) -> Vec<Probe> {
     let facts = &plan.surroundings.facts;
-    let data_dir = plan.engines.iter().find_map(|planned| planned.data_dir.clone());
+    let dir_of = |planned: &PlannedEngine| planned.kept_dir.clone().or(planned.data_dir.clone());
+    let data_dir = plan.engines.iter().find_map(dir_of);
     let data_dir = data_dir.or_else(|| plan.settings.data_dir.clone());
     // Where some cells have too many workers to be pinned, their points say so.
     let fewest = plan.settings.threads.iter().copied().min().unwrap_or(1);

@@ -42,6 +42,7 @@ mod replay;
 mod rows;
 mod search;
 mod settings;
+mod settle;
 pub mod sink;
 mod stage;
 mod verbs;

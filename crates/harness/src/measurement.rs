@@ -20,6 +20,7 @@ use keyrack_measure::{Clock, ClockSource, LiveCounter, usage};
 use keyrack_record::{Cell, Load, OpStats, Phase, Repeat, ThreadRow, TimelineRow, UnitStats};
 use keyrack_store::Store;
 use keyrack_workload::{ArrivalSchedule, Phase as StreamPhase, Rng};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -110,23 +111,38 @@ impl Measurement<'_> {
         observer: &mut dyn Observer,
         rows: RowSink<'_>,
     ) -> Result<Option<Load>, Failed> {
+        let has_rows = stage.is_kept() && has_rows(stage.store())?;
+        self.prepared.note_rows(has_rows);
+        if let Some(job) = self.workload.wants_fresh()
+            && has_rows
+        {
+            return Err(Failed::new(format!(
+                "{job} wants a store without rows, and the one of --store has some"
+            )));
+        }
         if !self.workload.has_load {
             return Ok(None);
+        }
+        // A job decides by itself.
+        if has_rows && !self.workload.is_jobs() {
+            return Ok(Some(Load { wall_s: 0.0, keys: 0, threads, reused: true }));
         }
         let version = stage.store().version();
         let lives = live_workers(threads);
         observer.event(&Event::Seeding { at: self.at(&version), threads });
         let rendezvous = Rendezvous::default();
         let mut progress = Progress::new(self, stage, &version, &lives, Phase::Seed);
-        let outcomes = self.phase(threads, &mut progress, observer, rows, &rendezvous, |t, _| {
-            let clock = self.clock.clone();
-            let make = self.maker(&lives[t as usize], &clock);
-            let who = (t, threads);
-            let task = worker::build(|| {
-                self.prepared.task(StreamPhase::Load, who, stage.store(), &make, &self.breaker)
+        let outcomes =
+            self.phase(threads, &mut progress, observer, rows, &rendezvous, |t, leader| {
+                let clock = self.clock.clone();
+                let make = self.maker(&lives[t as usize], &clock);
+                let who = (t, threads);
+                let task = worker::build(|| {
+                    self.prepared.task(StreamPhase::Load, who, stage.store(), &make, &self.breaker)
+                });
+                let live = &lives[t as usize];
+                worker::load(task, &clock, &rendezvous, &self.stop.flag, live, leader)
             });
-            worker::load(task, &clock, &rendezvous, &self.stop.flag)
-        });
         let (start, end) = span(&outcomes);
         let totals = Totals::of(lives.iter());
         check(&outcomes, self.stop)?;
@@ -153,10 +169,11 @@ impl Measurement<'_> {
     ) -> Result<Repeat, Failed> {
         let settings = &self.plan.settings;
         let threads = self.cell.threads;
+        let workers = threads + self.workload.beside();
         let version = stage.store().version();
-        let lives = live_workers(threads);
+        let lives = live_workers(workers);
         // What setup() and the warm-up count is thrown away.
-        let before = live_workers(threads);
+        let before = live_workers(workers);
         let repeats = settings.repeat;
         observer.event(&Event::Running { at: self.at(&version), repeat: self.repeat, repeats });
         let rendezvous = Rendezvous::default();
@@ -164,7 +181,7 @@ impl Measurement<'_> {
         let mut cpu_before = usage::process();
         let outcomes = {
             let (cpu, meet) = (&mut cpu_before, &rendezvous);
-            self.phase_started(threads, &mut progress, observer, rows, meet, cpu, |t, leader| {
+            self.phase_started(workers, &mut progress, observer, rows, meet, cpu, |t, leader| {
                 let clock = self.clock.clone();
                 let make = self.maker(&before[t as usize], &clock);
                 let who = (t, threads);
@@ -369,6 +386,7 @@ impl Measurement<'_> {
             trace_hashes: outcomes.iter().filter_map(|outcome| outcome.trace_hash).collect(),
             clock_drift_ppm: self.clock.drift_ppm(),
             rows: rows_of(outcomes),
+            aftermath: None,
         }
     }
 }
@@ -414,9 +432,20 @@ fn live_workers(threads: u32) -> Vec<LiveWorker> {
 
 /// What jobs reported: those of the first job by thread, then those of the next.
 fn rows_of(outcomes: &[Outcome]) -> Vec<ThreadRow> {
-    let most = outcomes.iter().map(|outcome| outcome.rows.len()).max().unwrap_or(0);
-    let of_job = |place| outcomes.iter().filter_map(move |o: &Outcome| o.rows.get(place));
-    (0..most).flat_map(of_job).cloned().collect()
+    let mut tests: Vec<&str> = Vec::new();
+    for row in outcomes.iter().flat_map(|outcome| &outcome.rows) {
+        if !tests.contains(&row.test.as_str()) {
+            tests.push(&row.test);
+        }
+    }
+    let of_test = |test| outcomes.iter().flat_map(|o| &o.rows).filter(move |r| r.test == test);
+    tests.into_iter().flat_map(of_test).cloned().collect()
+}
+
+/// Whether the store holds anything.
+fn has_rows(store: &dyn Store) -> Result<bool, Failed> {
+    let look = || store.session()?.scan(&[], None, &mut |_, _| ControlFlow::Break(()));
+    look().map(|rows| rows > 0).map_err(|error| Failed::new(error.to_string()))
 }
 
 /// The labels of `kb.time` over all workers, in order of first appearance.

@@ -91,6 +91,11 @@ pub trait Observer {
     /// Takes note of `event`.
     fn event(&mut self, event: &Event<'_>);
 
+    /// A store has been opened, and nothing has been written to it since.
+    fn opened(&mut self, store: &dyn Store) {
+        let _ = store;
+    }
+
     /// A measurement has ended without a failure; the store is as its last worker left it, and no
     /// worker uses it any more.
     fn measured(&mut self, store: &dyn Store) {

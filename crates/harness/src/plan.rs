@@ -5,12 +5,12 @@
 use crate::lua::Print;
 use crate::names::unknown;
 use crate::params::Params;
-use crate::program::{JOB_SECONDS, ScriptEnv, Sweep, Workload, unknown_workload};
+use crate::program::{ScriptEnv, Sweep, Workload, unknown_workload};
 use crate::settings::{Bound, Order, Settings};
 use crate::sink::{SinkKind, SinkSpec, SpecError, Target};
 use crate::stage::Stage;
 use keyrack_measure::Clock;
-use keyrack_store::{Engine, Registry};
+use keyrack_store::{Durability, Engine, Registry};
 use keyrack_vfs::{FileKind, Fs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,6 +84,10 @@ pub struct PlannedEngine {
     pub options: Vec<(String, String)>,
     /// Where its stores live, for persistent engines.
     pub data_dir: Option<PathBuf>,
+    /// The directory of the one store that is used and stays, where one was named.
+    pub kept_dir: Option<PathBuf>,
+    /// Whether its stores make puts that are synced.
+    pub syncs: bool,
 }
 
 /// All probes.
@@ -127,7 +131,7 @@ impl Plan {
                 notes.push(format!("{source}: workload ignores ctx.batch, running batch=1 only"));
             }
             if workload.is_jobs() {
-                check_job(&workload, &settings, &mut notes)?;
+                check_job(&workload, &settings, &engines, &mut notes)?;
             }
             workloads.push(workload);
         }
@@ -199,7 +203,26 @@ fn plan_engines(
         }
         planned.push(plan_engine(engine, settings, surroundings, warnings)?);
     }
+    if let Some(dir) = &settings.store {
+        check_store(dir, &planned)?;
+    }
     Ok(planned)
+}
+
+/// A store that stays is one engine's.
+fn check_store(dir: &Path, planned: &[PlannedEngine]) -> Result<(), Refusal> {
+    match planned {
+        [one] if one.engine.persistent => Ok(()),
+        [one] => Err(refusal(format!(
+            "--store {}: engine '{}' stores in memory, nothing of it stays",
+            dir.display(),
+            one.engine.name
+        ))),
+        _ => Err(refusal(format!(
+            "--store {} is the store of one engine: name it with --backend",
+            dir.display()
+        ))),
+    }
 }
 
 type Options = Vec<(String, String)>;
@@ -235,9 +258,16 @@ fn plan_engine(
 ) -> Result<PlannedEngine, Refusal> {
     let (options, own_dir) = engine_options(&engine, settings)?;
     let data_dir = own_dir.or_else(|| settings.data_dir.clone());
+    let mut planned =
+        PlannedEngine { engine, options, data_dir: None, kept_dir: None, syncs: false };
     if !engine.persistent {
-        let planned = PlannedEngine { engine, options, data_dir: None };
         return try_open(planned, settings, surroundings);
+    }
+    if let Some(dir) = &settings.store {
+        planned.kept_dir = Some(dir.clone());
+        let planned = try_open(planned, settings, surroundings)?;
+        check_dir(dir, settings, surroundings, warnings)?;
+        return Ok(planned);
     }
     let name = engine.name;
     let Some(dir) = data_dir else {
@@ -252,8 +282,21 @@ fn plan_engine(
         Ok(_) => return Err(refusal(format!("--data-dir {}: not a directory", dir.display()))),
         Err(error) => return Err(refusal(format!("--data-dir: {error}; make it with mkdir"))),
     }
+    check_dir(&dir, settings, surroundings, warnings)?;
+    planned.data_dir = Some(dir);
+    try_open(planned, settings, surroundings)
+}
+
+/// Whether there is room in a directory, and what must be known of it.
+fn check_dir(
+    dir: &Path,
+    settings: &Settings,
+    surroundings: &Surroundings,
+    warnings: &mut Vec<String>,
+) -> Result<(), Refusal> {
+    let fs = &surroundings.fs;
     let where_ = dir.display();
-    if fs.fs_kind(&dir).is_ok_and(|kind| kind.is_ram) {
+    if fs.fs_kind(dir).is_ok_and(|kind| kind.is_ram) {
         let warning = format!(
             "data directory {where_} is on a RAM file system: what is measured is memory, not a \
              disk"
@@ -263,7 +306,7 @@ fn plan_engine(
         }
     }
     if settings.min_free > 0 {
-        let space = fs.space(&dir).map_err(|error| refusal(error.to_string()))?;
+        let space = fs.space(dir).map_err(|error| refusal(error.to_string()))?;
         if space.free_bytes < settings.min_free {
             return Err(refusal(format!(
                 "{where_} has {} bytes free, --min-free wants {}",
@@ -271,7 +314,7 @@ fn plan_engine(
             )));
         }
     }
-    try_open(PlannedEngine { engine, options, data_dir: Some(dir) }, settings, surroundings)
+    Ok(())
 }
 
 /// Opens and closes a store once, so that an option or a durability that the engine refuses is
@@ -281,10 +324,13 @@ fn try_open(
     settings: &Settings,
     surroundings: &Surroundings,
 ) -> Result<PlannedEngine, Refusal> {
-    Stage::open(&planned, &surroundings.fs, settings.seed, settings.durability)
-        .and_then(Stage::close)
-        .map_err(|why| refusal(format!("backend '{}': {why}", planned.engine.name)))?;
-    Ok(planned)
+    let named = |why| refusal(format!("backend '{}': {why}", planned.engine.name));
+    let opened = Stage::open(&planned, &surroundings.fs, settings.seed, settings.durability);
+    let stage = opened.map_err(named)?;
+    let store = stage.store();
+    let syncs = store.has_synced_put() || store.durability() == Durability::Sync;
+    stage.close().map_err(named)?;
+    Ok(PlannedEngine { syncs, ..planned })
 }
 
 fn plan_probes(settings: &Settings) -> Result<Vec<&'static str>, Refusal> {
@@ -328,21 +374,33 @@ fn plan_order(settings: &Settings) -> Result<Order, Refusal> {
     Ok(order)
 }
 
-/// Jobs without a bound run for a time of their own. It is written into the settings, so that
-/// headers and replay files show it: as the bound of all where there are only jobs, else in the
-/// sections of the jobs.
+/// Jobs without a bound have one of their own: their counts, or a time. It is written into the
+/// settings, so that headers and replay files show it: as the bound of all where there are only
+/// jobs of one bound, else in the sections of the jobs.
 fn bound_jobs(settings: &mut Settings) {
     let is_job = |source: &String| Workload::names_jobs(source);
     if settings.bounded || !settings.workloads.iter().any(is_job) {
         return;
     }
-    let bound = Bound::Secs(JOB_SECONDS);
-    if settings.workloads.iter().all(is_job) {
-        settings.bound = bound;
+    let bound_of = |source: &String| {
+        let mut params = settings.params.clone();
+        params.extend(settings.for_workload(source).params);
+        let param = |name: &str| {
+            let given = params.iter().rev().find(|(known, _)| known == name);
+            given.map(|(_, value)| value.as_str())
+        };
+        Workload::bound_of_jobs(source, param)
+    };
+    let jobs = settings.workloads.iter().filter(|source| is_job(source));
+    let bounds: Vec<(String, Bound)> =
+        jobs.map(|source| (source.clone(), bound_of(source))).collect();
+    let Some((_, first)) = bounds.first().cloned() else { return };
+    if bounds.len() == settings.workloads.len() && bounds.iter().all(|(_, b)| *b == first) {
+        settings.bound = first;
         return;
     }
-    for source in settings.workloads.iter().filter(|source| is_job(source)) {
-        settings.overrides.entry(source.clone()).or_default().bound.get_or_insert(bound);
+    for (source, bound) in bounds {
+        settings.overrides.entry(source).or_default().bound.get_or_insert(bound);
     }
 }
 
@@ -350,9 +408,19 @@ fn bound_jobs(settings: &mut Settings) {
 fn check_job(
     workload: &Workload,
     settings: &Settings,
+    engines: &[PlannedEngine],
     notes: &mut Vec<String>,
 ) -> Result<(), Refusal> {
     let name = &workload.name;
+    if let Some(job) = workload.syncs()
+        && let Some(PlannedEngine { engine, .. }) = engines.iter().find(|planned| !planned.syncs)
+    {
+        return Err(refusal(format!(
+            "{job} makes synced puts, which engine '{}' has none of; leave it out, or say \
+             --durability sync where the engine takes it",
+            engine.name
+        )));
+    }
     for (key, given) in
         [("--rate", !settings.rate.is_empty()), ("--rate-search", settings.rate_search.is_some())]
     {
@@ -367,7 +435,7 @@ fn check_job(
         notes.push(format!("{name}: a job has no warm-up, running without"));
     }
     if settings.seed_once {
-        notes.push(format!("{name}: a job loads nothing, each repeat has a fresh store"));
+        notes.push(format!("{name}: --seed-once is not for jobs, each repeat has a fresh store"));
     }
     Ok(())
 }

@@ -66,8 +66,14 @@ pub fn render(plan: &Plan) -> String {
     if let Some(dir) = &settings.data_dir {
         line("data_dir", dir.display().to_string());
     }
+    if let Some(dir) = &settings.store {
+        line("store", dir.display().to_string());
+    }
     if let Some(durability) = settings.durability {
         line("durability", durability.to_string());
+    }
+    if settings.settle > 0.0 {
+        line("settle", settings.settle.to_string());
     }
     if settings.min_free > 0 {
         line("min_free", settings.min_free.to_string());

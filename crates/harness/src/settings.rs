@@ -132,8 +132,12 @@ pub struct Settings {
     pub rate_search: Option<Goal>,
     /// Where persistent engines store.
     pub data_dir: Option<PathBuf>,
+    /// The directory of a store that is used, or made, and stays.
+    pub store: Option<PathBuf>,
     /// Durability asked for.
     pub durability: Option<Durability>,
+    /// Seconds to wait at most for an engine's own threads; 0 does not wait.
+    pub settle: f64,
     /// Free space to keep, in bytes.
     pub min_free: u64,
     /// Sink list as text.
@@ -192,7 +196,9 @@ impl Default for Settings {
             arrivals: Arrivals::Constant,
             rate_search: None,
             data_dir: None,
+            store: None,
             durability: None,
+            settle: 0.0,
             min_free: 0,
             report: None,
             report_dir: None,
@@ -334,10 +340,12 @@ impl Settings {
             "arrivals" => self.arrivals = Arrivals::parse(value).map_err(|e| e.to_string())?,
             "rate-search" => self.rate_search = Some(goal(value)?),
             "data-dir" => self.data_dir = Some(directory(value)?),
+            "store" => self.store = Some(directory(value)?),
             "durability" => {
                 self.durability =
                     Some(value.parse().map_err(|e: keyrack_store::Error| e.to_string())?);
             }
+            "settle" => self.settle = seconds(value, true)?,
             "min-free" => self.min_free = parse_size(value)?,
             "report" => self.report = Some(value.to_owned()),
             "report-dir" => self.report_dir = Some(directory(value)?),

@@ -1,4 +1,5 @@
-//! A store for one or more measurements: opened in a directory of its own, removed afterwards.
+//! A store for one or more measurements: opened in a directory of its own, removed afterwards; or
+//! in one that the user named, and left there.
 
 use crate::plan::PlannedEngine;
 use keyrack_store::{OpenOptions, Store};
@@ -10,7 +11,22 @@ use std::sync::Arc;
 pub(crate) struct Stage {
     // Dropped before the directory under it is removed.
     store: Option<Box<dyn Store>>,
-    dir: Option<TempDir>,
+    dir: Option<Dir>,
+}
+
+/// Where a persistent store is.
+enum Dir {
+    Temp(TempDir),
+    Kept(PathBuf),
+}
+
+impl Dir {
+    fn path(&self) -> &Path {
+        match self {
+            Dir::Temp(dir) => &dir.path,
+            Dir::Kept(path) => path,
+        }
+    }
 }
 
 /// A directory that is removed when it is dropped, in a panic too.
@@ -33,16 +49,20 @@ impl Stage {
         seed: u64,
         durability: Option<keyrack_store::Durability>,
     ) -> Result<Stage, String> {
-        let dir = match &planned.data_dir {
-            None => None,
-            Some(parent) => {
+        let dir = match (&planned.data_dir, &planned.kept_dir) {
+            (_, Some(path)) => {
+                fs.create_dir_all(path).map_err(|e| e.to_string())?;
+                Some(Dir::Kept(path.clone()))
+            }
+            (None, None) => None,
+            (Some(parent), None) => {
                 let prefix = format!("keyrack-{}", planned.engine.name);
                 let path = fs.create_unique_dir(parent, &prefix).map_err(|e| e.to_string())?;
-                Some(TempDir { path, fs: Arc::clone(fs) })
+                Some(Dir::Temp(TempDir { path, fs: Arc::clone(fs) }))
             }
         };
         let options = OpenOptions {
-            data_dir: dir.as_ref().map(|dir| dir.path.clone()),
+            data_dir: dir.as_ref().map(|dir| dir.path().to_owned()),
             fs: Arc::clone(fs),
             seed,
             durability,
@@ -61,10 +81,15 @@ impl Stage {
     }
 
     pub(crate) fn dir(&self) -> Option<&Path> {
-        self.dir.as_ref().map(|dir| dir.path.as_path())
+        self.dir.as_ref().map(Dir::path)
     }
 
-    /// Closes the store and removes its directory.
+    /// Whether the store was there before, or may have been, and stays.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self.dir, Some(Dir::Kept(_)))
+    }
+
+    /// Closes the store and removes its directory, unless that stays.
     pub(crate) fn close(mut self) -> Result<(), String> {
         match self.store.take() {
             Some(store) => store.close().map_err(|error| format!("close: {error}")),

@@ -18,6 +18,8 @@ pub(crate) struct Verbs<'s> {
     /// Tick at which the last timed call returned; lets the unit loop go without a reading.
     last_end: u64,
     mode: Mode,
+    /// Whether every put is synced, whatever the call.
+    syncs_all: bool,
     trace: Option<TraceHash>,
     first_errors: [Option<String>; KINDS],
     no_space: bool,
@@ -80,10 +82,16 @@ impl<'s> Verbs<'s> {
             live,
             last_end: 0,
             mode,
+            syncs_all: false,
             trace: traced.then(TraceHash::new),
             first_errors: Default::default(),
             no_space: false,
         }
+    }
+
+    /// Says that every write of the store is synced.
+    pub(crate) fn syncing_all(self, syncs_all: bool) -> Self {
+        Verbs { syncs_all, ..self }
     }
 
     pub(crate) fn last_end(&self) -> u64 {
@@ -194,6 +202,17 @@ impl<'s> Verbs<'s> {
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
         self.trace(key);
         self.timed(Kind::Put, |session| session.put(key, value))
+    }
+
+    /// A put that survives a power loss when it returns, filed under [`Kind::Put`]. `None` where
+    /// the engine failed.
+    #[inline]
+    pub(crate) fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
+        if self.syncs_all {
+            return self.put(key, value);
+        }
+        self.trace(key);
+        self.timed(Kind::Put, |session| session.put_synced(key, value))
     }
 
     /// Whether the key was found; the value is lent to `visit` inside the timed window.

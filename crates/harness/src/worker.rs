@@ -241,6 +241,8 @@ pub(crate) fn load<'s>(
     clock: &Clock,
     rendezvous: &Rendezvous,
     stop: &AtomicBool,
+    live: &'s LiveWorker,
+    leader: &Sender<Word>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
     let start = rendezvous.join(clock, task.is_ok());
@@ -253,8 +255,9 @@ pub(crate) fn load<'s>(
     };
     let Some(start) = start else { return outcome };
     outcome.start = start;
-    if let Err(error) = task.load(&|| stop.load(Ordering::Relaxed)) {
-        outcome.failure = Some(WorkerFailure::of("load() error", error));
+    if let Err(error) = task.load(&Around { clock, start, stop, live, leader }) {
+        let what = if matches!(task, Task::Job(_)) { "load" } else { "load() error" };
+        outcome.failure = Some(WorkerFailure::of(what, error));
     }
     outcome.end = clock.ticks();
     finish(task, &mut outcome);

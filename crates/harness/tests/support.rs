@@ -3,7 +3,8 @@
 //! `spy` is the model store under a name that tests can look into afterwards: its option `id` says
 //! under which key the store is kept once the harness has closed it. `odd` is the model store that
 //! misbehaves as its option `fault` says. Engines are plain functions, so both keep what they share
-//! in a table of the process, by `id`. `odd-on-disk` is `odd` with a directory.
+//! in a table of the process, by `id`. `odd-on-disk` is `odd` with a directory. `shelf` is the
+//! model that is found again under the path of its directory, in the same process.
 
 use keyrack_harness::{Facts, sink::Dialect};
 use keyrack_harness::{Outputs, Plan, Print, Refusal, Settings, Silent, Stop, Surroundings, run};
@@ -17,7 +18,7 @@ use keyrack_vfs::{Fs, MemFs};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -106,7 +107,7 @@ impl Bench {
             }
         };
         let mut engines = keyrack_peers::engines();
-        engines.extend([SPY, ODD, ODD_ON_DISK]);
+        engines.extend([SPY, ODD, ODD_ON_DISK, SHELF]);
         Surroundings {
             registry: Registry::new(engines),
             fs: Arc::clone(&self.fs),
@@ -244,6 +245,15 @@ const ODD_ON_DISK: Engine = Engine {
     ..ODD
 };
 
+const SHELF: Engine = Engine {
+    name: "shelf",
+    about: "the model, found again by its directory",
+    persistent: true,
+    stores: true,
+    options: &[],
+    open: open_shelf,
+};
+
 /// Rows of a store.
 pub(crate) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -290,6 +300,35 @@ impl Store for Spy {
 
     fn version(&self) -> String {
         "spy".to_owned()
+    }
+}
+
+static SHELVES: Mutex<BTreeMap<PathBuf, Arc<ModelStore>>> = Mutex::new(BTreeMap::new());
+
+/// A store of the process, by its directory.
+struct Shelf {
+    model: Arc<ModelStore>,
+    durability: Durability,
+}
+
+fn open_shelf(options: &OpenOptions) -> Result<Box<dyn Store>> {
+    let dir = options.required_data_dir()?;
+    assert!(options.fs.metadata(dir).is_ok(), "{}", dir.display());
+    let model = Arc::clone(lock(&SHELVES).entry(dir.clone()).or_default());
+    Ok(Box::new(Shelf { model, durability: options.durability.unwrap_or_default() }))
+}
+
+impl Store for Shelf {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        self.model.session()
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn version(&self) -> String {
+        "shelf".to_owned()
     }
 }
 

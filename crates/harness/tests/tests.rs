@@ -14,6 +14,7 @@
 mod accounting;
 mod arguments;
 mod batches;
+mod dbbench;
 mod failures;
 mod golden;
 mod kb;

@@ -8,6 +8,9 @@
 //! | `skiplist` | crossbeam's lock-free skip list | memory | weakly consistent | atomic to `get` |
 //! | `btree` | the model: a locked `BTreeMap` | memory | one point in time | atomic |
 //! | `redb` | copy-on-write B+-tree (feature `redb`) | disk | one point in time | atomic |
+//! | `fjall` | log-structured merge tree in Rust (feature `fjall`) | disk | one point in time | atomic to scans |
+//! | `lmdb` | copy-on-write B+-tree in a memory map (feature `lmdb`) | disk | one point in time | atomic |
+//! | `rocksdb` | log-structured merge tree in C++ (feature `rocksdb`, not a default) | disk | one point in time | atomic |
 //! | `null` | nothing; answers from a constant | nothing | as configured | no |
 //!
 //! Each engine's module says what it promises and where it departs from the contract. All but
@@ -23,13 +26,27 @@
 //! let store = (engine.open)(&OpenOptions::in_memory(Arc::new(RealFs))).unwrap();
 //! store.session().unwrap().put(b"key", b"value").unwrap();
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod btree;
+#[cfg(any(feature = "fjall", feature = "rocksdb"))]
+mod common;
+#[cfg(any(feature = "fjall", feature = "lmdb"))]
+mod escape;
+#[cfg(feature = "fjall")]
+mod fjall;
+#[cfg(feature = "lmdb")]
+mod lmdb;
 mod null;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 mod skiplist;
+#[cfg(any(feature = "fjall", feature = "rocksdb"))]
+mod stripes;
+#[cfg(any(feature = "fjall", feature = "rocksdb"))]
+mod ticker;
 
 use keyrack_store::{Durability, Engine, Error, OpenOptions, Result};
 use std::ops::ControlFlow;
@@ -45,6 +62,12 @@ pub fn engines() -> Vec<Engine> {
         btree::ENGINE,
         #[cfg(feature = "redb")]
         redb::ENGINE,
+        #[cfg(feature = "fjall")]
+        fjall::ENGINE,
+        #[cfg(feature = "lmdb")]
+        lmdb::ENGINE,
+        #[cfg(feature = "rocksdb")]
+        rocksdb::ENGINE,
         null::ENGINE,
     ]
 }

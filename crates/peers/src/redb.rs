@@ -138,6 +138,10 @@ impl Store for RedbStore {
         self.durability
     }
 
+    fn has_synced_put(&self) -> bool {
+        true
+    }
+
     fn version(&self) -> String {
         VERSION.to_owned()
     }
@@ -198,6 +202,13 @@ impl Session for RedbSession<'_> {
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.store.write("put", |table| {
+            table.insert(key, value)?;
+            Ok(((), true))
+        })
+    }
+
+    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.store.write_with(RedbDurability::Immediate, "put", |table| {
             table.insert(key, value)?;
             Ok(((), true))
         })

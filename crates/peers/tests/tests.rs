@@ -2,11 +2,12 @@
 //! random comparison with the model under several seeds, and the concurrent check. `KEYRACK_SEED=n`
 //! in the environment replaces the seeds; a failure prints the one that it had.
 
-use keyrack_store::{Durability, Engine, OpenOptions, Result, Store};
+use keyrack_store::{Batch, Durability, Engine, OpenOptions, Result, Session, Store, Update};
 use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
 use keyrack_vfs::RealFs;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 const SEEDS: [u64; 3] = [1, 20_260, 0xdead_beef];
@@ -121,19 +122,70 @@ fn no_engine_holds_a_lock_while_a_scan_visits() {
     }
 }
 
-/// The default durability, with a sync for every write, answers the same.
+/// With a sync for every write they answer the same.
 #[test]
 fn persistent_engines_answer_as_the_model_when_they_sync() {
     for engine in keyrack_peers::engines().into_iter().filter(|engine| engine.persistent) {
-        let opener = Opener::new(engine, None);
+        let opener = Opener::new(engine, Some(Durability::Sync));
         for seed in seeds() {
             let store = opener.open().unwrap();
-            assert_ne!(store.durability(), Durability::None);
+            assert_eq!(store.durability(), Durability::Sync);
             if let Err(mismatch) = compare_random(store.as_ref(), seed, 200) {
                 panic!("{mismatch}");
             }
             store.close().unwrap();
         }
+    }
+}
+
+/// A write that begins when an update of its key has read comes after the update: what it wrote is
+/// there at the end. An engine that lets it in between loses it.
+#[test]
+fn no_write_is_lost_to_an_update_of_its_key() {
+    type Write = fn(&mut dyn Session) -> Result<()>;
+    let writes: [Write; 3] = [
+        |session| session.put(b"key", b"later"),
+        |session| session.remove(b"key").map(|_| ()),
+        |session| {
+            let mut batch = Batch::new();
+            batch.put(b"other", b"later");
+            batch.put(b"key", b"later");
+            session.apply(&batch)
+        },
+    ];
+    for opener in openers() {
+        let store = opener.open().unwrap();
+        for (round, write) in writes.iter().cycle().take(12).enumerate() {
+            store.session().unwrap().put(b"key", b"old").unwrap();
+            let has_ended = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let write = || {
+                    write(store.session().unwrap().as_mut()).unwrap();
+                    has_ended.store(true, Ordering::Release);
+                };
+                let update = store.session().unwrap().update(b"key", &mut |current, buffer| {
+                    assert_eq!(current, Some(&b"old"[..]), "{}", opener.engine.name);
+                    scope.spawn(write);
+                    // The write must not end here, so there is nothing to wait for but time in
+                    // which a wrong one does.
+                    for _ in 0..300 {
+                        if has_ended.load(Ordering::Acquire) {
+                            break;
+                        }
+                        std::thread::yield_now();
+                    }
+                    buffer.extend_from_slice(b"new");
+                    Update::Put
+                });
+                update.unwrap();
+            });
+            let mut found = None;
+            let mut session = store.session().unwrap();
+            session.get(b"key", &mut |value| found = Some(value.to_vec())).unwrap();
+            let expected = (round % 3 != 1).then(|| b"later".to_vec());
+            assert_eq!(found, expected, "{} loses write {}", opener.engine.name, round % 3);
+        }
+        store.close().unwrap();
     }
 }
 

@@ -62,6 +62,10 @@ fn repeat_fields(repeat: &Repeat, fields: &mut Vec<Field>) {
         fields.push(("offered_per_s", unit.offered_per_s));
         fields.push(("achieved_per_s", unit.achieved_per_s));
     }
+    if let Some(aftermath) = &repeat.aftermath {
+        fields.push(("settle_s", aftermath.settle_s));
+        fields.push(("cpu_s", aftermath.cpu_s));
+    }
     if let Some(load) = &repeat.load {
         fields.push(("wall_s", load.wall_s));
     }

@@ -33,7 +33,8 @@ mod tests;
 mod timeline;
 
 pub use point::{
-    Cell, Load, OpStats, OpenLoop, Point, Repeat, SweepValue, UnitStats, VERBS, rate_text,
+    Aftermath, Cell, Load, OpStats, OpenLoop, Point, Repeat, SweepValue, UnitStats, VERBS,
+    rate_text,
 };
 pub use ratio::{Change, Ratio};
 pub use rows::{FieldValue, ThreadRow};

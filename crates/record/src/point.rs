@@ -183,6 +183,28 @@ pub struct Repeat {
     /// are not jobs, and then absent in JSON.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<ThreadRow>,
+    /// What a store on disk had cost in the end; absent for stores in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aftermath: Option<Aftermath>,
+}
+
+/// What a store on disk has cost when its own threads have caught up, as far as they were waited
+/// for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Aftermath {
+    /// From the end of the timed phase until the engine's threads were idle, in seconds; as long as
+    /// was waited when they were not.
+    pub settle_s: f64,
+    /// Whether they were idle in the end. Without `--settle` nobody waited, and nobody knows.
+    pub is_settled: bool,
+    /// CPU seconds (user and system) of the whole process in the timed phase and the wait.
+    pub cpu_s: f64,
+    /// Bytes that the process has sent on their way to storage in that time, logs and background
+    /// work included; `None` where the kernel does not say.
+    pub written_bytes: Option<u64>,
+    /// Bytes of the files in the data directory in the end. Holes and space that was allocated in
+    /// advance count.
+    pub disk_bytes: Option<u64>,
 }
 
 /// Counts and latency of one verb in one repeat.

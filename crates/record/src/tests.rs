@@ -386,6 +386,25 @@ fn rows_read_back_in_their_order() {
 }
 
 #[test]
+fn what_came_after_a_phase_reads_back_and_is_absent_without() {
+    let mut run = run();
+    assert!(!run.to_json().unwrap().contains("aftermath"));
+    let aftermath = Aftermath {
+        settle_s: 0.25,
+        is_settled: true,
+        cpu_s: 1.5,
+        written_bytes: Some(u64::from(u32::MAX) + 1),
+        disk_bytes: None,
+    };
+    run.points[0].repeats[0].aftermath = Some(aftermath.clone());
+    let back = Run::from_json(&run.to_json().unwrap()).unwrap();
+    assert_eq!(back.points[0].repeats[0].aftermath, Some(aftermath));
+    assert_eq!(back.points[0].repeats[1].aftermath, None);
+    run.points[0].repeats[0].aftermath.as_mut().unwrap().settle_s = f64::NAN;
+    assert!(matches!(run.to_json(), Err(Error::NotFinite { field: "settle_s", .. })));
+}
+
+#[test]
 fn a_run_without_rows_does_not_mention_them() {
     let text = run().to_json().unwrap();
     assert!(!text.contains("\"rows\""), "{text}");

@@ -20,6 +20,9 @@
 //! What is not comparable is refused in words: cells whose writes survive different things.
 //! What may mislead is a warning: another machine, another script, another size of the work.
 //!
+//! The engines of one run are set against each other by [`compare_engines`]: ratios of neighbouring
+//! repeats, CPU time and bytes.
+//!
 //! Apart from comparisons there are the figures of one run: [`gnuplot_script`] writes the script
 //! that draws them.
 //!
@@ -29,6 +32,7 @@
 
 mod comparison;
 mod context;
+mod engines;
 mod error;
 mod gnuplot;
 mod render;
@@ -36,6 +40,9 @@ mod render;
 mod tests;
 
 pub use comparison::{Comparison, Metric, Refusal, Row, Verdict, compare};
+pub use engines::{
+    EngineRow, Engines, Spread, compare_engines, render_engines_markdown, render_engines_text,
+};
 pub use error::{Error, load};
 pub use gnuplot::gnuplot_script;
 pub use render::{render_markdown, render_text};

@@ -10,9 +10,33 @@
 
 use crate::{Comparison, Metric, Row};
 
-const TITLES: [&str; 7] = ["cell", "metric", "base", "new", "ratio [95% CI]", "p", "verdict"];
-/// Columns of numbers, which align to the right.
-const NUMBERS: [bool; 7] = [false, false, true, true, false, true, false];
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    title: &'static str,
+    /// Numbers align to the right.
+    is_number: bool,
+}
+
+impl Column {
+    pub(crate) const fn text(title: &'static str) -> Self {
+        Column { title, is_number: false }
+    }
+
+    pub(crate) const fn number(title: &'static str) -> Self {
+        Column { title, is_number: true }
+    }
+}
+
+const COLUMNS: [Column; 7] = [
+    Column::text("cell"),
+    Column::text("metric"),
+    Column::number("base"),
+    Column::number("new"),
+    Column::text("ratio [95% CI]"),
+    Column::number("p"),
+    Column::text("verdict"),
+];
 const UNSURE_HINT: &str =
     "unsure: one repeat has no interval; measure both sides with --repeat 5 or more";
 
@@ -28,7 +52,7 @@ pub fn render_text(comparison: &Comparison) -> String {
         if !title.is_empty() {
             text.push_str(&format!("\n{title}\n"));
         }
-        text.push_str(&aligned(&rows));
+        text.push_str(&aligned(&COLUMNS, &rows));
     }
     for (title, lines) in lists(comparison) {
         text.push_str(&format!("\n{title}\n"));
@@ -51,11 +75,7 @@ pub fn render_markdown(comparison: &Comparison) -> String {
         if !title.is_empty() {
             text.push_str(&format!("\n**{title}**\n\n"));
         }
-        let rule = NUMBERS.map(|number| if number { "---:" } else { "---" });
-        text.push_str(&format!("| {} |\n| {} |\n", TITLES.join(" | "), rule.join(" | ")));
-        for row in rows {
-            text.push_str(&format!("| {} |\n", row.map(|field| markdown(&field)).join(" | ")));
-        }
+        text.push_str(&markdown_table(&COLUMNS, &rows));
     }
     for (title, lines) in lists(comparison) {
         text.push_str(&format!("\n**{title}**\n\n"));
@@ -112,23 +132,43 @@ fn lists(comparison: &Comparison) -> Vec<(&'static str, Vec<String>)> {
     all.into_iter().filter(|(_, lines): &(_, Vec<String>)| !lines.is_empty()).collect()
 }
 
-fn aligned(rows: &[Fields]) -> String {
-    let widths: [usize; 7] = std::array::from_fn(|column| {
+/// A table for terminals.
+pub(crate) fn aligned<const N: usize>(columns: &[Column; N], rows: &[[String; N]]) -> String {
+    let widths: [usize; N] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.fold(TITLES[column].chars().count(), usize::max)
+        cells.fold(columns[column].title.chars().count(), usize::max)
     });
-    let mut text = line(&TITLES.map(str::to_owned), &widths);
+    let mut text = line(columns, &columns.map(|column| column.title.to_owned()), &widths);
     for row in rows {
-        text.push_str(&line(row, &widths));
+        text.push_str(&line(columns, row, &widths));
     }
     text
 }
 
-fn line(fields: &Fields, widths: &[usize; 7]) -> String {
+/// A table for code hosts.
+pub(crate) fn markdown_table<const N: usize>(
+    columns: &[Column; N],
+    rows: &[[String; N]],
+) -> String {
+    let titles = columns.map(|column| column.title);
+    let rule = columns.map(|column| if column.is_number { "---:" } else { "---" });
+    let mut text = format!("| {} |\n| {} |\n", titles.join(" | "), rule.join(" | "));
+    for row in rows {
+        let row = row.each_ref().map(|field| markdown(field));
+        text.push_str(&format!("| {} |\n", row.join(" | ")));
+    }
+    text
+}
+
+fn line<const N: usize>(
+    columns: &[Column; N],
+    fields: &[String; N],
+    widths: &[usize; N],
+) -> String {
     let mut line = String::new();
-    for (column, (field, &width)) in fields.iter().zip(widths).enumerate() {
+    for (column, (field, &width)) in columns.iter().zip(fields.iter().zip(widths)) {
         let padded =
-            if NUMBERS[column] { format!("{field:>width$}") } else { format!("{field:<width$}") };
+            if column.is_number { format!("{field:>width$}") } else { format!("{field:<width$}") };
         line.push_str(&padded);
         line.push_str("  ");
     }
@@ -136,12 +176,12 @@ fn line(fields: &Fields, widths: &[usize; 7]) -> String {
 }
 
 /// Control characters of names come from scripts; here they must not end a line.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// `text` without what Markdown would read as its own.
-fn markdown(text: &str) -> String {
+pub(crate) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in one_line(text).chars() {
         if matches!(c, '|' | '\\' | '`' | '*' | '_' | '<' | '~') {

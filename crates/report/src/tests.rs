@@ -5,7 +5,7 @@
 pub(crate) mod sample;
 
 use crate::*;
-use keyrack_record::{Run, SweepValue};
+use keyrack_record::{Aftermath, Run, SweepValue};
 use sample::{around, closed, draw, open, run};
 
 fn compared(base: &Run, new: &Run) -> Comparison {
@@ -73,6 +73,57 @@ fn markdown() {
 fn text_of_single_repeats_asks_for_more() {
     let one = |rate| run(vec![closed("btree", 1, &[rate], 500)]);
     golden("unsure.txt", &render_text(&compared(&one(100.0), &one(50.0))));
+}
+
+/// A run of three engines, of which one syncs: rates of neighbours differ by the same factor
+/// although the machine drifts, and one repeat of one engine has not come to rest.
+fn three_engines() -> Run {
+    let mut run = run(vec![
+        closed("flodb", 1, &[100.0, 200.0, 400.0], 500),
+        closed("rocksdb", 1, &[50.0, 104.0, 192.0], 500),
+        closed("redb", 1, &[1.0, 1.0, 1.0], 500),
+        closed("flodb", 2, &[150.0, 300.0, 600.0], 500),
+    ]);
+    run.header.backends = vec!["flodb".to_owned(), "rocksdb".to_owned(), "redb".to_owned()];
+    run.points[2].durability = "sync".to_owned();
+    for (index, repeat) in run.points[1].repeats.iter_mut().enumerate() {
+        repeat.aftermath = Some(Aftermath {
+            settle_s: 0.5,
+            is_settled: index > 0,
+            cpu_s: 3.0 + index as f64,
+            written_bytes: Some(2_000_000),
+            disk_bytes: Some(3 << 20),
+        });
+    }
+    run
+}
+
+#[test]
+fn engines_of_one_run_are_compared_by_neighbouring_repeats() {
+    let engines = compare_engines(&three_engines(), None).unwrap();
+    golden("engines.txt", &render_engines_text(&engines));
+    golden("engines-markdown.txt", &render_engines_markdown(&engines));
+    let rocksdb = engines.rows.iter().find(|row| row.cell.engine == "rocksdb").unwrap();
+    let rate = rocksdb.rate.unwrap();
+    assert_eq!((rate.median, rate.low, rate.high), (0.5, 0.48, 0.52));
+    // A thousand operations; the process spent one second on the base's and 3, 4, 5 on these.
+    assert_eq!((rocksdb.cpu_us_per_op, rocksdb.cpu.unwrap().median), (4000.0, 4.0));
+    assert_eq!((rocksdb.written_per_op, rocksdb.disk_bytes), (Some(2000.0), Some(3145728.0)));
+    let redb = engines.rows.iter().find(|row| row.cell.engine == "redb").unwrap();
+    assert_eq!((redb.rate, redb.cpu, redb.written_per_op), (None, None, None));
+    assert!(engines.refused[0].reason.contains("durability sync vs none"), "{engines:?}");
+    assert!(engines.warnings[0].contains("after 1 of 3 repeats"), "{engines:?}");
+}
+
+#[test]
+fn any_engine_of_the_run_may_be_the_base() {
+    let run = three_engines();
+    let engines = compare_engines(&run, Some("rocksdb")).unwrap();
+    let flodb = engines.rows.iter().find(|row| row.cell.engine == "flodb").unwrap();
+    assert!((flodb.rate.unwrap().median - 2.0).abs() < 1e-9);
+    // With two threads the base was not measured.
+    assert!(engines.refused.iter().any(|refusal| refusal.cell.threads == 2), "{engines:?}");
+    assert_eq!(compare_engines(&run, Some("leveldb")), None);
 }
 
 #[test]

@@ -18,6 +18,12 @@ pub trait Store: Send + Sync {
     /// What an acknowledged write survives.
     fn durability(&self) -> Durability;
 
+    /// Whether sessions have [`Session::put_synced`]. A store whose durability is
+    /// [`Durability::Sync`] needs none: all its writes are synced.
+    fn has_synced_put(&self) -> bool {
+        false
+    }
+
     /// Name and version of the engine, as every report prints it: `redb 4.4.0`.
     fn version(&self) -> String;
 
@@ -83,6 +89,16 @@ pub trait Session {
     /// # Errors
     /// Any [`Error`]. On an error the old value is still there, or the new one; never a mixture.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// As [`Session::put`], and when it returns, the write survives a power loss, whatever the
+    /// store's durability.
+    ///
+    /// # Errors
+    /// As [`Session::put`]; [`Error::Usage`] where [`Store::has_synced_put`] says no.
+    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let _ = (key, value);
+        Err(Error::usage("this engine has no synced put"))
+    }
 
     /// Removes `key`.
     ///

@@ -12,11 +12,15 @@
 //! short counts once for each attempt. A store into a mapping cannot fail and is not counted; its
 //! flush is.
 //!
+//! A watcher ([`FaultFs::watch`]) is told of every operation before it happens: it may note it, or
+//! take an image of the disk below at just that moment.
+//!
 //! A failed sync also tells the file below to lose its unsynced bytes ([`File::lose_unsynced`]),
 //! because that is what kernels do; [`FailedSync`](crate::FailedSync) says which, and how. All
 //! other failed operations have no effect at all.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -82,6 +86,16 @@ impl FaultPlan {
     }
 }
 
+/// Who is told of operations.
+#[derive(Clone)]
+struct Watcher(Arc<dyn Fn(Operation, &Path) + Send + Sync>);
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").finish_non_exhaustive()
+    }
+}
+
 /// Counters and the armed plan. All handles of one [`FaultFs`] share it.
 #[derive(Debug, Default)]
 struct Control {
@@ -90,6 +104,7 @@ struct Control {
     /// Operations since arming that the plan is about.
     matched: u64,
     injected: u64,
+    watcher: Option<Watcher>,
 }
 
 /// What becomes of one operation.
@@ -202,20 +217,37 @@ impl FaultFs {
         self.control().operations.clear();
     }
 
+    /// Has `watcher` called before every operation, failed ones included, with its kind and its
+    /// path (of two, the first), in the thread that asks for it. It may use the file system below;
+    /// an operation through this one would call it again. Stores into mappings are no operations.
+    pub fn watch(&self, watcher: impl Fn(Operation, &Path) + Send + Sync + 'static) {
+        self.control().watcher = Some(Watcher(Arc::new(watcher)));
+    }
+
     fn check(&self, operation: Operation, path: &Path) -> Result<()> {
         check(&self.control, operation, path)
     }
 
     fn check_pair(&self, operation: Operation, path: &Path, target: &Path) -> Result<()> {
-        match self.control().judge(operation) {
+        match judge(&self.control, operation, path) {
             Verdict::Fail(errno) => Err(Error::io_pair(operation, path, target, errno)),
             Verdict::Pass | Verdict::Short => Ok(()),
         }
     }
 }
 
+/// Tells the watcher of an operation, counts it and decides its fate.
+fn judge(control: &Mutex<Control>, operation: Operation, path: &Path) -> Verdict {
+    // Not under the lock, which others take meanwhile.
+    let watcher = control_of(control).watcher.clone();
+    if let Some(Watcher(watch)) = watcher {
+        watch(operation, path);
+    }
+    control_of(control).judge(operation)
+}
+
 fn check(control: &Mutex<Control>, operation: Operation, path: &Path) -> Result<()> {
-    match control_of(control).judge(operation) {
+    match judge(control, operation, path) {
         Verdict::Fail(errno) => Err(Error::io(operation, path, errno)),
         Verdict::Pass | Verdict::Short => Ok(()),
     }
@@ -306,7 +338,7 @@ impl FaultFile {
 
     /// Bytes that may be moved of `count`.
     fn allowance(&self, operation: Operation, count: usize) -> Result<usize> {
-        match control_of(&self.control).judge(operation) {
+        match judge(&self.control, operation, self.path()) {
             Verdict::Pass => Ok(count),
             Verdict::Short => Ok(count.div_ceil(2)),
             Verdict::Fail(errno) => Err(Error::io(operation, self.path(), errno)),

@@ -351,3 +351,33 @@ fn power_out_freezes_the_disk_for_all_kinds_and_for_mappings() {
     let bytes = disk.read(at("/f")).unwrap();
     assert_eq!(&bytes[..6], b"before", "neither lost by the flush nor overwritten");
 }
+
+/// The watcher is told before anything has happened, and may look at the disk below.
+#[test]
+fn a_watcher_is_told_of_every_operation_before_it_happens() {
+    use std::sync::Mutex;
+    let (disk, fs) = pair();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (below, notes) = (disk.clone(), Arc::clone(&told));
+    fs.watch(move |operation, path| {
+        let len = below.metadata(at("/f")).map_or(0, |found| found.len);
+        notes.lock().unwrap().push((operation, path.to_owned(), len));
+    });
+    let file = open(&fs, "/f");
+    file.write_at(0, b"four").unwrap();
+    fs.arm(FaultPlan::once(1, Fault::Io));
+    file.sync_data().unwrap_err();
+    fs.rename(at("/f"), at("/g")).unwrap();
+    let told = told.lock().unwrap();
+    let of = |operation, len| (operation, at("/f").to_owned(), len);
+    assert_eq!(
+        *told,
+        [
+            of(Operation::Open, 0),
+            of(Operation::Write, 0),
+            of(Operation::Sync, 4),
+            of(Operation::Rename, 4)
+        ]
+    );
+    assert_eq!(fs.operations(), told.len() as u64);
+}

@@ -41,7 +41,7 @@ use crate::rooms::Rooms;
 use crate::segment::Segment;
 
 /// The name of a segment that is being made.
-const NEW_NAME: &str = "segment.new";
+pub(crate) const NEW_NAME: &str = "segment.new";
 /// Bytes rewritten at once.
 const CHUNK_BYTES: usize = 1 << 20;
 

@@ -88,15 +88,20 @@ impl<F: Clone> Group<F> {
             let flushed = flush(self.synced());
             state = lock(&self.state);
             state.flushing = false;
-            match flushed {
-                // What failed elsewhere meanwhile may be part of what this flush took for done.
-                Ok(end) if state.failure.is_none() => self.advance(end),
-                Ok(_) => {}
-                Err(failure) => {
-                    state.failure.get_or_insert(failure);
+            // Whoever has flushed returns: with what it covered, or with a failure.
+            let failed = match flushed {
+                Ok(end) if state.failure.is_none() => {
+                    self.advance(end);
+                    None
                 }
-            }
+                // What failed elsewhere meanwhile may be part of what this flush took for done.
+                Ok(_) => state.failure.clone(),
+                Err(failure) => Some(state.failure.get_or_insert(failure).clone()),
+            };
             self.over.notify_all();
+            if let Some(failure) = failed {
+                return Err(failure);
+            }
         }
     }
 }

@@ -29,7 +29,8 @@
 //!
 //! The format is described in `docs/formats/wal.md`. The parts: `rooms` gives out the log, `order`
 //! publishes it, `group` syncs it; each is explored under loom. `files` makes and recycles
-//! segments, `recovery` reads them.
+//! segments, `recovery` reads them, and
+//! `salvage` reads what is left of damaged ones.
 //!
 //! ```
 //! use keyrack_vfs::{Fs, MemFs};
@@ -73,6 +74,7 @@ mod primitive;
 mod reader;
 mod recovery;
 mod rooms;
+mod salvage;
 mod segment;
 mod ticker;
 
@@ -80,4 +82,5 @@ pub use error::{Error, Result};
 pub use files::Stats;
 pub use log::{Log, Reservation};
 pub use options::{Options, Sync};
-pub use recovery::Recovered;
+pub use recovery::{Recovered, is_ours};
+pub use salvage::{Hole, Salvaged, salvage};

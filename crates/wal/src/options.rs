@@ -36,7 +36,7 @@ pub struct Options {
     pub sync: Sync,
     /// Released segments that are kept for use as new ones, at most.
     pub recycled_max: usize,
-    /// The first record of a fresh log gets this position or a later one, and never 0.
+    /// The first record that is written gets this position or a later one, and never 0.
     pub first_position: u64,
 }
 

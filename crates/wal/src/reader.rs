@@ -85,6 +85,22 @@ impl Reader {
         Ok(Reader { file, front, window: Vec::new(), window_offset: 0 })
     }
 
+    /// Opens a segment of which no more is believed than `front` says.
+    pub(crate) fn with_front(fs: &dyn Fs, front: Front) -> Result<Self> {
+        let file = fs.open(&front.path, &OpenOptions::new().read(true))?;
+        Ok(Reader { file, front, window: Vec::new(), window_offset: 0 })
+    }
+
+    /// The header of the segment that its name says begins at `start`, if it is whole and fits;
+    /// whatever the rest of the file is.
+    pub(crate) fn header(fs: &dyn Fs, path: &Path, start: u64) -> Result<Option<Header>> {
+        let file = fs.open(path, &OpenOptions::new().read(true))?;
+        let mut sector = [0; HEADER_BYTES];
+        file.read_at(0, &mut sector)?;
+        let header = Header::decode(&sector).ok();
+        Ok(header.filter(|header| check(path, header, start).is_ok()))
+    }
+
     /// `count` bytes at a position, at most [`WINDOW_BYTES`], or fewer at the end of the file.
     pub(crate) fn peek(&mut self, position: u64, count: usize) -> Result<&[u8]> {
         debug_assert!(count <= WINDOW_BYTES);

@@ -23,11 +23,13 @@
 //! reported.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use keyrack_vfs::Fs;
 
 use crate::error::{Error, Result};
+use crate::files::NEW_NAME;
 use crate::format::{ALIGN, Kind, RECORD_BYTES};
 use crate::options::{Options, POSITION_MAX};
 use crate::reader::{Front, Reader};
@@ -91,7 +93,7 @@ pub(crate) struct Found {
 }
 
 /// Receives the position and the payload of each record.
-type Replay<'a, E> = dyn FnMut(u64, &[u8]) -> std::result::Result<(), E> + 'a;
+pub(crate) type Replay<'a, E> = dyn FnMut(u64, &[u8]) -> std::result::Result<(), E> + 'a;
 
 /// Reads the log in `dir` from the record at `from` on.
 pub(crate) fn recover<E: From<Error>>(
@@ -150,9 +152,9 @@ pub(crate) fn recover<E: From<Error>>(
         previous_end = empty.header.previous_end;
     }
     let segment = options.segment_bytes;
-    let first = if starts.is_empty() { options.first_position } else { 0 };
     // Position 0 is nobody's.
-    let next = top.max(position).max(first).max(1).checked_next_multiple_of(segment);
+    let next =
+        top.max(position).max(options.first_position).max(1).checked_next_multiple_of(segment);
     let next = next.filter(|next| *next <= POSITION_MAX - segment);
     let next = next.ok_or_else(|| Error::usage("the positions of the log are used up"))?;
     let unsynced = unsynced(&chain, synced.max(from), previous_end);
@@ -171,23 +173,29 @@ pub(crate) fn recover<E: From<Error>>(
     })
 }
 
+/// Whether a name in the directory of a log is one that a log gives.
+#[must_use]
+pub fn is_ours(name: &OsStr) -> bool {
+    name == NEW_NAME || start_of(name).is_some()
+}
+
+/// The position in the name of a segment.
+fn start_of(name: &OsStr) -> Option<u64> {
+    let digits = name.to_str()?.strip_suffix(SUFFIX)?;
+    let known = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if digits.len() != DIGITS || !digits.bytes().all(known) {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok()
+}
+
 /// The segments in a directory by the positions in their names, ascending.
-fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
+pub(crate) fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
     let entries = match fs.list(dir) {
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
         entries => entries?,
     };
-    let mut starts: Vec<_> = entries
-        .iter()
-        .filter_map(|entry| {
-            let digits = entry.name.to_str()?.strip_suffix(SUFFIX)?;
-            let known = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-            if digits.len() != DIGITS || !digits.bytes().all(known) {
-                return None;
-            }
-            u64::from_str_radix(digits, 16).ok()
-        })
-        .collect();
+    let mut starts: Vec<_> = entries.iter().filter_map(|entry| start_of(&entry.name)).collect();
     starts.sort_unstable();
     Ok(starts)
 }
@@ -256,21 +264,21 @@ fn read<E: From<Error>>(
 
 /// What lies behind the end.
 #[derive(Debug, Default)]
-struct Rest {
+pub(crate) struct Rest {
     /// The highest mark of what was durable.
-    synced: u64,
-    bytes: u64,
-    records: u64,
+    pub(crate) synced: u64,
+    pub(crate) bytes: u64,
+    pub(crate) records: u64,
 }
 
 /// Searches the segments for whole records behind `end`, which lies in the first of them. Bytes
 /// that look like the head of a long record cost a checksum each, and there may be many of them, so
 /// the work is bounded: 8 times the bytes of the segment.
-fn search(fs: &dyn Fs, chain: &[Front], end: u64) -> Result<Rest> {
+pub(crate) fn search(fs: &dyn Fs, chain: &[Front], end: u64) -> Result<Rest> {
     let mut rest = Rest::default();
     let mut dropped_end = end;
     for front in chain {
-        let mut reader = front.open(fs)?;
+        let mut reader = Reader::with_front(fs, front.clone())?;
         let mut position = end.max(front.start());
         let mut budget = 8 * front.header.segment_bytes;
         while front.end().saturating_sub(position) >= RECORD_BYTES as u64 {
@@ -308,6 +316,34 @@ fn search(fs: &dyn Fs, chain: &[Front], end: u64) -> Result<Rest> {
     }
     rest.bytes = dropped_end - end;
     Ok(rest)
+}
+
+/// The first whole record at `from` or behind it that ends at `limit` at most. The work is bounded
+/// as that of [`search`] is.
+pub(crate) fn next_record(reader: &mut Reader, from: u64, limit: u64) -> Result<Option<u64>> {
+    let mut position = from;
+    let mut budget = 8 * reader.front.header.segment_bytes;
+    while limit.saturating_sub(position) >= RECORD_BYTES as u64 {
+        if position.is_multiple_of(ZEROS_BYTES)
+            && limit - position >= ZEROS_BYTES
+            && reader.peek(position, ZEROS_BYTES as usize)?.iter().all(|byte| *byte == 0)
+        {
+            position += ZEROS_BYTES;
+            continue;
+        }
+        if let Some(record) = reader.head(position)?.filter(|it| it.room() <= limit - position) {
+            let cost = if record.kind == Kind::Data { record.room() } else { RECORD_BYTES as u64 };
+            if cost > budget {
+                return Ok(None);
+            }
+            budget -= cost;
+            if reader.matches(position, &record)? {
+                return Ok(Some(position));
+            }
+        }
+        position += ALIGN as u64;
+    }
+    Ok(None)
 }
 
 /// The bytes of records from one position to another.

@@ -101,18 +101,23 @@ fn positions_only_grow() {
 }
 
 #[test]
-fn a_fresh_log_begins_where_it_is_told() {
+fn new_records_begin_where_they_are_told() {
     for (first_position, expected) in [(0, 4_096), (4_096, 4_096), (10_000, 12_288)] {
         let options = Options { first_position, ..small() };
         let disk = new_disk();
         let (log, _) = open(&disk, options);
         assert_eq!(append(&log, b"x").unwrap().0, expected);
         drop(log);
-        // Later it means nothing.
-        let options = Options { first_position: 1 << 40, ..small() };
+        // Below the end it means nothing; above, positions are left out.
         let (log, records) = open(&disk, options);
         assert_eq!(records.len(), 1);
         assert_eq!(append(&log, b"y").unwrap().0, expected + 4_096);
+        drop(log);
+        let (log, records) = open(&disk, Options { first_position: 1 << 40, ..small() });
+        assert_eq!(records.len(), 2);
+        assert_eq!(append(&log, b"z").unwrap().0, 1 << 40);
+        drop(log);
+        assert_eq!(open(&disk, small()).1.len(), 3);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use keyrack_vfs::{CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use keyrack_wal::{Error, Log, Options, Sync};
 
-use crate::tool::{Announced, Draw, Records, append, new_disk, open_from, seeds, small};
+use crate::tool::{Announced, Draw, Records, append, bounded, new_disk, open_from, seeds, small};
 
 const POLICIES: [CrashPolicy; 4] =
     [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Ordered, CrashPolicy::Reordered];
@@ -158,22 +158,24 @@ fn synced_records_survive_power_losses_anywhere() {
 /// As above, with the power going out at every single operation of one history, in turn.
 #[test]
 fn synced_records_survive_a_power_loss_at_every_operation() {
-    for seed in seeds(3) {
-        let _announced = Announced(seed);
-        for n in 1.. {
-            let disk = new_disk();
-            let fs = FaultFs::new(Arc::new(disk.clone()));
-            fs.arm(FaultPlan::from_then_on(n, Fault::PowerOut));
-            let (expected, _) = history(&fs, seed, small());
-            for (image, policy) in POLICIES.into_iter().cycle().take(12).enumerate() {
-                let image = disk.crash_image(seed ^ n << 32 ^ image as u64, policy);
-                drop(expected.clone().check(&image, small()).unwrap());
-            }
-            if fs.injected() == 0 {
-                break;
+    bounded(|| {
+        for seed in seeds(3) {
+            let _announced = Announced(seed);
+            for n in 1.. {
+                let disk = new_disk();
+                let fs = FaultFs::new(Arc::new(disk.clone()));
+                fs.arm(FaultPlan::from_then_on(n, Fault::PowerOut));
+                let (expected, _) = history(&fs, seed, small());
+                for (image, policy) in POLICIES.into_iter().cycle().take(12).enumerate() {
+                    let image = disk.crash_image(seed ^ n << 32 ^ image as u64, policy);
+                    drop(expected.clone().check(&image, small()).unwrap());
+                }
+                if fs.injected() == 0 {
+                    break;
+                }
             }
         }
-    }
+    });
 }
 
 /// A fixed history until the first error, with the error.
@@ -203,51 +205,53 @@ fn history(fs: &FaultFs, seed: u64, options: Options) -> (Expected, Option<Error
 /// is lost, nothing is called synced that is not, and after a reopening the log is sound.
 #[test]
 fn a_failed_sync_loses_nothing_that_was_synced() {
-    let mut poisoned = 0;
-    for seed in seeds(60) {
-        let _announced = Announced(seed);
-        let failed_sync = match seed % 4 {
-            0 => FailedSync::Dropped,
-            1 => FailedSync::Cached,
-            _ => FailedSync::Partly { seed },
-        };
-        for (kind, at) in [
-            (Operation::Flush, 1 + seed % 12),
-            (Operation::Sync, 1 + seed % 9),
-            (Operation::SyncDir, 1 + seed % 9),
-        ] {
-            let disk = new_disk();
-            disk.set_failed_sync(failed_sync);
-            let fs = FaultFs::new(Arc::new(disk.clone()));
-            fs.arm(FaultPlan::once(at, Fault::Io).only(&[kind]));
-            let (mut expected, error) = history(&fs, seed, small());
-            let Some(error) = error else { continue };
-            assert!(matches!(error, Error::Poisoned(_)), "{error}");
-            poisoned += 1;
-            // The power may go at once,
-            for policy in POLICIES {
-                let image = disk.crash_image(seed, policy);
+    bounded(|| {
+        let mut poisoned = 0;
+        for seed in seeds(60) {
+            let _announced = Announced(seed);
+            let failed_sync = match seed % 4 {
+                0 => FailedSync::Dropped,
+                1 => FailedSync::Cached,
+                _ => FailedSync::Partly { seed },
+            };
+            for (kind, at) in [
+                (Operation::Flush, 1 + seed % 12),
+                (Operation::Sync, 1 + seed % 9),
+                (Operation::SyncDir, 1 + seed % 9),
+            ] {
+                let disk = new_disk();
+                disk.set_failed_sync(failed_sync);
+                let fs = FaultFs::new(Arc::new(disk.clone()));
+                fs.arm(FaultPlan::once(at, Fault::Io).only(&[kind]));
+                let (mut expected, error) = history(&fs, seed, small());
+                let Some(error) = error else { continue };
+                assert!(matches!(error, Error::Poisoned(_)), "{error}");
+                poisoned += 1;
+                // The power may go at once,
+                for policy in POLICIES {
+                    let image = disk.crash_image(seed, policy);
+                    drop(expected.clone().check(&image, small()).unwrap());
+                }
+                // or the process ends, and another one reads what the page cache shows.
+                let killed = disk.process_crash_image();
+                let log = expected.check(&killed, small()).unwrap();
+                let (found, published) = (expected.written.len(), log.published());
+                expected.sync(&log, published).unwrap();
+                assert_eq!(log.synced(), published);
+                let image = killed.crash_image(seed, CrashPolicy::DropAll);
                 drop(expected.clone().check(&image, small()).unwrap());
-            }
-            // or the process ends, and another one reads what the page cache shows.
-            let killed = disk.process_crash_image();
-            let log = expected.check(&killed, small()).unwrap();
-            let (found, published) = (expected.written.len(), log.published());
-            expected.sync(&log, published).unwrap();
-            assert_eq!(log.synced(), published);
-            let image = killed.crash_image(seed, CrashPolicy::DropAll);
-            drop(expected.clone().check(&image, small()).unwrap());
-            expected.append(&log, b"after".to_vec()).unwrap();
-            expected.sync(&log, expected.end).unwrap();
-            for policy in POLICIES {
-                let image = killed.crash_image(seed, policy);
-                let mut after = expected.clone();
-                drop(after.check(&image, small()).unwrap());
-                assert_eq!(after.written.len(), found + 1);
+                expected.append(&log, b"after".to_vec()).unwrap();
+                expected.sync(&log, expected.end).unwrap();
+                for policy in POLICIES {
+                    let image = killed.crash_image(seed, policy);
+                    let mut after = expected.clone();
+                    drop(after.check(&image, small()).unwrap());
+                    assert_eq!(after.written.len(), found + 1);
+                }
             }
         }
-    }
-    assert!(poisoned > 100, "{poisoned}");
+        assert!(poisoned > 100, "{poisoned}");
+    });
 }
 
 /// An acknowledged commit is durable, whatever other threads do at that moment.

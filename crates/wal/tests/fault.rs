@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, MemFs, Operation};
 use keyrack_wal::{Error, Log};
 
-use crate::tool::{Records, append, new_disk, open, open_from, small};
+use crate::tool::{Records, append, bounded, new_disk, open, open_from, small};
 
 /// What a run of the workload was told.
 #[derive(Default)]
@@ -83,49 +83,53 @@ fn workload(fs: &FaultFs) -> Told {
 
 #[test]
 fn a_fault_at_any_operation_is_reported_and_nothing_that_was_told_is_a_lie() {
-    let fs = FaultFs::new(Arc::new(new_disk()));
-    assert_eq!(workload(&fs).failures, 0);
-    let count = fs.operations();
-    assert!(count > 80, "{count}");
-    let faults = [
-        Fault::Io,
-        Fault::NoSpace,
-        Fault::TooManyFiles,
-        Fault::Interrupted,
-        Fault::Short,
-        Fault::Errno(13),
-    ];
-    let mut failed = 0;
-    for fault in faults {
-        for at in 1..=count {
-            for plan in [FaultPlan::once(at, fault), FaultPlan::from_then_on(at, fault)] {
-                let disk = new_disk();
-                let fs = FaultFs::new(Arc::new(disk.clone()));
-                fs.arm(plan.clone());
-                let told = workload(&fs);
-                let absorbed =
-                    [FaultPlan::once(at, Fault::Short), FaultPlan::once(at, Fault::Interrupted)];
-                assert!(!absorbed.contains(&plan) || told.failures == 0, "{plan:?}");
-                failed += told.failures;
-                fs.disarm();
-                let image = disk.crash_image(at, CrashPolicy::DropAll);
-                let (_, _, records) = open_from(&image, 0, small())
-                    .unwrap_or_else(|error| panic!("{plan:?}: {error}"));
-                assert!(told.written.starts_with(&records), "{plan:?}");
-                let must = told.written.iter().filter(|(at, _)| *at < told.synced).count();
-                assert!(records.len() >= must, "{plan:?}: {} of {must}", records.len());
-                // Without a power loss everything is there that was appended, unless a failed sync
-                // has thrown it away.
-                if !told.poisoned {
-                    let (log, _, records) = open_from(&disk, 0, small())
+    bounded(|| {
+        let fs = FaultFs::new(Arc::new(new_disk()));
+        assert_eq!(workload(&fs).failures, 0);
+        let count = fs.operations();
+        assert!(count > 80, "{count}");
+        let faults = [
+            Fault::Io,
+            Fault::NoSpace,
+            Fault::TooManyFiles,
+            Fault::Interrupted,
+            Fault::Short,
+            Fault::Errno(13),
+        ];
+        let mut failed = 0;
+        for fault in faults {
+            for at in 1..=count {
+                for plan in [FaultPlan::once(at, fault), FaultPlan::from_then_on(at, fault)] {
+                    let disk = new_disk();
+                    let fs = FaultFs::new(Arc::new(disk.clone()));
+                    fs.arm(plan.clone());
+                    let told = workload(&fs);
+                    let absorbed = [
+                        FaultPlan::once(at, Fault::Short),
+                        FaultPlan::once(at, Fault::Interrupted),
+                    ];
+                    assert!(!absorbed.contains(&plan) || told.failures == 0, "{plan:?}");
+                    failed += told.failures;
+                    fs.disarm();
+                    let image = disk.crash_image(at, CrashPolicy::DropAll);
+                    let (_, _, records) = open_from(&image, 0, small())
                         .unwrap_or_else(|error| panic!("{plan:?}: {error}"));
-                    assert!(records == told.written, "{plan:?}");
-                    append(&log, b"again").unwrap_or_else(|error| panic!("{plan:?}: {error}"));
+                    assert!(told.written.starts_with(&records), "{plan:?}");
+                    let must = told.written.iter().filter(|(at, _)| *at < told.synced).count();
+                    assert!(records.len() >= must, "{plan:?}: {} of {must}", records.len());
+                    // Without a power loss everything is there that was appended, unless a failed
+                    // sync has thrown it away.
+                    if !told.poisoned {
+                        let (log, _, records) = open_from(&disk, 0, small())
+                            .unwrap_or_else(|error| panic!("{plan:?}: {error}"));
+                        assert!(records == told.written, "{plan:?}");
+                        append(&log, b"again").unwrap_or_else(|error| panic!("{plan:?}: {error}"));
+                    }
                 }
             }
         }
-    }
-    assert!(failed > 1_000, "{failed}");
+        assert!(failed > 1_000, "{failed}");
+    });
 }
 
 #[test]
@@ -199,35 +203,38 @@ fn threads_that_meet_a_full_disk_lose_nothing() {
 
 #[test]
 fn a_failed_sync_is_final() {
-    for kind in [Operation::Flush, Operation::Sync, Operation::SyncDir] {
-        let disk = new_disk();
-        let fs = FaultFs::new(Arc::new(disk.clone()));
-        let (log, _) = open(&fs, small());
-        let durable = append(&log, &[1; 100]).unwrap().1;
-        log.sync(durable).unwrap();
-        fs.arm(FaultPlan::once(1, Fault::Io).only(&[kind]));
-        let append_and_sync = |_| append(&log, &[2; 100]).and_then(|(_, end)| log.sync(end)).err();
-        let error = (0..1_000).find_map(append_and_sync).expect("one sync fails");
-        assert!(matches!(error, Error::Poisoned(_)), "{error}");
-        assert!(error.to_string().contains("Input/output error"), "{error}");
-        fs.disarm();
-        let synced = log.synced();
-        for _ in 0..2 {
-            let error = log.sync(log.published()).map_or_else(
-                |error| error,
-                |()| {
-                    assert_eq!(synced, log.published(), "synced what a failed flush covered");
-                    Error::Poisoned(Arc::new(disk_error()))
-                },
-            );
+    bounded(|| {
+        for kind in [Operation::Flush, Operation::Sync, Operation::SyncDir] {
+            let disk = new_disk();
+            let fs = FaultFs::new(Arc::new(disk.clone()));
+            let (log, _) = open(&fs, small());
+            let durable = append(&log, &[1; 100]).unwrap().1;
+            log.sync(durable).unwrap();
+            fs.arm(FaultPlan::once(1, Fault::Io).only(&[kind]));
+            let append_and_sync =
+                |_| append(&log, &[2; 100]).and_then(|(_, end)| log.sync(end)).err();
+            let error = (0..1_000).find_map(append_and_sync).expect("one sync fails");
             assert!(matches!(error, Error::Poisoned(_)), "{error}");
-            assert!(matches!(log.reserve(1), Err(Error::Poisoned(_))));
-            assert_eq!(log.synced(), synced);
+            assert!(error.to_string().contains("Input/output error"), "{error}");
+            fs.disarm();
+            let synced = log.synced();
+            for _ in 0..2 {
+                let error = log.sync(log.published()).map_or_else(
+                    |error| error,
+                    |()| {
+                        assert_eq!(synced, log.published(), "synced what a failed flush covered");
+                        Error::Poisoned(Arc::new(disk_error()))
+                    },
+                );
+                assert!(matches!(error, Error::Poisoned(_)), "{error}");
+                assert!(matches!(log.reserve(1), Err(Error::Poisoned(_))));
+                assert_eq!(log.synced(), synced);
+            }
+            log.sync(durable).expect("durable before");
+            log.release(durable).expect("reading and removing go on");
+            assert!(matches!(log.close(), Err(Error::Poisoned(_))));
         }
-        log.sync(durable).expect("durable before");
-        log.release(durable).expect("reading and removing go on");
-        assert!(matches!(log.close(), Err(Error::Poisoned(_))));
-    }
+    });
 }
 
 /// Any error of a disk.
@@ -239,22 +246,24 @@ fn disk_error() -> keyrack_vfs::Error {
 /// Those who wait for a flush of somebody else hear of its failure, too.
 #[test]
 fn everybody_who_waits_for_a_failed_flush_is_told() {
-    let disk = new_disk();
-    let fs = FaultFs::new(Arc::new(disk));
-    let (log, _) = open(&fs, small());
-    append(&log, b"x").unwrap();
-    fs.arm(FaultPlan::from_then_on(1, Fault::Io).only(&[Operation::Flush]));
-    let outcomes: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4)
-            .map(|_| {
-                let log = &log;
-                scope.spawn(move || append(log, b"y").and_then(|(_, end)| log.sync(end)))
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    bounded(|| {
+        let disk = new_disk();
+        let fs = FaultFs::new(Arc::new(disk));
+        let (log, _) = open(&fs, small());
+        append(&log, b"x").unwrap();
+        fs.arm(FaultPlan::from_then_on(1, Fault::Io).only(&[Operation::Flush]));
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    let log = &log;
+                    scope.spawn(move || append(log, b"y").and_then(|(_, end)| log.sync(end)))
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Error::Poisoned(_)))));
+        assert_eq!(fs.operations_of(Operation::Flush), 1, "nobody flushes again");
     });
-    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Error::Poisoned(_)))));
-    assert_eq!(fs.operations_of(Operation::Flush), 1, "nobody flushes again");
 }
 
 /// What cannot be removed now is removed by the next release.

@@ -10,5 +10,6 @@ mod damage;
 mod fault;
 mod real;
 mod recycling;
+mod salvage;
 mod threads;
 mod tool;

@@ -1,7 +1,8 @@
 //! What the tests share: seeds and draws, opening a log and listing what it replays.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use keyrack_vfs::{Fs, MemFs};
 use keyrack_wal::{Error, Log, Options, Recovered};
@@ -110,5 +111,22 @@ impl Drop for Announced {
         if std::thread::panicking() {
             eprintln!("SEED={}", self.0);
         }
+    }
+}
+
+/// Runs `work` in a thread of its own, and fails if it does not come back: some faults of a log
+/// show in nothing but that somebody waits for ever.
+pub(crate) fn bounded(work: impl FnOnce() + Send + 'static) {
+    // Far more than any test takes.
+    const FOR_EVER: Duration = Duration::from_secs(300);
+    let (done, outcome) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        work();
+        let _ = done.send(());
+    });
+    let waited = outcome.recv_timeout(FOR_EVER);
+    assert!(waited != Err(mpsc::RecvTimeoutError::Timeout), "it waits for ever");
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
     }
 }

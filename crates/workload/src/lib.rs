@@ -13,8 +13,8 @@
 //!   rate      --> ArrivalSchedule  |  when
 //! ```
 //!
-//! Beside these stand the jobs of [`kvtest`]: whole programs that run over a client, with a
-//! generator of their own.
+//! Beside these stand the jobs of [`kvtest`] and [`dbbench`]: whole programs that run over a
+//! client, those of the first with a generator of their own.
 //!
 //! A *spec* is plain data that can be compared, printed and stored. A *source* is a spec made ready
 //! for one worker; building it checks everything, and drawing from it cannot fail, allocates
@@ -43,10 +43,12 @@ mod arrivals;
 #[cfg(test)]
 mod check;
 mod counter;
+pub mod dbbench;
 mod distribution;
 mod error;
 mod fb;
 mod format;
+mod jobs;
 mod keys;
 pub mod kvtest;
 mod mix;
@@ -65,6 +67,7 @@ pub use {
     distribution::KeyDistribution,
     error::Error,
     format::KeyFormat,
+    jobs::{job, jobs, own_count},
     keys::{KeySource, KeySpec},
     mix::{Counters, LoadSpec, MixKeys, MixSource, MixSpec, OpSpec, Verb},
     native::{native, native_names},

@@ -5,7 +5,7 @@
 //! L4  cli                                                        testkit: for tests, and for the
 //! L3  rowstore deltafs server loadgen harness report             self-test of the cli
 //! L2  masstree flodb peers
-//! L1  store record wal net workload
+//! L1  store record wal net workload leveldb
 //! L0  measure vfs concurrent wire
 //! ```
 //!
@@ -20,7 +20,7 @@ use super::{Breach, File, Tree};
 /// The layers from the lowest up.
 const LAYERS: &[&[&str]] = &[
     &["measure", "vfs", "concurrent", "decimal", "wire"],
-    &["store", "record", "wal", "net", "workload"],
+    &["store", "record", "wal", "net", "workload", "leveldb"],
     &["masstree", "flodb", "peers"],
     &["rowstore", "deltafs", "server", "loadgen", "harness", "report"],
     &["cli"],

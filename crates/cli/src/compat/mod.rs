@@ -1,6 +1,7 @@
 //! Old names: the binary called as a tool that people's scripts know takes that tool's command line
 //! and prints its shapes. These modules translate; nothing below them knows.
 
+mod dbtest;
 mod keybench;
 mod mttest;
 
@@ -11,6 +12,7 @@ use std::path::Path;
 pub(crate) enum Name {
     Keybench,
     Mttest,
+    DbTest,
 }
 
 /// The old name under which the program was called, if it was.
@@ -18,6 +20,7 @@ pub(crate) fn called_as(argv: &[String]) -> Option<Name> {
     match Path::new(argv.first()?).file_name()?.to_str()? {
         "keybench" => Some(Name::Keybench),
         "mttest" => Some(Name::Mttest),
+        "db_test" => Some(Name::DbTest),
         _ => None,
     }
 }
@@ -27,5 +30,6 @@ pub(crate) fn main(name: Name, argv: &[String]) -> u8 {
     match name {
         Name::Keybench => keybench::main(argv),
         Name::Mttest => mttest::main(argv),
+        Name::DbTest => dbtest::main(argv),
     }
 }

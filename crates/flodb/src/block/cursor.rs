@@ -10,7 +10,7 @@
 //! between two placements must pass the same block.
 
 use super::{Block, Damage, Result, SHARES_TOO_MUCH};
-use crate::key::{self, Comparator, TRAILER_BYTES};
+use crate::key::{Comparator, TRAILER_BYTES};
 use std::ops::Range;
 
 /// An entry of a block, with its key put together.
@@ -21,6 +21,8 @@ pub(crate) struct BlockCursor {
     value: Range<usize>,
     at: usize,
     next: usize,
+    /// The sequence number of all entries, in the place of that in the block.
+    sequence: Option<u64>,
     group: Group,
 }
 
@@ -42,6 +44,11 @@ struct Grouped {
 }
 
 impl BlockCursor {
+    /// A cursor that shows all entries with this sequence number, if there is one.
+    pub(crate) fn new(sequence: Option<u64>) -> Self {
+        BlockCursor { sequence, ..BlockCursor::default() }
+    }
+
     /// The internal key here.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
@@ -66,24 +73,33 @@ impl BlockCursor {
         self.back(block).map(|_| ())
     }
 
-    /// Goes to the first entry that is not before the internal key `target`; `false` if all are,
-    /// and the cursor is nowhere then.
+    /// Goes to the first entry that is not before the user key with this trailer, as the block has
+    /// it; `false` if all are, and the cursor is nowhere then.
     pub(crate) fn seek(
         &mut self,
         block: &Block,
         order: &Comparator,
-        target: &[u8],
+        user: &[u8],
+        trailer: u64,
     ) -> Result<bool> {
-        let trailer =
-            target.last_chunk::<TRAILER_BYTES>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         self.group.entries.clear();
-        let user = key::user_of(target);
         let Some((at, entry)) = block.seek(order, user, trailer, &mut self.key)? else {
             return Ok(false);
         };
         self.value = entry.value;
         (self.at, self.next) = (at, entry.next);
+        if self.sequence.is_some() {
+            let user_bytes = self.key.len().saturating_sub(TRAILER_BYTES);
+            self.key.truncate(user_bytes);
+            self.key.extend_from_slice(&self.shown(entry.trailer).to_le_bytes());
+        }
         Ok(true)
+    }
+
+    /// The trailer to show for one of the block.
+    #[inline]
+    fn shown(&self, trailer: u64) -> u64 {
+        self.sequence.map_or(trailer, |sequence| sequence << 8 | trailer & 0xff)
     }
 
     /// Goes one entry on; `false` at the end, and the cursor stays.
@@ -130,7 +146,7 @@ impl BlockCursor {
         }
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(entry.suffix);
-        self.key.extend_from_slice(&entry.trailer.to_le_bytes());
+        self.key.extend_from_slice(&self.shown(entry.trailer).to_le_bytes());
         self.value = entry.value;
         (self.at, self.next) = (at, entry.next);
         Ok(())

@@ -30,9 +30,7 @@ pub(crate) use builder::BlockBuilder;
 pub(crate) use cursor::BlockCursor;
 
 use crate::coding::{common_prefix, varint};
-#[cfg(test)]
-use crate::key::user_of;
-use crate::key::{Comparator, TRAILER_BYTES};
+use crate::key::{Comparator, TRAILER_BYTES, user_of};
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -194,15 +192,14 @@ impl Block {
         trailer: u64,
     ) -> Result<Option<Found>> {
         let at = self.restart_before(order, user, trailer)?;
-        let reached = match order {
-            Comparator::Bytewise => self.walk_bytes(at, user, trailer)?,
-            Comparator::Custom(_) => {
-                // Lent by the thread. A comparator that searches itself finds an empty one.
-                let mut key = SCRATCH.try_with(Cell::take).unwrap_or_default();
-                let reached = self.walk(order, at, user, trailer, &mut key);
-                let _ = SCRATCH.try_with(|scratch| scratch.set(key));
-                reached?
-            }
+        let reached = if order.is_bytewise() {
+            self.walk_bytes(at, user, trailer)?
+        } else {
+            // Lent by the thread. A comparator that searches itself finds an empty one.
+            let mut key = SCRATCH.try_with(Cell::take).unwrap_or_default();
+            let reached = self.walk(order, at, user, trailer, &mut key);
+            let _ = SCRATCH.try_with(|scratch| scratch.set(key));
+            reached?
         };
         Ok(reached.map(|(_, entry, is_same_user)| Found {
             is_same_user,
@@ -221,19 +218,18 @@ impl Block {
         key: &mut Vec<u8>,
     ) -> Result<Option<(usize, Entry<'a>)>> {
         let at = self.restart_before(order, user, trailer)?;
-        let reached = match order {
-            Comparator::Bytewise => {
-                let reached = self.walk_bytes(at, user, trailer)?;
-                key.clear();
-                if let Some((_, entry, _)) = &reached {
-                    // The walk ends at an entry that shares no more with the one before than that
-                    // has in common with the wanted key.
-                    key.extend_from_slice(&user[..entry.shared]);
-                    key.extend_from_slice(entry.suffix);
-                }
-                reached
+        let reached = if order.is_bytewise() {
+            let reached = self.walk_bytes(at, user, trailer)?;
+            key.clear();
+            if let Some((_, entry, _)) = &reached {
+                // The walk ends at an entry that shares no more with the one before than that has
+                // in common with the wanted key.
+                key.extend_from_slice(&user[..entry.shared]);
+                key.extend_from_slice(entry.suffix);
             }
-            Comparator::Custom(_) => self.walk(order, at, user, trailer, key)?,
+            reached
+        } else {
+            self.walk(order, at, user, trailer, key)?
         };
         let Some((at, entry, _)) = reached else { return Ok(None) };
         key.extend_from_slice(&entry.trailer.to_le_bytes());
@@ -324,7 +320,6 @@ impl Block {
 
     /// Checks everything: that the entries fill their room and ascend, that the restarts are
     /// entries with whole keys; and gives each internal key and value to `visit`. O(bytes).
-    #[cfg(test)]
     pub(crate) fn verify<E: From<Damage>>(
         &self,
         order: &Comparator,

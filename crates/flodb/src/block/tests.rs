@@ -39,7 +39,8 @@ fn use_up(bytes: Vec<u8>) -> Result<()> {
         if let Some(found) = block.find(&order, user_of(&key), u64::MAX)? {
             block.value(&found);
         }
-        cursor.seek(&block, &order, &key)?;
+        let trailer = key.last_chunk().map_or(0, |trailer| u64::from_le_bytes(*trailer));
+        cursor.seek(&block, &order, user_of(&key), trailer)?;
     }
     cursor.seek_first(&block)?;
     while cursor.next(&block)? {

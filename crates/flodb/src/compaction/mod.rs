@@ -102,6 +102,7 @@ impl Compaction {
     }
 
     /// Bytes of all tables that it takes.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         bytes_of(self.files())
     }
@@ -135,7 +136,6 @@ impl Compaction {
     }
 
     /// The same for a removal of the keys from `low` to `high`.
-    #[cfg(test)]
     pub(crate) fn may_hide_range(&self, version: &Version, low: &[u8], high: &[u8]) -> bool {
         self.output_level == 0 || version.overlaps_below(self.output_level, Some(low), Some(high))
     }
@@ -145,6 +145,7 @@ impl Compaction {
         OutputCuts {
             grandparents: &self.grandparents,
             at: 0,
+            next: 0,
             bytes: 0,
             bytes_max: options.grandparent_bytes_max(),
         }
@@ -158,6 +159,8 @@ pub(crate) struct OutputCuts<'a> {
     grandparents: &'a [Arc<FileMeta>],
     /// The first grandparent that is not wholly before the last key.
     at: usize,
+    /// The first that begins behind the last key.
+    next: usize,
     /// Those of the grandparents that the output has passed.
     bytes: u64,
     bytes_max: u64,
@@ -173,7 +176,18 @@ impl OutputCuts<'_> {
             self.bytes = self.bytes.saturating_add(file.bytes);
             self.at += 1;
         }
+        while let Some(file) = self.grandparents.get(self.next)
+            && order.user(file.first(), key) != Ordering::Greater
+        {
+            self.next += 1;
+        }
         self.bytes > self.bytes_max
+    }
+
+    /// Where the next grandparent begins, behind the last key: an output without keys there, but
+    /// with a removal of them, may end.
+    pub(crate) fn next_table(&self) -> Option<&[u8]> {
+        self.grandparents.get(self.next).map(|file| file.first())
     }
 
     /// An output begins with the next key, for whatever reason.
@@ -232,6 +246,21 @@ impl Running {
         active.files.iter().for_each(|file| file.set_claimed(false));
     }
 
+    /// Whether a compaction that runs may put tables into `level` that lie around the keys from
+    /// `low` to `high`.
+    pub(crate) fn writes_to(
+        &self,
+        level: usize,
+        (low, high): (&[u8], &[u8]),
+        order: &Comparator,
+    ) -> bool {
+        self.active.iter().any(|active| {
+            written(active.level, active.output_level).contains(&level)
+                && order.user(low, &active.high) != Ordering::Greater
+                && order.user(&active.low, high) != Ordering::Greater
+        })
+    }
+
     /// Whether outputs from `level` to `output_level` with keys from `low` to `high` would meet
     /// those of a compaction that runs.
     fn meets(
@@ -252,7 +281,7 @@ impl Running {
 
 /// The levels that keys come to, or pass, in a compaction; level 0 is no matter, where tables may
 /// share keys.
-fn written(level: usize, output_level: usize) -> impl Iterator<Item = usize> {
+fn written(level: usize, output_level: usize) -> std::ops::RangeInclusive<usize> {
     (level + 1).min(output_level).max(1)..=output_level
 }
 

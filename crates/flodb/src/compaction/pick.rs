@@ -18,7 +18,8 @@
 //! **Order.** Level 0 has as its score its tables over `level0_tables`, others their bytes over
 //! their target; tables that are being compacted do not count. The largest score of 1 or more comes
 //! first, the upper level if two are equal. A level that is above the base that its data need is
-//! drained when nothing else is to do; last come tables that are largely removals.
+//! drained when nothing else is to do; last come tables that are largely removals, or remove a
+//! range, which may hide much of its own table.
 //!
 //! **Inputs**, as in LevelDB. A level begins after the key where its last compaction ended, with
 //! the first table that is free, and goes round. Level 0 begins with its oldest. To it come the

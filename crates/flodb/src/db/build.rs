@@ -2,15 +2,30 @@
 //!
 //! Of a key, everything stays that is newer than the oldest moment in use, and the newest version
 //! up to there. A removal that is the newest up to there goes as well, when no level below has the
-//! key.
+//! key. Nothing stays that is older than a removal of its range, if that is not newer than the
+//! oldest moment.
+//!
+//! ```text
+//!   entries          a   c   d       k   m      q         z
+//!   removed ranges       [c .............. p)       [s ..... )
+//!   tables        [ a  c    d | k    m     p )( p q   s       z ]
+//! ```
+//!
+//! **Removed ranges** come beside the entries. Of those up to the oldest moment only the newest of
+//! each place stays, and that only where a level below has something. A range lies in all tables
+//! whose keys it removes: where a table ends it is cut, so that each table says itself what of it
+//! is removed, and its bounds include that. What ends a table may come between two entries: where
+//! a range begins, and where a table of the level below does, so that a wide range becomes no table
+//! that shares keys with all of that level.
 
 use super::Inner;
 use crate::compaction::OutputCuts;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::key::{Kind, parse};
+use crate::key::{Comparator, Kind, SEQUENCE_MAX, parse};
 use crate::manifest::FileNumber;
-use crate::table::{Table, TableOptions, TableWriter};
+use crate::ranges::{RangeDelete, RangeIndex};
+use crate::table::TableWriter;
 use crate::version::FileMeta;
 use crate::view::{OpenTable, file_meta, table_path};
 use keyrack_vfs::OpenOptions;
@@ -28,8 +43,31 @@ pub(crate) struct Recipe<'a> {
     pub(crate) oldest: u64,
     /// Where else the next table begins, so that none shares keys with too much of the level below.
     pub(crate) cuts: Option<OutputCuts<'a>>,
-    /// Whether a key may be in a level below.
-    pub(crate) is_below: &'a dyn Fn(&[u8]) -> bool,
+    /// What else is removed, besides the entries that remove a key.
+    pub(crate) ranges: Vec<RangeDelete>,
+    /// What may be in a level below.
+    pub(crate) below: &'a dyn Below,
+}
+
+/// Whether something older may lie below, that a removal has to hide.
+pub(crate) trait Below {
+    /// Of this key.
+    fn has(&self, key: &[u8]) -> bool;
+    /// Of the keys from `low` up to but not with `high`.
+    fn has_any(&self, low: &[u8], high: &[u8]) -> bool;
+}
+
+/// Anything may be below.
+pub(crate) struct Anything;
+
+impl Below for Anything {
+    fn has(&self, _key: &[u8]) -> bool {
+        true
+    }
+
+    fn has_any(&self, _low: &[u8], _high: &[u8]) -> bool {
+        true
+    }
 }
 
 /// Tables that are written, and in no version yet.
@@ -43,10 +81,16 @@ pub(crate) struct Built {
 impl Inner {
     /// Writes what `entries` gives, from its first entry on. The tables are synced, and so is the
     /// directory.
-    pub(crate) fn build(&self, entries: &mut dyn Cursor, recipe: Recipe<'_>) -> Result<Built> {
+    pub(crate) fn build(&self, entries: &mut dyn Cursor, mut recipe: Recipe<'_>) -> Result<Built> {
+        let order = &self.options.comparator;
+        let ranges = std::mem::take(&mut recipe.ranges);
+        let (seen, stay): (Vec<_>, Vec<_>) =
+            ranges.into_iter().partition(|range| range.sequence <= recipe.oldest);
+        let hiding = RangeIndex::new(seen, order);
+        let ranges = Ranges::new(stay, hiding.as_ref(), recipe.below, order);
         let (built, numbers) = (Vec::new(), Vec::new());
-        let mut output = Output { inner: self, recipe, writer: None, built, numbers };
-        let result = output.write(entries).and_then(|()| output.end());
+        let mut output = Output { inner: self, recipe, ranges, writer: None, built, numbers };
+        let result = output.write(entries, hiding.as_ref()).and_then(|()| output.end(None));
         if let Err(error) = result {
             output.discard();
             return Err(error);
@@ -59,27 +103,113 @@ impl Inner {
     }
 
     pub(crate) fn open_table(&self, file: Arc<FileMeta>) -> Result<Arc<OpenTable>> {
-        let path = table_path(&self.dir, file.number);
-        let order = self.options.comparator.clone();
-        let table = Table::open(&*self.fs, &path, file.number, Arc::clone(&self.cache), order)?;
-        Ok(OpenTable::new(table, file, Arc::clone(&self.fs), path))
+        let order = &self.options.comparator;
+        OpenTable::open(&*self.fs, &self.removals, &self.dir, file, &self.cache, order)
+    }
+}
+
+/// Bytes of a removed range in a table, beside its keys, or a few more.
+const RANGE_BYTES: u64 = 16;
+
+/// The removed ranges on their way into tables.
+struct Ranges {
+    order: Comparator,
+    /// By their beginnings.
+    all: Vec<RangeDelete>,
+    /// How many have begun.
+    begun: usize,
+    /// Those that the table in work has so far: the rest of those that were cut where it begins,
+    /// and those that begin in it.
+    here: Vec<RangeDelete>,
+    /// The furthest end of these.
+    reach: Vec<u8>,
+    /// About how many bytes those take that begin in it. The others would fill each table anew.
+    bytes: u64,
+}
+
+impl Ranges {
+    /// Those that `stay` whatever is below, and the pieces of those that hide from everybody.
+    fn new(
+        stay: Vec<RangeDelete>,
+        hiding: Option<&RangeIndex>,
+        below: &dyn Below,
+        order: &Comparator,
+    ) -> Self {
+        let pieces = hiding.into_iter().flat_map(RangeIndex::pieces);
+        let needed = pieces.filter(|piece| below.has_any(&piece.begin, &piece.end));
+        let mut all: Vec<RangeDelete> = stay.into_iter().chain(needed).collect();
+        all.retain(|range| !range.is_empty(order));
+        all.sort_by(|a, b| order.user(&a.begin, &b.begin));
+        let (here, reach) = (Vec::new(), Vec::new());
+        Ranges { order: order.clone(), all, begun: 0, here, reach, bytes: 0 }
+    }
+
+    /// The key with which the next one begins.
+    fn next_begin(&self) -> Option<&[u8]> {
+        self.all.get(self.begun).map(|range| &*range.begin)
+    }
+
+    /// Begins those that begin with `key`, or before it.
+    fn begin(&mut self, key: &[u8]) {
+        while let Some(range) = self.all.get(self.begun)
+            && self.order.user(&range.begin, key).is_le()
+        {
+            self.begun += 1;
+            self.bytes += (range.begin.len() + range.end.len()) as u64 + RANGE_BYTES;
+            self.push(range.clone());
+        }
+    }
+
+    fn push(&mut self, range: RangeDelete) {
+        if self.here.is_empty() || self.order.user(&self.reach, &range.end).is_lt() {
+            self.reach.clone_from(&range.end);
+        }
+        self.here.push(range);
+    }
+
+    /// Whether the table in work has any.
+    fn is_empty(&self) -> bool {
+        self.here.is_empty()
+    }
+
+    /// Whether one of those goes on at `key`.
+    fn reaches(&self, key: &[u8]) -> bool {
+        !self.is_empty() && self.order.user(key, &self.reach).is_lt()
+    }
+
+    /// Those of the table that ends before `key`, if there is one. What is left is the next one's.
+    fn cut(&mut self, key: Option<&[u8]>) -> Vec<RangeDelete> {
+        let mut cut = std::mem::take(&mut self.here);
+        self.bytes = 0;
+        if let Some(key) = key {
+            for range in &mut cut {
+                if self.order.user(key, &range.end).is_lt() {
+                    let end = std::mem::replace(&mut range.end, key.to_vec());
+                    let (begin, sequence) = (key.to_vec(), range.sequence);
+                    self.push(RangeDelete { begin, end, sequence });
+                }
+            }
+        }
+        cut
     }
 }
 
 struct Output<'a> {
     inner: &'a Inner,
     recipe: Recipe<'a>,
+    ranges: Ranges,
     writer: Option<(u64, PathBuf, TableWriter)>,
     built: Vec<Arc<OpenTable>>,
     numbers: Vec<FileNumber>,
 }
 
 impl Output<'_> {
-    fn write(&mut self, entries: &mut dyn Cursor) -> Result<()> {
+    fn write(&mut self, entries: &mut dyn Cursor, hiding: Option<&RangeIndex>) -> Result<()> {
         let order = &self.inner.options.comparator;
-        // The last key, and whether a version of it up to the oldest moment was met.
+        // The last key, whether a version of it up to the oldest moment was met, and the newest
+        // removal that hides from everybody.
         let mut last: Vec<u8> = Vec::new();
-        let (mut first, mut covered) = (true, false);
+        let (mut first, mut covered, mut removed) = (true, false, None);
         entries.seek_first()?;
         while let Some((key, value)) = entries.entry() {
             let entry = parse(key).ok_or_else(|| {
@@ -90,19 +220,56 @@ impl Output<'_> {
                 last.clear();
                 last.extend_from_slice(entry.user);
                 (first, covered) = (false, false);
-                self.cut(entry.user)?;
+                removed = hiding.and_then(|hiding| hiding.newest(entry.user, SEQUENCE_MAX));
+                self.stop(entry.user)?;
             }
-            let hidden = covered;
+            let hidden = covered || removed > Some(entry.sequence);
             covered |= entry.sequence <= self.recipe.oldest;
-            let over = entry.kind == Kind::Delete
-                && entry.sequence <= self.recipe.oldest
-                && !(self.recipe.is_below)(entry.user);
+            let over = match entry.kind {
+                Kind::Put => false,
+                Kind::Delete => {
+                    entry.sequence <= self.recipe.oldest && !self.recipe.below.has(entry.user)
+                }
+                // It comes with the ranges.
+                Kind::DeleteRange => true,
+            };
             if !hidden && !over {
                 self.add(key, value)?;
             }
             entries.next()?;
         }
+        self.stop_between(None)
+    }
+
+    /// Comes to a key: ends the table before it, or anywhere on the way, if it is due.
+    #[inline]
+    fn stop(&mut self, key: &[u8]) -> Result<()> {
+        if self.ranges.all.is_empty() {
+            return self.cut(key);
+        }
+        self.stop_between(Some(key))?;
+        self.cut(key)?;
+        self.ranges.begin(key);
         Ok(())
+    }
+
+    /// Stops where ranges begin, and where tables of the level below begin within them, before
+    /// `key` or up to the end.
+    fn stop_between(&mut self, key: Option<&[u8]>) -> Result<()> {
+        let order = &self.inner.options.comparator;
+        loop {
+            let begin = self.ranges.next_begin();
+            let below = self.recipe.cuts.as_ref().and_then(OutputCuts::next_table);
+            let below = below.filter(|below| self.ranges.reaches(below));
+            let stops = begin.into_iter().chain(below);
+            let Some(next) = stops.min_by(|a, b| order.user(a, b)) else { return Ok(()) };
+            if key.is_some_and(|key| order.user(next, key).is_ge()) {
+                return Ok(());
+            }
+            let next = next.to_vec();
+            self.cut(&next)?;
+            self.ranges.begin(&next);
+        }
     }
 
     /// Ends the table before `key` if it is large enough, or shares keys with enough of the level
@@ -110,51 +277,67 @@ impl Output<'_> {
     fn cut(&mut self, key: &[u8]) -> Result<()> {
         let order = &self.inner.options.comparator;
         let is_due = self.recipe.cuts.as_mut().is_some_and(|cuts| cuts.is_due(key, order));
-        let written = self.writer.as_ref().map_or(0, |(_, _, writer)| writer.written_bytes());
-        if is_due || written >= self.recipe.table_bytes { self.end() } else { Ok(()) }
+        let entries = self.writer.as_ref().map_or(0, |(_, _, writer)| writer.written_bytes());
+        let is_begun = self.writer.is_some() || !self.ranges.is_empty();
+        if is_begun {
+            if !is_due && entries + self.ranges.bytes < self.recipe.table_bytes {
+                return Ok(());
+            }
+            self.end(Some(key))?;
+        }
+        if let Some(cuts) = &mut self.recipe.cuts {
+            cuts.restart();
+        }
+        Ok(())
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.writer.is_none() {
-            if let Some(cuts) = &mut self.recipe.cuts {
-                cuts.restart();
-            }
-            let issued = self.inner.numbers.issue();
-            let number = issued.get();
-            self.numbers.push(issued);
-            let path = table_path(&self.inner.dir, number);
-            let create = OpenOptions::new().read(true).write(true).create(true).truncate(true);
-            let file = self.inner.fs.open(&path, &create)?;
-            let options = self.table_options();
-            self.writer = Some((number, path, TableWriter::new(file, options)?));
-        }
+        self.begin()?;
         match &mut self.writer {
             Some((_, _, writer)) => writer.add(key, value),
             None => Ok(()),
         }
     }
 
-    fn table_options(&self) -> TableOptions {
-        let options = &self.inner.options;
-        TableOptions {
-            block_bytes: options.block_bytes,
-            restart_interval: options.restart_interval,
-            compression: options.compression_of(self.recipe.level),
-            filter_bits_per_key: options.filter_bits_per_key,
-            comparator: options.comparator.clone(),
+    /// Begins a table, unless one is in work.
+    #[inline]
+    fn begin(&mut self) -> Result<()> {
+        if self.writer.is_some() {
+            return Ok(());
         }
+        let issued = self.inner.numbers.issue();
+        let number = issued.get();
+        self.numbers.push(issued);
+        let path = table_path(&self.inner.dir, number);
+        let create = OpenOptions::new().read(true).write(true).create(true).truncate(true);
+        let file = self.inner.fs.open(&path, &create)?;
+        let options = self.inner.options.table(self.recipe.level);
+        self.writer = Some((number, path, TableWriter::new(file, options)?));
+        Ok(())
     }
 
-    fn end(&mut self) -> Result<()> {
-        let Some((number, path, writer)) = self.writer.take() else { return Ok(()) };
-        let meta = match writer.finish() {
+    /// Ends the table in work, if there is one, before `key`.
+    fn end(&mut self, key: Option<&[u8]>) -> Result<()> {
+        let ranges = self.ranges.cut(key);
+        if !ranges.is_empty() {
+            self.begin()?;
+        }
+        let Some((number, path, mut writer)) = self.writer.take() else { return Ok(()) };
+        let added = ranges.into_iter().try_for_each(|range| writer.add_range(range));
+        let meta = match added.and_then(|()| writer.finish()) {
             Ok(meta) => meta,
             Err(error) => {
                 remove(self.inner, &path);
                 return Err(error);
             }
         };
-        match self.inner.open_table(Arc::new(file_meta(number, meta))) {
+        let is_paranoid = self.inner.options.paranoid_checks;
+        let opened = self.inner.open_table(Arc::new(file_meta(number, meta)));
+        let checked = opened.and_then(|table| match is_paranoid {
+            true => table.table().verify().map(|()| table),
+            false => Ok(table),
+        });
+        match checked {
             Ok(table) => self.built.push(table),
             Err(error) => {
                 remove(self.inner, &path);

@@ -1,15 +1,16 @@
 //! Running a compaction that was chosen: tables of a level and those that they overlap in the level
 //! below become new tables there.
 
-use super::build::Recipe;
+use super::build::{Below, Recipe};
 use super::{Counters, Db, Inner, lock};
 use crate::compaction::{Compaction, CompactionOptions, Manual, Running, Ticket, pick, pick_range};
 use crate::error::{Error, Result};
 use crate::iterator::{Child, LevelCursor, Merge};
 use crate::options::Options;
+use crate::ranges::{RangeDelete, RangeIndex};
 use crate::table::ReadOptions;
-use crate::version::LAST_LEVEL;
-use crate::view::{OpenTable, Tables, View};
+use crate::version::{LAST_LEVEL, Version};
+use crate::view::{OpenTable, View};
 use std::sync::Arc;
 
 /// How many times larger a level is than the one above it.
@@ -120,8 +121,18 @@ impl<'a> Claim<'a> {
             Counters::add(&inner.counters.trivial_moves, 1);
             return Ok(());
         }
-        let mut entries = Merge::new(self.children(), inner.options.comparator.clone());
-        let is_below = |key: &[u8]| compaction.may_hide(&view.version, key);
+        let order = &inner.options.comparator;
+        let inputs = self.inputs();
+        if inner.options.paranoid_checks {
+            inputs.iter().flatten().try_for_each(|table| table.table().verify())?;
+        }
+        let tables = inputs.iter().flatten();
+        let indexes = tables.filter_map(|table| table.table().range_deletes());
+        let ranges: Vec<RangeDelete> = indexes.flat_map(|index| index.ranges()).collect();
+        let seen = ranges.iter().filter(|range| range.sequence <= self.oldest);
+        let read = not_removed(inputs, RangeIndex::new(seen.cloned(), order).as_ref());
+        let bytes_read = read.iter().flatten().map(|table| table.file().bytes).sum();
+        let mut entries = Merge::new(self.children(read), order.clone());
         let within = compaction.output_level == 0;
         let recipe = Recipe {
             level: compaction.output_level,
@@ -130,33 +141,44 @@ impl<'a> Claim<'a> {
             oldest: self.oldest,
             // One table is the point of a compaction within level 0.
             cuts: (!within).then(|| compaction.cuts(&inner.options.compaction())),
-            is_below: &is_below,
+            ranges,
+            below: &Lower { compaction, version: &view.version },
         };
         let built = inner.build(&mut entries, recipe)?;
         let files = built.tables.iter().map(|table| Arc::clone(table.file()));
         inner.install(&compaction.edit(files), &built.tables, None)?;
         let counters = &inner.counters;
         Counters::add(&counters.compactions, 1);
-        Counters::add(&counters.compaction_bytes_read, compaction.bytes());
+        Counters::add(&counters.compaction_bytes_read, bytes_read);
         Counters::add(&counters.compaction_bytes_written, built.bytes);
+        let level = &counters.levels[compaction.output_level];
+        Counters::add(&level.read_bytes, bytes_read);
+        Counters::add(&level.written_bytes, built.bytes);
         Ok(())
     }
 
-    /// Cursors over the inputs.
-    fn children(&self) -> Vec<Child> {
+    /// The tables that are merged: of the upper level and of the lower one.
+    fn inputs(&self) -> [Vec<Arc<OpenTable>>; 2] {
+        let Compaction { level, output_level, inputs, .. } = &self.compaction;
+        let [upper, lower] = inputs;
+        [(*level, upper), (*output_level, lower)].map(|(level, files)| {
+            files.iter().filter_map(|file| self.table(level, file.number)).collect()
+        })
+    }
+
+    /// Cursors over these of the inputs.
+    fn children(&self, inputs: [Vec<Arc<OpenTable>>; 2]) -> Vec<Child> {
         // What is read once is not worth a place in the cache.
         let options = ReadOptions { fill_cache: false, ..ReadOptions::default() };
-        let Compaction { level, output_level, inputs, .. } = &self.compaction;
+        let Compaction { level, output_level, .. } = self.compaction;
         let mut children = Vec::new();
-        for (level, files) in [*level, *output_level].into_iter().zip(inputs) {
-            let tables: Tables =
-                files.iter().filter_map(|file| self.table(level, file.number)).collect();
+        for (level, tables) in [level, output_level].into_iter().zip(inputs) {
             if level == 0 {
                 let cursors = tables.iter().map(|table| table.table().cursor(options));
                 children.extend(cursors.map(Child::Table));
             } else if !tables.is_empty() {
                 let order = self.inner.options.comparator.clone();
-                children.push(Child::Level(LevelCursor::new(tables, order, options)));
+                children.push(Child::Level(LevelCursor::new(tables.into(), order, options)));
             }
         }
         children
@@ -173,5 +195,36 @@ impl Drop for Claim<'_> {
             lock(&self.inner.running).finish(ticket);
         }
         self.inner.wake_background();
+    }
+}
+
+/// The inputs without those of which everything is removed, for everybody: they need not be read.
+fn not_removed(
+    inputs: [Vec<Arc<OpenTable>>; 2],
+    removed: Option<&RangeIndex>,
+) -> [Vec<Arc<OpenTable>>; 2] {
+    let Some(removed) = removed else { return inputs };
+    inputs.map(|mut tables| {
+        tables.retain(|table| {
+            let file = table.file();
+            !removed.removes_all(file.first(), file.last(), file.sequence_max)
+        });
+        tables
+    })
+}
+
+/// What lies below the output of a compaction.
+struct Lower<'a> {
+    compaction: &'a Compaction,
+    version: &'a Version,
+}
+
+impl Below for Lower<'_> {
+    fn has(&self, key: &[u8]) -> bool {
+        self.compaction.may_hide(self.version, key)
+    }
+
+    fn has_any(&self, low: &[u8], high: &[u8]) -> bool {
+        self.compaction.may_hide_range(self.version, low, high)
     }
 }

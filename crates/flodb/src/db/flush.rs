@@ -1,6 +1,6 @@
 //! A frozen generation becomes a table of level 0.
 
-use super::build::Recipe;
+use super::build::{Anything, Recipe};
 use super::rotate::freeze_active;
 use super::{Counters, Db, Inner, lock};
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ impl Db {
 }
 
 /// Freezes the active generation and writes all that are frozen.
-pub(crate) fn flush_all(inner: &Arc<Inner>) -> Result<()> {
+pub(crate) fn flush_all(inner: &Inner) -> Result<()> {
     inner.check_poison()?;
     {
         let _exchange = lock(&inner.exchange);
@@ -69,7 +69,8 @@ fn write(inner: &Inner, generation: &Arc<Generation>, end: u64) -> Result<()> {
         table_bytes: u64::MAX,
         oldest,
         cuts: None,
-        is_below: &|_| true,
+        ranges: generation.memory.range_deletes(),
+        below: &Anything,
     };
     let mut cursor = generation.memory.cursor(u64::MAX);
     let built = inner.build(&mut cursor, recipe)?;
@@ -82,6 +83,7 @@ fn write(inner: &Inner, generation: &Arc<Generation>, end: u64) -> Result<()> {
     inner.install(&edit, &built.tables, Some(generation))?;
     Counters::add(&inner.counters.flushes, 1);
     Counters::add(&inner.counters.flush_bytes, built.bytes);
+    Counters::add(&inner.counters.levels[0].written_bytes, built.bytes);
     inner.log.release(end).map_err(Error::from)?;
     inner.wake_background();
     Ok(())

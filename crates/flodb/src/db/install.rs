@@ -20,7 +20,9 @@ impl Inner {
         flushed: Option<&Arc<Generation>>,
     ) -> Result<()> {
         let mut manifest = lock(&self.manifest);
-        manifest.log(edit)?;
+        // Tables that were taken in meanwhile may have a larger number.
+        let last_sequence = edit.last_sequence.map(|it| it.max(manifest.state().last_sequence));
+        manifest.log(&Edit { last_sequence, ..edit.clone() })?;
         let version = Arc::clone(&manifest.state().version);
         let _exchange = lock(&self.exchange);
         let view = self.view();
@@ -37,7 +39,7 @@ impl Inner {
         let generations = view.generations.iter().filter(kept).cloned().collect();
         // What is left is named by no version.
         open.values().for_each(|table| table.set_obsolete());
-        self.view.store(Arc::new(View { generations, version, levels }), &pin());
+        self.view.store(Arc::new(View::new(generations, version, levels)), &pin());
         self.pace();
         Ok(())
     }
@@ -47,9 +49,11 @@ impl Inner {
         let view = self.view();
         let (frozen, level0) = (view.generations.len() - 1, view.levels[0].len());
         let options = &self.options;
-        if frozen > options.frozen_max || level0 >= options.level0_stop {
+        // Where nobody compacts, there is nobody to wait for.
+        let compacts = options.compaction_threads > 0;
+        if frozen > options.frozen_max || (compacts && level0 >= options.level0_stop) {
             self.gate.shut();
-        } else if level0 >= options.level0_slow {
+        } else if compacts && level0 >= options.level0_slow {
             // From nothing to a millisecond, evenly.
             let span = (options.level0_stop - options.level0_slow).max(1);
             self.gate.slow(((level0 - options.level0_slow + 1) * 1000 / span) as u64);

@@ -2,7 +2,12 @@
 //!
 //! A key has one of many locks, by its hash. Single writes hold it for the moment of the write, so
 //! an update that holds it sees no other write between its own read and write. Nobody holds two but
-//! batches, which take theirs in order.
+//! batches, which take theirs in order, and removals of ranges, which take all.
+//!
+//! A range is of more keys than one can hash, and an update of one of them that has read must write
+//! before the removal, or read again behind it. Otherwise it would bring back what it had read. So
+//! a removal of a range waits for whoever holds any lock: some microseconds, for a write that is
+//! rare, where a lock that updates share would cost each of them a cache line that all write to.
 
 use crossbeam_utils::CachePadded;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,6 +30,11 @@ impl KeyLocks {
     /// The lock of the key with this hash.
     pub(crate) fn lock(&self, hash: u64) -> MutexGuard<'_, ()> {
         self.take(hash as usize % LOCKS)
+    }
+
+    /// The locks of all keys there may be: no write is under way while they are held.
+    pub(crate) fn lock_every(&self) -> Vec<MutexGuard<'_, ()>> {
+        (0..LOCKS).map(|index| self.take(index)).collect()
     }
 
     /// The locks of all these keys.

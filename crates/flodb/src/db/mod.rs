@@ -6,6 +6,7 @@
 //!   rotation       a full generation is frozen, a new one is in front    rotate.rs
 //!   flush thread   the oldest frozen generation --> table of level 0     flush.rs
 //!   compaction     tables of two levels --> tables of the lower one      compact.rs
+//!   ingestion      tables from outside --> the lowest level that will do      ingest.rs
 //!   installation   manifest edit, then the view that it describes        install.rs
 //! ```
 //!
@@ -20,18 +21,23 @@
 
 mod background;
 mod build;
+mod checkpoint;
 mod compact;
 mod flush;
 mod gate;
+mod ingest;
 mod install;
 mod locks;
 mod open;
+mod property;
 mod read;
+mod read_only;
 mod rotate;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub use ingest::{IngestOptions, Transfer};
 pub use write::{Change, WriteOptions};
 
 use crate::cache::BlockCache;
@@ -40,14 +46,16 @@ use crate::error::{Error, Result};
 use crate::manifest::{FileNumbers, Manifest};
 use crate::options::Options;
 use crate::snapshot::{Pinned, Snapshots};
-use crate::view::View;
+use crate::version::LEVELS;
+use crate::view::{Removals, View};
 use background::{Background, Signal};
 use gate::Gate;
 use keyrack_concurrent::{Swap, pin};
 use keyrack_vfs::{Fs, Lock};
-use keyrack_wal::Log;
+use keyrack_wal::{Log, Recovered};
 use locks::KeyLocks;
 use rotate::Large;
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,6 +76,7 @@ struct Owner {
 /// What handles and background threads share.
 pub(crate) struct Inner {
     pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) removals: Arc<Removals>,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
     pub(crate) log: Log,
@@ -87,10 +96,12 @@ pub(crate) struct Inner {
     pub(crate) gate: Gate,
     pub(crate) locks: KeyLocks,
     pub(crate) counters: Counters,
-    /// Why the store only reads.
-    poison: OnceLock<String>,
-    /// Keeps others out of the directory.
-    _lock: Box<dyn Lock>,
+    /// What the log had when the store was opened, and what it had lost.
+    pub(crate) recovered: Recovered,
+    /// Why the store only reads, as every write says.
+    pub(crate) poison: OnceLock<Error>,
+    /// Keeps others out of the directory. None for reading only.
+    pub(crate) directory_lock: Option<Box<dyn Lock>>,
 }
 
 /// What has been done, in bytes and times.
@@ -103,6 +114,14 @@ pub(crate) struct Counters {
     pub(crate) compaction_bytes_written: AtomicU64,
     pub(crate) trivial_moves: AtomicU64,
     pub(crate) waits: AtomicU64,
+    pub(crate) levels: [LevelCounters; LEVELS],
+}
+
+/// What flushes and compactions into a level have moved.
+#[derive(Default)]
+pub(crate) struct LevelCounters {
+    pub(crate) read_bytes: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
 }
 
 impl Counters {
@@ -135,15 +154,30 @@ impl Inner {
 
     /// No writes from now on, for this reason. The first one stays.
     pub(crate) fn poison(&self, error: &Error) {
-        let _ = self.poison.set(error.to_string());
+        let _ = self.poison.set(Error::Poisoned(error.to_string()));
         self.gate.open_for_good();
+    }
+
+    /// Removes what no version names, and whose last reader may come to an end only later. What
+    /// cannot be removed is left to the next opening.
+    fn remove_obsolete(&self) {
+        self.removals.close();
+        let obsolete = lock(&self.manifest).obsolete(HashSet::new);
+        for path in obsolete.unwrap_or_default() {
+            let _ = self.fs.remove_file(&path);
+        }
     }
 
     pub(crate) fn check_poison(&self) -> Result<()> {
         match self.poison.get() {
             None => Ok(()),
-            Some(reason) => Err(Error::Poisoned(reason.clone())),
+            Some(reason) => Err(reason.clone()),
         }
+    }
+
+    /// Whether it was opened for reading only.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.directory_lock.is_none()
     }
 }
 
@@ -178,7 +212,9 @@ impl Db {
     /// A failure of the flush, or the one that has made the store read-only before.
     pub fn close(self) -> Result<()> {
         let inner = &self.owner.inner;
-        let flushed = if inner.options.durability == crate::options::Durability::None {
+        let flushed = if inner.is_read_only() {
+            Ok(())
+        } else if inner.options.durability == crate::options::Durability::None {
             self.flush()
         } else {
             inner.check_poison()
@@ -197,17 +233,23 @@ impl Db {
         let view = inner.view();
         let memory: usize = view.generations.iter().map(|g| g.memory.bytes()).sum();
         visit("memory_bytes", memory as f64);
+        let entries: usize = view.generations.iter().map(|g| g.memory.entries()).sum();
+        visit("memory_entries", entries as f64);
         visit("generations", view.generations.len() as f64);
         for (level, tables) in view.levels.iter().enumerate() {
             if !tables.is_empty() {
                 let bytes: u64 = tables.iter().map(|table| table.file().bytes).sum();
                 visit(&format!("level{level}_tables"), tables.len() as f64);
                 visit(&format!("level{level}_bytes"), bytes as f64);
+                let entries: u64 = tables.iter().map(|table| table.file().entries).sum();
+                visit(&format!("level{level}_entries"), entries as f64);
             }
         }
         let debt_bytes = debt(&view.version, &inner.options.compaction());
         visit("compaction_debt_bytes", debt_bytes as f64);
-        visit("compactions_running", lock(&inner.running).count() as f64);
+        // Not within the call: whoever is called may ask the store for more.
+        let running = lock(&inner.running).count();
+        visit("compactions_running", running as f64);
         let counters = &inner.counters;
         for (name, counter) in [
             ("flushes", &counters.flushes),
@@ -221,6 +263,9 @@ impl Db {
             visit(name, counter.load(Ordering::Relaxed) as f64);
         }
         visit("snapshots", inner.snapshots.len() as f64);
+        visit("log_recovered_records", inner.recovered.records as f64);
+        // The end that a crash tore off, or that somebody has damaged: it was never synced.
+        visit("log_dropped_bytes", inner.recovered.dropped_bytes as f64);
     }
 }
 
@@ -231,6 +276,7 @@ impl Drop for Owner {
             let _ = flush::flush_all(&self.inner);
         }
         drop(self.background.take());
+        self.inner.remove_obsolete();
     }
 }
 

@@ -2,28 +2,28 @@
 //!
 //! The records of the log from the manifest's position on go into generations of memory, as they
 //! were before the store was closed or died; the background writes them into tables as always.
-//! Nothing of what is on disk changes before all of it has been read.
+//! Nothing of what is on disk changes before all of it has been read. Opening for reading only
+//! ends there, see `read_only`.
 
 use super::background::Background;
 use super::flush::generation;
 use super::gate::Gate;
 use super::locks::KeyLocks;
 use super::rotate::room_of;
-use super::{Counters, Db, Inner, Owner};
+use super::{Counters, Db, Inner, Owner, lock};
 use crate::batch::decode;
 use crate::cache::BlockCache;
 use crate::checksum::hash;
 use crate::error::{Error, Result};
 use crate::key::SEQUENCE_MAX;
-use crate::manifest::{Edit, LOCK, LOG_DIR, Manifest};
+use crate::manifest::{CURRENT, Edit, LOCK, LOG_DIR, Manifest, State};
 use crate::options::{Durability, Options};
 use crate::snapshot::Snapshots;
-use crate::table::Table;
 use crate::version::{FileMeta, LEVELS, Version};
-use crate::view::{Generation, OpenTable, Tables, View, table_path};
+use crate::view::{Generation, OpenTable, Removals, Tables, View};
 use keyrack_concurrent::Swap;
 use keyrack_vfs::{Fs, Lock, RealFs};
-use keyrack_wal::{Log, Options as LogOptions, Sync};
+use keyrack_wal::{Log, Options as LogOptions, Recovered, Sync};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -46,13 +46,24 @@ impl Db {
     /// # Errors
     /// As for [`Db::open`].
     pub fn open_in(fs: Arc<dyn Fs>, dir: &Path, options: Options) -> Result<Db> {
+        Db::open_accepted(fs, dir, options, &|_| Ok(()))
+    }
+
+    /// As [`Db::open_in`]. `accept` may refuse the store: it is called when all of it has been
+    /// read, before anything of it changes.
+    pub(crate) fn open_accepted(
+        fs: Arc<dyn Fs>,
+        dir: &Path,
+        options: Options,
+        accept: &dyn Fn(&Inner) -> Result<()>,
+    ) -> Result<Db> {
         options.check()?;
         if options.create_if_missing {
             create_dir(&*fs, dir)?;
         }
-        let lock = take_lock(&*fs, dir)?;
+        let directory_lock = take_lock(&*fs, dir)?;
         let order = options.comparator.clone();
-        let mut manifest = match Manifest::exists(&*fs, dir)? {
+        let manifest = match Manifest::exists(&*fs, dir)? {
             true if options.error_if_exists => {
                 return Err(Error::Usage(format!("{}: there is a store already", dir.display())));
             }
@@ -65,45 +76,10 @@ impl Db {
                 )));
             }
         };
-        let state = manifest.state().clone();
-        let mut replay = Replay::new(&options, state.log_from);
-        let log = open_log(&fs, dir, &options, &state, &mut replay)?;
-
-        let cache = Arc::new(BlockCache::new(options.cache_bytes));
-        let levels = open_tables(&fs, dir, &state.version, &cache, &options)?;
-        // From here on the directory is changed.
-        manifest.log(&Edit::default())?;
-        let live: HashSet<u64> = state.version.numbers().collect();
-        for path in manifest.obsolete(|| live)? {
-            fs.remove_file(&path)?;
-        }
-
-        let active = Arc::new(Generation::new(generation(&options, 0)));
-        active.begin(log.reserved());
-        let mut generations = vec![active];
-        generations.extend(replay.generations.into_iter().rev());
-        let view = View { generations, version: Arc::clone(&state.version), levels };
-        let inner = Arc::new(Inner {
-            fs,
-            dir: dir.to_owned(),
-            log,
-            view: Swap::new(Arc::new(view)),
-            exchange: Mutex::new(()),
-            numbers: Arc::clone(manifest.numbers()),
-            manifest: Mutex::new(manifest),
-            flushing: Mutex::new(()),
-            running: Mutex::default(),
-            large: Default::default(),
-            signal: Default::default(),
-            cache,
-            snapshots: Arc::new(Snapshots::default()),
-            gate: Gate::new(),
-            locks: KeyLocks::new(),
-            counters: Counters::default(),
-            poison: OnceLock::new(),
-            _lock: lock,
-            options,
-        });
+        let access = Access::Write(directory_lock);
+        let inner = Arc::new(assemble(fs, dir, options, manifest, access)?);
+        accept(&inner)?;
+        inner.take_over()?;
         inner.pace();
         let background = Some(Background::start(&inner)?);
         Ok(Db { owner: Arc::new(Owner { inner, background }) })
@@ -137,8 +113,87 @@ impl Db {
     }
 }
 
+impl Inner {
+    /// The first change of the directory: a manifest of this process, and what an earlier one left
+    /// unfinished goes.
+    fn take_over(&self) -> Result<()> {
+        let mut manifest = lock(&self.manifest);
+        manifest.log(&Edit::default())?;
+        let live: HashSet<u64> = manifest.state().version.numbers().collect();
+        for path in manifest.obsolete(|| live)? {
+            self.fs.remove_file(&path)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a store is opened for.
+pub(crate) enum Access {
+    /// Everything. The lock keeps others out of the directory.
+    Write(Box<dyn Lock>),
+    /// Reading only.
+    Read,
+}
+
+/// Reads the store that the manifest describes: opens its tables, and replays its log into memory.
+/// Changes nothing in the directory, and starts no thread but that of the log.
+pub(crate) fn assemble(
+    fs: Arc<dyn Fs>,
+    dir: &Path,
+    options: Options,
+    manifest: Manifest,
+    access: Access,
+) -> Result<Inner> {
+    let state = manifest.state().clone();
+    let mut replay = Replay::new(&options, state.log_from);
+    let (log, recovered) = match access {
+        Access::Write(_) => open_log(&fs, dir, &options, &state, &mut replay)?,
+        Access::Read => read_log(&fs, dir, &options, &state, &mut replay)?,
+    };
+    let cache = Arc::new(BlockCache::new(options.cache_bytes));
+    let removals = Removals::new(Arc::clone(&fs));
+    let levels = open_tables(&removals, &*fs, dir, &state.version, &cache, &options)?;
+    let active = Arc::new(Generation::new(generation(&options, 0)));
+    active.begin(log.reserved());
+    let mut generations = vec![active];
+    generations.extend(replay.generations.into_iter().rev());
+    let view = View::new(generations, Arc::clone(&state.version), levels);
+    let poison = OnceLock::new();
+    let directory_lock = match access {
+        Access::Write(directory_lock) => Some(directory_lock),
+        Access::Read => {
+            let what = format!("{} is opened read-only", dir.display());
+            let _ = poison.set(Error::Usage(what));
+            None
+        }
+    };
+    Ok(Inner {
+        fs,
+        removals,
+        dir: dir.to_owned(),
+        log,
+        view: Swap::new(Arc::new(view)),
+        exchange: Mutex::new(()),
+        numbers: Arc::clone(manifest.numbers()),
+        manifest: Mutex::new(manifest),
+        flushing: Mutex::new(()),
+        running: Mutex::default(),
+        large: Default::default(),
+        signal: Default::default(),
+        cache,
+        snapshots: Arc::new(Snapshots::default()),
+        gate: Gate::new(),
+        locks: KeyLocks::new(),
+        counters: Counters::default(),
+        recovered,
+        poison,
+        directory_lock,
+        options,
+    })
+}
+
 impl Options {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let checks = [
             (self.memory_bytes < 64 << 10, "memory_bytes is less than 64 KiB"),
             (self.block_bytes == 0, "block_bytes is 0"),
@@ -155,18 +210,29 @@ impl Options {
     }
 }
 
-/// Makes the directory if it is missing, and sees to it that its name lasts.
+/// Makes the directory if it is missing, and sees to it that its name lasts. Nothing to do where
+/// there is a store: who made it has seen to it.
 fn create_dir(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    if fs.exists(dir)? {
+    if fs.exists(&dir.join(CURRENT))? {
         return Ok(());
     }
-    let parents = dir.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
-    let missing: Vec<&Path> =
-        parents.take_while(|parent| !fs.exists(parent).unwrap_or(true)).collect();
-    fs.create_dir_all(dir)?;
-    fs.sync_parent(dir)?;
-    for parent in missing {
-        fs.sync_parent(parent)?;
+    let named = |path: &&Path| !path.as_os_str().is_empty();
+    let mut missing = Vec::new();
+    for path in dir.ancestors().filter(named) {
+        if fs.exists(path)? {
+            // An earlier attempt may have ended between making it and syncing its name. If that is
+            // not ours to do, it was not ours to make.
+            match fs.sync_parent(path) {
+                Err(error) if !error.is_permission_denied() => return Err(error.into()),
+                _ => break,
+            }
+        }
+        missing.push(path);
+    }
+    // From the top, so that at most the last one that is there is not durable.
+    for path in missing.into_iter().rev() {
+        fs.create_dir_all(path)?;
+        fs.sync_parent(path)?;
     }
     Ok(())
 }
@@ -192,6 +258,9 @@ impl<'a> Replay<'a> {
     }
 
     fn record(&mut self, position: u64, payload: &[u8]) -> Result<()> {
+        if position > SEQUENCE_MAX {
+            return Err(Error::Usage("the log is beyond its last position".to_owned()));
+        }
         let Some(writes) = decode(payload) else {
             return Err(Error::corruption(
                 Path::new(LOG_DIR),
@@ -211,6 +280,9 @@ impl<'a> Replay<'a> {
         }
         let Some(generation) = self.generations.last() else { return Ok(()) };
         for (sequence, write) in (position..).zip(writes) {
+            if write.is_void(&self.options.comparator) {
+                continue;
+            }
             let inserted = generation.memory.insert(
                 sequence,
                 write.kind,
@@ -226,58 +298,73 @@ impl<'a> Replay<'a> {
     }
 }
 
-fn open_log(
-    fs: &Arc<dyn Fs>,
-    dir: &Path,
-    options: &Options,
-    state: &crate::manifest::State,
-    replay: &mut Replay<'_>,
-) -> Result<Log> {
-    let log_dir = dir.join(LOG_DIR);
-    let with = |sync: Sync| LogOptions {
+/// The options of the log.
+fn log_options(options: &Options, state: &State, sync: Sync) -> LogOptions {
+    LogOptions {
         segment_bytes: options.segment_bytes,
         sync,
         recycled_max: RECYCLED_MAX,
         first_position: (state.last_sequence + 1).max(state.log_from),
-    };
-    let mut record = |position: u64, payload: &[u8]| -> Result<()> {
-        if position > SEQUENCE_MAX {
-            return Err(Error::Usage("the log is beyond its last position".to_owned()));
-        }
-        replay.record(position, payload)
-    };
+    }
+}
+
+fn open_log(
+    fs: &Arc<dyn Fs>,
+    dir: &Path,
+    options: &Options,
+    state: &State,
+    replay: &mut Replay<'_>,
+) -> Result<(Log, Recovered)> {
+    let log_dir = dir.join(LOG_DIR);
     let sync = match options.durability {
+        // An earlier opening has left a log: it is read, and not written any more.
         Durability::None if fs.exists(&log_dir)? => {
-            // An earlier opening has left a log: it is read, and not written any more.
-            let (old, _) =
-                Log::open(Arc::clone(fs), &log_dir, state.log_from, with(Sync::Os), &mut record)?;
-            let first_position = old.published();
-            drop(old);
-            let options = LogOptions { first_position, ..with(Sync::None) };
-            let nothing = &mut |_: u64, _: &[u8]| Ok::<(), Error>(());
-            return Ok(Log::open(Arc::clone(fs), &log_dir, 0, options, nothing)?.0);
+            return read_log(fs, dir, options, state, replay);
         }
         Durability::None => Sync::None,
         Durability::Os => Sync::Os,
         Durability::Interval(interval) => Sync::Interval(interval),
         Durability::Sync => Sync::Always,
     };
-    let (log, _) = Log::open(Arc::clone(fs), &log_dir, state.log_from, with(sync), &mut record)?;
-    Ok(log)
+    let with = log_options(options, state, sync);
+    let mut record = |position: u64, payload: &[u8]| replay.record(position, payload);
+    Log::open(Arc::clone(fs), &log_dir, state.log_from, with, &mut record)
+}
+
+/// Replays the log, and gives one without files that goes on behind it. Changes nothing.
+fn read_log(
+    fs: &Arc<dyn Fs>,
+    dir: &Path,
+    options: &Options,
+    state: &State,
+    replay: &mut Replay<'_>,
+) -> Result<(Log, Recovered)> {
+    let log_dir = dir.join(LOG_DIR);
+    let with = log_options(options, state, Sync::Os);
+    let mut record = |position: u64, payload: &[u8]| replay.record(position, payload);
+    let (old, recovered) = Log::open(Arc::clone(fs), &log_dir, state.log_from, with, &mut record)?;
+    let with = LogOptions { sync: Sync::None, first_position: old.published(), ..with };
+    drop(old);
+    let nothing = &mut |_: u64, _: &[u8]| Ok::<(), Error>(());
+    let (log, _) = Log::open(Arc::clone(fs), &log_dir, 0, with, nothing)?;
+    Ok((log, recovered))
 }
 
 fn open_tables(
-    fs: &Arc<dyn Fs>,
+    removals: &Arc<Removals>,
+    fs: &dyn Fs,
     dir: &Path,
     version: &Version,
     cache: &Arc<BlockCache>,
     options: &Options,
 ) -> Result<[Tables; LEVELS]> {
     let open = |file: &Arc<FileMeta>| -> Result<Arc<OpenTable>> {
-        let path = table_path(dir, file.number);
-        let order = options.comparator.clone();
-        let table = Table::open(&**fs, &path, file.number, Arc::clone(cache), order)?;
-        Ok(OpenTable::new(table, Arc::clone(file), Arc::clone(fs), path))
+        let table =
+            OpenTable::open(fs, removals, dir, Arc::clone(file), cache, &options.comparator)?;
+        if options.paranoid_checks {
+            table.table().verify()?;
+        }
+        Ok(table)
     };
     let mut levels: [Tables; LEVELS] = std::array::from_fn(|_| Tables::from([]));
     for (level, tables) in levels.iter_mut().enumerate() {

@@ -3,11 +3,16 @@
 //! A point read takes no lock and allocates nothing: it looks through the view under a guard, and
 //! the value is lent to the caller where it lies. The hash of the key is made once, for the hash
 //! levels and all filters.
+//!
+//! Each generation and table that a point read comes to is asked for removed ranges: one load,
+//! until one has some; then the read begins again, and minds them. What lies below a removal of
+//! the key is older than it, so the read ends there; what lies beside it is compared by sequence
+//! number.
 
 use super::{Db, Inner, Snapshot};
 use crate::checksum::hash;
 use crate::error::Result;
-use crate::iterator::{Child, Iter, LevelCursor, Merge};
+use crate::iterator::{Child, Iter, LevelCursor, Merge, Removed, Source};
 use crate::key::Kind;
 use crate::table::ReadOptions;
 use crate::version::LEVELS;
@@ -99,6 +104,21 @@ impl Db {
     }
 }
 
+/// What a point read looks for.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    key: &'a [u8],
+    hash: u64,
+    sequence: u64,
+}
+
+/// What comes of a search.
+enum Search<R, F> {
+    Done(Option<R>),
+    /// Ranges have to be minded; nothing was visited.
+    Ranges(Option<F>),
+}
+
 impl Inner {
     /// The newest visible value of `key`, lent to `visit`.
     #[inline]
@@ -113,65 +133,115 @@ impl Inner {
         // The view first, see the header of `db`.
         let view: &View = self.view.load(&guard);
         let sequence = snapshot.unwrap_or_else(|| self.visible());
-        let mut visit = Some(visit);
-        let mut show = |kind: Kind, value: &[u8]| match kind {
-            Kind::Put => visit.take().map(|visit| visit(value)),
-            Kind::Delete | Kind::DeleteRange => None,
+        let target = Target { key, hash, sequence };
+        match self.search::<_, _, false>(view, target, Some(visit))? {
+            Search::Done(answer) => Ok(answer),
+            Search::Ranges(visit) => self.search_among_ranges(view, target, visit),
+        }
+    }
+
+    /// The same where ranges may have been removed.
+    #[inline(never)]
+    fn search_among_ranges<R, F: FnOnce(&[u8]) -> R>(
+        &self,
+        view: &View,
+        target: Target<'_>,
+        visit: Option<F>,
+    ) -> Result<Option<R>> {
+        match self.search::<_, _, true>(view, target, visit)? {
+            Search::Done(answer) => Ok(answer),
+            Search::Ranges(_) => Ok(None),
+        }
+    }
+
+    /// Looks through the view. Without `RANGES`, it ends at the first generation or table of which
+    /// ranges are removed: so whoever never meets one does not even keep a number for them.
+    #[inline]
+    fn search<R, F: FnOnce(&[u8]) -> R, const RANGES: bool>(
+        &self,
+        view: &View,
+        target: Target<'_>,
+        mut visit: Option<F>,
+    ) -> Result<Search<R, F>> {
+        let Target { key, hash, sequence } = target;
+        // What is older than `floor` was removed with a range.
+        let mut show = |floor: u64, kind: Kind, written: u64, value: &[u8]| match kind {
+            Kind::Put if written >= floor => visit.take().map(|visit| visit(value)),
+            Kind::Put | Kind::Delete | Kind::DeleteRange => None,
         };
         for generation in &view.generations {
-            let found =
-                generation.memory.get(key, hash, sequence, |kind, _, value| show(kind, value));
-            if let Some(answer) = found {
-                return Ok(answer);
+            let memory = &generation.memory;
+            if !RANGES && memory.has_range_deletes() {
+                return Ok(Search::Ranges(visit));
+            }
+            let floor = if RANGES { memory.floor(key, sequence) } else { 0 };
+            let found = memory
+                .get(key, hash, sequence, |kind, written, value| show(floor, kind, written, value));
+            if found.is_some() || floor > 0 {
+                return Ok(Search::Done(found.flatten()));
             }
         }
         let order = &self.options.comparator;
-        for table in view.levels[0].iter() {
-            if !table.file().spans(key, order) {
-                continue;
+        let of_level0 = view.levels[0].iter().filter(|table| table.file().spans(key, order));
+        let below = (1..LEVELS).filter_map(|level| {
+            let at = view.version.find(level, key)?;
+            Some(&view.levels[level][at])
+        });
+        for table in of_level0.chain(below) {
+            let table = table.table();
+            if !RANGES && table.range_deletes().is_some() {
+                return Ok(Search::Ranges(visit));
             }
-            let found =
-                table.table().get(key, hash, sequence, |kind, _, value| show(kind, value))?;
-            if let Some(answer) = found {
-                return Ok(answer);
-            }
-        }
-        for level in 1..LEVELS {
-            let Some(at) = view.version.find(level, key) else { continue };
-            let found =
-                view.levels[level][at]
-                    .table()
-                    .get(key, hash, sequence, |kind, _, value| show(kind, value))?;
-            if let Some(answer) = found {
-                return Ok(answer);
+            let floor = if RANGES { table.floor(key, sequence) } else { 0 };
+            let found = table.get(key, hash, sequence, |kind, written, value| {
+                show(floor, kind, written, value)
+            })?;
+            if found.is_some() || floor > 0 {
+                return Ok(Search::Done(found.flatten()));
             }
         }
-        Ok(None)
+        Ok(Search::Done(None))
     }
 
-    fn iter(&self, snapshot: Option<&Snapshot>) -> Result<Iter> {
+    pub(crate) fn iter(&self, snapshot: Option<&Snapshot>) -> Result<Iter> {
         let view = self.view();
         let pinned = snapshot.map(|snapshot| snapshot.pinned.clone());
         let sequence = match &pinned {
             Some(pinned) => pinned.sequence(),
             None => self.visible(),
         };
-        let merge = Merge::new(self.children(&view, sequence), self.options.comparator.clone());
-        Ok(Iter::new(merge, self.options.comparator.clone(), sequence, view, pinned))
+        let (children, sources) = self.children(&view, sequence);
+        let order = &self.options.comparator;
+        let merge = Merge::new(children, order.clone());
+        let removed = Removed::new(sources, order.clone(), sequence);
+        Ok(Iter::new(merge, removed, order.clone(), sequence, view, pinned))
     }
 
-    /// Cursors over everything that the view has up to `sequence`.
-    fn children(&self, view: &View, sequence: u64) -> Vec<Child> {
+    /// Cursors over everything that the view has up to `sequence`, newest first, and the ranges
+    /// that are removed there.
+    fn children(&self, view: &View, sequence: u64) -> (Vec<Child>, Vec<Source>) {
         let options = ReadOptions::default();
-        let generations = view.generations.iter().filter(|g| !g.memory.is_empty());
-        let mut children: Vec<Child> =
-            generations.map(|g| Child::Memory(g.memory.cursor(sequence))).collect();
-        children
-            .extend(view.levels[0].iter().map(|table| Child::Table(table.table().cursor(options))));
-        for tables in view.levels[1..].iter().filter(|tables| !tables.is_empty()) {
+        let (mut children, mut sources) = (Vec::new(), Vec::new());
+        for generation in view.generations.iter().filter(|g| !g.memory.is_empty()) {
+            let memory = &generation.memory;
+            if memory.has_range_deletes() {
+                let indexes = memory.range_indexes();
+                sources.extend(indexes.iter().map(|index| Source::one(children.len(), index)));
+            }
+            children.push(Child::Memory(memory.cursor(sequence)));
+        }
+        for table in view.levels[0].iter().map(|table| table.table()) {
+            sources.extend(table.range_deletes().map(|it| Source::one(children.len(), it)));
+            children.push(Child::Table(table.cursor(options)));
+        }
+        for level in (1..LEVELS).filter(|level| !view.levels[*level].is_empty()) {
+            let (tables, indexes) = (&view.levels[level], &view.removed[level]);
+            if !indexes.is_empty() {
+                sources.push(Source { child: children.len(), indexes: Arc::clone(indexes) });
+            }
             let order = self.options.comparator.clone();
             children.push(Child::Level(LevelCursor::new(Arc::clone(tables), order, options)));
         }
-        children
+        (children, sources)
     }
 }

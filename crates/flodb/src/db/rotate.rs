@@ -93,8 +93,7 @@ fn replace_active(inner: &Inner) {
     let new = Arc::new(Generation::new(generation(&inner.options, extra)));
     let mut generations = vec![Arc::clone(&new)];
     generations.extend(view.generations.iter().cloned());
-    let next =
-        View { generations, version: Arc::clone(&view.version), levels: view.levels.clone() };
+    let next = View::new(generations, Arc::clone(&view.version), view.levels.clone());
     inner.view.store(Arc::new(next), &pin());
     new.begin(inner.log.reserved());
     inner.pace();

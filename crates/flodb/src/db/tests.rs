@@ -1,20 +1,23 @@
 //! What cannot be seen from outside: where tables are cut, when memory is sorted, and the numbers
 //! that depend on what runs.
 
-use super::build::Recipe;
-use super::rotate::Room;
-use super::{Db, lock};
+use super::build::{Anything, Built, Recipe};
+use super::rotate::{Room, freeze_active};
+use super::{Db, IngestOptions, lock};
 use crate::checksum::hash;
 use crate::compaction::{Compaction, CompactionOptions, Reason, pick};
 use crate::cursor::Cursor;
+use crate::external::TableWriter;
 use crate::key::{Comparator, Kind, SEQUENCE_MAX, user_of};
 use crate::memory::{Memory, MemoryOptions};
 use crate::options::Options;
+use crate::ranges::RangeDelete;
 use crate::version::FileMeta;
 use crate::version::tests::sized;
+use crate::view::OpenTable;
 use keyrack_vfs::{Fs, MemFs};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A store in memory that compacts only when it is told to.
@@ -45,6 +48,20 @@ fn alphabet() -> Arc<Memory> {
 
 /// Writes the alphabet into level 5 above these tables; first and last keys of what came of it.
 fn cut_over(grandparents: Vec<Arc<FileMeta>>, table_bytes: u64) -> Vec<String> {
+    let built = built_over(grandparents, table_bytes, alphabet(), &[], 0);
+    let range = |file: &FileMeta| [file.first(), file.last()].concat();
+    let ranges = built.tables.iter().map(|table| range(table.file()));
+    ranges.map(|range| String::from_utf8(range).unwrap()).collect()
+}
+
+/// The same with other entries and with removed ranges, of which nothing up to `oldest` is seen.
+fn built_over(
+    grandparents: Vec<Arc<FileMeta>>,
+    table_bytes: u64,
+    entries: Arc<Memory>,
+    ranges: &[RangeDelete],
+    oldest: u64,
+) -> Built {
     let db = open(Options::default());
     let compaction = Compaction {
         level: 4,
@@ -60,14 +77,88 @@ fn cut_over(grandparents: Vec<Arc<FileMeta>>, table_bytes: u64) -> Vec<String> {
     let recipe = Recipe {
         level: 5,
         table_bytes,
-        oldest: 0,
+        oldest,
         cuts: Some(compaction.cuts(&options)),
-        is_below: &|_| true,
+        ranges: ranges.to_vec(),
+        below: &Anything,
     };
-    let built = db.inner().build(&mut alphabet().cursor(SEQUENCE_MAX), recipe).unwrap();
-    let range = |file: &FileMeta| [file.first(), file.last()].concat();
-    let ranges = built.tables.iter().map(|table| range(table.file()));
-    ranges.map(|range| String::from_utf8(range).unwrap()).collect()
+    db.inner().build(&mut entries.cursor(SEQUENCE_MAX), recipe).unwrap()
+}
+
+fn range(begin: &str, end: &str, sequence: u64) -> RangeDelete {
+    RangeDelete { begin: begin.as_bytes().to_vec(), end: end.as_bytes().to_vec(), sequence }
+}
+
+/// A line for each table: its bounds, how many keys it has, and the ranges that it removes.
+fn drawn(built: &Built) -> Vec<String> {
+    let draw = |table: &Arc<OpenTable>| {
+        let file = table.file();
+        let keys = file.entries - file.range_deletes;
+        let bounds = [file.first(), file.last()].map(|key| String::from_utf8_lossy(key));
+        let end = if file.is_open() { ")" } else { "]" };
+        let mut ranges: Vec<_> =
+            table.table().range_deletes().into_iter().flat_map(|index| index.ranges()).collect();
+        ranges.sort_by(|a, b| a.begin.cmp(&b.begin).then(b.sequence.cmp(&a.sequence)));
+        let ranges: String = ranges.iter().map(|range| format!(" {range:?}")).collect();
+        format!("[{}..{}{end} {keys}{ranges}", bounds[0], bounds[1])
+    };
+    built.tables.iter().map(draw).collect()
+}
+
+#[test]
+fn a_removed_range_is_cut_by_size_and_by_the_level_below() {
+    let nothing = || Arc::new(Memory::new(1 << 12, Comparator::Bytewise, MemoryOptions::default()));
+    let below = |bytes: u64| {
+        vec![
+            sized(1, "b", "c", bytes),
+            sized(2, "d", "f", bytes),
+            sized(3, "m", "m", bytes),
+            sized(4, "p", "q", bytes),
+            sized(5, "y", "z", bytes),
+        ]
+    };
+    let all = [range("a", "zz", 99)];
+    // Of a range alone; a table of the level below is passed when the next one begins.
+    let built = built_over(below(100), u64::MAX, nothing(), &all, 0);
+    assert_eq!(drawn(&built), ["[a..zz) 0 [a, zz)@99"]);
+    let built = built_over(below(600), u64::MAX, nothing(), &all, 0);
+    assert_eq!(drawn(&built), ["[a..m) 0 [a, m)@99", "[m..y) 0 [m, y)@99", "[y..zz) 0 [y, zz)@99"]);
+    // Where the range is not, it is not cut.
+    let built = built_over(below(2000), u64::MAX, nothing(), &[range("e", "n", 99)], 0);
+    assert_eq!(drawn(&built), ["[e..m) 0 [e, m)@99", "[m..n) 0 [m, n)@99"]);
+    // Between entries, none of which it hides from a snapshot.
+    let built = built_over(below(600), u64::MAX, alphabet(), &[range("c", "o", 99)], 0);
+    assert_eq!(
+        drawn(&built),
+        ["[a..f] 6 [c, g)@99".replace("f]", "g)"), "[g..q] 11 [g, o)@99".into(), "[r..z] 9".into()]
+    );
+    // By size: each of the ranges takes 18 bytes.
+    let many: Vec<_> =
+        (0..20).map(|n| range(&format!("{n:02}"), &format!("{n:02}x"), n + 1)).collect();
+    let built = built_over(Vec::new(), 100, nothing(), &many, 0);
+    let counts: Vec<u64> = built.tables.iter().map(|table| table.file().range_deletes).collect();
+    assert_eq!(counts, [5, 5, 5, 5]);
+    // Those that are cut do not fill the next table before it has begun.
+    let wide: Vec<_> = (0..20).map(|n| range("a", &format!("z{n}"), 100 + n)).collect();
+    let built = built_over(Vec::new(), 300, alphabet(), &wide, 0);
+    assert!((6..13).contains(&built.tables.len()), "{:?}", drawn(&built));
+    assert!(built.tables.iter().all(|table| table.file().range_deletes == 20));
+}
+
+#[test]
+fn what_is_removed_for_everybody_is_dropped_and_ranges_are_made_disjoint() {
+    // The alphabet has the sequence numbers 1 to 26.
+    let ranges =
+        [range("c", "k", 20), range("a", "e", 2), range("h", "p", 30), range("d", "f", 40)];
+    let built = |oldest| drawn(&built_over(Vec::new(), u64::MAX, alphabet(), &ranges, oldest));
+    assert_eq!(
+        built(0),
+        ["[a..z] 26 [a, e)@2 [c, k)@20 [d, f)@40 [h, p)@30"],
+        "everything may be seen"
+    );
+    // `a` is older than its removal, `b` is as new: what remains of it are c to j at 20.
+    assert_eq!(built(20), ["[a..z] 17 [a, c)@2 [c, k)@20 [d, f)@40 [h, p)@30"]);
+    assert_eq!(built(40), ["[a..z] 12 [a, c)@2 [c, d)@20 [d, f)@40 [f, h)@20 [h, p)@30"]);
 }
 
 #[test]
@@ -165,4 +256,63 @@ fn a_large_write_has_room_in_whatever_generation_it_comes_to() {
     db.flush().unwrap();
     assert!(fits());
     drop(room);
+}
+
+/// A table from outside with one value for these keys.
+fn external(db: &Db, path: &str, keys: &[&str]) -> PathBuf {
+    let path = PathBuf::from(path);
+    let mut writer = TableWriter::create(&*db.inner().fs, &path, db.options()).unwrap();
+    keys.iter().for_each(|key| writer.put(key.as_bytes(), b"from outside").unwrap());
+    writer.finish().unwrap();
+    path
+}
+
+/// A generation is frozen and its table not written yet, when a table with a larger number comes.
+#[test]
+fn what_was_frozen_before_an_ingestion_is_flushed_after_it() {
+    let db = open(Options::default());
+    let inner = db.inner();
+    db.put(b"a", b"frozen").unwrap();
+    let held = lock(&inner.flushing);
+    {
+        let _exchange = lock(&inner.exchange);
+        freeze_active(inner);
+    }
+    let path = external(&db, "/bulk", &["b", "c"]);
+    db.ingest(&[path], IngestOptions::default()).unwrap();
+    assert_eq!(stats(&db)["level6_tables"], 1.0);
+    drop(held);
+    db.flush().unwrap();
+    db.put(b"b", b"later").unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.get(b"a").unwrap().unwrap(), b"frozen");
+    assert_eq!(db.get(b"b").unwrap().unwrap(), b"later");
+    assert_eq!(db.get(b"c").unwrap().unwrap(), b"from outside");
+}
+
+/// A compaction that runs may make a table out of two that reaches over what lies between them.
+#[test]
+fn a_table_stays_above_the_outputs_of_compactions_that_run() {
+    let db = open(Options::default());
+    let inner = db.inner();
+    for (path, keys) in [("/1", ["a", "b"]), ("/2", ["e", "f"])] {
+        db.ingest(&[external(&db, path, &keys)], IngestOptions::default()).unwrap();
+    }
+    let inputs = inner.view().version.files(6).to_vec();
+    assert_eq!(inputs.len(), 2);
+    let compaction = Compaction {
+        level: 5,
+        output_level: 6,
+        inputs: [Vec::new(), inputs],
+        grandparents: Vec::new(),
+        trivial_move: false,
+        reason: Reason::Manual,
+        pointer: None,
+    };
+    let ticket = lock(&inner.running).start(&compaction, &inner.options.comparator);
+    db.ingest(&[external(&db, "/3", &["c", "d"])], IngestOptions::default()).unwrap();
+    db.ingest(&[external(&db, "/4", &["x", "y"])], IngestOptions::default()).unwrap();
+    lock(&inner.running).finish(ticket);
+    let shown = stats(&db);
+    assert_eq!((shown["level5_tables"], shown["level6_tables"]), (1.0, 3.0));
 }

@@ -9,7 +9,11 @@
 //!
 //! Nothing else here calls the system or allocates, but for the lock of the key when it is
 //! contended, the end of a segment, a full generation, and the sync that was asked for.
+//!
+//! A removal of a range is one write, at one position: it removes what lies before it in the log,
+//! and nothing behind. It takes all key locks, see `locks`.
 
+use super::flush::flush_all;
 use super::rotate::{Room, room_of, rotate};
 use super::{Counters, Db, Inner};
 use crate::batch::{Batch, Write};
@@ -20,12 +24,14 @@ use crate::key::Kind;
 use crate::options::Durability;
 use crate::view::Generation;
 use keyrack_concurrent::pin;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// How a write is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Returns only when the write has reached the disk, whatever the store's durability.
+    /// Returns only when the write has reached the disk, whatever the store's durability. Without a
+    /// log everything in memory becomes a table for it, see [`Db::flush`].
     pub sync: bool,
 }
 
@@ -74,7 +80,30 @@ impl Db {
         self.inner().write_one(Write { kind: Kind::Delete, key, value: &[] }, options)
     }
 
-    /// Applies the writes of `batch` as one.
+    /// Removes all keys from `from` on and before `to`, however many there are: O(1) here, and
+    /// reads pass over what is removed until compactions have dropped it. Puts and updates come
+    /// before it or behind it, as a whole. If `to` is not behind `from`, nothing is removed, and
+    /// nothing written.
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.delete_range_with(from, to, WriteOptions::default())
+    }
+
+    /// As [`Db::delete_range`], with options.
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn delete_range_with(&self, from: &[u8], to: &[u8], options: WriteOptions) -> Result<()> {
+        let mut batch = Batch::new();
+        if self.inner().options.comparator.user(from, to) == Ordering::Less {
+            batch.delete_range(from, to);
+        }
+        self.inner().write_batch(&batch, options)
+    }
+
+    /// Applies the writes of `batch` as one, each after those before it.
     ///
     /// # Errors
     /// As for [`Db::put`].
@@ -128,7 +157,7 @@ struct Inserted {
 impl Inner {
     /// Lets a writer in, when the store takes writes and the background keeps up.
     #[inline]
-    fn admit(&self) -> Result<()> {
+    pub(super) fn admit(&self) -> Result<()> {
         if self.gate.pass() {
             Counters::add(&self.counters.waits, 1);
         }
@@ -159,10 +188,14 @@ impl Inner {
 
     fn write_batch(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
         if batch.is_empty() {
+            self.check_poison()?;
             return self.settle(self.log.published(), options);
         }
         self.admit()?;
-        let held = self.locks.lock_all(batch.writes().map(|write| hash(write.key)));
+        let held = match batch.has_ranges() {
+            true => self.locks.lock_every(),
+            false => self.locks.lock_all(batch.writes().map(|write| hash(write.key))),
+        };
         let head = batch.head();
         let writes = batch.writes().map(|write| (write, hash(write.key)));
         let end = self.log(&[&head, batch.entries()], batch.len(), writes)?;
@@ -215,6 +248,9 @@ impl Inner {
             return Err(error);
         };
         for (sequence, (write, hash)) in (first..).zip(writes) {
+            if write.is_void(&self.options.comparator) {
+                continue;
+            }
             let Write { kind, key, value } = write;
             if generation.memory.insert(sequence, kind, key, value, hash).is_err() {
                 // It is in the log, so it must not be refused; and it cannot be seen.
@@ -231,6 +267,10 @@ impl Inner {
 
     /// Waits for the disk, if that was asked for.
     fn settle(&self, end: u64, options: WriteOptions) -> Result<()> {
+        if options.sync && self.options.durability == Durability::None {
+            // Without a log, tables are all that lasts. A failure is final: the write can be seen.
+            return flush_all(self).or_else(|error| self.check_poison().and(Err(error)));
+        }
         if options.sync || self.options.durability == Durability::Sync {
             self.log.sync(end).map_err(|error| {
                 let error = Error::from(error);

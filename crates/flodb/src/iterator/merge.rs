@@ -143,6 +143,50 @@ impl<C: Cursor> Merge<C> {
         Ok(())
     }
 
+    /// In a walk upward, passes over the entries before `target` of the children from `first` on,
+    /// which the walk does not need.
+    pub(crate) fn skip_up(&mut self, first: usize, target: &[u8]) -> Result<()> {
+        debug_assert!(self.direction == Direction::Up, "the walk is upward");
+        self.skip(first, target, Ordering::Less)
+    }
+
+    /// In a walk downward, those not before `target`.
+    pub(crate) fn skip_down(&mut self, first: usize, target: &[u8]) -> Result<()> {
+        debug_assert!(self.direction == Direction::Down, "the walk is downward");
+        self.skip(first, target, Ordering::Greater)
+    }
+
+    fn skip(&mut self, first: usize, target: &[u8], passed: Ordering) -> Result<()> {
+        let mut moved = false;
+        for child in first..self.children.len() {
+            let order = self.key(child).map(|key| self.order.internal(key, target));
+            let is_passed = match order {
+                None => false,
+                // The target itself is not before the target.
+                Some(Ordering::Equal) => passed == Ordering::Greater,
+                Some(order) => order == passed,
+            };
+            if !is_passed {
+                continue;
+            }
+            moved = true;
+            let cursor = &mut self.children[child];
+            let placed = cursor.seek(target).and_then(|()| match (passed, cursor.entry()) {
+                (Ordering::Less, _) => Ok(()),
+                (_, Some(_)) => cursor.prev(),
+                (_, None) => cursor.seek_last(),
+            });
+            if placed.is_err() {
+                self.current = None;
+                return placed;
+            }
+        }
+        if moved {
+            self.elect();
+        }
+        Ok(())
+    }
+
     /// The runner-up beside a given current child.
     fn elect_others(&mut self, current: usize) {
         self.runner_up = None;
@@ -330,6 +374,37 @@ mod tests {
                     expected = expected.map(|user| user + 1).filter(|&user| user < 60);
                     assert_eq!(at(&merge), expected);
                 }
+            }
+        }
+    }
+
+    /// Some children skip at each of their entries; the others show all of theirs, both ways.
+    #[test]
+    fn children_that_skip_leave_the_others_as_they_were() {
+        let deal = |user: u32| (user / 3) as usize % 4;
+        for (first, target) in [(0, 30), (1, 30), (3, 77), (2, 0), (2, 100), (4, 50)] {
+            for from in [0, 10, 31, 64] {
+                let mut merge = dealt(100, 4, deal);
+                merge.seek(&internal(from)).unwrap();
+                merge.skip_up(first, &internal(target)).unwrap();
+                let stays = |user: &u32| deal(*user) < first || *user >= target;
+                for user in (from..100).filter(stays) {
+                    assert_eq!(at(&merge), Some(user), "{first} {target} {from}");
+                    merge.next().unwrap();
+                }
+                assert_eq!(at(&merge), None);
+
+                merge.seek_last().unwrap();
+                while at(&merge) > Some(from) {
+                    merge.prev().unwrap();
+                }
+                merge.skip_down(first, &internal(target)).unwrap();
+                let stays = |user: &u32| deal(*user) < first || *user < target;
+                for user in (0..=from).rev().filter(stays) {
+                    assert_eq!(at(&merge), Some(user), "{first} {target} {from} down");
+                    merge.prev().unwrap();
+                }
+                assert_eq!(at(&merge), None);
             }
         }
     }

@@ -8,15 +8,21 @@
 //! Upward the merged cursor stands on the entry that is shown, so key and value are lent from where
 //! they are. Downward the newest visible version of a key comes last, so it is copied while the
 //! older ones pass, and the cursor stands before the key.
+//!
+//! What a removed range hides is passed over one by one at first; after a few the cursors below the
+//! removal skip the rest of it at once, which costs as much as a few steps.
 
-use super::Merge;
+use super::{Merge, Removed};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::key::{Comparator, Kind, SEQUENCE_MAX, append, parse, user_of};
+use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, append, parse, user_of};
 use crate::snapshot::Pinned;
 use crate::view::View;
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+/// Entries hidden one behind the other from which on the rest is skipped, and as many again.
+const HIDDEN_MAX: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -33,6 +39,7 @@ enum State {
 /// It keeps what it walks over on disk and in memory, so it should not live long.
 pub struct Iter {
     merge: Merge,
+    removed: Option<Removed>,
     order: Comparator,
     sequence: u64,
     state: State,
@@ -48,6 +55,7 @@ pub struct Iter {
 impl Iter {
     pub(crate) fn new(
         merge: Merge,
+        removed: Option<Removed>,
         order: Comparator,
         sequence: u64,
         view: Arc<View>,
@@ -55,6 +63,7 @@ impl Iter {
     ) -> Self {
         Iter {
             merge,
+            removed,
             order,
             sequence,
             state: State::Out,
@@ -192,12 +201,15 @@ impl Iter {
     /// From the merged cursor's entry on to the first that is shown. `passed` says that the key in
     /// `key` has been shown.
     fn settle_up(&mut self, mut passed: bool) -> Result<()> {
+        let mut hidden = 0;
         while let Some((key, _)) = self.merge.entry() {
             let entry = parse(key).ok_or_else(unknown_kind)?;
             let visible = entry.sequence <= self.sequence;
             let same = passed && self.order.user(entry.user, &self.key) == Ordering::Equal;
+            let mut is_hidden = false;
             if visible && !same {
-                if entry.kind == Kind::Put {
+                is_hidden = is_removed(&mut self.removed, entry);
+                if entry.kind == Kind::Put && !is_hidden {
                     self.state = State::Up;
                     return Ok(());
                 }
@@ -206,6 +218,12 @@ impl Iter {
                 passed = true;
             }
             self.merge.next()?;
+            if is_hidden {
+                hidden += 1;
+                if hidden % HIDDEN_MAX == 0 {
+                    self.skip(true)?;
+                }
+            }
         }
         Ok(())
     }
@@ -215,27 +233,58 @@ impl Iter {
         self.state = State::Out;
         // Whether `key` and `value` hold the newest visible version met so far of the key here.
         let mut shown = false;
+        let mut hidden = 0;
         while let Some((key, value)) = self.merge.entry() {
             let entry = parse(key).ok_or_else(unknown_kind)?;
             if shown && self.order.user(entry.user, &self.key) != Ordering::Equal {
                 break;
             }
+            let mut is_hidden = false;
             if entry.sequence <= self.sequence {
-                shown = entry.kind == Kind::Put;
-                if shown {
+                is_hidden = is_removed(&mut self.removed, entry);
+                shown = entry.kind == Kind::Put && !is_hidden;
+                if shown || is_hidden {
                     self.key.clear();
                     self.key.extend_from_slice(entry.user);
+                }
+                if shown {
                     self.value.clear();
                     self.value.extend_from_slice(value);
                 }
             }
             self.merge.prev()?;
+            if is_hidden {
+                hidden += 1;
+                if hidden % HIDDEN_MAX == 0 {
+                    self.skip(false)?;
+                }
+            }
         }
         if shown {
             self.state = State::Down;
         }
         Ok(())
     }
+
+    /// The cursors below the removals of the key in `key` pass over what these remove.
+    fn skip(&mut self, is_upward: bool) -> Result<()> {
+        let Some(removed) = &self.removed else { return Ok(()) };
+        for (first, bound) in removed.skips(&self.key, is_upward) {
+            self.seek.clear();
+            append(&mut self.seek, bound, SEQUENCE_MAX, Kind::LAST);
+            match is_upward {
+                true => self.merge.skip_up(first, &self.seek)?,
+                false => self.merge.skip_down(first, &self.seek)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a removed range hides an entry.
+#[inline]
+fn is_removed(removed: &mut Option<Removed>, entry: Parsed<'_>) -> bool {
+    removed.as_mut().is_some_and(|removed| removed.newest(entry.user) > Some(entry.sequence))
 }
 
 /// Tables check the kinds of their entries, so this is a table that changed under way.

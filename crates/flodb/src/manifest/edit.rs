@@ -13,6 +13,8 @@
 //!    15   pointer: level, key            14  deletes         varint
 //!                                        16  sequence_min    varint
 //!                                        18  sequence_max    varint
+//!                                        20  sequence        varint, may be absent
+//!                                        22  range_deletes   varint, if there are any
 //! ```
 //!
 //! An odd tag may be passed over by a program that does not know it; an even one may not, and such
@@ -44,6 +46,8 @@ const ENTRIES: u64 = 12;
 const DELETES: u64 = 14;
 const SEQUENCE_MIN: u64 = 16;
 const SEQUENCE_MAX: u64 = 18;
+const SEQUENCE: u64 = 20;
+const RANGE_DELETES: u64 = 22;
 
 /// What changes. Nothing, to begin with.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -182,6 +186,12 @@ fn put_file(out: &mut Vec<u8>, level: usize, file: &FileMeta) {
     put_number(out, DELETES, file.deletes);
     put_number(out, SEQUENCE_MIN, file.sequence_min);
     put_number(out, SEQUENCE_MAX, file.sequence_max);
+    if let Some(sequence) = file.sequence {
+        put_number(out, SEQUENCE, sequence);
+    }
+    if file.range_deletes > 0 {
+        put_number(out, RANGE_DELETES, file.range_deletes);
+    }
 }
 
 /// The next field, or nothing at the end.
@@ -220,7 +230,7 @@ const fn index(tag: u64) -> usize {
 /// The fields of a table that were there.
 #[derive(Debug, Default)]
 struct Described {
-    numbers: [Option<u64>; index(SEQUENCE_MAX) + 1],
+    numbers: [Option<u64>; index(RANGE_DELETES) + 1],
     smallest: Option<Vec<u8>>,
     largest: Option<Vec<u8>>,
 }
@@ -233,7 +243,8 @@ impl Described {
             match tag {
                 SMALLEST => once(&mut table.smallest, body.to_vec())?,
                 LARGEST => once(&mut table.largest, body.to_vec())?,
-                LEVEL | NUMBER | BYTES | ENTRIES | DELETES | SEQUENCE_MIN | SEQUENCE_MAX => {
+                LEVEL | NUMBER | BYTES | ENTRIES | DELETES | SEQUENCE_MIN | SEQUENCE_MAX
+                | SEQUENCE | RANGE_DELETES => {
                     once(&mut table.numbers[index(tag)], number(body)?)?;
                 }
                 tag => pass_over(tag)?,
@@ -254,8 +265,10 @@ impl Described {
             bytes: of(BYTES)?,
             entries: of(ENTRIES)?,
             deletes: of(DELETES)?,
+            range_deletes: self.numbers[index(RANGE_DELETES)].unwrap_or(0),
             sequence_min: of(SEQUENCE_MIN)?,
             sequence_max: of(SEQUENCE_MAX)?,
+            sequence: self.numbers[index(SEQUENCE)],
             smallest: self.smallest.ok_or(Damaged("a table lacks its first key"))?,
             largest: self.largest.ok_or(Damaged("a table lacks its last key"))?,
             ..FileMeta::default()
@@ -266,7 +279,7 @@ impl Described {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::version::tests::file;
+    use crate::version::tests::{file, plain};
 
     fn sample() -> Edit {
         Edit {
@@ -274,7 +287,11 @@ mod tests {
             log_from: Some(u64::MAX),
             next_file: Some(0),
             last_sequence: Some(300),
-            added: vec![(0, file(7, "a", "q")), (6, file(1 << 40, "", "\u{ff}"))],
+            added: vec![
+                (0, file(7, "a", "q")),
+                (6, file(1 << 40, "", "\u{ff}")),
+                (1, Arc::new(FileMeta { deletes: 3, range_deletes: 2, ..plain(9, "b", "c", 1) })),
+            ],
             deleted: vec![(3, 2), (1, u64::MAX)],
             pointers: vec![(1, b"key".to_vec()), (2, Vec::new())],
         }
@@ -295,6 +312,17 @@ mod tests {
     }
 
     #[test]
+    fn the_sequence_number_of_a_whole_table_comes_back() {
+        let mut taken_in = plain(7, "a", "q", 100);
+        (taken_in.sequence_min, taken_in.sequence_max) = (50, 50);
+        taken_in.sequence = Some(50);
+        let edit = Edit { added: vec![(6, Arc::new(taken_in))], ..Edit::default() };
+        let decoded = Edit::decode(&encoded(&edit)).unwrap();
+        assert_eq!(decoded, edit);
+        assert_eq!(decoded.added[0].1.sequence, Some(50));
+    }
+
+    #[test]
     fn an_edit_cut_short_is_damaged_or_lacks_whole_fields() {
         let bytes = encoded(&sample());
         let mut whole = 0;
@@ -307,7 +335,7 @@ mod tests {
                 Err(error) => assert!(matches!(error, Damaged(_)), "{len}: {error:?}"),
             }
         }
-        assert_eq!(whole, 10, "as many as there are fields, none of them included");
+        assert_eq!(whole, 11, "as many as there are fields, none of them included");
     }
 
     #[test]

@@ -32,6 +32,7 @@
 //! One thread at a time logs edits; whoever else needs the state keeps a clone of it.
 
 mod current;
+mod dump;
 mod edit;
 mod header;
 mod names;
@@ -40,19 +41,21 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use dump::edits;
 pub(crate) use edit::Edit;
 pub(crate) use names::{
-    CURRENT, FileNumber, FileNumbers, LOCK, LOG_DIR, is_ours, manifest_name, table_name,
+    CURRENT, FileName, FileNumber, FileNumbers, LOCK, LOG_DIR, is_ours, manifest_name, next_above,
+    table_name,
 };
 pub(crate) use state::State;
 
 use crate::error::{Error, Result};
-use crate::key::Comparator;
+use crate::key::{Comparator, SPACES_ORDER};
+use crate::version::FileMeta;
 use edit::Malformed;
 use keyrack_vfs::{DirEntry, File, FileKind, Fs, OpenOptions, Operation};
-use names::{FileName, next_above};
 use page::{PAGE_BYTES, Records, put_record};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -147,6 +150,61 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// Makes a manifest with the given state the one that counts, whatever there was before. The
+    /// tables are in `dir` already, and durable.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub(crate) fn rewrite(fs: Arc<dyn Fs>, dir: &Path, state: State) -> Result<()> {
+        Manifest::of(fs, dir, state, 0)?.log(&Edit::default())
+    }
+
+    /// The state in the manifest with the highest number, if that one is whole and nothing is there
+    /// that is newer: an older one says what was so before. For when `CURRENT` is lost.
+    ///
+    /// # Errors
+    /// Those of [`Manifest::open`], but for corruption.
+    pub(crate) fn newest_whole(
+        fs: &dyn Fs,
+        dir: &Path,
+        order: Comparator,
+    ) -> Result<Option<State>> {
+        let Some(&number) = manifests(fs, dir)?.last() else { return Ok(None) };
+        match current::read(fs, dir) {
+            Ok(Some(named)) if named > number => return Ok(None),
+            Ok(_) | Err(Error::Corruption { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        // A table that it knows nothing of was made after its last edit.
+        let numbers = list(fs, dir)?.into_iter().filter_map(|entry| FileName::parse(&entry.name));
+        let tables = numbers.filter_map(|name| match name {
+            FileName::Table(number) => Some(number),
+            FileName::Manifest(_) | FileName::Unfinished => None,
+        });
+        let newest = tables.max().unwrap_or(0);
+        match replay(fs, dir, number, order) {
+            Ok((state, _)) => Ok(Some(state).filter(|state| newest < state.next_file)),
+            Err(Error::Corruption { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What can be read of all manifests in `dir`, up to what is damaged in each.
+    ///
+    /// # Errors
+    /// Those of [`Manifest::open`], but for corruption.
+    pub(crate) fn glean(fs: &dyn Fs, dir: &Path, order: Comparator) -> Result<Gleaned> {
+        let mut gleaned = Gleaned::default();
+        for number in manifests(fs, dir)? {
+            let mut see = |edit: &Edit| gleaned.see(edit);
+            match replay_each(fs, dir, number, order.clone(), &mut see) {
+                Ok(_) | Err(Error::Corruption { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(gleaned)
+    }
+
     fn of(fs: Arc<dyn Fs>, dir: &Path, mut state: State, number: u64) -> Result<Manifest> {
         let entries = list(&*fs, dir)?;
         let names = entries.iter().map(|entry| entry.name.as_os_str());
@@ -180,7 +238,6 @@ impl Manifest {
     }
 
     /// Bytes of an edit that was not finished when the store was last closed, and is dropped.
-    #[cfg(test)]
     pub(crate) fn dropped_bytes(&self) -> u64 {
         self.dropped_bytes
     }
@@ -318,8 +375,60 @@ fn begin(fs: &dyn Fs, path: &Path, number: u64, state: &State) -> keyrack_vfs::R
     Ok(Output { file, pages, snapshot_pages: pages, records: 1 })
 }
 
+/// What manifests say that cannot be read to the end.
+#[derive(Debug, Default)]
+pub(crate) struct Gleaned {
+    /// Tables that are in no version any more.
+    pub(crate) deleted: HashSet<u64>,
+    /// What was said of the others.
+    pub(crate) files: HashMap<u64, Arc<FileMeta>>,
+    /// See [`State`]; these only grow, so it is at least this.
+    pub(crate) log_from: u64,
+    /// See `log_from`.
+    pub(crate) next_file: u64,
+    /// See `log_from`.
+    pub(crate) last_sequence: u64,
+}
+
+impl Gleaned {
+    fn see(&mut self, edit: &Edit) {
+        self.deleted.extend(edit.deleted.iter().map(|(_, number)| number));
+        for (_, file) in &edit.added {
+            // Some are moved.
+            self.deleted.remove(&file.number);
+            self.files.insert(file.number, Arc::clone(file));
+            self.last_sequence = self.last_sequence.max(file.sequence_max);
+        }
+        self.log_from = self.log_from.max(edit.log_from.unwrap_or(0));
+        self.next_file = self.next_file.max(edit.next_file.unwrap_or(0));
+        self.last_sequence = self.last_sequence.max(edit.last_sequence.unwrap_or(0));
+    }
+}
+
+/// The numbers of the manifests in a directory, ascending.
+fn manifests(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
+    let of = |entry: &DirEntry| match FileName::parse(&entry.name) {
+        Some(FileName::Manifest(number)) if entry.kind == FileKind::File => Some(number),
+        _ => None,
+    };
+    let mut numbers: Vec<u64> = list(fs, dir)?.iter().filter_map(of).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
 /// Reads manifest `number`. Returns the state, and the bytes of a torn edit.
 fn replay(fs: &dyn Fs, dir: &Path, number: u64, order: Comparator) -> Result<(State, u64)> {
+    replay_each(fs, dir, number, order, &mut |_| ())
+}
+
+/// As [`replay`], and shows each edit that fits to `see`.
+fn replay_each(
+    fs: &dyn Fs,
+    dir: &Path,
+    number: u64,
+    order: Comparator,
+    see: &mut dyn FnMut(&Edit),
+) -> Result<(State, u64)> {
     let path = dir.join(manifest_name(number));
     let file = match fs.open(&path, &OpenOptions::new().read(true)) {
         Err(error) if error.is_not_found() => {
@@ -351,10 +460,7 @@ fn replay(fs: &dyn Fs, dir: &Path, number: u64, order: Comparator) -> Result<(St
         })?;
         match &edit.comparator {
             Some(stored) if *stored != name => {
-                return Err(Error::Usage(format!(
-                    "the keys of {} are in the order {stored:?}, and cannot be read in {name:?}",
-                    dir.display()
-                )));
+                return Err(other_order(dir, stored, &name));
             }
             None if records.count() == 1 => {
                 return Err(Error::corruption(
@@ -368,11 +474,24 @@ fn replay(fs: &dyn Fs, dir: &Path, number: u64, order: Comparator) -> Result<(St
         state = state
             .apply(&edit)
             .map_err(|invalid| Error::corruption(&path, offset, invalid.to_string()))?;
+        see(&edit);
     }
     if records.count() == 0 {
         return Err(Error::corruption(&path, records.offset(), "the snapshot is not complete"));
     }
     Ok((state, records.rest_bytes()))
+}
+
+/// The store has another order of keys than is wanted.
+fn other_order(dir: &Path, stored: &str, wanted: &str) -> Error {
+    let dir = dir.display();
+    Error::Usage(if stored == SPACES_ORDER {
+        format!("{dir} holds key spaces: open it with Spaces::open")
+    } else if wanted == SPACES_ORDER {
+        format!("{dir} holds no key spaces but plain keys in the order {stored:?}: use Db::open")
+    } else {
+        format!("the keys of {dir} are in the order {stored:?}, and cannot be read in {wanted:?}")
+    })
 }
 
 /// The names in a directory, none if it is missing.

@@ -28,6 +28,7 @@ mod arena;
 mod cursor;
 mod mapping;
 mod order;
+mod ranges;
 mod rank;
 mod run;
 mod table;
@@ -38,10 +39,11 @@ mod tests;
 pub(crate) use cursor::MemoryCursor;
 
 use crate::key::{Comparator, Kind, SEQUENCE_MAX, trailer};
-use arena::{Arena, Entry, Handle, Link};
+use crate::ranges::{RangeDelete, RangeIndex};
+use arena::{Arena, Entry};
 use order::Order;
+use ranges::Ranges;
 use rank::Rank;
-use std::cmp::Ordering;
 use std::sync::Arc;
 use table::Table;
 
@@ -72,8 +74,7 @@ impl Default for MemoryOptions {
 pub(crate) struct Memory {
     arena: Arena,
     table: Option<Table>,
-    /// Range deletions, chained from the last one inserted.
-    ranges: Link,
+    ranges: Ranges,
     order: Order,
     comparator: Comparator,
     tail_entries_max: usize,
@@ -93,7 +94,7 @@ impl Memory {
         Memory {
             table: options.hash.then(|| Table::new(capacity_bytes, arena.entries_max())),
             arena,
-            ranges: Link::default(),
+            ranges: Ranges::new(),
             order: Order::default(),
             comparator,
             tail_entries_max: options.tail_entries_max,
@@ -107,8 +108,8 @@ impl Memory {
     }
 
     /// Adds an entry, from any thread and in any order of sequences. `hash` is a hash of the key,
-    /// good in all of its bits, and the same at each call. Lock-free; allocates nothing. A
-    /// range deletion has its end as value.
+    /// good in all of its bits, and the same at each call. Lock-free; allocates nothing, but for a
+    /// range deletion now and then. That has its end as value, which is behind the key.
     ///
     /// O(1) if the sequence is the newest of its key, or nearly.
     ///
@@ -132,7 +133,7 @@ impl Memory {
             table.insert(&self.arena, &written, hash);
         }
         if kind == Kind::DeleteRange {
-            self.link_range(written.handle);
+            self.ranges.link(&self.arena, &self.comparator, written.handle);
         }
         self.arena.announce(written);
         Ok(())
@@ -224,60 +225,37 @@ impl Memory {
         self.arena.settle();
     }
 
-    /// Whether there are range deletions at all.
+    /// Whether there are range deletions at all. One load.
     #[inline]
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "ranges are deleted key by key in this version")
-    )]
     pub(crate) fn has_range_deletes(&self) -> bool {
-        self.ranges.get().is_some()
+        !self.ranges.is_empty()
     }
 
-    /// The newest range deletion up to `sequence` that removes `key`. O(range deletions), with no
-    /// lock and no allocation.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "ranges are deleted key by key in this version")
-    )]
+    /// The newest range deletion up to `sequence` that removes `key`. O(log^2 n) of them, and O(n)
+    /// if a newer one removes it. No lock, no allocation.
+    #[inline(never)]
     pub(crate) fn newest_range_delete(&self, key: &[u8], sequence: u64) -> Option<u64> {
-        self.ranges()
-            .filter(|entry| entry.sequence() <= sequence)
-            .filter(|entry| {
-                self.comparator.user(entry.key(), key) != Ordering::Greater
-                    && self.comparator.user(key, entry.value()) == Ordering::Less
-            })
-            .map(Entry::sequence)
-            .max()
+        self.ranges.newest(&self.arena, &self.comparator, key, sequence)
     }
 
-    /// All range deletions: first key, the key before which they end, sequence. In no order.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "ranges are deleted key by key in this version")
-    )]
-    pub(crate) fn range_deletes(&self) -> Vec<(Vec<u8>, Vec<u8>, u64)> {
-        self.ranges()
-            .map(|entry| (entry.key().to_vec(), entry.value().to_vec(), entry.sequence()))
-            .collect()
-    }
-
-    fn ranges(&self) -> impl Iterator<Item = Entry<'_>> {
-        let entry = |handle| self.arena.entry(handle);
-        let first = self.ranges.get().map(entry);
-        std::iter::successors(first, move |range| range.other_range().get().map(entry))
-    }
-
-    fn link_range(&self, handle: Handle) {
-        let other = self.arena.entry(handle).other_range();
-        let mut first = self.ranges.get();
-        loop {
-            other.set(first);
-            match self.ranges.swap(first, handle) {
-                Ok(()) => return,
-                Err(found) => first = found,
-            }
+    /// The first sequence whose versions of `key` no range deletion up to `sequence` removes. 0 if
+    /// none does; that is one load where there are none.
+    #[inline]
+    pub(crate) fn floor(&self, key: &[u8], sequence: u64) -> u64 {
+        if self.has_range_deletes() {
+            return self.newest_range_delete(key, sequence).map_or(0, |newest| newest + 1);
         }
+        0
+    }
+
+    /// All range deletions, in no order.
+    pub(crate) fn range_deletes(&self) -> Vec<RangeDelete> {
+        self.ranges.all(&self.arena)
+    }
+
+    /// Indexes of all range deletions up to any published sequence.
+    pub(crate) fn range_indexes(&self) -> Vec<Arc<RangeIndex>> {
+        self.ranges.indexes(&self.arena, &self.comparator)
     }
 
     /// The first version up to `sequence` of a chain.

@@ -21,7 +21,7 @@ pub(super) struct Rank<'a> {
 impl<'a> Rank<'a> {
     /// Whether prefixes say anything.
     pub(super) fn has_prefixes(self) -> bool {
-        matches!(self.comparator, Comparator::Bytewise)
+        self.comparator.is_bytewise()
     }
 
     #[inline]

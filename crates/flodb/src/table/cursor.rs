@@ -85,7 +85,7 @@ impl Ahead {
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, options: ReadOptions) -> Self {
         TableCursor {
-            inner: BlockCursor::default(),
+            inner: BlockCursor::new(table.sequence),
             block: None,
             index: 0,
             table,
@@ -172,29 +172,40 @@ impl TableCursor {
 
 impl Cursor for TableCursor {
     fn seek_first(&mut self) -> Result<()> {
+        if self.table.index.len() == 0 {
+            return Ok(());
+        }
         self.enter(0, Arrival::Sought, first).map(|_| ())
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.enter(self.table.index.len() - 1, Arrival::Sought, last).map(|_| ())
+        let Some(index) = self.table.index.len().checked_sub(1) else { return Ok(()) };
+        self.enter(index, Arrival::Sought, last).map(|_| ())
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         let trailer = key::parse(target)
             .map_or(u64::MAX, |parsed| key::trailer(parsed.sequence, parsed.kind));
         let table = Arc::clone(&self.table);
-        let index = table.index.find(&table.comparator, key::user_of(target), trailer);
+        let (user, trailer) = (key::user_of(target), table.stored_trailer(trailer));
+        let index = table.index.find(&table.comparator, user, trailer);
         if index == table.index.len() {
             self.block = None;
             return Ok(());
         }
-        let place =
-            |inner: &mut BlockCursor, block: &Block| inner.seek(block, &table.comparator, target);
-        if self.enter(index, Arrival::Sought, place)? || index + 1 == table.index.len() {
-            return Ok(());
+        let place = |inner: &mut BlockCursor, block: &Block| {
+            inner.seek(block, &table.comparator, user, trailer)
+        };
+        if !self.enter(index, Arrival::Sought, place)? && index + 1 < table.index.len() {
+            // Between the last key of the block and its separator: the next block begins behind it.
+            self.enter(index + 1, Arrival::Sought, first)?;
         }
-        // Between the last key of the block and its separator: the next block begins behind it.
-        self.enter(index + 1, Arrival::Sought, first).map(|_| ())
+        // A removal that is newer than the target has the least trailer there is in the file.
+        let is_before = |(key, _)| table.comparator.internal(key, target).is_lt();
+        if table.sequence.is_some() && self.entry().is_some_and(is_before) {
+            return self.next();
+        }
+        Ok(())
     }
 
     #[inline]

@@ -59,7 +59,7 @@ impl IndexBuilder {
 pub(super) fn separator(order: &Comparator, before: &[u8], behind: &[u8]) -> Vec<u8> {
     let (low, high) = (key::user_of(before), key::user_of(behind));
     let shared = common_prefix(low, high);
-    if let (Comparator::Bytewise, Some(&end)) = (order, high.get(shared)) {
+    if let (true, Some(&end)) = (order.is_bytewise(), high.get(shared)) {
         // Cutting `high` behind the first byte that differs gives a key between the two, if
         // something of `high` is cut off. Otherwise that key would be `high` itself.
         let mut short = Vec::with_capacity(shared + 1 + key::TRAILER_BYTES);
@@ -118,7 +118,8 @@ fn count_below(ascending: &[u64], wanted: u64) -> usize {
 }
 
 impl Index {
-    /// Reads a stored index of data blocks that begin the file and end at `data_bytes`.
+    /// Reads a stored index of data blocks that begin the file and end at `data_bytes`. There may
+    /// be none.
     pub(super) fn parse(
         stored: &[u8],
         data_bytes: u64,
@@ -148,7 +149,7 @@ impl Index {
             let offset = blocks.last().map_or(0, |block| block.end());
             blocks.push(Handle { offset, bytes: entry.bytes, checksum: entry.checksum });
         }
-        if blocks.last().map(|block| block.end()) != Some(data_bytes) {
+        if blocks.last().map_or(0, |block| block.end()) != data_bytes {
             return Err("an index of other blocks than there are");
         }
         let mut index = Index {
@@ -158,7 +159,7 @@ impl Index {
             ends: ends.into(),
             blocks: blocks.into(),
         };
-        if let Comparator::Bytewise = order {
+        if order.is_bytewise() && index.len() > 0 {
             let user = |at| key::user_of(index.separator(at));
             let common = common_prefix(user(0), user(index.len() - 1));
             let prefixes = (0..index.len()).map(|at| prefix_of(&user(at)[common..])).collect();
@@ -186,10 +187,8 @@ impl Index {
     /// if all are. O(log blocks).
     #[inline]
     pub(super) fn find(&self, order: &Comparator, user: &[u8], trailer: u64) -> usize {
-        let (mut low, mut high) = match order {
-            Comparator::Bytewise => self.candidates(user),
-            Comparator::Custom(_) => (0, self.len()),
-        };
+        let is_bytewise = order.is_bytewise();
+        let (mut low, mut high) = if is_bytewise { self.candidates(user) } else { (0, self.len()) };
         while low < high {
             let middle = low + (high - low) / 2;
             let separator = self.separator(middle);
@@ -212,6 +211,9 @@ impl Index {
     /// it, those from the second on are behind.
     #[inline]
     fn candidates(&self, user: &[u8]) -> (usize, usize) {
+        if self.blocks.is_empty() {
+            return (0, 0);
+        }
         let common = &self.separator(0)[..self.common];
         let head = &user[..user.len().min(self.common)];
         match head.cmp(common) {
@@ -363,7 +365,9 @@ mod tests {
         let stored = builder.bytes();
         assert!(Index::parse(stored, block.offset, &order).is_ok());
         assert!(Index::parse(stored, block.offset + 1, &order).is_err());
-        assert!(Index::parse(&[], 0, &order).is_err(), "no block");
+        assert!(Index::parse(&[], 1, &order).is_err(), "no block, but data");
+        let none = Index::parse(&[], 0, &order).unwrap();
+        assert_eq!((none.len(), none.find(&order, b"any", 0)), (0, 0));
         for end in 0..stored.len() {
             assert!(Index::parse(&stored[..end], block.offset, &order).is_err(), "cut at {end}");
         }

@@ -17,20 +17,27 @@
 //! * `index`: which block has a key.
 //! * `writer`: makes a table from entries in ascending order.
 //! * `reader`: a table in use: lookups, and the check of everything.
+//! * `inspect`: the check of a whole table.
+//! * `scrape`: finds the sound blocks of a file that does not open as a table.
 //! * `cursor`: walks through a table, reading ahead.
 //!
-//! The index and the filter of an open table are in memory; data blocks come through the cache.
+//! Index, filter and range deletes of an open table are in memory; data blocks come through the
+//! cache.
 
 mod cursor;
 mod format;
 mod index;
+mod inspect;
 mod properties;
 mod reader;
+mod scrape;
 #[cfg(test)]
 pub(crate) mod tests;
 mod writer;
 
 pub(crate) use cursor::{ReadOptions, TableCursor};
+pub(crate) use inspect::{Lost, Unsound};
 pub(crate) use properties::TableMeta;
 pub(crate) use reader::Table;
+pub(crate) use scrape::scrape;
 pub(crate) use writer::{TableOptions, TableWriter};

@@ -3,14 +3,19 @@
 //! The properties are fields: `tag: varint | length: varint | bytes`. A tag stands once. A reader
 //! must know all tags below [`TAG_IGNORABLE`], and skips others that it does not know. So a later
 //! version can add what an earlier one may miss, and what it must not miss.
+//!
+//! Ranges are listed apart from the entries. The first tables had them among the entries as well;
+//! such a list has a tag of its own, which is still read.
 
 use super::format::Handle;
 use crate::coding::{Reader, put_string, put_varint};
-use crate::key;
+use crate::key::{self, Comparator, Kind};
+use crate::ranges::RangeDelete;
+use std::cmp::Ordering;
 
 const TAG_INDEX: u64 = 1;
 const TAG_FILTER: u64 = 2;
-const TAG_RANGE_DELETES: u64 = 3;
+const TAG_RANGES_AMONG_ENTRIES: u64 = 3;
 const TAG_COMPARATOR: u64 = 4;
 const TAG_DATA_BYTES: u64 = 5;
 const TAG_ENTRIES: u64 = 6;
@@ -20,7 +25,8 @@ const TAG_SEQUENCE_MAX: u64 = 9;
 const TAG_RAW_BYTES: u64 = 10;
 const TAG_SMALLEST: u64 = 11;
 const TAG_LARGEST: u64 = 12;
-const TAG_LAST: u64 = TAG_LARGEST;
+const TAG_RANGE_DELETES: u64 = 13;
+const TAG_LAST: u64 = TAG_RANGE_DELETES;
 
 /// Tags from here on may be unknown.
 const TAG_IGNORABLE: u64 = 64;
@@ -30,15 +36,17 @@ const TAG_IGNORABLE: u64 = 64;
 pub(crate) struct TableMeta {
     /// Bytes of the file.
     pub(crate) bytes: u64,
-    /// Entries, of all kinds.
+    /// Entries, of all kinds, and range deletes.
     pub(crate) entries: u64,
-    /// Entries that remove: a key, or a range.
+    /// Those that remove: a key, or a range.
     pub(crate) deletes: u64,
-    /// The first internal key.
+    /// Range deletes.
+    pub(crate) range_deletes: u64,
+    /// The first internal key, or the beginning of a range delete.
     pub(crate) smallest: Vec<u8>,
-    /// The last internal key. A range delete may reach further.
+    /// The last internal key, or an open bound: see `version::FileMeta`.
     pub(crate) largest: Vec<u8>,
-    /// The oldest and the newest sequence of an entry.
+    /// The oldest and the newest sequence of an entry or a range delete.
     pub(crate) sequence_min: u64,
     /// See `sequence_min`.
     pub(crate) sequence_max: u64,
@@ -46,12 +54,26 @@ pub(crate) struct TableMeta {
     pub(crate) raw_bytes: u64,
 }
 
-/// An entry that removes all older entries of the user keys from `begin` on and before `end`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RangeDelete {
-    pub(crate) begin: Vec<u8>,
-    pub(crate) end: Vec<u8>,
-    pub(crate) sequence: u64,
+impl TableMeta {
+    /// Counts a range delete.
+    pub(super) fn count_range(&mut self, range: &RangeDelete, order: &Comparator) {
+        let RangeDelete { begin, end, sequence } = range;
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        key::append(&mut low, begin, *sequence, Kind::DeleteRange);
+        key::append(&mut high, end, key::SEQUENCE_MAX, Kind::LAST);
+        if self.entries == 0 || order.internal(&low, &self.smallest) == Ordering::Less {
+            self.smallest = low;
+        }
+        if self.entries == 0 || order.internal(&high, &self.largest) == Ordering::Greater {
+            self.largest = high;
+        }
+        self.entries += 1;
+        self.deletes += 1;
+        self.range_deletes += 1;
+        self.sequence_min = self.sequence_min.min(*sequence);
+        self.sequence_max = self.sequence_max.max(*sequence);
+        self.raw_bytes += (begin.len() + key::TRAILER_BYTES + end.len()) as u64;
+    }
 }
 
 /// The properties as stored. `meta.bytes` is not among them: the file has its length.
@@ -60,6 +82,8 @@ pub(super) struct Properties {
     pub(super) index: Handle,
     pub(super) filter: Option<Handle>,
     pub(super) range_deletes: Option<Handle>,
+    /// Whether the range deletes are among the entries, too.
+    pub(super) ranges_among_entries: bool,
     pub(super) comparator: String,
     /// Bytes of the data blocks, which begin the file.
     pub(super) data_bytes: u64,
@@ -77,7 +101,11 @@ impl Properties {
         };
         handle(&mut out, TAG_INDEX, self.index);
         self.filter.into_iter().for_each(|filter| handle(&mut out, TAG_FILTER, filter));
-        self.range_deletes.into_iter().for_each(|all| handle(&mut out, TAG_RANGE_DELETES, all));
+        let ranges_tag = match self.ranges_among_entries {
+            true => TAG_RANGES_AMONG_ENTRIES,
+            false => TAG_RANGE_DELETES,
+        };
+        self.range_deletes.into_iter().for_each(|all| handle(&mut out, ranges_tag, all));
         for (tag, number) in [
             (TAG_DATA_BYTES, self.data_bytes),
             (TAG_ENTRIES, self.meta.entries),
@@ -132,10 +160,15 @@ impl Properties {
             let key = bytes_of(tag)?;
             key::parse(key).ok_or("a bound that is not a key").map(|_| key.to_vec())
         };
+        let (apart, among) = (TAG_RANGE_DELETES as usize, TAG_RANGES_AMONG_ENTRIES as usize);
+        if fields[apart].is_some() && fields[among].is_some() {
+            return Err("two lists of range deletes");
+        }
         let properties = Properties {
             index: handle(bytes_of(TAG_INDEX)?)?,
             filter: fields[TAG_FILTER as usize].map(handle).transpose()?,
-            range_deletes: fields[TAG_RANGE_DELETES as usize].map(handle).transpose()?,
+            range_deletes: fields[apart].or(fields[among]).map(handle).transpose()?,
+            ranges_among_entries: fields[among].is_some(),
             comparator: String::from_utf8(bytes_of(TAG_COMPARATOR)?.to_vec())
                 .map_err(|_| "a comparator whose name is not text")?,
             data_bytes: number(TAG_DATA_BYTES)?,
@@ -143,6 +176,8 @@ impl Properties {
                 bytes,
                 entries: number(TAG_ENTRIES)?,
                 deletes: number(TAG_DELETES)?,
+                // The list says how many.
+                range_deletes: 0,
                 smallest: key(TAG_SMALLEST)?,
                 largest: key(TAG_LARGEST)?,
                 sequence_min: number(TAG_SEQUENCE_MIN)?,
@@ -179,7 +214,7 @@ pub(super) fn decode_ranges(stored: &[u8]) -> Option<Vec<RangeDelete>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{Kind, append};
+    use crate::key::append;
 
     fn sample() -> Properties {
         let handle = |offset| Handle { offset, bytes: 300, checksum: 0x0123_4567_89ab_cdef };
@@ -198,6 +233,7 @@ mod tests {
             index: handle(5_000),
             filter: Some(handle(4_000)),
             range_deletes: None,
+            ranges_among_entries: false,
             comparator: "keyrack.bytewise".into(),
             data_bytes: 4_000,
             meta,
@@ -209,6 +245,11 @@ mod tests {
         let mut sample = sample();
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
         sample.range_deletes = sample.filter.take();
+        assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
+        let apart = sample.encode();
+        sample.ranges_among_entries = true;
+        let both = [apart, sample.encode()].concat();
+        assert!(Properties::decode(&both, 9_999).is_err());
         let mut stored = sample.encode();
         put_varint(&mut stored, TAG_IGNORABLE + 500);
         put_string(&mut stored, b"from a later version");

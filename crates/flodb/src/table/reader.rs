@@ -8,18 +8,16 @@
 use super::cursor::{ReadOptions, TableCursor};
 use super::format::{BlockType, FOOTER_BYTES, Handle, decode_block, read_block, read_footer};
 use super::index::Index;
-#[cfg(test)]
-use super::properties::TableMeta;
-use super::properties::{Properties, RangeDelete, decode_ranges};
+use super::properties::{Properties, TableMeta, decode_ranges};
 use crate::block::{Block, Damage};
 use crate::cache::{BlockCache, Cached, TableCache};
 use crate::checksum::hash as hash_of;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::key::{self, Comparator, Kind};
+use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
+use crate::ranges::RangeIndex;
 use keyrack_concurrent::pin;
 use keyrack_vfs::{File, Fs, OpenOptions};
-#[cfg(test)]
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,17 +25,20 @@ use std::sync::Arc;
 /// An open table. Any number of threads may use it at once.
 #[derive(Debug)]
 pub(crate) struct Table {
-    filter: Option<Filter>,
     pub(super) index: Index,
     pub(super) cached: TableCache,
     pub(super) comparator: Comparator,
     pub(super) file: Arc<dyn File>,
     #[cfg(test)]
     number: u64,
-    data_bytes: u64,
-    #[cfg(test)]
-    meta: TableMeta,
-    range_deletes: Box<[RangeDelete]>,
+    pub(super) data_bytes: u64,
+    pub(super) meta: TableMeta,
+    /// Whether the range deletes are among the entries, too.
+    pub(super) ranges_among_entries: bool,
+    pub(super) range_deletes: Option<Arc<RangeIndex>>,
+    pub(super) filter: Option<Filter>,
+    /// The sequence number of all entries, which have 0 in the file.
+    pub(super) sequence: Option<u64>,
 }
 
 impl Table {
@@ -83,10 +84,28 @@ impl Table {
         };
         let parse_ranges = |part| {
             let ranges = read(part, BlockType::RangeDeletes)?;
-            decode_ranges(&ranges).ok_or_else(|| damage(part, "a list of ranges that is cut"))
+            let ranges = decode_ranges(&ranges).ok_or("a list of ranges that is cut");
+            let ranges = ranges.map_err(|what| damage(part, what))?;
+            if ranges.is_empty() || ranges.iter().any(|range| range.is_empty(&comparator)) {
+                return Err(damage(part, "a range that is empty"));
+            }
+            Ok(RangeIndex::new(ranges, &comparator).map(Arc::new))
         };
         let filter = properties.filter.map(parse_filter).transpose()?;
-        let range_deletes = properties.range_deletes.map(parse_ranges).transpose()?;
+        let range_deletes = properties.range_deletes.map(parse_ranges).transpose()?.flatten();
+        if let Some(index) = range_deletes.as_ref().filter(|_| !properties.ranges_among_entries) {
+            let low = key::user_of(&properties.meta.smallest);
+            let high = key::user_of(&properties.meta.largest);
+            if comparator.user(index.low(), low).is_lt()
+                || comparator.user(index.high(), high).is_gt()
+            {
+                return Err(damage(handle, "bounds that do not reach over the ranges"));
+            }
+        }
+        let meta = TableMeta {
+            range_deletes: range_deletes.as_ref().map_or(0, |index| index.len() as u64),
+            ..properties.meta
+        };
         Ok(Table {
             filter,
             cached: TableCache::new(cache, number, index.len()),
@@ -96,16 +115,25 @@ impl Table {
             #[cfg(test)]
             number,
             data_bytes: properties.data_bytes,
-            #[cfg(test)]
-            meta: properties.meta,
-            range_deletes: range_deletes.unwrap_or_default().into(),
+            meta,
+            ranges_among_entries: properties.ranges_among_entries,
+            range_deletes,
+            sequence: None,
         })
+    }
+
+    /// The same table, all of whose entries are writes of this sequence number: the file has 0 in
+    /// its place. Nothing leaves the table as it is.
+    #[must_use]
+    pub(crate) fn with_sequence(mut self, sequence: Option<u64>) -> Self {
+        self.sequence = sequence;
+        self
     }
 
     /// Gives the newest entry of the user key with a sequence of at most `sequence` to `visit`.
     /// `None` if there is no such entry. `hash` is [`crate::checksum::hash`] of the key.
     ///
-    /// Range deletes count only where they begin: see [`Table::range_deletes`]. O(log entries). No
+    /// Range deletes do not count: see [`Table::floor`]. O(log entries). No
     /// allocation and no lock if the block is in the cache.
     ///
     /// # Errors
@@ -122,7 +150,10 @@ impl Table {
         if !self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash)) {
             return Ok(None);
         }
-        let trailer = key::trailer(sequence, Kind::LAST);
+        if self.sequence.is_some_and(|own| own > sequence) {
+            return Ok(None);
+        }
+        let trailer = self.stored_trailer(key::trailer(sequence, Kind::LAST));
         let index = self.index.find(&self.comparator, user_key, trailer);
         if index == self.index.len() {
             return Ok(None);
@@ -146,7 +177,20 @@ impl Table {
         let Some(kind) = Kind::from_byte(found.trailer as u8) else {
             return Err(self.corrupt_block(index, "an entry of an unknown kind"));
         };
-        Ok(Some(visit(kind, found.trailer >> 8, block.value(&found))))
+        let sequence = self.sequence.unwrap_or(found.trailer >> 8);
+        Ok(Some(visit(kind, sequence, block.value(&found))))
+    }
+
+    /// The trailer to look for in the file.
+    pub(super) fn stored_trailer(&self, trailer: u64) -> u64 {
+        match self.sequence.map(|own| own.cmp(&(trailer >> 8))) {
+            None => trailer,
+            // All entries of the key are visible.
+            Some(Ordering::Less) => key::trailer(SEQUENCE_MAX, Kind::LAST),
+            Some(Ordering::Equal) => trailer & 0xff,
+            // None of them: the end of the key.
+            Some(Ordering::Greater) => 0,
+        }
     }
 
     /// A cursor over all entries, nowhere yet.
@@ -163,8 +207,7 @@ impl Table {
         if index < self.index.len() { self.index.block(index).offset } else { self.data_bytes }
     }
 
-    /// What the levels need to know.
-    #[cfg(test)]
+    /// What the levels need to know, as the file has it.
     pub(crate) fn meta(&self) -> &TableMeta {
         &self.meta
     }
@@ -180,92 +223,26 @@ impl Table {
         self.file.path()
     }
 
-    /// All range deletes of the table, in the order of the entries, where they are too.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "ranges are deleted key by key in this version")
-    )]
-    pub(crate) fn range_deletes(&self) -> &[RangeDelete] {
-        &self.range_deletes
+    /// All range deletes of the table, if there are any.
+    #[inline]
+    pub(crate) fn range_deletes(&self) -> Option<&Arc<RangeIndex>> {
+        self.range_deletes.as_ref()
     }
 
-    /// Reads every block, past the cache, and checks everything that is known about the entries.
-    /// O(bytes).
-    ///
-    /// # Errors
-    /// [`Error::Corruption`] with the first thing that is wrong; errors of the file system.
-    #[cfg(test)]
-    pub(crate) fn verify(&self) -> Result<()> {
-        let mut seen = TableMeta { sequence_min: u64::MAX, ..TableMeta::default() };
-        let mut ranges = Vec::new();
-        for index in 0..self.index.len() {
-            let block = self.read(index)?;
-            let mut first = true;
-            block
-                .verify(&self.comparator, |internal_key, value| {
-                    let wrong = |what| BlockError::Table(self.corrupt_block(index, what));
-                    if std::mem::take(&mut first) && !self.begins(index, internal_key) {
-                        return Err(wrong(
-                            "a block that begins before the separator in front of it",
-                        ));
-                    }
-                    self.see(internal_key, value, &mut seen, &mut ranges).map_err(wrong)
-                })
-                .map_err(|error| match error {
-                    BlockError::Table(error) => error,
-                    BlockError::Block(damage) => self.damage(index, damage),
-                })?;
-            let separator = self.index.separator(index);
-            if self.comparator.internal(&seen.largest, separator) == Ordering::Greater {
-                return Err(self.corrupt_block(index, "a block that ends behind its separator"));
-            }
-        }
-        seen.bytes = self.meta.bytes;
-        let end = |what| Err(Error::corruption(self.path(), self.data_bytes, what));
-        if seen != self.meta {
-            return end("properties of other entries than there are");
-        }
-        if ranges[..] != self.range_deletes[..] {
-            return end("a list of other range deletes than there are");
-        }
-        Ok(())
+    /// How many range deletes are not among the entries.
+    pub(crate) fn ranges_apart(&self) -> u64 {
+        if self.ranges_among_entries { 0 } else { self.meta.range_deletes }
     }
 
-    /// Is a key behind the separator of the block before?
-    #[cfg(test)]
-    fn begins(&self, index: usize, internal_key: &[u8]) -> bool {
-        let before = index.checked_sub(1).map(|before| self.index.separator(before));
-        before.is_none_or(|it| self.comparator.internal(it, internal_key) == Ordering::Less)
-    }
-
-    /// Counts an entry as the writer did.
-    #[cfg(test)]
-    fn see(
-        &self,
-        internal_key: &[u8],
-        value: &[u8],
-        seen: &mut TableMeta,
-        ranges: &mut Vec<RangeDelete>,
-    ) -> std::result::Result<(), &'static str> {
-        let parsed = key::parse(internal_key).ok_or("an entry of an unknown kind")?;
-        if !self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash_of(parsed.user))) {
-            return Err("a key that the filter does not have");
+    /// The first sequence whose entries of the user key no range delete up to `sequence` removes. 0
+    /// if none does; that is one load where there are none. Else O(log n) of them, and O(n) if a
+    /// newer one removes it. No lock, no allocation.
+    #[inline]
+    pub(crate) fn floor(&self, user_key: &[u8], sequence: u64) -> u64 {
+        match &self.range_deletes {
+            None => 0,
+            Some(index) => index.newest(user_key, sequence).map_or(0, |newest| newest + 1),
         }
-        if seen.entries == 0 {
-            seen.smallest = internal_key.to_vec();
-        }
-        seen.largest.clear();
-        seen.largest.extend_from_slice(internal_key);
-        seen.entries += 1;
-        seen.deletes += u64::from(parsed.kind != Kind::Put);
-        seen.sequence_min = seen.sequence_min.min(parsed.sequence);
-        seen.sequence_max = seen.sequence_max.max(parsed.sequence);
-        seen.raw_bytes += (internal_key.len() + value.len()) as u64;
-        if parsed.kind == Kind::DeleteRange {
-            let (begin, end) = (parsed.user.to_vec(), value.to_vec());
-            ranges.push(RangeDelete { begin, end, sequence: parsed.sequence });
-        }
-        Ok(())
     }
 
     /// Reads a block and puts it into the cache.
@@ -296,21 +273,7 @@ impl Table {
         self.corrupt_block(index, format!("{} at its byte {}", damage.what, damage.at))
     }
 
-    fn corrupt_block(&self, index: usize, what: impl Into<String>) -> Error {
+    pub(super) fn corrupt_block(&self, index: usize, what: impl Into<String>) -> Error {
         Error::corruption(self.path(), self.index.block(index).offset, what)
-    }
-}
-
-/// What can be wrong while a block is verified: the block, or its place in the table.
-#[cfg(test)]
-enum BlockError {
-    Block(Damage),
-    Table(Error),
-}
-
-#[cfg(test)]
-impl From<Damage> for BlockError {
-    fn from(damage: Damage) -> Self {
-        BlockError::Block(damage)
     }
 }

@@ -3,19 +3,21 @@
 //! Entries go into the block in work; a full block is compressed and framed into a buffer, and a
 //! full buffer is written. The separator of a block is known with the first key of the next one, so
 //! the index entry of the last block waits for that. The filter is built at the end, when the
-//! number of keys is known; until then the writer keeps eight bytes for each user key.
+//! number of keys is known; until then the writer keeps eight bytes for each user key. Range
+//! deletes are kept until the end, too: whoever cuts a table ends them there.
 
 use super::format::{BlockType, Handle, append_block, footer};
 use super::index::{IndexBuilder, separator};
-use super::properties::{Properties, RangeDelete, TableMeta, encode_ranges};
+use super::properties::{Properties, TableMeta, encode_ranges};
 use crate::block::BlockBuilder;
 use crate::checksum::hash;
 use crate::compress::{BLOCK_BYTES_MAX, Codec, Compression, Compressor};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, Comparator, Kind, Parsed};
+use crate::ranges::RangeDelete;
 use keyrack_vfs::File;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
 /// Bytes that are gathered for one write.
@@ -95,9 +97,9 @@ impl TableWriter {
     /// Adds an entry behind the last one.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the key is not behind the last one, or is no internal key, or the entry
-    /// is larger than about 1 GiB; the entry is not added then. After any other error the table
-    /// cannot be completed, and every later call returns it.
+    /// [`Error::Usage`] if the key is not behind the last one, or is no internal key of a single
+    /// key, or the entry is larger than about 1 GiB; the entry is not added then. After any other
+    /// error the table cannot be completed, and every later call returns it.
     pub(crate) fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -120,32 +122,47 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Bytes of the file so far, with the block in work as it is in memory.
+    /// Adds a range delete, in any order and beside any entries.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the range is empty; it is not added then.
+    pub(crate) fn add_range(&mut self, range: RangeDelete) -> Result<()> {
+        if range.is_empty(&self.options.comparator) || range.sequence > key::SEQUENCE_MAX {
+            return Err(Error::Usage("a range delete of a table must delete something".into()));
+        }
+        self.ranges.push(range);
+        Ok(())
+    }
+
+    /// Bytes of the file so far, without range deletes, and with the block in work as it is in
+    /// memory.
     pub(crate) fn written_bytes(&self) -> u64 {
         let block = if self.block.is_empty() { 0 } else { self.block.bytes() };
         self.offset() + block as u64
     }
 
-    /// Entries so far.
+    /// Entries and range deletes so far.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> u64 {
-        self.meta.entries
+        self.meta.entries + self.ranges.len() as u64
     }
 
     /// Completes the table and syncs the data of its file. The directory is the caller's to sync.
     /// O(keys) for the filter.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a table without entries or with an index beyond 1 GiB; any error of
-    /// writing. The file is not a table then.
+    /// [`Error::Usage`] for a table without anything, or with an index or a list of range deletes
+    /// beyond 1 GiB; any error of writing. The file is not a table then.
     pub(crate) fn finish(mut self) -> Result<TableMeta> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        if self.meta.entries == 0 {
+        if self.meta.entries == 0 && self.ranges.is_empty() {
             return Err(Error::Usage("a table needs an entry".into()));
         }
-        self.end_block()?;
+        if !self.block.is_empty() {
+            self.end_block()?;
+        }
         if let Some(block) = self.unindexed.take() {
             self.index.add(&self.last, block);
         }
@@ -154,17 +171,19 @@ impl TableWriter {
         // A filter is as good as noise.
         let filter =
             filter.map(|bits| self.put(BlockType::Filter, Codec::Raw, &bits)).transpose()?;
+        self.meta.largest = std::mem::take(&mut self.last);
+        self.count_ranges();
         let ranges = (!self.ranges.is_empty()).then(|| encode_ranges(&self.ranges));
         let range_deletes = ranges
             .map(|ranges| self.put_compressed(BlockType::RangeDeletes, &ranges))
             .transpose()?;
         let index = std::mem::take(&mut self.index);
         let index = self.put_compressed(BlockType::Index, index.bytes())?;
-        self.meta.largest = std::mem::take(&mut self.last);
         let mut properties = Properties {
             index,
             filter,
             range_deletes,
+            ranges_among_entries: false,
             comparator: self.options.comparator.name().to_owned(),
             data_bytes,
             meta: std::mem::take(&mut self.meta),
@@ -179,6 +198,7 @@ impl TableWriter {
 
     fn check<'a>(&self, internal_key: &'a [u8], value: &[u8]) -> Result<Parsed<'a>> {
         let parsed = key::parse(internal_key)
+            .filter(|parsed| parsed.kind != Kind::DeleteRange)
             .ok_or_else(|| Error::Usage("a key without a sequence and a kind".into()))?;
         // The tail of the block has a restart and the count.
         if BlockBuilder::entry_bytes_max(internal_key, value) > BLOCK_BYTES_MAX - 8 {
@@ -211,10 +231,17 @@ impl TableWriter {
         meta.sequence_min = meta.sequence_min.min(parsed.sequence);
         meta.sequence_max = meta.sequence_max.max(parsed.sequence);
         meta.raw_bytes += (parsed.user.len() + key::TRAILER_BYTES + value.len()) as u64;
-        if parsed.kind == Kind::DeleteRange {
-            let (begin, end) = (parsed.user.to_vec(), value.to_vec());
-            self.ranges.push(RangeDelete { begin, end, sequence: parsed.sequence });
-        }
+    }
+
+    /// By their beginnings, the newest first.
+    fn count_ranges(&mut self) {
+        let order = &self.options.comparator;
+        self.ranges.sort_by(|a, b| {
+            order
+                .user(&a.begin, &b.begin)
+                .then_with(|| Reverse(a.sequence).cmp(&Reverse(b.sequence)))
+        });
+        self.ranges.iter().for_each(|range| self.meta.count_range(range, order));
     }
 
     /// Where the next block begins.
@@ -232,7 +259,7 @@ impl TableWriter {
 
     fn put_compressed(&mut self, block_type: BlockType, contents: &[u8]) -> Result<Handle> {
         if contents.len() > BLOCK_BYTES_MAX {
-            return Err(Error::Usage("a table with too many blocks".into()));
+            return Err(Error::Usage("a table with too many blocks or range deletes".into()));
         }
         let (codec, stored) = self.compressor.compress(contents);
         Ok(append_block(&mut self.out, self.written, block_type, codec, stored))

@@ -6,7 +6,8 @@
 //! *open*: the table says nothing about the key itself, and the next table may begin with it.
 
 use super::Invalid;
-use crate::key::{Comparator, SEQUENCE_MAX, parse, user_of};
+use crate::key::{Comparator, SEQUENCE_MAX, append, parse, user_of};
+use crate::table::TableMeta;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
@@ -21,7 +22,7 @@ pub(crate) struct FileMeta {
     pub(crate) number: u64,
     /// Of the file.
     pub(crate) bytes: u64,
-    /// The first internal key.
+    /// The first internal key; where ranges are removed, the beginning of the first.
     pub(crate) smallest: Vec<u8>,
     /// The last internal key, or an open bound.
     pub(crate) largest: Vec<u8>,
@@ -29,10 +30,15 @@ pub(crate) struct FileMeta {
     pub(crate) entries: u64,
     /// Removals of keys and of ranges.
     pub(crate) deletes: u64,
+    /// Removals of ranges.
+    pub(crate) range_deletes: u64,
     /// The smallest sequence number of an entry.
     pub(crate) sequence_min: u64,
     /// The largest sequence number of an entry.
     pub(crate) sequence_max: u64,
+    /// The sequence number of all entries, if the file has 0 in its place: it was made outside of
+    /// the store, and taken in at this moment.
+    pub(crate) sequence: Option<u64>,
     /// Whether a compaction reads it now. Written by `compaction::Running` alone, under the lock
     /// that guards the choice of compactions, and read under it.
     pub(crate) being_compacted: AtomicBool,
@@ -70,9 +76,10 @@ impl FileMeta {
         order.user(self.first(), key) != Ordering::Greater && !self.ends_before(key, order)
     }
 
-    /// Whether removals are a large part of the table.
+    /// Whether removals are a large part of the table, or hide one perhaps: those of ranges.
     pub(crate) fn is_dense(&self) -> bool {
-        self.deletes > 0 && self.deletes >= self.entries.div_ceil(DENSE_SHARE)
+        self.range_deletes > 0
+            || self.deletes > 0 && self.deletes >= self.entries.div_ceil(DENSE_SHARE)
     }
 
     /// Whether a compaction reads it now.
@@ -85,6 +92,49 @@ impl FileMeta {
         self.being_compacted.store(claimed, Memory::Relaxed);
     }
 
+    /// What is to be said of a table from outside, whose entries get this sequence number.
+    pub(crate) fn stamped(number: u64, meta: &TableMeta, sequence: u64) -> Self {
+        let bound = |stored: &[u8]| {
+            let mut bound = Vec::new();
+            if let Some(parsed) = parse(stored) {
+                append(&mut bound, parsed.user, sequence, parsed.kind);
+            }
+            bound
+        };
+        FileMeta {
+            number,
+            bytes: meta.bytes,
+            smallest: bound(&meta.smallest),
+            largest: bound(&meta.largest),
+            entries: meta.entries,
+            deletes: meta.deletes,
+            sequence_min: sequence,
+            sequence_max: sequence,
+            sequence: Some(sequence),
+            ..FileMeta::default()
+        }
+    }
+
+    /// Whether this is said of the table that has `meta`. An open bound may lie behind its entries.
+    pub(crate) fn describes(&self, meta: &TableMeta, order: &Comparator) -> bool {
+        let same_bound = |bound: &[u8], stored: &[u8]| match (self.sequence, parse(bound)) {
+            (Some(_), Some(bound)) => parse(stored).is_some_and(|stored| {
+                (bound.user, bound.kind, 0) == (stored.user, stored.kind, stored.sequence)
+            }),
+            _ => bound == stored,
+        };
+        let sequences = match self.sequence {
+            Some(_) => (0, 0),
+            None => (self.sequence_min, self.sequence_max),
+        };
+        let reaches = self.is_open() && order.internal(&meta.largest, &self.largest).is_lt();
+        (self.bytes, self.entries, self.deletes) == (meta.bytes, meta.entries, meta.deletes)
+            && self.range_deletes == meta.range_deletes
+            && sequences == (meta.sequence_min, meta.sequence_max)
+            && same_bound(&self.smallest, &meta.smallest)
+            && (reaches || same_bound(&self.largest, &meta.largest))
+    }
+
     /// Holds the numbers against each other.
     pub(crate) fn check(&self, order: &Comparator) -> Result<(), Invalid> {
         let wrong = |what: &str| Err(Invalid(format!("table {}: {what}", self.number)));
@@ -94,11 +144,14 @@ impl FileMeta {
         if order.internal(&self.smallest, &self.largest) == Ordering::Greater {
             return wrong("its first key is after its last");
         }
-        if self.entries == 0 || self.deletes > self.entries {
+        if self.entries == 0 || self.deletes > self.entries || self.range_deletes > self.deletes {
             return wrong("its counts of entries contradict each other");
         }
         if self.sequence_min > self.sequence_max || self.sequence_max >= SEQUENCE_MAX {
             return wrong("its sequence numbers contradict each other");
+        }
+        if self.sequence.is_some_and(|own| own != self.sequence_min || own != self.sequence_max) {
+            return wrong("it has sequence numbers beside the one of all its entries");
         }
         Ok(())
     }
@@ -108,8 +161,9 @@ impl PartialEq for FileMeta {
     /// By what is written down; a claim is of the moment.
     fn eq(&self, other: &Self) -> bool {
         let numbers = |file: &FileMeta| {
-            let sequences = (file.sequence_min, file.sequence_max);
-            (file.number, file.bytes, file.entries, file.deletes, sequences)
+            let sequences = (file.sequence_min, file.sequence_max, file.sequence);
+            let removals = (file.deletes, file.range_deletes);
+            (file.number, file.bytes, file.entries, removals, sequences)
         };
         numbers(self) == numbers(other)
             && self.smallest == other.smallest
@@ -127,7 +181,8 @@ impl fmt::Debug for FileMeta {
             Some(key) => format!("{}@{}", key.user.escape_ascii(), key.sequence),
             None => "?".to_owned(),
         };
-        let Self { number, bytes, entries, deletes, sequence_min, sequence_max, .. } = self;
+        let Self { number, bytes, entries, deletes, range_deletes, .. } = self;
+        let Self { sequence_min, sequence_max, .. } = self;
         write!(
             f,
             "{number}: {bytes} bytes, {} .. {}, ",
@@ -135,6 +190,9 @@ impl fmt::Debug for FileMeta {
             bound(&self.largest)
         )?;
         write!(f, "{entries} entries, {deletes} removals, ")?;
+        if *range_deletes > 0 {
+            write!(f, "{range_deletes} of ranges, ")?;
+        }
         write!(f, "sequences {sequence_min} to {sequence_max}")
     }
 }

@@ -303,7 +303,7 @@ impl Level {
                 }
             }
         }
-        let fences = (level > 0 && matches!(order, Comparator::Bytewise))
+        let fences = (level > 0 && order.is_bytewise())
             .then(|| Fences::new(files.iter().map(|file| file.last())));
         let bytes = files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
         let dense = files.iter().filter(|file| file.is_dense()).count();

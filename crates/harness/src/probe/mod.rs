@@ -40,6 +40,7 @@ pub use build::{BuildFacts, build_info, glibc_version};
 pub use captured::CapturedHost;
 pub use doctor::{Checkup, Finding, Status, doctor};
 pub use linux::LinuxHost;
+pub(crate) use sampler::written_bytes;
 pub use sampler::{SYSTEM_METRICS, Sampler};
 pub use system::{PinInfo, system_info};
 

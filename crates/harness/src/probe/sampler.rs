@@ -109,6 +109,12 @@ impl<'h> Sampler<'h> {
     }
 }
 
+/// Bytes that the process has sent on their way to storage since it started. Pages of mapped files
+/// count when they are first written to.
+pub(crate) fn written_bytes(host: &dyn Host) -> Option<u64> {
+    field_number(&host.read("/proc/self/io")?, "write_bytes")
+}
+
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / MIB
 }

@@ -9,6 +9,12 @@
 //! `A,B` is a sequence: its jobs run one after the other on one store, and each worker keeps its
 //! generator from one to the next. Rows of a sequence carry its whole name with `@` and the place.
 //!
+//! **Load.** Where the first job of a sequence has a load, all workers make it first, in a phase of
+//! its own that counts for nothing, and a store that has rows already may be left as it is.
+//!
+//! **Beside.** A job may have workers beside those that were asked for. Their numbers follow, their
+//! operations are not units, and jobs that have none of them pass them by.
+//!
 //! **Time.** A duration ends stage 0 of a job, in which it writes; a worker that has seen its end
 //! raises a flag that all share, so that the end is seen in the order in which the store shows
 //! writes. Nothing else stops a worker: what was written is read to its end. The clock is looked at
@@ -29,7 +35,7 @@ use crate::worker::Word;
 use keyrack_measure::Clock;
 use keyrack_record::{FieldValue, ThreadRow};
 use keyrack_workload::kvtest::{End, GlibcRandom, Halt, Job, Lcg, Value};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -56,9 +62,24 @@ impl JobPlan {
     /// # Errors
     /// The first name that is none.
     pub(crate) fn jobs_of(source: &str) -> Option<Result<Vec<&'static Job>, &str>> {
-        let find = |name| keyrack_workload::kvtest::job(name).ok_or(name);
+        let find = |name| keyrack_workload::job(name).ok_or(name);
         find(source.split(',').next()?).ok()?;
         Some(source.split(',').map(find).collect())
+    }
+
+    /// Workers beside those that are asked for.
+    pub(crate) fn beside(&self) -> u32 {
+        self.jobs.iter().map(|job| job.beside).max().unwrap_or(0)
+    }
+
+    /// Whether the first job loads a store before it.
+    pub(crate) fn has_load(&self) -> bool {
+        self.jobs.first().is_some_and(|job| job.has_load())
+    }
+
+    /// The first job, where it wants a store without rows.
+    pub(crate) fn wants_fresh(&self) -> Option<&'static str> {
+        self.jobs.first().filter(|job| job.wants_fresh).map(|job| job.name)
     }
 
     /// The name under which the job at `place` reports.
@@ -95,6 +116,10 @@ pub(crate) struct Shared {
     expired: AtomicBool,
     /// Whether some worker has failed.
     halted: AtomicBool,
+    /// Workers that were asked for and are through with the present job.
+    through: AtomicU32,
+    /// Whether the store had rows before it was loaded.
+    has_rows: AtomicBool,
     random: Mutex<GlibcRandom>,
     gate: Mutex<Gate>,
     opened: Condvar,
@@ -117,6 +142,11 @@ impl Shared {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes that the store has rows already.
+    pub(crate) fn note_rows(&self, has_rows: bool) {
+        self.has_rows.store(has_rows, Ordering::Relaxed);
+    }
+
     fn halt(&self) {
         let _gate = self.gate();
         self.halted.store(true, Ordering::Relaxed);
@@ -131,6 +161,7 @@ impl Shared {
         if gate.waiting == workers {
             *gate = Gate { waiting: 0, opened: turn + 1, tick: clock.ticks() };
             self.expired.store(false, Ordering::Relaxed);
+            self.through.store(0, Ordering::Relaxed);
             self.opened.notify_all();
         }
         while gate.opened == turn {
@@ -162,6 +193,8 @@ pub(crate) struct JobTask<'s> {
     pub(crate) verbs: Verbs<'s>,
     pub(crate) params: Params,
     pub(crate) bound: Bound,
+    pub(crate) seed: u64,
+    /// Which worker this is, and how many were asked for.
     pub(crate) who: (u32, u32),
 }
 
@@ -185,16 +218,23 @@ impl<'s> JobTask<'s> {
         let (mut rows, mut random, mut start) = (Vec::new(), Lcg::default(), around.start);
         for (place, job) in plan.jobs.iter().enumerate() {
             let test = plan.test(place);
-            let mut client = self.client(around, &shared, job, place, start);
-            let mut result = job.run(&mut client, &mut random);
-            let fields = client.row.into_fields().into_iter();
-            if result.is_ok() {
-                let fields = fields.map(|(name, value)| (name, field(value))).collect();
-                rows.push(ThreadRow { test: test.clone(), thread: self.who.0, fields });
-                if place + 1 < plan.jobs.len() {
-                    let met = shared.meet(self.who.1, around.clock, around.stop);
-                    result = met.map(|tick| start = tick);
+            let mut result = Ok(());
+            if self.who.0 < self.who.1 + job.beside {
+                let mut client = self.client(around, &shared, job, place, start);
+                result = job.run(&mut client, &mut random);
+                let fields = client.row.into_fields().into_iter();
+                if result.is_ok() {
+                    let fields = fields.map(|(name, value)| (name, field(value))).collect();
+                    rows.push(ThreadRow { test: test.clone(), thread: self.who.0, fields });
+                    if self.who.0 < self.who.1 {
+                        shared.through.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
+            }
+            if result.is_ok() && place + 1 < plan.jobs.len() {
+                let workers = self.who.1 + plan.beside();
+                let met = shared.meet(workers, around.clock, around.stop);
+                result = met.map(|tick| start = tick);
             }
             match result {
                 Ok(()) => {}
@@ -206,6 +246,22 @@ impl<'s> JobTask<'s> {
         }
         others.0 = None;
         (rows, None)
+    }
+
+    /// Loads this worker's share of what the first job works on. The failure in words.
+    pub(crate) fn load(&mut self, around: &Around<'_, 's>) -> Result<(), String> {
+        let (plan, shared) = (Arc::clone(&self.plan), Arc::clone(&self.shared));
+        let Some(job) = plan.jobs.first() else { return Ok(()) };
+        let mut others = HaltOthers(Some(&shared));
+        let mut client = self.loader(around, &shared, job);
+        match job.load(&mut client) {
+            Ok(()) => others.0 = None,
+            Err(Halt::Failed(why)) => {
+                return Err(format!("{} on thread {}: {why}", job.name, self.who.0));
+            }
+            Err(_) => {}
+        }
+        Ok(())
     }
 }
 
@@ -275,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_bound_is_a_duration_a_limit_or_both() {
-        let job = |name| keyrack_workload::kvtest::job(name).unwrap();
+        let job = |name| keyrack_workload::job(name).unwrap();
         let plan = |limit| JobPlan { name: String::new(), jobs: vec![], files: vec![], limit };
         let (ops, secs) = (Bound::Ops(7), Bound::Secs(2.5));
         assert_eq!((plan(None).limit(ops), plan(None).limit(secs)), (7, u64::MAX));

@@ -11,10 +11,10 @@ mod job;
 mod mix;
 mod script;
 
-pub(crate) use job::{Around, JOB_SECONDS, JobTask};
+pub(crate) use job::{Around, JobTask};
 pub(crate) use mix::MixTask;
 
-use self::job::JobPlan;
+use self::job::{JOB_SECONDS, JobPlan};
 use crate::interrupt::Breaker;
 use crate::lua::{Counters, Ctx, Print, Sandbox, Script, ScriptError, Vm, VmSetup};
 use crate::names::unknown;
@@ -22,9 +22,10 @@ use crate::params::Params;
 use crate::settings::{Bound, Override};
 use crate::verbs::Verbs;
 use keyrack_measure::{Clock, Histogram};
-use keyrack_store::{Session, Store};
+use keyrack_store::{Durability, Session, Store};
 use keyrack_workload::{MixSpec, Phase};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A workload, read and checked.
 #[derive(Clone, Debug)]
@@ -128,6 +129,13 @@ impl Workload {
             Ok(jobs) => jobs,
             Err(name) => return Some(Err(unknown("job", name, &job_names()))),
         };
+        if let Some(job) = jobs.iter().skip(1).find(|job| job.wants_fresh) {
+            return Some(Err(format!(
+                "{source}: {0} wants a store without rows, so it comes first in a sequence or is \
+                 a workload of its own",
+                job.name
+            )));
+        }
         let params = params.with(&settings.params);
         let mut files = Vec::new();
         for param in jobs.iter().flat_map(|job| job.params) {
@@ -140,18 +148,48 @@ impl Workload {
                 }
             }
         }
+        let plan = JobPlan { name: source.to_owned(), jobs, files, limit };
         Some(Ok(Workload {
             source: source.to_owned(),
             name: source.to_owned(),
             sha256: String::new(),
             text: String::new(),
             sweep: None,
-            has_load: false,
+            has_load: plan.has_load(),
             settings,
             kind: Kind::Jobs,
             script: None,
-            jobs: Some(Arc::new(JobPlan { name: source.to_owned(), jobs, files, limit })),
+            jobs: Some(Arc::new(plan)),
         }))
+    }
+
+    /// What the jobs of `source` are bounded by where nobody has bounded them: their own counts, or
+    /// a time.
+    pub(crate) fn bound_of_jobs<'p>(
+        source: &str,
+        param: impl Fn(&str) -> Option<&'p str>,
+    ) -> Bound {
+        let count = match JobPlan::jobs_of(source) {
+            Some(Ok(jobs)) => keyrack_workload::own_count(&jobs, param),
+            _ => None,
+        };
+        count.map_or(Bound::Secs(JOB_SECONDS), Bound::Ops)
+    }
+
+    /// Workers beside those that a cell asks for.
+    pub(crate) fn beside(&self) -> u32 {
+        self.jobs.as_ref().map_or(0, |plan| plan.beside())
+    }
+
+    /// The job that wants a store without rows, where the workload begins with one.
+    pub(crate) fn wants_fresh(&self) -> Option<&'static str> {
+        self.jobs.as_ref().and_then(|plan| plan.wants_fresh())
+    }
+
+    /// The first of its jobs that makes synced puts.
+    pub(crate) fn syncs(&self) -> Option<&'static str> {
+        let mut jobs = self.jobs.iter().flat_map(|plan| &plan.jobs);
+        jobs.find(|job| job.syncs).map(|job| job.name)
     }
 
     /// Whether it is a sequence of jobs, which has no unit, no warm-up and no rate.
@@ -324,7 +362,13 @@ impl<'w> Prepared<'w> {
         Prepared { idle, ..self }
     }
 
-    /// Makes the task of one worker. Called on the worker's own thread.
+    /// Notes whether the store had rows before anything was loaded.
+    pub(crate) fn note_rows(&self, has_rows: bool) {
+        self.jobs.note_rows(has_rows);
+    }
+
+    /// Makes the task of one worker. Called on the worker's own thread. Workers beside `threads`
+    /// have numbers behind theirs.
     pub(crate) fn task<'s>(
         &self,
         phase: Phase,
@@ -339,9 +383,10 @@ impl<'w> Prepared<'w> {
             return Ok(Task::Job(Box::new(JobTask {
                 plan: Arc::clone(plan),
                 shared: Arc::clone(&self.jobs),
-                verbs,
+                verbs: verbs.syncing_all(store.durability() == Durability::Sync),
                 params: self.env.params.with(&self.workload.settings.params),
                 bound: self.workload.bound(),
+                seed: self.env.seed,
                 who: (thread, threads),
             })));
         }
@@ -384,11 +429,11 @@ impl<'w> Prepared<'w> {
 
 impl<'s> Task<'s> {
     /// Runs the whole load of this worker's shard.
-    pub(crate) fn load(&mut self, stop: &dyn Fn() -> bool) -> Result<(), ScriptError> {
+    pub(crate) fn load(&mut self, around: &Around<'_, 's>) -> Result<(), ScriptError> {
         match self {
             Task::Script(vm) => vm.unit(0),
-            Task::Mix(mix) => mix.load(stop),
-            Task::Job(_) => Ok(()),
+            Task::Mix(mix) => mix.load(&|| around.stop.load(Ordering::Relaxed)),
+            Task::Job(job) => job.load(around).map_err(ScriptError::plain),
         }
     }
 
@@ -410,5 +455,5 @@ pub(crate) fn unknown_workload(source: &str) -> String {
 }
 
 fn job_names() -> Vec<&'static str> {
-    keyrack_workload::kvtest::jobs().iter().map(|job| job.name).collect()
+    keyrack_workload::jobs().map(|job| job.name).collect()
 }

@@ -154,9 +154,23 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         STORE,
+        "store",
+        Value("DIR"),
+        "Use the store in DIR, or make it, and leave it there; one persistent engine. Nothing is \
+         loaded where it has rows",
+    ),
+    key(
+        STORE,
         "durability",
         Value("LEVEL"),
         "What a write survives: none|os|interval:MS|sync [default: the engine's]",
+    ),
+    key(
+        STORE,
+        "settle",
+        Value("S"),
+        "Wait up to S seconds after the load, and after the timed phase of a store on disk, until \
+         the engine's own threads are idle [default: 0, off]",
     ),
     key(
         STORE,
@@ -169,8 +183,8 @@ pub const KEYS: &[Key] = &[
         OUT,
         "report",
         Value("LIST"),
-        "Sinks as NAME[:FILE]: console, tsv, timeline, json, hdr, notebook, gnuplot; no file is \
-         standard output [default: console]",
+        "Sinks as NAME[:FILE]: console, tsv, timeline, json, hdr, notebook, gnuplot, dbbench; no \
+         file is standard output [default: console]",
     ),
     key(
         OUT,

@@ -17,6 +17,7 @@
 //! | `hdr`      | histograms as an HdrHistogram log                   | at each point  |
 //! | `notebook` | an experiment, added to those of the file           | at the end     |
 //! | `gnuplot`  | candlesticks over threads, as a gnuplot script      | at the end     |
+//! | `dbbench`  | a line per benchmark, as LevelDB's `db_bench`       | at each point  |
 //!
 //! **Invariant:** a sink is a pure function of what it is given. It reads no clock, no file and no
 //! machine, so the same record always gives the same bytes; golden files hold it to that. The
@@ -30,6 +31,7 @@
 
 mod compare;
 mod console;
+mod dbbench;
 mod experiment;
 mod gnuplot;
 mod hdr;
@@ -45,6 +47,7 @@ mod tsv;
 mod value;
 
 pub use console::Console;
+pub use dbbench::DbBench;
 pub use experiment::{Experiment, Trial};
 pub use gnuplot::{Candlesticks, Gnuplot, Normalize};
 pub use hdr::Hdr;
@@ -146,5 +149,6 @@ pub fn open(
             Box::new(NotebookSink::new(Box::new(Stream::new(String::new(), out))))
         }
         SinkKind::Gnuplot => Box::new(Gnuplot::new(out)),
+        SinkKind::DbBench => Box::new(DbBench::new(out)),
     }
 }

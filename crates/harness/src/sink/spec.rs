@@ -30,12 +30,14 @@ pub enum SinkKind {
     Notebook,
     /// Candlesticks over threads.
     Gnuplot,
+    /// A line per benchmark.
+    DbBench,
 }
 
 impl SinkKind {
     /// Every name, in the order in which they are offered.
-    pub const NAMES: [&str; 7] =
-        ["console", "tsv", "timeline", "json", "hdr", "notebook", "gnuplot"];
+    pub const NAMES: [&str; 8] =
+        ["console", "tsv", "timeline", "json", "hdr", "notebook", "gnuplot", "dbbench"];
 
     /// The sink of that name.
     #[must_use]
@@ -48,6 +50,7 @@ impl SinkKind {
             "hdr" => SinkKind::Hdr,
             "notebook" => SinkKind::Notebook,
             "gnuplot" => SinkKind::Gnuplot,
+            "dbbench" => SinkKind::DbBench,
             _ => return None,
         })
     }
@@ -63,6 +66,7 @@ impl SinkKind {
             SinkKind::Hdr => "hdr",
             SinkKind::Notebook => "notebook",
             SinkKind::Gnuplot => "gnuplot",
+            SinkKind::DbBench => "dbbench",
         }
     }
 }
@@ -190,7 +194,8 @@ mod tests {
         assert_eq!(error, SpecError::Unknown { word: "tvs".to_owned() });
         assert_eq!(
             error.to_string(),
-            "unknown reporter 'tvs' (have: console, tsv, timeline, json, hdr, notebook, gnuplot)"
+            "unknown reporter 'tvs' (have: console, tsv, timeline, json, hdr, notebook, gnuplot, \
+             dbbench)"
         );
     }
 

@@ -145,6 +145,11 @@ fn tsv() {
 }
 
 #[test]
+fn dbbench() {
+    golden("dbbench.txt", &rendered(SinkKind::DbBench, Dialect::Keyrack, &kept_run()));
+}
+
+#[test]
 fn timeline() {
     golden("timeline.txt", &rendered(SinkKind::Timeline, Dialect::Keyrack, &kept_run()));
 }
@@ -192,7 +197,9 @@ fn the_seed_report_has_the_published_lines() {
 #[test]
 fn a_point_is_flushed_before_the_next_is_measured() {
     let run = kept_run();
-    for kind in [SinkKind::Console, SinkKind::Tsv, SinkKind::Timeline, SinkKind::Hdr] {
+    let early =
+        [SinkKind::Console, SinkKind::Tsv, SinkKind::Timeline, SinkKind::Hdr, SinkKind::DbBench];
+    for kind in early {
         let disk = Disk::default();
         let mut sink = open_over(kind, Dialect::Keyrack, Box::new(disk.clone()));
         sink.begin(&run.header).unwrap();

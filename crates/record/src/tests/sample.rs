@@ -56,6 +56,7 @@ pub(super) fn repeat(index: u32, gets_ns: &[u64], per_s: f64) -> Repeat {
         trace_hashes: vec![0x0123_4567_89ab_cdef],
         clock_drift_ppm: -0.5,
         rows: Vec::new(),
+        aftermath: None,
     }
 }
 

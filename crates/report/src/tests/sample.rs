@@ -108,6 +108,7 @@ fn repeat(index: u32, rate: f64, get_ns: u64) -> Repeat {
         trace_hashes: Vec::new(),
         clock_drift_ppm: 0.0,
         rows: Vec::new(),
+        aftermath: None,
     }
 }
 

@@ -53,8 +53,18 @@ pub trait Client {
     /// does: a loop that is bounded by the limit runs `limit + 1` times.
     fn limit(&self) -> u64;
 
-    /// Whether this is the first job on its store: nothing has been written that it could read.
+    /// Whether this is the first job on its store: nothing has been written that it could read. For
+    /// what loads a store: whether the store has no rows.
     fn is_first(&self) -> bool;
+
+    /// Which job of a sequence this is, from 0.
+    fn place(&self) -> u32;
+
+    /// The seed of the run, for jobs that draw from streams of their own.
+    fn seed(&self) -> u64;
+
+    /// Whether all threads that were asked for are through with the job. For those beside them.
+    fn is_alone(&self) -> bool;
 
     /// Whether the time of `stage` is over. Stage 0 ends with the duration of the run. Stage 1
     /// follows it and ends only where a second duration is set, so that what was written in stage
@@ -81,6 +91,12 @@ pub trait Client {
     /// # Errors
     /// As for all operations.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Halt>;
+
+    /// Stores `value` under `key` so that it survives a power loss when this returns.
+    ///
+    /// # Errors
+    /// As for all operations.
+    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<(), Halt>;
 
     /// Stores `value` under `key` where the key is not there. Answers whether it was not.
     ///
@@ -128,11 +144,43 @@ pub trait Client {
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), Halt>;
 
+    /// Visits up to `rows_max` rows of the store in ascending order, from the first one on. Each
+    /// row is an operation. Ends early when the time of stage 0 is over. Answers how many there
+    /// were.
+    ///
+    /// # Errors
+    /// As for all operations.
+    fn walk(&mut self, rows_max: u64, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64, Halt>;
+
+    /// As [`Client::walk`], in descending order from the last row on.
+    ///
+    /// # Errors
+    /// As for all operations.
+    fn walk_rev(&mut self, rows_max: u64, visit: &mut dyn FnMut(&[u8], &[u8]))
+    -> Result<u64, Halt>;
+
+    /// Visits the rows with `low <= key < high` in ascending order. Answers how many there were.
+    ///
+    /// # Errors
+    /// As for all operations.
+    fn range(
+        &mut self,
+        low: &[u8],
+        high: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64, Halt>;
+
     /// Stores all `pairs` as one call.
     ///
     /// # Errors
     /// As for all operations.
     fn put_many(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<(), Halt>;
+
+    /// Removes all `keys` as one call.
+    ///
+    /// # Errors
+    /// As for all operations.
+    fn remove_many(&mut self, keys: &[&[u8]]) -> Result<(), Halt>;
 
     /// Looks all `keys` up as one call; `visit` gets each index once, in any order.
     ///
@@ -171,6 +219,12 @@ pub trait Client {
     fn wait_all(&mut self) -> Result<(), Halt> {
         Ok(())
     }
+
+    /// Lets so many seconds pass.
+    ///
+    /// # Errors
+    /// As for all operations.
+    fn pause(&mut self, seconds: f64) -> Result<(), Halt>;
 
     /// A line for the user about how far the job is, such as `now getting`.
     fn notice(&mut self, text: &str);

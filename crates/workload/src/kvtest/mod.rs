@@ -63,7 +63,7 @@ mod scale;
 mod scans;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod url;
 
 pub use client::{Client, Halt};
@@ -71,4 +71,5 @@ pub use columns::{column_of, with_column};
 pub use glibc::GlibcRandom;
 pub use random::Lcg;
 pub use row::{Row, Value};
+pub(crate) use table::limited;
 pub use table::{End, Job, job, jobs};

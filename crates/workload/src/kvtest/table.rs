@@ -17,8 +17,19 @@ pub struct Job {
     pub params: &'static [&'static str],
     /// Those of them that name a file.
     pub files: &'static [&'static str],
-    run: fn(&mut dyn Client, &mut Lcg) -> Result<(), Halt>,
+    /// Threads that run it beside those that were asked for. Their numbers follow, and what they do
+    /// is not counted as operations of the job.
+    pub beside: u32,
+    /// Whether it wants a store without rows. Such a job comes first in a sequence.
+    pub wants_fresh: bool,
+    /// Whether it makes puts that are synced.
+    pub syncs: bool,
+    pub(crate) load: Option<Load>,
+    pub(crate) run: Run,
 }
+
+/// What a thread does before the first job of a sequence, without being counted.
+pub(crate) type Load = fn(&mut dyn Client) -> Result<(), Halt>;
 
 /// What ends a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +40,8 @@ pub enum End {
     Time,
     /// Its own count, of which the limit may leave less.
     Count,
+    /// Its own count, of which the limit may leave less, or the end of the time where one was set.
+    CountOrTime,
 }
 
 impl Job {
@@ -39,6 +52,20 @@ impl Job {
     /// [`Halt::Stopped`] when the client said so, [`Halt::Failed`] with the first failure.
     pub fn run(&self, client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
         (self.run)(client, random)
+    }
+
+    /// Whether it loads a store when it is the first of its sequence.
+    #[must_use]
+    pub fn has_load(&self) -> bool {
+        self.load.is_some()
+    }
+
+    /// Loads this thread's share of what the job works on.
+    ///
+    /// # Errors
+    /// As [`Job::run`].
+    pub fn load(&self, client: &mut dyn Client) -> Result<(), Halt> {
+        self.load.map_or(Ok(()), |load| load(client))
     }
 }
 
@@ -54,10 +81,21 @@ pub fn job(name: &str) -> Option<&'static Job> {
     JOBS.iter().find(|job| job.name == name)
 }
 
-type Run = fn(&mut dyn Client, &mut Lcg) -> Result<(), Halt>;
+pub(crate) type Run = fn(&mut dyn Client, &mut Lcg) -> Result<(), Halt>;
 
-const fn limited(name: &'static str, about: &'static str, run: Run) -> Job {
-    Job { name, about, end: End::LimitOrTime, params: &[], files: &[], run }
+pub(crate) const fn limited(name: &'static str, about: &'static str, run: Run) -> Job {
+    Job {
+        name,
+        about,
+        end: End::LimitOrTime,
+        params: &[],
+        files: &[],
+        beside: 0,
+        wants_fresh: false,
+        syncs: false,
+        load: None,
+        run,
+    }
 }
 
 const fn timed(name: &'static str, about: &'static str, run: Run) -> Job {

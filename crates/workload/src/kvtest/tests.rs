@@ -2,6 +2,6 @@
 //! lies is found out.
 
 mod facts;
-mod fake;
+pub(crate) mod fake;
 mod lies;
 mod runs;

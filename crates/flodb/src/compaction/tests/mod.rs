@@ -62,6 +62,11 @@ fn picks(drawing: &str, wanted: &str) -> Compaction {
 }
 
 #[track_caller]
+fn picks_in(version: &Version, wanted: &str) {
+    assert_eq!(pick_in(version, &Running::default()).as_ref().map(draw).as_deref(), Some(wanted));
+}
+
+#[track_caller]
 fn picks_nothing(drawing: &str) {
     let picked = pick_in(&parse(drawing), &Running::default());
     assert_eq!(picked.as_ref().map(draw), None);
@@ -211,6 +216,19 @@ fn dense_tables_are_rewritten_when_nothing_else_is_to_do() {
     let pick = |snapshot| pick(&version, &options(), &Running::default(), snapshot);
     assert_eq!(pick(last.sequence_max).as_ref().map(draw).unwrap(), "Removals 6->6 [4] []");
     assert!(pick(last.sequence_max - 1).is_none(), "a snapshot may need the removals");
+}
+
+/// One removed range may hide all of its table, so it counts as many.
+#[test]
+fn tables_with_removed_ranges_are_dense() {
+    let ranged = || FileMeta { deletes: 1, range_deletes: 1, ..plain(1, "d", "e", 100) };
+    let idle = version(&[(6, Arc::new(ranged())), (6, sized(2, "a", "b", 100))]);
+    picks_in(&idle, "Removals 6->6 [1] []");
+    let pick = |snapshot| pick(&idle, &options(), &Running::default(), snapshot);
+    assert!(pick(ranged().sequence_max - 1).is_none(), "a snapshot may need the removal");
+    // Moved down, it would hide nothing any more; rewritten, it is gone.
+    let above = version(&[(4, Arc::new(ranged())), (6, sized(2, "m", "n", 10_000))]);
+    picks_in(&above, "Drain 4->5 [1] []");
 }
 
 #[test]
@@ -405,6 +423,14 @@ fn outputs_are_cut_where_they_share_too_much() {
     let found: Vec<&str> =
         ["a", "b", "c", "d", "e", "m", "o", "q"].into_iter().filter(|key| cut(key)).collect();
     assert_eq!(found, ["e"], "two tables are behind it, 1400 bytes, and then 300");
+    let mut cuts = compaction.cuts(&options());
+    let mut begins = Vec::new();
+    while let Some(key) = cuts.next_table().map(<[u8]>::to_vec) {
+        cuts.is_due(&key, order);
+        begins.push(key);
+    }
+    let expected: Vec<_> = version.files(5).iter().map(|file| file.first().to_vec()).collect();
+    assert_eq!(begins, expected);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::key::SEQUENCE_MAX;
+use crate::ranges::RangeDelete;
 
 #[test]
 fn a_get_finds_the_newest_version_up_to_its_sequence() {
@@ -341,14 +342,47 @@ fn range_deletions_are_entries_and_a_list() {
         assert_eq!(memory.newest_range_delete(key, sequence), expected, "{key:?} {sequence}");
     }
     let mut listed = memory.range_deletes();
-    listed.sort_by_key(|range| range.2);
-    let mut expected: Vec<_> =
-        ranges.map(|(s, begin, end)| (begin.to_vec(), end.to_vec(), s)).into();
-    expected.sort_by_key(|range| range.2);
+    listed.sort_by_key(|range| range.sequence);
+    let mut expected = ranges.map(|(sequence, begin, end)| RangeDelete {
+        begin: begin.to_vec(),
+        end: end.to_vec(),
+        sequence,
+    });
+    expected.sort_by_key(|range| range.sequence);
     assert_eq!(listed, expected);
     assert_eq!(get(&memory, b"c", 25), Some((Kind::DeleteRange, 20, b"cc".to_vec())));
     assert_eq!(get(&memory, b"c", 19), Some((Kind::Put, 15, b"value".to_vec())));
     assert_eq!(walk(&mut memory.cursor(SEQUENCE_MAX)).len(), 6);
+}
+
+/// A chain of thousands is mostly in indexes, and answers as the list of all.
+#[test]
+fn many_range_deletions_are_found_by_index() {
+    let memory = memory(1 << 20);
+    let mut draw = Draw(9);
+    let mut all: Vec<RangeDelete> = Vec::new();
+    for sequence in 1..=3000 {
+        let (one, other) = (draw.below(1000) as u16, draw.below(1000) as u16);
+        let (begin, end) = (one.min(other).to_be_bytes(), one.max(other).to_be_bytes());
+        insert(&memory, sequence, Kind::DeleteRange, &begin, &end).unwrap();
+        all.push(RangeDelete { begin: begin.to_vec(), end: end.to_vec(), sequence });
+        if sequence % 7 == 0 {
+            let key = (draw.below(1000) as u16).to_be_bytes();
+            let upto = [sequence, draw.below(sequence as usize) as u64][draw.below(2)];
+            let covers = |range: &&RangeDelete| {
+                range.sequence <= upto && range.begin[..] <= key[..] && key[..] < range.end[..]
+            };
+            let expected = all.iter().filter(covers).map(|range| range.sequence).max();
+            assert_eq!(memory.newest_range_delete(&key, upto), expected, "{sequence} {upto}");
+            let indexes = memory.range_indexes();
+            let found = indexes.iter().filter_map(|index| index.newest(&key, upto)).max();
+            assert_eq!(found, expected);
+            assert!(indexes.len() <= 10, "{sequence}: {}", indexes.len());
+        }
+    }
+    let mut listed = memory.range_deletes();
+    listed.sort_by_key(|range| range.sequence);
+    assert_eq!(listed, all);
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn random_operations_agree_with_a_sorted_list() {
 
 fn check_lists(Pair { memory, model }: &Pair) {
     let parsed = || model.entries.iter().map(|(key, _)| key::parse(key).unwrap());
-    let mut listed: Vec<u64> = memory.range_deletes().iter().map(|range| range.2).collect();
+    let mut listed: Vec<u64> = memory.range_deletes().iter().map(|it| it.sequence).collect();
     listed.sort_unstable();
     let mut expected: Vec<u64> = parsed()
         .filter(|parsed| parsed.kind == Kind::DeleteRange)

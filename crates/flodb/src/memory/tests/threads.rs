@@ -334,7 +334,12 @@ fn racing_range_deletions_are_all_listed() {
             });
         }
     });
-    let mut listed: Vec<u64> = memory.range_deletes().iter().map(|range| range.2).collect();
+    let mut listed: Vec<u64> = memory.range_deletes().iter().map(|it| it.sequence).collect();
     listed.sort_unstable();
     assert!(listed.into_iter().eq(0..1000 * WRITERS as u64));
+    let indexes = memory.range_indexes();
+    let mut indexed: Vec<u64> =
+        indexes.iter().flat_map(|index| index.ranges()).map(|range| range.sequence).collect();
+    indexed.sort_unstable();
+    assert!(indexed.into_iter().eq(0..1000 * WRITERS as u64), "each is in one index");
 }

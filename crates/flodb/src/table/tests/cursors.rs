@@ -107,6 +107,43 @@ fn wander(cursor: &mut TableCursor, entries: &[Entry], draw: &mut Draw, steps: u
     }
 }
 
+/// The file has 0 where all entries have one number.
+#[test]
+fn entries_have_the_sequence_number_of_their_table() {
+    let order = Comparator::Bytewise;
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let mut users: Vec<Vec<u8>> = (0..200).map(|_| random_user(&mut draw)).collect();
+        users.sort();
+        users.dedup();
+        let kinds: Vec<Kind> =
+            users.iter().map(|_| *draw.one_of(&[Kind::Put, Kind::Delete])).collect();
+        let with = |sequence: u64| -> Vec<Entry> {
+            let entries = users.iter().zip(&kinds);
+            entries.map(|(user, kind)| (internal(user, sequence, *kind), vec![7])).collect()
+        };
+        let options = TableOptions { block_bytes: 300, ..TableOptions::default() };
+        let (fs, _) = written(&options, &with(0));
+        let cache = Arc::new(BlockCache::new(1 << 20));
+        let table = Table::open(&fs, path(), NUMBER, cache, order.clone()).unwrap();
+        let table = Arc::new(table.with_sequence(Some(1_000)));
+        table.verify().unwrap();
+        let entries = with(1_000);
+        let mut cursor = table.cursor(ReadOptions::default());
+        walk_both_ways(&mut cursor, &entries);
+        seek_everywhere(&mut cursor, &entries, &order);
+        turn_everywhere(&mut cursor, &entries);
+        for (user, kind) in users.iter().zip(&kinds) {
+            assert_eq!(get(&table, user, 999).unwrap(), None);
+            for sequence in [1_000, SEQUENCE_MAX] {
+                let found = get(&table, user, sequence).unwrap();
+                assert_eq!(found, Some((*kind, 1_000, vec![7])));
+            }
+        }
+    }
+}
+
 #[test]
 fn random_tables_read_as_they_were_written() {
     for seed in seeds() {

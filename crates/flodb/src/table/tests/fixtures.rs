@@ -2,6 +2,9 @@
 //!
 //! A fixture is never written again. When the format changes, its version goes up, and fixtures of
 //! the new version join these.
+//!
+//! The first tables of version 1 had range deletes among the entries as well as in their list; no
+//! store had written one before the list stood alone.
 
 use super::*;
 use crate::cursor::Cursor;
@@ -33,29 +36,55 @@ fn options(compression: Compression) -> TableOptions {
     }
 }
 
-const VERSION_1: [(&str, Compression, &[u8]); 4] = [
-    ("raw", Compression::None, include_bytes!("../../../tests/fixtures/table-1-raw.table")),
-    ("snappy", Compression::Snappy, include_bytes!("../../../tests/fixtures/table-1-snappy.table")),
-    ("lz4", Compression::Lz4, include_bytes!("../../../tests/fixtures/table-1-lz4.table")),
-    ("zstd", Compression::Zstd(3), include_bytes!("../../../tests/fixtures/table-1-zstd.table")),
+const AMONG_ENTRIES: [&[u8]; 4] = [
+    include_bytes!("../../../tests/fixtures/table-1-raw.table"),
+    include_bytes!("../../../tests/fixtures/table-1-snappy.table"),
+    include_bytes!("../../../tests/fixtures/table-1-lz4.table"),
+    include_bytes!("../../../tests/fixtures/table-1-zstd.table"),
 ];
+
+const LISTED: [(&str, Compression, &[u8]); 4] = [
+    ("raw", Compression::None, include_bytes!("../../../tests/fixtures/table-1-ranges-raw.table")),
+    (
+        "snappy",
+        Compression::Snappy,
+        include_bytes!("../../../tests/fixtures/table-1-ranges-snappy.table"),
+    ),
+    ("lz4", Compression::Lz4, include_bytes!("../../../tests/fixtures/table-1-ranges-lz4.table")),
+    (
+        "zstd",
+        Compression::Zstd(3),
+        include_bytes!("../../../tests/fixtures/table-1-ranges-zstd.table"),
+    ),
+];
+
+fn check(bytes: &[u8], entries: &[Entry], what: &str) {
+    let fs = file_of(bytes);
+    let table = open(&fs);
+    table.verify().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut cursor = table.cursor(ReadOptions::default());
+    cursor.seek_first().unwrap();
+    for (key, value) in entries {
+        assert_eq!(cursor.entry(), Some((&key[..], &value[..])), "{what}");
+        cursor.next().unwrap();
+    }
+    assert!(cursor.entry().is_none());
+    assert_eq!(get(&table, b"a", 7).unwrap(), Some((Kind::Delete, 5, Vec::new())), "{what}");
+    let ranges: Vec<_> = table.range_deletes().unwrap().ranges().collect();
+    assert_eq!(ranges, [range_delete(b"b", b"bz", 9)], "{what}");
+    assert_eq!(table.floor(b"by", 9), 10);
+    assert_eq!(table.floor(b"bz", 9), 0);
+}
 
 #[test]
 fn tables_of_version_1_open() {
-    let entries = entries();
-    for (name, _, bytes) in VERSION_1 {
-        let fs = file_of(bytes);
-        let table = open(&fs);
-        table.verify().unwrap_or_else(|error| panic!("{name}: {error}"));
-        let mut cursor = table.cursor(ReadOptions::default());
-        cursor.seek_first().unwrap();
-        for (key, value) in &entries {
-            assert_eq!(cursor.entry(), Some((&key[..], &value[..])), "{name}");
-            cursor.next().unwrap();
-        }
-        assert!(cursor.entry().is_none());
-        assert_eq!(get(&table, b"a", 7).unwrap(), Some((Kind::Delete, 5, Vec::new())), "{name}");
-        assert_eq!(table.range_deletes().len(), 1);
+    let mut entries = entries();
+    for (at, bytes) in AMONG_ENTRIES.into_iter().enumerate() {
+        check(bytes, &entries, &format!("{at}, among entries"));
+    }
+    entries.retain(|(key, _)| key::parse(key).unwrap().kind != Kind::DeleteRange);
+    for (name, _, bytes) in LISTED {
+        check(bytes, &entries, name);
     }
 }
 
@@ -66,17 +95,17 @@ fn raw_tables_of_version_1_are_written_as_ever() {
         write_fixtures();
     }
     let (fs, _) = written(&options(Compression::None), &entries());
-    assert!(fs.read(path()).unwrap() == VERSION_1[0].2);
+    assert!(fs.read(path()).unwrap() == LISTED[0].2);
 }
 
 /// Writes the fixtures anew, for a version that begins; they are compared after the next build.
 fn write_fixtures() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     RealFs.create_dir_all(&dir).unwrap();
-    for (name, compression, _) in VERSION_1 {
+    for (name, compression, _) in LISTED {
         let (fs, _) = written(&options(compression), &entries());
         let version = crate::table::format::VERSION;
-        let to = dir.join(format!("table-{version}-{name}.table"));
+        let to = dir.join(format!("table-{version}-ranges-{name}.table"));
         RealFs.write_atomic(&to, &fs.read(path()).unwrap()).unwrap();
     }
 }

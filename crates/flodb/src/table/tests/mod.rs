@@ -6,6 +6,7 @@ pub(crate) mod draw;
 mod faults;
 mod fixtures;
 mod lookups;
+mod scrape;
 mod threads;
 mod writing;
 
@@ -14,6 +15,7 @@ use crate::cache::BlockCache;
 use crate::compress::Compression;
 use crate::error::{Error, Result};
 use crate::key::{self, Comparator, Compare, Kind};
+use crate::ranges::RangeDelete;
 use draw::Draw;
 use keyrack_vfs::{Fs, MemFs, OpenOptions};
 use std::cmp::Ordering;
@@ -39,11 +41,21 @@ fn internal(user: &[u8], sequence: u64, kind: Kind) -> Vec<u8> {
     key
 }
 
+fn range_delete(begin: &[u8], end: &[u8], sequence: u64) -> RangeDelete {
+    RangeDelete { begin: begin.to_vec(), end: end.to_vec(), sequence }
+}
+
+/// Writes a table. Range deletes may stand among the entries here, not in the table.
 fn try_write(fs: &dyn Fs, options: &TableOptions, entries: &[Entry]) -> Result<TableMeta> {
     let file = fs.open(path(), &OpenOptions::new().write(true).create(true))?;
     let mut writer = TableWriter::new(file, options.clone())?;
     for (key, value) in entries {
-        writer.add(key, value)?;
+        match key::parse(key) {
+            Some(key) if key.kind == Kind::DeleteRange => {
+                writer.add_range(range_delete(key.user, value, key.sequence))?;
+            }
+            _ => writer.add(key, value)?,
+        }
     }
     assert_eq!(writer.entries(), entries.len() as u64);
     writer.finish()
@@ -132,7 +144,6 @@ fn random_entries(draw: &mut Draw, count: usize, order: &Comparator) -> Vec<Entr
             let sequence = 1 + draw.below(1_000) as u64;
             let (kind, value) = match draw.below(12) {
                 0 | 1 => (Kind::Delete, Vec::new()),
-                2 => (Kind::DeleteRange, random_user(draw)),
                 _ => (Kind::Put, random_value(draw)),
             };
             entries.push((internal(&user, sequence, kind), value));

@@ -1,6 +1,7 @@
 //! What the writer takes, refuses and reports.
 
 use super::*;
+use crate::cursor::Cursor;
 use crate::key::SEQUENCE_MAX;
 
 fn writer(options: TableOptions) -> (MemFs, TableWriter) {
@@ -16,15 +17,17 @@ fn the_meta_is_that_of_the_entries() {
         (internal(b"", 4, Kind::Delete), Vec::new()),
         (internal(b"a", 12, Kind::DeleteRange), b"c".to_vec()),
         (internal(b"b", 3, Kind::Put), vec![7; 10_000]),
+        (internal(b"c", 3, Kind::Put), Vec::new()),
     ];
     let (fs, meta) = written(&TableOptions::default(), &entries);
     let raw_bytes = entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
     let expected = TableMeta {
         bytes: fs.read(path()).unwrap().len() as u64,
-        entries: 4,
+        entries: 5,
         deletes: 2,
+        range_deletes: 1,
         smallest: entries[0].0.clone(),
-        largest: entries[3].0.clone(),
+        largest: entries[4].0.clone(),
         sequence_min: 3,
         sequence_max: 12,
         raw_bytes,
@@ -33,9 +36,90 @@ fn the_meta_is_that_of_the_entries() {
     let table = open(&fs);
     assert_eq!(*table.meta(), expected);
     assert_eq!((table.number(), table.path()), (NUMBER, path()));
-    let [range] = table.range_deletes() else { panic!("{:?}", table.range_deletes()) };
-    assert_eq!((&*range.begin, &*range.end, range.sequence), (&b"a"[..], &b"c"[..], 12));
+    let ranges: Vec<_> = table.range_deletes().unwrap().ranges().collect();
+    assert_eq!(ranges, [range_delete(b"a", b"c", 12)]);
     table.verify().unwrap();
+}
+
+/// The bounds of a table cover the ranges that it deletes; where one ends, the bound is open.
+#[test]
+fn bounds_reach_over_range_deletes() {
+    let open_bound = |user: &[u8]| internal(user, SEQUENCE_MAX, Kind::LAST);
+    let (put, range) = (Kind::Put, Kind::DeleteRange);
+    for (entries, smallest, largest) in [
+        (
+            vec![(internal(b"m", 5, put), b"".to_vec()), (internal(b"c", 7, range), b"x".to_vec())],
+            internal(b"c", 7, range),
+            open_bound(b"x"),
+        ),
+        // The last key is the one that the range ends before, so it is in the table.
+        (
+            vec![(internal(b"m", 5, put), b"".to_vec()), (internal(b"c", 7, range), b"m".to_vec())],
+            internal(b"c", 7, range),
+            internal(b"m", 5, put),
+        ),
+        (
+            vec![(internal(b"m", 5, put), b"".to_vec()), (internal(b"m", 3, range), b"n".to_vec())],
+            internal(b"m", 5, put),
+            open_bound(b"n"),
+        ),
+        (
+            vec![
+                (internal(b"q", 7, range), b"x".to_vec()),
+                (internal(b"a", 9, range), b"b".to_vec()),
+            ],
+            internal(b"a", 9, range),
+            open_bound(b"x"),
+        ),
+    ] {
+        let (fs, meta) = written(&TableOptions::default(), &entries);
+        assert_eq!((&meta.smallest, &meta.largest), (&smallest, &largest), "{entries:?}");
+        let table = open(&fs);
+        assert_eq!(*table.meta(), meta);
+        table.verify().unwrap();
+    }
+}
+
+#[test]
+fn a_table_of_range_deletes_alone_has_no_entries() {
+    let ranges = [
+        (internal(b"b", 9, Kind::DeleteRange), b"d".to_vec()),
+        (internal(b"c", 4, Kind::DeleteRange), b"z".to_vec()),
+    ];
+    for compression in COMPRESSIONS {
+        for order in orders().into_iter().filter(|order| order.name() != "test.reverse") {
+            let options =
+                TableOptions { compression, comparator: order.clone(), ..TableOptions::default() };
+            let (fs, meta) = written(&options, &ranges);
+            assert_eq!((meta.entries, meta.deletes, meta.range_deletes), (2, 2, 2));
+            let table = try_open(&fs, 1 << 20, &order).unwrap();
+            table.verify().unwrap();
+            let mut cursor = table.cursor(ReadOptions::default());
+            for key in [b"a", b"c", b"z"] {
+                assert_eq!(get(&table, key, SEQUENCE_MAX).unwrap(), None);
+                cursor.seek(&internal(key, 5, Kind::Put)).unwrap();
+                assert!(cursor.entry().is_none());
+            }
+            cursor.seek_first().unwrap();
+            assert!(cursor.entry().is_none());
+            cursor.seek_last().unwrap();
+            assert!(cursor.entry().is_none());
+            assert_eq!(table.floor(b"c", SEQUENCE_MAX), 10);
+            assert_eq!(table.floor(b"c", 8), 5);
+            assert_eq!(table.floor(b"d", 8), 5);
+            assert_eq!(table.approximate_offset(&internal(b"c", 1, Kind::Put)), 0);
+        }
+    }
+}
+
+#[test]
+fn ranges_that_delete_nothing_are_refused() {
+    let (_, mut writer) = writer(TableOptions::default());
+    for (begin, end) in [(&b"b"[..], &b"b"[..]), (b"c", b"b")] {
+        let refused = writer.add_range(range_delete(begin, end, 1));
+        assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
+    }
+    assert!(matches!(writer.finish(), Err(Error::Usage(_))));
 }
 
 #[test]
@@ -46,6 +130,7 @@ fn keys_that_do_not_ascend_are_refused_and_the_others_stay() {
         internal(b"a", 9, Kind::Put),
         internal(b"b", 5, Kind::Put),
         internal(b"b", 6, Kind::Delete),
+        internal(b"c", 6, Kind::DeleteRange),
         b"short".to_vec(),
         b"kind nine\x09\0\0\0\0\0\0\0".to_vec(),
     ] {

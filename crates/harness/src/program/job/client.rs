@@ -9,6 +9,8 @@
 //! | one column of a row | an update of the whole row; a lookup and a part of it |
 //! | a descending scan from a key on | a range that ends just above the key |
 //! | removal with an answer, on an engine that does not look | a lookup before the removal |
+//! | a walk over the store | one scan, each row of which is a unit |
+//! | a synced put, on a store whose writes are all synced | a put |
 
 use super::{Around, JobPlan, JobTask, Shared};
 use crate::live::{Kind, LiveWorker};
@@ -25,6 +27,10 @@ use std::sync::mpsc::Sender;
 
 /// Operations between two looks at the clock, at most.
 const STRIDE_MAX: u32 = 64;
+/// Rows of a walk between two looks at the clock.
+const WALK_LOOK: u64 = 256;
+/// The longest sleep of a pause between two looks for a stop.
+const NAP_NS: u64 = 20_000_000;
 /// Looks that are closer together than this may be further apart.
 const SHORT_NS: u64 = 50_000;
 
@@ -59,7 +65,12 @@ pub(super) struct JobClient<'a, 's> {
     plan: &'a JobPlan,
     params: &'a Params,
     who: (u32, u32),
+    seed: u64,
     limit: u64,
+    /// What an operation counts: 1, or 0 beside those that were asked for.
+    unit: u64,
+    /// Whether nothing was written before that could be read.
+    is_first: bool,
     place: usize,
     start: u64,
     /// Tick of the end of stage 0.
@@ -86,6 +97,7 @@ impl<'s> JobTask<'s> {
     ) -> JobClient<'a, 's> {
         let clock = around.clock;
         let duration = JobPlan::duration_ns(job, self.bound).map(|ns| clock.ticks_of_ns(ns));
+        let (id, threads) = self.who;
         JobClient {
             verbs: &mut self.verbs,
             clock,
@@ -96,7 +108,10 @@ impl<'s> JobTask<'s> {
             plan: &self.plan,
             params: &self.params,
             who: self.who,
+            seed: self.seed,
             limit: self.plan.limit(self.bound),
+            unit: u64::from(id < threads),
+            is_first: place == 0,
             place,
             start,
             deadline: duration.map_or(u64::MAX, |ticks| start.saturating_add(ticks)),
@@ -107,6 +122,18 @@ impl<'s> JobTask<'s> {
             high: Vec::new(),
             row: Row::new(),
         }
+    }
+
+    /// The client of the load before `job`, which has all the time that it needs.
+    pub(super) fn loader<'a>(
+        &'a mut self,
+        around: &'a Around<'a, 's>,
+        shared: &'a Shared,
+        job: &Job,
+    ) -> JobClient<'a, 's> {
+        let is_first = !shared.has_rows.load(Ordering::Relaxed);
+        let client = self.client(around, shared, job, 0, around.start);
+        JobClient { is_first, deadline: u64::MAX, limit: u64::MAX, ..client }
     }
 }
 
@@ -126,7 +153,7 @@ impl JobClient<'_, '_> {
     fn end<R>(&self, answer: Option<R>, count: u64) -> Result<R, Halt> {
         match answer {
             Some(answer) => {
-                self.live.units.add(count);
+                self.live.units.add(count * self.unit);
                 Ok(answer)
             }
             None => Err(self.failure()),
@@ -145,8 +172,42 @@ impl JobClient<'_, '_> {
         if !found && self.verbs.first_error().is_some() {
             return Err(self.failure());
         }
-        self.live.units.add(1);
+        self.live.units.add(self.unit);
         Ok(found)
+    }
+
+    /// One scan over the whole store. Rows are units, and between two of them the run may end.
+    fn walk_over(
+        &mut self,
+        is_reverse: bool,
+        rows_max: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64, Halt> {
+        self.begin()?;
+        if rows_max == 0 {
+            return Ok(0);
+        }
+        let JobClient { verbs, clock, shared, stop, live, deadline, unit, .. } = self;
+        let mut visited = 0;
+        let mut each = |key: &[u8], value: &[u8]| {
+            visit(key, value);
+            visited += 1;
+            live.units.add(*unit);
+            let is_stopped = stop.load(Ordering::Relaxed) || shared.halted.load(Ordering::Relaxed);
+            let is_late = || *deadline != u64::MAX && clock.ticks() >= *deadline;
+            match is_stopped || visited % WALK_LOOK == 0 && is_late() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        match is_reverse {
+            true => verbs.scan_rev(&[], None, rows_max, &mut each),
+            false => verbs.scan(&[], None, rows_max, &mut each),
+        };
+        if self.verbs.first_error().is_some() {
+            return Err(self.failure());
+        }
+        self.begin().map(|()| visited)
     }
 
     fn look_at_clock(&mut self) -> bool {
@@ -185,7 +246,19 @@ impl Client for JobClient<'_, '_> {
     }
 
     fn is_first(&self) -> bool {
-        self.place == 0
+        self.is_first
+    }
+
+    fn place(&self) -> u32 {
+        u32::try_from(self.place).unwrap_or(u32::MAX)
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn is_alone(&self) -> bool {
+        self.is_stopped() || self.shared.through.load(Ordering::Relaxed) >= self.who.1
     }
 
     #[inline]
@@ -229,6 +302,13 @@ impl Client for JobClient<'_, '_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Halt> {
         self.begin()?;
         let answer = self.verbs.put(key, value);
+        self.end(answer, 1)
+    }
+
+    #[inline]
+    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<(), Halt> {
+        self.begin()?;
+        let answer = self.verbs.put_synced(key, value);
         self.end(answer, 1)
     }
 
@@ -313,12 +393,47 @@ impl Client for JobClient<'_, '_> {
         Ok(())
     }
 
+    fn walk(&mut self, rows_max: u64, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64, Halt> {
+        self.walk_over(false, rows_max, visit)
+    }
+
+    fn walk_rev(
+        &mut self,
+        rows_max: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64, Halt> {
+        self.walk_over(true, rows_max, visit)
+    }
+
+    fn range(
+        &mut self,
+        low: &[u8],
+        high: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64, Halt> {
+        self.begin()?;
+        let found = self.verbs.scan(low, Some(high), u64::MAX, &mut |key, value| {
+            visit(key, value);
+            ControlFlow::Continue(())
+        });
+        self.looked_up(found > 0)?;
+        Ok(found)
+    }
+
     fn put_many(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<(), Halt> {
         self.begin()?;
         self.batch.clear();
         pairs.iter().for_each(|(key, value)| self.batch.put(key, value));
         let answer = self.verbs.apply(Kind::Mput, &self.batch);
         self.end(answer, pairs.len() as u64)
+    }
+
+    fn remove_many(&mut self, keys: &[&[u8]]) -> Result<(), Halt> {
+        self.begin()?;
+        self.batch.clear();
+        keys.iter().for_each(|key| self.batch.remove(key));
+        let answer = self.verbs.apply(Kind::Mdel, &self.batch);
+        self.end(answer, keys.len() as u64)
     }
 
     fn get_many(
@@ -355,6 +470,18 @@ impl Client for JobClient<'_, '_> {
             }
         });
         self.looked_up(row).map(|row| row && found)
+    }
+
+    fn pause(&mut self, seconds: f64) -> Result<(), Halt> {
+        let end = self.clock.ticks().saturating_add(self.clock.ticks_of_ns((seconds * 1e9) as u64));
+        loop {
+            self.begin()?;
+            let now = self.clock.ticks();
+            if now >= end {
+                return Ok(());
+            }
+            self.clock.wait_until(end.min(now + self.clock.ticks_of_ns(NAP_NS)));
+        }
     }
 
     fn notice(&mut self, text: &str) {

@@ -64,6 +64,7 @@ fn repeat(index: u32, wall_s: f64, units: u64, ops: Vec<OpStats>) -> Repeat {
         trace_hashes: vec![0xfeed_0000_dead_beef],
         clock_drift_ppm: 0.5,
         rows: Vec::new(),
+        aftermath: None,
     }
 }
 

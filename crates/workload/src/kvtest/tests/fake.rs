@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What the map does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lie {
+pub(crate) enum Lie {
     /// Nothing.
     None,
     /// The write of this number (from 0) is lost.
@@ -39,15 +39,15 @@ pub(super) enum Lie {
 }
 
 /// What the threads of one run share.
-pub(super) struct Shared {
-    pub(super) tree: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+pub(crate) struct Shared {
+    pub(crate) tree: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
     random: Mutex<GlibcRandom>,
     expired: AtomicBool,
-    pub(super) stop: AtomicBool,
+    pub(crate) stop: AtomicBool,
 }
 
 impl Shared {
-    pub(super) fn new() -> Arc<Shared> {
+    pub(crate) fn new() -> Arc<Shared> {
         Arc::new(Shared {
             tree: Mutex::default(),
             random: Mutex::default(),
@@ -57,7 +57,7 @@ impl Shared {
     }
 
     /// A new time begins.
-    pub(super) fn rearm(&self) {
+    pub(crate) fn rearm(&self) {
         self.expired.store(false, Ordering::Relaxed);
     }
 
@@ -66,42 +66,52 @@ impl Shared {
     }
 }
 
-pub(super) struct Fake {
-    shared: Arc<Shared>,
+pub(crate) struct Fake {
+    pub(crate) shared: Arc<Shared>,
     who: (u32, u32),
-    pub(super) limit: u64,
-    pub(super) expire_after: u64,
-    pub(super) first: bool,
-    pub(super) params: Vec<(String, String)>,
-    pub(super) lie: Lie,
+    pub(crate) limit: u64,
+    pub(crate) expire_after: u64,
+    pub(crate) first: bool,
+    pub(crate) place: u32,
+    pub(crate) seed: u64,
+    /// The others are through when this client has made so many operations.
+    pub(crate) alone_after: u64,
+    /// Seconds that a job has let pass.
+    pub(crate) paused_s: f64,
+    pub(crate) params: Vec<(String, String)>,
+    pub(crate) lie: Lie,
     /// A key that is there again, as another thread would put it, right after its removal.
-    pub(super) put_again: Option<Vec<u8>>,
-    pub(super) ops: u64,
+    pub(crate) put_again: Option<Vec<u8>>,
+    pub(crate) ops: u64,
     writes: u64,
     lookups: u64,
     removals: u64,
     /// First operations in full, and how many more may come.
-    pub(super) lines: Vec<String>,
-    pub(super) lines_max: usize,
-    pub(super) hash: u64,
-    pub(super) row: Option<Row>,
-    pub(super) notices: Vec<String>,
+    pub(crate) lines: Vec<String>,
+    pub(crate) lines_max: usize,
+    pub(crate) hash: u64,
+    pub(crate) row: Option<Row>,
+    pub(crate) notices: Vec<String>,
     /// Names of parameters that the job has looked up.
-    pub(super) asked: RefCell<BTreeSet<String>>,
+    pub(crate) asked: RefCell<BTreeSet<String>>,
 }
 
 /// The files that jobs find.
-pub(super) const FILES: [(&str, &[u8]); 2] =
+pub(crate) const FILES: [(&str, &[u8]); 2] =
     [("urls.txt", include_bytes!("urls.txt")), ("urls10.txt", include_bytes!("urls10.txt"))];
 
 impl Fake {
-    pub(super) fn new(shared: &Arc<Shared>, who: (u32, u32)) -> Fake {
+    pub(crate) fn new(shared: &Arc<Shared>, who: (u32, u32)) -> Fake {
         Fake {
             shared: Arc::clone(shared),
             who,
             limit: u64::MAX,
             expire_after: u64::MAX,
             first: true,
+            place: 0,
+            seed: 1,
+            alone_after: 0,
+            paused_s: 0.0,
             params: Vec::new(),
             lie: Lie::None,
             put_again: None,
@@ -118,14 +128,14 @@ impl Fake {
         }
     }
 
-    pub(super) fn param(mut self, pairs: &str) -> Fake {
+    pub(crate) fn param(mut self, pairs: &str) -> Fake {
         let pairs = pairs.split_whitespace().map(|pair| pair.split_once('=').unwrap());
         self.params = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         self
     }
 
     /// Lets the next operation end the job.
-    pub(super) fn shared_stop(&self) {
+    pub(crate) fn shared_stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 
@@ -222,6 +232,18 @@ impl Client for Fake {
         self.first
     }
 
+    fn place(&self) -> u32 {
+        self.place
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn is_alone(&self) -> bool {
+        self.ops >= self.alone_after
+    }
+
     fn expired(&mut self, stage: u32) -> bool {
         if stage == 0 && self.ops >= self.expire_after {
             self.shared.expired.store(true, Ordering::Relaxed);
@@ -250,6 +272,12 @@ impl Client for Fake {
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Halt> {
         self.op("put", key, value)?;
+        self.write(key, value);
+        Ok(())
+    }
+
+    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<(), Halt> {
+        self.op("putsync", key, value)?;
         self.write(key, value);
         Ok(())
     }
@@ -322,8 +350,42 @@ impl Client for Fake {
         Ok(())
     }
 
+    fn walk(&mut self, rows_max: u64, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64, Halt> {
+        self.op("walk", b"", rows_max.to_string().as_bytes())?;
+        let tree = self.shared.tree();
+        let rows = tree.iter().take(rows_max as usize);
+        Ok(rows.map(|(key, value)| visit(key, value)).count() as u64)
+    }
+
+    fn walk_rev(
+        &mut self,
+        rows_max: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64, Halt> {
+        self.op("rwalk", b"", rows_max.to_string().as_bytes())?;
+        let tree = self.shared.tree();
+        let rows = tree.iter().rev().take(rows_max as usize);
+        Ok(rows.map(|(key, value)| visit(key, value)).count() as u64)
+    }
+
+    fn range(
+        &mut self,
+        low: &[u8],
+        high: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64, Halt> {
+        self.op("range", low, high)?;
+        let tree = self.shared.tree();
+        let rows = tree.range(low.to_vec()..high.to_vec());
+        Ok(rows.map(|(key, value)| visit(key, value)).count() as u64)
+    }
+
     fn put_many(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<(), Halt> {
         pairs.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    fn remove_many(&mut self, keys: &[&[u8]]) -> Result<(), Halt> {
+        keys.iter().try_for_each(|key| self.remove(key))
     }
 
     fn get_many(
@@ -368,6 +430,11 @@ impl Client for Fake {
             visit(value);
         }
         Ok(value.is_some())
+    }
+
+    fn pause(&mut self, seconds: f64) -> Result<(), Halt> {
+        self.paused_s += seconds;
+        Ok(())
     }
 
     fn notice(&mut self, text: &str) {

@@ -1,0 +1,190 @@
+//! `db_test`, the test of FloDB: threads that put, remove and get keys of one range for a while.
+//!
+//! ```text
+//!   options --> the workload flodb/mixed, as a plan of the harness
+//!                 standard output:  what was asked for, files of each level before,
+//!                                   the table, #txs, #Mops, files of each level after
+//!                 standard error:   what has no meaning here, warnings, failures
+//! ```
+//!
+//! Names, shapes and meanings are those of the original, and exit status 1 says that something
+//! failed or was refused, 130 that a signal ended it. What differs, on purpose:
+//!
+//! - Compile flags are long options. Those without a meaning are taken, and a line says why.
+//! - A store without rows is filled in random order unless `--init` says otherwise; one that has
+//!   rows is used as it is. Without `--db` and `TEST_TMPDIR` the store is a temporary one.
+//! - There is no wait between the fill and the test unless `-w` says so.
+//! - A share of nothing is 0.0 %, not `nan`. Scans have found what they saw.
+
+mod options;
+mod report;
+
+use crate::bench::{self, Style};
+use keyrack_harness::sink::Dialect;
+use keyrack_harness::{Bound, Event, Observer, Outputs, Pin, Plan, Settings, Stop};
+use keyrack_record::Run;
+use keyrack_store::Store;
+use keyrack_vfs::{Fs, RealFs};
+use options::{Exit, Options};
+use report::{Levels, Report};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const PROGRAM: &str = "db_test";
+const WORKLOAD: &str = "flodb/mixed";
+/// Where the original's directory is.
+const DIR_VARIABLE: &str = "TEST_TMPDIR";
+const DIR_NAME: &str = "db_test";
+
+const STYLE: Style = Style {
+    program: PROGRAM,
+    dialect: Dialect::Keyrack,
+    default_backend: Some("flodb"),
+    default_workload: false,
+    default_pin: Pin::Auto,
+};
+
+/// `db_test [OPTIONS]`. Returns the exit status.
+pub(super) fn main(argv: &[String]) -> u8 {
+    let options = match Options::parse(argv) {
+        Ok(options) => options,
+        Err(Exit::Help) => return crate::print(&options::help()),
+        Err(Exit::Usage(why)) => {
+            crate::refuse(PROGRAM, &why);
+            say!("Use -h or --help for help");
+            return crate::NO;
+        }
+    };
+    run(&options, argv).unwrap_or_else(|why| {
+        crate::refuse(PROGRAM, &why);
+        crate::NO
+    })
+}
+
+/// Runs and prints. An error is a refusal: nothing has run.
+fn run(options: &Options, argv: &[String]) -> Result<u8, String> {
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let surroundings = bench::surroundings(&fs, argv, &STYLE);
+    let is_persistent = match surroundings.registry.find(&options.engine) {
+        Some(engine) => engine.persistent,
+        None => {
+            let names = surroundings.registry.names();
+            return Err(keyrack_harness::unknown("engine", &options.engine, &names));
+        }
+    };
+    let settings = settings(options, is_persistent)?;
+    let plan = Plan::new(settings, surroundings).map_err(|refusal| refusal.0)?;
+    let stop = bench::stop_on_signals()?;
+    for line in options.explained.iter().chain(&plan.warnings).chain(&plan.notes) {
+        crate::refuse(PROGRAM, line);
+    }
+    let printed = crate::print(&report::head(options));
+    if printed != crate::DONE {
+        return Ok(printed);
+    }
+    let mut watch = Watch::default();
+    let nowhere = || -> Box<dyn Write> { Box::new(std::io::sink()) };
+    let mut outputs = Outputs::open(&[], &fs, &nowhere, Dialect::Keyrack, options.seed)?;
+    let record = keyrack_harness::run(&plan, &mut outputs, &mut watch, &stop)?;
+    Ok(conclude(options, &record, &watch, &stop))
+}
+
+/// Prints what came of it. Returns the exit status.
+fn conclude(options: &Options, record: &Run, watch: &Watch, stop: &Stop) -> u8 {
+    for failure in &record.failures {
+        crate::refuse(PROGRAM, &failure.reason);
+    }
+    if let Some(point) = record.points.first()
+        && let Some(repeat) = point.repeats.first()
+        && !repeat.rows.is_empty()
+    {
+        let (before, after) = (&watch.before, &watch.after);
+        let stats = options.collects_stats.then_some(watch.stats.as_slice());
+        let report = Report { options, repeat, before, after, stats };
+        let printed = crate::print(&report.text());
+        if printed != crate::DONE {
+            return printed;
+        }
+    }
+    match (stop.is_set(), stop.reason()) {
+        (true, None) => {
+            crate::refuse(PROGRAM, "interrupted");
+            crate::INTERRUPTED
+        }
+        (true, Some(reason)) => {
+            crate::refuse(PROGRAM, &format!("stopped: {reason}"));
+            crate::NO
+        }
+        (false, _) if record.is_clean() => crate::DONE,
+        (false, _) => crate::NO,
+    }
+}
+
+/// The directory of a store that stays, where one was named.
+fn kept_dir(options: &Options) -> Option<PathBuf> {
+    let given = std::env::var_os(DIR_VARIABLE).filter(|dir| !dir.is_empty());
+    options.db.clone().or_else(|| Some(PathBuf::from(given?).join(DIR_NAME)))
+}
+
+fn settings(options: &Options, is_persistent: bool) -> Result<Settings, String> {
+    let mut params = vec![
+        ("initial", options.initial.to_string()),
+        ("range", options.plain_range().to_string()),
+        ("updates", options.updates.to_string()),
+        ("one_writer", if options.has_one_writer { "yes" } else { "no" }.to_owned()),
+        ("scans", if options.scans { "yes" } else { "no" }.to_owned()),
+        ("wait", options.wait_s.to_string()),
+        ("fill", options.init.clone().unwrap_or_else(|| "auto".to_owned())),
+    ];
+    params.extend(options.skew.map(|skew| ("skew", skew.to_string())));
+    params.extend(options.value_size.map(|bytes| ("value_size", bytes.to_string())));
+    let store = kept_dir(options).filter(|_| is_persistent);
+    let durability = options.durability.as_deref().map(str::parse).transpose();
+    Ok(Settings {
+        backend: vec![options.engine.clone()],
+        workloads: vec![WORKLOAD.to_owned()],
+        threads: vec![options.threads],
+        bound: Bound::Secs(options.duration_ms as f64 / 1000.0),
+        bounded: true,
+        // As the original, which looks at no clock within the test.
+        timing: false,
+        seed: options.seed,
+        data_dir: (is_persistent && store.is_none()).then(std::env::temp_dir),
+        store,
+        durability: durability.map_err(|why: keyrack_store::Error| why.to_string())?,
+        params: params.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        pin: if options.is_pinned { Pin::Auto } else { Pin::Never },
+        probe: Some(vec!["none".to_owned()]),
+        engine_options: [(options.engine.clone(), options.engine_options.clone())].into(),
+        ..Settings::default()
+    })
+}
+
+/// Looks at the store before and after.
+#[derive(Default)]
+struct Watch {
+    before: Levels,
+    after: Levels,
+    stats: Vec<(String, f64)>,
+}
+
+impl Observer for Watch {
+    fn event(&mut self, event: &Event<'_>) {
+        // A failure is said when all is over.
+        if let Event::Note(note) = event
+            && !note.contains(" repeat 1: ")
+        {
+            crate::refuse(PROGRAM, note);
+        }
+    }
+
+    fn opened(&mut self, store: &dyn Store) {
+        self.before = Levels::of(store);
+    }
+
+    fn measured(&mut self, store: &dyn Store) {
+        self.after = Levels::of(store);
+        store.stats(&mut |name, value| self.stats.push((name.to_owned(), value)));
+    }
+}

@@ -1,0 +1,366 @@
+//! The command line of `db_test`, read into [`Options`].
+//!
+//! The first options are those of the original. Its compile flags are long options here; those
+//! that have no meaning are taken, and one line says why.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::path::PathBuf;
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Options {
+    pub(super) threads: u32,
+    pub(super) initial: u64,
+    /// `None`: twice the initial keys.
+    pub(super) range: Option<u64>,
+    pub(super) updates: u64,
+    pub(super) duration_ms: u64,
+    pub(super) wait_s: u64,
+    /// `seq`, `random` or `none`; `None` fills a store without rows in random order.
+    pub(super) init: Option<String>,
+    /// Of the range, in percent.
+    pub(super) skew: Option<f64>,
+    pub(super) has_one_writer: bool,
+    pub(super) scans: bool,
+    pub(super) collects_stats: bool,
+    /// The directory of the store.
+    pub(super) db: Option<PathBuf>,
+    pub(super) engine: String,
+    pub(super) durability: Option<String>,
+    pub(super) value_size: Option<u64>,
+    pub(super) seed: u64,
+    pub(super) is_pinned: bool,
+    /// Options of the engine, by its own names.
+    pub(super) engine_options: Vec<(String, String)>,
+    /// What has no meaning here, a line each.
+    pub(super) explained: Vec<String>,
+}
+
+/// Why there are no options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// Help was asked for.
+    Help,
+    /// One line about what is wrong.
+    Usage(String),
+}
+
+/// Options that take a value: name, letter, value's name, help.
+const VALUES: &[(&str, char, &str, &str)] = &[
+    ("num-threads", 'n', "N", "Number of threads (4)"),
+    ("initial-size", 'i', "N", "Keys put before the test, rounded up to a power of two (1024)"),
+    ("update-rate", 'u', "PERCENT", "Percentage of updates, half puts, half removals (0)"),
+    ("duration", 'd', "MS", "Duration of the test in milliseconds (10)"),
+    ("wait", 'w', "S", "Seconds between the fill and the test (0)"),
+    ("range", 'r', "N", "Range of keys, rounded up to a power of two (twice the initial keys)"),
+    (
+        "init",
+        '\0',
+        "HOW",
+        "seq, random or none: fill half the range first [INIT] (random in a store without rows)",
+    ),
+    ("skew", '\0', "X", "X % of the range get 100-X % of the accesses [SKEW]"),
+    ("list-mb", '\0', "X", "MiB of the memory component [MSL]"),
+    ("hash-mb", '\0', "X", "MiB of the part of it without order, 32 bytes an entry [MHT]"),
+    ("use-ht", '\0', "0|1", "0: no hash level [USE_HT]"),
+    ("set-cpu", '\0', "0|1", "0: do not pin threads [SET_CPU]"),
+    ("db", '\0', "DIR", "The store to use, or to make; it stays (TEST_TMPDIR/db_test; temporary)"),
+    ("engine", '\0', "NAME", "Another engine of this build (flodb)"),
+    ("durability", '\0', "LEVEL", "none, os, interval:MS or sync (the engine's)"),
+    ("value-size", '\0', "BYTES", "Bytes of a value (256)"),
+    ("seed", '\0', "N", "Seed of everything random (1)"),
+];
+
+/// Options without a value: name and help.
+const FLAGS: &[(&str, &str)] = &[
+    ("one-writer", "Thread 0 writes, the others read [ONEWRITER]"),
+    ("scans", "Reads are scans of 100 keys, each counted as 100 operations [SCANS]"),
+    ("collect-stats", "Print what the engine counts [COLLECT_STATS]"),
+];
+
+/// Options that are taken and mean nothing: name, whether they take a value, why.
+const WITHOUT_MEANING: &[(&str, bool, &str)] = &[
+    ("drain-threads", true, "order is made when somebody needs it; no thread drains"),
+    ("memtable", true, "there is one memory component; --use-ht 0 leaves the hash level out"),
+    ("clht-k", true, "the hash level is not partitioned by the bits of keys"),
+    ("dummy-persist", false, "tables are always written; --list-mb above the data has none"),
+    ("tight-alloc", true, "no node has a tower of pointers"),
+    ("time-test", false, "use keyrack bench --timeline 0.25 --report timeline flodb/mixed"),
+    ("latency", true, "use keyrack bench flodb/mixed, which times every operation"),
+    ("power", false, "energy is not measured"),
+];
+
+/// Bytes of an entry of the original's hash table.
+const ENTRY_BYTES: u64 = 32;
+const THREADS_MAX: u64 = 1024;
+
+fn command() -> Command {
+    let mut command = Command::new("db_test")
+        .disable_version_flag(true)
+        .disable_help_flag(true)
+        .args_override_self(true)
+        .arg(Arg::new("help").short('h').long("help").action(ArgAction::SetTrue));
+    for (name, letter, ..) in VALUES {
+        let arg = Arg::new(*name).long(*name).allow_hyphen_values(true);
+        command = command.arg(if *letter == '\0' { arg } else { arg.short(*letter) });
+    }
+    for (name, _) in FLAGS {
+        command = command.arg(Arg::new(*name).long(*name).action(ArgAction::SetTrue));
+    }
+    for (name, takes_value, _) in WITHOUT_MEANING {
+        let arg = Arg::new(*name).long(*name);
+        command = command.arg(match takes_value {
+            true => arg.allow_hyphen_values(true),
+            false => arg.action(ArgAction::SetTrue),
+        });
+    }
+    command
+}
+
+impl Options {
+    /// Reads a command line, program name first.
+    pub(super) fn parse(argv: &[String]) -> Result<Options, Exit> {
+        let matches = command()
+            .try_get_matches_from(argv)
+            .map_err(|error| Exit::Usage(crate::flags::one_line(&error, &command())))?;
+        if matches.get_flag("help") {
+            return Err(Exit::Help);
+        }
+        Options::of(&matches).map_err(Exit::Usage)
+    }
+
+    fn of(matches: &ArgMatches) -> Result<Options, String> {
+        let text = |name: &str| matches.get_one::<String>(name).cloned();
+        let number = |name: &str, least: u64, most: u64| whole(matches, name, least, most);
+        let either = |name: &str| match text(name).as_deref() {
+            None => Ok(None),
+            Some("0") => Ok(Some(false)),
+            Some("1") => Ok(Some(true)),
+            Some(other) => Err(format!("--{name} expects 0 or 1, not '{other}'")),
+        };
+        let mut engine_options = Vec::new();
+        let mut option = |key: &str, value: String| engine_options.push((key.to_owned(), value));
+        if let Some(mb) = number("list-mb", 1, 1 << 30)? {
+            option("memory_bytes", format!("{mb}M"));
+        }
+        if let Some(mb) = number("hash-mb", 1, 1 << 30)? {
+            option("unordered_max", ((mb << 20) / ENTRY_BYTES).to_string());
+        }
+        if let Some(uses) = either("use-ht")? {
+            option("hash_level", if uses { "yes" } else { "no" }.to_owned());
+        }
+        let init = text("init");
+        if let Some(other) = init.as_deref().filter(|how| !["seq", "random", "none"].contains(how))
+        {
+            return Err(format!("--init expects seq, random or none, not '{other}'"));
+        }
+        let skew = match text("skew") {
+            None => None,
+            Some(text) => {
+                let skew = text.parse().ok().filter(|skew| (0.0..=100.0).contains(skew));
+                let skew = skew.filter(|skew| *skew > 0.0);
+                Some(skew.ok_or_else(|| format!("--skew expects 1 to 100, not '{text}'"))?)
+            }
+        };
+        let is_given = |(name, takes_value, _): &&(&str, bool, &str)| match takes_value {
+            true => matches.contains_id(name),
+            false => matches.get_flag(name),
+        };
+        let explained = WITHOUT_MEANING.iter().filter(is_given);
+        let engine = text("engine").unwrap_or_else(|| "flodb".to_owned());
+        if engine != "flodb" && !engine_options.is_empty() {
+            let name = &engine_options[0].0;
+            return Err(format!("{name} is an option of flodb; engine '{engine}' has its own"));
+        }
+        Ok(Options {
+            threads: number("num-threads", 1, THREADS_MAX)?.unwrap_or(4) as u32,
+            initial: number("initial-size", 1, 1 << 62)?.unwrap_or(1024),
+            range: number("range", 1, 1 << 63)?,
+            updates: number("update-rate", 0, 100)?.unwrap_or(0),
+            duration_ms: number("duration", 1, 10_000_000_000)?.unwrap_or(10),
+            wait_s: number("wait", 0, 1_000_000)?.unwrap_or(0),
+            init,
+            skew,
+            has_one_writer: matches.get_flag("one-writer"),
+            scans: matches.get_flag("scans"),
+            collects_stats: matches.get_flag("collect-stats"),
+            db: match text("db") {
+                Some(dir) if dir.is_empty() => return Err("--db needs a directory".to_owned()),
+                dir => dir.map(PathBuf::from),
+            },
+            engine,
+            durability: text("durability"),
+            value_size: number("value-size", 0, 64 << 20)?,
+            seed: number("seed", 0, u64::MAX)?.unwrap_or(1),
+            is_pinned: either("set-cpu")?.unwrap_or(true),
+            engine_options,
+            explained: explained
+                .map(|(name, _, why)| format!("--{name} has no meaning here: {why}"))
+                .collect(),
+        })
+    }
+
+    /// The initial keys, rounded up.
+    pub(super) fn rounded_initial(&self) -> u64 {
+        self.initial.next_power_of_two()
+    }
+
+    /// The range, before it is rounded up.
+    pub(super) fn plain_range(&self) -> u64 {
+        let initial = self.rounded_initial();
+        self.range.filter(|range| *range >= initial).unwrap_or(2 * initial)
+    }
+
+    /// The range, rounded up.
+    pub(super) fn rounded_range(&self) -> u64 {
+        self.plain_range().next_power_of_two()
+    }
+}
+
+/// The whole number that an option has.
+fn whole(matches: &ArgMatches, name: &str, least: u64, most: u64) -> Result<Option<u64>, String> {
+    let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    let shown = match VALUES.iter().find(|(known, ..)| *known == name) {
+        Some((_, letter, ..)) if *letter != '\0' => format!("-{letter}"),
+        _ => format!("--{name}"),
+    };
+    let refusal = || format!("{shown} expects a whole number from {least} to {most}, not '{text}'");
+    number.map(Some).ok_or_else(refusal)
+}
+
+/// The help.
+pub(super) fn help() -> String {
+    let mut text = String::from(
+        "Keyrack, called as db_test: the test of FloDB\n\nUsage:\n  db_test [options...]\n\n\
+         Options:\n  -h, --help\n        Print this message\n",
+    );
+    for (name, letter, value, help) in VALUES {
+        let short = if *letter == '\0' { String::new() } else { format!("-{letter}, ") };
+        text.push_str(&format!("  {short}--{name} <{value}>\n        {help}\n"));
+    }
+    for (name, help) in FLAGS {
+        text.push_str(&format!("  --{name}\n        {help}\n"));
+    }
+    text.push_str("\nTaken, without a meaning here:\n");
+    for (name, takes_value, why) in WITHOUT_MEANING {
+        let value = if *takes_value { " <X>" } else { "" };
+        text.push_str(&format!("  --{name}{value}\n        {why}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, Exit> {
+        let words = std::iter::once("db_test").chain(line.split_whitespace());
+        Options::parse(&words.map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[track_caller]
+    fn options(line: &str) -> Options {
+        parse(line).unwrap()
+    }
+
+    #[test]
+    fn nothing_said_is_the_default() {
+        let options = options("");
+        assert_eq!((options.threads, options.initial, options.updates), (4, 1024, 0));
+        assert_eq!((options.duration_ms, options.wait_s, options.range), (10, 0, None));
+        assert_eq!((options.rounded_initial(), options.rounded_range()), (1024, 2048));
+        assert_eq!((options.engine.as_str(), options.seed, options.is_pinned), ("flodb", 1, true));
+        assert!(options.engine_options.is_empty() && options.explained.is_empty());
+    }
+
+    #[test]
+    fn letters_take_their_value_with_or_without_a_blank() {
+        let tight = options("-n16 -i200000000 -u50 -d10000 -w1 -r1000000000");
+        let loose = options("-n 16 -i 200000000 -u 50 -d 10000 -w 1 -r 1000000000");
+        let long = options(
+            "--num-threads 16 --initial-size=200000000 --update-rate 50 --duration=10000 --wait 1 \
+             --range 1000000000",
+        );
+        assert_eq!(tight, loose);
+        assert_eq!(tight, long);
+        assert_eq!((tight.rounded_initial(), tight.rounded_range()), (1 << 28, 1 << 30));
+        assert_eq!(options("-n1 -n 3").threads, 3);
+    }
+
+    #[test]
+    fn a_range_has_room_for_the_initial_keys() {
+        assert_eq!(options("-i 1000 -r 10").rounded_range(), 2048);
+        assert_eq!(options("-i 1000 -r 1024").rounded_range(), 1024);
+        assert_eq!(options("-i 1000 -r 1025").rounded_range(), 2048);
+    }
+
+    #[test]
+    fn compile_flags_are_options_of_the_engine() {
+        let options = options(
+            "--list-mb 96 --hash-mb 32 --use-ht 0 --init random --skew 2 --one-writer --scans \
+             --collect-stats --set-cpu 0",
+        );
+        let expected =
+            [("memory_bytes", "96M"), ("unordered_max", "1048576"), ("hash_level", "no")];
+        let given: Vec<(&str, &str)> =
+            options.engine_options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(given, expected);
+        assert!(options.has_one_writer && options.scans && options.collects_stats);
+        assert_eq!((options.init.as_deref(), options.skew), (Some("random"), Some(2.0)));
+        assert!(!options.is_pinned);
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_explained_in_a_line_each() {
+        let options = options(
+            "--drain-threads 1 --memtable 3 --clht-k 16 --dummy-persist --tight-alloc 0 \
+             --time-test --latency 1 --power",
+        );
+        assert_eq!(options.explained.len(), WITHOUT_MEANING.len());
+        for line in &options.explained {
+            assert!(line.starts_with("--") && line.contains(" has no meaning here: "), "{line}");
+            assert_eq!(line.lines().count(), 1);
+        }
+    }
+
+    #[test]
+    fn what_does_not_parse_is_named() {
+        for (line, words) in [
+            ("--bogus", "unknown option '--bogus'"),
+            ("--scan", "did you mean '--scans'?"),
+            ("-x", "unknown option '-x'"),
+            ("-n", "needs a value"),
+            ("-n 0", "-n expects a whole number from 1 to 1024, not '0'"),
+            ("-n -1", "not '-1'"),
+            ("-u 101", "-u expects a whole number from 0 to 100"),
+            ("-d 0", "-d expects"),
+            ("-i 1e6", "-i expects"),
+            ("--init all", "--init expects seq, random or none, not 'all'"),
+            ("--skew 0", "--skew expects 1 to 100, not '0'"),
+            ("--skew x", "not 'x'"),
+            ("--use-ht 2", "--use-ht expects 0 or 1, not '2'"),
+            ("--list-mb 0", "--list-mb expects a whole number from 1"),
+            ("--engine btree --list-mb 9", "memory_bytes is an option of flodb"),
+            ("--db=", "--db needs a directory"),
+            ("word", "word"),
+        ] {
+            let Err(Exit::Usage(why)) = parse(line) else { panic!("{line} was taken") };
+            assert!(why.contains(words) && why.lines().count() == 1, "{line}: {why}");
+        }
+        assert_eq!(parse("-h -n 2"), Err(Exit::Help));
+    }
+
+    #[test]
+    fn the_help_names_every_option_once() {
+        let text = help();
+        for arg in command().get_arguments() {
+            let name = format!("--{}", arg.get_long().unwrap());
+            let lines = text.lines().filter(|line| {
+                let mut words = line.split_whitespace();
+                words.any(|word| word == name) && line.starts_with("  ") && !line.starts_with("   ")
+            });
+            assert_eq!(lines.count(), 1, "{name}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What `db_test` prints, in the shapes of the original.
+
+use super::options::Options;
+use keyrack_record::{FieldValue, Repeat};
+use keyrack_store::Store;
+
+/// Levels that the original has.
+const LEVELS: usize = 7;
+
+/// Files of each level.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Levels([u64; LEVELS]);
+
+impl Levels {
+    /// Those of a store that counts its tables as `level0_tables` and so on; else none.
+    pub(super) fn of(store: &dyn Store) -> Levels {
+        let mut levels = Levels::default();
+        store.stats(&mut |name, value| {
+            let level = name.strip_prefix("level").and_then(|rest| rest.strip_suffix("_tables"));
+            let level = level.and_then(|level| level.parse::<usize>().ok());
+            if let Some(files) = level.and_then(|level| levels.0.get_mut(level)) {
+                *files = value as u64;
+            }
+        });
+        levels
+    }
+
+    fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    fn text(&self) -> String {
+        let line = |(level, files): (usize, &u64)| format!("Files at level {level}: {files}\n");
+        self.0.iter().enumerate().map(line).collect()
+    }
+}
+
+/// What is known before the test.
+pub(super) fn head(options: &Options) -> String {
+    let mut text = String::new();
+    let mut round = |name: &str, old: u64, new: u64| {
+        if old != new {
+            text.push_str(&format!(
+                "** rounding up {name} (to make it power of 2): old: {old} / new: {new}\n"
+            ));
+        }
+    };
+    let (initial, range) = (options.rounded_initial(), options.rounded_range());
+    round("initial", options.initial, initial);
+    round("range", options.plain_range(), range);
+    let rate = options.updates as f64 / 100.0;
+    text.push_str(&format!("## Update rate: {rate:.6} / Put rate: {:.6}\n", rate / 2.0));
+    text.push_str(&format!("## Initial: {initial} / Range: {range}\n"));
+    text.push_str(&format!("Levelmax = {}\n", initial.ilog2()));
+    text
+}
+
+/// What came of it.
+pub(super) struct Report<'a> {
+    pub(super) options: &'a Options,
+    pub(super) repeat: &'a Repeat,
+    pub(super) before: &'a Levels,
+    pub(super) after: &'a Levels,
+    /// What the engine counts, where it was asked for.
+    pub(super) stats: Option<&'a [(String, f64)]>,
+}
+
+/// A line of the table.
+struct Share {
+    total: u64,
+    success: u64,
+    /// Of all operations, in percent.
+    of_all: f64,
+}
+
+impl Share {
+    fn success_percent(&self) -> f64 {
+        percent(self.success, self.total)
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
+}
+
+impl Report<'_> {
+    fn sum(&self, name: &str) -> u64 {
+        let counts = self.repeat.rows.iter().filter_map(|row| match row.get(name) {
+            Some(FieldValue::Count(count)) => Some(*count),
+            _ => None,
+        });
+        counts.sum()
+    }
+
+    /// Seconds from the first begin to the last end.
+    fn seconds(&self) -> f64 {
+        let times = |name: &str| {
+            let rows = self.repeat.rows.iter();
+            rows.filter_map(|row| row.get(name)?.as_f64()).collect::<Vec<f64>>()
+        };
+        let begin = times("begin_s").into_iter().fold(f64::INFINITY, f64::min);
+        let end = times("end_s").into_iter().fold(f64::NEG_INFINITY, f64::max);
+        (end - begin).max(1e-9)
+    }
+
+    pub(super) fn text(&self) -> String {
+        let (searches, inserts, removes) =
+            (self.sum("reads"), self.sum("inserts"), self.sum("removes"));
+        let all = searches + inserts + removes;
+        let share = |total, success| Share { total, success, of_all: percent(total, all) };
+        let mut text = self.before.text();
+        text.push_str(&format!(
+            "    : {:<10} | {:<10} | {:<11} | {:<11} | {}\n",
+            "total", "success", "succ %", "total %", "effective %"
+        ));
+        let line = |name: &str, share: &Share| {
+            let Share { total, success, of_all } = share;
+            let rate = share.success_percent();
+            format!("{name}: {total:<10} | {success:<10} | {rate:>10.1}% | {of_all:>10.1}% | ")
+        };
+        text.push_str(&line("srch", &share(searches, self.sum("found"))));
+        text.push('\n');
+        for (name, count) in [("insr", inserts), ("rems", removes)] {
+            let share = share(count, count);
+            let effective = share.of_all * share.success_percent() / 100.0;
+            text.push_str(&line(name, &share));
+            text.push_str(&format!("{effective:>10.1}%\n"));
+        }
+        let throughput = all as f64 / self.seconds();
+        text.push_str(&format!("#txs {}\t({throughput:<10.0}\n", self.options.threads));
+        text.push_str(&format!("#Mops {:.3}\n", throughput / 1e6));
+        if let Some(stats) = self.stats {
+            text.push_str(&format!(
+                "Updates total: {}\nReads total: {searches}\n",
+                inserts + removes
+            ));
+            for (name, value) in stats {
+                text.push_str(&format!("{name}: {value}\n"));
+            }
+        }
+        text.push_str(&self.after.text());
+        let created = self.after.total() as i128 - self.before.total() as i128;
+        text.push_str(&format!("Total files created: {created}\n"));
+        text
+    }
+}

@@ -1,0 +1,24 @@
+//! `keyrack db checkpoint`: a copy of a store that shares its tables.
+
+use super::{Failure, Outcome, on_store, open, path};
+use clap::{Arg, ArgMatches, Command};
+use keyrack_vfs::{Fs, RealFs};
+
+pub(super) fn command() -> Command {
+    let target = Arg::new("target").value_name("TARGET").required(true);
+    on_store("checkpoint", "Copy the store; the copy shares its tables by links where it can")
+        .arg(target.help("The directory to be made"))
+}
+
+pub(super) fn run(matches: &ArgMatches) -> Outcome {
+    let target = path(matches, "target");
+    // Said before the store is opened, which may change it.
+    if RealFs.exists(&target)? {
+        let target = target.display();
+        return Err(Failure::Usage(format!("{target}: it is there; choose a name that is not")));
+    }
+    let db = open(matches)?;
+    db.checkpoint(&target)?;
+    db.close()?;
+    Ok(crate::DONE)
+}

@@ -1,0 +1,98 @@
+//! `torture run`: writes until it is done, or killed.
+
+use super::acks::{Acks, Log};
+use super::script::{KEYS, draw, name, value};
+use super::{Failure, Outcome, options};
+use crate::db::{check_signal, number, on_signals};
+use clap::ArgMatches;
+use keyrack_flodb::{Db, WriteOptions};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A write is acknowledged when it is on disk.
+const SYNCED: WriteOptions = WriteOptions { sync: true };
+
+/// What the writing threads share.
+struct Shared<'a> {
+    db: &'a Db,
+    log: &'a Log,
+    stop: &'a AtomicBool,
+    /// Writes that nobody has begun.
+    left: AtomicU64,
+    acknowledged: AtomicU64,
+    verbose: bool,
+}
+
+pub(super) fn run(dir: &Path, ackfile: &Path, matches: &ArgMatches) -> Outcome {
+    let writes = number(matches, "writes")?.unwrap_or_default();
+    let seed = number(matches, "seed")?.unwrap_or(1);
+    let threads = number(matches, "threads")?.unwrap_or(1);
+    if threads == 0 || threads > u64::from(KEYS) {
+        return Err(Failure::Usage(format!("--threads: from 1 to {KEYS}, not {threads}")));
+    }
+    let (acks, log) = Acks::open(ackfile)?;
+    // A run that goes on with a store of an earlier one takes another course.
+    let mut course = seed ^ acks.lines << 20;
+    let draws = draw(&mut course);
+    say!("torture: seed {seed}, {writes} writes by {threads} thread(s), {} before", acks.lines);
+    let stop = on_signals()?;
+    let db = Db::open(dir, options(draws))?;
+    let shared = Shared {
+        db: &db,
+        log: &log,
+        stop: &stop,
+        left: AtomicU64::new(writes),
+        acknowledged: AtomicU64::new(0),
+        verbose: matches.get_flag("verbose"),
+    };
+    let outcomes: Vec<Result<(), Failure>> = std::thread::scope(|scope| {
+        let start = |thread: u64| {
+            let (shared, versions) = (&shared, acks.versions.clone());
+            let course = course.wrapping_add(thread);
+            scope.spawn(move || shared.write(thread as u32, threads as u32, versions, course))
+        };
+        let workers: Vec<_> = (0..threads).map(start).collect();
+        let failed = |_| Err(Failure::Failed("a writing thread has panicked".to_owned()));
+        workers.into_iter().map(|worker| worker.join().unwrap_or_else(failed)).collect()
+    });
+    outcomes.into_iter().collect::<Result<(), Failure>>()?;
+    let done = shared.acknowledged.into_inner();
+    db.close()?;
+    Ok(crate::print(&format!("{done} writes acknowledged\n")))
+}
+
+impl Shared<'_> {
+    /// Writes the keys of one thread, in an order that `course` draws. `versions` are those that
+    /// were acknowledged before; nobody else writes these keys.
+    fn write(
+        &self,
+        thread: u32,
+        threads: u32,
+        mut versions: Vec<u64>,
+        mut course: u64,
+    ) -> Result<(), Failure> {
+        let own = (KEYS - thread).div_ceil(threads);
+        while self.take_one() {
+            check_signal(self.stop)?;
+            let key = thread + (draw(&mut course) % u64::from(own)) as u32 * threads;
+            let version = versions[key as usize] + 1;
+            let name = name(key);
+            match value(key, version) {
+                Some(value) => self.db.put_with(name.as_bytes(), &value, SYNCED)?,
+                None => self.db.delete_with(name.as_bytes(), SYNCED)?,
+            }
+            self.log.note(key, version)?;
+            versions[key as usize] = version;
+            let done = self.acknowledged.fetch_add(1, Ordering::Relaxed) + 1;
+            if self.verbose {
+                say!("acknowledged {done}");
+            }
+        }
+        Ok(())
+    }
+
+    fn take_one(&self) -> bool {
+        let less = |left: u64| left.checked_sub(1);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}

@@ -1,0 +1,82 @@
+//! `torture verify`: is what was acknowledged there?
+//!
+//! Each key is read by itself and met on a walk over the whole store; both must give the state of
+//! its acknowledged version, or of the next one, and nothing else may be there.
+
+use super::acks::Acks;
+use super::script::{KEYS, key_of, name, value, version_of};
+use super::{Failure, Outcome, options};
+use crate::db::{check_store, explain};
+use keyrack_flodb::{Db, Options};
+use keyrack_vfs::RealFs;
+use std::path::Path;
+
+/// Faults that are told one by one.
+const TOLD_MAX: usize = 10;
+
+pub(super) fn run(dir: &Path, ackfile: &Path) -> Outcome {
+    let acks = Acks::read(ackfile)?;
+    let faults = match check_store(&RealFs, dir) {
+        Ok(()) => {
+            let options = Options { create_if_missing: false, ..options(acks.lines) };
+            let db = Db::open(dir, options).map_err(|error| explain(dir, error))?;
+            let faults = check(&db, &acks)?;
+            db.close()?;
+            faults
+        }
+        // Killed before there was a store: then nothing was acknowledged.
+        Err(_) if acks.lines == 0 => Vec::new(),
+        Err(_) => vec![format!("{}: there is no store", dir.display())],
+    };
+    for fault in faults.iter().take(TOLD_MAX) {
+        say!("{fault}");
+    }
+    if faults.is_empty() {
+        return Ok(crate::print(&format!("{} acknowledged writes, all there\n", acks.lines)));
+    }
+    Err(Failure::Failed(format!(
+        "{}: {} faults with {} acknowledged writes",
+        dir.display(),
+        faults.len(),
+        acks.lines
+    )))
+}
+
+/// Everything that is not as it was acknowledged.
+fn check(db: &Db, acks: &Acks) -> Result<Vec<String>, Failure> {
+    let mut faults = Vec::new();
+    let mut known = Vec::new();
+    for key in 0..KEYS {
+        let acknowledged = acks.versions[key as usize];
+        let found = db.get(name(key).as_bytes())?;
+        if found != value(key, acknowledged) && found != value(key, acknowledged + 1) {
+            let is = described(key, found.as_deref());
+            faults.push(format!("{}: version {acknowledged} was acknowledged, {is}", name(key)));
+        }
+        known.push(found);
+    }
+    let mut walk = db.iter()?;
+    walk.seek_first()?;
+    while let Some((bytes, found)) = walk.entry() {
+        match key_of(bytes) {
+            None => faults.push(format!("'{}' was never written", bytes.escape_ascii())),
+            Some(key) if known[key as usize].take().as_deref() != Some(found) => {
+                let is = described(key, Some(found));
+                faults.push(format!("{}: a walk differs from a get; on it {is}", name(key)));
+            }
+            Some(_) => {}
+        }
+        walk.next()?;
+    }
+    let missed = known.iter().zip(0..).filter(|(left, _)| left.is_some());
+    faults.extend(missed.map(|(_, key)| format!("{}: a walk does not meet it", name(key))));
+    Ok(faults)
+}
+
+fn described(key: u32, found: Option<&[u8]>) -> String {
+    match found.map(|bytes| version_of(key, bytes)) {
+        None => "it is not there".to_owned(),
+        Some(None) => "there is something that was never written".to_owned(),
+        Some(Some(version)) => format!("version {version} is there"),
+    }
+}

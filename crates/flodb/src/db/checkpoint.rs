@@ -1,0 +1,140 @@
+//! A copy of the store in another directory, made while writers go on.
+//!
+//! ```text
+//!   flush                      everything up to now is in tables
+//!   state and tables           of one moment; the tables stay while we hold them
+//!   .NAME.HEX.checkpoint/      tables by a second name, or copied; a manifest of its own
+//!   rename to NAME             from here on it is there, and whole
+//! ```
+//!
+//! A version of the tables has exactly the writes below the manifest's `log_from`, whatever is
+//! flushed and compacted meanwhile. So the copy needs no log, and is the store as of that position:
+//! all that was acknowledged before the call, and of what came during it a beginning.
+//!
+//! A table never changes, so two stores can have it in common. Its file goes when the last of its
+//! names does. Where the target is on another file system, or the system refuses a second name, the
+//! table is copied.
+//!
+//! A crash leaves no target, or a whole one. What it may leave beside is the directory with the
+//! temporary name; nobody needs it.
+
+use super::flush::flush_all;
+use super::{Db, Inner, lock};
+use crate::error::{Error, Result};
+use crate::manifest::{Manifest, State};
+use crate::version::FileMeta;
+use crate::view::table_path;
+use keyrack_vfs::{Fs, OpenOptions};
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes copied at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+impl Db {
+    /// Makes a copy of the store, as it is at a moment during the call, in the new directory
+    /// `target`. Its parent must be there. The copy opens as any store does, and survives a power
+    /// loss once this returns. What is in memory goes to tables first. Writers go on meanwhile.
+    ///
+    /// Tables are shared by hard links where the file system can, so that the cost is that of the
+    /// flush, and the copy takes space only as the two grow apart. O(bytes) where it cannot.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is something at `target`; [`Error::Io`], and then there is nothing
+    /// at `target`, or a whole copy whose name is perhaps not durable. A failure of the flush is
+    /// final as always.
+    pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
+        self.inner().checkpoint(target.as_ref())
+    }
+}
+
+impl Inner {
+    fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
+        let Some(name) = target.file_name() else {
+            return Err(Error::Usage(format!("{} has no final name", target.display())));
+        };
+        let taken = || Error::Usage(format!("{}: there is something already", target.display()));
+        if self.fs.exists(target)? {
+            return Err(taken());
+        }
+        flush_all(self)?;
+        // What the levels name is not removed while they are held.
+        let (state, _levels) = {
+            let manifest = lock(&self.manifest);
+            (manifest.state().clone(), self.view().levels.clone())
+        };
+        let unfinished = self.unfinished_dir(target, name)?;
+        let made = self.copy_into(&unfinished, &state).and_then(|()| {
+            if self.fs.exists(target)? {
+                return Err(taken());
+            }
+            Ok(self.fs.rename(&unfinished, target)?)
+        });
+        if let Err(error) = made {
+            // The first error is the one to report. What stays behind is nobody's.
+            let _ = self.fs.remove_dir_all(&unfinished);
+            return Err(error);
+        }
+        Ok(self.fs.sync_parent(target)?)
+    }
+
+    /// A new directory beside the target.
+    fn unfinished_dir(&self, target: &Path, name: &std::ffi::OsStr) -> Result<PathBuf> {
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{:016x}.checkpoint", self.fs.unique_number()));
+        let dir = target.with_file_name(hidden);
+        self.fs.create_dir(&dir)?;
+        Ok(dir)
+    }
+
+    /// Makes a store with that state in the empty directory `dir`.
+    fn copy_into(&self, dir: &Path, state: &State) -> Result<()> {
+        for level in 0..crate::version::LEVELS {
+            for file in state.version.files(level) {
+                self.copy_table(dir, file)?;
+            }
+        }
+        // Syncs the directory, the names of the tables with it, before `CURRENT` says that they
+        // count.
+        Manifest::create_from(Arc::clone(&self.fs), dir, state.clone())?;
+        Ok(())
+    }
+
+    fn copy_table(&self, dir: &Path, file: &FileMeta) -> Result<()> {
+        let (from, to) = (table_path(&self.dir, file.number), table_path(dir, file.number));
+        match self.fs.hard_link(&from, &to) {
+            // Another file system, or one without links.
+            Err(error)
+                if matches!(
+                    error.io_kind(),
+                    ErrorKind::CrossesDevices
+                        | ErrorKind::PermissionDenied
+                        | ErrorKind::TooManyLinks
+                        | ErrorKind::Unsupported
+                ) =>
+            {
+                Ok(copy_file(&*self.fs, &from, &to)?)
+            }
+            linked => Ok(linked?),
+        }
+    }
+}
+
+/// Copies the bytes of a file to a new one, durably but for its name.
+fn copy_file(fs: &dyn Fs, from: &Path, to: &Path) -> keyrack_vfs::Result<()> {
+    let source = fs.open(from, &OpenOptions::new().read(true))?;
+    let copy = fs.open(to, &OpenOptions::new().write(true).create_new(true))?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    loop {
+        let count = source.read_at(offset, &mut chunk)?;
+        copy.write_at(offset, &chunk[..count])?;
+        offset += count as u64;
+        if count < chunk.len() {
+            return copy.sync_all();
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Taking tables in that were made outside.
+//!
+//! ```text
+//!   check each file   whole, in this order of keys, not overlapping
+//!   link or copy      under numbers of the store, synced
+//!   flush             if memory has keys between theirs
+//!   --- writers wait from here on ---
+//!   flush             what came meanwhile, and sync the log
+//!   reserve           a record of the log: its position is the sequence number of all entries
+//!   edit, view        each table in the lowest level that has nothing above or beside it
+//!   publish           the record: now they are visible
+//! ```
+//!
+//! The entries get one sequence number, which is in the manifest and not in the files. It is larger
+//! than that of everything in the store. As a reader stops at the first place that has its key, a
+//! table must not come to lie below anything that it is newer than: neither memory nor a level
+//! above has keys between its first and its last.
+//!
+//! The record keeps the number from others, also after a crash: the segment that it lies in is
+//! durable, and an opening goes on above the segment. Everything that was written before is synced
+//! before, so that the tables do not survive a power loss that it does not survive.
+
+use super::{Db, Inner, flush, lock};
+use crate::cache::BlockCache;
+use crate::compaction::Running;
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
+use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
+use crate::manifest::{Edit, FileNumber};
+use crate::table::{Table, TableMeta};
+use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version};
+use crate::view::table_path;
+use keyrack_vfs::{Fs, OpenOptions};
+use rustix::io::Errno;
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes copied at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// The payload of a record without writes.
+const NO_WRITES: &[u8] = &[0];
+
+/// How the files of tables come into a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transfer {
+    /// Their bytes are copied.
+    #[default]
+    Copy,
+    /// The store has them under a second name, so they must not be changed afterwards. They are
+    /// copied where that is not possible, as on another file system.
+    Link,
+    /// As `Link`, and the first name is removed at the end.
+    Move,
+}
+
+/// How [`Db::ingest`] works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IngestOptions {
+    /// How the files come into the store.
+    pub transfer: Transfer,
+}
+
+impl Db {
+    /// Takes tables in that [`TableWriter`](crate::TableWriter) made. Their entries become visible
+    /// together, as writes of this moment: they replace what the store has of their keys, and older
+    /// snapshots do not see them. Afterwards, and after a power loss as well, all are there; if it
+    /// fails or does not come to an end, none.
+    ///
+    /// Each file is read and checked as a whole first. Writers wait while the manifest is written,
+    /// and if memory has keys between the first and the last of a file, for a flush of what was
+    /// written while the rest was flushed. Files must not overlap.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: a file is no such table, or two overlap. [`Error::Corruption`]: a file is
+    /// damaged. Nothing has changed then. As for [`Db::flush`]. With [`Transfer::Move`],
+    /// [`Error::Io`] also if a file cannot be removed; the tables are in the store then.
+    pub fn ingest(&self, paths: &[impl AsRef<Path>], options: IngestOptions) -> Result<()> {
+        let inner = self.inner();
+        inner.admit()?;
+        let order = &inner.options.comparator;
+        let mut taken = Vec::new();
+        for path in paths {
+            taken.push(Taken::check(&*inner.fs, path.as_ref(), order)?);
+        }
+        taken.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
+        for pair in taken.windows(2) {
+            if order.user(pair[0].last(), pair[1].first()) != Ordering::Less {
+                let (one, other) = (pair[0].from.display(), pair[1].from.display());
+                return Err(Error::Usage(format!("{one} and {other} overlap")));
+            }
+        }
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let mut placed = Placed { inner, numbers: Vec::new(), is_done: false };
+        for table in &taken {
+            placed.place(&table.from, options.transfer)?;
+        }
+        inner.fs.sync_dir(&inner.dir)?;
+        take_in(inner, &taken, &mut placed)?;
+        if options.transfer == Transfer::Move {
+            for table in &taken {
+                inner.fs.remove_file(&table.from)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file to be taken in.
+struct Taken {
+    from: PathBuf,
+    /// As the file has it.
+    meta: TableMeta,
+}
+
+impl Taken {
+    fn check(fs: &dyn Fs, path: &Path, order: &Comparator) -> Result<Self> {
+        let table = Table::open(fs, path, 0, Arc::new(BlockCache::new(0)), order.clone())?;
+        table.verify()?;
+        let meta = table.meta();
+        if meta.sequence_max > 0 || table.range_deletes().is_some() {
+            let path = path.display();
+            return Err(Error::Usage(format!("{path}: a table of a store, not one to take in")));
+        }
+        Ok(Taken { from: path.to_owned(), meta: meta.clone() })
+    }
+
+    fn first(&self) -> &[u8] {
+        key::user_of(&self.meta.smallest)
+    }
+
+    fn last(&self) -> &[u8] {
+        key::user_of(&self.meta.largest)
+    }
+}
+
+/// Files that are in the directory, and in no version yet.
+struct Placed<'a> {
+    inner: &'a Inner,
+    numbers: Vec<FileNumber>,
+    is_done: bool,
+}
+
+impl Placed<'_> {
+    fn place(&mut self, from: &Path, transfer: Transfer) -> Result<()> {
+        let number = self.inner.numbers.issue();
+        let (fs, to) = (&*self.inner.fs, table_path(&self.inner.dir, number.get()));
+        self.numbers.push(number);
+        if transfer != Transfer::Copy {
+            match fs.hard_link(from, &to) {
+                // Whoever made it may not have synced it.
+                Ok(()) => return Ok(fs.open(&to, &OpenOptions::new().read(true))?.sync_data()?),
+                Err(error) if cannot_link(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        copy(fs, from, &to)
+    }
+}
+
+impl Drop for Placed<'_> {
+    /// Removes what is not taken in. If that fails, the next opening does it.
+    fn drop(&mut self) {
+        if !self.is_done {
+            for number in &self.numbers {
+                let _ = self.inner.fs.remove_file(&table_path(&self.inner.dir, number.get()));
+            }
+        }
+    }
+}
+
+fn cannot_link(error: &keyrack_vfs::Error) -> bool {
+    let reasons = [Errno::XDEV, Errno::PERM, Errno::MLINK, Errno::OPNOTSUPP, Errno::NOSYS];
+    reasons.iter().any(|reason| error.raw_os_error() == Some(reason.raw_os_error()))
+}
+
+/// Copies a file, and syncs the copy.
+pub(crate) fn copy(fs: &dyn Fs, from: &Path, to: &Path) -> Result<()> {
+    let source = fs.open(from, &OpenOptions::new().read(true))?;
+    let target = fs.open(to, &OpenOptions::new().write(true).create_new(true))?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    loop {
+        let found = source.read_at(offset, &mut chunk)?;
+        target.write_at(offset, &chunk[..found])?;
+        offset += found as u64;
+        if found < chunk.len() {
+            return Ok(target.sync_data()?);
+        }
+    }
+}
+
+fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Result<()> {
+    if is_in_memory(inner, taken)? {
+        flush::flush_all(inner)?;
+    }
+    // Nobody writes until these are given back.
+    let _writers = inner.locks.lock_every();
+    if is_in_memory(inner, taken)? {
+        flush::flush_all(inner)?;
+    }
+    inner.check_poison()?;
+    let synced = inner.log.sync(inner.log.published()).map_err(Error::from);
+    synced.inspect_err(|error| inner.poison(error))?;
+    let mut record = inner.log.reserve(NO_WRITES.len())?;
+    record.write(&[NO_WRITES])?;
+    let sequence = record.position();
+
+    let mut tables = Vec::new();
+    for (table, number) in taken.iter().zip(&placed.numbers) {
+        let file = Arc::new(FileMeta::stamped(number.get(), &table.meta, sequence));
+        let open = inner.open_table(file)?;
+        if inner.options.paranoid_checks {
+            open.table().verify()?;
+        }
+        tables.push(open);
+    }
+    // Whatever compaction is chosen from now on knows of the tables.
+    let running = lock(&inner.running);
+    let version = Arc::clone(&inner.view().version);
+    let order = &inner.options.comparator;
+    let place = |file: &Arc<FileMeta>| (level_for(&version, &running, file, order), file.clone());
+    let added = tables.iter().map(|table| place(table.file())).collect();
+    // An edit that fails may be in the manifest all the same.
+    placed.is_done = true;
+    let installed = inner.install(&Edit { added, ..Edit::default() }, &tables, None);
+    installed.inspect_err(|error| inner.poison(error))?;
+    drop(running);
+    record.publish();
+    inner.wake_background();
+    Ok(())
+}
+
+/// Whether memory has anything between the first and the last key of a table.
+fn is_in_memory(inner: &Inner, taken: &[Taken]) -> Result<bool> {
+    let order = &inner.options.comparator;
+    let mut target = Vec::new();
+    for generation in inner.view().generations.iter().filter(|it| !it.memory.is_empty()) {
+        // These may reach anywhere.
+        if generation.memory.has_range_deletes() {
+            return Ok(true);
+        }
+        let mut cursor = generation.memory.cursor(u64::MAX);
+        for table in taken {
+            target.clear();
+            key::append(&mut target, table.first(), SEQUENCE_MAX, Kind::LAST);
+            cursor.seek(&target)?;
+            let is_within = |(key, _): (&[u8], &[u8])| {
+                order.user(key::user_of(key), table.last()) != Ordering::Greater
+            };
+            if cursor.entry().is_some_and(is_within) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// The lowest level where nothing beside the table, or above it, has keys between its first and its
+/// last, and nothing will.
+fn level_for(version: &Version, running: &Running, file: &FileMeta, order: &Comparator) -> usize {
+    let (low, high) = (file.first(), file.last());
+    let is_taken =
+        |level: &usize| version.overlapping(*level, Some(low), Some(high)).next().is_some();
+    let mut level = (0..LEVELS).find(is_taken).map_or(LAST_LEVEL, |taken| taken.saturating_sub(1));
+    while level > 0 && running.writes_to(level, (low, high), order) {
+        level -= 1;
+    }
+    level
+}

@@ -1,0 +1,97 @@
+//! Opening a store for reading only: no file changes, no lock is taken, no thread starts.
+//!
+//! ```text
+//!   CURRENT, manifest --> state A
+//!   log from A's position on --> memory        tables of A: all opened
+//!   CURRENT, manifest --> state B              B is A: done; otherwise once more
+//! ```
+//!
+//! Nobody is kept out, so another process, or another handle of this one, may write to the store
+//! meanwhile. What is seen is the store as of the opening: a beginning of its writes, with
+//! everything that was acknowledged before the opening began (without a log, what is in tables).
+//! The check at the end says that this holds: tables that a compaction removes go, and segments of
+//! the log are used again, only after the manifest has said so. A table that is open stays readable
+//! when its name goes, and the log is in memory.
+//!
+//! What a writer is just about to write can look like damage: the tail of the log, the last page of
+//! the manifest. So damage counts when it is found twice in the same way.
+
+use super::open::{Access, assemble};
+use super::{Db, Inner, Owner};
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::options::Options;
+use keyrack_vfs::{Fs, RealFs};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How often opening begins again while a writer changes the store.
+const ATTEMPTS_MAX: usize = 100;
+
+impl Db {
+    /// Opens the store in the directory `dir` for reading only, as it is now. No file is made or
+    /// changed, not even that of the lock, so the directory may be read-only; and the store may be
+    /// open for writing elsewhere, whose later writes are not seen. What is in the log is read into
+    /// memory, and stays there. Every write, flush and compaction is refused.
+    ///
+    /// Of the options, those that are about making or writing a store are of no consequence.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no store, if the options do not fit it, or if somebody changes
+    /// it faster than it can be opened; [`Error::Corruption`] if a file is damaged; [`Error::Io`].
+    pub fn open_read_only(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::open_read_only_in(Arc::new(RealFs), dir.as_ref(), options)
+    }
+
+    /// As [`Db::open_read_only`], on a file system of the caller's.
+    ///
+    /// # Errors
+    /// As for [`Db::open_read_only`].
+    pub fn open_read_only_in(fs: Arc<dyn Fs>, dir: &Path, options: Options) -> Result<Db> {
+        Db::open_read_only_accepted(fs, dir, options, &|_| Ok(()))
+    }
+
+    /// As [`Db::open_read_only_in`]. `accept` may refuse the store.
+    pub(crate) fn open_read_only_accepted(
+        fs: Arc<dyn Fs>,
+        dir: &Path,
+        options: Options,
+        accept: &dyn Fn(&Inner) -> Result<()>,
+    ) -> Result<Db> {
+        options.check()?;
+        let mut damage = String::new();
+        for _ in 0..ATTEMPTS_MAX {
+            match attempt(&fs, dir, &options) {
+                Ok(None) => {}
+                Ok(Some(inner)) => {
+                    let inner = Arc::new(inner);
+                    accept(&inner)?;
+                    return Ok(Db { owner: Arc::new(Owner { inner, background: None }) });
+                }
+                Err(error @ (Error::Corruption { .. } | Error::Io(_))) => {
+                    let found = error.to_string();
+                    if found == damage {
+                        return Err(error);
+                    }
+                    damage = found;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Usage(format!(
+            "{} changes faster than it can be opened read-only; {ATTEMPTS_MAX} attempts failed",
+            dir.display()
+        )))
+    }
+}
+
+/// `None` if the store has changed meanwhile.
+fn attempt(fs: &Arc<dyn Fs>, dir: &Path, options: &Options) -> Result<Option<Inner>> {
+    let read = || Manifest::open(Arc::clone(fs), dir, options.comparator.clone());
+    let manifest = read()?;
+    let before = manifest.state().clone();
+    let inner = assemble(Arc::clone(fs), dir, options.clone(), manifest, Access::Read)?;
+    let now = read()?;
+    let same = now.state().log_from == before.log_from && now.state().version == before.version;
+    Ok(same.then_some(inner))
+}

@@ -1,0 +1,200 @@
+//! What one file of a store holds: a table, a manifest, a segment of the log. For people who look
+//! into a store; nothing of the engine reads in this way.
+//!
+//! The name of a file says what it is: `NNNNNN.table`, `MANIFEST-NNNNNN`, sixteen hexadecimal
+//! digits with the suffix of segments. A table is read by itself. A manifest gives what each edit
+//! changed. A segment is read as part of its directory, whose other segments say how far it counts.
+
+use crate::batch::decode;
+use crate::cache::BlockCache;
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
+use crate::key::{Comparator, Kind, parse};
+use crate::manifest::{self, Edit};
+use crate::table::{ReadOptions, Table};
+use keyrack_vfs::Fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The suffix of segments, see `docs/formats/wal.md`.
+const SEGMENT_SUFFIX: &str = ".wal";
+
+/// Something that a file of a store holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Item<'a> {
+    /// A write: an entry of a table, or of a record of the log.
+    Write {
+        /// What it did: `put`, `delete`, or `delete-range`.
+        kind: &'static str,
+        /// Its sequence number.
+        sequence: u64,
+        /// The key; of a removed range the first one.
+        key: &'a [u8],
+        /// The value; of a removed range the first key behind it; nothing of a removed key.
+        value: &'a [u8],
+    },
+    /// One change of an edit of a manifest, in words.
+    Change {
+        /// Which edit: the first one is 0, and gives the whole state.
+        edit: u64,
+        /// The change.
+        what: String,
+    },
+}
+
+/// Gives what the file at `path` holds to `visit`, in the order of the file, until it returns
+/// false. Tables are those of the order of bytes. O(bytes).
+///
+/// # Errors
+/// [`Error::Usage`] if that is no file of a store, or one in another order;
+/// [`Error::Corruption`] where it is damaged, behind what could be read; [`Error::Io`].
+pub fn dump(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.ends_with(".table") {
+        table(fs, path, visit)
+    } else if name.starts_with("MANIFEST-") {
+        edits(fs, path, visit)
+    } else if let Some(start) = segment_start(&name) {
+        segment(fs, path, start, visit)
+    } else {
+        Err(Error::Usage(format!(
+            "{}: not the name of a table, a manifest, or a segment of the log",
+            path.display()
+        )))
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Put => "put",
+        Kind::Delete => "delete",
+        Kind::DeleteRange => "delete-range",
+    }
+}
+
+fn table(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Result<()> {
+    let cache = Arc::new(BlockCache::new(0));
+    let table = Arc::new(Table::open(fs, path, 0, cache, Comparator::Bytewise)?);
+    let mut cursor = table.cursor(ReadOptions { fill_cache: false, ..ReadOptions::default() });
+    cursor.seek_first()?;
+    while let Some((key, value)) = cursor.entry() {
+        let Some(entry) = parse(key) else {
+            return Err(Error::corruption(path, 0, "an entry of an unknown kind"));
+        };
+        let (kind, sequence, key) = (kind_name(entry.kind), entry.sequence, entry.user);
+        if !visit(Item::Write { kind, sequence, key, value }) {
+            break;
+        }
+        cursor.next()?;
+    }
+    Ok(())
+}
+
+fn edits(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Result<()> {
+    let mut number = 0;
+    manifest::edits(fs, path, &mut |edit| {
+        let mut changes = changes(edit).into_iter();
+        let wants_more = changes.all(|what| visit(Item::Change { edit: number, what }));
+        number += 1;
+        wants_more
+    })
+}
+
+/// The changes of an edit in words.
+fn changes(edit: &Edit) -> Vec<String> {
+    let mut changes = Vec::new();
+    if let Some(name) = &edit.comparator {
+        changes.push(format!("keys are in the order {name}"));
+    }
+    let numbers = [
+        ("the log counts from position", edit.log_from),
+        ("the next file has the number", edit.next_file),
+        ("the last sequence number in a table is", edit.last_sequence),
+    ];
+    let known = numbers.iter().filter_map(|(what, number)| Some((what, (*number)?)));
+    changes.extend(known.map(|(what, number)| format!("{what} {number}")));
+    changes.extend(
+        edit.deleted.iter().map(|(level, number)| format!("level {level} loses table {number}")),
+    );
+    changes.extend(edit.added.iter().map(|(level, file)| {
+        format!(
+            "level {level} gets table {}: {} bytes, {} entries, {} removals, sequences {} to {}, \
+             keys '{}' to '{}'",
+            file.number,
+            file.bytes,
+            file.entries,
+            file.deletes,
+            file.sequence_min,
+            file.sequence_max,
+            file.first().escape_ascii(),
+            file.last().escape_ascii(),
+        )
+    }));
+    changes.extend(edit.pointers.iter().map(|(level, key)| {
+        format!("compactions of level {level} go on behind '{}'", key.escape_ascii())
+    }));
+    changes
+}
+
+/// The position that a segment's name says that it begins at.
+fn segment_start(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SEGMENT_SUFFIX)?;
+    if digits.len() != 16 {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// Why the reading of a log ends.
+enum End {
+    /// Everything that was asked for is read.
+    Done,
+    Failed(Error),
+}
+
+impl From<keyrack_wal::Error> for End {
+    fn from(error: keyrack_wal::Error) -> Self {
+        End::Failed(error.into())
+    }
+}
+
+fn segment(
+    fs: &dyn Fs,
+    path: &Path,
+    start: u64,
+    visit: &mut dyn FnMut(Item<'_>) -> bool,
+) -> Result<()> {
+    fs.metadata(path)?;
+    let dir = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let names = fs.list(dir)?;
+    let starts = names.iter().filter_map(|entry| segment_start(&entry.name.to_string_lossy()));
+    let end = starts.filter(|other| *other > start).min().unwrap_or(u64::MAX);
+    let read = keyrack_wal::salvage(fs, dir, Some(start), &mut |position, payload| {
+        if position >= end {
+            return Err(End::Done);
+        }
+        let Some(writes) = decode(payload) else {
+            let what = format!("the record at position {position} does not hold a batch");
+            return Err(End::Failed(Error::corruption(path, position - start, what)));
+        };
+        for (sequence, write) in (position..).zip(writes) {
+            let (kind, key, value) = (kind_name(write.kind), write.key, write.value);
+            if !visit(Item::Write { kind, sequence, key, value }) {
+                return Err(End::Done);
+            }
+        }
+        Ok(())
+    });
+    match read {
+        Ok(salvaged) => match salvaged.holes.into_iter().find(|hole| hole.path == path) {
+            Some(hole) => Err(Error::corruption(path, hole.offset, hole.what)),
+            None => Ok(()),
+        },
+        Err(End::Done) => Ok(()),
+        Err(End::Failed(error)) => Err(error),
+    }
+}

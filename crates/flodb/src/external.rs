@@ -1,0 +1,138 @@
+//! Tables that are made outside of a store, to be taken in by [`Db::ingest`](crate::Db::ingest).
+//!
+//! Such a table is as one of the store's own, but that all its entries have the sequence number 0.
+//! The store says, when it takes the table in, which number they have instead.
+
+use crate::error::{Error, Result};
+use crate::key::{self, Comparator, Kind};
+use crate::options::Options;
+use crate::table::{self, TableOptions};
+use crate::version::LAST_LEVEL;
+use keyrack_vfs::{Fs, OpenOptions};
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+
+impl Options {
+    /// How the tables of `level` are made.
+    pub(crate) fn table(&self, level: usize) -> TableOptions {
+        TableOptions {
+            block_bytes: self.block_bytes,
+            restart_interval: self.restart_interval,
+            compression: self.compression_of(level),
+            filter_bits_per_key: self.filter_bits_per_key,
+            comparator: self.comparator.clone(),
+        }
+    }
+}
+
+/// Makes a table of keys in ascending order, for [`Db::ingest`](crate::Db::ingest). Dropped before
+/// [`TableWriter::finish`], it leaves a file that is no table.
+///
+/// ```
+/// use keyrack_flodb::{Db, IngestOptions, Options, TableWriter};
+/// # let dir = std::env::temp_dir().join(format!("keyrack-flodb-bulk-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir).unwrap();
+/// let fs = keyrack_vfs::RealFs;
+/// let mut writer = TableWriter::create(&fs, &dir.join("bulk"), &Options::default())?;
+/// for n in 0..1000_u32 {
+///     writer.put(&n.to_be_bytes(), b"value")?;
+/// }
+/// writer.finish()?;
+///
+/// let db = Db::open(dir.join("store"), Options::default())?;
+/// db.ingest(&[dir.join("bulk")], IngestOptions::default())?;
+/// assert!(db.get(&7_u32.to_be_bytes())?.is_some());
+/// # drop(db);
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// # Ok::<(), keyrack_flodb::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TableWriter {
+    writer: table::TableWriter,
+    order: Comparator,
+    last: Option<Vec<u8>>,
+    entry: Vec<u8>,
+    entries: u64,
+    path: PathBuf,
+}
+
+impl TableWriter {
+    /// A table in the new file `path`. Of the options it takes the comparator, which has to be that
+    /// of the store, the sizes of blocks and of the filter, and the compression of the last level.
+    ///
+    /// # Errors
+    /// The file is there already, or cannot be made; the compression is refused.
+    pub fn create(fs: &dyn Fs, path: &Path, options: &Options) -> Result<Self> {
+        let file = fs.open(path, &OpenOptions::new().read(true).write(true).create_new(true))?;
+        Ok(TableWriter {
+            writer: table::TableWriter::new(file, options.table(LAST_LEVEL))?,
+            order: options.comparator.clone(),
+            last: None,
+            entry: Vec::new(),
+            entries: 0,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Adds a key with its value.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the key is not behind the last one, or the two are larger than about
+    /// 1 GiB; the entry is not added then. Any other error is final for the table.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add(Kind::Put, key, value)
+    }
+
+    /// Adds the removal of a key: what the store has of it is gone once the table is taken in.
+    ///
+    /// # Errors
+    /// As for [`TableWriter::put`].
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.add(Kind::Delete, key, &[])
+    }
+
+    fn add(&mut self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
+        let ascends = |last: &Vec<u8>| self.order.user(last, key) == Ordering::Less;
+        if !self.last.as_ref().is_none_or(ascends) {
+            return Err(Error::Usage(format!(
+                "the keys of a table must ascend, and {} does not",
+                key.escape_ascii()
+            )));
+        }
+        self.entry.clear();
+        key::append(&mut self.entry, key, 0, kind);
+        self.writer.add(&self.entry, value)?;
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        self.entries += 1;
+        Ok(())
+    }
+
+    /// Entries so far.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Bytes of the file so far, about: when to begin the next one.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.writer.written_bytes()
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Completes the table and syncs its file, but not the directory.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a table without entries; any error of writing. The file is no table
+    /// then.
+    pub fn finish(self) -> Result<()> {
+        self.writer.finish().map(|_| ())
+    }
+}

@@ -1,0 +1,48 @@
+//! The edits of one manifest, whichever the store uses.
+
+use super::edit::{Edit, Malformed};
+use super::header;
+use super::names::FileName;
+use super::page::{PAGE_BYTES, Records};
+use crate::error::{Error, Result};
+use keyrack_vfs::{Fs, OpenOptions};
+use std::path::Path;
+
+/// Gives the edits of the manifest at `path` to `visit`, in order, until it returns false; the
+/// first is the state of the moment when the manifest was begun. A torn edit at the end is none.
+///
+/// # Errors
+/// [`Error::Usage`] if that is no name of a manifest, or a later program wrote it; corruption; the
+/// machine's errors.
+pub(crate) fn edits(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(&Edit) -> bool) -> Result<()> {
+    let Some(FileName::Manifest(number)) = path.file_name().and_then(FileName::parse) else {
+        return Err(Error::Usage(format!("{}: not the name of a manifest", path.display())));
+    };
+    let file = fs.open(path, &OpenOptions::new().read(true))?;
+    let mut page = [0; PAGE_BYTES];
+    if file.read_at(0, &mut page)? < PAGE_BYTES {
+        return Err(Error::corruption(path, 0, "the header is cut"));
+    }
+    header::check(&page, path, number)?;
+    let mut records = Records::new(file, number)?;
+    let mut content = Vec::new();
+    loop {
+        let offset = records.offset();
+        if !records.read(&mut content)? {
+            return match records.count() {
+                0 => Err(Error::corruption(path, offset, "there is no state in it")),
+                _ => Ok(()),
+            };
+        }
+        let edit = Edit::decode(&content).map_err(|malformed| match malformed {
+            Malformed::Damaged(what) => Error::corruption(path, offset, what),
+            Malformed::Unknown { tag } => Error::Usage(format!(
+                "{}: byte {offset}: field {tag} was written by a later version of this program",
+                path.display()
+            )),
+        })?;
+        if !visit(&edit) {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The log of a repair: its records as tables of level 0.
+
+use super::tables::{Output, Workshop};
+use crate::batch::decode;
+use crate::check::Finding;
+use crate::checksum::hash;
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
+use crate::key::{Kind, parse};
+use crate::memory::{Memory, MemoryOptions};
+use crate::version::FileMeta;
+use keyrack_wal::Salvaged;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes of memory that an entry takes beside its key and value, at most.
+const ENTRY_BYTES: usize = 64;
+/// Room beyond a full memory.
+const SLACK_BYTES: usize = 1 << 20;
+
+/// What the log has from a position on.
+pub(super) struct Look {
+    pub(super) salvaged: Salvaged,
+    /// What is wrong.
+    pub(super) losses: Vec<Finding>,
+}
+
+/// Reads the log in `dir`, see [`keyrack_wal::salvage`].
+pub(super) fn look(shop: &Workshop<'_>, dir: &Path, from: Option<u64>) -> Result<Look> {
+    let mut losses = Vec::new();
+    let mut replay = |position: u64, payload: &[u8]| -> Result<()> {
+        if decode(payload).is_none() {
+            let what = format!("the whole record at position {position} does not hold a batch");
+            losses.push(Finding::damage(dir, 0, what));
+        }
+        Ok(())
+    };
+    let salvaged = keyrack_wal::salvage(shop.fs, dir, from, &mut replay)?;
+    let holes = salvaged.holes.iter().map(|hole| {
+        let what = match hole.to - hole.from {
+            0 => hole.what.clone(),
+            bytes => format!("{}; lost are {bytes} bytes of the log", hole.what),
+        };
+        Finding::damage(&hole.path, hole.offset, what)
+    });
+    losses.extend(holes);
+    Ok(Look { salvaged, losses })
+}
+
+impl Look {
+    /// From here to the end, nothing is missing.
+    pub(super) fn whole_from(&self) -> u64 {
+        self.salvaged.holes.iter().map(|hole| hole.to).max().unwrap_or(0).max(self.salvaged.begin)
+    }
+}
+
+/// Writes what the log has, as far as `is_wanted` has the sequence number, into tables of level 0,
+/// older writes into earlier ones. Returns these and the number of records.
+pub(super) fn save(
+    shop: &mut Workshop<'_>,
+    dir: &Path,
+    from: Option<u64>,
+    is_wanted: &dyn Fn(u64) -> bool,
+) -> Result<(Vec<Arc<FileMeta>>, u64)> {
+    let (mut files, mut records) = (Vec::new(), 0);
+    let mut memory: Option<Arc<Memory>> = None;
+    let (fs, order) = (shop.fs, shop.order().clone());
+    let mut replay = |position: u64, payload: &[u8]| -> Result<()> {
+        let writes = decode(payload).unwrap_or_default();
+        let room = payload.len() + ENTRY_BYTES * writes.len();
+        let most = shop.options.memory_bytes;
+        if memory.as_ref().is_some_and(|memory| memory.bytes() + room > most)
+            && let Some(full) = memory.take()
+        {
+            write(shop, &full, &mut files)?;
+        }
+        let memory = memory.get_or_insert_with(|| {
+            let capacity = most.saturating_add(room).saturating_add(SLACK_BYTES);
+            let options = MemoryOptions { tail_entries_max: usize::MAX, hash: false };
+            Arc::new(Memory::new(capacity, shop.order().clone(), options))
+        });
+        let mut is_used = false;
+        for (sequence, write) in (position..).zip(writes) {
+            if is_wanted(sequence) && !write.is_void(&order) {
+                is_used = true;
+                let inserted =
+                    memory.insert(sequence, write.kind, write.key, write.value, hash(write.key));
+                if inserted.is_err() {
+                    return Err(Error::Usage(
+                        "a record of the log is too large for memory".to_owned(),
+                    ));
+                }
+            }
+        }
+        records += u64::from(is_used);
+        Ok(())
+    };
+    keyrack_wal::salvage(fs, dir, from, &mut replay)?;
+    if let Some(rest) = memory {
+        write(shop, &rest, &mut files)?;
+    }
+    Ok((files, records))
+}
+
+fn write(
+    shop: &mut Workshop<'_>,
+    memory: &Arc<Memory>,
+    files: &mut Vec<Arc<FileMeta>>,
+) -> Result<()> {
+    let mut output = Output::new(shop, 0, u64::MAX);
+    let mut cursor = memory.cursor(u64::MAX);
+    cursor.seek_first()?;
+    while let Some((key, value)) = cursor.entry() {
+        // Of a removed range it has the place, and the memory the range.
+        if parse(key).is_some_and(|parsed| parsed.kind != Kind::DeleteRange) {
+            output.add(key, value)?;
+        }
+        cursor.next()?;
+    }
+    memory.range_deletes().into_iter().try_for_each(|range| output.add_range(range))?;
+    files.extend(output.finish()?);
+    Ok(())
+}

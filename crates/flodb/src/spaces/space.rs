@@ -1,0 +1,230 @@
+//! One key space: the operations of a store, on keys without their prefix.
+
+use super::iter::SpaceIter;
+use super::key::with_key;
+use super::order::Prefix;
+use crate::db::{Change, Db, Snapshot, WriteOptions};
+use crate::error::{Error, Result};
+use crate::key::Comparator;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What is known of a space, once for all its handles.
+pub(super) struct Space {
+    pub(super) name: String,
+    pub(super) prefix: Prefix,
+    pub(super) order: Comparator,
+    /// The same for all spaces of an open store, and for no others.
+    pub(super) home: Arc<()>,
+    dropped: AtomicBool,
+}
+
+impl Space {
+    pub(super) fn new(name: String, prefix: Prefix, order: Comparator, home: Arc<()>) -> Arc<Self> {
+        Arc::new(Space { name, prefix, order, home, dropped: AtomicBool::new(false) })
+    }
+
+    /// Nobody begins to use it from now on.
+    pub(super) fn set_dropped(&self) {
+        // Relaxed: what a user of that moment still writes is removed at the next opening.
+        self.dropped.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn check(&self) -> Result<()> {
+        match self.dropped.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Error::Usage(format!("the key space {:?} was dropped", self.name))),
+        }
+    }
+}
+
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Space").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A key space of a store: ordered keys of its own, beside others. Cloning the handle is cheap; the
+/// store stays open as long as there is one.
+///
+/// Its operations mean what those of [`Db`] mean. All of them fail with [`Error::Usage`] once the
+/// space is dropped.
+#[derive(Clone, Debug)]
+pub struct KeySpace {
+    pub(super) db: Db,
+    pub(super) space: Arc<Space>,
+}
+
+impl KeySpace {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.space.name
+    }
+
+    /// The order of its keys.
+    #[must_use]
+    pub fn comparator(&self) -> &Comparator {
+        &self.space.order
+    }
+
+    /// Stores `value` under `key`.
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(key, value, WriteOptions::default())
+    }
+
+    /// As [`KeySpace::put`], with options.
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn put_with(&self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        self.space.check()?;
+        with_key(&self.space.prefix, key, |key| self.db.put_with(key, value, options))
+    }
+
+    /// Removes `key`, whether it is there or not.
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.delete_with(key, WriteOptions::default())
+    }
+
+    /// Removes the keys from `from` on and before `to`, by one write: see [`Db::delete_range`].
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.space.check()?;
+        let prefix = &self.space.prefix;
+        with_key(prefix, from, |from| with_key(prefix, to, |to| self.db.delete_range(from, to)))
+    }
+
+    /// As [`KeySpace::delete`], with options.
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn delete_with(&self, key: &[u8], options: WriteOptions) -> Result<()> {
+        self.space.check()?;
+        with_key(&self.space.prefix, key, |key| self.db.delete_with(key, options))
+    }
+
+    /// Reads, decides and writes one key as one step, see [`Db::update`].
+    ///
+    /// # Errors
+    /// As for [`Db::update`].
+    pub fn update(
+        &self,
+        key: &[u8],
+        options: WriteOptions,
+        decide: impl FnOnce(Option<&[u8]>) -> Change,
+    ) -> Result<()> {
+        self.space.check()?;
+        with_key(&self.space.prefix, key, |key| self.db.update(key, options, decide))
+    }
+
+    /// The value of `key`, copied.
+    ///
+    /// # Errors
+    /// As for [`Db::get`].
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_with(key, <[u8]>::to_vec)
+    }
+
+    /// Lends the value of `key` to `visit`, and gives what that returns.
+    ///
+    /// # Errors
+    /// As for [`Db::get`].
+    pub fn get_with<R>(&self, key: &[u8], visit: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        self.space.check()?;
+        with_key(&self.space.prefix, key, |key| self.db.get_with(key, visit))
+    }
+
+    /// As [`KeySpace::get_with`], at the moment of `snapshot`.
+    ///
+    /// # Errors
+    /// As for [`Db::get`].
+    pub fn get_at<R>(
+        &self,
+        snapshot: &Snapshot,
+        key: &[u8],
+        visit: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.space.check()?;
+        with_key(&self.space.prefix, key, |key| self.db.get_at(snapshot, key, visit))
+    }
+
+    /// The values of many keys, all of one moment, each given to `visit` with its index.
+    ///
+    /// # Errors
+    /// As for [`Db::get`]; values before the first failure have been given.
+    pub fn multi_get(
+        &self,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let snapshot = self.db.snapshot();
+        for (index, key) in keys.iter().enumerate() {
+            let found = self.get_at(&snapshot, key, |value| visit(index, Some(value)))?;
+            if found.is_none() {
+                visit(index, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// A walk over all keys of the space, as they are now.
+    ///
+    /// # Errors
+    /// As for [`Db::iter`].
+    pub fn iter(&self) -> Result<SpaceIter> {
+        self.space.check()?;
+        Ok(SpaceIter::new(self.db.iter()?, self.space.prefix))
+    }
+
+    /// A walk over all keys of the space, as they were at the moment of `snapshot`.
+    ///
+    /// # Errors
+    /// As for [`Db::iter`].
+    pub fn iter_at(&self, snapshot: &Snapshot) -> Result<SpaceIter> {
+        self.space.check()?;
+        Ok(SpaceIter::new(self.db.iter_at(snapshot)?, self.space.prefix))
+    }
+
+    /// About how many bytes of tables hold the keys with `low <= key < high`; nothing is an open
+    /// end. O(tables).
+    #[must_use]
+    pub fn approximate_size(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> u64 {
+        self.between(low, high, |low, high| self.db.approximate_size(low, high))
+    }
+
+    /// Compacts the tables that have keys of the space from `low` to `high`, both included, see
+    /// [`Db::compact_range`]. Nothing is an open end.
+    ///
+    /// # Errors
+    /// As for [`Db::compact_range`].
+    pub fn compact_range(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
+        self.space.check()?;
+        self.between(low, high, |low, high| self.db.compact_range(Some(low), Some(high)))
+    }
+
+    /// Gives two keys of the store to `act`, those of the space in place of open ends.
+    fn between<R>(
+        &self,
+        low: Option<&[u8]>,
+        high: Option<&[u8]>,
+        act: impl FnOnce(&[u8], &[u8]) -> R,
+    ) -> R {
+        let prefix = &self.space.prefix;
+        let whole = |key: &[u8]| with_key(prefix, key, <[u8]>::to_vec);
+        let (behind, len) = prefix.high();
+        let low = low.map_or_else(|| prefix.low().to_vec(), whole);
+        let high = high.map_or_else(|| behind[..len].to_vec(), whole);
+        act(&low, &high)
+    }
+}

@@ -1,0 +1,132 @@
+//! Stores to damage, and what was in them.
+
+use crate::rng::Draw;
+use keyrack_flodb::{Compression, Db, Options};
+use keyrack_vfs::{CrashPolicy, FileKind, Fs, MemFs, OpenOptions, Operation};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The operations that change a disk.
+pub(crate) const CHANGES: [Operation; 8] = [
+    Operation::Write,
+    Operation::Sync,
+    Operation::SyncDir,
+    Operation::Flush,
+    Operation::Rename,
+    Operation::Link,
+    Operation::RemoveFile,
+    Operation::CreateDir,
+];
+
+pub(crate) const DIR: &str = "/store";
+
+pub(crate) fn options() -> Options {
+    Options {
+        memory_bytes: 64 << 10,
+        segment_bytes: 64 << 10,
+        table_bytes: 4 << 10,
+        block_bytes: 512,
+        level0_tables: 4,
+        level_base_bytes: 16 << 10,
+        cache_bytes: 0,
+        compaction_threads: 0,
+        compression: vec![Compression::None, Compression::Lz4],
+        ..Options::default()
+    }
+}
+
+pub(crate) fn try_open(fs: &MemFs, options: Options) -> keyrack_flodb::Result<Db> {
+    Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options)
+}
+
+pub(crate) fn open(fs: &MemFs) -> Db {
+    try_open(fs, options()).unwrap()
+}
+
+pub(crate) fn rows(db: &Db) -> Model {
+    let mut iter = db.iter().unwrap();
+    iter.seek_first().unwrap();
+    let mut rows = Model::new();
+    while let Some((key, value)) = iter.entry() {
+        rows.insert(key.to_vec(), value.to_vec());
+        iter.next().unwrap();
+    }
+    rows
+}
+
+/// Some puts and removals.
+pub(crate) fn scribble(db: &Db, model: &mut Model, draw: &mut Draw, writes: usize) {
+    for _ in 0..writes {
+        let key = format!("key{:04}", draw.below(400)).into_bytes();
+        if draw.below(5) == 0 {
+            db.delete(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let value = format!("{} {}", draw.next(), "v".repeat(draw.below(60))).into_bytes();
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+    }
+}
+
+/// A closed store with tables of three levels and a log, and what is in it.
+pub(crate) fn sample(seed: u64) -> (MemFs, Model) {
+    let (disk, mut model, mut draw) = (MemFs::new(), Model::new(), Draw::new(seed));
+    let db = open(&disk);
+    scribble(&db, &mut model, &mut draw, 700);
+    db.compact_range(None, None).unwrap();
+    scribble(&db, &mut model, &mut draw, 200);
+    db.flush().unwrap();
+    scribble(&db, &mut model, &mut draw, 100);
+    db.flush().unwrap();
+    scribble(&db, &mut model, &mut draw, 100);
+    db.close().unwrap();
+    (disk, model)
+}
+
+/// Another disk with the same on it.
+pub(crate) fn copy(disk: &MemFs) -> MemFs {
+    disk.crash_image(0, CrashPolicy::KeepAll)
+}
+
+/// All files of the store but its lock, with their contents.
+pub(crate) fn files(disk: &MemFs) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut dirs = vec![PathBuf::from(DIR)];
+    while let Some(dir) = dirs.pop() {
+        for entry in disk.list(&dir).unwrap() {
+            let path = dir.join(&entry.name);
+            match entry.kind {
+                FileKind::Dir => dirs.push(path),
+                _ if entry.name == "LOCK" => {}
+                _ => {
+                    files.insert(path.clone(), disk.read(&path).unwrap());
+                }
+            }
+        }
+    }
+    files
+}
+
+/// The tables, oldest number first.
+pub(crate) fn tables(disk: &MemFs) -> Vec<PathBuf> {
+    let of_table = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "table")
+            && path.parent() == Some(Path::new(DIR))
+    };
+    files(disk).into_keys().filter(of_table).collect()
+}
+
+pub(crate) fn replace(disk: &MemFs, path: &Path, bytes: &[u8]) {
+    let fresh = OpenOptions::new().write(true).create(true).truncate(true);
+    disk.open(path, &fresh).unwrap().write_at(0, bytes).unwrap();
+}
+
+pub(crate) fn flip(disk: &MemFs, path: &Path, at: usize) {
+    let mut bytes = disk.read(path).unwrap();
+    bytes[at] ^= 0x41;
+    replace(disk, path, &bytes);
+}

@@ -1,0 +1,358 @@
+//! Disks that fail: at every single operation of a workload, once and for good. Nothing that was
+//! acknowledged is lost, nobody panics or waits for ever, and what could be read can be read.
+
+use crate::journal::{Journal, Model};
+use crate::rng::{Draw, is_brief};
+use keyrack_flodb::{Batch, Db, Durability, Error, Options, Result, WriteOptions};
+use keyrack_vfs::{CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+const DIR: &str = "/store";
+
+/// Far more than any of this takes: whoever waits longer waits for ever.
+const FOR_EVER: Duration = Duration::from_secs(300);
+
+/// Runs `work` in a thread of its own, and fails if it does not come back.
+pub(crate) fn bounded<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (done, outcome) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let _ = done.send(work());
+    });
+    match outcome.recv_timeout(FOR_EVER) {
+        Ok(value) => {
+            thread.join().unwrap();
+            value
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => {
+                eprintln!("{what}");
+                std::panic::resume_unwind(panic)
+            }
+            Ok(()) => unreachable!("it sends before it ends"),
+        },
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: it waits for ever"),
+    }
+}
+
+fn options(durability: Durability) -> Options {
+    Options {
+        durability,
+        memory_bytes: 64 << 10,
+        segment_bytes: 16 << 10,
+        block_bytes: 1000,
+        cache_bytes: 0,
+        table_bytes: 8 << 10,
+        level0_tables: 2,
+        level_base_bytes: 16 << 10,
+        compaction_threads: 0,
+        ..Options::default()
+    }
+}
+
+fn open(fs: &(impl Fs + Clone + 'static), durability: Durability) -> Result<Db> {
+    Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options(durability))
+}
+
+fn rows(db: &Db) -> Result<Model> {
+    let mut iter = db.iter()?;
+    iter.seek_first()?;
+    let mut rows = Model::new();
+    while let Some((key, value)) = iter.entry() {
+        rows.insert(key.to_vec(), value.to_vec());
+        iter.next()?;
+    }
+    Ok(rows)
+}
+
+/// What a run of the workload was told.
+struct Told {
+    journal: Journal,
+    failures: usize,
+    /// A failure was final, in this life.
+    poisoned: bool,
+    /// In any life.
+    ever_poisoned: bool,
+}
+
+impl Told {
+    fn note(&mut self, error: &Error) {
+        self.failures += 1;
+        match error {
+            Error::Poisoned(_) => (self.poisoned, self.ever_poisoned) = (true, true),
+            Error::Io(_) => {}
+            error => panic!("the machine's failure became something else: {error:?}"),
+        }
+    }
+
+    fn write(&mut self, db: &Db, draw: &mut Draw, number: usize) {
+        let count = if draw.below(4) == 0 { 5 } else { 1 };
+        let write = |_| {
+            let key = format!("key{:03}", draw.below(60)).into_bytes();
+            let value = format!("{number}:{}", "v".repeat(draw.below(300))).into_bytes();
+            (key, (draw.below(4) > 0).then_some(value))
+        };
+        let writes: Vec<_> = (0..count).map(write).collect();
+        let sync = number % 8 == 7 || db.options().durability == Durability::Sync;
+        let step = self.journal.begin(0, writes);
+        let mut batch = Batch::new();
+        for (key, value) in &step.writes {
+            match value {
+                Some(value) => batch.put(key, value),
+                None => batch.delete(key),
+            }
+        }
+        let poisoned = self.poisoned;
+        match db.write(&batch, WriteOptions { sync: number % 8 == 7 }) {
+            Ok(()) => {
+                assert!(!poisoned, "a poisoned store took a write");
+                self.journal.returned_from(0);
+                if sync {
+                    self.journal.synced_up_to(&self.journal.returned());
+                }
+            }
+            Err(error) => {
+                self.note(&error);
+                if !self.poisoned || poisoned {
+                    // Refused: nothing of it was done.
+                    self.journal.withdraw(0);
+                }
+            }
+        }
+    }
+
+    /// Reads everything, if the disk lets it: the second time at the latest, if it failed once.
+    fn read(&mut self, db: &Db, at_least: &[usize]) -> bool {
+        for _ in 0..2 {
+            match rows(db) {
+                Ok(found) => {
+                    let there = self.journal.find(&found, at_least, &self.journal.begun());
+                    there.unwrap_or_else(|wrong| panic!("while it is open: {wrong}"));
+                    return true;
+                }
+                Err(error) => {
+                    assert!(matches!(error, Error::Io(_)), "{error:?}");
+                    self.failures += 1;
+                }
+            }
+        }
+        false
+    }
+
+    fn note_result(&mut self, result: Result<()>) -> bool {
+        result.inspect_err(|error| self.note(error)).is_ok()
+    }
+
+    /// A life of the store. Goes on after errors, as a program would that retries.
+    fn live(&mut self, fs: &FaultFs, life: usize, once: bool, durability: Durability) {
+        self.poisoned = false;
+        let db = match open(fs, durability) {
+            Ok(db) => db,
+            Err(error) => return self.note(&error),
+        };
+        let at_least =
+            if self.ever_poisoned { self.journal.synced() } else { self.journal.returned() };
+        if !self.read(&db, &at_least) {
+            assert!(!once, "it cannot be read though the disk failed only once");
+            return;
+        }
+        // What is there now is where this life begins.
+        let Ok(found) = rows(&db) else { return };
+        let there = self.journal.find(&found, &at_least, &self.journal.begun()).unwrap();
+        self.journal.cut(&there);
+        let mut draw = Draw::new(life as u64);
+        for number in 0..100 {
+            self.write(&db, &mut draw, number);
+            if number % 30 == 29 {
+                let returned = self.journal.returned();
+                if self.note_result(db.flush()) {
+                    self.journal.synced_up_to(&returned);
+                }
+                let read = self.read(&db, &returned);
+                assert!(read || !once, "reads do not go on");
+            }
+        }
+        self.note_result(db.compact_range(None, None));
+        let returned = self.journal.returned();
+        let read = self.read(&db, &returned);
+        assert!(read || !once, "reads do not go on");
+        self.note_result(db.close());
+    }
+}
+
+/// Three lives of a store, of a hundred writes each.
+fn workload(fs: &FaultFs, once: bool, durability: Durability) -> Told {
+    let journal = Journal::new(&Model::new(), &[""]);
+    let mut told = Told { journal, failures: 0, poisoned: false, ever_poisoned: false };
+    for life in 0..3 {
+        told.live(fs, life, once, durability);
+    }
+    told
+}
+
+/// Runs the workload under a plan, and compares what the disk has afterwards.
+fn run(
+    plan: FaultPlan,
+    once: bool,
+    loses: FailedSync,
+    durability: Durability,
+    fault: Fault,
+) -> usize {
+    let disk = MemFs::new();
+    disk.set_failed_sync(loses);
+    let fs = FaultFs::new(Arc::new(disk.clone()));
+    fs.arm(plan);
+    let told = workload(&fs, once, durability);
+    fs.disarm();
+    let (synced, begun) = (told.journal.synced(), told.journal.begun());
+    let check = |disk: &MemFs, at_least: &[usize], what: &str| {
+        let db = open(disk, durability).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let found = rows(&db).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let there = told.journal.find(&found, at_least, &begun);
+        there.unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
+        db.put(b"after", b"the failure").unwrap_or_else(|error| panic!("{what}: {error}"));
+    };
+    let image = disk.crash_image(0, CrashPolicy::DropAll);
+    check(&image, &synced, "after a power loss");
+    // Without a power loss everything acknowledged is there, unless a failed sync threw it away.
+    let kept = !told.ever_poisoned || matches!(fault, Fault::Short | Fault::Interrupted);
+    let has_log = durability != Durability::None;
+    let returned = told.journal.returned();
+    check(&disk, if kept && has_log { &returned } else { &synced }, "afterwards");
+    told.failures
+}
+
+fn at_every_operation(durability: Durability, faults: &[Fault], stride: u64) {
+    let fs = FaultFs::new(Arc::new(MemFs::new()));
+    assert_eq!(workload(&fs, true, durability).failures, 0);
+    let count = fs.operations();
+    assert!(count > 300, "{count}");
+    let stride = if is_brief() { 7 * stride } else { stride };
+    let mut failures = 0;
+    for &fault in faults {
+        for at in (1..=count).step_by(stride as usize) {
+            let loses = match at % 3 {
+                0 => FailedSync::Dropped,
+                1 => FailedSync::Cached,
+                _ => FailedSync::Partly { seed: at },
+            };
+            for once in [true, false] {
+                let new = if once { FaultPlan::once } else { FaultPlan::from_then_on };
+                let what = format!("{fault:?} at {at} of {count}, once: {once}, {durability:?}");
+                let failed =
+                    bounded(&what, move || run(new(at, fault), once, loses, durability, fault));
+                let absorbed = fault == Fault::Short || (fault == Fault::Interrupted && once);
+                assert!(!absorbed || failed == 0, "{what}: {failed} failures");
+                failures += failed;
+            }
+        }
+    }
+    assert!(failures as u64 > count / stride, "{failures}");
+}
+
+#[test]
+fn a_failing_disk_at_every_operation_is_reported_and_nothing_acknowledged_is_lost() {
+    at_every_operation(Durability::Os, &[Fault::Io], 1);
+}
+
+#[test]
+fn a_full_disk_at_every_operation_is_reported_and_nothing_acknowledged_is_lost() {
+    at_every_operation(Durability::Os, &[Fault::NoSpace], 1);
+}
+
+#[test]
+fn too_many_files_at_every_operation_are_reported_and_nothing_acknowledged_is_lost() {
+    at_every_operation(Durability::Sync, &[Fault::TooManyFiles], 1);
+}
+
+#[test]
+fn short_and_interrupted_transfers_at_every_operation_are_absorbed() {
+    at_every_operation(Durability::Os, &[Fault::Short, Fault::Interrupted], 1);
+}
+
+#[test]
+fn faults_are_reported_without_a_log_too() {
+    at_every_operation(Durability::None, &[Fault::Io, Fault::NoSpace], 3);
+}
+
+/// A failed sync of the log: nobody knows what reached the disk, and trying again tells nothing.
+#[test]
+fn a_failed_sync_is_final_for_writes_and_not_for_reads() {
+    let disk = MemFs::new();
+    let fs = FaultFs::new(Arc::new(disk.clone()));
+    let db = open(&fs, Durability::Os).unwrap();
+    let sync = WriteOptions { sync: true };
+    db.put_with(b"synced", b"value", sync).unwrap();
+    fs.arm(FaultPlan::once(1, Fault::Io).only(&[Operation::Flush]));
+    let error = db.put_with(b"lost", b"value", sync).unwrap_err();
+    assert!(matches!(error, Error::Poisoned(_)), "{error:?}");
+    assert!(error.to_string().contains("Input/output error"), "{error}");
+    fs.disarm();
+    let flushes = fs.operations_of(Operation::Flush);
+    for _ in 0..3 {
+        assert!(matches!(db.put(b"key", b"value"), Err(Error::Poisoned(_))));
+        assert!(matches!(db.delete_with(b"synced", sync), Err(Error::Poisoned(_))));
+        assert!(matches!(db.write(&Batch::new(), sync), Err(Error::Poisoned(_))));
+        assert!(matches!(db.flush(), Err(Error::Poisoned(_))));
+    }
+    assert_eq!(fs.operations_of(Operation::Flush), flushes, "nobody tries again");
+    assert_eq!(db.get(b"synced").unwrap().unwrap(), b"value");
+    assert!(matches!(db.close(), Err(Error::Poisoned(_))));
+    let db = open(&disk.crash_image(0, CrashPolicy::DropAll), Durability::Os).unwrap();
+    assert_eq!(db.get(b"synced").unwrap().unwrap(), b"value");
+}
+
+/// The log needs space, finds none, and goes on when there is some.
+#[test]
+fn on_a_full_disk_writes_fail_and_go_on_when_there_is_space() {
+    let disk = MemFs::new();
+    let db = open(&disk, Durability::Os).unwrap();
+    let used = 1_000_000;
+    disk.set_capacity(used);
+    let mut written = 0_u32;
+    let put = |n: u32| db.put(&n.to_be_bytes(), &[7; 300]);
+    disk.set_capacity(20 * 4096);
+    let error = loop {
+        match put(written) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(&error, Error::Io(cause) if cause.is_no_space()), "{error:?}");
+    for _ in 0..3 {
+        assert!(matches!(put(written), Err(Error::Io(_))), "and again");
+        assert!(matches!(db.delete(b"key"), Err(Error::Io(_))), "and again");
+    }
+    assert_eq!(rows(&db).unwrap().len(), written as usize, "all that was written, and no more");
+    disk.set_capacity(1 << 30);
+    (written..written + 100).for_each(|n| put(n).unwrap());
+    assert_eq!(rows(&db).unwrap().len(), written as usize + 100);
+    db.flush().unwrap();
+    drop(db);
+    let db = open(&disk, Durability::Os).unwrap();
+    assert_eq!(rows(&db).unwrap().len(), written as usize + 100);
+}
+
+/// A table that finds no space is final for this opening. The log has what was to be in it.
+#[test]
+fn a_flush_on_a_full_disk_is_final_until_the_store_is_opened_again() {
+    let disk = MemFs::new();
+    let db = open(&disk, Durability::Os).unwrap();
+    (0..30_u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 300]).unwrap());
+    disk.set_capacity(0);
+    let error = db.flush().unwrap_err();
+    assert!(error.to_string().contains("No space left"), "{error}");
+    disk.set_capacity(1 << 30);
+    let refused = db.put(b"key", b"value").unwrap_err();
+    assert!(matches!(&refused, Error::Poisoned(why) if why.contains("No space left")), "{refused}");
+    assert_eq!(rows(&db).unwrap().len(), 30, "reads go on");
+    drop(db);
+    let db = open(&disk, Durability::Os).unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    assert_eq!(rows(&db).unwrap().len(), 31);
+}

@@ -1,0 +1,142 @@
+//! A store that the first version wrote. It opens for ever.
+//!
+//! It has tables with each compression, on several levels, one of them from outside; removals; and
+//! a log with records that are in no table. It is never written again: when a format changes, its
+//! version goes up, and another store joins this one.
+
+use crate::disk::{DIR, Model, files, replace, rows, tables};
+use keyrack_flodb::{
+    Compression, Db, IngestOptions, Options, TableWriter, WriteOptions, repair, verify,
+};
+use keyrack_vfs::{FileKind, Fs, MemFs, RealFs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store-1")
+}
+
+fn options(compression: Compression) -> Options {
+    Options {
+        memory_bytes: 64 << 10,
+        segment_bytes: 8 << 10,
+        compaction_threads: 0,
+        compression: vec![compression],
+        ..Options::default()
+    }
+}
+
+/// Of the openings that make it, each of which flushes a table; the second merges what there is.
+const COMPRESSIONS: [Compression; 5] = [
+    Compression::None,
+    Compression::Snappy,
+    Compression::Lz4,
+    Compression::Zstd(3),
+    Compression::None,
+];
+
+fn key(n: usize) -> Vec<u8> {
+    format!("key/{n:05}").into_bytes()
+}
+
+fn value(n: usize, round: usize) -> Vec<u8> {
+    format!("{n} in round {round}, ").repeat(n % 4).into_bytes()
+}
+
+/// The writes of a round, and the same in the model.
+fn round(model: &mut Model, round: usize, mut put: impl FnMut(&[u8], Option<&[u8]>)) {
+    for n in (round * 60..round * 60 + 100).step_by(1 + round % 2) {
+        let (key, value) = (key(n), value(n, round));
+        if (n + round).is_multiple_of(9) {
+            put(&key, None);
+            model.remove(&key);
+        } else {
+            put(&key, Some(&value));
+            model.insert(key, value);
+        }
+    }
+}
+
+fn write(db: &Db, model: &mut Model, number: usize) {
+    round(model, number, |key, value| match value {
+        Some(value) => db.put(key, value).unwrap(),
+        None => db.delete(key).unwrap(),
+    });
+}
+
+/// What is in the store; written to a disk as well, if there is one.
+fn build(disk: Option<&MemFs>) -> Model {
+    let mut model = Model::new();
+    let scratch = MemFs::new();
+    let disk = disk.unwrap_or(&scratch);
+    for (number, compression) in COMPRESSIONS.into_iter().enumerate() {
+        let db = Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options(compression)).unwrap();
+        write(&db, &mut model, number);
+        db.flush().unwrap();
+        if number == 1 {
+            db.compact_range(None, Some(b"key/00070")).unwrap();
+        }
+    }
+    let db = Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options(COMPRESSIONS[2])).unwrap();
+    let path = Path::new("/bulk");
+    let mut writer = TableWriter::create(disk, path, db.options()).unwrap();
+    round(&mut model, 6, |key, value| match value {
+        Some(value) => writer.put(key, value).unwrap(),
+        None => writer.delete(key).unwrap(),
+    });
+    writer.finish().unwrap();
+    db.ingest(&[path], IngestOptions::default()).unwrap();
+    write(&db, &mut model, 5);
+    db.put_with(b"", b"of the empty key", WriteOptions { sync: true }).unwrap();
+    model.insert(Vec::new(), b"of the empty key".to_vec());
+    db.close().unwrap();
+    model
+}
+
+/// The fixture on a disk in memory.
+fn load() -> MemFs {
+    let disk = MemFs::new();
+    let mut dirs = vec![(fixture(), PathBuf::from(DIR))];
+    while let Some((from, to)) = dirs.pop() {
+        disk.create_dir_all(&to).unwrap();
+        for entry in RealFs.list(&from).unwrap() {
+            let (from, to) = (from.join(&entry.name), to.join(&entry.name));
+            match entry.kind {
+                FileKind::Dir => dirs.push((from, to)),
+                _ => replace(&disk, &to, &RealFs.read(&from).unwrap()),
+            }
+        }
+    }
+    disk
+}
+
+#[test]
+fn a_store_of_version_1_is_sound_opens_and_goes_on() {
+    if std::env::var_os("KEYRACK_REWRITE").is_some() {
+        let disk = MemFs::new();
+        build(Some(&disk));
+        for (path, bytes) in files(&disk) {
+            let to = fixture().join(path.strip_prefix(DIR).unwrap());
+            RealFs.create_dir_all(to.parent().unwrap()).unwrap();
+            RealFs.write_atomic(&to, &bytes).unwrap();
+        }
+    }
+    let model = build(None);
+    let disk = load();
+    let options = options(Compression::Lz4);
+    let report = verify(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    assert!(report.is_sound() && report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!((report.tables, report.log_records), (5, 52));
+    assert!(!repair(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap().changed);
+    for paranoid_checks in [false, true] {
+        let options = Options { paranoid_checks, ..options.clone() };
+        let db = Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options).unwrap();
+        assert!(rows(&db) == model);
+        for n in 0..600 {
+            assert_eq!(db.get(&key(n)).unwrap().as_ref(), model.get(&key(n)), "{n}");
+        }
+        db.compact_range(None, None).unwrap();
+        assert!(rows(&db) == model);
+    }
+    assert_eq!(tables(&disk).len(), 1);
+}

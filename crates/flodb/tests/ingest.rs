@@ -1,0 +1,470 @@
+//! Tables from outside: what they replace, who sees them, and what a crash leaves of them.
+
+use crate::disk::{
+    CHANGES, DIR, Model, copy, files, flip, open, options, rows, sample, tables, try_open,
+};
+use crate::rng::{Announced, Draw, factor, seeds};
+use keyrack_flodb::{
+    Comparator, Compare, Db, Durability, Error, IngestOptions, Options, TableWriter, Transfer,
+    verify,
+};
+use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{self, AtomicBool};
+
+/// What a table says of keys: a value, or that they are gone.
+type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+fn write(disk: &MemFs, name: &str, changes: &Changes) -> PathBuf {
+    disk.create_dir_all(Path::new("/bulk")).unwrap();
+    let path = Path::new("/bulk").join(name);
+    let mut writer = TableWriter::create(disk, &path, &options()).unwrap();
+    for (key, value) in changes {
+        match value {
+            Some(value) => writer.put(key, value).unwrap(),
+            None => writer.delete(key).unwrap(),
+        }
+    }
+    assert_eq!(writer.entries(), changes.len() as u64);
+    writer.finish().unwrap();
+    path
+}
+
+fn puts(keys: &[&str], value: &str) -> Changes {
+    keys.iter().map(|key| (key.as_bytes().to_vec(), Some(value.into()))).collect()
+}
+
+fn apply(model: &mut Model, changes: &Changes) {
+    for (key, value) in changes {
+        match value {
+            Some(value) => model.insert(key.clone(), value.clone()),
+            None => model.remove(key),
+        };
+    }
+}
+
+fn with(transfer: Transfer) -> IngestOptions {
+    IngestOptions { transfer }
+}
+
+fn stat(db: &Db, wanted: &str) -> f64 {
+    let mut found = 0.0;
+    db.stats(&mut |name, number| {
+        if name == wanted {
+            found = number;
+        }
+    });
+    found
+}
+
+fn sound(disk: &MemFs) {
+    let report = verify(Arc::new(copy(disk)), Path::new(DIR), &options());
+    match report {
+        Ok(report) => assert!(report.is_sound(), "{:?}", report.findings),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_table_replaces_what_is_in_memory_and_on_every_level() {
+    for stage in 0..3 {
+        let disk = MemFs::new();
+        let db = open(&disk);
+        for key in ["a", "b", "c", "d"] {
+            db.put(key.as_bytes(), b"old").unwrap();
+        }
+        match stage {
+            0 => {}
+            1 => db.flush().unwrap(),
+            _ => db.compact_range(None, None).unwrap(),
+        }
+        let before = db.snapshot();
+        let mut changes = puts(&["b", "bb"], "new");
+        changes.insert(b"c".to_vec(), None);
+        db.ingest(&[write(&disk, "t", &changes)], IngestOptions::default()).unwrap();
+        let shown = |db: &Db| -> String {
+            let shown = rows(db)
+                .into_iter()
+                .map(|(key, value)| [key, b"=".to_vec(), value, b" ".to_vec()].concat());
+            String::from_utf8(shown.collect::<Vec<_>>().concat()).unwrap()
+        };
+        let expected = "a=old b=new bb=new d=old ";
+        assert_eq!(shown(&db), expected, "stage {stage}");
+        assert_eq!(db.get(b"c").unwrap(), None);
+        // An older snapshot sees none of it.
+        assert_eq!(db.get_at(&before, b"b", <[u8]>::to_vec).unwrap().unwrap(), b"old");
+        assert_eq!(db.get_at(&before, b"bb", <[u8]>::to_vec).unwrap(), None);
+        assert!(db.get_at(&before, b"c", <[u8]>::to_vec).unwrap().is_some());
+        let mut walk = db.iter_at(&before).unwrap();
+        walk.seek_first().unwrap();
+        assert!((0..3).all(|_| walk.next().is_ok()) && walk.entry().unwrap().0 == b"d");
+        drop(walk);
+        db.put(b"b", b"newer").unwrap();
+        assert_eq!(db.get(b"b").unwrap().unwrap(), b"newer");
+        db.delete(b"bb").unwrap();
+        db.compact_range(None, None).unwrap();
+        assert_eq!(db.get_at(&before, b"b", <[u8]>::to_vec).unwrap().unwrap(), b"old");
+        drop(before);
+        drop(db);
+        sound(&disk);
+        assert_eq!(shown(&open(&disk)), "a=old b=newer d=old ");
+    }
+}
+
+#[test]
+fn walks_and_seeks_meet_the_entries_of_a_table_as_any_others() {
+    let disk = MemFs::new();
+    let db = open(&disk);
+    let mut changes = puts(&["b", "d", "f"], "new");
+    changes.insert(b"c".to_vec(), None);
+    changes.insert(b"a".to_vec(), None);
+    db.put(b"c", b"old").unwrap();
+    db.put(b"e", b"old").unwrap();
+    let before = db.snapshot();
+    db.ingest(&[write(&disk, "t", &changes)], IngestOptions::default()).unwrap();
+    let show = |iter: &keyrack_flodb::Iter| {
+        iter.entry().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap())
+    };
+    let mut walk = db.iter().unwrap();
+    let mut then = db.iter_at(&before).unwrap();
+    for (target, now, back, earlier) in [
+        ("", "b", "", "c"),
+        ("a", "b", "", "c"),
+        ("b", "b", "b", "c"),
+        ("c", "d", "b", "c"),
+        ("d", "d", "d", "e"),
+        ("e", "e", "e", "e"),
+        ("f", "f", "f", ""),
+        ("g", "", "f", ""),
+    ] {
+        walk.seek(target.as_bytes()).unwrap();
+        assert_eq!(show(&walk).unwrap_or_default(), now, "{target}");
+        walk.seek_back(target.as_bytes()).unwrap();
+        assert_eq!(show(&walk).unwrap_or_default(), back, "{target}");
+        then.seek(target.as_bytes()).unwrap();
+        assert_eq!(show(&then).unwrap_or_default(), earlier, "{target}");
+    }
+    walk.seek_last().unwrap();
+    let mut keys = Vec::new();
+    while let Some(key) = show(&walk) {
+        keys.push(key);
+        walk.prev().unwrap();
+    }
+    assert_eq!(keys.concat(), "fedb");
+}
+
+#[test]
+fn tables_come_as_low_as_nothing_overlaps() {
+    let disk = MemFs::new();
+    let db = open(&disk);
+    let level = |level: usize| stat(&db, &format!("level{level}_tables"));
+    let take = |name: &str, keys: &[&str]| {
+        db.ingest(&[write(&disk, name, &puts(keys, name))], IngestOptions::default()).unwrap();
+    };
+    take("1", &["d", "f"]);
+    assert_eq!(level(6), 1.0);
+    take("2", &["a", "b"]);
+    take("3", &["g", "h"]);
+    assert_eq!(level(6), 3.0);
+    take("4", &["e", "ee"]);
+    assert_eq!((level(6), level(5)), (3.0, 1.0), "between two keys of another");
+    take("5", &["d"]);
+    take("6", &["a", "z"]);
+    assert_eq!((level(5), level(4)), (2.0, 1.0));
+    db.put(b"m", b"memory").unwrap();
+    take("7", &["k"]);
+    assert_eq!((level(3), level(0)), (1.0, 0.0), "memory has no such key, and stays");
+    take("8", &["l", "n"]);
+    assert_eq!(level(0), 2.0, "above the table of what was in memory");
+    take("9", &["l", "o"]);
+    assert_eq!(level(0), 3.0, "above all of level 0");
+    assert_eq!(db.get(b"l").unwrap().unwrap(), b"9");
+    assert_eq!(db.get(b"n").unwrap().unwrap(), b"8");
+    db.compact_range(None, None).unwrap();
+    assert_eq!(db.get(b"l").unwrap().unwrap(), b"9");
+    assert_eq!(db.get(b"m").unwrap().unwrap(), b"memory");
+    assert_eq!(db.get(b"d").unwrap().unwrap(), b"5");
+    assert_eq!(db.get(b"a").unwrap().unwrap(), b"6");
+}
+
+#[test]
+fn files_are_copied_linked_or_moved() {
+    for transfer in [Transfer::Copy, Transfer::Link, Transfer::Move] {
+        let disk = MemFs::new();
+        let db = open(&disk);
+        let path = write(&disk, "t", &puts(&["a", "b"], "value"));
+        let bytes = disk.read(&path).unwrap();
+        db.ingest(&[&path], with(transfer)).unwrap();
+        assert_eq!(disk.exists(&path).unwrap(), transfer != Transfer::Move);
+        // Only a second name would show the change.
+        if transfer != Transfer::Move {
+            flip(&disk, &path, 0);
+        }
+        let stored = disk.read(&tables(&disk)[0]).unwrap();
+        assert_eq!(stored == bytes, transfer != Transfer::Link, "{transfer:?}");
+    }
+}
+
+#[test]
+fn what_is_no_whole_table_of_this_order_is_refused() {
+    let (disk, model) = sample(1);
+    let db = open(&disk);
+    // What was in the log, so that the background has nothing to do.
+    db.flush().unwrap();
+    let good = write(&disk, "good", &puts(&["x", "y"], "good"));
+    let before = files(&disk);
+    let refused = |paths: &[&Path]| {
+        let error = db.ingest(paths, IngestOptions::default()).unwrap_err();
+        assert!(before == files(&disk), "{error}");
+        error
+    };
+    for at in 0..disk.read(&good).unwrap().len() {
+        flip(&disk, &good, at);
+        let error = refused(&[&good]);
+        let is_named = matches!(&error, Error::Corruption { path, .. } if *path == good);
+        assert!(is_named || matches!(error, Error::Usage(_)), "{at}: {error}");
+        flip(&disk, &good, at);
+    }
+    assert!(matches!(refused(&[Path::new("/bulk/none")]), Error::Io(_)));
+    let overlapping = write(&disk, "overlapping", &puts(&["w", "xx"], "other"));
+    let error = refused(&[&overlapping, &good]).to_string();
+    assert!(error.contains("overlap"), "{error}");
+    let error = refused(&[&good, &good]).to_string();
+    assert!(error.contains("overlap"), "{error}");
+    let error = refused(&[&good, &tables(&disk)[0]]).to_string();
+    assert!(error.contains("a table of a store"), "{error}");
+
+    struct Backwards;
+    impl Compare for Backwards {
+        fn name(&self) -> &str {
+            "test.backwards"
+        }
+
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            b.cmp(a)
+        }
+    }
+    let other = Options { comparator: Comparator::Custom(Arc::new(Backwards)), ..options() };
+    let path = Path::new("/bulk/backwards");
+    let mut writer = TableWriter::create(&disk, path, &other).unwrap();
+    writer.put(b"b", b"").unwrap();
+    assert!(writer.put(b"c", b"").is_err());
+    writer.put(b"a", b"").unwrap();
+    writer.finish().unwrap();
+    assert!(matches!(refused(&[path]), Error::Usage(_)));
+    // No half: the good one was not taken in.
+    assert_eq!(rows(&db), model);
+    db.ingest(&[&good], IngestOptions::default()).unwrap();
+    assert_eq!(db.get(b"x").unwrap().unwrap(), b"good");
+    let none: [&Path; 0] = [];
+    db.ingest(&none, IngestOptions::default()).unwrap();
+}
+
+#[test]
+fn a_writer_of_tables_takes_ascending_keys_once_and_makes_new_files() {
+    let disk = MemFs::new();
+    let path = write(&disk, "t", &puts(&["a"], "value"));
+    assert!(TableWriter::create(&disk, &path, &options()).is_err(), "the file is there");
+    let mut writer = TableWriter::create(&disk, Path::new("/bulk/u"), &options()).unwrap();
+    writer.put(b"", b"empty").unwrap();
+    writer.put(b"b", b"value").unwrap();
+    assert!(matches!(writer.put(b"b", b"again"), Err(Error::Usage(_))));
+    assert!(matches!(writer.delete(b"b"), Err(Error::Usage(_))));
+    assert!(matches!(writer.delete(b"a"), Err(Error::Usage(_))));
+    writer.delete(b"c").unwrap();
+    assert!(writer.bytes() > 0);
+    writer.finish().unwrap();
+    let none = TableWriter::create(&disk, Path::new("/bulk/v"), &options()).unwrap();
+    assert!(matches!(none.finish(), Err(Error::Usage(_))));
+    let db = open(&disk);
+    db.ingest(&[Path::new("/bulk/u")], IngestOptions::default()).unwrap();
+    assert_eq!(db.get(b"").unwrap().unwrap(), b"empty");
+}
+
+/// Random changes of some of the keys from one to another.
+fn random_changes(draw: &mut Draw, from: usize, to: usize, round: usize) -> Changes {
+    let mut changes = Changes::new();
+    for _ in 0..=draw.below(40) {
+        let key = format!("key{:04}", from + draw.below(to - from)).into_bytes();
+        let value = format!("{round} {}", "t".repeat(draw.below(50))).into_bytes();
+        changes.insert(key, (draw.below(5) > 0).then_some(value));
+    }
+    changes
+}
+
+/// Beside a model: writes, ingestions of one to three tables, flushes, compactions, snapshots and
+/// reopenings.
+#[test]
+fn every_answer_is_the_models() {
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let disk = MemFs::new();
+        let wanted = |draw: &mut Draw| Options {
+            durability: [Durability::Os, Durability::None][draw.below(2)],
+            compaction_threads: 1,
+            paranoid_checks: draw.below(2) == 0,
+            ..options()
+        };
+        let mut db = try_open(&disk, wanted(&mut draw)).unwrap();
+        let mut model = Model::new();
+        let mut snapshots = Vec::new();
+        for round in 0..150 * factor() {
+            match draw.below(12) {
+                0..4 => crate::disk::scribble(&db, &mut model, &mut draw, 20),
+                4..8 => {
+                    let mut paths = Vec::new();
+                    let mut from = draw.below(200);
+                    for part in 0..=draw.below(3) {
+                        let to = from + 1 + draw.below(100);
+                        let changes = random_changes(&mut draw, from, to, round);
+                        paths.push(write(&disk, &format!("{round}-{part}"), &changes));
+                        apply(&mut model, &changes);
+                        from = to;
+                    }
+                    let transfer = [Transfer::Copy, Transfer::Link, Transfer::Move][draw.below(3)];
+                    db.ingest(&paths, with(transfer)).unwrap();
+                }
+                8 => db.flush().unwrap(),
+                9 => db.compact_range(None, None).unwrap(),
+                10 if snapshots.len() < 3 => snapshots.push((db.snapshot(), model.clone())),
+                10 => {
+                    let (snapshot, then) = snapshots.swap_remove(draw.below(3));
+                    for n in 0..400 {
+                        let key = format!("key{n:04}").into_bytes();
+                        let found = db.get_at(&snapshot, &key, <[u8]>::to_vec).unwrap();
+                        assert_eq!(found, then.get(&key).cloned());
+                    }
+                }
+                _ => {
+                    snapshots.clear();
+                    db.close().unwrap();
+                    sound(&disk);
+                    db = try_open(&disk, wanted(&mut draw)).unwrap();
+                }
+            }
+            assert!(rows(&db) == model, "round {round}");
+            let key = format!("key{:04}", draw.below(400)).into_bytes();
+            assert_eq!(db.get(&key).unwrap(), model.get(&key).cloned());
+        }
+    }
+}
+
+/// A crash, at any moment of an ingestion, leaves all of it or nothing, and nothing of it without
+/// what was written before.
+#[test]
+fn a_crash_leaves_all_of_it_or_nothing() {
+    for (seed, is_flushed) in seeds().into_iter().flat_map(|seed| [(seed, false), (seed, true)]) {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let (before, mut model) = sample(seed);
+        let mut changes = random_changes(&mut draw, 0, 200, 1);
+        // What is in memory at that moment is replaced, so that a flush comes first; or it is not.
+        let in_memory: &[u8] = if is_flushed { b"key0100" } else { b"aa" };
+        changes.insert(b"key0100".to_vec(), Some(b"taken in".to_vec()));
+        let more = random_changes(&mut draw, 200, 400, 2);
+        let paths = [write(&before, "1", &changes), write(&before, "2", &more)];
+        before.sync_dir(Path::new("/")).unwrap();
+        before.sync_dir(Path::new("/bulk")).unwrap();
+        let mut states = vec![model.clone()];
+        model.insert(in_memory.to_vec(), b"before".to_vec());
+        states.push(model.clone());
+        model.insert(b"zz".to_vec(), b"before".to_vec());
+        states.push(model.clone());
+        apply(&mut model, &changes);
+        apply(&mut model, &more);
+        let mut survived = [0, 0];
+        for at in 1.. {
+            let disk = copy(&before);
+            let fs = FaultFs::new(Arc::new(disk.clone()));
+            let db = Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options()).unwrap();
+            // What was in the log, so that the background has nothing to do.
+            db.flush().unwrap();
+            db.put(in_memory, b"before").unwrap();
+            db.put(b"zz", b"before").unwrap();
+            fs.arm(FaultPlan::from_then_on(at, Fault::PowerOut).only(&CHANGES));
+            let done = db.ingest(&paths, IngestOptions::default());
+            let is_over = fs.injected() == 0;
+            assert!(done.is_ok() || !is_over, "{done:?}");
+            for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Reordered] {
+                let image = disk.crash_image(draw.next(), policy);
+                let again = open(&image);
+                let found = rows(&again);
+                let is_in = found == model;
+                assert!(is_in || done.is_err() && states.contains(&found), "{at}, {policy:?}");
+                survived[usize::from(is_in)] += 1;
+                // It goes on, above all numbers that were used.
+                again.put(b"key0100", b"after").unwrap();
+                again.compact_range(None, None).unwrap();
+                assert_eq!(again.get(b"key0100").unwrap().unwrap(), b"after");
+                drop(again);
+                sound(&image);
+            }
+            if is_over {
+                break;
+            }
+        }
+        assert!(survived[0] > 10 && survived[1] > 3, "{survived:?}");
+    }
+}
+
+/// Whoever is done, or fails, stops the others.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, atomic::Ordering::Relaxed);
+    }
+}
+
+/// Writers of the same keys go on meanwhile: none of their writes is lost, and what was written
+/// before the table came is replaced.
+#[test]
+fn writers_beside_it_lose_nothing() {
+    let disk = MemFs::new();
+    let db = try_open(&disk, Options { compaction_threads: 1, ..options() }).unwrap();
+    let key = |n: u32| format!("key{n:04}").into_bytes();
+    let stop = AtomicBool::new(false);
+    let relaxed = atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        for writer in 0..2_u32 {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                let _stop = Stop(stop);
+                let mut round = 0_u32;
+                while !stop.load(relaxed) {
+                    round += 1;
+                    // Nobody but this thread and the tables write these keys.
+                    let key = key(2 * (round % 100) + writer);
+                    let own = format!("written {round}").into_bytes();
+                    db.put(&key, &own).unwrap();
+                    let found = db.get(&key).unwrap().unwrap();
+                    assert!(found == own || found.starts_with(b"table"), "{round}");
+                }
+            });
+        }
+        let _stop = Stop(&stop);
+        for round in 0..30 {
+            let keys: Vec<String> = (0..200).map(|n| format!("key{n:04}")).collect();
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            let value = format!("table {round}");
+            let path = write(&disk, &value, &puts(&keys, &value));
+            let before = db.snapshot();
+            let seen = |n: u32| db.get_at(&before, &key(n), <[u8]>::to_vec).unwrap();
+            let then: Vec<_> = (0..200).map(seen).collect();
+            db.ingest(&[path], with(Transfer::Move)).unwrap();
+            let shown = rows(&db);
+            assert_eq!(shown.len(), 200);
+            let older = format!("table {}", round - 1).into_bytes();
+            assert!(shown.values().all(|value| *value != older), "round {round}");
+            assert_eq!((0..200).map(seen).collect::<Vec<_>>(), then, "a snapshot stays as it is");
+        }
+    });
+    let shown = rows(&db);
+    drop(db);
+    sound(&disk);
+    assert_eq!(rows(&open(&disk)), shown);
+}

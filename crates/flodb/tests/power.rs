@@ -1,0 +1,349 @@
+//! Power losses by the ten thousand: at operations of the file system in the middle of puts,
+//! batches, syncs, flushes, compactions, openings and closings, in recoveries after a power loss,
+//! and in recoveries after those.
+//!
+//! ```text
+//!   history    lives of one store on one disk, from a seed: open, write, flush, compact, close
+//!      |       or die, with other options the next time
+//!      v  at every few operations
+//!   image      a disk that a power loss at that moment could leave
+//!      |       opened: must hold a beginning of each writer's steps, with all that was synced
+//!      v  some of them
+//!   life       on that disk, with images of its own: now all that was found must stay
+//! ```
+
+use crate::journal::{Journal, Model};
+use crate::rng::{Announced, Draw, factor, is_brief, seeds};
+use keyrack_flodb::{Batch, Compression, Db, Durability, Options, WriteOptions};
+use keyrack_vfs::{CrashPolicy, FaultFs, MemFs};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const DIR: &str = "/store";
+
+const POLICIES: [CrashPolicy; 4] =
+    [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Ordered, CrashPolicy::Reordered];
+
+fn options(draw: &mut Draw, durability: Durability) -> Options {
+    Options {
+        durability,
+        memory_bytes: 64 << 10,
+        unordered_max: [4, 1000][draw.below(2)],
+        segment_bytes: [16 << 10, 32 << 10, 64 << 10][draw.below(3)],
+        block_bytes: [200, 4096][draw.below(2)],
+        compression: vec![[Compression::None, Compression::Lz4][draw.below(2)]],
+        cache_bytes: 0,
+        table_bytes: 16 << 10,
+        level0_tables: [2, 4][draw.below(2)],
+        level_base_bytes: 32 << 10,
+        compaction_threads: draw.below(2),
+        ..Options::default()
+    }
+}
+
+fn durability(draw: &mut Draw) -> Durability {
+    match draw.below(8) {
+        0 => Durability::None,
+        1 => Durability::Sync,
+        2 => Durability::Interval(Duration::from_millis(1)),
+        _ => Durability::Os,
+    }
+}
+
+/// Everything in the store, by a walk; some of it, and of what is not there, by gets.
+fn rows(db: &Db, draw: &mut Draw, what: &dyn Fn() -> String) -> Model {
+    let mut iter = db.iter().unwrap();
+    iter.seek_first().unwrap();
+    let mut rows = Model::new();
+    while let Some((key, value)) = iter.entry() {
+        assert!(rows.insert(key.to_vec(), value.to_vec()).is_none(), "{}: twice", what());
+        iter.next().unwrap();
+    }
+    for _ in 0..8 {
+        let key = key(["", "a", "b", "c"][draw.below(4)], draw);
+        assert_eq!(db.get(&key).unwrap().as_ref(), rows.get(&key), "{}: {key:?}", what());
+    }
+    rows
+}
+
+fn key(prefix: &str, draw: &mut Draw) -> Vec<u8> {
+    format!("{prefix}{:03}", draw.below(80)).into_bytes()
+}
+
+/// One step of a writer, which may be synced.
+fn step(db: &Db, journal: &Journal, writer: (usize, &str), draw: &mut Draw, number: usize) {
+    let (index, prefix) = writer;
+    let count = if draw.below(3) == 0 { 1 + draw.below(6) } else { 1 };
+    let writes = (0..count).map(|_| {
+        let len = [0, 10, 100, 100, 700, 2500][draw.below(6)];
+        let mut value = format!("{index}:{number}:").into_bytes();
+        value.resize(len.max(value.len()), b'v');
+        (key(prefix, draw), (draw.below(4) > 0).then_some(value))
+    });
+    let writes = writes.collect();
+    let options = WriteOptions { sync: draw.below(8) == 0 };
+    let before = journal.returned();
+    let step = journal.begin(index, writes);
+    match &step.writes[..] {
+        [(key, Some(value))] => db.put_with(key, value, options).unwrap(),
+        [(key, None)] => db.delete_with(key, options).unwrap(),
+        writes => {
+            let mut batch = Batch::new();
+            for (key, value) in writes {
+                match value {
+                    Some(value) => batch.put(key, value),
+                    None => batch.delete(key),
+                }
+            }
+            db.write(&batch, options).unwrap();
+        }
+    }
+    journal.returned_from(index);
+    if options.sync || db.options().durability == Durability::Sync {
+        let mut durable = before;
+        durable[index] += 1;
+        journal.synced_up_to(&durable);
+    }
+}
+
+/// A disk that a power loss left, and what may be on it.
+struct Shot {
+    image: MemFs,
+    policy: CrashPolicy,
+    at_least: Vec<usize>,
+    at_most: Vec<usize>,
+    what: String,
+}
+
+/// Takes images of a disk at every few operations.
+struct Camera {
+    disk: MemFs,
+    journal: Arc<Journal>,
+    draw: Mutex<Draw>,
+    /// One operation of so many.
+    every: usize,
+    is_on: AtomicBool,
+    /// What the end of the process cannot undo in this life, whatever is synced; nothing without a
+    /// log.
+    has_log: AtomicBool,
+    shots: Mutex<Vec<Shot>>,
+}
+
+impl Camera {
+    fn new(disk: &MemFs, journal: &Arc<Journal>, seed: u64, every: usize) -> Arc<Self> {
+        Arc::new(Camera {
+            disk: disk.clone(),
+            journal: Arc::clone(journal),
+            draw: Mutex::new(Draw::new(seed)),
+            every,
+            is_on: AtomicBool::new(true),
+            has_log: AtomicBool::new(false),
+            shots: Mutex::default(),
+        })
+    }
+
+    /// The disk, with this camera at it.
+    fn fs(self: &Arc<Self>) -> Arc<FaultFs> {
+        let fs = FaultFs::new(Arc::new(self.disk.clone()));
+        let camera = Arc::clone(self);
+        fs.watch(move |operation, path| camera.shoot(&|| format!("{operation} {path:?}")));
+        Arc::new(fs)
+    }
+
+    fn shoot(&self, what: &dyn Fn() -> String) {
+        if !self.is_on.load(Ordering::Relaxed) {
+            return;
+        }
+        let (policy, seed) = {
+            let mut draw = self.draw.lock().unwrap();
+            if draw.below(self.every) > 0 {
+                return;
+            }
+            (POLICIES[draw.below(4)], draw.next())
+        };
+        // A process whose page cache survives whole loses nothing of a log.
+        let cached = policy == CrashPolicy::KeepAll && self.has_log.load(Ordering::Relaxed);
+        let at_least = if cached { self.journal.returned() } else { self.journal.synced() };
+        let image = self.disk.crash_image(seed, policy);
+        let at_most = self.journal.begun();
+        let shot = Shot { image, policy, at_least, at_most, what: what() };
+        self.shots.lock().unwrap().push(shot);
+    }
+
+    fn stop(&self) -> Vec<Shot> {
+        self.is_on.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.shots.lock().unwrap())
+    }
+}
+
+fn open(fs: Arc<FaultFs>, options: Options) -> Db {
+    Db::open_in(fs, Path::new(DIR), options).unwrap()
+}
+
+/// Opens each image and compares it with the journal; lets some of them live on, up to `depth`
+/// times. Returns how many disks were looked at.
+fn examine(shots: Vec<Shot>, journal: &Journal, draw: &mut Draw, depth: usize) -> usize {
+    let mut images = 0;
+    for Shot { image, policy, at_least, at_most, what } in shots {
+        images += 1;
+        let what = || format!("{policy:?} at {what}, depth {depth}");
+        let lives_on = depth > 0 && draw.below(6) == 0;
+        let disk =
+            if lives_on { image.crash_image(0, CrashPolicy::KeepAll) } else { image.clone() };
+        let durability = durability(draw);
+        let options = options(draw, durability);
+        let db = Db::open_in(Arc::new(disk), Path::new(DIR), options)
+            .unwrap_or_else(|error| panic!("{}: {error}", what()));
+        let found = rows(&db, draw, &what);
+        drop(db);
+        if let Err(wrong) = journal.find(&found, &at_least, &at_most) {
+            panic!("{}: {wrong}", what());
+        }
+        if lives_on {
+            images += live_on(&image, found, draw, depth - 1);
+        }
+    }
+    images
+}
+
+/// A life on a disk where everything is durable that can be seen: `found`.
+fn live_on(image: &MemFs, found: Model, draw: &mut Draw, depth: usize) -> usize {
+    let journal = Arc::new(Journal::new(&found, &[""]));
+    let camera = Camera::new(image, &journal, draw.next(), 6);
+    let durability = durability(draw);
+    let options = options(draw, durability);
+    let db = open(camera.fs(), options);
+    let what = || format!("recovery, depth {depth}");
+    assert!(rows(&db, draw, &what) == found, "{}: the second time otherwise", what());
+    for number in 0..draw.below(12) {
+        let prefix = ["", "a", "b", "c"][draw.below(4)];
+        step(&db, &journal, (0, prefix), draw, number);
+    }
+    if draw.below(3) == 0 {
+        db.flush().unwrap();
+        journal.synced_up_to(&journal.returned());
+    }
+    let seen = rows(&db, draw, &what);
+    let all = journal.returned();
+    drop(db);
+    let shots = camera.stop();
+    let images = examine(shots, &journal, draw, depth);
+    journal.find(&seen, &all, &all).unwrap_or_else(|wrong| panic!("{}: {wrong}", what()));
+    images
+}
+
+/// Lives of one store with these writers. Returns how many images were looked at.
+fn history(seed: u64, prefixes: &[&str]) -> usize {
+    let _seed = Announced(seed);
+    let mut draw = Draw::new(seed);
+    let mut disk = MemFs::new();
+    let journal = Arc::new(Journal::new(&Model::new(), prefixes));
+    let mut images = 0;
+    for life in 0..3 {
+        let what = || format!("life {life}");
+        let durability = durability(&mut draw);
+        let has_log = durability != Durability::None;
+        let camera = Camera::new(&disk, &journal, draw.next(), 24);
+        camera.has_log.store(has_log, Ordering::Relaxed);
+        let before = journal.returned();
+        let db = open(camera.fs(), options(&mut draw, durability));
+        let found = rows(&db, &mut draw, &what);
+        journal
+            .find(&found, &before, &before)
+            .unwrap_or_else(|wrong| panic!("{}: {wrong}", what()));
+        live(&db, &journal, &camera, &mut draw, (life, prefixes));
+
+        let all = journal.returned();
+        let seen = rows(&db, &mut draw, &what);
+        journal.find(&seen, &all, &all).unwrap_or_else(|wrong| panic!("{}: {wrong}", what()));
+        match draw.below(3) {
+            0 => db.close().unwrap(),
+            1 => drop(db),
+            _ => {
+                camera.is_on.store(false, Ordering::Relaxed);
+                disk = disk.process_crash_image();
+                drop(db);
+            }
+        }
+        images += examine(camera.stop(), &journal, &mut draw, 2);
+        // After a kill without a log, what was flushed is there, and what a life before had logged.
+        let least = |(synced, before): (usize, usize)| synced.max(before);
+        let least: Vec<_> = journal.synced().into_iter().zip(before).map(least).collect();
+        let copy = disk.crash_image(0, CrashPolicy::KeepAll);
+        let options = options(&mut draw, Durability::Os);
+        let db = Db::open_in(Arc::new(copy), Path::new(DIR), options).unwrap();
+        let found = rows(&db, &mut draw, &what);
+        drop(db);
+        let there = journal.find(&found, if has_log { &all } else { &least }, &all);
+        let there = there.unwrap_or_else(|wrong| panic!("{}, its end: {wrong}", what()));
+        journal.cut(&there);
+        journal.settle();
+    }
+    images
+}
+
+/// What writers do in a life: the first one flushes and compacts, too.
+fn live(
+    db: &Db,
+    journal: &Journal,
+    camera: &Camera,
+    draw: &mut Draw,
+    (life, prefixes): (usize, &[&str]),
+) {
+    let seeds: Vec<u64> = prefixes.iter().map(|_| draw.next()).collect();
+    std::thread::scope(|scope| {
+        let others = prefixes.iter().zip(&seeds).enumerate().skip(1);
+        for (index, (prefix, seed)) in others {
+            scope.spawn(move || {
+                let mut draw = Draw::new(*seed);
+                for number in 0..40 {
+                    step(db, journal, (index, prefix), &mut draw, life * 1000 + number);
+                }
+            });
+        }
+        for number in 0..60 {
+            step(db, journal, (0, prefixes[0]), draw, life * 1000 + number);
+            camera.shoot(&|| "between two writes".to_owned());
+            match draw.below(40) {
+                0 => {
+                    let before = journal.returned();
+                    db.flush().unwrap();
+                    journal.synced_up_to(&before);
+                }
+                1 => db.compact_range(None, None).unwrap(),
+                2 => {
+                    let (low, high) = (key("", draw), key("b", draw));
+                    db.compact_range(Some(&low), Some(&high)).unwrap();
+                }
+                _ => {}
+            }
+        }
+    });
+}
+
+/// Histories of as many images, or of a tenth.
+fn histories(prefixes: &[&str], images_min: usize) {
+    let images_min = if is_brief() { images_min / 10 } else { images_min };
+    let seeds = seeds();
+    for seed in &seeds {
+        let mut images = 0;
+        for number in 0.. {
+            images += history(seed.wrapping_add(number), prefixes);
+            if images * seeds.len() >= images_min * factor() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn one_writer_loses_nothing_that_was_synced_in_twelve_thousand_power_losses() {
+    histories(&["a"], 12_000);
+}
+
+#[test]
+fn several_writers_lose_nothing_that_was_synced_in_nine_thousand_power_losses() {
+    histories(&["a", "b", "c"], 9_000);
+}

@@ -1,0 +1,139 @@
+//! What a store says of itself by name.
+
+use crate::support::{rows, tiny};
+use keyrack_flodb::{Db, Options};
+use keyrack_vfs::MemFs;
+use std::path::Path;
+use std::sync::Arc;
+
+fn open(disk: &MemFs) -> Db {
+    let idle = Options { compaction_threads: 0, memory_bytes: 4 << 20, ..tiny() };
+    Db::open_in(Arc::new(disk.clone()), Path::new("/store"), idle).unwrap()
+}
+
+fn tables(db: &Db) -> Vec<u64> {
+    let level = |level| db.property(&format!("leveldb.num-files-at-level{level}"));
+    (0..7).map(|number| level(number).unwrap().parse().unwrap()).collect()
+}
+
+fn number(db: &Db, name: &str) -> u64 {
+    db.property(name).unwrap().parse().unwrap()
+}
+
+#[test]
+fn tables_are_counted_and_listed_by_level() {
+    let db = open(&MemFs::new());
+    assert_eq!(tables(&db), [0; 7]);
+    for round in 0..3_u8 {
+        db.put(b"apple", &[round]).unwrap();
+        db.delete(b"zebra\0\xff").unwrap();
+        db.flush().unwrap();
+    }
+    assert_eq!(tables(&db), [3, 0, 0, 0, 0, 0, 0]);
+    let listed = db.property("leveldb.sstables").unwrap();
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 7 + 3, "{listed}");
+    assert_eq!((lines[0], lines[4]), ("--- level 0 ---", "--- level 1 ---"));
+    for line in &lines[1..4] {
+        assert!(line.contains("['apple' @ ") && line.contains(" : 1 .. "), "{line}");
+        assert!(line.contains(r"'zebra\x00\xff' @ ") && line.ends_with(" : 0]"), "{line}");
+    }
+    assert_eq!(number(&db, "keyrack.estimate-num-keys"), 0);
+    db.compact_range(None, None).unwrap();
+    assert_eq!(tables(&db), [0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(number(&db, "keyrack.estimate-num-keys"), 1);
+}
+
+#[test]
+fn compactions_are_told_of_by_level() {
+    let db = open(&MemFs::new());
+    let lines = |db: &Db| -> Vec<Vec<String>> {
+        let table = db.property("leveldb.stats").unwrap();
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        table.lines().skip(3).map(words).collect()
+    };
+    assert!(lines(&db).is_empty());
+    for round in 0..3_u8 {
+        (0..20_u8).for_each(|n| db.put(&[n], &[round ^ n; 50_000]).unwrap());
+        db.flush().unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    let lines = lines(&db);
+    let megabytes = |level: usize, column: usize| -> f64 {
+        let line = lines.iter().find(|line| line[0] == level.to_string()).unwrap();
+        line[column].parse().unwrap()
+    };
+    // Three tables of a megabyte were flushed, and became one.
+    assert!((2.8..3.1).contains(&megabytes(0, 4)), "{lines:?}");
+    let (read, written): (f64, f64) = (1..7)
+        .filter(|level| lines.iter().any(|line| line[0] == level.to_string()))
+        .fold((0.0, 0.0), |(read, written), level| {
+            (read + megabytes(level, 3), written + megabytes(level, 4))
+        });
+    assert!((2.8..3.1).contains(&read) && (0.9..1.1).contains(&written), "{lines:?}");
+}
+
+#[test]
+fn memory_is_counted() {
+    let cached = Options { cache_bytes: 4 << 20, memory_bytes: 1 << 20, ..tiny() };
+    let db = Db::open_in(Arc::new(MemFs::new()), Path::new("/store"), cached).unwrap();
+    let empty = number(&db, "leveldb.approximate-memory-usage");
+    (0..100_u8).for_each(|n| db.put(&[n], &[n; 1000]).unwrap());
+    let filled = number(&db, "leveldb.approximate-memory-usage");
+    assert!(filled >= empty + 100_000, "{empty} {filled}");
+    db.flush().unwrap();
+    let flushed = number(&db, "leveldb.approximate-memory-usage");
+    assert!(flushed < filled, "{filled} {flushed}");
+    assert_eq!(number(&db, "keyrack.cache-bytes"), 0);
+    assert_eq!(rows(&db).len(), 100);
+    assert!(number(&db, "keyrack.cache-bytes") > 100_000);
+    assert!(number(&db, "leveldb.approximate-memory-usage") >= flushed + 100_000);
+}
+
+#[test]
+fn a_store_tells_what_it_is() {
+    let disk = MemFs::new();
+    let db = open(&disk);
+    assert_eq!(db.property("keyrack.comparator").unwrap(), "keyrack.bytewise");
+    assert_eq!(db.property("keyrack.read-only").unwrap(), "0");
+    assert_eq!(db.property("keyrack.background-error").unwrap(), "");
+    let before = number(&db, "keyrack.last-sequence");
+    db.put(b"key", b"value").unwrap();
+    assert!(number(&db, "keyrack.last-sequence") > before);
+    db.flush().unwrap();
+    let mut names = 0;
+    db.stats(&mut |name, number| {
+        let found = db.property(&format!("keyrack.{name}"));
+        assert_eq!(found, Some(number.to_string()), "{name}");
+        names += 1;
+    });
+    assert!(names > 10);
+    let other = db.clone();
+    db.close().unwrap();
+    assert!(other.property("keyrack.background-error").unwrap().contains("it is closed"));
+    drop(other);
+    let seen = Db::open_read_only_in(Arc::new(disk), Path::new("/store"), tiny()).unwrap();
+    assert_eq!(seen.property("keyrack.read-only").unwrap(), "1");
+    assert_eq!(seen.property("keyrack.background-error").unwrap(), "");
+}
+
+#[test]
+fn unknown_names_have_no_answer() {
+    let db = open(&MemFs::new());
+    for name in [
+        "",
+        "stats",
+        "leveldb.",
+        "leveldb.num-files-at-level",
+        "leveldb.num-files-at-level7",
+        "leveldb.num-files-at-level-1",
+        "leveldb.num-files-at-level+1",
+        "leveldb.num-files-at-level99999999999999999999",
+        "leveldb.flushes",
+        "keyrack.",
+        "keyrack.stats",
+        "rocksdb.stats",
+    ] {
+        assert_eq!(db.property(name), None, "{name}");
+    }
+}

@@ -1,0 +1,187 @@
+//! After a phase: waiting until the engine's own threads have caught up, and what the store has
+//! cost by then.
+//!
+//! An engine that answers at once and merges its tables later has not done its work when the last
+//! worker ends. With `--settle S` the harness waits up to S seconds for that: after the load, so
+//! that a timed phase of reads does not compete with it, and after the timed phase of a store on
+//! disk, where what it takes is added up ([`Aftermath`]).
+//!
+//! An engine counts as idle when for four windows of 50 ms in a row the whole process has used less
+//! than a twentieth of one CPU, and the engine's statistics `compactions_running` and
+//! `flushes_running`, where it has them, are 0: a thread that waits for the disk uses no CPU.
+
+use crate::measurement::Stop;
+use crate::probe::{LinuxHost, written_bytes};
+use crate::stage::Stage;
+use keyrack_measure::{Clock, usage};
+use keyrack_record::Aftermath;
+use keyrack_store::Store;
+use keyrack_vfs::Fs;
+
+const WINDOW_NS: u64 = 50_000_000;
+const CALM_WINDOWS: u32 = 4;
+/// CPU time of the process in a calm window.
+const CALM_CPU_NS: u64 = WINDOW_NS / 20;
+
+/// What a wait has found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Waited {
+    /// Until the calm began, in seconds.
+    seconds: f64,
+    /// Whether it did.
+    is_calm: bool,
+}
+
+/// Readings before the timed phase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    written_bytes: Option<u64>,
+}
+
+impl Before {
+    pub(crate) fn read() -> Self {
+        Before { written_bytes: written_bytes(&LinuxHost) }
+    }
+
+    /// What the store has cost since, its phase and the wait together.
+    pub(crate) fn until_calm(
+        self,
+        stage: &Stage,
+        fs: &dyn Fs,
+        phase_cpu_s: f64,
+        wait: Wait<'_>,
+    ) -> Aftermath {
+        let cpu_before_ns = cpu_ns();
+        let waited = wait.run(stage.store());
+        let cpu_ns = cpu_ns().saturating_sub(cpu_before_ns);
+        let written = written_bytes(&LinuxHost).zip(self.written_bytes);
+        Aftermath {
+            settle_s: waited.seconds,
+            is_settled: waited.is_calm,
+            cpu_s: phase_cpu_s + cpu_ns as f64 / 1e9,
+            written_bytes: written.map(|(now, before)| now.saturating_sub(before)),
+            disk_bytes: stage.dir().and_then(|dir| fs.size_recursive(dir).ok()),
+        }
+    }
+}
+
+/// How long and for what to wait.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait<'a> {
+    pub(crate) clock: &'a Clock,
+    /// Not at all when 0.
+    pub(crate) limit_s: f64,
+    /// Ends the wait.
+    pub(crate) stop: &'a Stop,
+}
+
+impl Wait<'_> {
+    /// After the load.
+    pub(crate) fn for_calm(self, store: &dyn Store) {
+        self.run(store);
+    }
+
+    fn run(self, store: &dyn Store) -> Waited {
+        self.run_with(&|| is_busy(store), &cpu_ns)
+    }
+
+    fn run_with(self, is_busy: &dyn Fn() -> bool, cpu_ns: &dyn Fn() -> u64) -> Waited {
+        let start = self.clock.ticks();
+        let seconds_since = |tick| self.clock.ns_between(tick, self.clock.ticks()) as f64 / 1e9;
+        let mut calm = 0;
+        let mut calm_since = start;
+        while calm < CALM_WINDOWS {
+            if seconds_since(start) >= self.limit_s || self.stop.is_set() {
+                return Waited { seconds: seconds_since(start), is_calm: false };
+            }
+            let window = self.clock.ticks();
+            let cpu_before = cpu_ns();
+            self.clock.wait_until(window + self.clock.ticks_of_ns(WINDOW_NS));
+            if cpu_ns().saturating_sub(cpu_before) < CALM_CPU_NS && !is_busy() {
+                if calm == 0 {
+                    calm_since = window;
+                }
+                calm += 1;
+            } else {
+                calm = 0;
+            }
+        }
+        Waited { seconds: self.clock.ns_between(start, calm_since) as f64 / 1e9, is_calm: true }
+    }
+}
+
+fn cpu_ns() -> u64 {
+    let used = usage::process();
+    used.user_ns + used.system_ns
+}
+
+/// Whether the engine says that it works in the background.
+fn is_busy(store: &dyn Store) -> bool {
+    let mut running = 0.0;
+    store.stats(&mut |name, value| {
+        if matches!(name, "compactions_running" | "flushes_running") {
+            running += value;
+        }
+    });
+    running > 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Waits on a fake clock while each window uses the CPU time that `busy` has for it, then none.
+    fn wait(busy: &[u64], limit_s: f64, running: &dyn Fn(u32) -> bool) -> (Waited, u32) {
+        let clock = Clock::fake(0);
+        let (used, windows) = (Cell::new(0), Cell::new(0));
+        let has_begun = Cell::new(false);
+        let cpu = || {
+            // Read before and after each window.
+            if has_begun.replace(!has_begun.get()) {
+                let window = windows.replace(windows.get() + 1) as usize;
+                used.set(used.get() + busy.get(window).copied().unwrap_or(0));
+            }
+            used.get()
+        };
+        let stop = Stop::default();
+        let wait = Wait { clock: &clock, limit_s, stop: &stop };
+        let waited = wait.run_with(&|| running(windows.get()), &cpu);
+        (waited, windows.get())
+    }
+
+    #[test]
+    fn calm_is_four_windows_without_work() {
+        let (waited, windows) = wait(&[], 10.0, &|_| false);
+        assert_eq!((waited, windows), (Waited { seconds: 0.0, is_calm: true }, 4));
+        let busy = [WINDOW_NS, WINDOW_NS, 0, 0, 0, WINDOW_NS];
+        let (waited, windows) = wait(&busy, 10.0, &|_| false);
+        assert_eq!(windows, 10);
+        assert!(waited.is_calm && (waited.seconds - 0.3).abs() < 1e-6, "{waited:?}");
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_the_disk_is_no_calm() {
+        let (waited, windows) = wait(&[], 10.0, &|window| window <= 3);
+        assert_eq!(windows, 7);
+        assert!((waited.seconds - 0.15).abs() < 1e-6, "{waited:?}");
+    }
+
+    #[test]
+    fn the_limit_ends_a_wait_that_finds_none() {
+        let (waited, windows) = wait(&[WINDOW_NS; 100], 1.0, &|_| false);
+        assert_eq!(windows, 20);
+        assert!(!waited.is_calm, "{waited:?}");
+        let (waited, windows) = wait(&[], 0.0, &|_| false);
+        assert_eq!((waited, windows), (Waited { seconds: 0.0, is_calm: false }, 0));
+    }
+
+    #[test]
+    fn a_stop_ends_it_at_once() {
+        let clock = Clock::fake(0);
+        let stop = Stop::default();
+        stop.set("enough");
+        let wait = Wait { clock: &clock, limit_s: 10.0, stop: &stop };
+        assert!(!wait.run_with(&|| false, &|| 0).is_calm);
+    }
+}

@@ -1,0 +1,177 @@
+//! What the engine promises beside the contract: durability, options, limits, errors.
+
+use super::*;
+use keyrack_vfs::{Fs as _, RealFs};
+use std::sync::Arc;
+
+fn options(directory: &Path, durability: Option<Durability>) -> OpenOptions {
+    let mut options = OpenOptions::in_memory(Arc::new(RealFs));
+    options.data_dir = Some(directory.to_owned());
+    options.durability = durability;
+    options
+}
+
+fn value_of(store: &dyn Store, key: &[u8]) -> Option<Vec<u8>> {
+    let mut value = None;
+    let visit = &mut |found: &[u8]| value = Some(found.to_vec());
+    store.session().unwrap().get(key, visit).unwrap();
+    value
+}
+
+#[test]
+fn every_durability_is_given_as_it_was_asked_for() {
+    for (asked, given) in [
+        (None, Durability::Os),
+        (Some(Durability::None), Durability::None),
+        (Some(Durability::Os), Durability::Os),
+        (Some(Durability::Interval(5)), Durability::Interval(5)),
+        (Some(Durability::Sync), Durability::Sync),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(&options(directory.path(), asked)).unwrap();
+        assert_eq!(store.durability(), given);
+        assert_eq!(store.data_dir(), Some(directory.path()));
+        store.session().unwrap().put(b"kept", b"1").unwrap();
+        let mut batch = Batch::new();
+        batch.put(b"too", b"2");
+        store.session().unwrap().apply(&batch).unwrap();
+        store.session().unwrap().put_synced(b"synced", b"3").unwrap();
+        store.close().unwrap();
+        let store = open(&options(directory.path(), asked)).unwrap();
+        assert_eq!(value_of(store.as_ref(), b"kept").as_deref(), Some(&b"1"[..]), "{given}");
+        assert_eq!(value_of(store.as_ref(), b"synced").as_deref(), Some(&b"3"[..]), "{given}");
+        assert_eq!(value_of(store.as_ref(), b"too").as_deref(), Some(&b"2"[..]), "{given}");
+    }
+}
+
+/// What an acknowledged write survives with `os` is the end of the process: a copy of the files as
+/// they are while the store is open holds it. With `none` it need not.
+#[test]
+fn an_acknowledged_write_is_in_the_journal() {
+    for (durability, is_there) in [(Durability::None, false), (Durability::Os, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(&options(directory.path(), Some(durability))).unwrap();
+        store.session().unwrap().put(b"key", b"find-me-in-the-journal").unwrap();
+        let journals = RealFs.list(directory.path()).unwrap().into_iter();
+        let mut journals = journals.filter(|entry| entry.name.to_string_lossy().ends_with(".jnl"));
+        let path = directory.path().join(journals.next().unwrap().name);
+        let file = RealFs.open(&path, &keyrack_vfs::OpenOptions::new().read(true)).unwrap();
+        let mut head = [0; 4096];
+        file.read_at(0, &mut head).unwrap();
+        let found = head.windows(22).any(|window| window == b"find-me-in-the-journal");
+        assert_eq!(found, is_there, "{durability}");
+    }
+}
+
+#[test]
+fn keys_and_bounds_beyond_the_limit_of_fjall() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&options(directory.path(), None)).unwrap();
+    let mut session = store.session().unwrap();
+    let longest = vec![b'k'; KEY_BYTES_MAX];
+    let longer = vec![b'k'; KEY_BYTES_MAX + 1];
+    // The escape takes a byte.
+    let escaped = vec![0; KEY_BYTES_MAX];
+    session.put(&longest, b"1").unwrap();
+    session.put(&escaped[1..], b"0").unwrap();
+    let mut batch = Batch::new();
+    batch.put(b"a", b"1");
+    batch.put(&longer, b"1");
+    let keep = &mut |_: Option<&[u8]>, _: &mut Vec<u8>| Update::Keep;
+    for error in [
+        session.get(&longer, &mut |_| {}).unwrap_err(),
+        session.put(&longer, b"").unwrap_err(),
+        session.put(&escaped, b"").unwrap_err(),
+        session.remove(&longer).unwrap_err(),
+        session.update(&longer, keep).unwrap_err(),
+        session.apply(&batch).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Usage { .. }), "{error:?}");
+        assert!(error.to_string().contains("65535"), "{error}");
+    }
+    assert_eq!(value_of(store.as_ref(), b"a"), None, "nothing of a refused batch is applied");
+    let mut rows = |low: &[u8], high: Option<&[u8]>| {
+        let mut seen = Vec::new();
+        let visit = &mut |key: &[u8], _: &[u8]| {
+            seen.push(key.len());
+            ControlFlow::Continue(())
+        };
+        session.scan(low, high, visit).unwrap();
+        seen
+    };
+    assert_eq!(rows(b"", Some(&longer)), [KEY_BYTES_MAX - 1, KEY_BYTES_MAX]);
+    assert_eq!(rows(&longer, None), [0; 0]);
+    assert_eq!(rows(&escaped, None), [KEY_BYTES_MAX]);
+    assert_eq!(rows(&longer, Some(&[&longer[..], b"x"].concat())), [0; 0]);
+}
+
+#[test]
+fn options_are_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let with = |key: &str, value: &str| {
+        let mut options = options(directory.path(), None);
+        options.options = vec![(key.to_owned(), value.to_owned())];
+        open(&options)
+    };
+    for (key, value) in [("compression", "zstd"), ("threads", "0"), ("filter_bits", "x")] {
+        let error = with(key, value).err().unwrap().to_string();
+        assert!(error.contains(key) && error.contains(value), "{error}");
+    }
+    for (key, value) in [("compression", "none"), ("filter_bits", "0"), ("memory_bytes", "1M")] {
+        assert!(with(key, value).is_ok(), "{key}");
+    }
+    let mut without = options(directory.path(), None);
+    without.data_dir = None;
+    let error = open(&without).err().unwrap().to_string();
+    assert!(error.contains("needs a data directory"), "{error}");
+}
+
+#[test]
+fn tables_come_into_being_and_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = options(directory.path(), Some(Durability::None));
+    options.options = vec![("memory_bytes".to_owned(), "64K".to_owned())];
+    let store = open(&options).unwrap();
+    let mut session = store.session().unwrap();
+    let tables = || {
+        let mut tables = 0.0;
+        store.stats(&mut |name, value| {
+            if name == "tables" {
+                tables = value;
+            }
+        });
+        tables
+    };
+    let mut count = 0u32;
+    while tables() < 2.0 {
+        session.put(&count.to_be_bytes(), &[7; 1000]).unwrap();
+        count += 1;
+    }
+    let visit = &mut |_: &[u8], _: &[u8]| ControlFlow::Continue(());
+    assert_eq!(session.scan(b"", None, visit).unwrap(), u64::from(count));
+    assert_eq!(session.scan_rev(b"", None, visit).unwrap(), u64::from(count));
+}
+
+#[test]
+fn errors_keep_their_kind() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&options(directory.path(), None)).unwrap();
+    let again = open(&options(directory.path(), None)).err().unwrap();
+    assert!(matches!(again, Error::Usage { .. }), "{again:?}");
+    drop(store);
+    let version = directory.path().join("version");
+    assert!(RealFs.exists(&version).unwrap());
+    RealFs.write_atomic(&version, b"no version of fjall").unwrap();
+    let damaged = open(&options(directory.path(), None)).err().unwrap();
+    assert!(matches!(damaged, Error::Corruption { .. }), "{damaged:?}");
+    let poisoned = convert(directory.path(), "put", FjallError::Poisoned);
+    assert!(matches!(poisoned, Error::Poisoned { .. }), "{poisoned:?}");
+    let full = FjallError::Storage(LsmError::Io(std::io::ErrorKind::StorageFull.into()));
+    assert!(convert(directory.path(), "put", full).is_no_space());
+}
+
+#[test]
+fn the_version_is_the_one_that_is_linked() {
+    let lock = include_str!("../../../../Cargo.lock");
+    assert!(lock.contains("name = \"fjall\"\nversion = \"3.1.13\"\n"), "{VERSION}");
+}

@@ -1,0 +1,349 @@
+//! Reading what there is of a log that is damaged. Nothing is written here.
+//!
+//! ```text
+//!   records   |####|hole|#######|###|torn, or never acknowledged
+//!                               ^   ^ the end: the first break above all marks
+//!                               the highest mark of what was durable
+//! ```
+//!
+//! An opening ([`crate::Log::open`]) stops at the first thing that is missing where something was
+//! durable. Here the same log is read on behind it:
+//!
+//! * A **break** below the highest mark of what was durable is a *hole*. Whole records behind it
+//!   belong to the log, since their checksums cover epoch and position, and the mark says that the
+//!   log went on. They are given.
+//! * A break above all marks is the end, as for an opening: what lies behind was never promised,
+//!   and perhaps dropped by an opening before. It does not come back.
+//! * A segment whose header is damaged is read with what its name, its length and its records say.
+//! * A segment that is missing is a hole.
+
+use std::path::{Path, PathBuf};
+
+use keyrack_vfs::Fs;
+
+use crate::error::{Error, Result};
+use crate::format::{ALIGN, FRONT_BYTES, Header, Kind, RECORD_BYTES};
+use crate::options::{POSITION_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use crate::reader::{Front, Reader};
+use crate::recovery::{Replay, list, next_record, path_of, search};
+
+/// Where a header that is whole says that it is of another version, or has flags of one.
+const VERSION_AT: u64 = 8;
+const FLAGS_AT: u64 = 12;
+/// Epochs that are tried for a segment whose header is lost.
+const EPOCHS_MAX: u64 = 4_096;
+
+/// A part of a log that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Hole {
+    /// Which file.
+    pub path: PathBuf,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// The first position that is missing.
+    pub from: u64,
+    /// The first position that is there again. Where nothing but the header of a segment is lost,
+    /// that is `from`.
+    pub to: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What was found in a damaged log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Salvaged {
+    /// Where the log begins: everything from here on is there, but for the holes. Above the
+    /// position that was asked for where the segments before are gone and nobody asked for them.
+    pub begin: u64,
+    /// Where the records end.
+    pub end: u64,
+    /// No segment, and no position that was ever used, is above this one.
+    pub top: u64,
+    /// Records given.
+    pub records: u64,
+    /// Bytes of their payloads.
+    pub payload_bytes: u64,
+    /// What is missing, ascending.
+    pub holes: Vec<Hole>,
+    /// Bytes behind the end that were dropped, see [`crate::Recovered::dropped_bytes`].
+    pub dropped_bytes: u64,
+    /// Whole records among them.
+    pub dropped_records: u64,
+    /// All files that have the name of a segment.
+    pub segments: Vec<PathBuf>,
+}
+
+/// Reads the log in `dir` and gives each whole record from `from` on to `replay`, in order of
+/// position. Without `from`, that is everything that is connected with the newest segment: what a
+/// release left behind is older, and not believed. O(bytes of the log).
+///
+/// # Errors
+/// `Usage` for a `from` that is no position, or a log of a later version; `Io`; and the first error
+/// of `replay`. Damage is no error here.
+pub fn salvage<E: From<Error>>(
+    fs: &dyn Fs,
+    dir: &Path,
+    from: Option<u64>,
+    replay: &mut dyn FnMut(u64, &[u8]) -> std::result::Result<(), E>,
+) -> std::result::Result<Salvaged, E> {
+    if from.is_some_and(|from| from >= POSITION_MAX) {
+        return Err(Error::usage("no position of a record").into());
+    }
+    let starts = list(fs, dir)?;
+    let mut salvaged = Salvaged {
+        segments: starts.iter().map(|start| path_of(dir, *start)).collect(),
+        ..Salvaged::default()
+    };
+    let chain = chain(fs, dir, &starts, from, &mut salvaged)?;
+    salvaged.top = salvaged.top.max(starts.last().copied().unwrap_or(0));
+    Walk { fs, chain, out: &mut salvaged, mark: None }.run(replay)?;
+    salvaged.holes.sort_by_key(|hole| hole.from);
+    salvaged.top = salvaged.top.max(salvaged.end);
+    Ok(salvaged)
+}
+
+/// A segment to read.
+#[derive(Clone, Debug)]
+struct Link {
+    front: Front,
+    /// Whether its header says where the log ended before it.
+    is_sure: bool,
+}
+
+/// The segments to read, ascending, found from the last one backwards.
+fn chain(
+    fs: &dyn Fs,
+    dir: &Path,
+    starts: &[u64],
+    from: Option<u64>,
+    out: &mut Salvaged,
+) -> Result<Vec<Link>> {
+    let lowest = from.unwrap_or(0);
+    let mut chain: Vec<Link> = Vec::new();
+    let mut at = starts.len();
+    out.begin = lowest;
+    // Where the log goes on above what was looked at; it has to be reached from below.
+    let mut wanted = None;
+    while let Some(index) = at.checked_sub(1) {
+        let (start, above) = (starts[index], chain.last().map(|link| link.front.header.epoch));
+        let link = open(fs, dir, starts, index, above, out)?;
+        at = index;
+        let Some(link) = link else { continue };
+        let front = &link.front;
+        if let Some(wanted) = wanted
+            && front.end() < wanted
+        {
+            if from.is_none() {
+                out.begin = wanted;
+                break;
+            }
+            push_missing(dir, front.end().max(lowest), wanted, out);
+        }
+        let previous_end = front.header.previous_end;
+        out.top = out.top.max(front.end());
+        chain.push(link);
+        wanted = Some(previous_end);
+        if start <= lowest || previous_end <= lowest {
+            wanted = None;
+            break;
+        }
+        at = starts.partition_point(|start| *start < previous_end);
+    }
+    if let (0, Some(wanted)) = (at, wanted) {
+        match from {
+            Some(from) => push_missing(dir, from, wanted, out),
+            None => out.begin = wanted,
+        }
+    }
+    chain.reverse();
+    Ok(chain)
+}
+
+fn push_missing(dir: &Path, from: u64, to: u64, out: &mut Salvaged) {
+    // A segment whose file is there and cannot be read has been reported.
+    if out.holes.iter().any(|hole| hole.from <= from && to <= hole.to) {
+        return;
+    }
+    let what = "a segment is missing".to_owned();
+    out.holes.push(Hole { path: dir.to_owned(), offset: 0, from, to, what });
+}
+
+/// What the front of a segment says, or what can be told without it. `None` if nothing can.
+fn open(
+    fs: &dyn Fs,
+    dir: &Path,
+    starts: &[u64],
+    index: usize,
+    epoch_above: Option<u64>,
+    out: &mut Salvaged,
+) -> Result<Option<Link>> {
+    let (start, path) = (starts[index], path_of(dir, starts[index]));
+    let (offset, what) = match Reader::open(fs, &path, start) {
+        Ok(reader) => return Ok(Some(Link { front: reader.front, is_sure: true })),
+        // It is whole; only, another program has to read it.
+        Err(Error::Corruption { offset: VERSION_AT | FLAGS_AT, what, .. }) => {
+            return Err(Error::usage(format!("{}: {what}", path.display())));
+        }
+        Err(Error::Corruption { offset, what, .. }) => (offset, what),
+        Err(error) => return Err(error),
+    };
+    let mut hole = Hole { path: path.clone(), offset, from: start, to: start, what };
+    let link = match Reader::header(fs, &path, start)? {
+        Some(header) => Some(Link { front: Front { path, header, seal: None }, is_sure: true }),
+        None => {
+            let below = index.checked_sub(1).map(|below| starts[below]);
+            let below = below
+                .and_then(|below| Reader::header(fs, &path_of(dir, below), below).ok().flatten());
+            let below = below.map_or(1, |header| header.epoch);
+            let front = guess(fs, &path, start, below, epoch_above)?;
+            front.map(|front| Link { is_sure: front.header.epoch == below, front })
+        }
+    };
+    if link.is_none() {
+        hole.to = starts.get(index + 1).copied().unwrap_or(start);
+        // Nobody can tell how far it went.
+        out.top = out.top.max(start.saturating_add(SEGMENT_BYTES_MAX).min(POSITION_MAX));
+    }
+    out.holes.push(hole);
+    Ok(link)
+}
+
+/// A header for a segment that has lost its own: the epoch is one under which a record matches.
+fn guess(
+    fs: &dyn Fs,
+    path: &Path,
+    start: u64,
+    epoch_below: u64,
+    epoch_above: Option<u64>,
+) -> Result<Option<Front>> {
+    let segment_bytes = fs.metadata(path)?.len.saturating_sub(FRONT_BYTES);
+    let possible = segment_bytes.is_power_of_two()
+        && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
+        && start.is_multiple_of(ALIGN as u64)
+        && start <= POSITION_MAX - segment_bytes;
+    if !possible {
+        return Ok(None);
+    }
+    let last = epoch_above.unwrap_or(u64::MAX).min(epoch_below.saturating_add(EPOCHS_MAX));
+    for epoch in epoch_below..=last {
+        // That the log ended where this segment begins is what is so but after an opening.
+        let header =
+            Header { start, segment_bytes, epoch, previous_end: start, synced: 0, recycled: true };
+        let front = Front { path: path.to_owned(), header, seal: None };
+        if Reader::with_front(fs, front.clone())?.record(start)?.is_some() {
+            return Ok(Some(front));
+        }
+    }
+    Ok(None)
+}
+
+/// The reading of the records.
+struct Walk<'a> {
+    fs: &'a dyn Fs,
+    chain: Vec<Link>,
+    out: &'a mut Salvaged,
+    /// The highest mark of what was durable in the segments up to one, once there was a break.
+    mark: Option<(usize, u64)>,
+}
+
+impl Walk<'_> {
+    fn run<E: From<Error>>(&mut self, replay: &mut Replay<'_, E>) -> std::result::Result<(), E> {
+        let (mut index, mut position) = (0, self.out.begin);
+        while let Some(link) = self.chain.get(index) {
+            position = position.max(link.front.start());
+            let limit = self.limit(index);
+            let mut reader = Reader::with_front(self.fs, link.front.clone())?;
+            let mut following = index + 1;
+            while position < limit {
+                self.read(&mut reader, &mut position, limit, replay)?;
+                if position >= limit {
+                    break;
+                }
+                let (over, mark) = self.mark(index, position)?;
+                let to;
+                if position < mark {
+                    let next = next_record(&mut reader, position + ALIGN as u64, limit)?;
+                    to = next.unwrap_or(if following < over { limit } else { mark });
+                } else if let Some(unsure) = self.chain.get(over) {
+                    // The next segment does not say whether the log ended here before it. What
+                    // lies between may have been dropped.
+                    (to, following) = (unsure.front.start(), over);
+                } else {
+                    // What a crash tore off.
+                    let rest = search(self.fs, &self.fronts(index, over), position)?;
+                    (self.out.dropped_bytes, self.out.dropped_records) = (rest.bytes, rest.records);
+                    self.out.end = position;
+                    return Ok(());
+                }
+                self.out.holes.push(Hole {
+                    path: reader.front.path.clone(),
+                    offset: reader.front.place(position),
+                    from: position,
+                    to,
+                    what: format!("no whole record, but the log went on at {to}"),
+                });
+                position = to;
+            }
+            index = following;
+        }
+        self.out.end = position;
+        Ok(())
+    }
+
+    /// Where the log goes over into the next segment.
+    fn limit(&self, index: usize) -> u64 {
+        let next = self.chain.get(index + 1).map(|next| next.front.header.previous_end);
+        next.unwrap_or(POSITION_MAX).min(self.chain[index].front.end())
+    }
+
+    /// Gives records from the position on, up to the first place without one.
+    fn read<E: From<Error>>(
+        &mut self,
+        reader: &mut Reader,
+        position: &mut u64,
+        limit: u64,
+        replay: &mut Replay<'_, E>,
+    ) -> std::result::Result<(), E> {
+        while *position < limit {
+            if reader.front.end() - *position < RECORD_BYTES as u64 {
+                *position = reader.front.end();
+                return Ok(());
+            }
+            let record = reader.record(*position)?;
+            let Some(record) = record.filter(|record| record.room() <= limit - *position) else {
+                return Ok(());
+            };
+            if record.kind == Kind::Data {
+                reader.payload(*position, &record, replay)?;
+                self.out.records += 1;
+                self.out.payload_bytes += u64::from(record.length);
+            }
+            *position += record.room();
+        }
+        Ok(())
+    }
+
+    fn fronts(&self, from: usize, to: usize) -> Vec<Front> {
+        self.chain[from..to].iter().map(|link| link.front.clone()).collect()
+    }
+
+    /// The first segment behind this one that does not say where the log ended before it, or the
+    /// number of segments; and the highest mark of what was durable before that one: in headers,
+    /// seals and records.
+    fn mark(&mut self, index: usize, position: u64) -> Result<(usize, u64)> {
+        let links = self.chain.iter().enumerate().skip(index + 1);
+        let unsure = links.into_iter().find(|(_, link)| !link.is_sure);
+        let over = unsure.map_or(self.chain.len(), |(unsure, _)| unsure);
+        if let Some((known_over, mark)) = self.mark
+            && known_over == over
+        {
+            return Ok((over, mark));
+        }
+        let of = |front: &Front| front.header.synced.max(front.seal.map_or(0, |seal| seal.end));
+        let known = self.chain[..over].iter().map(|link| of(&link.front)).max().unwrap_or(0);
+        let behind = search(self.fs, &self.fronts(index, over), position)?.synced;
+        Ok(*self.mark.insert((over, known.max(behind))))
+    }
+}

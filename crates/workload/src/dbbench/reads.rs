@@ -1,0 +1,115 @@
+//! Jobs that read, and the one that does both.
+
+use super::params::{Draws, Shape, Tally, key_of, stream, value_source};
+use super::writes::put_beside;
+use crate::kvtest::{Client, Halt, Value};
+
+/// Which keys are looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// Any of them.
+    All,
+    /// The first hundredth.
+    Hot,
+    /// Any, without its last digit, so that none is there.
+    Missing,
+}
+
+/// Gets `reads` drawn keys.
+pub(super) fn get(client: &mut dyn Client, keys: Keys) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    get_as(client, &shape, keys)
+}
+
+fn get_as(client: &mut dyn Client, shape: &Shape, keys: Keys) -> Result<(), Halt> {
+    let mut rng = stream(client, Draws::Keys);
+    let numbers = if keys == Keys::Hot { shape.num.div_ceil(100) } else { shape.num };
+    let count = shape.reads.min(client.limit());
+    let (mut tally, mut found) = (Tally::begin(client), 0);
+    while tally.ops < count && !client.expired(0) {
+        let key = key_of(rng.below(numbers));
+        let key = if keys == Keys::Missing { &key[..key.len() - 1] } else { &key[..] };
+        found += u64::from(client.get(key, &mut |_| {})?);
+        tally.ops += 1;
+    }
+    client.wait_all()?;
+    tally.found = Some((tally.ops, found));
+    let row = tally.row(client);
+    client.report(row);
+    Ok(())
+}
+
+/// Readers as `db/readrandom`; the thread beside them writes.
+pub(super) fn read_while_writing(client: &mut dyn Client) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    if client.id() < client.threads() {
+        get_as(client, &shape, Keys::All)
+    } else {
+        put_beside(client, &shape)
+    }
+}
+
+/// Walks over `reads` rows.
+pub(super) fn walk(client: &mut dyn Client, is_reverse: bool) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    let count = shape.reads.min(client.limit());
+    let (mut tally, mut bytes) = (Tally::begin(client), 0);
+    let mut visit = |key: &[u8], value: &[u8]| bytes += (key.len() + value.len()) as u64;
+    tally.ops = match is_reverse {
+        true => client.walk_rev(count, &mut visit)?,
+        false => client.walk(count, &mut visit)?,
+    };
+    client.wait_all()?;
+    tally.bytes = Some(bytes);
+    let row = tally.row(client);
+    client.report(row);
+    Ok(())
+}
+
+/// Looks for drawn keys and reads on.
+pub(super) fn seek(client: &mut dyn Client) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    let mut rng = stream(client, Draws::Keys);
+    let count = shape.reads.min(client.limit());
+    let (mut tally, mut found) = (Tally::begin(client), 0);
+    while tally.ops < count && !client.expired(0) {
+        let wanted = key_of(rng.below(shape.num));
+        let (mut is_found, mut is_first) = (false, true);
+        client.scan(&wanted, shape.nexts + 1, &mut |key, _| {
+            is_found |= is_first && key == &*wanted;
+            is_first = false;
+        })?;
+        found += u64::from(is_found);
+        tally.ops += 1;
+    }
+    client.wait_all()?;
+    tally.found = Some((tally.ops, found));
+    let row = tally.row(client);
+    client.report(row);
+    Ok(())
+}
+
+/// Puts and gets drawn keys.
+pub(super) fn mixed(client: &mut dyn Client) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    let (mut rng, mut dice) = (stream(client, Draws::Keys), stream(client, Draws::Operations));
+    let mut values = value_source(client, &shape.values)?;
+    let count = shape.num.min(client.limit());
+    let (mut tally, mut reads, mut found) = (Tally::begin(client), 0, 0);
+    while tally.ops < count && !client.expired(0) {
+        let key = key_of(rng.below(shape.num));
+        if dice.below(100) < shape.writes {
+            client.put(&key, values.next_value())?;
+        } else {
+            reads += 1;
+            found += u64::from(client.get(&key, &mut |_| {})?);
+        }
+        tally.ops += 1;
+    }
+    client.wait_all()?;
+    tally.found = Some((reads, found));
+    let mut row = tally.row(client);
+    row.set("writes", Value::Count(tally.ops - reads));
+    client.report(row);
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! The jobs by name.
+
+use super::reads::{self, Keys};
+use super::writes::{self, Order};
+use super::{flodb, params};
+use crate::kvtest::{Client, End, Halt, Job, Lcg, limited};
+
+/// All jobs of this module, in the order of lists.
+#[must_use]
+pub fn jobs() -> &'static [Job] {
+    JOBS
+}
+
+type Run = fn(&mut dyn Client, &mut Lcg) -> Result<(), Halt>;
+
+/// Entries that a job of `db/..` works on where `num` is not given.
+pub(crate) const NUM: u64 = params::NUM;
+
+const WRITES: &[&str] = &["num", "value_size", "compression_ratio", "batch"];
+const SYNCED: &[&str] = &["num", "value_size", "compression_ratio"];
+const OVERWRITES: &[&str] = &["num", "value_size", "compression_ratio", "batch", "fill"];
+const READS: &[&str] = &["num", "reads", "value_size", "compression_ratio", "fill"];
+const SEEKS: &[&str] = &["num", "reads", "nexts", "value_size", "compression_ratio", "fill"];
+const MIXED: &[&str] = &["num", "writes", "value_size", "compression_ratio", "fill"];
+const FLODB: &[&str] = &[
+    "initial",
+    "range",
+    "updates",
+    "skew",
+    "one_writer",
+    "scans",
+    "fill",
+    "wait",
+    "value_size",
+    "compression_ratio",
+];
+
+/// A job on an empty store.
+const fn fill(name: &'static str, about: &'static str, run: Run) -> Job {
+    let job = limited(name, about, run);
+    Job { end: End::CountOrTime, params: WRITES, wants_fresh: true, ..job }
+}
+
+/// A job on a store that has every key.
+const fn loaded(
+    name: &'static str,
+    about: &'static str,
+    params: &'static [&'static str],
+    run: Run,
+) -> Job {
+    let job = limited(name, about, run);
+    Job { end: End::CountOrTime, params, load: Some(writes::load), ..job }
+}
+
+const JOBS: &[Job] = &[
+    fill("db/fillseq", "put num entries in order of their keys", |c, _| writes::put(c, Order::Seq)),
+    fill("db/fillrandom", "put num entries with drawn keys", |c, _| writes::put(c, Order::Random)),
+    Job {
+        params: SYNCED,
+        syncs: true,
+        ..fill("db/fillsync", "put num/1000 entries, each of them synced", |c, _| {
+            writes::put_synced(c)
+        })
+    },
+    loaded("db/overwrite", "put num drawn keys of a full store", OVERWRITES, |c, _| {
+        writes::put(c, Order::Random)
+    }),
+    loaded("db/readrandom", "get drawn keys", READS, |c, _| reads::get(c, Keys::All)),
+    loaded("db/readmissing", "get keys that are not there", READS, |c, _| {
+        reads::get(c, Keys::Missing)
+    }),
+    loaded("db/readhot", "get drawn keys of the first hundredth", READS, |c, _| {
+        reads::get(c, Keys::Hot)
+    }),
+    loaded("db/readseq", "walk over rows from the first on", READS, |c, _| reads::walk(c, false)),
+    loaded("db/readreverse", "walk over rows from the last on", READS, |c, _| reads::walk(c, true)),
+    loaded("db/seekrandom", "look for a drawn key and read nexts rows behind it", SEEKS, |c, _| {
+        reads::seek(c)
+    }),
+    loaded("db/deleteseq", "remove every key in order", OVERWRITES, |c, _| {
+        writes::remove(c, Order::Seq)
+    }),
+    loaded("db/deleterandom", "remove num drawn keys", OVERWRITES, |c, _| {
+        writes::remove(c, Order::Random)
+    }),
+    Job {
+        beside: 1,
+        ..loaded("db/readwhilewriting", "get drawn keys while one thread beside puts", READS, {
+            |c, _| reads::read_while_writing(c)
+        })
+    },
+    loaded("db/mixed", "put or get drawn keys; writes=PERCENT of them puts", MIXED, |c, _| {
+        reads::mixed(c)
+    }),
+    Job {
+        end: End::Time,
+        params: FLODB,
+        load: Some(flodb::load),
+        ..limited("flodb/mixed", "the test of FloDB: puts, removals, and gets or scans", |c, _| {
+            flodb::run(c)
+        })
+    },
+];

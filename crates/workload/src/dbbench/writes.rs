@@ -1,0 +1,163 @@
+//! Jobs that write, and what is loaded before others.
+
+use super::params::{Draws, Fill, Shape, Tally, key_of, loaded_values, stream, value_source};
+use crate::kvtest::{Client, Halt, Row, Value};
+use crate::scramble::Permutation;
+use keyrack_decimal::Decimal;
+
+/// Keys that the load puts at once.
+const LOAD_BATCH: usize = 512;
+/// Of so many writes one is made by `db/fillsync`.
+const SYNC_SHARE: u64 = 1000;
+
+/// Which keys, one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Seq,
+    Random,
+}
+
+/// Numbers of keys for one thread.
+fn numbers(client: &dyn Client, order: Order, num: u64) -> impl FnMut() -> u64 + use<> {
+    let (mut rng, mut next) = (stream(client, Draws::Keys), 0);
+    move || match order {
+        Order::Seq => {
+            let number = next % num;
+            next += 1;
+            number
+        }
+        Order::Random => rng.below(num),
+    }
+}
+
+/// Puts `num` entries in batches of `batch`.
+pub(super) fn put(client: &mut dyn Client, order: Order) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    let mut next = numbers(client, order, shape.num);
+    let mut values = value_source(client, &shape.values)?;
+    let count = shape.num.min(client.limit());
+    let (mut tally, mut bytes) = (Tally::begin(client), 0);
+    if shape.batch == 1 {
+        while tally.ops < count && !client.expired(0) {
+            let (key, value) = (key_of(next()), values.next_value());
+            client.put(&key, value)?;
+            bytes += (key.len() + value.len()) as u64;
+            tally.ops += 1;
+        }
+    } else {
+        let mut batch: Vec<(Decimal, Vec<u8>)> = Vec::new();
+        while tally.ops < count && !client.expired(0) {
+            batch.clear();
+            for _ in 0..shape.batch.min(count - tally.ops) {
+                batch.push((key_of(next()), values.next_value().to_vec()));
+            }
+            bytes += put_all(client, &batch)?;
+            tally.ops += batch.len() as u64;
+        }
+    }
+    client.wait_all()?;
+    tally.bytes = Some(bytes);
+    let row = tally.row(client);
+    client.report(row);
+    Ok(())
+}
+
+/// Puts a batch. Answers its bytes.
+fn put_all(client: &mut dyn Client, batch: &[(Decimal, Vec<u8>)]) -> Result<u64, Halt> {
+    let pairs: Vec<(&[u8], &[u8])> =
+        batch.iter().map(|(key, value)| (&**key, value.as_slice())).collect();
+    client.put_many(&pairs)?;
+    Ok(pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum())
+}
+
+/// Puts a thousandth of the entries, each of them synced.
+pub(super) fn put_synced(client: &mut dyn Client) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    let mut next = numbers(client, Order::Random, shape.num);
+    let mut values = value_source(client, &shape.values)?;
+    let count = (shape.num / SYNC_SHARE).max(1).min(client.limit());
+    let (mut tally, mut bytes) = (Tally::begin(client), 0);
+    while tally.ops < count && !client.expired(0) {
+        let (key, value) = (key_of(next()), values.next_value());
+        client.put_synced(&key, value)?;
+        bytes += (key.len() + value.len()) as u64;
+        tally.ops += 1;
+    }
+    client.wait_all()?;
+    tally.bytes = Some(bytes);
+    let row = tally.row(client);
+    client.report(row);
+    Ok(())
+}
+
+/// Removes `num` entries in batches of `batch`.
+pub(super) fn remove(client: &mut dyn Client, order: Order) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    let mut next = numbers(client, order, shape.num);
+    let count = shape.num.min(client.limit());
+    let mut tally = Tally::begin(client);
+    if shape.batch == 1 {
+        while tally.ops < count && !client.expired(0) {
+            client.remove(&key_of(next()))?;
+            tally.ops += 1;
+        }
+    } else {
+        while tally.ops < count && !client.expired(0) {
+            let left = shape.batch.min(count - tally.ops);
+            let keys: Vec<Decimal> = (0..left).map(|_| key_of(next())).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+            client.remove_many(&keys)?;
+            tally.ops += keys.len() as u64;
+        }
+    }
+    client.wait_all()?;
+    let row = tally.row(client);
+    client.report(row);
+    Ok(())
+}
+
+/// The thread beside the readers of `db/readwhilewriting`: puts until they are through.
+pub(super) fn put_beside(client: &mut dyn Client, shape: &Shape) -> Result<(), Halt> {
+    let mut next = numbers(client, Order::Random, shape.num);
+    let mut values = value_source(client, &shape.values)?;
+    let (begin_s, mut puts) = (client.seconds(), 0);
+    while !client.is_alone() {
+        client.put(&key_of(next()), values.next_value())?;
+        puts += 1;
+    }
+    let mut row = Row::new();
+    row.set("writes", Value::Count(puts));
+    let seconds = client.seconds() - begin_s;
+    if seconds > 0.0 {
+        row.set("writes_per_sec", Value::Number(puts as f64 / seconds));
+    }
+    client.report(row);
+    Ok(())
+}
+
+/// Puts every key once, this thread its share.
+pub(super) fn load(client: &mut dyn Client) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    let fill = shape.fill.decided(client);
+    let permutation = Permutation::new(shape.num);
+    let place = |number| match fill {
+        Fill::Seq => Some(number),
+        Fill::Random => Some(permutation.apply(number)),
+        Fill::Auto | Fill::None => None,
+    };
+    let mut values = loaded_values(client, &shape.values)?;
+    let mut batch: Vec<(Decimal, Vec<u8>)> = Vec::with_capacity(LOAD_BATCH);
+    let (first, step) = (u64::from(client.id()), client.threads() as usize);
+    for number in (first..shape.num).step_by(step) {
+        let Some(number) = place(number) else { return Ok(()) };
+        batch.push((key_of(number), values.next_value().to_vec()));
+        if batch.len() == LOAD_BATCH {
+            put_all(client, &batch)?;
+            batch.clear();
+        }
+    }
+    if !batch.is_empty() {
+        put_all(client, &batch)?;
+    }
+    client.wait_all()
+}
