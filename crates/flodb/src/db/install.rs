@@ -41,6 +41,8 @@ impl Inner {
         open.values().for_each(|table| table.set_obsolete());
         self.view.store(Arc::new(View::new(generations, version, levels)), &pin());
         self.pace();
+        drop((open, view));
+        free_exchanged();
         Ok(())
     }
 
@@ -61,4 +63,12 @@ impl Inner {
             self.gate.open();
         }
     }
+}
+
+/// Frees the views that this thread has exchanged and nobody reads any more. They keep memory and
+/// files, so they do not wait until there are many.
+pub(crate) fn free_exchanged() {
+    // The first time ends their lives, the second finds nobody pinned since.
+    pin().flush();
+    pin().flush();
 }

@@ -9,6 +9,7 @@
 //! are few, and each is small; a large one makes room for itself first.
 
 use super::flush::generation;
+use super::install::free_exchanged;
 use super::{Inner, lock};
 use crate::error::Result;
 use crate::view::{Generation, View};
@@ -98,4 +99,6 @@ fn replace_active(inner: &Inner) {
     new.begin(inner.log.reserved());
     inner.pace();
     inner.wake_background();
+    drop(view);
+    free_exchanged();
 }
