@@ -1,7 +1,7 @@
 //! A frozen generation becomes a table of level 0.
 
 use super::build::{Anything, Recipe};
-use super::rotate::freeze_active;
+use super::rotate::{MIDDLE_BYTES, freeze_active};
 use super::{Counters, Db, Inner, lock};
 use crate::error::{Error, Result};
 use crate::manifest::Edit;
@@ -11,8 +11,9 @@ use crate::view::Generation;
 use keyrack_concurrent::Backoff;
 use std::sync::Arc;
 
-/// Room beyond a full generation, for writes that are under way.
-const SLACK_BYTES: usize = 8 << 20;
+/// Room beyond a full generation, for writes that are under way: small ones of many threads, and
+/// one of a middle size.
+const SLACK_BYTES: usize = (8 << 20) + MIDDLE_BYTES;
 
 /// Memory for a generation with so much room beyond the usual.
 pub(crate) fn generation(options: &Options, extra: usize) -> Memory {

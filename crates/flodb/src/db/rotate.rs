@@ -6,7 +6,9 @@
 //! disjoint ranges of sequence numbers, and a reader may stop at the first that has its key.
 //!
 //! A generation is full before its memory is: writes that are under way still go in. Of those there
-//! are few, and each is small; a large one makes room for itself first.
+//! are few, and each is small, but for at most one of a middle size: these take turns, and a turn
+//! lasts until whoever found the generation full has put the next one in front. A large write makes
+//! room for itself first, in a generation of its own making.
 
 use super::flush::generation;
 use super::install::free_exchanged;
@@ -17,8 +19,12 @@ use keyrack_concurrent::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Writes that need up to this go into the room beyond a full generation.
+/// Writes that need up to this go into the room beyond a full generation, as many as there are
+/// threads.
 const SMALL_BYTES: usize = 64 << 10;
+
+/// Writes that need up to this go there as well, one at a time.
+pub(super) const MIDDLE_BYTES: usize = 4 << 20;
 
 /// Bytes of memory that an entry takes beside its key and value, at most: what stands before it,
 /// and the rest of its last unit.
@@ -29,11 +35,11 @@ pub(crate) fn room_of(record_bytes: usize, writes: u64) -> usize {
     record_bytes.saturating_add(ENTRY_BYTES.saturating_mul(writes as usize))
 }
 
-/// Large writes, one at a time.
+/// Writes that are not small, one at a time.
 #[derive(Default)]
 pub(crate) struct Large {
     turn: Mutex<()>,
-    /// What the one under way takes: whatever generation it comes to has room for it.
+    /// What a large one under way takes: whatever generation it comes to has room for it.
     bytes: AtomicUsize,
 }
 
@@ -51,14 +57,17 @@ impl Drop for Room<'_> {
 }
 
 impl<'a> Room<'a> {
-    /// Makes a new generation with room for a write that takes `bytes` of memory, if it is a large
-    /// one.
+    /// Waits for the turn of a write that takes `bytes` of memory, if it is not small, and makes a
+    /// new generation with room for a large one. The turn lasts as long as what is returned.
     #[inline]
     pub(crate) fn make(inner: &'a Inner, bytes: usize) -> Result<Self> {
         if bytes <= SMALL_BYTES {
             return Ok(Room { large: None });
         }
         let turn = lock(&inner.large.turn);
+        if bytes <= MIDDLE_BYTES {
+            return Ok(Room { large: Some((&inner.large, turn)) });
+        }
         let _exchange = lock(&inner.exchange);
         // Relaxed: read under the exchange lock.
         inner.large.bytes.store(bytes, Ordering::Relaxed);
