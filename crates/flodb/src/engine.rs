@@ -57,8 +57,13 @@ pub fn engine() -> Engine {
             EngineOption {
                 key: "compression",
                 default: "none,none,lz4",
-                about: "of the tables of each level, the last for those below: none, snappy, lz4, \
+                about: "of level 0, the level it goes into, ..., the last level: none, snappy, lz4, \
                         zstd or zstd:LEVEL",
+            },
+            EngineOption {
+                key: "table_bytes_per_second",
+                default: "0",
+                about: "bytes that flushes and compactions write in a second, at most; 0 for no limit",
             },
             EngineOption {
                 key: "filter_bits",
@@ -95,6 +100,8 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
         unordered_max: size("unordered_max", defaults.unordered_max)?,
         hash_level: given.flag("hash_level", defaults.hash_level)?,
         compaction_threads: size("compaction_threads", defaults.compaction_threads)?,
+        table_bytes_per_second: given
+            .size("table_bytes_per_second", defaults.table_bytes_per_second)?,
         compression: match given.text("compression") {
             Some(list) => compression_of(list)?,
             None => defaults.compression.clone(),

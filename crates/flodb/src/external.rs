@@ -13,12 +13,12 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 impl Options {
-    /// How the tables of `level` are made.
-    pub(crate) fn table(&self, level: usize) -> TableOptions {
+    /// How the tables of `level` are made, while level 0 is merged into `base`.
+    pub(crate) fn table(&self, level: usize, base: usize) -> TableOptions {
         TableOptions {
             block_bytes: self.block_bytes,
             restart_interval: self.restart_interval,
-            compression: self.compression_of(level),
+            compression: self.compression_of(level, base),
             filter_bits_per_key: self.filter_bits_per_key,
             comparator: self.comparator.clone(),
         }
@@ -65,7 +65,7 @@ impl TableWriter {
     pub fn create(fs: &dyn Fs, path: &Path, options: &Options) -> Result<Self> {
         let file = fs.open(path, &OpenOptions::new().read(true).write(true).create_new(true))?;
         Ok(TableWriter {
-            writer: table::TableWriter::new(file, options.table(LAST_LEVEL))?,
+            writer: table::TableWriter::new(file, options.table(LAST_LEVEL, LAST_LEVEL))?,
             order: options.comparator.clone(),
             last: None,
             entry: Vec::new(),

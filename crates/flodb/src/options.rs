@@ -2,6 +2,7 @@
 
 use crate::compress::Compression;
 use crate::key::Comparator;
+use crate::version::LAST_LEVEL;
 use std::time::Duration;
 
 /// What an acknowledged write survives.
@@ -45,8 +46,9 @@ pub struct Options {
     pub block_bytes: usize,
     /// Entries from one whole key in a block to the next: 16.
     pub restart_interval: usize,
-    /// Compression of the tables of each level, of the last one for those below. None for
-    /// levels 0 and 1, LZ4 from there.
+    /// Compression of the tables of level 0, of the level that it is merged into, of the one below
+    /// that, and so on; the last one is that of the last level, and of all that are not named.
+    /// None for the first two, LZ4 from there.
     pub compression: Vec<Compression>,
     /// Bits of a table's filter for each key: 10, one false answer in a hundred. 0 for no filter.
     pub filter_bits_per_key: u32,
@@ -62,6 +64,9 @@ pub struct Options {
     pub level0_stop: usize,
     /// Bytes of the first level with a size: 256 MiB. Each level below has ten times as many.
     pub level_base_bytes: u64,
+    /// Bytes of tables that flushes and compactions write in a second, at most: 0, which is no limit.
+    /// A flush does not wait, since writers wait for it; the compactions pay for what it wrote.
+    pub table_bytes_per_second: u64,
     /// Threads that compact: 1. With 0 only [`Db::compact_range`](crate::Db::compact_range) does,
     /// and level 0 holds up no writer.
     pub compaction_threads: usize,
@@ -93,6 +98,7 @@ impl Default for Options {
             level0_slow: 12,
             level0_stop: 24,
             level_base_bytes: 256 << 20,
+            table_bytes_per_second: 0,
             compaction_threads: 1,
             paranoid_checks: false,
         }
@@ -100,9 +106,34 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The compression of the tables of `level`.
-    pub(crate) fn compression_of(&self, level: usize) -> Compression {
-        let kept = self.compression.get(level).or(self.compression.last());
+    /// The compression of the tables of `level`, while level 0 is merged into `base`. The last level
+    /// holds nearly everything, and is rewritten least: it is compressed best.
+    pub(crate) fn compression_of(&self, level: usize, base: usize) -> Compression {
+        let last = self.compression.last();
+        let kept = match level {
+            0 => self.compression.first(),
+            LAST_LEVEL => last,
+            _ => self.compression.get((level + 1).saturating_sub(base)).or(last),
+        };
         kept.copied().unwrap_or(Compression::None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Compression::{Lz4, None, Snappy};
+
+    #[test]
+    fn compression_is_counted_from_the_level_that_level_0_goes_into() {
+        let options = Options { compression: vec![None, Snappy, Lz4], ..Options::default() };
+        let of = |base| [0, 1, 2, 3, 4, 5, 6].map(|level| options.compression_of(level, base));
+        assert_eq!(of(4)[0], None);
+        assert_eq!(of(4)[4..], [Snappy, Lz4, Lz4]);
+        assert_eq!(of(1)[1..], [Snappy, Lz4, Lz4, Lz4, Lz4, Lz4]);
+        assert_eq!(of(LAST_LEVEL)[6], Lz4, "the last level is the last, even as the first");
+
+        let options = Options { compression: Vec::new(), ..Options::default() };
+        assert_eq!(options.compression_of(3, 3), None);
     }
 }

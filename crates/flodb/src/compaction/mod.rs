@@ -24,7 +24,7 @@ mod pick;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use pick::{Manual, debt, pick, pick_range};
+pub(crate) use pick::{Manual, debt, pick, pick_range, targets};
 
 use crate::key::Comparator;
 use crate::manifest::Edit;

@@ -37,6 +37,10 @@ use std::sync::Arc;
 pub(crate) struct Recipe<'a> {
     /// The level that the tables are for.
     pub(crate) level: usize,
+    /// The level that level 0 is merged into.
+    pub(crate) base: usize,
+    /// Whether writers wait for it, so that it does not wait for its turn to write.
+    pub(crate) is_urgent: bool,
     /// Bytes after which the next table begins.
     pub(crate) table_bytes: u64,
     /// The oldest moment in use.
@@ -89,7 +93,8 @@ impl Inner {
         let hiding = RangeIndex::new(seen, order);
         let ranges = Ranges::new(stay, hiding.as_ref(), recipe.below, order);
         let (built, numbers) = (Vec::new(), Vec::new());
-        let mut output = Output { inner: self, recipe, ranges, writer: None, built, numbers };
+        let (writer, paid) = (None, 0);
+        let mut output = Output { inner: self, recipe, ranges, writer, paid, built, numbers };
         let result = output.write(entries, hiding.as_ref()).and_then(|()| output.end(None));
         if let Err(error) = result {
             output.discard();
@@ -107,6 +112,9 @@ impl Inner {
         OpenTable::open(&*self.fs, &self.removals, &self.dir, file, &self.cache, order)
     }
 }
+
+/// Bytes that a table grows by before it is paid for.
+const PAYMENT_BYTES: u64 = 64 << 10;
 
 /// Bytes of a removed range in a table, beside its keys, or a few more.
 const RANGE_BYTES: u64 = 16;
@@ -199,6 +207,8 @@ struct Output<'a> {
     recipe: Recipe<'a>,
     ranges: Ranges,
     writer: Option<(u64, PathBuf, TableWriter)>,
+    /// Bytes of the table in work that the limit knows of.
+    paid: u64,
     built: Vec<Arc<OpenTable>>,
     numbers: Vec<FileNumber>,
 }
@@ -293,10 +303,23 @@ impl Output<'_> {
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.begin()?;
-        match &mut self.writer {
-            Some((_, _, writer)) => writer.add(key, value),
-            None => Ok(()),
+        let Some((_, _, writer)) = &mut self.writer else { return Ok(()) };
+        writer.add(key, value)?;
+        let written = writer.written_bytes();
+        // A block that is compressed makes it fewer.
+        if written.saturating_sub(self.paid) >= PAYMENT_BYTES {
+            self.pay(written);
         }
+        Ok(())
+    }
+
+    /// Tells the limit that the table in work has so many bytes.
+    fn pay(&mut self, written: u64) {
+        let Output { inner, recipe, paid, .. } = self;
+        let bytes = written.saturating_sub(*paid);
+        *paid = written;
+        let is_over = || inner.is_stopping() || inner.poison.get().is_some();
+        inner.limit.pay(bytes, !recipe.is_urgent, is_over);
     }
 
     /// Begins a table, unless one is in work.
@@ -311,7 +334,7 @@ impl Output<'_> {
         let path = table_path(&self.inner.dir, number);
         let create = OpenOptions::new().read(true).write(true).create(true).truncate(true);
         let file = self.inner.fs.open(&path, &create)?;
-        let options = self.inner.options.table(self.recipe.level);
+        let options = self.inner.options.table(self.recipe.level, self.recipe.base);
         self.writer = Some((number, path, TableWriter::new(file, options)?));
         Ok(())
     }
@@ -323,6 +346,8 @@ impl Output<'_> {
             self.begin()?;
         }
         let Some((number, path, mut writer)) = self.writer.take() else { return Ok(()) };
+        self.pay(writer.written_bytes());
+        self.paid = 0;
         let added = ranges.into_iter().try_for_each(|range| writer.add_range(range));
         let meta = match added.and_then(|()| writer.finish()) {
             Ok(meta) => meta,

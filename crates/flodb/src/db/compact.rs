@@ -3,7 +3,9 @@
 
 use super::build::{Below, Recipe};
 use super::{Counters, Db, Inner, lock};
-use crate::compaction::{Compaction, CompactionOptions, Manual, Running, Ticket, pick, pick_range};
+use crate::compaction::{
+    Compaction, CompactionOptions, Manual, Running, Ticket, pick, pick_range, targets,
+};
 use crate::error::{Error, Result};
 use crate::iterator::{Child, LevelCursor, Merge};
 use crate::options::Options;
@@ -121,6 +123,7 @@ impl<'a> Claim<'a> {
             Counters::add(&inner.counters.trivial_moves, 1);
             return Ok(());
         }
+        let begin_ns = inner.speed.now_ns();
         let order = &inner.options.comparator;
         let inputs = self.inputs();
         if inner.options.paranoid_checks {
@@ -136,6 +139,8 @@ impl<'a> Claim<'a> {
         let within = compaction.output_level == 0;
         let recipe = Recipe {
             level: compaction.output_level,
+            base: targets(&view.version, &inner.options.compaction()).base,
+            is_urgent: false,
             table_bytes: if within { u64::MAX } else { inner.options.table_bytes },
             // Not an older one than the choice was made for, or it would be made again.
             oldest: self.oldest,
@@ -145,6 +150,10 @@ impl<'a> Claim<'a> {
             below: &Lower { compaction, version: &view.version },
         };
         let built = inner.build(&mut entries, recipe)?;
+        if compaction.level == 0 && !within {
+            let bytes = compaction.inputs[0].iter().map(|file| file.bytes).sum();
+            inner.speed.left_level0(begin_ns, bytes);
+        }
         let files = built.tables.iter().map(|table| Arc::clone(table.file()));
         inner.install(&compaction.edit(files), &built.tables, None)?;
         let counters = &inner.counters;

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::manifest::Edit;
 use crate::memory::{Memory, MemoryOptions};
 use crate::options::Options;
+use crate::version::LAST_LEVEL;
 use crate::view::Generation;
 use keyrack_concurrent::Backoff;
 use std::sync::Arc;
@@ -62,10 +63,13 @@ fn write(inner: &Inner, generation: &Arc<Generation>, end: u64) -> Result<()> {
         inner.check_poison()?;
         backoff.wait();
     }
+    let begin_ns = inner.speed.now_ns();
     generation.memory.freeze();
     let oldest = inner.snapshots.oldest(|| inner.visible());
     let recipe = Recipe {
         level: 0,
+        base: LAST_LEVEL,
+        is_urgent: true,
         // Tables of level 0 may overlap, but one generation gives one.
         table_bytes: u64::MAX,
         oldest,
@@ -75,6 +79,7 @@ fn write(inner: &Inner, generation: &Arc<Generation>, end: u64) -> Result<()> {
     };
     let mut cursor = generation.memory.cursor(u64::MAX);
     let built = inner.build(&mut cursor, recipe)?;
+    inner.speed.flushed(begin_ns, end.saturating_sub(generation.from()), built.bytes);
     let edit = Edit {
         log_from: Some(end),
         last_sequence: Some(end.saturating_sub(1)),

@@ -79,7 +79,7 @@ impl Db {
     /// [`Error::Io`] also if a file cannot be removed; the tables are in the store then.
     pub fn ingest(&self, paths: &[impl AsRef<Path>], options: IngestOptions) -> Result<()> {
         let inner = self.inner();
-        inner.admit()?;
+        inner.admit(0)?;
         let order = &inner.options.comparator;
         let mut taken = Vec::new();
         for path in paths {

@@ -55,12 +55,20 @@ impl Inner {
         let compacts = options.compaction_threads > 0;
         if frozen > options.frozen_max || (compacts && level0 >= options.level0_stop) {
             self.gate.shut();
-        } else if compacts && level0 >= options.level0_slow {
-            // From nothing to a millisecond, evenly.
-            let span = (options.level0_stop - options.level0_slow).max(1);
-            self.gate.slow(((level0 - options.level0_slow + 1) * 1000 / span) as u64);
-        } else {
-            self.gate.open();
+            return;
+        }
+        // As fast as memory is written out, or a little less: then it is never full.
+        let memory = self.speed.flush().filter(|_| frozen > 0 && frozen == options.frozen_max);
+        let memory = memory.map(|speed| speed - speed / 10);
+        // From twice as fast as level 0 is merged down to nothing, evenly.
+        let level0_speed =
+            self.speed.level0().filter(|_| compacts && level0 >= options.level0_slow);
+        let span = (options.level0_stop - options.level0_slow).max(1) as u64;
+        let left = options.level0_stop.saturating_sub(level0) as u64;
+        let level0_speed = level0_speed.map(|speed| speed.saturating_mul(2 * left) / span);
+        match memory.into_iter().chain(level0_speed).min() {
+            Some(bytes_per_ms) => self.gate.pace(bytes_per_ms),
+            None => self.gate.open(),
         }
     }
 }

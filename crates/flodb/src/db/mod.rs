@@ -20,6 +20,7 @@
 //! every write says why.
 
 mod background;
+mod bucket;
 mod build;
 mod checkpoint;
 mod compact;
@@ -27,12 +28,14 @@ mod flush;
 mod gate;
 mod ingest;
 mod install;
+mod limit;
 mod locks;
 mod open;
 mod property;
 mod read;
 mod read_only;
 mod rotate;
+mod speed;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -53,8 +56,10 @@ use gate::Gate;
 use keyrack_concurrent::{Swap, pin};
 use keyrack_vfs::{Fs, Lock};
 use keyrack_wal::{Log, Recovered};
+use limit::Limit;
 use locks::KeyLocks;
 use rotate::Large;
+use speed::Speed;
 use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -94,6 +99,8 @@ pub(crate) struct Inner {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) gate: Gate,
+    pub(crate) limit: Limit,
+    pub(crate) speed: Speed,
     pub(crate) locks: KeyLocks,
     pub(crate) counters: Counters,
     /// What the log had when the store was opened, and what it had lost.

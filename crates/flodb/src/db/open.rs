@@ -8,8 +8,10 @@
 use super::background::Background;
 use super::flush::generation;
 use super::gate::Gate;
+use super::limit::Limit;
 use super::locks::KeyLocks;
 use super::rotate::room_of;
+use super::speed::Speed;
 use super::{Counters, Db, Inner, Owner, lock};
 use crate::batch::decode;
 use crate::cache::BlockCache;
@@ -183,6 +185,8 @@ pub(crate) fn assemble(
         cache,
         snapshots: Arc::new(Snapshots::default()),
         gate: Gate::new(),
+        limit: Limit::new(options.table_bytes_per_second),
+        speed: Speed::new(),
         locks: KeyLocks::new(),
         counters: Counters::default(),
         recovered,

@@ -77,6 +77,8 @@ fn built_over(
     let options = CompactionOptions { table_bytes: 100, ..db.options().compaction() };
     let recipe = Recipe {
         level: 5,
+        base: 5,
+        is_urgent: false,
         table_bytes,
         oldest,
         cuts: Some(compaction.cuts(&options)),

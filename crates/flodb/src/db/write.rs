@@ -27,6 +27,9 @@ use keyrack_concurrent::pin;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+/// Bytes that a record of the log takes beside its keys and values, about.
+const RECORD_BYTES: usize = 16;
+
 /// How a write is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
@@ -123,7 +126,8 @@ impl Db {
         decide: impl FnOnce(Option<&[u8]>) -> Change,
     ) -> Result<()> {
         let inner = self.inner();
-        inner.admit()?;
+        // How large the new value is nobody knows yet.
+        inner.admit(RECORD_BYTES + key.len())?;
         let hash = hash(key);
         let held = inner.locks.lock(hash);
         let mut decide = Some(decide);
@@ -155,17 +159,17 @@ struct Inserted {
 }
 
 impl Inner {
-    /// Lets a writer in, when the store takes writes and the background keeps up.
+    /// Lets a writer of so many bytes in, when the store takes writes and the background keeps up.
     #[inline]
-    pub(super) fn admit(&self) -> Result<()> {
-        if self.gate.pass() {
+    pub(super) fn admit(&self, bytes: usize) -> Result<()> {
+        if self.gate.pass(bytes as u64) {
             Counters::add(&self.counters.waits, 1);
         }
         self.check_poison()
     }
 
     fn write_one(&self, write: Write<'_>, options: WriteOptions) -> Result<()> {
-        self.admit()?;
+        self.admit(RECORD_BYTES + write.key.len() + write.value.len())?;
         let hash = hash(write.key);
         let held = self.locks.lock(hash);
         let end = self.log_one(write, hash)?;
@@ -191,7 +195,7 @@ impl Inner {
             self.check_poison()?;
             return self.settle(self.log.published(), options);
         }
-        self.admit()?;
+        self.admit(RECORD_BYTES + batch.entries().len())?;
         let held = match batch.has_ranges() {
             true => self.locks.lock_every(),
             false => self.locks.lock_all(batch.writes().map(|write| hash(write.key))),

@@ -299,7 +299,7 @@ impl<'a, 'w> Output<'a, 'w> {
                 let (number, path) = self.shop.issue();
                 let create = OpenOptions::new().read(true).write(true).create_new(true);
                 let file = self.shop.fs.open(&path, &create)?;
-                let options = self.shop.options.table(self.level);
+                let options = self.shop.options.table(self.level, 1);
                 none.insert((number, TableWriter::new(file, options)?))
             }
         };
