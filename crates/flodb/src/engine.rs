@@ -57,13 +57,14 @@ pub fn engine() -> Engine {
             EngineOption {
                 key: "compression",
                 default: "none,none,lz4",
-                about: "of level 0, the level it goes into, ..., the last level: none, snappy, lz4, \
-                        zstd or zstd:LEVEL",
+                about: "of level 0, the level it goes into, ..., the last level: none, snappy, \
+                        lz4, zstd or zstd:LEVEL",
             },
             EngineOption {
                 key: "table_bytes_per_second",
                 default: "0",
-                about: "bytes that flushes and compactions write in a second, at most; 0 for no limit",
+                about: "bytes that flushes and compactions write in a second, at most; 0 for no \
+                        limit",
             },
             EngineOption {
                 key: "filter_bits",

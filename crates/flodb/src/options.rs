@@ -64,8 +64,9 @@ pub struct Options {
     pub level0_stop: usize,
     /// Bytes of the first level with a size: 256 MiB. Each level below has ten times as many.
     pub level_base_bytes: u64,
-    /// Bytes of tables that flushes and compactions write in a second, at most: 0, which is no limit.
-    /// A flush does not wait, since writers wait for it; the compactions pay for what it wrote.
+    /// Bytes of tables that flushes and compactions write in a second, at most: 0, which is no
+    /// limit. A flush does not wait, since writers wait for it; the compactions pay for what it
+    /// wrote.
     pub table_bytes_per_second: u64,
     /// Threads that compact: 1. With 0 only [`Db::compact_range`](crate::Db::compact_range) does,
     /// and level 0 holds up no writer.
@@ -106,8 +107,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The compression of the tables of `level`, while level 0 is merged into `base`. The last level
-    /// holds nearly everything, and is rewritten least: it is compressed best.
+    /// The compression of the tables of `level`, while level 0 is merged into `base`. The last
+    /// level holds nearly everything, and is rewritten least: it is compressed best.
     pub(crate) fn compression_of(&self, level: usize, base: usize) -> Compression {
         let last = self.compression.last();
         let kept = match level {
