@@ -97,7 +97,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "soak",
-        about: "random comparison of every engine with the model, many seeds",
+        about: "hostile messages for every codec, then every engine beside the model, many seeds",
         options: &[
             Flag {
                 name: "--minutes",
@@ -105,6 +105,11 @@ pub(crate) const COMMANDS: &[Command] = &[
                 about: "start no run after M minutes (default 10)",
             },
             Flag { name: "--first", number: Some("N"), about: "the first seed (default 1)" },
+            Flag {
+                name: "--messages",
+                number: Some("N"),
+                about: "messages of each fuzzer (default 10000000)",
+            },
         ],
         run: soak::command,
     },

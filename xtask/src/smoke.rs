@@ -23,6 +23,9 @@ use crate::workspace::Workspace;
 /// A name that no engine will ever carry.
 const ENGINE_UNKNOWN: &str = "no-such-engine";
 
+/// How the names of servers end.
+const URL: &str = "://";
+
 /// The line of `keyrack bench --list` before the native workloads.
 const NATIVE_SECTION: &str = "native workloads:";
 
@@ -113,12 +116,15 @@ impl Runner {
         Ok(Runner { binary: binary.to_path_buf(), root: workspace.root().to_path_buf(), data })
     }
 
-    /// The names of the engines that were built into the binary.
+    /// The names of the engines that were built into the binary. A server, which is named by a
+    /// URL, is none of them.
     ///
     /// # Errors
     /// See [`Runner::names_after`].
     pub(crate) fn engines(&self) -> Outcome<Vec<String>> {
-        self.names_after(&["bench", "--selftest", "--backend", ENGINE_UNKNOWN])
+        let mut names = self.names_after(&["bench", "--selftest", "--backend", ENGINE_UNKNOWN])?;
+        names.retain(|name| !name.ends_with(URL));
+        Ok(names)
     }
 
     /// The names under `native workloads:` in the binary's list. The jobs, which stand below, check
@@ -221,7 +227,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     const ANSWERS: &str = r#"case "$*" in
-*no-such-engine*) echo "unknown backend 'no-such-engine' (have: null, btree)" >&2; exit 2 ;;
+*no-such-engine*) echo "unknown backend 'no-such-engine' (have: null, btree, x://)" >&2; exit 2 ;;
 *--list*) printf 'engines:\n  null x\nnative workloads:\n  ycsb/a  a mix\n'
 printf '    -P x\n  mixed\njobs:\n  rw1\n'; exit ;;
 esac

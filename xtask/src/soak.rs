@@ -1,17 +1,28 @@
-//! Soak: the random comparison of every engine with the model, under many seeds, until they are all
-//! done or the time is up.
+//! Soak: what random tests do in CI, for as long as one has.
 //!
-//! One run is `keyrack bench --selftest --backend ENGINE --seed N`, so a failure replays by typing
-//! the line that was printed. The clock is looked at between runs: a run that has begun is
-//! finished.
+//! ```text
+//!   fuzz      each codec of each protocol: ten million messages, whole and damaged
+//!   engines   each engine beside the model, seed after seed, until all are done or the time is up
+//! ```
+//!
+//! The fuzzers are the tests of `keyrack-wire` whose names hold `fuzz`, in the release profile; how
+//! many messages they make is a variable. For the engines one run is
+//! `keyrack bench --selftest --backend ENGINE --seed N`, so a failure replays by typing the line
+//! that was printed. The clock is looked at between runs: a run that has begun is finished.
 
 use std::time::{Duration, Instant};
 
 use crate::command::Options;
 use crate::output::{complain, say};
 use crate::smoke::{Runner, build};
-use crate::stage::{Outcome, Stop, stage};
+use crate::stage::{Outcome, Stop, run, shown, stage};
 use crate::workspace::Workspace;
+
+/// Messages that each fuzzer of a protocol makes.
+const MESSAGES: u64 = 10_000_000;
+
+/// By which the fuzzers are told how many.
+const FUZZ_VARIABLE: &str = "KEYRACK_FUZZ";
 
 /// Seeds of one soak.
 const SEEDS: u64 = 64;
@@ -25,10 +36,11 @@ const FIRST_DEFAULT: u64 = 1;
 /// `cargo xtask soak`.
 ///
 /// # Errors
-/// `Stage` when an engine and the model disagreed under any seed.
+/// `Stage` when a message did harm, or an engine and the model disagreed under any seed.
 pub(crate) fn command(workspace: &Workspace, options: &Options) -> Outcome {
     let minutes = options.number("--minutes").unwrap_or(MINUTES_DEFAULT);
     let first = options.number("--first").unwrap_or(FIRST_DEFAULT);
+    stage("fuzz", || fuzz(workspace, options.number("--messages").unwrap_or(MESSAGES)))?;
     let binary = stage("release build", || build(workspace))?;
     let runner = Runner::new(workspace, &binary)?;
     let engines = runner.engines()?;
@@ -43,6 +55,15 @@ pub(crate) fn command(workspace: &Workspace, options: &Options) -> Outcome {
         return Ok(());
     }
     Err(Stop::Stage(format!("{} runs disagreed with the model", result.failures)))
+}
+
+/// Sends hostile messages to the codecs of every protocol.
+fn fuzz(workspace: &Workspace, messages: u64) -> Outcome {
+    let mut command =
+        workspace.cargo(&["test", "--release", "-p", "keyrack-wire", "--test", "tests", "fuzz"]);
+    command.env(FUZZ_VARIABLE, messages.to_string());
+    say(&format!("{FUZZ_VARIABLE}={messages} {}", shown(&command)));
+    run(&mut command)
 }
 
 /// What a soak has done.

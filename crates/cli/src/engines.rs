@@ -2,10 +2,10 @@
 
 use keyrack_store::{Engine, Registry};
 
-/// All engines. The one place that lists where they come from.
+/// All engines and kinds of servers. The one place that lists where they come from.
 pub(crate) fn registry() -> Registry {
     let mut engines: Vec<Engine> = keyrack_peers::engines();
     engines.push(keyrack_masstree::engine());
     engines.push(keyrack_flodb::engine());
-    Registry::new(engines)
+    Registry::new(engines).with_servers(keyrack_peers::servers())
 }

@@ -5,10 +5,11 @@
 //! | `keyrack bench [WORKLOAD...]` | measures stores on workloads |
 //! | `keyrack compare BASE NEW` | sets two recorded runs against each other |
 //! | `keyrack doctor` | says whether this machine is fit to measure on |
+//! | `keyrack serve` | serves a store to clients of memcached, Redis and Masstree |
 //! | `keyrack db` | looks into a store of the engine `flodb`, mends it, moves it, tortures it |
 //!
-//! Called by the name `keybench`, `mttest` or `db_test`, the binary takes that tool's command line
-//! and prints its shapes.
+//! Called by the name `keybench`, `mttest`, `mtclient` or `db_test`, the binary takes that tool's
+//! command line and prints its shapes.
 //!
 //! Results go to standard output, talk to standard error. Exit status: 0 done, 1 the answer is no
 //! (a cell failed, a regression, a key that is not there), 2 could not run (usage, set-up), 3 a
@@ -34,6 +35,7 @@ mod engines;
 mod flags;
 mod modes;
 mod progress;
+mod serve;
 
 use clap::{ArgMatches, Command};
 use std::process::ExitCode;
@@ -78,6 +80,7 @@ fn command() -> Command {
         .subcommand(compare::command())
         .subcommand(doctor::command())
         .subcommand(db::command())
+        .subcommand(serve::command())
 }
 
 fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
@@ -86,6 +89,7 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
         Some(("compare", matches)) => compare::run(matches),
         Some(("doctor", matches)) => doctor::run(matches),
         Some(("db", matches)) => Ok(db::run(matches)),
+        Some(("serve", matches)) => Ok(serve::run(matches)),
         _ => Err("no such command; see keyrack --help".to_owned()),
     };
     result.unwrap_or_else(|message| {

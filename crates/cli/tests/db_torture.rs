@@ -5,36 +5,17 @@
 //! next run goes on with the same store. After each kill `verify` must find all acknowledged
 //! writes. That it would say so otherwise is shown with stores that were changed behind its back.
 
+use crate::draw::{Draw, seed};
 use crate::support::{Lab, Running};
 
-/// Draws that follow from a seed.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % limit
-    }
-}
-
-/// `KEYRACK_SEED`, or the one of every day.
-fn seed() -> u64 {
-    let given = std::env::var("KEYRACK_SEED").ok();
-    let seed = given.map_or(1, |seed| seed.parse().expect("KEYRACK_SEED is a number"));
-    println!("SEED={seed}");
-    seed
-}
-
 /// Kills a store again and again, and looks at it after each time.
-fn killed(stream: u64, kills: u64) {
+fn killed(engine: &str, stream: u64, kills: u64) {
     let mut draw = Draw(seed() ^ stream << 32);
     let lab = Lab::new();
     for kill in 0..kills {
         let (threads, run_seed) = (1 + draw.below(3), draw.below(1 << 32));
         let mut run: Running = lab.start(&format!(
-            "db torture run --engine flodb s acks 1000000 --verbose --seed {run_seed} \
+            "db torture run --engine {engine} s acks 1000000 --verbose --seed {run_seed} \
              --threads {threads}"
         ));
         run.wait_for("torture: seed");
@@ -45,7 +26,7 @@ fn killed(stream: u64, kills: u64) {
         run.kill();
         let status = run.finish().status;
         assert_eq!(status, 128 + 9, "kill {kill}: it ended before it was killed");
-        let told = lab.run("db torture verify s acks");
+        let told = lab.run(&format!("db torture verify --engine {engine} s acks"));
         assert_eq!(told.status, 0, "SEED={} kill {kill} of {stream}: {}", seed(), told.told());
     }
     let lines = lab.read("acks").lines().count();
@@ -54,22 +35,45 @@ fn killed(stream: u64, kills: u64) {
 
 #[test]
 fn fifty_kills_of_one_store_lose_nothing() {
-    killed(1, 50);
+    killed("flodb", 1, 50);
 }
 
 #[test]
 fn fifty_kills_of_another_store_lose_nothing() {
-    killed(2, 50);
+    killed("flodb", 2, 50);
 }
 
 #[test]
 fn fifty_kills_of_a_third_store_lose_nothing() {
-    killed(3, 50);
+    killed("flodb", 3, 50);
 }
 
 #[test]
 fn fifty_kills_of_a_fourth_store_lose_nothing() {
-    killed(4, 50);
+    killed("flodb", 4, 50);
+}
+
+#[test]
+fn fifty_kills_of_a_row_store_lose_nothing() {
+    killed("rowstore", 5, 50);
+}
+
+#[test]
+fn fifty_kills_of_another_row_store_lose_nothing() {
+    killed("rowstore", 6, 50);
+}
+
+#[test]
+fn what_a_row_store_has_lost_is_found() {
+    let lab = Lab::new();
+    let verify = "db torture verify --engine rowstore s acks";
+    lab.run("db torture run --engine rowstore s acks 400 --threads 2").exits(0).says("400 writes");
+    lab.run(verify).exits(0).says("400 acknowledged writes, all there");
+    // Another store has none of them.
+    lab.run("db torture run --engine rowstore other acks 0 --seed 9").exits(0);
+    lab.run("db torture verify --engine rowstore other acks").exits(1).warns("it is not there");
+    std::fs::remove_dir_all(lab.path("s")).unwrap();
+    lab.run(verify).exits(1).warns("there is no store");
 }
 
 /// The last key that was put, and not removed, by the file of acknowledgements.
@@ -158,7 +162,7 @@ fn the_file_of_acknowledgements_is_checked() {
     lab.run("db torture verify s acks").exits(0).says("5 acknowledged");
     lab.run("db torture run s acks 5 --seed 2").exits(0);
     lab.run("db torture verify s acks").exits(0).says("10 acknowledged");
-    lab.run("db torture run s acks 5 --engine redb").refuses(&["'redb'", "flodb"]);
+    lab.run("db torture run s acks 5 --engine redb").refuses(&["'redb'", "flodb", "rowstore"]);
     lab.run("db torture run s acks 5 --threads 0").refuses(&["--threads"]);
     lab.run("db torture run s acks many").refuses(&["'many'"]);
     lab.run("db torture").exits(2).warns("verify");

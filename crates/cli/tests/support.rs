@@ -204,6 +204,17 @@ impl Lab {
         finish(self.command(Path::new("sh"), &["-c", script]))
     }
 
+    /// Another program, to its end.
+    #[track_caller]
+    pub(crate) fn tool<S: AsRef<OsStr>>(&self, program: &Path, words: &[S]) -> Outcome {
+        finish(self.command(program, words))
+    }
+
+    /// Starts another program and leaves it running.
+    pub(crate) fn start_tool<S: AsRef<OsStr>>(&self, program: &Path, words: &[S]) -> Running {
+        Running::new(self.command(program, words))
+    }
+
     /// `keyrack` with a standard output whose reader has gone before the first byte.
     #[track_caller]
     pub(crate) fn run_unread(&self, line: &str) -> Outcome {

@@ -10,7 +10,7 @@ use crate::settings::{Bound, Order, Settings};
 use crate::sink::{SinkKind, SinkSpec, SpecError, Target};
 use crate::stage::Stage;
 use keyrack_measure::Clock;
-use keyrack_store::{Durability, Engine, Registry};
+use keyrack_store::{Backend, Durability, Engine, Registry};
 use keyrack_vfs::{FileKind, Fs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,6 +89,9 @@ pub struct PlannedEngine {
     /// Whether its stores make puts that are synced.
     pub syncs: bool,
 }
+
+/// The option of engines that can have several requests of a session under way.
+const DEPTH: &str = "depth";
 
 /// All probes.
 pub const PROBES: &[&str] = &["system", "build"];
@@ -180,28 +183,30 @@ fn plan_engines(
     let registry = &surroundings.registry;
     let names = registry.names();
     for section in settings.engine_options.keys() {
-        if registry.find(section).is_none() {
+        if !names.contains(&section.as_str()) {
             let place = settings.place(section);
             return Err(refusal(format!("{place}{}", unknown("section", section, &names))));
         }
     }
-    for engine in registry.iter() {
-        engine_options(engine, settings)?;
+    for engine in registry.iter().chain(registry.servers()) {
+        engine_options(&Backend::of(*engine), settings)?;
     }
-    let chosen: Vec<Engine> = if settings.backend.is_empty() {
-        registry.iter().filter(|e| e.stores && !e.persistent).copied().collect()
+    let chosen: Vec<Backend> = if settings.backend.is_empty() {
+        let default = |e: &&Engine| e.stores && !e.persistent;
+        registry.iter().filter(default).copied().map(Backend::of).collect()
     } else {
         let find = |name: &String| {
-            registry.find(name).copied().ok_or_else(|| refusal(unknown("backend", name, &names)))
+            registry.backend(name).ok_or_else(|| refusal(unknown("backend", name, &names)))
         };
         settings.backend.iter().map(find).collect::<Result<_, _>>()?
     };
     let mut planned: Vec<PlannedEngine> = Vec::new();
-    for engine in chosen {
-        if planned.iter().any(|earlier| earlier.engine.name == engine.name) {
-            return Err(refusal(format!("backend '{}' is named twice", engine.name)));
+    for backend in chosen {
+        let name = backend.engine.name;
+        if planned.iter().any(|earlier| earlier.engine.name == name) {
+            return Err(refusal(format!("backend '{name}' is named twice")));
         }
-        planned.push(plan_engine(engine, settings, surroundings, warnings)?);
+        planned.push(plan_engine(&backend, settings, surroundings, warnings)?);
     }
     if let Some(dir) = &settings.store {
         check_store(dir, &planned)?;
@@ -227,23 +232,27 @@ fn check_store(dir: &Path, planned: &[PlannedEngine]) -> Result<(), Refusal> {
 
 type Options = Vec<(String, String)>;
 
-/// The section of `engine`, checked: its options, and the data directory of its own.
+/// The section of a backend and the options of its URL, checked; and the data directory of its own.
 fn engine_options(
-    engine: &Engine,
+    backend: &Backend,
     settings: &Settings,
 ) -> Result<(Options, Option<PathBuf>), Refusal> {
+    let engine = &backend.engine;
     let (mut options, mut data_dir) = (Vec::new(), None);
-    let given = settings.engine_options.get(engine.name).map_or(&[][..], Vec::as_slice);
+    let given = settings.engine_options.get(backend.section).map_or(&[][..], Vec::as_slice);
     let known: Vec<&str> =
         engine.options.iter().map(|option| option.key).chain(["data_dir"]).collect();
-    for (key, value) in given {
+    if settings.depth > 1 && known.contains(&DEPTH) {
+        options.push((DEPTH.to_owned(), settings.depth.to_string()));
+    }
+    for (key, value) in given.iter().chain(&backend.options) {
         if key == "data_dir" {
             data_dir = Some(PathBuf::from(value));
         } else if known.contains(&key.as_str()) {
             options.push((key.clone(), value.clone()));
         } else {
-            let what = format!("key of [{}]", engine.name);
-            let place = settings.place(&format!("{}.{key}", engine.name));
+            let what = format!("key of [{}]", backend.section);
+            let place = settings.place(&format!("{}.{key}", backend.section));
             return Err(refusal(format!("{place}{}", unknown(&what, key, &known))));
         }
     }
@@ -251,12 +260,19 @@ fn engine_options(
 }
 
 fn plan_engine(
-    engine: Engine,
+    backend: &Backend,
     settings: &Settings,
     surroundings: &Surroundings,
     warnings: &mut Vec<String>,
 ) -> Result<PlannedEngine, Refusal> {
-    let (options, own_dir) = engine_options(&engine, settings)?;
+    let (options, own_dir) = engine_options(backend, settings)?;
+    let engine = backend.engine;
+    if settings.depth > 1 && !engine.options.iter().any(|option| option.key == DEPTH) {
+        warnings.push(format!(
+            "--depth {}: engine '{}' answers each call before it returns, its depth is 1",
+            settings.depth, engine.name
+        ));
+    }
     let data_dir = own_dir.or_else(|| settings.data_dir.clone());
     let mut planned =
         PlannedEngine { engine, options, data_dir: None, kept_dir: None, syncs: false };

@@ -24,6 +24,9 @@ pub fn render(plan: &Plan) -> String {
     line("backend", engines.join(","));
     line("threads", join(&settings.threads));
     line("batch", join(&settings.batch));
+    if settings.depth > 1 {
+        line("depth", settings.depth.to_string());
+    }
     match settings.bound {
         Bound::Ops(ops) => line("ops", ops.to_string()),
         Bound::Secs(secs) => line("secs", secs.to_string()),

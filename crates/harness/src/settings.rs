@@ -95,6 +95,8 @@ pub struct Settings {
     pub threads: Vec<u32>,
     /// Global batch list.
     pub batch: Vec<i64>,
+    /// Requests of a session under way at once, for engines that have more than one.
+    pub depth: u32,
     /// Repeats of each cell.
     pub repeat: u32,
     /// Order asked for.
@@ -178,6 +180,7 @@ impl Default for Settings {
             backend: Vec::new(),
             threads: vec![1],
             batch: vec![1],
+            depth: 1,
             repeat: 1,
             order: None,
             seed: 1,
@@ -222,6 +225,7 @@ impl Default for Settings {
 /// Thread counts, engines, rates or batch sizes in one list.
 const LIST_MAX: usize = 64;
 const THREADS_MAX: u64 = 1024;
+const DEPTH_MAX: u64 = 1 << 16;
 
 impl Settings {
     /// Applies the settings of one source (a file's `[bench]` section, or the flags) in order.
@@ -312,6 +316,7 @@ impl Settings {
                 self.threads = list(value, |v| Ok(count_up_to(v, 1, THREADS_MAX)? as u32))?;
             }
             "batch" => self.batch = list(value, |v| Ok(count_up_to(v, 1, 1 << 20)? as i64))?,
+            "depth" => self.depth = count_up_to(value, 1, DEPTH_MAX)? as u32,
             "repeat" => self.repeat = count_up_to(value, 1, 10_000)? as u32,
             "order" => {
                 self.order = Some(choice(

@@ -309,6 +309,16 @@ impl<'s> Verbs<'s> {
         result
     }
 
+    /// Waits for the writes that are under way; a failed one is filed as a put. `None` where there
+    /// was one.
+    pub(crate) fn wait_all(&mut self) -> Option<()> {
+        if self.mode == Mode::Idle {
+            return Some(());
+        }
+        let result = self.session.wait_all();
+        result.map_err(|error| self.failed(Kind::Put, &error)).ok()
+    }
+
     /// Reads, modifies and writes one key atomically. `None` where the engine failed.
     pub(crate) fn rmw(
         &mut self,

@@ -438,6 +438,10 @@ fn closed<'s, U: Unit<'s>>(
             }
         }
     }
+    // What is under way is part of the work, and its failures are the work's.
+    if let Some(verbs) = unit.verbs_of() {
+        verbs.wait_all();
+    }
     Ok(())
 }
 
@@ -494,6 +498,9 @@ fn open<'s, U: Unit<'s>>(
         if unit.verbs_of().is_none_or(|verbs| verbs.is_out_of_space()) {
             break;
         }
+    }
+    if let Some(verbs) = unit.verbs_of() {
+        verbs.wait_all();
     }
     // The phase ends here, before the bookkeeping of what was not served. When nothing more is due
     // it still lasts to its deadline: ten units a second are ten in one second, not ten in the

@@ -31,6 +31,7 @@ fn rich(dir: &Path) -> Settings {
         backend: vec!["redb".to_owned(), "skiplist".to_owned()],
         threads: vec![4, 1, 2],
         batch: vec![2, 64],
+        depth: 16,
         repeat: 3,
         order: Some(Order::Shuffle),
         seed: 987_654_321,

@@ -1,4 +1,4 @@
-//! # keyrack-peers: other people's engines behind the contract, and the null engine
+//! # keyrack-peers: other people's engines behind the contract, servers, and the null engine
 //!
 //! [`engines`] lists them; a program puts the list into a [`keyrack_store::Registry`] beside our
 //! own.
@@ -12,6 +12,8 @@
 //! | `lmdb` | copy-on-write B+-tree in a memory map (feature `lmdb`) | disk | one point in time | atomic |
 //! | `rocksdb` | log-structured merge tree in C++ (feature `rocksdb`, not a default) | disk | one point in time | atomic |
 //! | `null` | nothing; answers from a constant | nothing | as configured | no |
+//!
+//! [`servers`] lists what a run can reach over the network, under URLs.
 //!
 //! Each engine's module says what it promises and where it departs from the contract. All but
 //! `null` pass the golden scripts and the comparisons of `keyrack-testkit`.
@@ -42,6 +44,7 @@ mod null;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
+mod servers;
 mod skiplist;
 #[cfg(any(feature = "fjall", feature = "rocksdb"))]
 mod stripes;
@@ -50,6 +53,8 @@ mod ticker;
 
 use keyrack_store::{Durability, Engine, Error, OpenOptions, Result};
 use std::ops::ControlFlow;
+
+pub use servers::servers;
 
 /// What a scan lends its rows to.
 type RowVisitor<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;

@@ -2,6 +2,9 @@
 //! random comparison with the model under several seeds, and the concurrent check. `KEYRACK_SEED=n`
 //! in the environment replaces the seeds; a failure prints the one that it had.
 
+#[cfg(test)]
+mod servers;
+
 use keyrack_store::{Batch, Durability, Engine, OpenOptions, Result, Session, Store, Update};
 use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
 use keyrack_vfs::RealFs;

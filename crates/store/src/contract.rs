@@ -148,6 +148,15 @@ pub trait Session {
     /// # Errors
     /// As [`Session::put`]; on an error none of the batch is applied, or all of it.
     fn apply(&mut self, batch: &Batch) -> Result<()>;
+
+    /// Waits until everything that was asked for is done. Engines whose calls are done when they
+    /// return have nothing to wait for; a session over a network may have writes under way.
+    ///
+    /// # Errors
+    /// What went wrong with writes whose call has returned.
+    fn wait_all(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A read-only view of a [`Store`] at one point in time.

@@ -100,10 +100,31 @@ impl OpenOptions {
     }
 }
 
-/// The engines that a program offers, in the order in which it lists them.
+/// The engines that a program offers, in the order in which it lists them, and the kinds of servers
+/// that it can reach.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     engines: Vec<Engine>,
+    servers: Vec<Engine>,
+}
+
+/// What a run has been told to use.
+#[derive(Clone, Debug)]
+pub struct Backend {
+    /// The engine. That of a server has the URL as its name, without a password.
+    pub engine: Engine,
+    /// The section of a configuration file that holds its options.
+    pub section: &'static str,
+    /// Options that the name of the backend brought along.
+    pub options: Vec<(String, String)>,
+}
+
+impl Backend {
+    /// An engine by its name.
+    #[must_use]
+    pub fn of(engine: Engine) -> Backend {
+        Backend { engine, section: engine.name, options: Vec::new() }
+    }
 }
 
 impl Registry {
@@ -117,13 +138,44 @@ impl Registry {
             let twice = engines[..index].iter().any(|earlier| earlier.name == engine.name);
             assert!(!twice, "engine '{}' is registered twice", engine.name);
         }
-        Registry { engines }
+        Registry { engines, servers: Vec::new() }
     }
 
-    /// The engine called `name`.
+    /// The same with kinds of servers. Each has the name of a scheme, `redis://`, and an option
+    /// `url`.
+    #[must_use]
+    pub fn with_servers(self, servers: Vec<Engine>) -> Self {
+        Registry { servers, ..self }
+    }
+
+    /// The engine called `name`. A server is none.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Engine> {
         self.engines.iter().find(|engine| engine.name == name)
+    }
+
+    /// What a backend is: an engine by its name, or a server by its URL,
+    /// `SCHEME[+TRANSPORT]://[PASSWORD@]PLACE[?OPTION=VALUE&..]`.
+    ///
+    /// The name of a server's engine lives as long as the program: a few bytes for each URL that a
+    /// person writes.
+    #[must_use]
+    pub fn backend(&self, text: &str) -> Option<Backend> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return self.find(text).copied().map(Backend::of);
+        };
+        let plain = scheme.split_once('+').map_or(scheme, |(plain, _)| plain);
+        let is_kind = |kind: &&Engine| kind.name.strip_suffix("://") == Some(plain);
+        let kind = *self.servers.iter().find(is_kind)?;
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut options = vec![("url".to_owned(), format!("{scheme}://{place}"))];
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            options.push((key.to_owned(), value.to_owned()));
+        }
+        let shown = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+        let name = String::leak(format!("{scheme}://{shown}"));
+        Some(Backend { engine: Engine { name, ..kind }, section: kind.name, options })
     }
 
     /// All engines.
@@ -131,9 +183,48 @@ impl Registry {
         self.engines.iter()
     }
 
-    /// All names.
+    /// All kinds of servers.
+    pub fn servers(&self) -> impl Iterator<Item = &Engine> {
+        self.servers.iter()
+    }
+
+    /// All names: of the engines, and of the kinds of servers.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
-        self.engines.iter().map(|engine| engine.name).collect()
+        self.engines.iter().chain(&self.servers).map(|engine| engine.name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(name: &'static str) -> Engine {
+        let open = |_: &OpenOptions| Err(Error::usage("not opened here"));
+        Engine { name, about: "", persistent: false, stores: true, options: &[], open }
+    }
+
+    #[test]
+    fn a_backend_is_a_name_or_a_url() {
+        let registry =
+            Registry::new(vec![kind("redis")]).with_servers(vec![kind("redis://"), kind("m://")]);
+        let found = |text: &str| {
+            let Backend { engine, section, options } = registry.backend(text)?;
+            let options: Vec<String> =
+                options.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            Some((engine.name, section, options.join(" ")))
+        };
+        assert_eq!(found("redis"), Some(("redis", "redis", String::new())));
+        let url = "url=redis://:p@h:1 depth=4 x=".to_owned();
+        assert_eq!(
+            found("redis://:p@h:1?depth=4&x"),
+            Some(("redis://h:1?depth=4&x", "redis://", url))
+        );
+        let url = "url=m+unix:///run/x".to_owned();
+        assert_eq!(found("m+unix:///run/x"), Some(("m+unix:///run/x", "m://", url)));
+        for text in ["m", "redi", "x://h:1", "://h:1", "", "redis:/h"] {
+            assert_eq!(found(text), None, "{text}");
+        }
+        assert_eq!(registry.names(), ["redis", "redis://", "m://"]);
     }
 }

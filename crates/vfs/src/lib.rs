@@ -76,4 +76,4 @@ pub use fault::{Fault, FaultFs, FaultPlan};
 pub use file::{File, INTERRUPTS_MAX, Lock, Mapping};
 pub use fs::{DirEntry, FileKind, Fs, FsKind, Metadata, OpenOptions, Space};
 pub use mem::{CrashPolicy, FailedSync, MemFs};
-pub use real::RealFs;
+pub use real::{RealFs, keep_private};

@@ -35,6 +35,8 @@ const FOR_TESTS: &[&str] = &["testkit", "peers"];
 /// Dependencies that the layers alone would forbid, with the reason for each.
 const EDGES: &[(&str, &str, &str)] = &[
     ("cli", "testkit", "`keyrack bench --selftest` is the random comparison of the tests"),
+    ("wire", "decimal", "lengths and numbers of protocols are decimal text"),
+    ("server", "rowstore", "the server serves rows, whichever store holds them"),
     ("harness", "loadgen", "network workloads are driven by the clients of the load generator"),
 ];
 

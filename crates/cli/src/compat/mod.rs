@@ -3,6 +3,7 @@
 
 mod dbtest;
 mod keybench;
+mod mtclient;
 mod mttest;
 
 use std::path::Path;
@@ -12,6 +13,7 @@ use std::path::Path;
 pub(crate) enum Name {
     Keybench,
     Mttest,
+    Mtclient,
     DbTest,
 }
 
@@ -20,6 +22,7 @@ pub(crate) fn called_as(argv: &[String]) -> Option<Name> {
     match Path::new(argv.first()?).file_name()?.to_str()? {
         "keybench" => Some(Name::Keybench),
         "mttest" => Some(Name::Mttest),
+        "mtclient" => Some(Name::Mtclient),
         "db_test" => Some(Name::DbTest),
         _ => None,
     }
@@ -30,6 +33,7 @@ pub(crate) fn main(name: Name, argv: &[String]) -> u8 {
     match name {
         Name::Keybench => keybench::main(argv),
         Name::Mttest => mttest::main(argv),
+        Name::Mtclient => mtclient::main(argv),
         Name::DbTest => dbtest::main(argv),
     }
 }

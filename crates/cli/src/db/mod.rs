@@ -84,6 +84,17 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<keyrack_store::Error> for Failure {
+    fn from(error: keyrack_store::Error) -> Self {
+        let what = error.to_string();
+        match error {
+            keyrack_store::Error::Usage { .. } => Failure::Usage(what),
+            keyrack_store::Error::Corruption { .. } => Failure::Damaged(what),
+            _ => Failure::Failed(what),
+        }
+    }
+}
+
 impl From<keyrack_vfs::Error> for Failure {
     fn from(error: keyrack_vfs::Error) -> Self {
         Failure::Failed(error.to_string())
@@ -114,6 +125,7 @@ pub(crate) fn command() -> Command {
 
 /// Runs the subcommand, and says what went wrong.
 pub(crate) fn run(matches: &ArgMatches) -> u8 {
+    keyrack_vfs::keep_private();
     let outcome = match matches.subcommand() {
         Some(("stat", matches)) => stat::run(matches),
         Some(("verify", matches)) => verify::run(matches),

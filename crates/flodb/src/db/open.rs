@@ -31,7 +31,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Released segments of the log that are kept for use again.
-const RECYCLED_MAX: usize = 2;
+const RECYCLED_MAX: usize = 1;
 
 impl Db {
     /// Opens the store in the directory `dir`, and makes it if the options say so.

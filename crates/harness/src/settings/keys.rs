@@ -51,7 +51,8 @@ pub const KEYS: &[Key] = &[
         GRID,
         "backend",
         Value("LIST"),
-        "Engines to run, comma-separated [default: those that store in memory]",
+        "Engines to run, comma-separated: names, or URLs of servers such as redis://HOST:PORT \
+         [default: the engines that store in memory]",
     ),
     key(GRID, "threads", Value("LIST"), "Worker threads, comma-separated [default: 1]"),
     key(
@@ -59,6 +60,13 @@ pub const KEYS: &[Key] = &[
         "batch",
         Value("LIST"),
         "Batch sizes, for workloads that return batched = true [default: 1]",
+    ),
+    key(
+        GRID,
+        "depth",
+        Value("N"),
+        "Requests that each session of a server may have under way, at most 65536: puts return \
+         before their answer is there [default: 1]",
     ),
     key(GRID, "repeat", Value("N"), "Measure every cell N times and report medians [default: 1]"),
     key(

@@ -18,12 +18,7 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
 /// Looks `key` up and insists on `expected`.
 #[inline]
 pub(crate) fn get(client: &mut dyn Client, key: &[u8], expected: &[u8]) -> Result<(), Halt> {
-    let (mut right, mut wrong) = (false, None);
-    let found = client.get(key, &mut |value| note(value, expected, &mut right, &mut wrong))?;
-    if found && right && wrong.is_none() {
-        return Ok(());
-    }
-    Err(mismatch("key", key, expected, wrong))
+    client.check(key, expected)
 }
 
 /// Looks one column of the row under `key` up and insists on `expected`.
@@ -34,13 +29,39 @@ pub(crate) fn get_column(
     column: u16,
     expected: &[u8],
 ) -> Result<(), Halt> {
+    client.check_column(key, column, expected)
+}
+
+/// [`Client::check`] of a client whose answers come at once.
+#[inline]
+pub(crate) fn now<C: Client + ?Sized>(
+    client: &mut C,
+    key: &[u8],
+    expected: &[u8],
+) -> Result<(), Halt> {
+    let (mut right, mut wrong) = (false, None);
+    let found = client.get(key, &mut |value| note(value, expected, &mut right, &mut wrong))?;
+    if found && right && wrong.is_none() {
+        return Ok(());
+    }
+    Err(mismatch(None, key, expected, wrong.as_deref()))
+}
+
+/// [`Client::check_column`] of a client whose answers come at once.
+#[inline]
+pub(crate) fn column_now<C: Client + ?Sized>(
+    client: &mut C,
+    key: &[u8],
+    column: u16,
+    expected: &[u8],
+) -> Result<(), Halt> {
     let (mut right, mut wrong) = (false, None);
     let mut visit = |value: &[u8]| note(value, expected, &mut right, &mut wrong);
     let found = client.get_column(key, column, &mut visit)?;
     if found && right && wrong.is_none() {
         return Ok(());
     }
-    Err(mismatch(&format!("column {column} of key"), key, expected, wrong))
+    Err(mismatch(Some(column), key, expected, wrong.as_deref()))
 }
 
 #[inline]
@@ -117,19 +138,23 @@ pub(crate) fn get_many(
                 let key = shown(key);
                 Halt::failed(format!("key {key} of a batch: expected one answer, found two"))
             }
-            Some(key) => mismatch("key", key, expected[index], value),
+            Some(key) => mismatch(None, key, expected[index], value.as_deref()),
             None => Halt::failed(format!("an answer for place {index} of {} keys", keys.len())),
         });
     }
     match (0..keys.len()).find(|index| answered & 1 << index == 0) {
-        Some(index) => Err(mismatch("key", keys[index], expected[index], None)),
+        Some(index) => Err(mismatch(None, keys[index], expected[index], None)),
         None => Ok(()),
     }
 }
 
+/// The failure of a lookup of `key`, or of one column of it, that found something else than
+/// `expected`: another value, or nothing.
 #[cold]
-fn mismatch(what: &str, key: &[u8], expected: &[u8], found: Option<Vec<u8>>) -> Halt {
+#[must_use]
+pub fn mismatch(column: Option<u16>, key: &[u8], expected: &[u8], found: Option<&[u8]>) -> Halt {
+    let what = column.map_or_else(String::new, |column| format!("column {column} of "));
     let (key, expected) = (shown(key), shown(expected));
-    let found = found.map_or_else(|| "nothing".to_owned(), |found| shown(&found));
-    Halt::failed(format!("{what} {key}: expected {expected}, found {found}"))
+    let found = found.map_or_else(|| "nothing".to_owned(), shown);
+    Halt::failed(format!("{what}key {key}: expected {expected}, found {found}"))
 }

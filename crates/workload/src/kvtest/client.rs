@@ -13,6 +13,9 @@
 //! Every operation may answer [`Halt`]. A job passes it on at once, so a stop ends every loop of
 //! every job at its next operation, and a job needs no look at a stop flag of its own.
 
+use super::check;
+#[cfg(doc)]
+use super::check::mismatch;
 use super::glibc::GlibcRandom;
 use super::row::Row;
 use std::sync::Mutex;
@@ -63,6 +66,11 @@ pub trait Client {
     /// The seed of the run, for jobs that draw from streams of their own.
     fn seed(&self) -> u64;
 
+    /// What this thread's generator is seeded with: 48 seeds, in turn.
+    fn random_seed(&self) -> u32 {
+        31_949 + self.id() % 48
+    }
+
     /// Whether all threads that were asked for are through with the job. For those beside them.
     fn is_alone(&self) -> bool;
 
@@ -109,6 +117,23 @@ pub trait Client {
     /// # Errors
     /// As for all operations.
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool, Halt>;
+
+    /// Looks `key` up and insists on `expected`. A client that does not wait for each answer may
+    /// find out later: then a later call answers the failure, [`Client::wait_all`] at the latest.
+    ///
+    /// # Errors
+    /// As for all operations, and [`mismatch`] where something else is found.
+    fn check(&mut self, key: &[u8], expected: &[u8]) -> Result<(), Halt> {
+        check::now(self, key, expected)
+    }
+
+    /// As [`Client::check`], of one column of the row under `key`.
+    ///
+    /// # Errors
+    /// As [`Client::check`].
+    fn check_column(&mut self, key: &[u8], column: u16, expected: &[u8]) -> Result<(), Halt> {
+        check::column_now(self, key, column, expected)
+    }
 
     /// Removes `key`, whether or not it is there.
     ///

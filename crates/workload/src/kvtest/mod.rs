@@ -66,6 +66,7 @@ mod table;
 pub(crate) mod tests;
 mod url;
 
+pub use check::mismatch;
 pub use client::{Client, Halt};
 pub use columns::{column_of, with_column};
 pub use glibc::GlibcRandom;

@@ -35,9 +35,9 @@ fn eight_digits(random: &mut Lcg) -> u32 {
     random.draw() % 100_000_000
 }
 
-/// The seed of a thread: 48 of them, in turn.
+/// The seed of a thread.
 pub(crate) fn seed_of(client: &dyn Client) -> u32 {
-    31_949 + client.id() % 48
+    client.random_seed()
 }
 
 /// The value that belongs to the key of `x`.

@@ -16,11 +16,12 @@
 mod acks;
 mod run;
 mod script;
+mod subject;
 mod verify;
 
 use super::{Failure, Outcome, STATUSES, path};
 use clap::{Arg, ArgMatches, Command};
-use keyrack_flodb::Options;
+use subject::Engine;
 
 pub(super) fn command() -> Command {
     let seeded = |command: Command| {
@@ -31,7 +32,7 @@ pub(super) fn command() -> Command {
                     .long("engine")
                     .value_name("ENGINE")
                     .default_value("flodb")
-                    .help("The engine; flodb is the one that there is"),
+                    .help("The engine: flodb or rowstore"),
             )
             .arg(Arg::new("dir").value_name("DIR").required(true).help("The store"))
             .arg(
@@ -83,22 +84,10 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
         None => return Err(Failure::Usage("run or verify?".to_owned())),
     };
     let engine = matches.get_one::<String>("engine").map(String::as_str).unwrap_or_default();
-    if engine != "flodb" {
-        return Err(Failure::Usage(keyrack_harness::unknown("engine", engine, &["flodb"])));
-    }
+    let engine = Engine::of(engine)?;
     let (dir, ackfile) = (path(matches, "dir"), path(matches, "ackfile"));
-    if is_run { run::run(&dir, &ackfile, matches) } else { verify::run(&dir, &ackfile) }
-}
-
-/// Small sizes that follow from a number, so that each write is near the end of something.
-fn options(draw: u64) -> Options {
-    Options {
-        memory_bytes: 64 << 10 << (draw % 4),
-        segment_bytes: 64 << 10 << (draw / 4 % 4),
-        table_bytes: 32 << 10 << (draw / 16 % 4),
-        level0_tables: 2 + (draw / 64 % 3) as usize,
-        level_base_bytes: 128 << 10,
-        cache_bytes: 1 << 20,
-        ..Options::default()
+    match is_run {
+        true => run::run(engine, &dir, &ackfile, matches),
+        false => verify::run(engine, &dir, &ackfile),
     }
 }

@@ -2,19 +2,16 @@
 
 use super::acks::{Acks, Log};
 use super::script::{KEYS, draw, name, value};
-use super::{Failure, Outcome, options};
+use super::subject::{Engine, Subject};
+use super::{Failure, Outcome};
 use crate::db::{check_signal, number, on_signals};
 use clap::ArgMatches;
-use keyrack_flodb::{Db, WriteOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A write is acknowledged when it is on disk.
-const SYNCED: WriteOptions = WriteOptions { sync: true };
-
 /// What the writing threads share.
 struct Shared<'a> {
-    db: &'a Db,
+    store: &'a dyn Subject,
     log: &'a Log,
     stop: &'a AtomicBool,
     /// Writes that nobody has begun.
@@ -23,7 +20,7 @@ struct Shared<'a> {
     verbose: bool,
 }
 
-pub(super) fn run(dir: &Path, ackfile: &Path, matches: &ArgMatches) -> Outcome {
+pub(super) fn run(engine: Engine, dir: &Path, ackfile: &Path, matches: &ArgMatches) -> Outcome {
     let writes = number(matches, "writes")?.unwrap_or_default();
     let seed = number(matches, "seed")?.unwrap_or(1);
     let threads = number(matches, "threads")?.unwrap_or(1);
@@ -36,9 +33,9 @@ pub(super) fn run(dir: &Path, ackfile: &Path, matches: &ArgMatches) -> Outcome {
     let draws = draw(&mut course);
     say!("torture: seed {seed}, {writes} writes by {threads} thread(s), {} before", acks.lines);
     let stop = on_signals()?;
-    let db = Db::open(dir, options(draws))?;
+    let store = engine.open(dir, draws)?;
     let shared = Shared {
-        db: &db,
+        store: &*store,
         log: &log,
         stop: &stop,
         left: AtomicU64::new(writes),
@@ -57,7 +54,7 @@ pub(super) fn run(dir: &Path, ackfile: &Path, matches: &ArgMatches) -> Outcome {
     });
     outcomes.into_iter().collect::<Result<(), Failure>>()?;
     let done = shared.acknowledged.into_inner();
-    db.close()?;
+    store.close()?;
     Ok(crate::print(&format!("{done} writes acknowledged\n")))
 }
 
@@ -72,14 +69,15 @@ impl Shared<'_> {
         mut course: u64,
     ) -> Result<(), Failure> {
         let own = (KEYS - thread).div_ceil(threads);
+        let mut writer = self.store.writer()?;
         while self.take_one() {
             check_signal(self.stop)?;
             let key = thread + (draw(&mut course) % u64::from(own)) as u32 * threads;
             let version = versions[key as usize] + 1;
             let name = name(key);
             match value(key, version) {
-                Some(value) => self.db.put_with(name.as_bytes(), &value, SYNCED)?,
-                None => self.db.delete_with(name.as_bytes(), SYNCED)?,
+                Some(value) => writer.put(name.as_bytes(), &value)?,
+                None => writer.remove(name.as_bytes())?,
             }
             self.log.note(key, version)?;
             versions[key as usize] = version;

@@ -5,28 +5,24 @@
 
 use super::acks::Acks;
 use super::script::{KEYS, key_of, name, value, version_of};
-use super::{Failure, Outcome, options};
-use crate::db::{check_store, explain};
-use keyrack_flodb::{Db, Options};
-use keyrack_vfs::RealFs;
+use super::subject::{Engine, Subject};
+use super::{Failure, Outcome};
 use std::path::Path;
 
 /// Faults that are told one by one.
 const TOLD_MAX: usize = 10;
 
-pub(super) fn run(dir: &Path, ackfile: &Path) -> Outcome {
+pub(super) fn run(engine: Engine, dir: &Path, ackfile: &Path) -> Outcome {
     let acks = Acks::read(ackfile)?;
-    let faults = match check_store(&RealFs, dir) {
-        Ok(()) => {
-            let options = Options { create_if_missing: false, ..options(acks.lines) };
-            let db = Db::open(dir, options).map_err(|error| explain(dir, error))?;
-            let faults = check(&db, &acks)?;
-            db.close()?;
+    let faults = match engine.open_there(dir, acks.lines)? {
+        Some(store) => {
+            let faults = check(&*store, &acks)?;
+            store.close()?;
             faults
         }
         // Killed before there was a store: then nothing was acknowledged.
-        Err(_) if acks.lines == 0 => Vec::new(),
-        Err(_) => vec![format!("{}: there is no store", dir.display())],
+        None if acks.lines == 0 => Vec::new(),
+        None => vec![format!("{}: there is no store", dir.display())],
     };
     for fault in faults.iter().take(TOLD_MAX) {
         say!("{fault}");
@@ -43,31 +39,26 @@ pub(super) fn run(dir: &Path, ackfile: &Path) -> Outcome {
 }
 
 /// Everything that is not as it was acknowledged.
-fn check(db: &Db, acks: &Acks) -> Result<Vec<String>, Failure> {
+fn check(store: &dyn Subject, acks: &Acks) -> Result<Vec<String>, Failure> {
     let mut faults = Vec::new();
     let mut known = Vec::new();
     for key in 0..KEYS {
         let acknowledged = acks.versions[key as usize];
-        let found = db.get(name(key).as_bytes())?;
+        let found = store.get(name(key).as_bytes())?;
         if found != value(key, acknowledged) && found != value(key, acknowledged + 1) {
             let is = described(key, found.as_deref());
             faults.push(format!("{}: version {acknowledged} was acknowledged, {is}", name(key)));
         }
         known.push(found);
     }
-    let mut walk = db.iter()?;
-    walk.seek_first()?;
-    while let Some((bytes, found)) = walk.entry() {
-        match key_of(bytes) {
-            None => faults.push(format!("'{}' was never written", bytes.escape_ascii())),
-            Some(key) if known[key as usize].take().as_deref() != Some(found) => {
-                let is = described(key, Some(found));
-                faults.push(format!("{}: a walk differs from a get; on it {is}", name(key)));
-            }
-            Some(_) => {}
+    store.walk(&mut |bytes, found| match key_of(bytes) {
+        None => faults.push(format!("'{}' was never written", bytes.escape_ascii())),
+        Some(key) if known[key as usize].take().as_deref() != Some(found) => {
+            let is = described(key, Some(found));
+            faults.push(format!("{}: a walk differs from a get; on it {is}", name(key)));
         }
-        walk.next()?;
-    }
+        Some(_) => {}
+    })?;
     let missed = known.iter().zip(0..).filter(|(left, _)| left.is_some());
     faults.extend(missed.map(|(_, key)| format!("{}: a walk does not meet it", name(key))));
     Ok(faults)

@@ -472,6 +472,13 @@ impl Client for JobClient<'_, '_> {
         self.looked_up(row).map(|row| row && found)
     }
 
+    fn wait_all(&mut self) -> Result<(), Halt> {
+        match self.verbs.wait_all() {
+            Some(()) => Ok(()),
+            None => Err(self.failure()),
+        }
+    }
+
     fn pause(&mut self, seconds: f64) -> Result<(), Halt> {
         let end = self.clock.ticks().saturating_add(self.clock.ticks_of_ns((seconds * 1e9) as u64));
         loop {

@@ -1,0 +1,599 @@
+//! One loop thread: waits, takes what the kernel tells, does a turn, and again.
+//!
+//! ```text
+//!   epoll_wait -> events, wakes, mail -> accept
+//!              -> [ begin_turn, steps, end_turn ] -> writes -> deadlines
+//! ```
+//!
+//! A request at depth 1 costs three system calls: `epoll_wait`, `read`, `write`. A short read has
+//! emptied the socket, so nobody reads until the kernel says that it would block. A write is tried
+//! at once, and room is awaited only when the socket is full. The clock is read once a turn.
+//!
+//! A connection gets one step a turn, which is one read at most. Those that have more to do are
+//! queued for the next turn, which then does not wait; so nobody's turn is longer for what another
+//! one sends.
+//!
+//! **Invariants:** a connection is queued whenever [`Connection::can_step`] holds and it is not in
+//! the turn that runs. The replies of a turn are sent, or parked, after its `end_turn`.
+
+use std::io;
+use std::time::Duration;
+
+use keyrack_measure::Clock;
+use mio::event::{Event, Source};
+use mio::{Events, Interest, Poll, Token};
+
+use crate::acceptor::{Accepted, Acceptor};
+use crate::connection::{Connection, Desk, Phase};
+use crate::datagrams::{self, Bound, Replies};
+use crate::lanes::{Lane, Lanes, Newcomer};
+use crate::listen::Share;
+#[cfg(feature = "tls")]
+use crate::options::ListenerKind;
+use crate::options::Options;
+use crate::parking::{Group, Parking};
+use crate::service::{Peer, TurnEnd, Worker};
+use crate::slots::{Key, Slots};
+use crate::socket::Socket;
+use crate::stats::CloseReason;
+use crate::transport::{Sent, Transport};
+use crate::wheel::{Reminder, Wheel};
+
+/// Events of one wait.
+const EVENTS_MAX: usize = 1024;
+/// Connections accepted in one turn at one door.
+const ACCEPTS_A_TURN_MAX: usize = 64;
+/// Reads that empty a socket when its connection is closed for a shutdown.
+const LAST_READS_MAX: usize = 16;
+
+/// The token of the waker. Those of doors, datagram sockets and connections follow.
+pub(crate) const WAKER: Token = Token(0);
+
+/// What one thread owns.
+pub(crate) struct EventLoop<'a, W: Worker> {
+    index: usize,
+    worker: W,
+    poll: Poll,
+    lanes: &'a Lanes,
+    lane: &'a Lane,
+    options: &'a Options,
+    clock: Clock,
+    now_ns: u64,
+    acceptor: Acceptor,
+    sockets: Vec<Bound>,
+    /// The token of the first connection.
+    first_token: usize,
+    connections: Slots<Connection<W::Connection>>,
+    /// Those that are stepped in the next turn.
+    queue: Vec<Key>,
+    /// Those that were stepped in this turn, and have something to send.
+    touched: Vec<Key>,
+    replies: Replies,
+    parking: Parking,
+    wheel: Wheel,
+    desk: Desk,
+    datagram_memory: Vec<u8>,
+    due: Vec<Reminder>,
+    newcomers: Vec<Newcomer>,
+    /// When the loop ends, once it was told to.
+    stop_ns: Option<u64>,
+}
+
+impl<'a, W: Worker> EventLoop<'a, W> {
+    /// Registers what the loop listens on.
+    pub(crate) fn new(
+        index: usize,
+        worker: W,
+        poll: Poll,
+        share: Share,
+        lanes: &'a Lanes,
+        options: &'a Options,
+    ) -> io::Result<Self> {
+        let clock = Clock::vdso();
+        let now_ns = clock.ticks();
+        let Share { mut doors, datagrams: mut sockets } = share;
+        let mut next_token = WAKER.0 + 1;
+        for door in &mut doors {
+            door.socket.register(poll.registry(), Token(next_token))?;
+            next_token += 1;
+        }
+        for bound in &mut sockets {
+            bound.socket.register(poll.registry(), Token(next_token), Interest::READABLE)?;
+            next_token += 1;
+        }
+        Ok(EventLoop {
+            index,
+            worker,
+            poll,
+            lanes,
+            lane: lanes.lane(index),
+            options,
+            clock,
+            now_ns,
+            acceptor: Acceptor::new(doors),
+            sockets,
+            first_token: next_token,
+            connections: Slots::new(),
+            queue: Vec::new(),
+            touched: Vec::new(),
+            replies: Replies::default(),
+            parking: Parking::default(),
+            wheel: Wheel::new(now_ns),
+            desk: Desk::new(),
+            datagram_memory: Vec::new(),
+            due: Vec::new(),
+            newcomers: Vec::new(),
+            stop_ns: None,
+        })
+    }
+
+    /// Runs until it was told to stop and everything is closed.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut serving = Vec::new();
+        loop {
+            match self.poll.poll(&mut events, self.patience()) {
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                polled => polled?,
+            }
+            self.now_ns = self.clock.ticks();
+            for event in &events {
+                self.take(event);
+            }
+            self.look_around();
+            std::mem::swap(&mut self.queue, &mut serving);
+            self.turn(&mut serving);
+            self.expire();
+            if self.is_over() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How long the kernel may wait.
+    fn patience(&self) -> Option<Duration> {
+        let has_work = !self.queue.is_empty()
+            || self.acceptor.is_ready()
+            || self.sockets.iter().any(|bound| bound.is_ready);
+        if has_work {
+            return Some(Duration::ZERO);
+        }
+        let until = |at_ns: u64| Duration::from_nanos(at_ns.saturating_sub(self.now_ns));
+        let moments = [
+            self.wheel.wait(self.now_ns),
+            self.acceptor.retry_ns().map(until),
+            self.stop_ns.map(until),
+        ];
+        moments.into_iter().flatten().min()
+    }
+
+    /// Notes what the kernel tells.
+    fn take(&mut self, event: &Event) {
+        let token = event.token().0;
+        if token >= self.first_token {
+            self.take_of_connection(token - self.first_token, event);
+        } else if token > WAKER.0 {
+            let door = token - WAKER.0 - 1;
+            let doors = self.acceptor.doors.len();
+            if let Some(door) = self.acceptor.doors.get_mut(door) {
+                door.is_ready = true;
+            } else if let Some(bound) = self.sockets.get_mut(door - doors) {
+                bound.is_ready = true;
+            }
+        }
+    }
+
+    fn take_of_connection(&mut self, index: usize, event: &Event) {
+        // The place may have a new tenant since: it is read once in vain.
+        let Some(key) = self.connections.key_at(index) else { return };
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let is_broken = event.is_error() || event.is_write_closed();
+        if event.is_read_closed() || is_broken {
+            connection.is_hung_up = true;
+            connection.is_readable = true;
+        }
+        connection.is_readable |= event.is_readable();
+        let has_room = connection.awaits_room && (event.is_writable() || is_broken);
+        if has_room && !connection.is_parked {
+            self.send(key);
+        } else {
+            self.enqueue(key);
+        }
+    }
+
+    /// Queues a connection if there is something to do.
+    fn enqueue(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let is_wanted = self.stop_ns.is_none() || connection.phase != Phase::Open;
+        if !connection.is_queued && connection.can_step() && (is_wanted || connection.is_busy()) {
+            connection.is_queued = true;
+            self.queue.push(key);
+        }
+    }
+
+    /// Everything that is not a connection's own: stop, durable turns, mail, doors.
+    fn look_around(&mut self) {
+        let was_woken = self.lane.waker.take();
+        if was_woken && let Some(deadline_ns) = self.lanes.stop_deadline_ns() {
+            self.begin_stop(deadline_ns);
+        }
+        if !self.parking.is_empty() {
+            self.release_parked();
+        }
+        if was_woken {
+            self.collect_mail();
+        }
+        self.acceptor.advance(self.now_ns);
+        if self.acceptor.is_ready() {
+            self.accept();
+        }
+    }
+
+    fn release_parked(&mut self) {
+        while let Some(mut group) = self.parking.release(|token| self.worker.is_done(token)) {
+            group.replies.send(&self.sockets, &self.lane.counters);
+            for key in &group.keys {
+                if let Some(connection) = self.connections.get_mut(*key) {
+                    connection.is_parked = false;
+                    self.send(*key);
+                }
+            }
+            self.parking.recycle(group);
+        }
+    }
+
+    fn accept(&mut self) {
+        for index in 0..self.acceptor.doors.len() {
+            for _ in 0..ACCEPTS_A_TURN_MAX {
+                if !self.acceptor.doors[index].is_ready || self.acceptor.is_paused() {
+                    break;
+                }
+                let listener = self.acceptor.doors[index].listener;
+                let accepted = {
+                    let _others_accept_too = self.lanes.while_accepting();
+                    self.acceptor.accept(index)
+                };
+                match accepted {
+                    Accepted::Client(socket, address) => {
+                        self.admit(Newcomer { socket, listener, address });
+                    }
+                    Accepted::Exhausted => self.refuse_by_spare(index, listener),
+                    Accepted::Nobody => break,
+                    Accepted::Failed => self.lane.counters.accept_errors.add(1),
+                }
+            }
+        }
+    }
+
+    /// Refuses one client for whom there is no descriptor but the spare one.
+    fn refuse_by_spare(&mut self, index: usize, listener: usize) {
+        let _nobody_else_accepts = self.lanes.while_alone();
+        if let Some(socket) = self.acceptor.accept_by_spare(index, self.now_ns) {
+            self.lane.counters.accept_errors.add(1);
+            self.refuse(socket, listener);
+        }
+        self.acceptor.restore(self.now_ns);
+    }
+
+    fn admit(&mut self, newcomer: Newcomer) {
+        if !self.lanes.take_place() {
+            self.refuse(newcomer.socket, newcomer.listener);
+        } else if let Some(newcomer) = self.lanes.assign(self.index, newcomer) {
+            self.open(newcomer);
+        }
+    }
+
+    /// Tells a client that there are too many, and closes.
+    fn refuse(&mut self, mut socket: Socket, listener: usize) {
+        self.lane.counters.refused.add(1);
+        if !self.is_encrypted(listener) {
+            // Best effort: the client may be gone.
+            let _ = socket.send(self.worker.refusal(listener));
+        }
+        socket.shutdown_write();
+        self.desk.empty(&socket, LAST_READS_MAX);
+    }
+
+    #[cfg(feature = "tls")]
+    fn is_encrypted(&self, listener: usize) -> bool {
+        matches!(self.options.listeners[listener].kind, ListenerKind::Stream { tls: Some(_), .. })
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn is_encrypted(&self, _listener: usize) -> bool {
+        false
+    }
+
+    #[cfg(feature = "tls")]
+    fn transport(&self, socket: Socket, listener: usize) -> Option<Transport> {
+        let session = match &self.options.listeners[listener].kind {
+            ListenerKind::Stream { tls: Some(tls), .. } => Some(tls.session()?),
+            _ => None,
+        };
+        Some(Transport::new(socket, session))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn transport(&self, socket: Socket, _listener: usize) -> Option<Transport> {
+        Some(Transport::new(socket))
+    }
+
+    fn collect_mail(&mut self) {
+        let mut newcomers = std::mem::take(&mut self.newcomers);
+        self.lane.collect(&mut newcomers);
+        for newcomer in newcomers.drain(..) {
+            if self.stop_ns.is_some() {
+                self.lanes.give_place_back(self.index);
+            } else {
+                self.open(newcomer);
+            }
+        }
+        self.newcomers = newcomers;
+    }
+
+    /// Takes in a connection that has a place and was assigned to this loop.
+    fn open(&mut self, newcomer: Newcomer) {
+        let Newcomer { socket, listener, address } = newcomer;
+        socket.set_up();
+        let peer = Peer { address, is_encrypted: self.is_encrypted(listener) };
+        let Some(transport) = self.transport(socket, listener) else {
+            self.lanes.give_place_back(self.index);
+            return;
+        };
+        let mut limits = self.options.limits;
+        let state = self.worker.open(listener, &peer, &mut limits);
+        let connection = Connection::new(state, transport, limits, self.now_ns);
+        self.lane.counters.accepted.add(1);
+        // There are fewer connections than descriptors, and those are fewer than 2^31.
+        let Some(key) = self.connections.insert(connection) else { return };
+        let token = Token(self.first_token + key.index());
+        let registry = self.poll.registry();
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.transport.socket.register(registry, token, Interest::READABLE).is_err() {
+            self.close(key, CloseReason::Io);
+            return;
+        }
+        self.remind(key);
+    }
+
+    /// Steps every connection of the queue once, and sends or parks what came of it.
+    fn turn(&mut self, serving: &mut Vec<Key>) {
+        let has_datagrams = self.sockets.iter().any(|bound| bound.is_ready);
+        if serving.is_empty() && !has_datagrams {
+            return;
+        }
+        self.lane.counters.turns.add(1);
+        self.worker.begin_turn(self.now_ns);
+        for key in serving.drain(..) {
+            self.step(key);
+        }
+        if has_datagrams {
+            self.serve_datagrams();
+        }
+        match self.worker.end_turn() {
+            TurnEnd::Durable => {
+                self.replies.send(&self.sockets, &self.lane.counters);
+                let mut touched = std::mem::take(&mut self.touched);
+                for key in touched.drain(..) {
+                    self.finish_turn_of(key);
+                }
+                self.touched = touched;
+            }
+            TurnEnd::Wait(token) => self.park(token),
+        }
+    }
+
+    fn serve_datagrams(&mut self) {
+        for index in 0..self.sockets.len() {
+            if self.sockets[index].is_ready {
+                datagrams::serve(
+                    &mut self.sockets,
+                    index,
+                    &mut self.worker,
+                    &mut self.datagram_memory,
+                    &mut self.replies,
+                    &self.lane.counters,
+                );
+            }
+        }
+    }
+
+    fn step(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.is_queued = false;
+        if !connection.can_step() {
+            return;
+        }
+        let (worker, desk) = (&mut self.worker, &mut self.desk);
+        let had_request = connection.request_since_ns();
+        let stepped = connection.step(worker, desk, &self.lane.counters, self.now_ns);
+        if let Err(reason) = stepped {
+            self.close(key, reason);
+            return;
+        }
+        if self.stop_ns.is_some() {
+            connection.end_unless_busy();
+        }
+        let is_late_now = had_request.is_none() && connection.request_since_ns().is_some();
+        if connection.wants_to_send() {
+            if !connection.is_touched {
+                connection.is_touched = true;
+                self.touched.push(key);
+            }
+        } else {
+            self.enqueue(key);
+        }
+        if is_late_now {
+            self.remind(key);
+        }
+    }
+
+    fn finish_turn_of(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.is_touched = false;
+            self.send(key);
+        }
+    }
+
+    /// Lets the replies of this turn wait.
+    fn park(&mut self, token: u64) {
+        self.lane.counters.turns_parked.add(1);
+        let mut group: Group = self.parking.group();
+        std::mem::swap(&mut group.replies, &mut self.replies);
+        let mut touched = std::mem::take(&mut self.touched);
+        for key in touched.drain(..) {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            if connection.output.is_empty() {
+                // A handshake, or an end without a reply: nothing that could be lost.
+                self.finish_turn_of(key);
+            } else {
+                connection.is_touched = false;
+                connection.is_parked = true;
+                group.keys.push(key);
+            }
+        }
+        self.touched = touched;
+        if group.keys.is_empty() && group.replies.is_empty() {
+            self.parking.recycle(group);
+        } else {
+            self.parking.park(token, group);
+        }
+    }
+
+    /// Sends what a connection has, and goes on with whatever follows from that.
+    fn send(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let sent = connection.transport.send(&mut connection.output, &self.lane.counters);
+        match sent {
+            Err(_) => self.close(key, CloseReason::Io),
+            Ok(Sent::All) => {
+                connection.stalled_since_ns = None;
+                connection.output.give_back_if_empty(&mut self.desk.pool);
+                let phase = connection.phase;
+                if connection.awaits_room {
+                    self.await_room(key, false);
+                }
+                match phase {
+                    Phase::Flushing(reason) => self.conclude(key, reason),
+                    Phase::Open | Phase::Lingering { .. } => self.enqueue(key),
+                }
+            }
+            Ok(Sent::Part { has_moved }) => {
+                if has_moved || connection.stalled_since_ns.is_none() {
+                    connection.stalled_since_ns = Some(self.now_ns);
+                }
+                if !connection.awaits_room {
+                    self.await_room(key, true);
+                    self.remind(key);
+                }
+                self.enqueue(key);
+            }
+        }
+    }
+
+    /// Asks the kernel to tell when there is room, or no longer to.
+    fn await_room(&mut self, key: Key, is_wanted: bool) {
+        let token = Token(self.first_token + key.index());
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let mut interest = Interest::READABLE;
+        if is_wanted {
+            interest |= Interest::WRITABLE;
+        }
+        let registry = self.poll.registry();
+        connection.awaits_room = is_wanted;
+        if connection.transport.socket.reregister(registry, token, interest).is_err() {
+            self.close(key, CloseReason::Io);
+        }
+    }
+
+    /// All replies of an ending connection are sent.
+    fn conclude(&mut self, key: Key, reason: CloseReason) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let lingers = connection.begin_lingering(reason, &self.lane.counters, self.now_ns);
+        if lingers && self.stop_ns.is_none() {
+            self.remind(key);
+            self.enqueue(key);
+            return;
+        }
+        if lingers {
+            // Nobody waits for clients at the end, but what they have sent is taken, so that the
+            // kernel has no reason to reset.
+            self.desk.empty(&connection.transport.socket, LAST_READS_MAX);
+        }
+        self.close(key, reason);
+    }
+
+    fn close(&mut self, key: Key, reason: CloseReason) {
+        let Some(mut connection) = self.connections.remove(key) else { return };
+        // Closing the descriptor takes it out of the poll.
+        connection.output.discard(&mut self.desk.pool);
+        self.lane.counters.count_closed(reason);
+        self.lanes.give_place_back(self.index);
+        // Last, so that whoever hears of it finds the place free.
+        self.worker.closed(connection.state);
+    }
+
+    /// Enters the next deadline of a connection, if it is before what is entered.
+    fn remind(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let Some((at_ns, _)) = connection.deadline(&self.options.timeouts) else { return };
+        let tick = self.wheel.place(at_ns);
+        if tick < connection.tick {
+            connection.tick = tick;
+            self.wheel.enter(key, tick);
+        }
+    }
+
+    /// Closes whom the time is up for.
+    fn expire(&mut self) {
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.advance(self.now_ns, &mut due);
+        for Reminder { key, tick } in due.drain(..) {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            if connection.tick != tick {
+                continue;
+            }
+            connection.tick = crate::wheel::NEVER;
+            match connection.deadline(&self.options.timeouts) {
+                Some((at_ns, reason)) if at_ns <= self.now_ns => self.close(key, reason),
+                _ => self.remind(key),
+            }
+        }
+        self.due = due;
+    }
+
+    /// No more clients, no more reads: what was read is served, sent, and then closed.
+    fn begin_stop(&mut self, deadline_ns: u64) {
+        self.stop_ns = Some(deadline_ns);
+        self.acceptor = Acceptor::new(Vec::new());
+        for bound in &mut self.sockets {
+            bound.is_ready = false;
+            // The socket itself stays: replies may be parked. A failure costs needless wakes.
+            let _ = bound.socket.deregister(self.poll.registry());
+        }
+        for key in self.connections.keys() {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            connection.end_unless_busy();
+            match connection.phase {
+                Phase::Flushing(_) if !connection.is_parked => self.send(key),
+                Phase::Lingering { reason, .. } => self.close(key, reason),
+                Phase::Open | Phase::Flushing(_) => self.enqueue(key),
+            }
+        }
+    }
+
+    /// Was the loop told to stop, and is everything done, or the time up?
+    fn is_over(&mut self) -> bool {
+        let Some(stop_ns) = self.stop_ns else { return false };
+        if self.connections.len() == 0 && self.parking.is_empty() {
+            return true;
+        }
+        if self.now_ns < stop_ns {
+            return false;
+        }
+        for key in self.connections.keys() {
+            self.close(key, CloseReason::Shutdown);
+        }
+        true
+    }
+}

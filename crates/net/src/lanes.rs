@@ -1,0 +1,186 @@
+//! What the loops of a server share: a lane for each, with its mail, its waker and its counters.
+//!
+//! Loops touch shared memory only when a connection comes or goes. Whoever accepts one gives it to
+//! the lane with the fewest, so few clients are spread as evenly as many; on a tie it stays.
+//!
+//! **Invariants:** the number of open connections never exceeds its maximum: a place is taken
+//! before the connection is served, and given back by its loop, or by the guard of a loop that
+//! panicked. A lane whose loop has ended takes no mail.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::socket::Socket;
+use crate::stats::{Counters, Stats};
+use crate::waker::Waker;
+
+/// An accepted connection on its way to its loop.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    pub(crate) socket: Socket,
+    pub(crate) listener: usize,
+    pub(crate) address: Option<SocketAddr>,
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    newcomers: Vec<Newcomer>,
+    is_closed: bool,
+}
+
+/// One loop, as the others see it.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) waker: Waker,
+    pub(crate) counters: Counters,
+    mailbox: Mutex<Mailbox>,
+    /// Connections that it has, or that are in its mail.
+    open: AtomicUsize,
+}
+
+/// All loops, and what is true of the whole server.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    lanes: Box<[Lane]>,
+    connections_max: usize,
+    /// Written by who accepts with a spare descriptor, read by who accepts otherwise.
+    accepting: RwLock<()>,
+    open: AtomicUsize,
+    is_stopping: AtomicBool,
+    /// When those that are still open are closed. Written before `is_stopping`.
+    stop_deadline_ns: AtomicU64,
+    panicked: AtomicU64,
+}
+
+impl Lanes {
+    pub(crate) fn new(wakers: Vec<Waker>, connections_max: usize) -> Self {
+        let lane = |waker| Lane {
+            waker,
+            counters: Counters::default(),
+            mailbox: Mutex::default(),
+            open: AtomicUsize::new(0),
+        };
+        Lanes {
+            lanes: wakers.into_iter().map(lane).collect(),
+            connections_max,
+            accepting: RwLock::new(()),
+            open: AtomicUsize::new(0),
+            is_stopping: AtomicBool::new(false),
+            stop_deadline_ns: AtomicU64::new(u64::MAX),
+            panicked: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn lane(&self, index: usize) -> &Lane {
+        &self.lanes[index]
+    }
+
+    /// Held for an accept, so that nobody is accepting with a spare descriptor meanwhile.
+    pub(crate) fn while_accepting(&self) -> RwLockReadGuard<'_, ()> {
+        self.accepting.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held for an accept with a spare descriptor: no other loop takes what it gives up.
+    pub(crate) fn while_alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.accepting.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for a connection; false when there are as many as there may be.
+    pub(crate) fn take_place(&self) -> bool {
+        // Relaxed: the count alone is shared.
+        let had = self.open.fetch_add(1, Ordering::Relaxed);
+        if had >= self.connections_max {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+
+    /// Finds a loop for a connection that has a place; gives it back if that is the one that asks.
+    pub(crate) fn assign(&self, from: usize, newcomer: Newcomer) -> Option<Newcomer> {
+        // Relaxed: a count that is a moment old gives a slightly worse choice.
+        let load = |index: usize| self.lanes[index].open.load(Ordering::Relaxed);
+        let least = (0..self.lanes.len()).min_by_key(|index| load(*index)).unwrap_or(from);
+        let newcomer =
+            if load(least) < load(from) { self.lanes[least].deliver(newcomer)? } else { newcomer };
+        self.lanes[from].open.fetch_add(1, Ordering::Relaxed);
+        Some(newcomer)
+    }
+
+    /// Gives back the place of a connection of this loop.
+    pub(crate) fn give_place_back(&self, index: usize) {
+        self.lanes[index].open.fetch_sub(1, Ordering::Relaxed);
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The loop has ended, by a panic if so said: nothing more is delivered to it.
+    pub(crate) fn close_lane(&self, index: usize, is_panic: bool) {
+        let lane = &self.lanes[index];
+        let mut mailbox = lane.mailbox();
+        mailbox.is_closed = true;
+        mailbox.newcomers.clear();
+        // A dead loop is never the one with the fewest.
+        let left = lane.open.swap(usize::MAX / 2, Ordering::Relaxed);
+        self.open.fetch_sub(left, Ordering::Relaxed);
+        if is_panic {
+            self.panicked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells all loops to end, the latest at `deadline_ns`. May be said again with another.
+    pub(crate) fn stop(&self, deadline_ns: u64) {
+        self.stop_deadline_ns.store(deadline_ns, Ordering::Relaxed);
+        // Release pairs with the Acquire in `stop_deadline_ns`.
+        self.is_stopping.store(true, Ordering::Release);
+        for lane in &self.lanes {
+            lane.waker.wake();
+        }
+    }
+
+    /// The end, if there is to be one.
+    pub(crate) fn stop_deadline_ns(&self) -> Option<u64> {
+        // Acquire pairs with the Release in `stop`: the deadline is there.
+        self.is_stopping
+            .load(Ordering::Acquire)
+            .then(|| self.stop_deadline_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            open: self.open.load(Ordering::Relaxed) as u64,
+            loops_panicked: self.panicked.load(Ordering::Relaxed),
+            ..Stats::default()
+        };
+        for lane in &self.lanes {
+            lane.counters.add_to(&mut stats);
+        }
+        stats
+    }
+}
+
+impl Lane {
+    /// Puts a connection into the mail; gives it back if the loop has ended.
+    fn deliver(&self, newcomer: Newcomer) -> Option<Newcomer> {
+        let mut mailbox = self.mailbox();
+        if mailbox.is_closed {
+            return Some(newcomer);
+        }
+        mailbox.newcomers.push(newcomer);
+        self.open.fetch_add(1, Ordering::Relaxed);
+        drop(mailbox);
+        self.waker.wake();
+        None
+    }
+
+    /// Moves the mail to `newcomers`.
+    pub(crate) fn collect(&self, newcomers: &mut Vec<Newcomer>) {
+        newcomers.append(&mut self.mailbox().newcomers);
+    }
+
+    fn mailbox(&self) -> MutexGuard<'_, Mailbox> {
+        // Nothing panics while it is held.
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,103 @@
+//! # keyrack-net: an event loop per thread, which knows no protocol
+//!
+//! ```text
+//!            clients                        Service: makes a Worker for each loop
+//!               |                              |
+//!   listeners --+--> loop 0  [ connections ] --+-- Worker: open, serve, closed
+//!               |                              |
+//!               +--> loop 1  [ connections ] --+-- Worker
+//! ```
+//!
+//! * [`Server::start`] binds TCP, Unix and UDP sockets and starts the loops; its [`Handle`] knows
+//!   addresses and counts, and ends them.
+//! * [`Service`] and [`Worker`] are the contract: bytes in, bytes out, and when the replies of a
+//!   turn may be sent. Read `service` first, then `event_loop`.
+//! * [`Stream`] is the client's side: it connects and blocks. [`Link`] is one with buffers.
+//!
+//! What holds whatever clients do: a connection costs bounded memory ([`Limits`]), one that sends
+//! slowly, half, or never reads is nobody else's problem, and each has deadlines ([`Timeouts`]).
+//!
+//! ```
+//! use keyrack_net::{ConnectOptions, Limits, Listener, Options, Peer, Served};
+//! use keyrack_net::{Server, Service, Stream, Waker, Worker};
+//! use std::io::{Read, Write};
+//! use std::time::Duration;
+//!
+//! struct Echo;
+//!
+//! impl Service for Echo {
+//!     type Worker<'a> = Echo;
+//!     fn worker(&self, _: usize, _: Waker) -> Echo {
+//!         Echo
+//!     }
+//! }
+//!
+//! impl Worker for Echo {
+//!     type Connection = ();
+//!     fn open(&mut self, _: usize, _: &Peer, _: &mut Limits) {}
+//!     fn serve(
+//!         &mut self,
+//!         _: &mut (),
+//!         input: &[u8],
+//!         output: &mut Vec<u8>,
+//!         _: &mut Limits,
+//!     ) -> Served {
+//!         output.extend_from_slice(input);
+//!         Served::all(input.len())
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let listeners = vec![Listener::stream("127.0.0.1:0".parse()?)];
+//! let server = Server::start(Echo, Options { listeners, ..Options::default() })?;
+//! let patience = ConnectOptions::with_timeout(Duration::from_secs(60));
+//! let mut client = Stream::connect(&server.local_addrs()[0][0], &patience)?;
+//! client.write_all(b"hello")?;
+//! let mut reply = [0; 5];
+//! client.read_exact(&mut reply)?;
+//! assert_eq!(&reply, b"hello");
+//! let stats = server.shutdown(Duration::from_secs(1))?;
+//! assert_eq!((stats.accepted, stats.bytes_in), (1, 5));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Invariant:** nothing here knows a protocol, a key or a store, and nothing here decides who may
+//! listen where: [`Endpoint::is_loopback`] says what is exposed, the program decides.
+#![forbid(unsafe_code)]
+
+mod acceptor;
+mod buffer;
+mod connection;
+mod datagrams;
+mod endpoint;
+mod error;
+mod event_loop;
+mod lanes;
+mod link;
+mod listen;
+mod options;
+mod parking;
+mod server;
+mod service;
+mod slots;
+mod socket;
+mod stats;
+mod stream;
+#[cfg(feature = "tls")]
+mod tls;
+mod transport;
+mod waker;
+mod wheel;
+
+pub use endpoint::Endpoint;
+pub use error::{Error, Result};
+pub use link::Link;
+pub use options::{DatagramPorts, Limits, Listener, ListenerKind, Options, Timeouts};
+pub use server::{Handle, Server};
+pub use service::{OUTPUT_SLICE_BYTES, Peer, Served, Service, TurnEnd, Verdict, Worker};
+pub use stats::{CloseReason, Stats};
+pub use stream::{ConnectOptions, Stream};
+#[cfg(feature = "tls")]
+pub use tls::{TlsClient, TlsServer};
+pub use waker::Waker;

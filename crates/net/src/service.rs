@@ -1,0 +1,155 @@
+//! The contract with whoever speaks a protocol: read this first.
+//!
+//! A loop thread has one [`Worker`] and does *turns*:
+//!
+//! ```text
+//!   wait for the kernel
+//!   begin_turn
+//!     for every connection that has something: read once, then serve   (once more: Again)
+//!   end_turn -> Durable:     one write for each connection
+//!            -> Wait(token): nothing is sent, and nobody who has replies of this turn is read,
+//!                            until is_done(token)
+//! ```
+//!
+//! Everything of a worker is called by its own thread, one call at a time, so a worker needs no
+//! lock. [`Worker::serve`] gets all bytes that have arrived and not been consumed, executes all
+//! complete requests among them, and appends the replies. It keeps no bytes: an incomplete request
+//! is given again, from its start, with more behind it.
+//!
+//! **Invariants:** replies of a connection are sent in the order in which they were appended. What
+//! was appended in a turn that answers `Wait` is not sent before its token is done.
+
+use std::net::SocketAddr;
+
+use crate::endpoint::is_loopback_ip;
+use crate::options::Limits;
+use crate::waker::Waker;
+
+/// How much a worker should append in one call of [`Worker::serve`], in bytes: above it, it answers
+/// [`Verdict::Again`] and goes on when others had their turn and the bytes are sent. With
+/// [`Limits::output_bytes_max`] this bounds the memory of a connection that never reads.
+pub const OUTPUT_SLICE_BYTES: usize = 256 << 10;
+
+/// What makes a worker for each loop thread.
+pub trait Service: Send + Sync + 'static {
+    /// One thread's part of the service.
+    type Worker<'a>: Worker
+    where
+        Self: 'a;
+
+    /// The worker of the loop with this index, made by its own thread. `waker` makes that loop look
+    /// at [`Worker::is_done`] again, from any thread.
+    fn worker(&self, index: usize, waker: Waker) -> Self::Worker<'_>;
+}
+
+/// One thread's part of a service.
+pub trait Worker {
+    /// What the protocol knows of a connection.
+    type Connection;
+
+    /// A client has connected to a listener, an index into
+    /// [`Options::listeners`](crate::Options::listeners). May come outside of a turn. `limits`
+    /// holds the ones of the options, and may be changed here and in [`Worker::serve`].
+    fn open(&mut self, listener: usize, peer: &Peer, limits: &mut Limits) -> Self::Connection;
+
+    /// A turn begins. `now_ns` counts from an arbitrary origin and never goes back.
+    fn begin_turn(&mut self, now_ns: u64) {
+        let _ = now_ns;
+    }
+
+    /// Executes the complete requests at the beginning of `input`, and appends their replies to
+    /// `output`. What is in `output` already is none of the worker's business.
+    fn serve(
+        &mut self,
+        connection: &mut Self::Connection,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        limits: &mut Limits,
+    ) -> Served;
+
+    /// All connections of this turn were served. May the replies be sent?
+    fn end_turn(&mut self) -> TurnEnd {
+        TurnEnd::Durable
+    }
+
+    /// May the replies of the turn that answered `Wait(token)` be sent? Asked in the order of the
+    /// turns, once a turn and after each wake.
+    fn is_done(&self, token: u64) -> bool {
+        let _ = token;
+        true
+    }
+
+    /// A connection is closed, by whomever. May come outside of a turn.
+    fn closed(&mut self, connection: Self::Connection) {
+        drop(connection);
+    }
+
+    /// A datagram has arrived. What is appended to `reply` goes back as one datagram, if it is not
+    /// larger than the listener's limit; nothing appended, nothing sent.
+    fn datagram(&mut self, listener: usize, peer: SocketAddr, bytes: &[u8], reply: &mut Vec<u8>) {
+        let _ = (listener, peer, bytes, reply);
+    }
+
+    /// What a client is told that cannot be served since there are too many. It gets the beginning
+    /// of it that the kernel takes at once. Clients of listeners with TLS get nothing.
+    fn refusal(&self, listener: usize) -> &[u8] {
+        let _ = listener;
+        &[]
+    }
+}
+
+/// What [`Worker::serve`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// So many bytes of the input are done with.
+    pub consumed: usize,
+    /// It makes no sense to call again with fewer bytes than this, counted from the first that was
+    /// not consumed. 0 where that is not known. More than [`Limits::input_bytes_max`] closes the
+    /// connection.
+    pub need: usize,
+    /// What becomes of the connection.
+    pub verdict: Verdict,
+}
+
+impl Served {
+    /// All complete requests are done.
+    pub fn all(consumed: usize) -> Self {
+        Served { consumed, need: 0, verdict: Verdict::Continue }
+    }
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on when more bytes have arrived.
+    Continue,
+    /// There is more to do with the bytes at hand: call again after the others.
+    Again,
+    /// It is closed when all replies are sent. Bytes that are not consumed are dropped.
+    Close,
+}
+
+/// What [`Worker::end_turn`] says about the replies of its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnEnd {
+    /// They may be sent.
+    Durable,
+    /// Not before [`Worker::is_done`] says so of this token.
+    Wait(u64),
+}
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The address; `None` for Unix sockets, whose clients have none.
+    pub address: Option<SocketAddr>,
+    /// Does the connection use TLS?
+    pub is_encrypted: bool,
+}
+
+impl Peer {
+    /// Is the client on this machine?
+    pub fn is_local(&self) -> bool {
+        self.address.is_none_or(|address| is_loopback_ip(address.ip()))
+    }
+}

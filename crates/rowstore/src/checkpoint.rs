@@ -1,0 +1,238 @@
+//! Checkpoints: all rows in files, so that the logs before them can go.
+//!
+//! ```text
+//!   note where each log ends: the starts     |
+//!   note the floors                          |  writers go on all the time
+//!   wait for what was written before         |
+//!   write all rows, a range to a thread      |
+//!   wait for what was written meanwhile, sync the logs
+//!   sync the files, publish the manifest -> from here on the checkpoint counts
+//!   let go of the logs below the starts, remove the files of the one before
+//! ```
+//!
+//! The rows in the files are not of one moment. A recovery loads them and replays the logs from the
+//! starts; what is newer wins. Why nothing is lost, and nothing comes back:
+//!
+//! * *A write below the starts* was in the tree before it was in the log, so before the walk began.
+//!   The walk finds its row, a newer one, or none because of a removal.
+//! * *A write above the starts* is replayed. If the walk found it already, that changes nothing.
+//! * *A removal below the starts* is not replayed, and leaves no row. A put of the same key that is
+//!   older, but was logged later by another session, is: it would come back. Its version is not
+//!   above the floor of its key, which the removal had raised, and records at or below the floors
+//!   are not applied. This drops nothing that is needed: a write with such a version that the walk
+//!   did not find would have to be in progress when the floors were noted, and for those we waited.
+//! * *A write that was in the tree when the walk came by, and not in any log*, may be half of a
+//!   group. So the checkpoint does not count before all that the walk can have seen is in the logs,
+//!   and synced: whatever of a group is in the files, the whole of it is in the files and the logs.
+//!
+//! A checkpoint that fails leaves the one before as it was. Its files are removed by the next.
+
+use crate::core::{Core, Disk};
+use crate::error::{Failure, of_files};
+use crate::manifest::{LogEntry, LogState, MANIFEST_NAME, Manifest, PartEntry};
+use crate::part::{PartWriter, is_part, path_of};
+use keyrack_store::Result;
+use keyrack_vfs::Fs;
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Below so many rows a checkpoint is one part.
+const PART_ROWS_MIN: u64 = 10_000;
+
+/// Writes a checkpoint.
+pub(crate) fn checkpoint(core: &Core) -> Result<bool> {
+    let Some(disk) = &core.disk else { return Ok(false) };
+    let mut manifest = disk.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+    disk.check()?;
+    let logged_before = disk.log_bytes.load(Ordering::Relaxed);
+    let outcome = write(core, disk, &manifest);
+    // A checkpoint that failed is tried again after as much log as called for this one.
+    disk.log_bytes.fetch_sub(logged_before, Ordering::SeqCst);
+    let checkpoint_bytes = outcome.as_ref().unwrap_or(&*manifest).bytes();
+    if disk.set_log_bytes_max(&core.options, checkpoint_bytes) {
+        // So much was written meanwhile that the next one is due; nobody else will notice.
+        core.bell.ring_checkpointer();
+    }
+    let next = match outcome {
+        Ok(next) => next,
+        Err(error) => {
+            core.counts.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
+            return Err(error);
+        }
+    };
+    let rows = next.parts.iter().map(|part| part.rows).sum();
+    core.counts.checkpoints.fetch_add(1, Ordering::Relaxed);
+    core.counts.checkpoint_bytes.store(next.bytes(), Ordering::Relaxed);
+    core.counts.checkpoint_rows.store(rows, Ordering::Relaxed);
+    *manifest = next;
+    let starts = manifest.logs.iter().map(|log| log.start);
+    for (log, start) in disk.logs.iter().zip(starts) {
+        log.release(start).map_err(|error| disk.failed(error))?;
+    }
+    remove_unnamed(&*disk.fs, &disk.dir, &manifest)?;
+    remove_dropped(&*disk.fs, &disk.dir, &mut manifest)?;
+    Ok(true)
+}
+
+/// All but letting go of what is old. Returns the manifest that counts now.
+fn write(core: &Core, disk: &Disk, last: &Manifest) -> Result<Manifest> {
+    // The order of these three is that of the header.
+    let logs = starts(disk, last);
+    let floors = core.floors.all();
+    settle(core, disk)?;
+    let generation = last.generation + 1;
+    let parts = write_parts(core, disk, generation)?;
+    settle(core, disk)?;
+    for log in &disk.logs {
+        log.sync(log.published()).map_err(|error| disk.failed(error))?;
+    }
+    let clock = core.clock().max(floors.iter().copied().max().unwrap_or(0));
+    let next = Manifest { generation, clock, floors, logs, parts };
+    disk.fs.sync_dir(&disk.dir).map_err(|error| of_files(&error))?;
+    publish(&*disk.fs, &disk.dir, &next)?;
+    Ok(next)
+}
+
+/// The logs with their starts. Those that are not written any more are not needed once this
+/// checkpoint counts.
+fn starts(disk: &Disk, last: &Manifest) -> Vec<LogEntry> {
+    let in_use = disk.logs.iter().zip(&last.logs).map(|(log, entry)| LogEntry {
+        start: log.published(),
+        state: LogState::Begun,
+        ..entry.clone()
+    });
+    let others = last.logs.iter().skip(disk.logs.len());
+    let dropped = others.map(|entry| LogEntry { state: LogState::Dropped, ..entry.clone() });
+    in_use.chain(dropped).collect()
+}
+
+/// Waits until everything that is in the tree now is in the logs.
+fn settle(core: &Core, disk: &Disk) -> Result<()> {
+    core.roster.settle()?;
+    disk.adopt_orphans()
+}
+
+/// Publishes a manifest: when this returns, it is the one that counts.
+pub(crate) fn publish(fs: &dyn Fs, dir: &Path, manifest: &Manifest) -> Result<()> {
+    let bytes = manifest.encode()?;
+    fs.write_atomic(&dir.join(MANIFEST_NAME), &bytes).map_err(|error| of_files(&error))
+}
+
+/// Writes all rows.
+fn write_parts(core: &Core, disk: &Disk, generation: u64) -> Result<Vec<PartEntry>> {
+    let wanted = (core.tree.len() / PART_ROWS_MIN).max(1);
+    let wanted = wanted.min(core.options.checkpoint_parts as u64) as usize;
+    let cuts = core.sample.cuts(wanted);
+    let count = cuts.len() + 1;
+    let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let parts = Mutex::new(vec![PartEntry { bytes: 0, rows: 0 }; count]);
+    let work = || -> Result<()> {
+        loop {
+            let part = next.fetch_add(1, Ordering::Relaxed);
+            if part >= count || is_over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let low = if part == 0 { &[][..] } else { &cuts[part - 1] };
+            let high = cuts.get(part).map(Vec::as_slice);
+            let written = PartWriter::create(&*disk.fs, &disk.dir, generation, part)
+                .and_then(|writer| write_part(core, writer, low, high));
+            match written {
+                Ok(entry) => parts.lock().unwrap_or_else(PoisonError::into_inner)[part] = entry,
+                Err(error) => {
+                    is_over.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+    };
+    let threads = core.options.thread_count().min(count);
+    std::thread::scope(|scope| {
+        let builder = || std::thread::Builder::new().name("checkpoint part".to_owned());
+        // One that cannot be started leaves its share to the others.
+        let helpers: Vec<_> =
+            (1..threads).filter_map(|_| builder().spawn_scoped(scope, work).ok()).collect();
+        let mut outcome = work();
+        for helper in helpers {
+            let helped = helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            outcome = outcome.and(helped);
+        }
+        outcome
+    })?;
+    Ok(parts.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Writes the rows of one range. Between two blocks no memory is held back.
+fn write_part(
+    core: &Core,
+    mut writer: PartWriter,
+    low: &[u8],
+    high: Option<&[u8]>,
+) -> Result<PartEntry> {
+    let (mut from, mut next) = (low.to_vec(), Vec::new());
+    loop {
+        let mut is_end = true;
+        core.tree.range(&from, high, |key, row| {
+            if !writer.push(key, &row) {
+                return ControlFlow::Continue(());
+            }
+            is_end = false;
+            next.clear();
+            next.extend_from_slice(key);
+            next.push(0);
+            ControlFlow::Break(())
+        });
+        if is_end {
+            return writer.finish();
+        }
+        std::mem::swap(&mut from, &mut next);
+        writer.write()?;
+    }
+}
+
+/// Removes parts, and manifests that were not finished, that no manifest names.
+pub(crate) fn remove_unnamed(fs: &dyn Fs, dir: &Path, manifest: &Manifest) -> Result<()> {
+    let parts = 0..manifest.parts.len();
+    let named: Vec<_> = parts.map(|part| path_of(dir, manifest.generation, part)).collect();
+    for entry in fs.list(dir).map_err(|error| of_files(&error))? {
+        let path = dir.join(&entry.name);
+        let is_old = is_part(&entry.name) && !named.contains(&path);
+        if is_old || is_unfinished(&entry.name) {
+            remove(fs, &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name is that of a manifest that was being written.
+fn is_unfinished(name: &OsStr) -> bool {
+    let name = name.to_str().and_then(|name| name.strip_prefix('.'));
+    name.is_some_and(|name| name.starts_with(MANIFEST_NAME) && name.ends_with(".tmp"))
+}
+
+fn remove(fs: &dyn Fs, path: &Path) -> Result<()> {
+    match fs.remove_file(path) {
+        Err(error) if !error.is_not_found() => Err(of_files(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the files of dropped logs, and then forgets these. The manifest on disk names them until
+/// the next one is published, which does no harm.
+pub(crate) fn remove_dropped(fs: &dyn Fs, dir: &Path, manifest: &mut Manifest) -> Result<()> {
+    for log in manifest.logs.iter().filter(|log| log.state == LogState::Dropped) {
+        let log_dir = dir.join(&log.path);
+        let entries = match fs.list(&log_dir) {
+            Err(error) if error.is_not_found() => continue,
+            entries => entries.map_err(|error| of_files(&error))?,
+        };
+        for entry in entries.iter().filter(|entry| keyrack_wal::is_ours(&entry.name)) {
+            remove(fs, &log_dir.join(&entry.name))?;
+        }
+        fs.sync_dir(&log_dir).map_err(|error| Failure::from(error).0)?;
+    }
+    manifest.logs.retain(|log| log.state != LogState::Dropped);
+    Ok(())
+}

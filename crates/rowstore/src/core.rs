@@ -1,0 +1,187 @@
+//! What sessions and threads of a store share.
+//!
+//! Who may write what: the tree, by sessions, and by recovery before there are any. Logs, by
+//! sessions. The manifest and the files of checkpoints, by whoever holds [`Disk::checkpointing`].
+
+use crate::error::of_log;
+use crate::floors::Floors;
+use crate::manifest::Manifest;
+use crate::memory::Memory;
+use crate::options::Options;
+use crate::roster::Roster;
+use crate::sample::Sample;
+use crate::upkeep::Bell;
+use keyrack_masstree::{Bytes, Tree};
+use keyrack_store::{Error, Result};
+use keyrack_vfs::{Fs, Lock};
+use keyrack_wal::Log;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Counts since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) checkpoint_failures: AtomicU64,
+    pub(crate) checkpoint_bytes: AtomicU64,
+    pub(crate) checkpoint_rows: AtomicU64,
+    pub(crate) evicted: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) tree: Tree<Bytes>,
+    pub(crate) options: Options,
+    pub(crate) floors: Floors,
+    pub(crate) roster: Roster,
+    pub(crate) memory: Memory,
+    pub(crate) sample: Sample,
+    pub(crate) counts: Counts,
+    pub(crate) bell: Bell,
+    /// The largest version of sessions that are over, and of what was recovered.
+    pub(crate) clock: AtomicU64,
+    /// How often everything was removed.
+    pub(crate) clears: AtomicU64,
+    /// The time that a session was told last.
+    pub(crate) now_ms: AtomicU64,
+    /// Absent where nothing survives.
+    pub(crate) disk: Option<Disk>,
+}
+
+/// The files of a store.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) dir: PathBuf,
+    /// Those that sessions write.
+    pub(crate) logs: Vec<Log>,
+    next_log: AtomicUsize,
+    /// Bytes of log since the last checkpoint began.
+    pub(crate) log_bytes: AtomicU64,
+    /// How many of them call for a checkpoint.
+    pub(crate) log_bytes_max: AtomicU64,
+    /// Records of sessions that ended without being able to write them.
+    pub(crate) orphans: Mutex<Vec<Vec<u8>>>,
+    /// Held by the one who writes a checkpoint.
+    pub(crate) checkpointing: Mutex<Manifest>,
+    poison: OnceLock<String>,
+    /// Held as long as the store is open.
+    pub(crate) lock: Box<dyn Lock>,
+}
+
+impl Disk {
+    pub(crate) fn new(
+        fs: Arc<dyn Fs>,
+        dir: PathBuf,
+        lock: Box<dyn Lock>,
+        manifest: Manifest,
+        logs: Vec<Log>,
+    ) -> Self {
+        Disk {
+            fs,
+            dir,
+            logs,
+            next_log: AtomicUsize::new(0),
+            log_bytes: AtomicU64::new(0),
+            log_bytes_max: AtomicU64::new(u64::MAX),
+            orphans: Mutex::default(),
+            checkpointing: Mutex::new(manifest),
+            poison: OnceLock::new(),
+            lock,
+        }
+    }
+
+    /// The log of a new session.
+    pub(crate) fn next_log(&self) -> (u32, &Log) {
+        // Relaxed: any fair choice will do.
+        let number = self.next_log.fetch_add(1, Ordering::Relaxed) % self.logs.len();
+        (number as u32, &self.logs[number])
+    }
+
+    /// Whether rows may still be changed.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.poison.get() {
+            None => Ok(()),
+            Some(cause) => Err(Error::poisoned(cause.clone())),
+        }
+    }
+
+    /// What a log reports. After a failed sync the store only reads.
+    pub(crate) fn failed(&self, error: keyrack_wal::Error) -> Error {
+        let error = of_log(error);
+        if let Error::Poisoned { cause } = &error {
+            // The first cause is the one to tell.
+            let _ = self.poison.set(cause.clone());
+        }
+        error
+    }
+
+    /// Appends one record.
+    pub(crate) fn append(&self, log: &Log, record: &[u8]) -> Result<u64> {
+        let mut room = log.reserve(record.len()).map_err(|error| self.failed(error))?;
+        room.write(&[record]).map_err(|error| self.failed(error))?;
+        let end = room.end();
+        room.publish();
+        Ok(end)
+    }
+
+    /// Appends what sessions have left.
+    pub(crate) fn adopt_orphans(&self) -> Result<()> {
+        let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(record) = orphans.last() {
+            self.append(&self.logs[0], record)?;
+            orphans.pop();
+        }
+        Ok(())
+    }
+
+    /// Notes bytes of log. Returns whether it is time for a checkpoint.
+    #[inline]
+    pub(crate) fn note_logged(&self, bytes: u64) -> bool {
+        let before = self.log_bytes.fetch_add(bytes, Ordering::SeqCst);
+        let max = self.log_bytes_max.load(Ordering::SeqCst);
+        before <= max && before.saturating_add(bytes) > max
+    }
+
+    /// Sets how much log calls for a checkpoint, after one of so many bytes. Returns whether there
+    /// is as much: from then on only the writer that goes beyond it notices.
+    pub(crate) fn set_log_bytes_max(&self, options: &Options, checkpoint_bytes: u64) -> bool {
+        let max = match options.checkpoint_log_bytes {
+            0 => u64::MAX,
+            bytes => bytes.max(checkpoint_bytes),
+        };
+        // In one order with `note_logged`: either the writer sees this limit, or we see his bytes.
+        self.log_bytes_max.store(max, Ordering::SeqCst);
+        self.log_bytes.load(Ordering::SeqCst) > max
+    }
+}
+
+impl Core {
+    pub(crate) fn new(options: Options, disk: Option<Disk>) -> Self {
+        Core {
+            tree: Tree::new(),
+            floors: Floors::new(),
+            roster: Roster::default(),
+            memory: Memory::new(&options),
+            sample: Sample::default(),
+            counts: Counts::default(),
+            bell: Bell::default(),
+            clock: AtomicU64::new(0),
+            clears: AtomicU64::new(0),
+            now_ms: AtomicU64::new(0),
+            options,
+            disk,
+        }
+    }
+
+    /// The largest version that was ever given.
+    pub(crate) fn clock(&self) -> u64 {
+        // The seats first: a session that ends meanwhile leaves its clock behind before its seat.
+        let seats = self.roster.clock();
+        seats.max(self.clock.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,301 @@
+//! The row store behind the contract of stores: engine `rowstore`. A value is a row of one value.
+//!
+//! | contract | here |
+//! |---|---|
+//! | durability `os` (the default), `none`, `interval:MS`, `sync` | that of the log; each write is a batch of one |
+//! | `update` | the closure runs once, under the lock of one node; it must not use the store |
+//! | `apply` | one record of the log: all or nothing after a crash. Batches exclude each other; to readers, and to single writes that come meanwhile, a batch is not one moment |
+//! | scans | weakly consistent: ordered, each key at most once, every key that was there all along |
+//! | an error of the log | the write is seen and not durable; it goes to the log with the session's next one |
+
+use crate::options::{Eviction, Options};
+use crate::session::Session as RowWay;
+use crate::{Change, RowSession, RowStore, Rows};
+use keyrack_store::{
+    Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
+    Store, Update,
+};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// The engine's descriptor.
+#[must_use]
+pub fn engine() -> Engine {
+    Engine {
+        name: "rowstore",
+        about: "masstree in memory, with logs and checkpoints on disk",
+        persistent: true,
+        stores: true,
+        options: &[
+            EngineOption { key: "logs", default: "1", about: "logs that sessions take in turn" },
+            EngineOption {
+                key: "segment_bytes",
+                default: "128M",
+                about: "bytes of a segment of a log, a power of two; rows have at most half",
+            },
+            EngineOption {
+                key: "checkpoint_log_bytes",
+                default: "256M",
+                about: "bytes of log that call for a checkpoint; 0 for none",
+            },
+            EngineOption {
+                key: "checkpoint_on_close",
+                default: "no",
+                about: "whether closing writes a checkpoint",
+            },
+            EngineOption {
+                key: "threads",
+                default: "0",
+                about: "threads of a checkpoint and of a recovery; 0 for one a processor",
+            },
+            EngineOption {
+                key: "memory_max",
+                default: "0",
+                about: "bytes that rows may take; 0 for no limit",
+            },
+            EngineOption {
+                key: "eviction",
+                default: "none",
+                about: "what happens then: none (writes are refused) or clock",
+            },
+        ],
+        open,
+    }
+}
+
+fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
+    let options = options_of(given)?;
+    let rows = if options.durability == Durability::None {
+        RowStore::in_memory(options)?
+    } else {
+        RowStore::open(given.fs.clone(), given.required_data_dir()?, options, &|_| {})?
+    };
+    Ok(Box::new(RowEngine { rows, batches: Mutex::default() }))
+}
+
+/// The options of a row store from those of an engine's section.
+///
+/// # Errors
+/// [`Error::Usage`] that names key and value.
+pub fn options_of(given: &OpenOptions) -> Result<Options> {
+    let defaults = Options::default();
+    let count = |key: &str, default: u64| -> Result<usize> {
+        let value = given.size(key, default)?;
+        usize::try_from(value).map_err(|_| Error::usage(format!("{key}: {value} is too many")))
+    };
+    let logs = count("logs", 1)?;
+    if !(1..=crate::options::LOGS_MAX).contains(&logs) {
+        let max = crate::options::LOGS_MAX;
+        return Err(Error::usage(format!("logs: {logs} is not from 1 to {max}")));
+    }
+    let log_dirs = (0..logs).map(|log| match log {
+        0 => PathBuf::from("log"),
+        _ => PathBuf::from(format!("log-{log}")),
+    });
+    let eviction = match given.text("eviction") {
+        None | Some("none") => Eviction::None,
+        Some("clock") => Eviction::Clock,
+        Some(other) => {
+            return Err(Error::usage(format!("eviction: '{other}' is not one of none, clock")));
+        }
+    };
+    let options = Options {
+        durability: given.durability.unwrap_or_default(),
+        log_dirs: log_dirs.collect(),
+        checkpoint_log_bytes: given.size("checkpoint_log_bytes", defaults.checkpoint_log_bytes)?,
+        checkpoint_on_close: given.flag("checkpoint_on_close", false)?,
+        threads: count("threads", 0)?,
+        memory_max: given.size("memory_max", 0)?,
+        eviction,
+        ..defaults
+    };
+    let segment_bytes = given.size("segment_bytes", options.segment_bytes)?;
+    Ok(options.with_segment_bytes(segment_bytes))
+}
+
+#[derive(Debug)]
+struct RowEngine {
+    rows: RowStore,
+    /// Held by a batch that is being applied.
+    batches: Mutex<()>,
+}
+
+impl Store for RowEngine {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(EngineSession {
+            engine: self,
+            way: self.rows.own_session(),
+            buffer: Vec::new(),
+        }))
+    }
+
+    fn durability(&self) -> Durability {
+        self.rows.durability()
+    }
+
+    /// Without a log nothing can be synced.
+    fn has_synced_put(&self) -> bool {
+        self.rows.durability() != Durability::None
+    }
+
+    fn version(&self) -> String {
+        self.rows.version()
+    }
+
+    fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
+        self.rows.stats(visit);
+    }
+
+    fn data_dir(&self) -> Option<&Path> {
+        self.rows.dir()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Box::new(self.rows).close()
+    }
+}
+
+struct EngineSession<'a> {
+    engine: &'a RowEngine,
+    way: RowWay<'a>,
+    /// For [`Session::update`].
+    buffer: Vec<u8>,
+}
+
+impl EngineSession<'_> {
+    /// Logs what was written, and makes it as durable as the store promises.
+    fn commit(&mut self) -> Result<()> {
+        let position = self.way.flush()?;
+        if self.engine.rows.durability() == Durability::Sync {
+            self.engine.rows.sync(position)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a batch can be applied: what would fail in its middle fails before it.
+    fn check(&self, batch: &Batch) -> Result<()> {
+        let options = self.engine.rows.options();
+        let entries = (batch.bytes() as u64).saturating_add(64 * batch.len() as u64);
+        if entries > options.group_bytes_max as u64 {
+            return Err(Error::usage(format!(
+                "a batch of {entries} bytes with its entries' heads; the store takes at most {}",
+                options.group_bytes_max
+            )));
+        }
+        let added = batch.bytes() as i64 + crate::memory::cost(0, 0) * batch.len() as i64;
+        if !self.engine.rows.has_room(added) {
+            return Err(Error::usage(format!(
+                "out of memory: memory-max of {} bytes is reached",
+                options.memory_max
+            )));
+        }
+        for op in batch.iter() {
+            let (key, row) = match op {
+                BatchOp::Put(key, value) => {
+                    (key, value.len().saturating_add(crate::row::HEAD_BYTES))
+                }
+                BatchOp::Remove(key) => (key, 0),
+            };
+            if key.len() > options.key_bytes_max || row > options.row_bytes_max {
+                return Err(Error::usage(format!(
+                    "a key of {} bytes and a row of {row}; the store takes at most {} and {}",
+                    key.len(),
+                    options.key_bytes_max,
+                    options.row_bytes_max
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Session for EngineSession<'_> {
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.way.get(key, &mut |row| visit(row.value()))
+    }
+
+    fn multi_get(
+        &mut self,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.way.multi_get(keys, &mut |index, row| visit(index, row.map(|row| row.value())))
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.way.put(key, value, 0, 0)?;
+        self.commit()
+    }
+
+    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.engine.rows.durability() == Durability::None {
+            return Err(Error::usage("with durability none there is no log to sync"));
+        }
+        self.way.put(key, value, 0, 0)?;
+        let position = self.way.flush()?;
+        self.engine.rows.sync(position)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<Removed> {
+        let existed = self.way.remove(key)?;
+        self.commit()?;
+        Ok(if existed { Removed::Existed } else { Removed::Absent })
+    }
+
+    fn update(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
+    ) -> Result<()> {
+        let buffer = &mut self.buffer;
+        self.way.update(key, &mut |row, new| {
+            buffer.clear();
+            match decide(row.map(|row| row.value()), buffer) {
+                Update::Keep => Change::Keep,
+                Update::Put => {
+                    new.set_value(buffer);
+                    Change::Put
+                }
+                Update::Remove => Change::Remove,
+            }
+        })?;
+        self.commit()
+    }
+
+    fn scan(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        self.way.scan(low, high, &mut |key, row| visit(key, row.value()))
+    }
+
+    fn scan_rev(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        self.way.scan_rev(low, high, &mut |key, row| visit(key, row.value()))
+    }
+
+    fn apply(&mut self, batch: &Batch) -> Result<()> {
+        self.check(batch)?;
+        // The lock protects no data that a panic could have left half done.
+        let _alone = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        self.way.begin_group()?;
+        for op in batch.iter() {
+            match op {
+                BatchOp::Put(key, value) => {
+                    self.way.put(key, value, 0, 0)?;
+                }
+                BatchOp::Remove(key) => {
+                    self.way.remove(key)?;
+                }
+            }
+        }
+        self.commit()
+    }
+}

@@ -1,0 +1,61 @@
+//! What the files and the logs below report, in the words of the store's contract.
+//!
+//! This crate has no errors of its own: whoever holds rows by [`Rows`](crate::Rows) gets the four
+//! kinds of [`keyrack_store::Error`]. The conversions need a type of this crate, because both sides
+//! belong to others.
+
+use keyrack_store::Error;
+
+/// An error on its way up.
+#[derive(Debug)]
+pub(crate) struct Failure(pub(crate) Error);
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure(error)
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.0
+    }
+}
+
+impl From<keyrack_vfs::Error> for Failure {
+    fn from(error: keyrack_vfs::Error) -> Self {
+        Failure(of_files(&error))
+    }
+}
+
+impl From<keyrack_wal::Error> for Failure {
+    fn from(error: keyrack_wal::Error) -> Self {
+        Failure(of_log(error))
+    }
+}
+
+/// A failed operation on a file.
+pub(crate) fn of_files(error: &keyrack_vfs::Error) -> Error {
+    if error.is_locked() {
+        return Error::usage(format!("the store is in use by another process: {error}"));
+    }
+    let cause = match error.raw_os_error() {
+        Some(number) => std::io::Error::from_raw_os_error(number),
+        None => error.io_kind().into(),
+    };
+    Error::io(error.to_string(), cause)
+}
+
+/// A failed operation on a log.
+pub(crate) fn of_log(error: keyrack_wal::Error) -> Error {
+    match error {
+        keyrack_wal::Error::Usage(message) => Error::usage(message),
+        keyrack_wal::Error::Io(error) => of_files(&error),
+        keyrack_wal::Error::Corruption { path, offset, what } => {
+            Error::corruption(&path, offset, what)
+        }
+        keyrack_wal::Error::Poisoned(cause) => Error::poisoned(cause.to_string()),
+        keyrack_wal::Error::Thread(error) => Error::io("starting a thread", error),
+        other => Error::io(other.to_string(), std::io::ErrorKind::Other.into()),
+    }
+}

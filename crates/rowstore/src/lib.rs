@@ -1,0 +1,91 @@
+//! # keyrack-rowstore: rows of columns that survive their process
+//!
+//! A row is what a key stands for: a value, numbered columns, or named fields, with a version,
+//! flags and a time of expiry. [`Rows`] and [`RowSession`] are what a program holds rows by;
+//! whoever serves them over a network needs no more than these two traits.
+//!
+//! ```text
+//!   session ---> tree (rows in memory) <--- sweeper, eviction
+//!      | flush: a batch is one record          |
+//!      v                                       v  a walk of ranges, fuzzy
+//!   logs  <------- read from the starts ---- checkpoint, manifest
+//!      '-------------> recovery <---------------'
+//! ```
+//!
+//! [`RowStore`] is Masstree's durable store without its faults: one version clock and whole rows in
+//! every record make replay independent of order, threads and numbers of logs. [`StoreRows`] holds
+//! rows in any other store, [`ModelRows`] in a `BTreeMap`, for tests. [`engine`] is the row store
+//! as a store of values.
+//!
+//! | from the paper and its program | here |
+//! |---|---|
+//! | a log for each core, records in the order of its buffer | a batch is one record, places in the log by one addition |
+//! | epochs cut all logs at one moment | each log has a beginning of its own; a sync covers what it covers |
+//! | changes of columns, replayed in order | whole rows, replayed in any order |
+//! | a checkpoint in memory first, ranges by eight bytes of the key | blocks of 256 KiB, ranges by a sample of keys |
+//! | logs grow until the next start | segments below the start of a checkpoint go when it counts |
+//! | removals end the recovery | removals have versions, which later rows go on from |
+//!
+//! ```
+//! use keyrack_rowstore::{Change, Options, RowSession, RowStore, Rows};
+//! use keyrack_vfs::MemFs;
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! let disk = MemFs::new(); // or RealFs
+//! let open = || {
+//!     let fs = Arc::new(disk.clone());
+//!     RowStore::open(fs, Path::new("/rows"), Options::default(), &|_| {})
+//! };
+//! let store = open()?;
+//! let mut session = store.session()?;
+//! session.put(b"key", b"value", 0, 0)?;
+//! session.update(b"key", &mut |row, new| {
+//!     new.columns();
+//!     new.push(row.map_or(&b""[..], |row| row.value()));
+//!     new.push(b"second");
+//!     Change::Put
+//! })?;
+//! session.flush()?; // from here on it survives the process
+//! drop(session);
+//! Box::new(store).close()?;
+//!
+//! let store = open()?;
+//! let mut second: Vec<u8> = Vec::new();
+//! store.session()?.get(b"key", &mut |row| second.extend(row.column(1).unwrap_or_default()))?;
+//! assert_eq!(second, b"second");
+//! # Ok::<(), keyrack_store::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod checkpoint;
+mod contract;
+mod core;
+mod engine;
+mod error;
+mod evict;
+mod floors;
+mod manifest;
+mod memory;
+mod model;
+mod options;
+mod part;
+mod record;
+mod recovery;
+mod roster;
+mod row;
+mod sample;
+mod session;
+mod store;
+mod store_rows;
+mod sweep;
+mod upkeep;
+
+pub use contract::{Change, Position, RowSession, Rows};
+pub use engine::{engine, options_of};
+pub use model::ModelRows;
+pub use options::{Eviction, Options};
+pub use recovery::{Progress, Recovered};
+pub use row::{Kind, Marks, Row, RowBuf};
+pub use store::RowStore;
+pub use store_rows::StoreRows;

@@ -1,0 +1,287 @@
+//! The manifest: which checkpoint counts, which logs there are, and from where each is read.
+//!
+//! ```text
+//!   magic "KEYRROWM" | version | sizes | floors | logs | parts | checksum of all before
+//! ```
+//!
+//! There is one file of that name, replaced at one stroke. What it does not name does not belong to
+//! the store: parts of checkpoints that were not completed, or not removed.
+//!
+//! A log is *new* until something was written into it and synced; from then on its absence is
+//! damage. It is *dropped* when a checkpoint holds all that it had; its files are to be removed.
+
+use crate::floors::STRIPES;
+use crate::options::{LOGS_MAX, PARTS_MAX};
+use crc_fast::crc32_iscsi;
+use keyrack_store::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// The file's name in the directory of the store.
+pub(crate) const MANIFEST_NAME: &str = "MANIFEST";
+const MAGIC: &[u8; 8] = b"KEYRROWM";
+const VERSION: u32 = 1;
+const CHECKSUM_BYTES: usize = 4;
+/// The largest that one can be.
+const MANIFEST_BYTES_MAX: u64 = 16 << 20;
+/// The longest path of a log.
+const PATH_BYTES_MAX: u64 = 4096;
+/// Floors that a manifest may have: a power of two.
+const STRIPES_MAX: u64 = 1 << 20;
+
+/// What a log is to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogState {
+    /// Nothing may have been written yet.
+    New,
+    /// It has records.
+    Begun,
+    /// It has nothing that is needed.
+    Dropped,
+}
+
+/// A log of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LogEntry {
+    /// Its directory, relative to that of the store.
+    pub(crate) path: PathBuf,
+    /// Records below this position are not needed.
+    pub(crate) start: u64,
+    pub(crate) state: LogState,
+}
+
+/// A file of the checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartEntry {
+    pub(crate) bytes: u64,
+    pub(crate) rows: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// Which checkpoint; 0 is none.
+    pub(crate) generation: u64,
+    /// No version in the checkpoint, or of a row removed before it, is larger.
+    pub(crate) clock: u64,
+    /// Records are not applied when their version is not above the floor of their key.
+    pub(crate) floors: Vec<u64>,
+    pub(crate) logs: Vec<LogEntry>,
+    pub(crate) parts: Vec<PartEntry>,
+}
+
+impl Manifest {
+    /// That of a store without anything.
+    pub(crate) fn empty() -> Self {
+        Manifest {
+            generation: 0,
+            clock: 0,
+            floors: vec![0; STRIPES],
+            logs: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// The floor of a key by its hash.
+    pub(crate) fn floor(&self, hash: u64) -> u64 {
+        let bits = self.floors.len().trailing_zeros();
+        let stripe = hash.checked_shr(u64::BITS - bits).unwrap_or(0);
+        self.floors.get(stripe as usize).copied().unwrap_or(0)
+    }
+
+    /// Bytes of the checkpoint.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.bytes))
+    }
+
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        for count in [self.floors.len(), self.logs.len(), self.parts.len()] {
+            out.extend_from_slice(&(count as u32).to_le_bytes());
+        }
+        out.extend_from_slice(&self.generation.to_le_bytes());
+        out.extend_from_slice(&self.clock.to_le_bytes());
+        for floor in &self.floors {
+            out.extend_from_slice(&floor.to_le_bytes());
+        }
+        for log in &self.logs {
+            let path = log.path.to_str().filter(|path| path.len() as u64 <= PATH_BYTES_MAX);
+            let Some(path) = path else {
+                return Err(Error::usage(format!(
+                    "the path of a log is UTF-8 of at most {PATH_BYTES_MAX} bytes, not '{}'",
+                    log.path.display()
+                )));
+            };
+            out.extend_from_slice(&log.start.to_le_bytes());
+            out.push(match log.state {
+                LogState::New => 0,
+                LogState::Begun => 1,
+                LogState::Dropped => 2,
+            });
+            out.extend_from_slice(&(path.len() as u32).to_le_bytes());
+            out.extend_from_slice(path.as_bytes());
+        }
+        for part in &self.parts {
+            out.extend_from_slice(&part.bytes.to_le_bytes());
+            out.extend_from_slice(&part.rows.to_le_bytes());
+        }
+        let checksum = crc32_iscsi(&out);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        Ok(out)
+    }
+
+    /// The manifest in `bytes` of the file `path`.
+    pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let refuse = |offset: usize, what: &str| {
+            Err(Error::corruption(path, offset as u64, what.to_owned()))
+        };
+        if bytes.len() as u64 > MANIFEST_BYTES_MAX {
+            return refuse(0, "larger than any manifest");
+        }
+        let Some((body, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
+            return refuse(bytes.len(), "the file ends in its head");
+        };
+        if !body.starts_with(MAGIC) {
+            return refuse(0, "not a manifest");
+        }
+        let found = crc32_iscsi(body);
+        let wanted = u32::from_le_bytes(*checksum);
+        if found != wanted {
+            let what = format!("checksum {wanted:#x}, but that of the content is {found:#x}");
+            return refuse(body.len(), &what);
+        }
+        let mut reader = Reader { bytes: body, at: MAGIC.len() };
+        match Self::read(&mut reader) {
+            Ok(manifest) if reader.at == body.len() => Ok(manifest),
+            Ok(_) => refuse(reader.at, "bytes behind the last part"),
+            Err(what) => refuse(reader.at, what),
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> std::result::Result<Self, &'static str> {
+        if reader.u32()? != VERSION {
+            return Err("a manifest of another version");
+        }
+        let (floors, logs, parts) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        if !floors.is_power_of_two() || u64::from(floors) > STRIPES_MAX {
+            return Err("an impossible number of floors");
+        }
+        // Dropped logs stand beside those in use.
+        if logs as usize > 2 * LOGS_MAX || parts as usize > PARTS_MAX {
+            return Err("an impossible number of logs or parts");
+        }
+        let (generation, clock) = (reader.u64()?, reader.u64()?);
+        let floors = (0..floors).map(|_| reader.u64()).collect::<std::result::Result<_, _>>()?;
+        let logs = (0..logs).map(|_| reader.log()).collect::<std::result::Result<_, _>>()?;
+        let part = |_| Ok(PartEntry { bytes: reader.u64()?, rows: reader.u64()? });
+        let parts = (0..parts).map(part).collect::<std::result::Result<_, &'static str>>()?;
+        Ok(Manifest { generation, clock, floors, logs, parts })
+    }
+}
+
+/// What is left of a manifest.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> std::result::Result<[u8; N], &'static str> {
+        let found = self.bytes[self.at..].first_chunk().ok_or("the file ends too early")?;
+        self.at += N;
+        Ok(*found)
+    }
+
+    fn u32(&mut self) -> std::result::Result<u32, &'static str> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> std::result::Result<u64, &'static str> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn log(&mut self) -> std::result::Result<LogEntry, &'static str> {
+        let start = self.u64()?;
+        let state = match self.take::<1>()? {
+            [0] => LogState::New,
+            [1] => LogState::Begun,
+            [2] => LogState::Dropped,
+            _ => return Err("an unknown state of a log"),
+        };
+        let len = self.u32()?;
+        if u64::from(len) > PATH_BYTES_MAX {
+            return Err("an impossible path of a log");
+        }
+        let rest = &self.bytes[self.at..];
+        let path = rest.get(..len as usize).ok_or("the file ends too early")?;
+        let path = std::str::from_utf8(path).map_err(|_| "a path that is not UTF-8")?;
+        self.at += len as usize;
+        Ok(LogEntry { path: PathBuf::from(path), start, state })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Manifest {
+        let log = |path: &str, start, state| LogEntry { path: path.into(), start, state };
+        Manifest {
+            generation: 5,
+            clock: 99,
+            floors: vec![1, 2, 3, 4],
+            logs: vec![
+                log("log", 77, LogState::Begun),
+                log("/other/disk", 0, LogState::New),
+                log("old", 8, LogState::Dropped),
+            ],
+            parts: vec![PartEntry { bytes: 10, rows: 1 }, PartEntry { bytes: 20, rows: 2 }],
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        for manifest in [sample(), Manifest::empty()] {
+            let bytes = manifest.encode().unwrap();
+            assert_eq!(Manifest::decode(Path::new("/m"), &bytes).unwrap(), manifest);
+        }
+    }
+
+    #[test]
+    fn floors_go_by_the_highest_bits() {
+        let manifest = sample();
+        assert_eq!([0, 1 << 62, 3 << 62, u64::MAX].map(|hash| manifest.floor(hash)), [1, 2, 4, 4]);
+        assert_eq!(Manifest { floors: vec![7], ..manifest }.floor(u64::MAX), 7);
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_found() {
+        let bytes = sample().encode().unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let error = Manifest::decode(Path::new("/m"), &bytes).unwrap_err();
+            assert!(matches!(error, Error::Corruption { .. }), "bit {bit}: {error}");
+        }
+        for cut in 0..bytes.len() {
+            assert!(Manifest::decode(Path::new("/m"), &bytes[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    /// A checksum that is right does not make content believable.
+    #[test]
+    fn content_that_cannot_be_is_refused_whatever_its_checksum() {
+        let whole = sample().encode().unwrap();
+        let body = &whole[..whole.len() - CHECKSUM_BYTES];
+        for at in MAGIC.len()..body.len() {
+            for byte in [0, 3, 0x80, 0xff] {
+                let mut bytes = body.to_vec();
+                bytes[at] = byte;
+                let checksum = crc32_iscsi(&bytes);
+                bytes.extend_from_slice(&checksum.to_le_bytes());
+                // Whatever comes of it, nothing panics and nothing huge is allocated.
+                let _ = Manifest::decode(Path::new("/m"), &bytes);
+            }
+        }
+    }
+}

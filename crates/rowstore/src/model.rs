@@ -1,0 +1,181 @@
+//! The oracle: rows under one lock, in a `BTreeMap`. What [`Rows`] promises is what this does.
+
+use crate::{Change, Position, Row, RowBuf, RowSession, Rows};
+use keyrack_store::{Durability, Result};
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Rows in the memory of one process, for tests.
+#[derive(Debug, Default)]
+pub struct ModelRows {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    version: u64,
+}
+
+impl ModelRows {
+    /// No rows.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rows for ModelRows {
+    fn session(&self) -> Result<Box<dyn RowSession + '_>> {
+        Ok(Box::new(ModelSession { rows: self, now_ms: 0 }))
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
+
+    fn version(&self) -> String {
+        format!("model {}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn len(&self) -> u64 {
+        self.state().rows.len() as u64
+    }
+
+    fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
+        visit("rows", self.len() as f64);
+    }
+
+    fn sync(&self, _: Position) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct ModelSession<'a> {
+    rows: &'a ModelRows,
+    now_ms: u64,
+}
+
+impl ModelSession<'_> {
+    fn visit_range(
+        &self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        descending: bool,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> u64 {
+        if high.is_some_and(|high| high <= low) {
+            return 0;
+        }
+        let range = (Bound::Included(low), high.map_or(Bound::Unbounded, Bound::Excluded));
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = self
+            .rows
+            .state()
+            .rows
+            .range::<[u8], _>(range)
+            .map(|(key, row)| (key.clone(), row.clone()))
+            .collect();
+        if descending {
+            found.reverse();
+        }
+        let mut visited = 0;
+        for (key, bytes) in &found {
+            let Some(row) = Row::parse(bytes).filter(|row| !row.is_expired(self.now_ms)) else {
+                continue;
+            };
+            visited += 1;
+            if visit(key, row).is_break() {
+                break;
+            }
+        }
+        visited
+    }
+}
+
+impl RowSession for ModelSession<'_> {
+    fn at(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> Result<bool> {
+        let bytes = self.rows.state().rows.get(key).cloned();
+        let row = bytes.as_deref().and_then(Row::parse);
+        let row = row.filter(|row| !row.is_expired(self.now_ms));
+        row.inspect(|row| visit(*row));
+        Ok(row.is_some())
+    }
+
+    fn update(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+    ) -> Result<u64> {
+        let mut state = self.rows.state();
+        let now_ms = self.now_ms;
+        let old = state.rows.get(key).and_then(|bytes| Row::parse(bytes));
+        let mut buf = RowBuf::new();
+        match decide(old.filter(|row| !row.is_expired(now_ms)), &mut buf) {
+            Change::Keep => Ok(0),
+            Change::Put => {
+                state.version += 1;
+                let version = state.version;
+                let mut bytes = Vec::new();
+                buf.encode(version, &mut bytes);
+                state.rows.insert(key.to_vec(), bytes);
+                Ok(version)
+            }
+            Change::Remove => {
+                state.rows.remove(key);
+                Ok(0)
+            }
+        }
+    }
+
+    fn scan(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        Ok(self.visit_range(low, high, false, visit))
+    }
+
+    fn scan_rev(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        Ok(self.visit_range(low, high, true, visit))
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        self.rows.state().rows.clear();
+        Ok(())
+    }
+
+    fn begin_group(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<Position> {
+        Ok(Position::default())
+    }
+
+    fn is_durable(&self, _: Position) -> bool {
+        true
+    }
+}

@@ -1,0 +1,281 @@
+//! A record of the log: what one batch of requests changed, as one piece.
+//!
+//! ```text
+//!   +--------+-------------------------------------------+-----
+//!   | format |  what | key bytes | row bytes | key | row  |  ...
+//!   |  u8    |  u8   |   u32     |    u32    |     |      |
+//!   +--------+-------------------------------------------+-----
+//!     what: 1 put, the row with its version; 2 remove, 3 clear: the version, 8 bytes, is the row
+//! ```
+//!
+//! An entry holds all that it needs: the whole row, and a version that says what it is newer than.
+//! So entries may be applied in any order, from any number of logs, and more than once. The log
+//! gives a record whole or not at all, which is what makes a batch one piece.
+//!
+//! A row is built where it is logged from: the bytes that go to the tree are those of its entry.
+
+use crate::Row;
+use crate::row::set_version;
+
+/// The format of records.
+const FORMAT: u8 = 1;
+/// Bytes before the first entry.
+pub(crate) const RECORD_HEAD_BYTES: usize = 1;
+/// Bytes of an entry before its key.
+pub(crate) const ENTRY_BYTES: usize = 9;
+
+const PUT: u8 = 1;
+const REMOVE: u8 = 2;
+const CLEAR: u8 = 3;
+
+/// One change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Entry<'a> {
+    /// The key has this row.
+    Put { key: &'a [u8], row: Row<'a> },
+    /// The key was removed.
+    Remove { key: &'a [u8], version: u64 },
+    /// All rows up to this version were removed.
+    Clear { version: u64 },
+}
+
+/// Where an entry that is being made begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Open {
+    start: usize,
+    row: usize,
+}
+
+/// A record being made.
+#[derive(Debug)]
+pub(crate) struct Record {
+    bytes: Vec<u8>,
+}
+
+impl Record {
+    pub(crate) fn new() -> Self {
+        Record { bytes: vec![FORMAT] }
+    }
+
+    /// Whether it has no entry.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.len() == RECORD_HEAD_BYTES
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Drops all entries, and the memory beyond `keep` bytes.
+    pub(crate) fn clear(&mut self, keep: usize) {
+        self.bytes.truncate(RECORD_HEAD_BYTES);
+        self.bytes.shrink_to(keep);
+    }
+
+    /// Begins an entry about `key`. It ends with one of `put`, `remove`, `cancel`.
+    pub(crate) fn begin(&mut self, key: &[u8]) -> Open {
+        let start = self.bytes.len();
+        let key_bytes = u32::try_from(key.len()).unwrap_or(u32::MAX);
+        self.bytes.reserve(ENTRY_BYTES + key.len());
+        self.bytes.push(PUT);
+        self.bytes.extend_from_slice(&key_bytes.to_le_bytes());
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(key);
+        Open { start, row: self.bytes.len() }
+    }
+
+    /// Where the row of the entry that was begun last is to be appended.
+    pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Bytes of the row of the entry that was begun last.
+    pub(crate) fn row_bytes(&self, entry: Open) -> usize {
+        self.bytes.len() - entry.row
+    }
+
+    /// The row of the entry that was begun last.
+    pub(crate) fn row(&self, entry: Open) -> &[u8] {
+        &self.bytes[entry.row..]
+    }
+
+    /// Ends the entry as one that puts the row that was appended.
+    pub(crate) fn put(&mut self, entry: Open, version: u64) {
+        set_version(&mut self.bytes[entry.row..], version);
+        self.end(entry, PUT);
+    }
+
+    /// Ends the entry as one that removes the key, whatever was appended.
+    pub(crate) fn remove(&mut self, entry: Open, version: u64) {
+        self.bytes.truncate(entry.row);
+        self.bytes.extend_from_slice(&version.to_le_bytes());
+        self.end(entry, REMOVE);
+    }
+
+    /// Takes the entry back.
+    pub(crate) fn cancel(&mut self, entry: Open) {
+        self.bytes.truncate(entry.start);
+    }
+
+    /// Adds an entry that clears everything up to `version`.
+    pub(crate) fn push_clear(&mut self, version: u64) {
+        let entry = self.begin(b"");
+        self.bytes.extend_from_slice(&version.to_le_bytes());
+        self.end(entry, CLEAR);
+    }
+
+    fn end(&mut self, entry: Open, what: u8) {
+        let row_bytes = u32::try_from(self.bytes.len() - entry.row).unwrap_or(u32::MAX);
+        self.bytes[entry.start] = what;
+        self.bytes[entry.start + 5..entry.start + ENTRY_BYTES]
+            .copy_from_slice(&row_bytes.to_le_bytes());
+    }
+
+    /// Gives each row that is put to `renew`, with its key, to be changed in place.
+    pub(crate) fn renew_rows(&mut self, renew: &mut dyn FnMut(&[u8], &mut [u8])) {
+        let mut at = RECORD_HEAD_BYTES;
+        while at < self.bytes.len() {
+            let what = self.bytes[at];
+            let key_bytes = number(&self.bytes, at + 1) as usize;
+            let row_bytes = number(&self.bytes, at + 5) as usize;
+            let key_at = at + ENTRY_BYTES;
+            at = key_at + key_bytes + row_bytes;
+            if what == PUT {
+                let (key, row) = self.bytes[key_at..at].split_at_mut(key_bytes);
+                renew(key, row);
+            }
+        }
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..at + 4)
+        .and_then(|bytes| bytes.first_chunk())
+        .map_or(0, |n| u32::from_le_bytes(*n))
+}
+
+/// The entries of a record.
+#[derive(Debug)]
+pub(crate) struct Entries<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// What is wrong with a record, and where in it.
+pub(crate) type Damage = (usize, &'static str);
+
+impl<'a> Entries<'a> {
+    /// Those of a record from a log.
+    pub(crate) fn of(record: &'a [u8]) -> Result<Self, Damage> {
+        match record.first() {
+            Some(&FORMAT) => Ok(Entries { bytes: record, at: RECORD_HEAD_BYTES }),
+            Some(_) => Err((0, "a record of an unknown format")),
+            None => Err((0, "a record without a format")),
+        }
+    }
+
+    /// Those that lie one behind the other without the head of a record.
+    pub(crate) fn bare(bytes: &'a [u8]) -> Self {
+        Entries { bytes, at: 0 }
+    }
+
+    /// The next entry, with its bytes. `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<(Entry<'a>, &'a [u8])>, Damage> {
+        let start = self.at;
+        if start == self.bytes.len() {
+            return Ok(None);
+        }
+        let rest = &self.bytes[start..];
+        let Some(head) = rest.first_chunk::<ENTRY_BYTES>() else {
+            return Err((start, "an entry ends in its head"));
+        };
+        let (key_bytes, row_bytes) = (number(head, 1) as u64, number(head, 5) as u64);
+        let end = ENTRY_BYTES as u64 + key_bytes + row_bytes;
+        if end > rest.len() as u64 {
+            return Err((start, "an entry ends behind its record"));
+        }
+        let bytes = &rest[..end as usize];
+        let (key, row) = bytes[ENTRY_BYTES..].split_at(key_bytes as usize);
+        let version = row.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let version = version.filter(|_| row.len() == 8);
+        let entry = match (head[0], version) {
+            (PUT, _) => Row::check(row).map(|row| Entry::Put { key, row }),
+            (REMOVE, Some(version)) => Some(Entry::Remove { key, version }),
+            (CLEAR, Some(version)) if key.is_empty() => Some(Entry::Clear { version }),
+            _ => None,
+        };
+        self.at += bytes.len();
+        match entry {
+            Some(entry) => Ok(Some((entry, bytes))),
+            None => Err((start, "an entry that says nothing")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::encode_value;
+
+    fn sample() -> Record {
+        let mut record = Record::new();
+        let entry = record.begin(b"key");
+        encode_value(b"value", 0, 0, record.tail());
+        record.put(entry, 7);
+        let entry = record.begin(b"");
+        encode_value(b"dropped", 0, 0, record.tail());
+        record.remove(entry, 8);
+        let entry = record.begin(b"cancelled");
+        record.cancel(entry);
+        record.push_clear(9);
+        record
+    }
+
+    #[test]
+    fn entries_come_back_with_their_versions() {
+        let record = sample();
+        let mut entries = Entries::of(record.bytes()).unwrap();
+        let mut seen = Vec::new();
+        while let Some((entry, _)) = entries.next().unwrap() {
+            seen.push(match entry {
+                Entry::Put { key, row } => (key, row.version(), row.value()),
+                Entry::Remove { key, version } => (key, version, &b"removed"[..]),
+                Entry::Clear { version } => (&b"*"[..], version, &b"cleared"[..]),
+            });
+        }
+        let expected: [(&[u8], u64, &[u8]); 3] =
+            [(b"key", 7, b"value"), (b"", 8, b"removed"), (b"*", 9, b"cleared")];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_record_cut_anywhere_or_of_any_other_byte_is_damage_or_other_entries() {
+        let whole = sample();
+        for cut in 0..whole.bytes().len() {
+            let Ok(mut entries) = Entries::of(&whole.bytes()[..cut]) else { continue };
+            while let Ok(Some(_)) = entries.next() {}
+        }
+        for at in 0..whole.bytes().len() {
+            for byte in [0, 1, 0x7f, 0xff] {
+                let mut bytes = whole.bytes().to_vec();
+                bytes[at] = byte;
+                let Ok(mut entries) = Entries::of(&bytes) else { continue };
+                while let Ok(Some(_)) = entries.next() {}
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_renewed_in_place() {
+        let mut record = sample();
+        let mut seen = Vec::new();
+        record.renew_rows(&mut |key, row| {
+            seen.push(key.to_vec());
+            set_version(row, 99);
+        });
+        assert_eq!(seen, [b"key"]);
+        let first = Entries::of(record.bytes()).unwrap().next().unwrap().unwrap().0;
+        assert!(matches!(first, Entry::Put { row, .. } if row.version() == 99), "{first:?}");
+    }
+}

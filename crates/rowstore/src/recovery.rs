@@ -1,0 +1,441 @@
+//! What a store finds when it is opened: the newest complete checkpoint, and the logs from where it
+//! was begun.
+//!
+//! ```text
+//!   parts  --(a thread takes one after the other)--> tree            first all of them
+//!   logs   --a reader each--> entries by hash of the key --a worker each--> tree       then these
+//! ```
+//!
+//! Entries of one key meet in one worker, from whatever logs, in any order: what has the largest
+//! version stays. A removal is remembered with its version until the end, because an older put may
+//! come later. So is the largest version up to which everything was removed.
+//!
+//! How many threads there are, how many there were, and how many logs there were, makes no
+//! difference.
+
+use crate::Row;
+use crate::core::Core;
+use crate::error::{Failure, of_files, of_log};
+use crate::floors::hash;
+use crate::manifest::{LogEntry, LogState, Manifest};
+use crate::memory::cost;
+use crate::part::PartReader;
+use crate::record::{Entries, Entry};
+use keyrack_concurrent::pin;
+use keyrack_masstree::Change as TreeChange;
+use keyrack_store::{Error, Result};
+use keyrack_vfs::Fs;
+use keyrack_wal::{Log, Options as LogOptions};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+/// Bytes of entries that a reader gathers for a worker.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Chunks that wait for a worker, at most.
+const CHUNKS_MAX: usize = 16;
+/// Rows between two reports of progress.
+const REPORT_ROWS: u64 = 1 << 16;
+
+/// How far a recovery is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Rows loaded from the checkpoint, and changes replayed.
+    pub rows: u64,
+    /// Bytes read of checkpoint and logs.
+    pub bytes: u64,
+    /// Bytes that there are; segments of logs count whole.
+    pub bytes_total: u64,
+}
+
+impl Progress {
+    /// The part that is done, from 0 to 100.
+    #[must_use]
+    pub fn percent(&self) -> u64 {
+        let part = u128::from(self.bytes) * 100 / u128::from(self.bytes_total.max(1));
+        part.min(100) as u64
+    }
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovered {
+    /// Which checkpoint; 0 is none.
+    pub generation: u64,
+    /// Rows in it.
+    pub checkpoint_rows: u64,
+    /// Bytes of its files.
+    pub checkpoint_bytes: u64,
+    /// Records replayed.
+    pub log_records: u64,
+    /// Bytes of these.
+    pub log_bytes: u64,
+    /// Bytes at the ends of logs that a crash tore off, never promised to anybody.
+    pub dropped_bytes: u64,
+}
+
+/// What all threads of a recovery share.
+pub(crate) struct Recovery<'a> {
+    core: &'a Core,
+    manifest: &'a Manifest,
+    report: &'a (dyn Fn(Progress) + Sync),
+    bytes_total: u64,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    /// Everything up to this version was removed.
+    cleared: AtomicU64,
+    is_over: AtomicBool,
+    first_error: Mutex<Option<Error>>,
+}
+
+impl<'a> Recovery<'a> {
+    pub(crate) fn new(
+        core: &'a Core,
+        manifest: &'a Manifest,
+        log_bytes: u64,
+        report: &'a (dyn Fn(Progress) + Sync),
+    ) -> Self {
+        Recovery {
+            core,
+            manifest,
+            report,
+            bytes_total: manifest.bytes().saturating_add(log_bytes),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            cleared: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            first_error: Mutex::default(),
+        }
+    }
+
+    /// Loads the checkpoint, replays the logs, and returns them, ready for use.
+    pub(crate) fn run(&self, fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Vec<Log>, Recovered)> {
+        self.load(&**fs, dir)?;
+        let (logs, mut found) = self.replay(fs, dir)?;
+        self.finish();
+        // What anybody builds on is as durable as what he builds: else one log could lose what
+        // another one goes on from.
+        for log in &logs {
+            log.sync(log.published()).map_err(of_log)?;
+        }
+        found.generation = self.manifest.generation;
+        found.checkpoint_rows = self.manifest.parts.iter().map(|part| part.rows).sum();
+        found.checkpoint_bytes = self.manifest.bytes();
+        Ok((logs, found))
+    }
+
+    fn fail(&self, error: Error) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let mut first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(error);
+    }
+
+    fn outcome(&self) -> Result<()> {
+        let first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner).take();
+        first.map_or(Ok(()), Err)
+    }
+
+    fn note(&self, rows: u64, bytes: u64) {
+        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let before = self.rows.fetch_add(rows, Ordering::Relaxed);
+        if before / REPORT_ROWS != (before + rows) / REPORT_ROWS {
+            let bytes_total = self.bytes_total;
+            (self.report)(Progress { rows: before + rows, bytes, bytes_total });
+        }
+    }
+
+    fn load(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        let count = self.manifest.parts.len();
+        let work = || {
+            loop {
+                let part = next.fetch_add(1, Ordering::Relaxed);
+                if part >= count || self.is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                if let Err(error) = self.load_part(fs, dir, part) {
+                    self.fail(error);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.core.options.thread_count().min(count) {
+                // One that cannot be started leaves its share to the others.
+                let _ = Builder::new().name("recovery".to_owned()).spawn_scoped(scope, work);
+            }
+            work();
+        });
+        self.outcome()
+    }
+
+    fn load_part(&self, fs: &dyn Fs, dir: &Path, part: usize) -> Result<()> {
+        let core = self.core;
+        let entry = self.manifest.parts[part];
+        let mut reader = PartReader::open(fs, dir, self.manifest.generation, part, entry)?;
+        let (mut bytes, mut volatile) = (0, 0);
+        while let Some(rows) = reader.next()? {
+            let mut read = 0;
+            let pairs = rows.iter().map(|(key, row)| {
+                bytes += cost(key.len(), row.bytes().len());
+                volatile += i64::from(row.expires_ms() != 0);
+                read += (key.len() + row.bytes().len()) as u64;
+                core.sample.offer(key, hash(key));
+                (*key, row.bytes())
+            });
+            let stored = core.tree.bulk_load(pairs, &mut pin());
+            let count = rows.len() as u64;
+            if stored.is_err() {
+                let path = crate::part::path_of(dir, self.manifest.generation, part);
+                return Err(Error::corruption(&path, 0, "keys that do not ascend"));
+            }
+            self.note(count, read);
+        }
+        core.memory.add(bytes);
+        core.memory.add_volatile(volatile);
+        Ok(())
+    }
+
+    fn replay(&self, fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Vec<Log>, Recovered)> {
+        let workers = self.core.options.thread_count();
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..workers).map(|_| sync_channel(CHUNKS_MAX)).unzip();
+        let mut logs = Vec::new();
+        let mut found = Recovered::default();
+        std::thread::scope(|scope| -> Result<()> {
+            for receiver in receivers {
+                start(scope, move || self.apply_all(&receiver))?;
+            }
+            let readers: Vec<_> = self
+                .manifest
+                .logs
+                .iter()
+                .map(|log| {
+                    let senders = senders.clone();
+                    start(scope, move || self.read_log(fs, dir, log, senders))
+                })
+                .collect();
+            drop(senders);
+            for reader in readers {
+                let read = reader?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                let (log, part) = read?;
+                logs.push(log);
+                found.log_records += part.records;
+                found.log_bytes += part.payload_bytes;
+                found.dropped_bytes += part.dropped_bytes;
+            }
+            Ok(())
+        })?;
+        self.outcome()?;
+        Ok((logs, found))
+    }
+
+    /// Reads one log, and gives its entries to the workers.
+    fn read_log(
+        &self,
+        fs: &Arc<dyn Fs>,
+        dir: &Path,
+        log: &LogEntry,
+        senders: Vec<SyncSender<Vec<u8>>>,
+    ) -> Result<(Log, keyrack_wal::Recovered)> {
+        let log_dir = dir.join(&log.path);
+        let options = log_options(self.core);
+        if log.state == LogState::Begun && !has_segments(&**fs, &log_dir)? {
+            return Err(Error::corruption(&log_dir, 0, "the log is missing"));
+        }
+        let mut fan = Fan { chunks: vec![Vec::new(); senders.len()], senders };
+        let mut replay = |position: u64, payload: &[u8]| -> std::result::Result<(), Failure> {
+            let damage = |(at, what): (usize, &str)| {
+                let at = position + at as u64;
+                Failure(Error::corruption(&log_dir, at, format!("in a record: {what}")))
+            };
+            let mut rows = 0;
+            let mut entries = Entries::of(payload).map_err(damage)?;
+            while let Some((entry, bytes)) = entries.next().map_err(damage)? {
+                rows += 1;
+                match entry {
+                    Entry::Put { key, .. } | Entry::Remove { key, .. } => fan.give(key, bytes)?,
+                    Entry::Clear { version } => {
+                        self.cleared.fetch_max(version, Ordering::Relaxed);
+                    }
+                }
+            }
+            self.note(rows, payload.len() as u64);
+            Ok(())
+        };
+        let opened = Log::open(Arc::clone(fs), &log_dir, log.start, options, &mut replay);
+        let (log, found) = opened.map_err(|failure: Failure| failure.0)?;
+        fan.finish()?;
+        Ok((log, found))
+    }
+
+    /// A worker: applies what comes.
+    fn apply_all(&self, receiver: &Receiver<Vec<u8>>) {
+        let mut worker = Worker { recovery: self, removed: HashMap::new(), bytes: 0, volatile: 0 };
+        let mut clock = 0;
+        while let Ok(chunk) = receiver.recv() {
+            let mut entries = Entries::bare(&chunk);
+            loop {
+                match entries.next() {
+                    Ok(None) => break,
+                    Ok(Some((entry, _))) => clock = clock.max(worker.apply(entry)),
+                    Err((_, what)) => {
+                        // The reader has checked it, so this is a fault of ours.
+                        self.fail(Error::corruption(Path::new("log"), 0, what));
+                        break;
+                    }
+                }
+            }
+        }
+        self.core.memory.add(worker.bytes);
+        self.core.memory.add_volatile(worker.volatile);
+        self.core.clock.fetch_max(clock, Ordering::AcqRel);
+    }
+
+    /// Removes what was cleared, and sets the versions to go on from.
+    fn finish(&self) {
+        let core = self.core;
+        let cleared = self.cleared.load(Ordering::Relaxed);
+        if cleared > 0 {
+            crate::session::Session::new(core).clear_up_to(cleared);
+        }
+        let clock = core.clock.load(Ordering::Acquire).max(self.manifest.clock).max(cleared);
+        core.clock.store(clock, Ordering::Release);
+        core.floors.raise_all(clock);
+        let bytes = self.bytes_total;
+        (self.report)(Progress {
+            rows: self.rows.load(Ordering::Relaxed),
+            bytes,
+            bytes_total: bytes,
+        });
+    }
+}
+
+/// Starts a thread of a recovery.
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    run: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    let started = Builder::new().name("recovery".to_owned()).spawn_scoped(scope, run);
+    started.map_err(|error| Error::io("starting a thread", error))
+}
+
+/// How the logs of a store are opened.
+pub(crate) fn log_options(core: &Core) -> LogOptions {
+    use keyrack_store::Durability;
+    use keyrack_wal::Sync;
+    let sync = match core.options.durability {
+        Durability::None => Sync::None,
+        Durability::Os => Sync::Os,
+        Durability::Interval(ms) => Sync::Interval(std::time::Duration::from_millis(ms.into())),
+        Durability::Sync => Sync::Always,
+    };
+    LogOptions { segment_bytes: core.options.segment_bytes, sync, ..LogOptions::default() }
+}
+
+/// Whether a directory has segments of a log.
+pub(crate) fn has_segments(fs: &dyn Fs, dir: &Path) -> Result<bool> {
+    match fs.list(dir) {
+        Err(error) if error.is_not_found() => Ok(false),
+        entries => {
+            let entries = entries.map_err(|error| of_files(&error))?;
+            Ok(entries.iter().any(|entry| {
+                let is_segment = entry.name.to_str().is_some_and(|name| name.ends_with(".wal"));
+                is_segment && keyrack_wal::is_ours(&entry.name)
+            }))
+        }
+    }
+}
+
+/// Entries on their way from a reader to the workers.
+struct Fan {
+    chunks: Vec<Vec<u8>>,
+    senders: Vec<SyncSender<Vec<u8>>>,
+}
+
+impl Fan {
+    fn give(&mut self, key: &[u8], bytes: &[u8]) -> Result<()> {
+        // Not the bits that others use: those of one stripe shall not meet in one worker.
+        let index = (hash(key) >> 16) as u32 as usize % self.chunks.len();
+        let chunk = &mut self.chunks[index];
+        if chunk.len() + bytes.len() > CHUNK_BYTES && !chunk.is_empty() {
+            let full = std::mem::take(chunk);
+            self.send(index, full)?;
+        }
+        let chunk = &mut self.chunks[index];
+        if chunk.capacity() == 0 {
+            chunk.reserve(CHUNK_BYTES);
+        }
+        chunk.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn send(&self, index: usize, chunk: Vec<u8>) -> Result<()> {
+        self.senders[index].send(chunk).map_err(|_| {
+            Error::io("replaying a log", std::io::Error::other("a thread of the recovery ended"))
+        })
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let chunks = std::mem::take(&mut self.chunks);
+        let mut chunks = chunks.into_iter().enumerate().filter(|(_, chunk)| !chunk.is_empty());
+        chunks.try_for_each(|(index, chunk)| self.send(index, chunk))
+    }
+}
+
+/// One that applies entries to the tree.
+struct Worker<'a> {
+    recovery: &'a Recovery<'a>,
+    /// Versions of removals of keys that are not there.
+    removed: HashMap<Box<[u8]>, u64>,
+    bytes: i64,
+    volatile: i64,
+}
+
+impl Worker<'_> {
+    /// Applies an entry, unless it is older than what is there. Returns its version.
+    fn apply(&mut self, entry: Entry<'_>) -> u64 {
+        let (key, version, row) = match entry {
+            Entry::Put { key, row } => (key, row.version(), Some(row)),
+            Entry::Remove { key, version } => (key, version, None),
+            Entry::Clear { version } => return version,
+        };
+        let mut floor = self.recovery.manifest.floor(hash(key));
+        floor = floor.max(self.recovery.cleared.load(Ordering::Relaxed));
+        if !self.removed.is_empty() {
+            floor = floor.max(self.removed.get(key).copied().unwrap_or(0));
+        }
+        if version <= floor {
+            return version;
+        }
+        let (bytes, volatile) = (&mut self.bytes, &mut self.volatile);
+        let (mut is_applied, mut is_new) = (false, false);
+        self.recovery.core.tree.update(key, &pin(), |old| {
+            let old = old.as_deref().and_then(Row::parse);
+            if old.is_some_and(|old| old.version() >= version) {
+                return TreeChange::Keep;
+            }
+            (is_applied, is_new) = (true, old.is_none());
+            let cost =
+                |row: Option<Row<'_>>| row.map_or(0, |row| cost(key.len(), row.bytes().len()));
+            let expires =
+                |row: Option<Row<'_>>| i64::from(row.is_some_and(|row| row.expires_ms() != 0));
+            *bytes += cost(row) - cost(old);
+            *volatile += expires(row) - expires(old);
+            match row {
+                Some(row) => TreeChange::Put(row.bytes()),
+                None => TreeChange::Remove,
+            }
+        });
+        if is_applied && row.is_none() {
+            self.removed.insert(key.into(), version);
+        } else if is_new {
+            self.recovery.core.sample.offer(key, hash(key));
+        }
+        version
+    }
+}

@@ -1,0 +1,616 @@
+//! A session: how a thread reads rows, and how its writes get into the tree and then into the log.
+//!
+//! ```text
+//!   write   limits -> entry begun in the record -> under the lock of the node:
+//!                       decide, version, row ends in the record, tree takes a copy of it
+//!   flush   record -> one append -> position
+//! ```
+//!
+//! A write is in the tree first and in the log later, at the flush. Until then nobody may tell that
+//! it was done; if the process ends before, it was not. What makes this right when other sessions
+//! have read it meanwhile is that every entry holds a whole row: what they made of it is logged
+//! with them.
+//!
+//! **Invariant:** an entry is in the record if and only if its change is in the tree, or was there
+//! and was overtaken. What cannot be logged now stays in the record, and goes with the next flush.
+
+use crate::core::{Core, Disk};
+use crate::floors::hash;
+use crate::memory::{HELD_BYTES_MAX, cost};
+use crate::record::{ENTRY_BYTES, Open, Record};
+use crate::roster::Seat;
+use crate::row::{encode_value, set_version};
+use crate::{Change, Position, Row, RowBuf, RowSession};
+use keyrack_concurrent::pin;
+use keyrack_masstree::{Change as TreeChange, Near};
+use keyrack_store::{Durability, Error, Result};
+use keyrack_wal::Log;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+/// Keys that are collected before they are removed.
+const CLEAR_KEYS_MAX: usize = 256;
+
+/// The way to one log.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    disk: &'a Disk,
+    log: &'a Log,
+}
+
+pub(crate) struct Session<'a> {
+    core: &'a Core,
+    near: Near<'a>,
+    way: Option<Way<'a>>,
+    seat: Arc<Seat>,
+    /// The largest version given.
+    clock: u64,
+    now_ms: u64,
+    /// What is in the tree and not in the log.
+    record: Record,
+    row: RowBuf,
+    in_group: bool,
+    /// `clears` of the core when the record was begun.
+    clears_seen: u64,
+    /// Bytes that the memory does not know of yet.
+    held_bytes: i64,
+    position: Position,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Kept,
+    Written(u64),
+    Removed,
+    RowTooLarge(usize),
+    GroupTooLarge,
+    MemoryFull,
+}
+
+/// What decides about a write, and what it changes in the sums.
+struct Judge<'a> {
+    core: &'a Core,
+    entry: Open,
+    key: &'a [u8],
+    hash: u64,
+    clock: u64,
+    in_group: bool,
+    /// What the session has not handed in.
+    held_bytes: i64,
+    outcome: Outcome,
+    bytes: i64,
+    volatile: i64,
+    is_new: bool,
+}
+
+impl Judge<'_> {
+    /// Called under the lock of the key's node.
+    fn judge(&mut self, old: Option<Row<'_>>, change: Change, record: &mut Record) {
+        let old_version = old.map_or(0, |old| old.version());
+        let version = old_version.max(self.clock).max(self.core.floors.of(self.hash)) + 1;
+        let old_bytes = old.map_or(0, |old| cost(self.key.len(), old.bytes().len()));
+        let old_volatile = i64::from(old.is_some_and(|old| old.expires_ms() != 0));
+        self.outcome = match change {
+            Change::Remove if old.is_some() => {
+                self.core.floors.raise(self.hash, version);
+                self.clock = version;
+                record.remove(self.entry, version);
+                (self.bytes, self.volatile) = (-old_bytes, -old_volatile);
+                Outcome::Removed
+            }
+            Change::Keep | Change::Remove => Outcome::Kept,
+            Change::Put => {
+                let row_bytes = record.row_bytes(self.entry);
+                let new_bytes = cost(self.key.len(), row_bytes);
+                let limits = &self.core.options;
+                if row_bytes > limits.row_bytes_max {
+                    Outcome::RowTooLarge(row_bytes)
+                } else if self.in_group && record.bytes().len() > limits.group_bytes_max {
+                    Outcome::GroupTooLarge
+                } else if self.is_too_much(new_bytes, new_bytes - old_bytes) {
+                    Outcome::MemoryFull
+                } else {
+                    record.put(self.entry, version);
+                    let row = Row::parse(record.row(self.entry));
+                    let volatile = i64::from(row.is_some_and(|row| row.expires_ms() != 0));
+                    self.clock = version;
+                    (self.bytes, self.volatile) = (new_bytes - old_bytes, volatile - old_volatile);
+                    self.is_new = old.is_none();
+                    Outcome::Written(version)
+                }
+            }
+        };
+    }
+
+    fn is_too_much(&self, new_bytes: i64, added: i64) -> bool {
+        let memory = &self.core.memory;
+        let max = memory.max();
+        if max == i64::MAX {
+            return false;
+        }
+        if memory.evicts() {
+            return new_bytes > max;
+        }
+        added > 0 && memory.used().saturating_add(self.held_bytes).saturating_add(added) > max
+    }
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(core: &'a Core) -> Self {
+        let mut position = Position::default();
+        let way = core.disk.as_ref().map(|disk| {
+            let (number, log) = disk.next_log();
+            position.log = number;
+            Way { disk, log }
+        });
+        Session {
+            core,
+            near: Near::new(),
+            way,
+            seat: core.roster.join(),
+            clock: 0,
+            now_ms: 0,
+            record: Record::new(),
+            row: RowBuf::new(),
+            in_group: false,
+            clears_seen: 0,
+            held_bytes: 0,
+            position,
+        }
+    }
+
+    /// What has to hold before a write is tried.
+    fn prepare(&mut self, key: &[u8]) -> Result<()> {
+        let options = &self.core.options;
+        if key.len() > options.key_bytes_max {
+            return Err(Error::usage(format!(
+                "a key of {} bytes; the store takes at most {}",
+                key.len(),
+                options.key_bytes_max
+            )));
+        }
+        if let Some(way) = self.way {
+            way.disk.check()?;
+            if !self.in_group && self.record.bytes().len() >= options.batch_bytes_max {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins an entry, and a record if it is the first.
+    fn begin(&mut self, key: &[u8]) -> Open {
+        self.begin_record();
+        self.record.begin(key)
+    }
+
+    /// Before the first change of a record.
+    fn begin_record(&mut self) {
+        if self.way.is_some() && self.record.is_empty() {
+            self.seat.begin();
+            self.clears_seen = self.core.clears.load(Ordering::SeqCst);
+        }
+    }
+
+    /// Carries one write out. `decide` gets the row that is there and the place where the new one
+    /// is to be appended.
+    fn change(
+        &mut self,
+        key: &[u8],
+        entry: Open,
+        decide: impl FnOnce(Option<Row<'_>>, &mut Vec<u8>) -> Change,
+    ) -> Outcome {
+        let core = self.core;
+        let mut judge = Judge {
+            core,
+            entry,
+            key,
+            hash: hash(key),
+            clock: self.clock,
+            in_group: self.in_group,
+            held_bytes: self.held_bytes,
+            outcome: Outcome::Kept,
+            bytes: 0,
+            volatile: 0,
+            is_new: false,
+        };
+        {
+            let (judge, record, now_ms) = (&mut judge, &mut self.record, self.now_ms);
+            core.tree.update_near(key, &pin(), &mut self.near, move |old| {
+                let old = old.as_deref().and_then(Row::parse);
+                let live = old.filter(|row| !row.is_expired(now_ms));
+                let change = decide(live, record.tail());
+                judge.judge(old, change, record);
+                let record: &Record = record;
+                match judge.outcome {
+                    Outcome::Written(_) => TreeChange::Put(record.row(entry)),
+                    Outcome::Removed => TreeChange::Remove,
+                    _ => TreeChange::Keep,
+                }
+            });
+        }
+        self.account(&judge);
+        judge.outcome
+    }
+
+    /// Sums up what a write changed.
+    fn account(&mut self, judge: &Judge<'_>) {
+        match judge.outcome {
+            Outcome::Written(version) => {
+                if judge.is_new && self.way.is_some() {
+                    self.core.sample.offer(judge.key, judge.hash);
+                }
+                self.note(version);
+            }
+            Outcome::Removed => self.note(judge.clock),
+            _ => {
+                self.record.cancel(judge.entry);
+                if self.way.is_some() && self.record.is_empty() {
+                    self.core.roster.flushed(&self.seat);
+                }
+                return;
+            }
+        }
+        self.held_bytes += judge.bytes;
+        if self.held_bytes.abs() > HELD_BYTES_MAX {
+            self.hand_in();
+        }
+        if judge.volatile != 0 && self.core.memory.add_volatile(judge.volatile) {
+            self.core.bell.ring_sweeper();
+        }
+        if self.way.is_none() {
+            self.record.clear(self.core.options.batch_bytes_max);
+        }
+    }
+
+    fn note(&mut self, version: u64) {
+        self.clock = version;
+        self.seat.note(version);
+    }
+
+    fn hand_in(&mut self) {
+        self.core.memory.add(std::mem::take(&mut self.held_bytes));
+    }
+
+    /// What a caller is told.
+    fn answer(&self, outcome: Outcome) -> Result<u64> {
+        let options = &self.core.options;
+        let refuse = |what: String| Err(Error::usage(what));
+        match outcome {
+            Outcome::Kept | Outcome::Removed => Ok(0),
+            Outcome::Written(version) => Ok(version),
+            Outcome::RowTooLarge(bytes) => refuse(format!(
+                "a row of {bytes} bytes; the store takes at most {}",
+                options.row_bytes_max
+            )),
+            Outcome::GroupTooLarge => refuse(format!(
+                "the writes of a group come to more than {} bytes",
+                options.group_bytes_max
+            )),
+            Outcome::MemoryFull => refuse(format!(
+                "out of memory: memory-max of {} bytes is reached",
+                options.memory_max
+            )),
+        }
+    }
+
+    /// One write.
+    fn write(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+    ) -> Result<Outcome> {
+        self.prepare(key)?;
+        self.make_room()?;
+        let entry = self.begin(key);
+        let mut row = std::mem::take(&mut self.row);
+        row.clear();
+        let outcome = self.change(key, entry, |old, out| {
+            let change = decide(old, &mut row);
+            if change == Change::Put {
+                row.encode(0, out);
+            }
+            change
+        });
+        self.row = row;
+        Ok(outcome)
+    }
+
+    /// Removes the row of `key` if `is_due` says so. Returns whether it did.
+    pub(crate) fn remove_if(
+        &mut self,
+        key: &[u8],
+        is_due: impl FnOnce(Option<Row<'_>>) -> bool,
+    ) -> Result<bool> {
+        self.prepare(key)?;
+        let entry = self.begin(key);
+        let outcome = self
+            .change(key, entry, |row, _| if is_due(row) { Change::Remove } else { Change::Keep });
+        Ok(outcome == Outcome::Removed)
+    }
+
+    /// With eviction, sees to it that there is room.
+    #[inline]
+    fn make_room(&mut self) -> Result<()> {
+        let memory = &self.core.memory;
+        if memory.evicts() && memory.used().saturating_add(self.held_bytes) > memory.max() {
+            self.hand_in();
+            crate::evict::evict(self.core, self)?;
+            self.hand_in();
+        }
+        Ok(())
+    }
+
+    /// Sets the time for this session alone.
+    pub(crate) fn expire_at(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// Hands in what evictions have freed.
+    pub(crate) fn hand_in_bytes(&mut self) {
+        self.hand_in();
+    }
+
+    /// Everything was removed since the record was begun: what is in it and still in the tree was
+    /// written meanwhile. It stays, so it needs versions above those that were removed.
+    fn renew_after_clear(&mut self) {
+        loop {
+            // With the fence of `clear`: either it finds our rows, or we find its count.
+            fence(Ordering::SeqCst);
+            let clears = self.core.clears.load(Ordering::SeqCst);
+            if clears == self.clears_seen {
+                return;
+            }
+            self.clears_seen = clears;
+            let (core, mut clock) = (self.core, self.clock);
+            self.record.renew_rows(&mut |key, row| {
+                let Some(given) = Row::parse(row).map(|row| row.version()) else { return };
+                let floor = core.floors.of(hash(key));
+                if given > floor {
+                    return;
+                }
+                let version = clock.max(floor) + 1;
+                let mut is_ours = false;
+                let found = &mut is_ours;
+                core.tree.update(key, &pin(), move |old| {
+                    let old = old.as_deref().and_then(Row::parse);
+                    *found = old.is_some_and(|old| old.version() == given);
+                    if !*found {
+                        return TreeChange::Keep;
+                    }
+                    set_version(row, version);
+                    let row: &[u8] = row;
+                    TreeChange::Put(row)
+                });
+                if is_ours {
+                    clock = version;
+                }
+            });
+            self.note(clock);
+        }
+    }
+
+    /// Removes every row up to `version`.
+    pub(crate) fn clear_up_to(&mut self, version: u64) {
+        let core = self.core;
+        let (mut from, mut next) = (Vec::new(), Vec::new());
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        loop {
+            keys.clear();
+            let mut is_end = true;
+            core.tree.range(&from, None, |key, row| {
+                if Row::parse(&row).is_some_and(|row| row.version() <= version) {
+                    keys.push(key.to_vec());
+                }
+                if keys.len() < CLEAR_KEYS_MAX {
+                    return ControlFlow::Continue(());
+                }
+                is_end = false;
+                next.clear();
+                next.extend_from_slice(key);
+                ControlFlow::Break(())
+            });
+            std::mem::swap(&mut from, &mut next);
+            let guard = pin();
+            for key in &keys {
+                let mut removed = None;
+                core.tree.update(key, &guard, |old| {
+                    let old = old.as_deref().and_then(Row::parse);
+                    let Some(row) = old.filter(|row| row.version() <= version) else {
+                        return TreeChange::Keep;
+                    };
+                    removed = Some((cost(key.len(), row.bytes().len()), row.expires_ms() != 0));
+                    TreeChange::Remove
+                });
+                if let Some((bytes, is_volatile)) = removed {
+                    self.held_bytes -= bytes;
+                    core.memory.add_volatile(-i64::from(is_volatile));
+                }
+            }
+            self.hand_in();
+            if is_end {
+                return;
+            }
+        }
+    }
+}
+
+impl RowSession for Session<'_> {
+    fn at(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        // Relaxed: the sweeper may as well see it a moment later.
+        self.core.now_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> Result<bool> {
+        let guard = pin();
+        let bytes = self.core.tree.get_near(key, &guard, &mut self.near);
+        let row = bytes.as_deref().and_then(Row::parse);
+        let Some(row) = row.filter(|row| !row.is_expired(self.now_ms)) else {
+            return Ok(false);
+        };
+        self.core.memory.note_read(key);
+        visit(row);
+        Ok(true)
+    }
+
+    fn multi_get(
+        &mut self,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<Row<'_>>),
+    ) -> Result<()> {
+        let (core, now_ms) = (self.core, self.now_ms);
+        core.tree.multi_get(keys, &pin(), |index, bytes| {
+            let row = bytes.as_deref().and_then(Row::parse);
+            let row = row.filter(|row| !row.is_expired(now_ms));
+            if row.is_some() {
+                core.memory.note_read(keys[index]);
+            }
+            visit(index, row);
+        });
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+    ) -> Result<u64> {
+        let outcome = self.write(key, decide)?;
+        self.answer(outcome)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8], flags: u32, expires_ms: u64) -> Result<u64> {
+        self.prepare(key)?;
+        if value.len() > self.core.options.row_bytes_max {
+            return self.answer(Outcome::RowTooLarge(value.len()));
+        }
+        self.make_room()?;
+        let entry = self.begin(key);
+        // Before the lock is taken: nothing in it depends on what is there, but the version.
+        encode_value(value, flags, expires_ms, self.record.tail());
+        let outcome = self.change(key, entry, |_, _| Change::Put);
+        self.answer(outcome)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool> {
+        self.remove_if(key, |row| row.is_some())
+    }
+
+    fn scan(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let (mut visited, now_ms) = (0, self.now_ms);
+        self.core.tree.range(low, high, |key, bytes| {
+            let row = Row::parse(&bytes).filter(|row| !row.is_expired(now_ms));
+            row.map_or(ControlFlow::Continue(()), |row| {
+                visited += 1;
+                visit(key, row)
+            })
+        });
+        Ok(visited)
+    }
+
+    fn scan_rev(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let (mut visited, now_ms) = (0, self.now_ms);
+        self.core.tree.range_rev(low, high, |key, bytes| {
+            let row = Row::parse(&bytes).filter(|row| !row.is_expired(now_ms));
+            row.map_or(ControlFlow::Continue(()), |row| {
+                visited += 1;
+                visit(key, row)
+            })
+        });
+        Ok(visited)
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        self.prepare(b"")?;
+        if self.in_group
+            && self.record.bytes().len() + ENTRY_BYTES + 8 > self.core.options.group_bytes_max
+        {
+            return self.answer(Outcome::GroupTooLarge).map(|_| ());
+        }
+        self.begin_record();
+        let core = self.core;
+        let version = core.clock().max(self.clock);
+        core.floors.raise_all(version);
+        let before = core.clears.fetch_add(1, Ordering::SeqCst);
+        if self.clears_seen == before {
+            // What this session wrote before is to go, and what it writes next gets its versions
+            // from the floors.
+            self.clears_seen = before + 1;
+        }
+        fence(Ordering::SeqCst);
+        self.clear_up_to(version);
+        if self.way.is_some() {
+            self.record.push_clear(version);
+        }
+        Ok(())
+    }
+
+    fn begin_group(&mut self) -> Result<()> {
+        self.flush()?;
+        self.in_group = true;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<Position> {
+        self.in_group = false;
+        self.hand_in();
+        let Some(Way { disk, log }) = self.way else { return Ok(self.position) };
+        if self.record.is_empty() {
+            return Ok(self.position);
+        }
+        disk.check()?;
+        self.renew_after_clear();
+        let bytes = self.record.bytes();
+        match disk.append(log, bytes) {
+            Ok(end) => self.position.offset = end,
+            Err(error) => {
+                self.core.roster.failed(&self.seat);
+                return Err(error);
+            }
+        }
+        // Relaxed: a count for people.
+        self.core.counts.flushes.fetch_add(1, Ordering::Relaxed);
+        if disk.note_logged(bytes.len() as u64) {
+            self.core.bell.ring_checkpointer();
+        }
+        self.record.clear(4 * self.core.options.batch_bytes_max);
+        self.core.roster.flushed(&self.seat);
+        Ok(self.position)
+    }
+
+    fn is_durable(&self, position: Position) -> bool {
+        let Some(Way { disk, .. }) = self.way else { return true };
+        if self.core.options.durability != Durability::Sync {
+            return true;
+        }
+        disk.logs.get(position.log as usize).is_none_or(|log| log.synced() >= position.offset)
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // Nobody is left to be told. What could not be logged is in memory, and may have been read.
+        if self.flush().is_err()
+            && let Some(Way { disk, .. }) = self.way
+        {
+            let record = self.record.bytes().to_vec();
+            disk.orphans.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(record);
+        }
+        self.core.clock.fetch_max(self.clock, Ordering::AcqRel);
+        self.core.roster.leave(&self.seat);
+    }
+}

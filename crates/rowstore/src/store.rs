@@ -1,0 +1,317 @@
+//! The store: opening, and what is asked of it as a whole.
+
+use crate::checkpoint::{checkpoint, publish, remove_dropped, remove_unnamed};
+use crate::core::{Core, Disk};
+use crate::error::{Failure, of_files, of_log};
+use crate::manifest::{LogEntry, LogState, MANIFEST_NAME, Manifest};
+use crate::options::Options;
+use crate::part::is_part;
+use crate::record::Record;
+use crate::recovery::{Progress, Recovered, Recovery, has_segments};
+use crate::session::Session;
+use crate::sweep::Sweep;
+use crate::upkeep::Upkeep;
+use crate::{Position, RowSession, Rows};
+use keyrack_store::{Durability, Error, Result};
+use keyrack_vfs::Fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// The file that a process locks while it has the store open.
+const LOCK_NAME: &str = "LOCK";
+
+/// Rows over the index in memory, with logs and checkpoints. See the crate's documentation.
+#[derive(Debug)]
+pub struct RowStore {
+    upkeep: Option<Upkeep>,
+    core: Arc<Core>,
+    recovered: Recovered,
+}
+
+impl RowStore {
+    /// A store without files: [`Durability::None`], whatever the options say.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for options that do not fit together; [`Error::Io`] when a thread does not
+    /// start.
+    pub fn in_memory(options: Options) -> Result<Self> {
+        options.check()?;
+        let options = Options { durability: Durability::None, ..options };
+        Self::start(Core::new(options, None), Recovered::default())
+    }
+
+    /// Opens the store in the directory `dir`, or makes one there. What it finds in files it loads
+    /// with several threads; `report` is called now and then, from any of them.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for options that do not fit together, and when another process has the
+    /// store open; [`Error::Corruption`] when something is missing or damaged that was durable;
+    /// [`Error::Io`].
+    pub fn open(
+        fs: Arc<dyn Fs>,
+        dir: &Path,
+        options: Options,
+        report: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Self> {
+        options.check()?;
+        if options.durability == Durability::None {
+            return Self::in_memory(options);
+        }
+        let files = |error: keyrack_vfs::Error| of_files(&error);
+        if !fs.exists(dir).map_err(files)? {
+            fs.create_dir_all(dir).map_err(files)?;
+            fs.sync_parent(dir).map_err(files)?;
+        }
+        let lock = fs.lock(&dir.join(LOCK_NAME)).map_err(files)?;
+        let manifest = prepare(&*fs, dir, &options)?;
+        let mut core = Core::new(options, None);
+        let log_bytes = log_bytes(&*fs, dir, &manifest)?;
+        let recovery = Recovery::new(&core, &manifest, log_bytes, report);
+        let (mut logs, recovered) = recovery.run(&fs, dir)?;
+        // The others have been read, and are not written any more.
+        logs.truncate(core.options.log_dirs.len());
+        let has_others = manifest.logs.len() > logs.len();
+        let mut disk = Disk::new(fs, dir.to_owned(), lock, manifest, logs);
+        begin_logs(&mut disk)?;
+        disk.log_bytes.store(recovered.log_bytes, Ordering::Relaxed);
+        let is_due = disk.set_log_bytes_max(&core.options, recovered.checkpoint_bytes);
+        core.counts.checkpoint_bytes.store(recovered.checkpoint_bytes, Ordering::Relaxed);
+        core.counts.checkpoint_rows.store(recovered.checkpoint_rows, Ordering::Relaxed);
+        core.disk = Some(disk);
+        let store = Self::start(core, recovered)?;
+        if has_others || is_due {
+            store.core.bell.ring_checkpointer();
+        }
+        Ok(store)
+    }
+
+    fn start(core: Core, recovered: Recovered) -> Result<Self> {
+        let core = Arc::new(core);
+        let upkeep = Upkeep::start(&core)?;
+        Ok(RowStore { upkeep: Some(upkeep), core, recovered })
+    }
+
+    /// What was found in files when the store was opened.
+    #[must_use]
+    pub fn recovered(&self) -> Recovered {
+        self.recovered
+    }
+
+    /// The directory of the store, if it has files.
+    #[must_use]
+    pub fn dir(&self) -> Option<&Path> {
+        self.core.disk.as_ref().map(|disk| disk.dir.as_path())
+    }
+
+    /// The options that the store was opened with.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.core.options
+    }
+
+    /// Removes all rows that have expired at `now_ms`. Returns how many. O(rows).
+    ///
+    /// # Errors
+    /// As [`RowSession::remove`].
+    pub fn sweep(&self, now_ms: u64) -> Result<u64> {
+        let mut session = Session::new(&self.core);
+        let (mut sweep, mut removed) = (Sweep::default(), 0);
+        loop {
+            let slice = sweep.slice(&self.core, &mut session, now_ms)?;
+            removed += slice.removed;
+            if slice.is_end {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// A session that is not behind a pointer.
+    pub(crate) fn own_session(&self) -> Session<'_> {
+        Session::new(&self.core)
+    }
+
+    /// Whether rows of so many bytes could be added, or room would be made for them.
+    pub(crate) fn has_room(&self, bytes: i64) -> bool {
+        let memory = &self.core.memory;
+        memory.evicts() || memory.used().saturating_add(bytes) <= memory.max()
+    }
+
+    /// Ends the threads; then the logs, and whatever else could fail.
+    fn end(mut self) -> Result<()> {
+        drop(self.upkeep.take());
+        if self.core.options.checkpoint_on_close {
+            checkpoint(&self.core)?;
+        }
+        let core = Arc::into_inner(self.core);
+        let Some(disk) = core.and_then(|core| core.disk) else { return Ok(()) };
+        let mut outcome = disk.check().and_then(|()| disk.adopt_orphans());
+        for log in disk.logs {
+            outcome = outcome.and(log.close().map_err(of_log));
+        }
+        drop(disk.lock);
+        outcome
+    }
+}
+
+impl Rows for RowStore {
+    fn session(&self) -> Result<Box<dyn RowSession + '_>> {
+        Ok(Box::new(self.own_session()))
+    }
+
+    fn durability(&self) -> Durability {
+        self.core.options.durability
+    }
+
+    fn version(&self) -> String {
+        concat!("rowstore ", env!("CARGO_PKG_VERSION")).to_owned()
+    }
+
+    fn len(&self) -> u64 {
+        self.core.tree.len()
+    }
+
+    fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
+        let core = &*self.core;
+        let counts = &core.counts;
+        let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed) as f64;
+        let tree = core.tree.stats();
+        visit("rows", tree.keys as f64);
+        visit("volatile_rows", core.memory.volatile().max(0) as f64);
+        visit("memory_bytes", core.memory.used().max(0) as f64);
+        visit("memory_max_bytes", core.options.memory_max as f64);
+        visit("node_bytes", tree.node_bytes as f64);
+        visit("evicted", count(&counts.evicted));
+        visit("expired", count(&counts.expired));
+        let Some(disk) = &core.disk else { return };
+        let mut file_bytes = 0;
+        let (mut segments, mut syncs) = (0, 0);
+        for log in &disk.logs {
+            let stats = log.stats();
+            file_bytes += stats.file_bytes;
+            segments += stats.segments;
+            syncs += stats.flushes;
+        }
+        visit("logs", disk.logs.len() as f64);
+        visit("log_bytes", count(&disk.log_bytes));
+        visit("log_file_bytes", file_bytes as f64);
+        visit("log_segments", segments as f64);
+        visit("log_appends", count(&counts.flushes));
+        visit("log_syncs", syncs as f64);
+        visit("checkpoints", count(&counts.checkpoints));
+        visit("checkpoint_failures", count(&counts.checkpoint_failures));
+        visit("checkpoint_rows", count(&counts.checkpoint_rows));
+        visit("checkpoint_bytes", count(&counts.checkpoint_bytes));
+        visit("poisoned", f64::from(u8::from(disk.check().is_err())));
+    }
+
+    fn sync(&self, to: Position) -> Result<()> {
+        let Some(disk) = &self.core.disk else { return Ok(()) };
+        disk.check()?;
+        let Some(log) = disk.logs.get(to.log as usize) else {
+            return Err(Error::usage(format!("there is no log {}", to.log)));
+        };
+        log.sync(to.offset).map_err(|error| disk.failed(error))
+    }
+
+    fn checkpoint(&self) -> Result<bool> {
+        checkpoint(&self.core)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.end()
+    }
+}
+
+/// The manifest of the store in `dir`, brought up to what the options ask for: the logs in use come
+/// first, in their order.
+fn prepare(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<Manifest> {
+    let found = read_manifest(fs, dir)?;
+    let mut manifest = found.clone().unwrap_or_else(Manifest::empty);
+    if found.is_none() {
+        check_that_nothing_is_there(fs, dir, options)?;
+    }
+    remove_unnamed(fs, dir, &manifest)?;
+    remove_dropped(fs, dir, &mut manifest)?;
+    let mut others = std::mem::take(&mut manifest.logs);
+    for path in &options.log_dirs {
+        if manifest.logs.iter().any(|log| log.path == *path) {
+            return Err(Error::usage(format!("two logs in '{}'", path.display())));
+        }
+        let known = others.iter().position(|log| log.path == *path);
+        let log = known.map(|index| others.remove(index));
+        manifest.logs.push(match log {
+            Some(log) => log,
+            None if has_segments(fs, &dir.join(path))? => {
+                return Err(Error::usage(format!(
+                    "'{}' has a log that is not of this store",
+                    dir.join(path).display()
+                )));
+            }
+            None => LogEntry { path: path.clone(), start: 0, state: LogState::New },
+        });
+    }
+    manifest.logs.append(&mut others);
+    if found.as_ref() != Some(&manifest) {
+        publish(fs, dir, &manifest)?;
+    }
+    Ok(manifest)
+}
+
+fn read_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<Manifest>> {
+    let path = dir.join(MANIFEST_NAME);
+    match fs.read(&path) {
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(of_files(&error)),
+        Ok(bytes) => Manifest::decode(&path, &bytes).map(Some),
+    }
+}
+
+/// Without a manifest there must be nothing that one would name.
+fn check_that_nothing_is_there(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<()> {
+    let missing = || {
+        let path = dir.join(MANIFEST_NAME);
+        Error::corruption(&path, 0, "the manifest is missing, but there is data")
+    };
+    let entries = fs.list(dir).map_err(|error| of_files(&error))?;
+    if entries.iter().any(|entry| is_part(&entry.name)) {
+        return Err(missing());
+    }
+    for path in &options.log_dirs {
+        if has_segments(fs, &dir.join(path))? {
+            return Err(missing());
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of all segments.
+fn log_bytes(fs: &dyn Fs, dir: &Path, manifest: &Manifest) -> Result<u64> {
+    let mut bytes = 0_u64;
+    for log in &manifest.logs {
+        match fs.size_recursive(&dir.join(&log.path)) {
+            Err(error) if error.is_not_found() => {}
+            found => bytes = bytes.saturating_add(found.map_err(|error| of_files(&error))?),
+        }
+    }
+    Ok(bytes)
+}
+
+/// Gives each new log its first record, so that its absence is noticed from then on.
+fn begin_logs(disk: &mut Disk) -> Result<()> {
+    let mut manifest = disk.checkpointing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut is_changed = false;
+    for (log, entry) in disk.logs.iter().zip(&mut manifest.logs) {
+        if entry.state == LogState::New {
+            let end = disk.append(log, Record::new().bytes())?;
+            log.sync(end).map_err(|error| Failure::from(error).0)?;
+            entry.state = LogState::Begun;
+            is_changed = true;
+        }
+    }
+    if is_changed {
+        publish(&*disk.fs, &disk.dir, &manifest)?;
+        *disk.checkpointing.get_mut().unwrap_or_else(PoisonError::into_inner) = manifest;
+    }
+    Ok(())
+}

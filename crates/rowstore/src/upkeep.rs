@@ -1,0 +1,129 @@
+//! The threads of a store: one writes checkpoints when there is enough log, one removes what has
+//! expired. Both sleep on a condition when there is nothing to do, and end when the store does.
+
+use crate::checkpoint::checkpoint;
+use crate::core::Core;
+use crate::session::Session;
+use crate::sweep::Sweep;
+use keyrack_store::{Error, Result};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+struct Wishes {
+    stop: bool,
+    checkpoint: bool,
+}
+
+/// What the threads wait for.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    wishes: Mutex<Wishes>,
+    changed: Condvar,
+}
+
+impl Bell {
+    fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It is time for a checkpoint.
+    pub(crate) fn ring_checkpointer(&self) {
+        self.wishes().checkpoint = true;
+        self.changed.notify_all();
+    }
+
+    /// There are rows that will expire.
+    pub(crate) fn ring_sweeper(&self) {
+        drop(self.wishes());
+        self.changed.notify_all();
+    }
+
+    fn stop(&self) {
+        self.wishes().stop = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for a wish for a checkpoint, and takes it. False: the store ends.
+    fn wait_for_checkpoint(&self) -> bool {
+        let idle = |wishes: &mut Wishes| !wishes.stop && !wishes.checkpoint;
+        let held = self.changed.wait_while(self.wishes(), idle);
+        let mut held = held.unwrap_or_else(PoisonError::into_inner);
+        held.checkpoint = false;
+        !held.stop
+    }
+
+    /// Waits until there is something that expires, and then for the next look at it. False: the
+    /// store ends.
+    fn wait_for_sweep(&self, interval: Duration, has_work: impl Fn() -> bool) -> bool {
+        let idle = |wishes: &mut Wishes| !wishes.stop && !has_work();
+        let held = self.changed.wait_while(self.wishes(), idle);
+        let held = held.unwrap_or_else(PoisonError::into_inner);
+        let held = self.changed.wait_timeout_while(held, interval, |wishes| !wishes.stop);
+        let (held, _) = held.unwrap_or_else(PoisonError::into_inner);
+        !held.stop
+    }
+}
+
+/// The running threads. Dropping ends and joins them.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    core: Arc<Core>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Upkeep {
+    pub(crate) fn start(core: &Arc<Core>) -> Result<Self> {
+        let mut upkeep = Upkeep { core: Arc::clone(core), threads: Vec::new() };
+        if core.disk.is_some() && core.options.checkpoint_log_bytes > 0 {
+            upkeep.spawn("checkpoint", write_checkpoints)?;
+        }
+        if !core.options.sweep_interval.is_zero() {
+            upkeep.spawn("sweeper", sweep)?;
+        }
+        Ok(upkeep)
+    }
+
+    fn spawn(&mut self, name: &str, run: fn(&Core)) -> Result<()> {
+        let core = Arc::clone(&self.core);
+        let thread = Builder::new().name(name.to_owned()).spawn(move || run(&core));
+        self.threads.push(thread.map_err(|error| Error::io("starting a thread", error))?);
+        Ok(())
+    }
+}
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        self.core.bell.stop();
+        for thread in self.threads.drain(..) {
+            // It ends by itself, and has nothing to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn write_checkpoints(core: &Core) {
+    while core.bell.wait_for_checkpoint() {
+        // A failure is counted, and tried again after as much log; a log that is poisoned tells
+        // the next writer.
+        let _ = checkpoint(core);
+    }
+}
+
+fn sweep(core: &Core) {
+    let mut session = Session::new(core);
+    let mut sweep = Sweep::default();
+    let has_work = || core.memory.volatile() > 0;
+    while core.bell.wait_for_sweep(core.options.sweep_interval, has_work) {
+        loop {
+            let now_ms = core.now_ms.load(Ordering::Relaxed);
+            // What could not be logged stays in the session, and is tried again.
+            let slice = sweep.slice(core, &mut session, now_ms);
+            if !slice.is_ok_and(|slice| slice.is_rich()) {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The engine behind the contract of stores.
+
+use keyrack_rowstore::engine;
+use keyrack_store::{Batch, Durability, Error, OpenOptions, Store};
+use keyrack_testkit::selftest;
+use keyrack_vfs::{Fs, MemFs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn options(disk: &MemFs, durability: Durability, text: &[(&str, &str)]) -> OpenOptions {
+    let own = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
+    OpenOptions {
+        data_dir: Some(PathBuf::from("/data")),
+        fs: Arc::new(disk.clone()),
+        seed: 1,
+        durability: Some(durability),
+        options: text.iter().map(own).collect(),
+    }
+}
+
+fn fresh(durability: Durability, text: &[(&str, &str)]) -> Box<dyn Store> {
+    let disk = MemFs::new();
+    disk.create_dir(Path::new("/data")).unwrap();
+    (engine().open)(&options(&disk, durability, text)).unwrap()
+}
+
+#[test]
+fn it_answers_as_the_model_does() {
+    let small: &[_] = &[("segment_bytes", "8M"), ("checkpoint_log_bytes", "64k"), ("logs", "2")];
+    for (durability, text) in [
+        (Durability::Os, small),
+        (Durability::None, &[]),
+        (Durability::Sync, &[("segment_bytes", "8M")]),
+        (Durability::Interval(1), small),
+    ] {
+        let mut lines = Vec::new();
+        let open = || Ok(fresh(durability, text));
+        let passed = selftest(&open, 11, 4000, &mut |line| lines.push(line.to_owned()));
+        assert!(passed, "{durability}: {lines:#?}");
+    }
+}
+
+#[test]
+fn what_was_written_is_there_after_close_and_after_drop() {
+    let disk = MemFs::new();
+    disk.create_dir(Path::new("/data")).unwrap();
+    let open = || (engine().open)(&options(&disk, Durability::Os, &[("segment_bytes", "64k")]));
+    for round in 0..4_u8 {
+        let store = open().unwrap();
+        let mut session = store.session().unwrap();
+        for earlier in 0..round {
+            let mut seen = Vec::new();
+            assert!(session.get(&[earlier], &mut |value| seen.extend_from_slice(value)).unwrap());
+            assert_eq!(seen, [earlier, earlier]);
+        }
+        session.put(&[round], &[round, round]).unwrap();
+        session.put_synced(b"synced", &[round]).unwrap();
+        drop(session);
+        if round % 2 == 0 {
+            store.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn options_that_mean_nothing_are_refused() {
+    let disk = MemFs::new();
+    disk.create_dir(Path::new("/data")).unwrap();
+    for text in [
+        ("logs", "0"),
+        ("logs", "1000"),
+        ("segment_bytes", "1000"),
+        ("segment_bytes", "2G"),
+        ("eviction", "lru"),
+        ("memory_max", "much"),
+        ("checkpoint_on_close", "perhaps"),
+        ("threads", "100"),
+    ] {
+        let opened = (engine().open)(&options(&disk, Durability::Os, &[text]));
+        assert!(matches!(opened, Err(Error::Usage { .. })), "{text:?}");
+    }
+}
+
+#[test]
+fn a_batch_that_cannot_be_held_changes_nothing() {
+    let store = fresh(Durability::Os, &[("segment_bytes", "64k"), ("memory_max", "40k")]);
+    let mut session = store.session().unwrap();
+    session.put(b"key", b"old").unwrap();
+    let large = vec![7; 40 << 10];
+    for (puts, value) in [(1, &large[..]), (2, &large[..30 << 10]), (700, b"many")] {
+        let mut batch = Batch::new();
+        batch.put(b"key", b"new");
+        for n in 0..puts {
+            batch.put(format!("{n}").as_bytes(), value);
+        }
+        assert!(matches!(session.apply(&batch), Err(Error::Usage { .. })), "{puts}");
+        let mut rows = 0;
+        session
+            .scan(b"", None, &mut |_, value| {
+                rows += 1;
+                assert_eq!(value, b"old");
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(rows, 1);
+    }
+}

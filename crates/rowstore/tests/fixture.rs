@@ -1,0 +1,98 @@
+//! A store that the first version wrote. It opens for ever.
+//!
+//! It has a checkpoint, a log with rows of all kinds, removals and a removal of everything, and a
+//! second log that is not used any more. It is never written again: when a format changes, its
+//! version goes up, and another store joins this one.
+
+use crate::support::{Content, DIR, close, content, files, open, tiny, with_logs};
+use keyrack_rowstore::{Change, Options, Rows};
+use keyrack_vfs::{FileKind, Fs, MemFs, RealFs};
+use std::path::{Path, PathBuf};
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store-1")
+}
+
+/// The store on a disk in memory, and what is in it.
+fn build() -> (MemFs, Content) {
+    let disk = MemFs::new();
+    let options = |logs| Options { threads: 1, ..with_logs(logs) }.with_segment_bytes(16 << 10);
+    let store = open(&disk, options(2));
+    let mut session = store.session().unwrap();
+    session.put(b"gone", b"with the rest", 0, 0).unwrap();
+    session.clear().unwrap();
+    for n in 0..50_u8 {
+        session.put(&[b'c', n], &[n; 20], u32::from(n % 3), u64::from(n % 2) * 9000).unwrap();
+    }
+    session.flush().unwrap();
+    drop(session);
+    store.checkpoint().unwrap();
+    // Into the other log.
+    let mut session = store.session().unwrap();
+    session.put(b"", b"of the empty key", 0, 0).unwrap();
+    for n in 0..10_u8 {
+        session.remove(&[b'c', n]).unwrap();
+    }
+    session.begin_group().unwrap();
+    session
+        .update(b"columns", &mut |_, new| {
+            new.columns();
+            new.push(b"first");
+            new.push(b"");
+            new.push(b"third");
+            Change::Put
+        })
+        .unwrap();
+    session
+        .update(b"fields", &mut |_, new| {
+            new.fields();
+            new.push_field(b"name", b"value");
+            new.push_field(b"other", b"");
+            new.set_expires_ms(1 << 50);
+            Change::Put
+        })
+        .unwrap();
+    session.flush().unwrap();
+    drop(session);
+    let expected = content(&store);
+    close(store);
+    (disk, expected)
+}
+
+/// The fixture on a disk in memory.
+fn load() -> MemFs {
+    let disk = MemFs::new();
+    let mut dirs = vec![(fixture(), PathBuf::from(DIR))];
+    while let Some((from, to)) = dirs.pop() {
+        disk.create_dir_all(&to).unwrap();
+        for entry in RealFs.list(&from).unwrap() {
+            let (from, to) = (from.join(&entry.name), to.join(&entry.name));
+            match entry.kind {
+                FileKind::Dir => dirs.push((from, to)),
+                _ => disk.write_atomic(&to, &RealFs.read(&from).unwrap()).unwrap(),
+            }
+        }
+    }
+    disk
+}
+
+#[test]
+fn a_store_of_version_1_opens_and_goes_on() {
+    let (disk, expected) = build();
+    if std::env::var_os("KEYRACK_REWRITE").is_some() {
+        for (path, bytes) in files(&disk, Path::new(DIR)) {
+            let to = fixture().join(path.strip_prefix(DIR).unwrap());
+            RealFs.create_dir_all(to.parent().unwrap()).unwrap();
+            RealFs.write_atomic(&to, &bytes).unwrap();
+        }
+    }
+    assert_eq!(expected.len(), 43);
+    let disk = load();
+    for logs in [2, 1, 3] {
+        let store = open(&disk, with_logs(logs));
+        assert!(content(&store) == expected, "{logs} logs");
+        store.checkpoint().unwrap();
+        close(store);
+    }
+    assert!(content(&open(&disk, tiny())) == expected);
+}

@@ -1,0 +1,114 @@
+//! What several tests do with a store.
+
+use keyrack_rowstore::{Options, Row, RowSession, RowStore, Rows};
+use keyrack_store::{Durability, Result};
+use keyrack_vfs::{FileKind, Fs, MemFs};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const DIR: &str = "/store";
+
+/// Everything in a store but versions: flags, expiry, and the parts.
+pub(crate) type Content = BTreeMap<Vec<u8>, Held>;
+
+/// A row without its version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Held {
+    pub(crate) flags: u32,
+    pub(crate) expires_ms: u64,
+    pub(crate) parts: Vec<Vec<u8>>,
+}
+
+impl Held {
+    pub(crate) fn of(row: Row<'_>) -> Self {
+        let fields = (0..).map_while(|index| row.field(index));
+        let mut parts: Vec<Vec<u8>> =
+            fields.flat_map(|(name, value)| [name.to_vec(), value.to_vec()]).collect();
+        parts.extend((0..).map_while(|index| row.column(index)).map(<[u8]>::to_vec));
+        Held { flags: row.flags(), expires_ms: row.expires_ms(), parts }
+    }
+}
+
+/// Options with which little is enough for many segments, and no thread runs on its own.
+pub(crate) fn tiny() -> Options {
+    Options {
+        durability: Durability::Os,
+        checkpoint_log_bytes: 0,
+        sweep_interval: Duration::ZERO,
+        threads: 2,
+        ..Options::default()
+    }
+    .with_segment_bytes(64 << 10)
+}
+
+/// As [`tiny`], with so many logs.
+pub(crate) fn with_logs(count: usize) -> Options {
+    let log_dirs = (0..count).map(|log| PathBuf::from(format!("log-{log}"))).collect();
+    Options { log_dirs, ..tiny() }
+}
+
+pub(crate) fn open_with(fs: Arc<dyn Fs>, options: Options) -> Result<RowStore> {
+    RowStore::open(fs, Path::new(DIR), options, &|_| {})
+}
+
+pub(crate) fn open(disk: &MemFs, options: Options) -> RowStore {
+    open_with(Arc::new(disk.clone()), options).unwrap()
+}
+
+pub(crate) fn close(store: RowStore) {
+    Box::new(store).close().unwrap();
+}
+
+/// All rows, by a scan.
+pub(crate) fn content(rows: &dyn Rows) -> Content {
+    let mut found = Content::new();
+    let mut session = rows.session().unwrap();
+    session
+        .scan(b"", None, &mut |key, row| {
+            assert!(found.insert(key.to_vec(), Held::of(row)).is_none(), "{key:?} twice");
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    found
+}
+
+pub(crate) fn get(session: &mut dyn RowSession, key: &[u8]) -> Option<Vec<u8>> {
+    let mut value = None;
+    session.get(key, &mut |row| value = Some(row.value().to_vec())).unwrap();
+    value
+}
+
+pub(crate) fn version(session: &mut dyn RowSession, key: &[u8]) -> Option<u64> {
+    let mut version = None;
+    session.get(key, &mut |row| version = Some(row.version())).unwrap();
+    version
+}
+
+/// A number of the stats.
+pub(crate) fn stat(rows: &dyn Rows, wanted: &str) -> f64 {
+    let mut found = None;
+    rows.stats(&mut |name, value| {
+        if name == wanted {
+            found = Some(value);
+        }
+    });
+    found.unwrap_or_else(|| panic!("no stat {wanted}"))
+}
+
+/// Every file below `dir`, with its content.
+pub(crate) fn files(fs: &dyn Fs, dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs.list(dir).unwrap() {
+        let path = dir.join(&entry.name);
+        if entry.kind == FileKind::Dir {
+            found.extend(files(fs, &path));
+        } else {
+            let bytes = fs.read(&path).unwrap();
+            found.insert(path, bytes);
+        }
+    }
+    found
+}

@@ -1,0 +1,140 @@
+//! What a Redis command costs beside the rows: pipelines of GET and of SET through a connection, on
+//! a session that answers every lookup with one row and takes every write. Prints nanoseconds a
+//! command, the best of some rounds.
+//!
+//! ```text
+//! cargo run --release -p keyrack-server --example redis_cost
+//! ```
+#![expect(clippy::print_stdout, reason = "an example prints what it found")]
+
+use keyrack_measure::Clock;
+use keyrack_net::Verdict;
+use keyrack_rowstore::{Change, ModelRows, Position, Row, RowBuf, RowSession, Rows};
+use keyrack_server::Gate;
+use keyrack_server::redis::{Checkpoint, Connection, Context, Host, Local, Options, Shared};
+use std::ops::ControlFlow;
+
+/// Commands in a read of 64 KiB, more or less.
+const COMMANDS: usize = 1000;
+
+const ROUNDS: usize = 200;
+
+struct Nobody;
+
+impl Host for Nobody {
+    fn begin_checkpoint(&self) -> bool {
+        false
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint::default()
+    }
+
+    fn shutdown(&self) {}
+
+    fn disconnect(&self, _: u64) {}
+
+    fn info(&self, _: &str, _: &mut dyn FnMut(&str, &str)) {}
+}
+
+/// Always finds the same row.
+struct One {
+    row: Vec<u8>,
+    buf: RowBuf,
+}
+
+impl RowSession for One {
+    fn at(&mut self, _: u64) {}
+
+    fn get(&mut self, _: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> keyrack_store::Result<bool> {
+        Row::parse(&self.row).into_iter().for_each(visit);
+        Ok(true)
+    }
+
+    fn update(
+        &mut self,
+        _: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+    ) -> keyrack_store::Result<u64> {
+        self.buf.clear();
+        decide(Row::parse(&self.row), &mut self.buf);
+        Ok(1)
+    }
+
+    fn scan(
+        &mut self,
+        _: &[u8],
+        _: Option<&[u8]>,
+        _: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> keyrack_store::Result<u64> {
+        Ok(0)
+    }
+
+    fn scan_rev(
+        &mut self,
+        _: &[u8],
+        _: Option<&[u8]>,
+        _: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> keyrack_store::Result<u64> {
+        Ok(0)
+    }
+
+    fn clear(&mut self) -> keyrack_store::Result<()> {
+        Ok(())
+    }
+
+    fn begin_group(&mut self) -> keyrack_store::Result<()> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> keyrack_store::Result<Position> {
+        Ok(Position::default())
+    }
+
+    fn is_durable(&self, _: Position) -> bool {
+        true
+    }
+}
+
+fn main() {
+    let mut value = RowBuf::new();
+    value.set_value(&[b'v'; 32]);
+    let mut session = One { row: Vec::new(), buf: RowBuf::new() };
+    value.encode(1, &mut session.row);
+    let store: &dyn Rows = &ModelRows::new();
+    let gate = Gate::new(1);
+    let shared = Shared::new(Options::default(), 1, 1, Box::new(Nobody));
+    let mut local = Local::new(0, 1);
+    let clock = Clock::vdso();
+    for (name, words) in [
+        ("GET, pipelined", &[&b"GET"[..], b"key:0000000001"][..]),
+        ("GET, each between others", &[b"STRLEN", b"key:0000000001"]),
+        ("SET", &[b"SET", b"key:0000000001", b"0123456789abcdef0123456789abcdef"]),
+        ("INCRBY of no number", &[b"INCRBY", b"key:0000000001", b"1"]),
+        ("PING", &[b"PING"]),
+    ] {
+        let mut input = Vec::new();
+        (0..COMMANDS).for_each(|_| keyrack_wire::resp::command(&mut input, words));
+        let mut connection = Connection::new(&shared, "peer", "local", 1);
+        let mut output = Vec::new();
+        let mut best = u64::MAX;
+        for _ in 0..ROUNDS {
+            output.clear();
+            let start = clock.ticks();
+            let mut turn = gate.enter(0);
+            let mut cx = Context {
+                session: &mut session,
+                store,
+                turn: &mut turn,
+                shared: &shared,
+                local: &mut local,
+                now_ms: 1,
+            };
+            let served = connection.serve(&mut cx, &input, &mut output);
+            drop(turn);
+            best = best.min(clock.ns_between(start, clock.ticks()));
+            assert_eq!((served.consumed, served.verdict), (input.len(), Verdict::Continue));
+        }
+        println!("{name:<26} {:6.1} ns", best as f64 / COMMANDS as f64);
+    }
+}

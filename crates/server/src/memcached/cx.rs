@@ -1,0 +1,77 @@
+//! What a connection works with during a turn, and the steps of `items` with their counting.
+
+use super::items::{self, Answer, Counted, Delete, Delta, Put};
+use super::{Counts, Shared};
+use keyrack_rowstore::RowSession;
+use keyrack_store::Error;
+
+/// What a connection works with during a turn.
+pub(crate) struct Cx<'a> {
+    pub(crate) rows: &'a mut (dyn RowSession + 'a),
+    pub(crate) now_ms: u64,
+    pub(crate) shared: &'a Shared,
+    pub(crate) counts: &'a Counts,
+    /// Memory for answers that come out of order.
+    pub(crate) scratch: &'a mut Vec<u8>,
+}
+
+impl Cx<'_> {
+    pub(super) fn store(&mut self, put: &Put<'_>) -> Answer {
+        let counts = self.counts;
+        counts.cmd_set.add(1);
+        let value_bytes_max = self.shared.limits.value_bytes_max;
+        let answer = items::store(self.rows, put, value_bytes_max, self.now_ms);
+        match &answer {
+            Answer::Done(_) => {
+                if put.compare.is_some() {
+                    counts.cas_hits.add(1);
+                }
+                if self.shared.reads.is_used() {
+                    self.shared.reads.forget(put.key);
+                }
+            }
+            Answer::Exists => counts.cas_badval.add(1),
+            Answer::NotFound if put.compare.is_some() => counts.cas_misses.add(1),
+            Answer::TooLarge => counts.store_too_large.add(1),
+            Answer::NoMemory => counts.store_no_memory.add(1),
+            _ => {}
+        }
+        answer
+    }
+
+    pub(super) fn delete(&mut self, delete: &Delete<'_>) -> Answer {
+        let answer = items::delete(self.rows, delete, self.now_ms);
+        match answer {
+            Answer::Done(_) => self.counts.delete_hits.add(1),
+            Answer::NotFound => self.counts.delete_misses.add(1),
+            _ => {}
+        }
+        answer
+    }
+
+    pub(super) fn count(&mut self, delta: &Delta<'_>) -> (Answer, Counted) {
+        let counted = items::count(self.rows, delta, self.now_ms);
+        let (hits, misses) = match delta.up {
+            true => (&self.counts.incr_hits, &self.counts.incr_misses),
+            false => (&self.counts.decr_hits, &self.counts.decr_misses),
+        };
+        match counted {
+            (Answer::Done(_), Counted { created: false, .. }) => hits.add(1),
+            (Answer::NotFound | Answer::Done(_), _) => misses.add(1),
+            _ => {}
+        }
+        counted
+    }
+
+    /// Removes all rows, now or when `delay` says.
+    pub(super) fn flush_all(&mut self, delay: i64) -> Result<(), Error> {
+        self.counts.cmd_flush.add(1);
+        let at_ms = items::expires_ms(delay, self.now_ms);
+        if at_ms > self.now_ms {
+            self.shared.flush_at(at_ms);
+            return Ok(());
+        }
+        self.shared.flush_at(0);
+        self.rows.clear()
+    }
+}

@@ -1,0 +1,154 @@
+//! Runs of `get`: the keys of one line and of the lines behind it, looked up together.
+//!
+//! ```text
+//!   get a b\r\n get c\r\n ...      slots   a | b. | c.        (a dot: END follows)
+//!                                            \  |  /
+//!                                           multi_get          answers in any order
+//!                                            /  |  \
+//!                                  output  a, b, END, c, END   in the order of the slots
+//! ```
+//!
+//! **Invariant:** one call writes at most [`TURN_OUTPUT_BYTES_MAX`] and one value: a key behind
+//! that is left, and the request that it stands in is answered from there the next time.
+
+use super::Cx;
+use super::items::visible;
+use crate::ordered::{Ordered, TOGETHER_MAX};
+use keyrack_rowstore::Row;
+use keyrack_wire::memcached::text::write_value;
+
+/// Bytes of replies after which a connection gives the turn away.
+pub(super) const TURN_OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// A key, and where it stands.
+#[derive(Clone, Copy, Default)]
+struct Slot<'i> {
+    key: &'i [u8],
+    /// Where its request begins in the input.
+    request: usize,
+    /// Which key of the request it is.
+    index: u32,
+    with_cas: bool,
+    /// The last key of its request.
+    last: bool,
+}
+
+/// Why answering stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The output of this turn is full.
+    Full(Cut),
+    /// The store could not be read; the client was told, and cannot make sense of what follows.
+    Failed,
+}
+
+/// Where answering stopped: nothing but the bytes before `request`, and `keys` keys of the request
+/// that begins there, are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub(super) request: usize,
+    pub(super) keys: u32,
+}
+
+/// Keys waiting to be looked up.
+pub(super) struct Run<'i> {
+    slots: [Slot<'i>; TOGETHER_MAX],
+    count: usize,
+}
+
+impl<'i> Run<'i> {
+    pub(super) fn new() -> Self {
+        Run { slots: [Slot::default(); TOGETHER_MAX], count: 0 }
+    }
+
+    /// Adds the keys of the request at `request`, but for the first `answered`, and looks up as
+    /// many as make a full run.
+    pub(super) fn add(
+        &mut self,
+        cx: &mut Cx<'_>,
+        keys: impl Iterator<Item = &'i [u8]>,
+        with_cas: bool,
+        from: Cut,
+        out: &mut Output<'_>,
+    ) -> Result<(), Stop> {
+        let mut keys = keys.skip(from.keys as usize).peekable();
+        let mut index = from.keys;
+        while let Some(key) = keys.next() {
+            let last = keys.peek().is_none();
+            self.slots[self.count] = Slot { key, request: from.request, index, with_cas, last };
+            self.count += 1;
+            index += 1;
+            if self.count == TOGETHER_MAX {
+                self.finish(cx, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up what waits.
+    pub(super) fn finish(&mut self, cx: &mut Cx<'_>, out: &mut Output<'_>) -> Result<(), Stop> {
+        let count = std::mem::take(&mut self.count);
+        if count == 0 {
+            return Ok(());
+        }
+        let slots = &self.slots[..count];
+        let begun = out.bytes.len();
+        let keys: [&[u8]; TOGETHER_MAX] = std::array::from_fn(|index| self.slots[index].key);
+        let mut ordered = Ordered::new(out.bytes, out.full_at, cx.scratch);
+        let mut hits = 0;
+        let mut take = |index: usize, row: Option<Row<'_>>| {
+            let row = visible(row);
+            hits += u64::from(row.is_some());
+            ordered.take(index, |out| reply(&slots[index], row, out));
+        };
+        let found = match keys[0] {
+            key if count == 1 => cx.rows.get(key, &mut |row| take(0, Some(row))).map(|hit| {
+                if !hit {
+                    take(0, None);
+                }
+            }),
+            _ => cx.rows.multi_get(&keys[..count], &mut take),
+        };
+        let next = ordered.written();
+        if let Err(error) = found {
+            out.bytes.truncate(begun);
+            super::text::server_error(&error, out.bytes);
+            return Err(Stop::Failed);
+        }
+        let counts = cx.counts;
+        counts.cmd_get.add(next as u64);
+        counts.get_hits.add(hits);
+        counts.get_misses.add((next as u64).saturating_sub(hits));
+        match slots.get(next) {
+            None => Ok(()),
+            Some(left) => Err(Stop::Full(Cut { request: left.request, keys: left.index })),
+        }
+    }
+}
+
+/// A connection's output, and how much of it may be filled in this turn.
+pub(super) struct Output<'o> {
+    pub(super) bytes: &'o mut Vec<u8>,
+    pub(super) full_at: usize,
+}
+
+impl<'o> Output<'o> {
+    pub(super) fn new(bytes: &'o mut Vec<u8>) -> Self {
+        let full_at = bytes.len().saturating_add(TURN_OUTPUT_BYTES_MAX);
+        Output { bytes, full_at }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= self.full_at
+    }
+}
+
+fn reply(slot: &Slot<'_>, row: Option<Row<'_>>, out: &mut Vec<u8>) {
+    if let Some(row) = row {
+        let cas = slot.with_cas.then(|| row.cas());
+        write_value(out, slot.key, row.flags(), row.value(), cas);
+    }
+    if slot.last {
+        out.extend_from_slice(b"END\r\n");
+    }
+}

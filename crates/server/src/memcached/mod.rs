@@ -1,0 +1,126 @@
+//! memcached's three protocols on rows: a connection, and what it works with.
+//!
+//! ```text
+//!   input --wire::parse--> text, meta, binary --> items (what the commands mean) --> RowSession
+//!                             |
+//!                             +--> output: replies in the order of the requests
+//! ```
+//!
+//! The first byte of a connection says whether it speaks the binary protocol. Meta commands are
+//! lines among the others.
+//!
+//! **Invariant:** one call of `serve` carries out whole requests alone, and stops when the output
+//! of the turn is full; what it leaves in the input it gets again.
+
+mod binary;
+mod counts;
+mod cx;
+mod gets;
+mod items;
+mod meta;
+mod reads;
+mod shared;
+mod stats;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use counts::Counts;
+pub(crate) use cx::Cx;
+pub(crate) use shared::{Facts, Shared};
+
+use crate::password::Password;
+use gets::{Cut, Output};
+use keyrack_net::{Served, Verdict};
+use keyrack_wire::memcached::{Limits, Sniffed, sniff};
+
+/// Which protocol a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+enum Dialect {
+    #[default]
+    Unknown,
+    Text,
+    Binary,
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+pub(crate) struct Connection {
+    dialect: Dialect,
+    authenticated: bool,
+    /// Bytes still to come that belong to a refused request.
+    skip: u64,
+    /// Keys of the first request in the input that are answered already.
+    answered: u32,
+}
+
+/// How a step of a dialect left the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Nothing more can be done with the input; it has to hold so many bytes from its front on.
+    Need(usize),
+    /// There is more to do when the others have had their turn.
+    Again,
+    /// Close when the output is sent.
+    Close,
+}
+
+impl Connection {
+    /// A connection of a client that need not say who it is, or has to.
+    pub(crate) fn new(password: &Password) -> Self {
+        Connection { authenticated: !password.is_set(), ..Connection::default() }
+    }
+
+    /// Whether the client has said who it is, or need not.
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.authenticated
+    }
+
+    /// Carries out the requests in `input`, and appends the replies to `output`.
+    pub(crate) fn serve(&mut self, cx: &mut Cx<'_>, input: &[u8], output: &mut Vec<u8>) -> Served {
+        let mut at = usize::try_from(self.skip).unwrap_or(usize::MAX).min(input.len());
+        self.skip -= at as u64;
+        if self.skip > 0 {
+            return served(at, Next::Need(1));
+        }
+        if self.dialect == Dialect::Unknown && at < input.len() {
+            self.dialect = match sniff(&input[at..]) {
+                None => return served(at, Next::Need(input.len() - at + 1)),
+                Some(Sniffed::Binary) => Dialect::Binary,
+                Some(Sniffed::Text) => Dialect::Text,
+                Some(_) => {
+                    cx.counts.errors.add(1);
+                    return served(input.len(), Next::Close);
+                }
+            };
+        }
+        let mut out = Output::new(output);
+        let limits = if self.authenticated { cx.shared.limits } else { Limits::UNAUTHENTICATED };
+        let next = match self.dialect {
+            Dialect::Binary => binary::serve(self, cx, &limits, input, &mut at, &mut out),
+            _ => text::serve(self, cx, &limits, input, &mut at, &mut out),
+        };
+        served(at, next)
+    }
+
+    /// Forgets how far the first request was answered, and says it.
+    fn resume(&mut self, request: usize) -> Cut {
+        Cut { request, keys: std::mem::take(&mut self.answered) }
+    }
+
+    /// Drops the bytes of a refused request, of those to come too.
+    fn skip(&mut self, at: &mut usize, input: &[u8], bytes: u64) {
+        let here = usize::try_from(bytes).unwrap_or(usize::MAX).min(input.len() - *at);
+        *at += here;
+        self.skip = bytes - here as u64;
+    }
+}
+
+fn served(consumed: usize, next: Next) -> Served {
+    match next {
+        Next::Need(need) => Served { consumed, verdict: Verdict::Continue, need },
+        Next::Again => Served { consumed, verdict: Verdict::Again, need: 0 },
+        Next::Close => Served { consumed, verdict: Verdict::Close, need: 0 },
+    }
+}

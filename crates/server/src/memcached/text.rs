@@ -1,0 +1,291 @@
+//! The text protocol: lines to steps on items, and their answers to lines.
+
+use super::gets::{Cut, Output, Run, Stop};
+use super::items::{self, Answer, Delete, Delta, Mode, Put, Reading};
+use super::{Connection, Cx, Next, meta, stats};
+use keyrack_store::Error;
+use keyrack_wire::memcached::text::{
+    Arithmetic, Direction, Get, Reply, Request, Store, StoreMode, parse, write_value,
+};
+use keyrack_wire::memcached::{Limits, Parsed};
+
+/// Carries out the requests of `input` from `at` on.
+pub(super) fn serve(
+    connection: &mut Connection,
+    cx: &mut Cx<'_>,
+    limits: &Limits,
+    input: &[u8],
+    at: &mut usize,
+    out: &mut Output<'_>,
+) -> Next {
+    let mut run = Run::new();
+    loop {
+        if out.is_full() {
+            return stopped(run.finish(cx, out), connection, at).unwrap_or(Next::Again);
+        }
+        let parsed = parse(&input[*at..], limits);
+        if let Ok(Parsed::Complete(Request::Get(get), bytes)) = parsed
+            && get.exptime.is_none()
+            && connection.authenticated
+        {
+            cx.counts.requests.add(1);
+            let from = connection.resume(*at);
+            let added = run.add(cx, get.keys, get.cas, from, out);
+            if let Some(next) = stopped(added, connection, at) {
+                return next;
+            }
+            *at += bytes;
+            continue;
+        }
+        if let Some(next) = stopped(run.finish(cx, out), connection, at) {
+            return next;
+        }
+        match parsed {
+            Ok(Parsed::Incomplete(need)) => return Next::Need(need),
+            Ok(Parsed::Complete(request, bytes)) => {
+                cx.counts.requests.add(1);
+                let next = if connection.authenticated {
+                    execute(connection, cx, *at, request, out)
+                } else {
+                    authenticate(connection, cx, &request, out)
+                };
+                if next != Some(Next::Again) {
+                    *at += bytes;
+                }
+                if let Some(next) = next {
+                    return next;
+                }
+                if connection.authenticated && limits.skip_bytes_max == 0 {
+                    // Other limits hold from here on.
+                    return Next::Again;
+                }
+            }
+            Err(refusal) => {
+                cx.counts.errors.add(1);
+                if refusal.fault == keyrack_wire::memcached::text::Fault::TooLarge {
+                    cx.counts.store_too_large.add(1);
+                }
+                out.bytes.extend_from_slice(refusal.reply());
+                if refusal.close {
+                    *at = input.len();
+                    return Next::Close;
+                }
+                connection.skip(at, input, refusal.skip);
+                if connection.skip > 0 {
+                    return Next::Need(1);
+                }
+            }
+        }
+    }
+}
+
+/// What follows when a run of lookups did not come to its end.
+fn stopped(result: Result<(), Stop>, connection: &mut Connection, at: &mut usize) -> Option<Next> {
+    match result {
+        Ok(()) => None,
+        Err(Stop::Full(Cut { request, keys })) => {
+            *at = request;
+            connection.answered = keys;
+            Some(Next::Again)
+        }
+        Err(Stop::Failed) => Some(Next::Close),
+    }
+}
+
+/// The one request that is carried out before the client has said who it is: `set` with the name
+/// and the password as its value.
+fn authenticate(
+    connection: &mut Connection,
+    cx: &mut Cx<'_>,
+    request: &Request<'_>,
+    out: &mut Output<'_>,
+) -> Option<Next> {
+    let Request::Store(Store { mode: StoreMode::Set, value, .. }) = *request else {
+        if *request == Request::Quit {
+            return Some(Next::Close);
+        }
+        cx.counts.errors.add(1);
+        Reply::ClientError(b"unauthenticated").write(out.bytes);
+        return Some(Next::Close);
+    };
+    cx.counts.auth_cmds.add(1);
+    let secret = value.iter().position(|byte| *byte == b' ').map_or(value, |at| &value[at + 1..]);
+    if cx.shared.password.is(secret) {
+        connection.authenticated = true;
+        Reply::Stored.write(out.bytes);
+        return None;
+    }
+    cx.counts.auth_errors.add(1);
+    Reply::ClientError(b"authentication failure").write(out.bytes);
+    Some(Next::Close)
+}
+
+fn execute(
+    connection: &mut Connection,
+    cx: &mut Cx<'_>,
+    at: usize,
+    request: Request<'_>,
+    out: &mut Output<'_>,
+) -> Option<Next> {
+    let (reply, noreply) = match request {
+        Request::Get(get) => return get_and_touch(connection, cx, at, &get, out),
+        Request::Store(store) => (self::store(cx, &store, out), store.noreply),
+        Request::Delete { key, noreply } => (delete(cx, key, out), noreply),
+        Request::Arithmetic(arithmetic) => (count(cx, &arithmetic, out), arithmetic.noreply),
+        Request::Touch { key, exptime, noreply } => (touch(cx, key, exptime, out), noreply),
+        Request::Meta(request) => {
+            meta::execute(cx, &request, out.bytes);
+            return None;
+        }
+        Request::FlushAll { delay, noreply } => (flush_all(cx, delay, out), noreply),
+        Request::Stats(words) => {
+            stats::write(cx, words, out.bytes);
+            return None;
+        }
+        Request::Version => {
+            Reply::Version(cx.shared.version.as_bytes()).write(out.bytes);
+            return None;
+        }
+        Request::Verbosity { noreply } | Request::CacheMemlimit { noreply, .. } => {
+            (Some(Reply::Ok), noreply)
+        }
+        Request::Shutdown => {
+            out.bytes.extend_from_slice(b"ERROR: shutdown not enabled\r\n");
+            return None;
+        }
+        Request::Quit => return Some(Next::Close),
+        _ => (Some(Reply::Error), false),
+    };
+    // An error that was written already is said whatever the client asked for.
+    if let Some(reply) = reply
+        && !noreply
+    {
+        reply.write(out.bytes);
+    }
+    None
+}
+
+fn get_and_touch(
+    connection: &mut Connection,
+    cx: &mut Cx<'_>,
+    at: usize,
+    get: &Get<'_>,
+    out: &mut Output<'_>,
+) -> Option<Next> {
+    let touch_ms = get.exptime.map(|exptime| items::expires_ms(exptime, cx.now_ms));
+    let from = connection.resume(at).keys;
+    for (answered, key) in (from..).zip(get.keys.skip(from as usize)) {
+        if out.is_full() {
+            connection.answered = answered;
+            return Some(Next::Again);
+        }
+        let begun = out.bytes.len();
+        let reading = Reading { touch_ms, ..Reading::default() };
+        let found = items::read(cx.rows, key, reading, cx.now_ms, &mut |item| {
+            out.bytes.truncate(begun);
+            write_value(out.bytes, key, item.flags, item.value, get.cas.then_some(item.cas));
+        });
+        match found {
+            Ok(hit) => {
+                cx.counts.looked_up(hit);
+                cx.counts.touched(hit);
+            }
+            Err(error) => {
+                out.bytes.truncate(begun);
+                server_error(&error, out.bytes);
+                return Some(Next::Close);
+            }
+        }
+    }
+    Reply::End.write(out.bytes);
+    None
+}
+
+fn store(cx: &mut Cx<'_>, store: &Store<'_>, out: &mut Output<'_>) -> Option<Reply<'static>> {
+    let (mode, compare) = match store.mode {
+        StoreMode::Set => (Mode::Set, None),
+        StoreMode::Add => (Mode::Add, None),
+        StoreMode::Replace => (Mode::Replace, None),
+        StoreMode::Append => (Mode::Append, None),
+        StoreMode::Prepend => (Mode::Prepend, None),
+        StoreMode::Cas(unique) => (Mode::Set, Some(unique)),
+    };
+    let expires_ms = items::expires_ms(store.exptime, cx.now_ms);
+    let put = Put { mode, compare, ..Put::set(store.key, store.value, store.flags, expires_ms) };
+    let answer = cx.store(&put);
+    said(answer, Reply::Stored, out)
+}
+
+fn delete(cx: &mut Cx<'_>, key: &[u8], out: &mut Output<'_>) -> Option<Reply<'static>> {
+    let answer = cx.delete(&Delete { key, ..Delete::default() });
+    said(answer, Reply::Deleted, out)
+}
+
+fn count(
+    cx: &mut Cx<'_>,
+    arithmetic: &Arithmetic<'_>,
+    out: &mut Output<'_>,
+) -> Option<Reply<'static>> {
+    let delta = Delta {
+        key: arithmetic.key,
+        by: arithmetic.delta,
+        up: arithmetic.direction == Direction::Up,
+        compare: None,
+        cas: 0,
+        initial: None,
+        touch_ms: None,
+    };
+    let (answer, counted) = cx.count(&delta);
+    said(answer, Reply::Number(counted.number), out)
+}
+
+fn touch(
+    cx: &mut Cx<'_>,
+    key: &[u8],
+    exptime: i64,
+    out: &mut Output<'_>,
+) -> Option<Reply<'static>> {
+    let touch_ms = Some(items::expires_ms(exptime, cx.now_ms));
+    let reading = Reading { touch_ms, ..Reading::default() };
+    match items::read(cx.rows, key, reading, cx.now_ms, &mut |_| {}) {
+        Ok(hit) => {
+            cx.counts.touched(hit);
+            Some(if hit { Reply::Touched } else { Reply::NotFound })
+        }
+        Err(error) => said(items::failure(error), Reply::Touched, out),
+    }
+}
+
+fn flush_all(cx: &mut Cx<'_>, delay: i64, out: &mut Output<'_>) -> Option<Reply<'static>> {
+    match cx.flush_all(delay) {
+        Ok(()) => Some(Reply::Ok),
+        Err(error) => {
+            server_error(&error, out.bytes);
+            None
+        }
+    }
+}
+
+/// The reply to an answer; `done` when it is yes. What a store failed with is written at once.
+fn said(answer: Answer, done: Reply<'static>, out: &mut Output<'_>) -> Option<Reply<'static>> {
+    Some(match answer {
+        Answer::Done(_) => done,
+        Answer::NotStored => Reply::NotStored,
+        Answer::Exists => Reply::Exists,
+        Answer::NotFound => Reply::NotFound,
+        Answer::NotANumber => {
+            Reply::ClientError(b"cannot increment or decrement non-numeric value")
+        }
+        Answer::TooLarge => Reply::ServerError(b"object too large for cache"),
+        Answer::NoMemory => Reply::ServerError(b"out of memory storing object"),
+        Answer::Failed(error) => {
+            server_error(&error, out.bytes);
+            return None;
+        }
+    })
+}
+
+/// Says that the store failed.
+pub(super) fn server_error(error: &Error, out: &mut Vec<u8>) {
+    Reply::ServerError(error.to_string().as_bytes()).write(out);
+}

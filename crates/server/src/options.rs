@@ -1,0 +1,351 @@
+//! What a server is started with, and what of it cannot be.
+//!
+//! ```text
+//!   defaults --> file (TOML) --> flags --> Options --check--> a server that may start
+//! ```
+//!
+//! **Invariant:** what passes [`Options::check`] listens to this machine alone, or asks who is
+//! there, or was called insecure by whoever started it.
+
+use crate::listen::is_loopback;
+use crate::{Error, Listen, Password, Protocol, Result, Transport};
+use keyrack_store::Durability;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to do when the memory is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Eviction {
+    /// Writes that need more of it fail.
+    #[default]
+    None,
+    /// Rows that were not read lately go.
+    Clock,
+}
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen.
+    pub listen: Vec<Listen>,
+    /// The certificate chain for listeners with TLS, PEM.
+    pub tls_cert: Option<PathBuf>,
+    /// Its key, PEM.
+    pub tls_key: Option<PathBuf>,
+    /// Who signs the certificates that clients have to show, PEM. Nothing: they show none.
+    pub tls_client_ca: Option<PathBuf>,
+    /// What holds the rows: `rowstore`, `masstree` or `flodb`.
+    pub engine: String,
+    /// Where it keeps them.
+    pub data_dir: Option<PathBuf>,
+    /// What an acknowledged write survives; nothing said is `os`, and `none` without a directory.
+    pub durability: Option<Durability>,
+    /// Where the logs of `rowstore` are, relative to the directory; none is one log in `log`.
+    pub log_dirs: Vec<PathBuf>,
+    /// Bytes of log after which `rowstore` writes a checkpoint; 0: only when asked for.
+    pub checkpoint_log_bytes: u64,
+    /// Bytes of rows in memory; 0 for as many as there are.
+    pub memory_bytes_max: u64,
+    /// What happens when they are there.
+    pub eviction: Eviction,
+    /// Event loops.
+    pub threads: usize,
+    /// Whether each loop stays on a processor of its own.
+    pub pin: bool,
+    /// Where the page and the metrics are, `HOST:PORT`.
+    pub admin: Option<String>,
+    /// The file that holds the password in its first line.
+    pub password_file: Option<PathBuf>,
+    /// The password itself, once it has been read.
+    pub password: Password,
+    /// Whether to listen to other machines without a password.
+    pub insecure: bool,
+    /// Whether Redis' DEBUG is allowed.
+    pub debug_commands: bool,
+    /// Open connections.
+    pub connections_max: usize,
+    /// Bytes of one value.
+    pub value_bytes_max: u64,
+    /// Bytes of one request.
+    pub request_bytes_max: u64,
+    /// Bytes of replies that wait for a client to read them.
+    pub output_bytes_max: u64,
+    /// How long a client may say nothing; zero for ever.
+    pub idle_timeout: Duration,
+    /// How long a request may take to arrive; zero for ever.
+    pub request_timeout: Duration,
+    /// How long a client may read nothing of its replies; zero for ever.
+    pub stalled_output_timeout: Duration,
+    /// How long the end waits for clients to read their replies.
+    pub shutdown_grace: Duration,
+    /// The mode of the files of unix sockets.
+    pub unix_mode: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            listen: Vec::new(),
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
+            engine: "rowstore".to_owned(),
+            data_dir: None,
+            durability: None,
+            log_dirs: Vec::new(),
+            checkpoint_log_bytes: 256 << 20,
+            memory_bytes_max: 0,
+            eviction: Eviction::None,
+            threads: 0,
+            pin: false,
+            admin: None,
+            password_file: None,
+            password: Password::default(),
+            insecure: false,
+            debug_commands: false,
+            connections_max: 16_384,
+            value_bytes_max: 1 << 20,
+            request_bytes_max: 64 << 20,
+            output_bytes_max: 16 << 20,
+            idle_timeout: Duration::ZERO,
+            request_timeout: Duration::from_secs(60),
+            stalled_output_timeout: Duration::from_secs(60),
+            shutdown_grace: Duration::from_secs(5),
+            unix_mode: 0o600,
+        }
+    }
+}
+
+/// Where the server listens when nothing is said.
+const LISTEN_DEFAULT: [&str; 3] =
+    ["memcached://127.0.0.1:11211", "resp://127.0.0.1:6379", "masstree://127.0.0.1:2117"];
+
+/// Bytes of the largest value that can be asked for.
+const VALUE_BYTES_MAX: u64 = 512 << 20;
+
+impl Options {
+    /// Event loops: those asked for, or one a processor.
+    #[must_use]
+    pub fn loops(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
+
+    /// The durability asked for, or the one that the engine has by itself.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        let by_itself = if self.engine == "masstree" { Durability::None } else { Durability::Os };
+        self.durability.unwrap_or(by_itself)
+    }
+
+    /// Fills in what nothing was said about.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when a default is none; that would be a bug.
+    pub fn complete(&mut self) -> Result<()> {
+        if self.listen.is_empty() {
+            self.listen =
+                LISTEN_DEFAULT.iter().map(|text| Listen::parse(text)).collect::<Result<_>>()?;
+        }
+        Ok(())
+    }
+
+    /// Checks everything that can be checked without opening a file or a socket.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with one sentence that says what to do instead.
+    pub fn check(&self) -> Result<()> {
+        self.check_store()?;
+        self.check_limits()?;
+        self.check_tls()?;
+        self.check_exposure()
+    }
+
+    fn check_store(&self) -> Result<()> {
+        match (self.engine.as_str(), &self.data_dir) {
+            ("masstree", Some(_)) => {
+                return Err(Error::usage(
+                    "the engine masstree keeps nothing on disk: leave out data-dir, or use the \
+                     engine rowstore",
+                ));
+            }
+            ("masstree", None) if self.durability() != Durability::None => {
+                return Err(Error::usage(
+                    "the engine masstree keeps nothing on disk: durability is none, or use the \
+                     engine rowstore",
+                ));
+            }
+            ("rowstore" | "flodb", None) => {
+                return Err(Error::usage(format!(
+                    "the engine {} needs data-dir, a directory to keep its files in; for a store \
+                     in memory use the engine masstree",
+                    self.engine
+                )));
+            }
+            ("rowstore" | "masstree" | "flodb", _) => {}
+            (engine, _) => {
+                return Err(Error::usage(format!(
+                    "engine '{engine}' is not one of rowstore, masstree, flodb"
+                )));
+            }
+        }
+        if self.engine == "flodb" && self.memory_bytes_max > 0 {
+            return Err(Error::usage("memory-max goes with the engines rowstore and masstree"));
+        }
+        if self.engine != "rowstore" && !self.log_dirs.is_empty() {
+            return Err(Error::usage("log-dir goes with the engine rowstore"));
+        }
+        if self.eviction != Eviction::None && self.memory_bytes_max == 0 {
+            return Err(Error::usage("eviction needs memory-max, the memory to stay within"));
+        }
+        Ok(())
+    }
+
+    fn check_limits(&self) -> Result<()> {
+        if self.value_bytes_max == 0 || self.value_bytes_max > VALUE_BYTES_MAX {
+            return Err(Error::usage("value-max is 1 byte to 512M"));
+        }
+        if self.request_bytes_max < self.value_bytes_max + (64 << 10) {
+            return Err(Error::usage("request-max is at least value-max and 64K"));
+        }
+        if self.connections_max == 0 {
+            return Err(Error::usage("connections-max is at least 1"));
+        }
+        if self.threads > 1024 {
+            return Err(Error::usage("threads is at most 1024"));
+        }
+        Ok(())
+    }
+
+    fn check_tls(&self) -> Result<()> {
+        let wanted = self.listen.iter().any(|listen| listen.transport == Transport::Tls);
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(_), Some(_)) if wanted => Ok(()),
+            (None, None) if !wanted && self.tls_client_ca.is_none() => Ok(()),
+            (Some(_), None) | (None, Some(_)) => {
+                Err(Error::usage("tls-cert and tls-key go together"))
+            }
+            (None, None) if !wanted => Err(Error::usage("tls-client-ca goes with tls-cert")),
+            (None, None) => {
+                Err(Error::usage("a listener with +tls needs tls-cert and tls-key, two PEM files"))
+            }
+            (Some(_), Some(_)) => Err(Error::usage(
+                "tls-cert is given and no listener uses it: write +tls before its ://",
+            )),
+        }
+    }
+
+    fn check_exposure(&self) -> Result<()> {
+        if self.insecure {
+            return Ok(());
+        }
+        let has_password = self.password.is_set() || self.password_file.is_some();
+        for listen in self.listen.iter().filter(|listen| !listen.is_local()) {
+            if !listen.protocol.authenticates() {
+                return Err(Error::usage(format!(
+                    "{listen} can be reached from other machines and {} has no password: listen \
+                     on 127.0.0.1, or say --insecure",
+                    match listen.protocol {
+                        Protocol::Mixed => "one of its protocols",
+                        _ => "its protocol",
+                    }
+                )));
+            }
+            if !has_password {
+                return Err(Error::usage(format!(
+                    "{listen} can be reached from other machines: set password-file, listen on \
+                     127.0.0.1, or say --insecure"
+                )));
+            }
+        }
+        match &self.admin {
+            Some(admin) if !is_loopback(admin) => Err(Error::usage(format!(
+                "the admin page on {admin} can be reached from other machines and has no \
+                 password: use 127.0.0.1, or say --insecure"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(change: impl FnOnce(&mut Options)) -> Options {
+        let mut options = Options { engine: "masstree".to_owned(), ..Options::default() };
+        change(&mut options);
+        options.complete().unwrap();
+        options
+    }
+
+    #[track_caller]
+    fn refused(options: &Options, word: &str) {
+        let error = options.check().unwrap_err().to_string();
+        assert!(error.contains(word), "no '{word}' in: {error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn nobody_else_is_listened_to_by_default() {
+        let options = options(|_| {});
+        assert_eq!(options.listen.len(), 3);
+        assert!(options.listen.iter().all(Listen::is_local));
+        options.check().unwrap();
+    }
+
+    #[test]
+    fn a_port_for_others_needs_a_password_or_a_word() {
+        let open = |url: &str, change: fn(&mut Options)| {
+            options(|options| {
+                options.listen = vec![Listen::parse(url).unwrap()];
+                change(options);
+            })
+        };
+        refused(&open("resp://0.0.0.0:1", |_| {}), "password-file");
+        refused(&open("memcached://[::]:1", |_| {}), "password-file");
+        open("resp://0.0.0.0:1", |o| o.password = Password::new(b"p")).check().unwrap();
+        refused(&open("masstree://0.0.0.0:1", |o| o.password = Password::new(b"p")), "--insecure");
+        refused(&open("mixed://0.0.0.0:1", |o| o.password = Password::new(b"p")), "--insecure");
+        refused(&open("masstree+udp://0.0.0.0:1", |_| {}), "--insecure");
+        open("masstree://0.0.0.0:1", |o| o.insecure = true).check().unwrap();
+        refused(&open("unix:///a", |o| o.admin = Some("0.0.0.0:1".to_owned())), "admin page");
+    }
+
+    #[test]
+    fn engine_and_directory_fit() {
+        refused(&options(|o| o.engine = "rowstore".to_owned()), "data-dir");
+        refused(&options(|o| o.engine = "redb".to_owned()), "rowstore, masstree, flodb");
+        refused(&options(|o| o.data_dir = Some("d".into())), "leave out data-dir");
+        refused(&options(|o| o.durability = Some(Durability::Sync)), "durability is none");
+        refused(&options(|o| o.log_dirs = vec!["l".into()]), "log-dir");
+        refused(&options(|o| o.eviction = Eviction::Clock), "memory-max");
+        options(|o| {
+            o.engine = "rowstore".to_owned();
+            o.data_dir = Some("d".into());
+            o.durability = Some(Durability::Sync);
+        })
+        .check()
+        .unwrap();
+    }
+
+    #[test]
+    fn tls_is_on_or_off() {
+        let tls = || vec![Listen::parse("rediss://127.0.0.1:1").unwrap()];
+        refused(&options(|o| o.listen = tls()), "tls-cert and tls-key");
+        refused(&options(|o| o.tls_cert = Some("c".into())), "go together");
+        let both = |o: &mut Options| {
+            o.tls_cert = Some("c".into());
+            o.tls_key = Some("k".into());
+        };
+        refused(&options(both), "no listener uses it");
+        options(|o| {
+            o.listen = tls();
+            both(o);
+        })
+        .check()
+        .unwrap();
+    }
+}

@@ -1,0 +1,158 @@
+//! A command being carried out: its arguments, its reply, and what it may use.
+//!
+//! Handlers write their reply as they go. One that fails after it has written something gives its
+//! error all the same: whoever called it takes the reply back first.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use keyrack_rowstore::{Change, Kind, Row, RowBuf};
+use keyrack_wire::resp::{Request, Writer};
+
+use crate::redis::command::Command;
+use crate::redis::context::Desk;
+use crate::redis::fault::{Done, Fault};
+use crate::redis::number::{integer, natural};
+use crate::redis::shared::bump;
+use crate::redis::state::State;
+use crate::redis::task::Task;
+
+/// A command being carried out.
+pub(crate) struct Call<'a> {
+    pub(crate) command: &'static Command,
+    /// Argument 0 is the command's name.
+    pub(crate) args: Request<'a, 'a>,
+    pub(crate) reply: Writer<'a>,
+    pub(crate) desk: Desk<'a>,
+    pub(crate) state: &'a mut State,
+    /// Whether it has to be carried out to its end at once, because it is part of a transaction.
+    pub(crate) is_whole: bool,
+}
+
+impl<'a> Call<'a> {
+    /// Words, the name included.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.args.len()
+    }
+
+    #[inline]
+    pub(crate) fn arg(&self, index: usize) -> &'a [u8] {
+        self.args.arg(index)
+    }
+
+    /// Whether argument `index` is there and is `word`, in any case.
+    pub(crate) fn is(&self, index: usize, word: &str) -> bool {
+        self.args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    pub(crate) fn integer(&self, index: usize) -> Result<i64, Fault> {
+        integer(self.arg(index)).ok_or(Fault::NOT_AN_INTEGER)
+    }
+
+    /// A number that is not below 0; [`Fault::NOT_POSITIVE`] when it is.
+    pub(crate) fn natural(&self, index: usize) -> Result<u64, Fault> {
+        natural(self.arg(index)).ok_or(Fault::NOT_POSITIVE)
+    }
+
+    #[inline]
+    pub(crate) fn looked_up(&self, found: bool) {
+        let counters = self.desk.counters();
+        bump(if found { &counters.hits } else { &counters.misses }, 1);
+    }
+
+    /// Lends the row of `key` to `give`, or nothing; `give` writes the reply.
+    #[inline]
+    pub(crate) fn row(
+        &mut self,
+        key: &[u8],
+        mut give: impl FnMut(Option<Row<'_>>, &mut Writer<'_>) -> Done,
+    ) -> Done {
+        let mut done = Ok(());
+        let reply = &mut self.reply;
+        let found = self.desk.rows.get(key, &mut |row| done = give(Some(row), reply))?;
+        self.looked_up(found);
+        if found { done } else { give(None, &mut self.reply) }
+    }
+
+    /// As [`Call::row`], for a string.
+    #[inline]
+    pub(crate) fn string(
+        &mut self,
+        key: &[u8],
+        mut give: impl FnMut(Option<&[u8]>, &mut Writer<'_>),
+    ) -> Done {
+        self.row(key, |row, reply| {
+            give(string_of(row.as_ref())?, reply);
+            Ok(())
+        })
+    }
+
+    /// Reads, decides and writes one row as one step; `decide` writes the reply, and may be called
+    /// again. Returns the version written, or 0.
+    #[inline]
+    pub(crate) fn edit(
+        &mut self,
+        key: &[u8],
+        mut decide: impl FnMut(Option<Row<'_>>, &mut RowBuf, &mut Writer<'_>) -> Decided,
+    ) -> Result<u64, Fault> {
+        let reply = &mut self.reply;
+        let place = reply.place();
+        let mut fault = None;
+        let version = self.desk.rows.update(key, &mut |row, buf| {
+            reply.cut(place);
+            fault = None;
+            decide(row, buf, reply).unwrap_or_else(|error| {
+                fault = Some(error);
+                Change::Keep
+            })
+        })?;
+        fault.map_or(Ok(version), Err)
+    }
+
+    /// Begins what may take long: its first slice is carried out now, the others in later turns.
+    pub(crate) fn begin(&mut self, mut task: Task) -> Done {
+        while !task.slice(&mut self.desk, &mut self.reply)? {
+            if !self.is_whole {
+                self.state.task = Some(Box::new(task));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that a value may have.
+    pub(crate) fn value_bytes_max(&self) -> u64 {
+        self.desk.shared.settings.bulk_bytes_max.load(Relaxed)
+    }
+}
+
+/// What is to become of a row, or why the command fails.
+pub(crate) type Decided = Result<Change, Fault>;
+
+/// The string that a row holds, if there is a row.
+#[inline]
+pub(crate) fn string_of<'r>(row: Option<&Row<'r>>) -> Result<Option<&'r [u8]>, Fault> {
+    match row {
+        None => Ok(None),
+        Some(row) if row.kind() == Kind::Value => Ok(Some(row.value())),
+        Some(_) => Err(Fault::WRONG_TYPE),
+    }
+}
+
+/// Makes `buf` a copy of `row`, attributes included.
+pub(crate) fn copy_row(row: &Row<'_>, buf: &mut RowBuf) {
+    match row.kind() {
+        Kind::Value => buf.set_value(row.value()),
+        Kind::Columns => {
+            buf.columns();
+            (0..row.columns()).filter_map(|index| row.column(index)).for_each(|c| buf.push(c));
+        }
+        Kind::Fields => {
+            buf.fields();
+            (0..row.columns())
+                .filter_map(|index| row.field(index))
+                .for_each(|(name, value)| buf.push_field(name, value));
+        }
+    }
+    buf.keep_attributes(row);
+}

@@ -1,0 +1,191 @@
+//! What a command is: the row of a table.
+//!
+//! The table drives everything that is known about commands: finding one by its name, the number of
+//! its arguments, which of them are keys, whether it may run in a transaction, what COMMAND tells.
+
+use crate::redis::call::Call;
+use crate::redis::fault::Done;
+
+/// What carries a command out. It writes its reply, or gives the error to write.
+pub(crate) type Handler = fn(&mut Call<'_>) -> Done;
+
+/// A command or a subcommand.
+pub(crate) struct Command {
+    /// In lower case.
+    pub(crate) name: &'static str,
+    /// The words it takes, its own and its parent's name included; below 0 at least so many.
+    pub(crate) arity: i32,
+    pub(crate) flags: u16,
+    pub(crate) keys: Keys,
+    pub(crate) group: Group,
+    /// The version of Redis that had it first, or of Keyrack.
+    pub(crate) since: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) run: Handler,
+    pub(crate) subcommands: &'static [Command],
+}
+
+/// Which arguments are keys. The command's name is argument 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// The first; 0 is none.
+    pub(crate) first: usize,
+    /// The last; below 0 from the end.
+    pub(crate) last: isize,
+    pub(crate) step: usize,
+}
+
+/// No keys.
+pub(crate) const NONE: Keys = Keys { first: 0, last: 0, step: 0 };
+/// The first argument.
+pub(crate) const ONE: Keys = Keys { first: 1, last: 1, step: 1 };
+/// The first two.
+pub(crate) const TWO: Keys = Keys { first: 1, last: 2, step: 1 };
+/// All.
+pub(crate) const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
+/// Each before its value.
+pub(crate) const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
+/// The second of two words.
+pub(crate) const SECOND: Keys = Keys { first: 2, last: 2, step: 1 };
+
+impl Keys {
+    /// The places of the keys among `count` words.
+    pub(crate) fn places(self, count: usize) -> impl Iterator<Item = usize> {
+        let last = if self.last < 0 {
+            count.saturating_sub(self.last.unsigned_abs())
+        } else {
+            self.last.unsigned_abs()
+        };
+        let end = if self.first == 0 { 0 } else { (last + 1).min(count) };
+        (self.first..end.max(self.first)).step_by(self.step.max(1))
+    }
+}
+
+/// Changes rows.
+pub(crate) const WRITE: u16 = 1;
+/// Reads rows.
+pub(crate) const READ: u16 = 1 << 1;
+/// Needs memory.
+pub(crate) const DENY_OOM: u16 = 1 << 2;
+/// For operators.
+pub(crate) const ADMIN: u16 = 1 << 3;
+/// Its time does not depend on how much there is.
+pub(crate) const FAST: u16 = 1 << 4;
+/// Allowed before AUTH.
+pub(crate) const NO_AUTH: u16 = 1 << 5;
+/// Carried out at once when a transaction is being queued.
+pub(crate) const AT_ONCE: u16 = 1 << 6;
+/// Refused in a transaction.
+pub(crate) const NO_MULTI: u16 = 1 << 7;
+/// Runs while no other loop does, in a group of the log.
+pub(crate) const ALONE: u16 = 1 << 8;
+/// About the connection.
+pub(crate) const CONNECTION: u16 = 1 << 9;
+/// What it can cost is bounded by what is stored alone.
+pub(crate) const DANGEROUS: u16 = 1 << 10;
+
+/// EXEC, which carries out other commands.
+pub(crate) const RUNS_QUEUE: u16 = 1 << 11;
+
+/// The chapter of the documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    Strings,
+    Hashes,
+    Generic,
+    Transactions,
+    Connection,
+    Server,
+    Keyrack,
+}
+
+impl Group {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Group::Strings => "string",
+            Group::Hashes => "hash",
+            Group::Generic => "generic",
+            Group::Transactions => "transactions",
+            Group::Connection => "connection",
+            Group::Server => "server",
+            Group::Keyrack => "keyrack",
+        }
+    }
+}
+
+impl Command {
+    pub(crate) const fn new(
+        name: &'static str,
+        arity: i32,
+        flags: u16,
+        keys: Keys,
+        about: (Group, &'static str, &'static str),
+        run: Handler,
+    ) -> Self {
+        let (group, since, summary) = about;
+        Command { name, arity, flags, keys, group, since, summary, run, subcommands: &[] }
+    }
+
+    /// The same with the words that may come second.
+    pub(crate) const fn with(mut self, subcommands: &'static [Command]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+
+    pub(crate) fn is(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether it can be called with so many words.
+    pub(crate) fn takes(&self, words: usize) -> bool {
+        let least = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { words >= least } else { words == least }
+    }
+
+    /// The subcommand called `name`, in any case.
+    pub(crate) fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
+        let subcommands: &'static [Command] = self.subcommands;
+        subcommands.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+/// An array of commands, a line each under the group that they belong to.
+macro_rules! commands {
+    ($($group:ident { $(
+        $name:literal, $arity:literal, $flags:expr, $keys:expr, $since:literal, $run:expr,
+        $summary:literal $(, $subcommands:expr)?;
+    )* })*) => {
+        [$($($crate::redis::command::Command::new(
+            $name,
+            $arity,
+            $flags,
+            $keys,
+            ($crate::redis::command::Group::$group, $since, $summary),
+            $run,
+        )$(.with($subcommands))?,)*)*]
+    };
+}
+pub(crate) use commands;
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Command").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_keys() {
+        let places = |keys: Keys, count| keys.places(count).collect::<Vec<_>>();
+        assert_eq!(places(NONE, 5), [0; 0]);
+        assert_eq!(places(ONE, 5), [1]);
+        assert_eq!(places(TWO, 5), [1, 2]);
+        assert_eq!(places(ALL, 4), [1, 2, 3]);
+        assert_eq!(places(PAIRS, 5), [1, 3]);
+        assert_eq!(places(ALL, 1), [0; 0]);
+        assert_eq!(places(ONE, 0), [0; 0]);
+    }
+}

@@ -1,0 +1,298 @@
+//! A connection: bytes in, replies out, commands carried out in between.
+//!
+//! ```text
+//!   input    GET a  GET b  GET c  SET d 1  KEYS *  GET e
+//!            `------------------'    |       |     waits in the input
+//!              one multi_get        put    a task: a slice now, the others in later turns
+//! ```
+//!
+//! * Replies come in the order of requests. Neighbouring GETs are looked up together, which hides
+//!   the memory's latency, and are answered in their order.
+//! * **Invariant:** what is answered does not depend on how the input was cut.
+//! * **Invariant:** a connection stops when it has written enough for a turn, so a pipeline of
+//!   small requests for large values cannot grow the output beyond that and what one run of gets
+//!   gives.
+//! * While a task is under way the connection takes no further request.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use keyrack_net::{Served, Verdict};
+use keyrack_wire::resp::{Request, RequestParser, Writer};
+
+use crate::redis::call::Call;
+use crate::redis::clients::Listed;
+use crate::redis::command::{ALONE, AT_ONCE, Command, NO_AUTH, NO_MULTI, RUNS_QUEUE};
+use crate::redis::context::{Context, Desk};
+use crate::redis::fault::{Done, Fault, unknown_command, unknown_subcommand};
+use crate::redis::gets::{RUN_AT_FIRST, Run};
+use crate::redis::shared::{Shared, bump};
+use crate::redis::state::State;
+use crate::redis::{table, transaction};
+
+/// One client's connection.
+#[derive(Debug)]
+pub struct Connection {
+    parser: RequestParser,
+    state: State,
+    /// The place in the list of connections, given up with the connection.
+    _listed: Listed,
+    /// GETs that are looked up together.
+    run_max: usize,
+}
+
+impl Connection {
+    /// A connection from `peer` to `local`, both as CLIENT LIST is to show them.
+    #[must_use]
+    pub fn new(shared: &Shared, peer: &str, local: &str, now_ms: u64) -> Self {
+        let listed = shared.clients.add(peer, local, now_ms);
+        let is_authenticated = !shared.settings.is_protected();
+        Connection {
+            parser: RequestParser::new(),
+            state: State::new(listed.client.clone(), is_authenticated),
+            _listed: listed,
+            run_max: RUN_AT_FIRST,
+        }
+    }
+
+    /// The number by which CLIENT LIST and [`crate::redis::Host::disconnect`] know it.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.state.client.id
+    }
+
+    /// Whether the peer has said who it is, or need not.
+    #[must_use]
+    pub fn is_authenticated(&self) -> bool {
+        self.state.is_authenticated
+    }
+
+    /// Carries out the requests in `input` and appends their replies to `output`. What is not
+    /// consumed has to be at the front of the next call's input. After [`Verdict::Again`] it is to
+    /// be called again even if there is no more input.
+    pub fn serve(
+        &mut self,
+        cx: &mut Context<'_, '_>,
+        input: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Served {
+        let mut rest = input;
+        let mut last = None;
+        let verdict = if self.state.client.is_killed.load(Relaxed) {
+            Verdict::Close
+        } else {
+            self.serve_requests(cx, &mut rest, output, &mut last)
+        };
+        self.state.client.saw(cx.now_ms, last);
+        cx.local.shrink();
+        let need = if verdict == Verdict::Continue { self.parser.wanted_bytes() } else { 0 };
+        Served { consumed: input.len() - rest.len(), need, verdict }
+    }
+
+    fn serve_requests(
+        &mut self,
+        cx: &mut Context<'_, '_>,
+        rest: &mut &[u8],
+        output: &mut Vec<u8>,
+        last: &mut Option<u16>,
+    ) -> Verdict {
+        let Connection { parser, state, run_max, .. } = self;
+        let start = output.len();
+        if !go_on(state, cx, output) {
+            return Verdict::Again;
+        }
+        let mut run = Run::new();
+        let options = &cx.shared.options;
+        loop {
+            let limits = cx.shared.settings.limits(options, state.is_authenticated);
+            let output_max = match state.is_authenticated {
+                true => options.output_turn_bytes_max,
+                false => options.output_turn_bytes_max_before_auth,
+            };
+            while run.len() < *run_max && output.len() - start < output_max {
+                let request = match parser.next(rest, &limits) {
+                    Ok(Some(request)) => request,
+                    Ok(None) => {
+                        run.answer(cx, state, output, run_max);
+                        return Verdict::Continue;
+                    }
+                    Err(error) => {
+                        run.answer(cx, state, output, run_max);
+                        bump(&cx.shared.counters_of(cx.local.seat).protocol_errors, 1);
+                        Writer::new(output, state.protocol()).protocol_error(&error);
+                        return Verdict::Close;
+                    }
+                };
+                if let Some(key) = plain_get(&request, state) {
+                    run.push(key);
+                    *last = Some(table::GET);
+                    continue;
+                }
+                run.answer(cx, state, output, run_max);
+                let limits_before = state.is_authenticated;
+                take(state, cx, request, output, last);
+                if state.is_closing {
+                    return Verdict::Close;
+                }
+                if state.task.is_some() {
+                    return Verdict::Again;
+                }
+                if limits_before != state.is_authenticated {
+                    break;
+                }
+            }
+            run.answer(cx, state, output, run_max);
+            if output.len() - start >= output_max {
+                return Verdict::Again;
+            }
+        }
+    }
+}
+
+/// The key, if the request is a GET that may be looked up with its neighbours.
+#[inline]
+fn plain_get<'i>(request: &Request<'_, 'i>, state: &State) -> Option<&'i [u8]> {
+    let is_get = request.len() == 2 && request.arg(0).eq_ignore_ascii_case(b"get");
+    if is_get && state.is_plain() { request.borrowed(1) } else { None }
+}
+
+/// Carries out a slice of the task under way. Whether there is none any more.
+fn go_on(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> bool {
+    let Some(mut task) = state.task.take() else { return true };
+    let place = output.len();
+    let (_, mut desk) = cx.split();
+    let sliced = task.slice(&mut desk, &mut Writer::new(output, state.protocol()));
+    match sliced {
+        Ok(false) => {
+            output.truncate(place);
+            state.task = Some(task);
+            return false;
+        }
+        Ok(true) => {}
+        Err(fault) => fail(state, &desk, &fault, output, place),
+    }
+    state.settle_reply(output, place);
+    true
+}
+
+/// Carries out, queues or refuses one request.
+fn take(
+    state: &mut State,
+    cx: &mut Context<'_, '_>,
+    request: Request<'_, '_>,
+    output: &mut Vec<u8>,
+    last: &mut Option<u16>,
+) {
+    let place = output.len();
+    match admit(state, cx, &request) {
+        Ok((index, command)) => {
+            *last = Some(index);
+            let queued = state.queue.is_some() && !command.is(AT_ONCE);
+            let done = if queued {
+                transaction::queue(state, cx.shared, &request, output)
+            } else {
+                bump(&cx.shared.counters_of(cx.local.seat).calls[usize::from(index)], 1);
+                run(state, cx, command, request, output)
+            };
+            if let Err(fault) = done {
+                let (_, desk) = cx.split();
+                fail(state, &desk, &fault, output, place);
+            }
+        }
+        Err(mut fault) => {
+            if let Some(queue) = &mut state.queue {
+                queue.is_broken = true;
+            }
+            if request.arg(0).eq_ignore_ascii_case(b"exec") {
+                state.end_transaction();
+                fault = fault.aborting();
+            }
+            bump(&cx.shared.counters_of(cx.local.seat).rejected, 1);
+            put_fault(state, &fault, output);
+        }
+    }
+    state.settle_reply(output, place);
+}
+
+/// The command of a request, and its place in the table, if it may be carried out.
+#[inline]
+fn admit(
+    state: &State,
+    cx: &Context<'_, '_>,
+    request: &Request<'_, '_>,
+) -> Result<(u16, &'static Command), Fault> {
+    let (index, command) = resolve(request)?;
+    if !state.is_authenticated && !command.is(NO_AUTH) && cx.shared.settings.is_protected() {
+        return Err(Fault::NO_AUTH);
+    }
+    if command.is(NO_MULTI) && state.queue.is_some() {
+        return Err(Fault::Text("ERR Command not allowed inside a transaction"));
+    }
+    Ok((index, command))
+}
+
+/// The command or subcommand that a request names, with as many words as it takes.
+#[inline]
+pub(crate) fn resolve(request: &Request<'_, '_>) -> Result<(u16, &'static Command), Fault> {
+    let Some(index) = table::find(request.arg(0)) else {
+        return Err(unknown_command(request.arg(0), request.args().skip(1)));
+    };
+    let command = &table::COMMANDS[usize::from(index)];
+    if command.subcommands.is_empty() || request.len() < 2 {
+        return match command.takes(request.len()) {
+            true => Ok((index, command)),
+            false => Err(Fault::arity(command.name, None)),
+        };
+    }
+    let Some(subcommand) = command.subcommand(request.arg(1)) else {
+        return Err(unknown_subcommand(command.name, request.arg(1)));
+    };
+    match subcommand.takes(request.len()) {
+        true => Ok((index, subcommand)),
+        false => Err(Fault::arity(subcommand.name, Some(command.name))),
+    }
+}
+
+/// Carries out a command that was admitted.
+#[inline]
+fn run(
+    state: &mut State,
+    cx: &mut Context<'_, '_>,
+    command: &'static Command,
+    args: Request<'_, '_>,
+    output: &mut Vec<u8>,
+) -> Done {
+    if command.is(RUNS_QUEUE) {
+        return transaction::exec(state, cx, output);
+    }
+    let (turn, mut desk) = cx.split();
+    let reply = Writer::new(output, state.protocol());
+    if !command.is(ALONE) {
+        let mut call = Call { command, args, reply, desk, state, is_whole: false };
+        return (command.run)(&mut call);
+    }
+    turn.alone(|| {
+        desk.rows.begin_group()?;
+        let mut call = Call { command, args, reply, desk: desk.lend(), state, is_whole: true };
+        let done = (command.run)(&mut call);
+        desk.rows.flush()?;
+        done
+    })
+}
+
+/// Replaces what was written since `place` by an error.
+pub(crate) fn fail(
+    state: &State,
+    desk: &Desk<'_>,
+    fault: &Fault,
+    output: &mut Vec<u8>,
+    place: usize,
+) {
+    output.truncate(place);
+    bump(&desk.counters().failed, 1);
+    put_fault(state, fault, output);
+}
+
+#[cold]
+fn put_fault(state: &State, fault: &Fault, output: &mut Vec<u8>) {
+    fault.with_line(|line| Writer::new(output, state.protocol()).error(line));
+}

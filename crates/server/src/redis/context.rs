@@ -1,0 +1,113 @@
+//! What a loop lends to the connections that it serves.
+
+use keyrack_rowstore::{RowSession, Rows};
+use keyrack_workload::Rng;
+
+use crate::gate::Turn;
+use crate::redis::shared::{Counters, Shared};
+
+/// What [`crate::redis::Connection::serve`] works with, lent by the loop for a turn.
+pub struct Context<'c, 'g> {
+    /// The thread's session, whose time has been set.
+    pub session: &'c mut (dyn RowSession + 'c),
+    /// What the session is of.
+    pub store: &'c dyn Rows,
+    /// The thread's seat.
+    pub turn: &'c mut Turn<'g>,
+    /// What all connections share.
+    pub shared: &'c Shared,
+    /// What the thread's connections share.
+    pub local: &'c mut Local,
+    /// The time of the turn, in milliseconds since 1970.
+    pub now_ms: u64,
+}
+
+impl std::fmt::Debug for Context<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("now_ms", &self.now_ms).finish_non_exhaustive()
+    }
+}
+
+impl<'g> Context<'_, 'g> {
+    /// The seat, and all the rest.
+    #[inline]
+    pub(crate) fn split(&mut self) -> (&mut Turn<'g>, Desk<'_>) {
+        let desk = Desk {
+            rows: &mut *self.session,
+            store: self.store,
+            shared: self.shared,
+            local: &mut *self.local,
+            now_ms: self.now_ms,
+        };
+        (&mut *self.turn, desk)
+    }
+}
+
+/// What a loop keeps for all its connections: memory that their commands share, so that none has to
+/// ask for its own.
+#[derive(Debug)]
+pub struct Local {
+    pub(crate) seat: usize,
+    pub(crate) rng: Rng,
+    /// Indices of arguments, in the order of what they say.
+    pub(crate) order: Vec<u32>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) more_bytes: Vec<u8>,
+}
+
+/// Bytes of shared memory that stay from one command to the next.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+impl Local {
+    /// For the loop with this seat. `seed` is what RANDOMKEY and HRANDFIELD draw from.
+    #[must_use]
+    pub fn new(seat: usize, seed: u64) -> Self {
+        Local {
+            seat,
+            rng: Rng::from_seed(seed),
+            order: Vec::new(),
+            bytes: Vec::new(),
+            more_bytes: Vec::new(),
+        }
+    }
+
+    /// Gives back the memory of an unusual command.
+    pub(crate) fn shrink(&mut self) {
+        for bytes in [&mut self.bytes, &mut self.more_bytes] {
+            if bytes.capacity() > KEPT_BYTES_MAX {
+                *bytes = Vec::new();
+            }
+        }
+        if self.order.capacity() > KEPT_BYTES_MAX / 4 {
+            self.order = Vec::new();
+        }
+    }
+}
+
+/// A [`Context`] without its seat: what a command works with.
+pub(crate) struct Desk<'a> {
+    pub(crate) rows: &'a mut (dyn RowSession + 'a),
+    pub(crate) store: &'a dyn Rows,
+    pub(crate) shared: &'a Shared,
+    pub(crate) local: &'a mut Local,
+    pub(crate) now_ms: u64,
+}
+
+impl<'a> Desk<'a> {
+    /// The same for a shorter time.
+    #[inline]
+    pub(crate) fn lend(&mut self) -> Desk<'_> {
+        Desk {
+            rows: &mut *self.rows,
+            store: self.store,
+            shared: self.shared,
+            local: &mut *self.local,
+            now_ms: self.now_ms,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn counters(&self) -> &'a Counters {
+        self.shared.counters_of(self.local.seat)
+    }
+}

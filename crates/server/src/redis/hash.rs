@@ -1,0 +1,213 @@
+//! A row seen as a hash, and written as one.
+//!
+//! ```text
+//!   Fields    a: 1, b: 2         the fields, in the order of their names
+//!   Columns   [1, 2]             fields called 0, 1, ... in the order of their numbers
+//!   Value     1                  no hash: WRONGTYPE
+//! ```
+//!
+//! A write of a field merges the old fields with the new ones, both in order, into a new row. That
+//! is linear in the size of the hash: hashes are rows, and a row is written as a whole. A row of
+//! columns becomes one of fields thereby.
+
+use keyrack_decimal::Decimal;
+use keyrack_rowstore::{Kind, Row, RowBuf};
+
+use crate::redis::fault::Fault;
+use crate::redis::number::natural;
+
+/// A row seen as a hash.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hash<'r> {
+    row: Row<'r>,
+}
+
+/// The name of a field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Name<'r> {
+    Text(&'r [u8]),
+    Number(Decimal),
+}
+
+impl std::ops::Deref for Name<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Name::Text(text) => text,
+            Name::Number(number) => number,
+        }
+    }
+}
+
+impl<'r> Hash<'r> {
+    /// The hash that a row is, if there is a row.
+    pub(crate) fn of(row: Option<Row<'r>>) -> Result<Option<Self>, Fault> {
+        match row {
+            Some(row) if row.kind() == Kind::Value => Err(Fault::WRONG_TYPE),
+            row => Ok(row.map(|row| Hash { row })),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.row.columns()
+    }
+
+    /// Field `index` in the order of [`Hash`].
+    pub(crate) fn field(&self, index: usize) -> (Name<'r>, &'r [u8]) {
+        if self.row.kind() == Kind::Fields {
+            let (name, value) = self.row.field(index).unwrap_or_default();
+            return (Name::Text(name), value);
+        }
+        let value = self.row.column(index).unwrap_or_default();
+        (Name::Number(Decimal::new(index as u64)), value)
+    }
+
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (Name<'r>, &'r [u8])> + use<'r> {
+        let hash = *self;
+        (0..hash.len()).map(move |index| hash.field(index))
+    }
+
+    /// The value of the field called `name`.
+    pub(crate) fn value(&self, name: &[u8]) -> Option<&'r [u8]> {
+        if self.row.kind() == Kind::Fields {
+            return self.row.field(self.row.find(name).ok()?).map(|(_, value)| value);
+        }
+        self.row.column(usize::try_from(natural(name)?).ok()?)
+    }
+
+    /// The index of the first field whose name is not below `name`, in the order of names; for
+    /// columns in the order of their numbers.
+    pub(crate) fn seek(&self, name: &[u8]) -> usize {
+        if self.row.kind() == Kind::Fields {
+            return match self.row.find(name) {
+                Ok(index) | Err(index) => index,
+            };
+        }
+        let number = natural(name).and_then(|number| usize::try_from(number).ok());
+        number.unwrap_or(usize::MAX).min(self.len())
+    }
+
+    pub(crate) fn row(&self) -> &Row<'r> {
+        &self.row
+    }
+
+    /// The places of the fields in the order of their names, where that is not their own order.
+    fn name_order(&self) -> Option<Vec<usize>> {
+        (self.row.kind() == Kind::Columns).then(|| {
+            let mut order: Vec<usize> = (0..self.len()).collect();
+            order.sort_unstable_by(|&a, &b| self.field(a).0.cmp(&self.field(b).0));
+            order
+        })
+    }
+}
+
+/// What a merge did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Merged {
+    pub(crate) added: usize,
+    pub(crate) removed: usize,
+    /// Fields of the new row.
+    pub(crate) left: usize,
+}
+
+/// Writes `old` with `count` changes into `buf`, attributes included. `change` gives the name of a
+/// change and its value, or nothing to remove the field; names ascend, and none comes twice.
+pub(crate) fn merge<'n>(
+    old: Option<Hash<'_>>,
+    count: usize,
+    change: impl Fn(usize) -> (&'n [u8], Option<&'n [u8]>),
+    buf: &mut RowBuf,
+) -> Merged {
+    let mut merged = Merged::default();
+    let old_count = old.map_or(0, |old| old.len());
+    let order = old.and_then(|old| old.name_order());
+    let (mut next_old, mut next) = (0, 0);
+    buf.fields();
+    if let Some(old) = old {
+        buf.keep_attributes(old.row());
+    }
+    while next_old < old_count || next < count {
+        let kept = old
+            .filter(|_| next_old < old_count)
+            .map(|old| old.field(order.as_ref().map_or(next_old, |order| order[next_old])));
+        let changed = (next < count).then(|| change(next));
+        let turn = match (&kept, &changed) {
+            (Some((name, _)), Some((new_name, _))) => (**name).cmp(*new_name),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            _ => std::cmp::Ordering::Greater,
+        };
+        if turn.is_lt() {
+            if let Some((name, value)) = kept {
+                buf.push_field(&name, value);
+                merged.left += 1;
+            }
+            next_old += 1;
+            continue;
+        }
+        next += 1;
+        next_old += usize::from(turn.is_eq());
+        match changed {
+            Some((name, Some(value))) => {
+                buf.push_field(name, value);
+                merged.left += 1;
+                merged.added += usize::from(turn.is_gt());
+            }
+            _ => merged.removed += usize::from(turn.is_eq()),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(buf: &RowBuf) -> String {
+        let mut bytes = Vec::new();
+        buf.encode(1, &mut bytes);
+        let row = Row::check(&bytes).unwrap();
+        let hash = Hash::of(Some(row)).unwrap().unwrap();
+        let fields = hash.fields();
+        fields
+            .map(|(name, value)| {
+                format!("{}={} ", String::from_utf8_lossy(&name), String::from_utf8_lossy(value))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn changes_are_merged_in_order() {
+        let mut first = RowBuf::new();
+        let changes: [(&[u8], Option<&[u8]>); 3] =
+            [(b"b", Some(b"1")), (b"d", Some(b"2")), (b"x", None)];
+        let merged = merge(None, 3, |index| changes[index], &mut first);
+        assert_eq!(merged, Merged { added: 2, removed: 0, left: 2 });
+        assert_eq!(text(&first), "b=1 d=2 ");
+        first.set_expires_ms(9);
+        let mut bytes = Vec::new();
+        first.encode(1, &mut bytes);
+        let old = Hash::of(Row::check(&bytes)).unwrap();
+        let changes: [(&[u8], Option<&[u8]>); 4] =
+            [(b"a", Some(b"0")), (b"b", None), (b"d", Some(b"3")), (b"e", Some(b"4"))];
+        let mut second = RowBuf::new();
+        let merged = merge(old, 4, |index| changes[index], &mut second);
+        assert_eq!(merged, Merged { added: 2, removed: 1, left: 3 });
+        assert_eq!(text(&second), "a=0 d=3 e=4 ");
+    }
+
+    #[test]
+    fn columns_become_fields_in_the_order_of_names() {
+        let mut columns = RowBuf::new();
+        columns.columns();
+        (0..12u8).for_each(|column| columns.push(&[b'a' + column]));
+        let mut bytes = Vec::new();
+        columns.encode(1, &mut bytes);
+        let old = Hash::of(Row::check(&bytes)).unwrap();
+        assert_eq!(old.unwrap().value(b"10"), Some(&b"k"[..]));
+        assert_eq!(old.unwrap().value(b"010"), None);
+        let mut buf = RowBuf::new();
+        merge(old, 1, |_| (b"11", Some(b"new")), &mut buf);
+        assert_eq!(text(&buf), "0=a 1=b 10=k 11=new 2=c 3=d 4=e 5=f 6=g 7=h 8=i 9=j ");
+    }
+}

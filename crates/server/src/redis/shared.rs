@@ -1,0 +1,329 @@
+//! What all connections of a server share: options, settings, counters, the list of connections.
+//!
+//! Nothing here is written once a command but the counters, and those each loop has for itself.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use keyrack_wire::resp::Limits;
+use keyrack_workload::Rng;
+
+use crate::redis::clients::Clients;
+use crate::redis::cursor::Cursors;
+use crate::redis::table;
+
+/// How a server answers Redis' clients. All have defaults.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// What AUTH has to say; empty lets everybody in.
+    pub password: Vec<u8>,
+    /// Failed attempts to authenticate after which a connection is closed.
+    pub auth_failures_max: u32,
+    /// Whether DEBUG is allowed.
+    pub debug: bool,
+    /// Bytes of one value or argument.
+    pub bulk_bytes_max: u64,
+    /// Bytes of one request.
+    pub request_bytes_max: u64,
+    /// Bytes of a reply that is collected before it is sent: KEYS, KR.RANGE, HRANDFIELD.
+    pub reply_bytes_max: usize,
+    /// Bytes of output after which a connection lets others have their turn.
+    pub output_turn_bytes_max: usize,
+    /// The same before AUTH.
+    pub output_turn_bytes_max_before_auth: usize,
+    /// Bytes of the commands that a transaction queues.
+    pub queue_bytes_max: usize,
+    /// Keys that a connection may watch.
+    pub watched_max: usize,
+    /// Rows that a long command visits before others have their turn: a millisecond or two.
+    pub slice_rows_max: u64,
+    /// What CONFIG GET tells beside what it knows itself, such as `maxmemory`, `port` or `dir`.
+    pub config: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            password: Vec::new(),
+            auth_failures_max: 10,
+            debug: false,
+            bulk_bytes_max: 512 << 20,
+            request_bytes_max: 1 << 30,
+            reply_bytes_max: 64 << 20,
+            output_turn_bytes_max: keyrack_net::OUTPUT_SLICE_BYTES,
+            output_turn_bytes_max_before_auth: 32 << 10,
+            queue_bytes_max: 64 << 20,
+            watched_max: 1 << 16,
+            slice_rows_max: 4096,
+            config: Vec::new(),
+        }
+    }
+}
+
+/// The process around the commands: what they can ask of it.
+pub trait Host: Send + Sync {
+    /// Starts a checkpoint on a thread that may wait. False while one is under way.
+    fn begin_checkpoint(&self) -> bool;
+
+    /// How the newest checkpoint went.
+    fn checkpoint(&self) -> Checkpoint;
+
+    /// Asks for the end of the process, after everything acknowledged is durable.
+    fn shutdown(&self);
+
+    /// Closes the connection that was told this id, though it may be idle.
+    fn disconnect(&self, id: u64);
+
+    /// Gives further lines of a section of INFO to `visit`: a name and its value.
+    fn info(&self, section: &str, visit: &mut dyn FnMut(&str, &str));
+}
+
+/// How the newest checkpoint went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Whether one is being written.
+    pub is_running: bool,
+    /// When the last good one was complete, in milliseconds since 1970; 0 before the first.
+    pub last_ms: u64,
+    /// Why the last one failed, if it did.
+    pub failure: Option<&'static str>,
+}
+
+/// What all connections of a server share.
+pub struct Shared {
+    pub(crate) options: Options,
+    pub(crate) settings: Settings,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) host: Box<dyn Host>,
+    pub(crate) start_ms: u64,
+    pub(crate) run_id: String,
+    counters: Box<[Counters]>,
+    /// The sums at the last CONFIG RESETSTAT.
+    baseline: Mutex<Totals>,
+    cursors: Mutex<Cursors>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("clients", &self.clients).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// For a server of `loops` threads that started at `now_ms`.
+    #[must_use]
+    pub fn new(options: Options, loops: usize, now_ms: u64, host: Box<dyn Host>) -> Self {
+        let mut rng = Rng::from_seed(now_ms);
+        let run_id = (0..5).map(|_| format!("{:08x}", rng.next_u64() >> 32)).collect();
+        Shared {
+            settings: Settings::new(&options),
+            options,
+            clients: Arc::default(),
+            host,
+            start_ms: now_ms,
+            run_id,
+            counters: (0..loops.max(1)).map(|_| Counters::default()).collect(),
+            baseline: Mutex::default(),
+            cursors: Mutex::new(Cursors::new(now_ms)),
+        }
+    }
+
+    /// Connections that are open.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.clients.count()
+    }
+
+    /// Gives every counter to `visit` with its name: `commands`, `failed`, `keyspace_hits`... and
+    /// `calls_get` for each command that was called.
+    pub fn counters(&self, visit: &mut dyn FnMut(&str, u64)) {
+        let totals = self.totals();
+        visit("commands", totals.calls.iter().sum());
+        visit("failed", totals.failed);
+        visit("rejected", totals.rejected);
+        visit("protocol_errors", totals.protocol_errors);
+        visit("keyspace_hits", totals.hits);
+        visit("keyspace_misses", totals.misses);
+        for (index, &calls) in totals.calls.iter().enumerate().filter(|(_, calls)| **calls > 0) {
+            visit(&format!("calls_{}", table::COMMANDS[index].name), calls);
+        }
+    }
+
+    pub(crate) fn counters_of(&self, seat: usize) -> &Counters {
+        &self.counters[seat % self.counters.len()]
+    }
+
+    pub(crate) fn cursors(&self) -> MutexGuard<'_, Cursors> {
+        self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The counters of all loops since the last reset.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = self.sums();
+        let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        totals.subtract(&baseline);
+        totals
+    }
+
+    pub(crate) fn reset_totals(&self) {
+        *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = self.sums();
+    }
+
+    fn sums(&self) -> Totals {
+        let mut totals = Totals::default();
+        for counters in &self.counters {
+            for (sum, calls) in totals.calls.iter_mut().zip(&counters.calls) {
+                *sum += calls.load(Relaxed);
+            }
+            totals.failed += counters.failed.load(Relaxed);
+            totals.rejected += counters.rejected.load(Relaxed);
+            totals.protocol_errors += counters.protocol_errors.load(Relaxed);
+            totals.hits += counters.hits.load(Relaxed);
+            totals.misses += counters.misses.load(Relaxed);
+        }
+        totals
+    }
+}
+
+/// Counters of one loop, which alone writes them: a load and a store, no locked instruction.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Counters {
+    pub(crate) calls: [AtomicU64; table::COUNT],
+    pub(crate) failed: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+    pub(crate) protocol_errors: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters {
+            calls: [const { AtomicU64::new(0) }; table::COUNT],
+            failed: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            protocol_errors: AtomicU64::new(0),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Adds to a counter of the calling loop.
+#[inline]
+pub(crate) fn bump(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Relaxed) + by, Relaxed);
+}
+
+/// Sums of counters.
+#[derive(Clone, Debug)]
+pub(crate) struct Totals {
+    pub(crate) calls: [u64; table::COUNT],
+    pub(crate) failed: u64,
+    pub(crate) rejected: u64,
+    pub(crate) protocol_errors: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Totals {
+            calls: [0; table::COUNT],
+            failed: 0,
+            rejected: 0,
+            protocol_errors: 0,
+            hits: 0,
+            misses: 0,
+        }
+    }
+}
+
+impl Totals {
+    fn subtract(&mut self, earlier: &Totals) {
+        for (sum, before) in self.calls.iter_mut().zip(&earlier.calls) {
+            *sum -= before;
+        }
+        self.failed -= earlier.failed;
+        self.rejected -= earlier.rejected;
+        self.protocol_errors -= earlier.protocol_errors;
+        self.hits -= earlier.hits;
+        self.misses -= earlier.misses;
+    }
+}
+
+/// What CONFIG SET can change while the server runs.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    password: RwLock<Vec<u8>>,
+    /// Whether there is a password, for connections that open.
+    is_protected: AtomicBool,
+    pub(crate) bulk_bytes_max: AtomicU64,
+    /// Fields up to which a hash is called a `listpack` and is scanned at once.
+    pub(crate) small_hash_fields_max: AtomicU64,
+    /// Bytes of a name or value up to which it is.
+    pub(crate) small_hash_bytes_max: AtomicU64,
+}
+
+impl Settings {
+    fn new(options: &Options) -> Self {
+        Settings {
+            password: RwLock::new(options.password.clone()),
+            is_protected: AtomicBool::new(!options.password.is_empty()),
+            bulk_bytes_max: AtomicU64::new(options.bulk_bytes_max),
+            small_hash_fields_max: AtomicU64::new(512),
+            small_hash_bytes_max: AtomicU64::new(64),
+        }
+    }
+
+    pub(crate) fn is_protected(&self) -> bool {
+        self.is_protected.load(Relaxed)
+    }
+
+    pub(crate) fn set_password(&self, password: &[u8]) {
+        *self.password.write().unwrap_or_else(PoisonError::into_inner) = password.to_vec();
+        self.is_protected.store(!password.is_empty(), Relaxed);
+    }
+
+    /// Whether `guess` is the password. Takes a time that depends on the guess alone.
+    pub(crate) fn is_password(&self, guess: &[u8]) -> bool {
+        let password = self.password.read().unwrap_or_else(PoisonError::into_inner);
+        let mut differs = u8::from(password.len() != guess.len());
+        for (index, byte) in guess.iter().enumerate() {
+            let expected = password.get(index % password.len().max(1)).copied().unwrap_or(0);
+            differs |= std::hint::black_box(byte ^ expected);
+        }
+        std::hint::black_box(differs) == 0
+    }
+
+    /// What a client may send.
+    pub(crate) fn limits(&self, options: &Options, is_authenticated: bool) -> Limits {
+        if !is_authenticated {
+            return Limits::before_authentication();
+        }
+        Limits {
+            bulk_bytes_max: self.bulk_bytes_max.load(Relaxed),
+            message_bytes_max: options.request_bytes_max,
+            ..Limits::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_password_is_the_password() {
+        let settings =
+            Settings::new(&Options { password: b"secret".to_vec(), ..Options::default() });
+        assert!(settings.is_protected() && settings.is_password(b"secret"));
+        for guess in [&b""[..], b"secre", b"secrets", b"secretsecret", b"SECRET"] {
+            assert!(!settings.is_password(guess));
+        }
+        settings.set_password(b"");
+        assert!(!settings.is_protected());
+    }
+}

@@ -1,0 +1,113 @@
+//! What a connection is in the midst of.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use keyrack_wire::resp::Protocol;
+
+use crate::redis::clients::Client;
+use crate::redis::task::Task;
+
+/// The state of a connection, beside the bytes it has not understood yet.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) client: Arc<Client>,
+    protocol: Protocol,
+    pub(crate) is_authenticated: bool,
+    pub(crate) auth_failures: u32,
+    /// The transaction that is being queued.
+    pub(crate) queue: Option<Queue>,
+    pub(crate) watched: Vec<Watched>,
+    pub(crate) replies: Replies,
+    /// A command that is not at its end.
+    pub(crate) task: Option<Box<Task>>,
+    /// Whether the connection ends after this command.
+    pub(crate) is_closing: bool,
+}
+
+/// Commands that wait for EXEC, as requests.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) requests: Vec<u8>,
+    pub(crate) count: usize,
+    /// Whether one of them was refused: EXEC will be too.
+    pub(crate) is_broken: bool,
+}
+
+/// A key that must not change before EXEC.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) key: Box<[u8]>,
+    /// Of its row; 0 when there was none.
+    pub(crate) version: u64,
+}
+
+/// Which replies a client wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replies {
+    All,
+    None,
+    /// CLIENT REPLY SKIP is being answered.
+    SkipNext,
+    /// The command being answered is the one to skip.
+    SkipThis,
+}
+
+impl State {
+    pub(crate) fn new(client: Arc<Client>, is_authenticated: bool) -> Self {
+        State {
+            client,
+            protocol: Protocol::Resp2,
+            is_authenticated,
+            auth_failures: 0,
+            queue: None,
+            watched: Vec::new(),
+            replies: Replies::All,
+            task: None,
+            is_closing: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+        let number = if protocol == Protocol::Resp3 { 3 } else { 2 };
+        self.client.protocol.store(number, Relaxed);
+    }
+
+    /// Whether commands are carried out as they come, and answered.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_authenticated && self.queue.is_none() && self.replies == Replies::All
+    }
+
+    /// Ends a transaction that is being queued, and forgets the watched keys.
+    pub(crate) fn end_transaction(&mut self) -> Option<Queue> {
+        self.unwatch();
+        self.client.queued.store(0, Relaxed);
+        self.queue.take()
+    }
+
+    pub(crate) fn unwatch(&mut self) {
+        self.watched = Vec::new();
+        self.client.watched.store(0, Relaxed);
+    }
+
+    /// Takes back the reply that begins at `place`, if it is not wanted.
+    #[inline]
+    pub(crate) fn settle_reply(&mut self, output: &mut Vec<u8>, place: usize) {
+        if self.replies == Replies::All {
+            return;
+        }
+        output.truncate(place);
+        self.replies = match self.replies {
+            Replies::None => Replies::None,
+            Replies::SkipNext => Replies::SkipThis,
+            Replies::SkipThis | Replies::All => Replies::All,
+        };
+    }
+}

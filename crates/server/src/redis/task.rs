@@ -1,0 +1,274 @@
+//! Commands that may take long, cut into slices, so that other connections have their turns.
+//!
+//! ```text
+//!   turn 1   KEYS *   4096 rows, remember the place     Again
+//!   turn 2            4096 rows                         Again
+//!   turn 3            the rest; the whole reply         Continue
+//! ```
+//!
+//! A reply begins with its length, so what is found is collected until the end is known, up to
+//! [`crate::redis::Options::reply_bytes_max`]. What is written between slices may be in the reply
+//! or not; every key that is there from beginning to end is.
+
+use keyrack_rowstore::{Kind, Row};
+use keyrack_wire::resp::{Protocol, Writer};
+use std::ops::ControlFlow;
+
+use crate::redis::context::Desk;
+use crate::redis::fault::Fault;
+use crate::redis::glob::{Glob, Match};
+use crate::redis::hash::Hash;
+use crate::redis::walk::behind_prefix;
+
+/// Bytes of a reply that one slice collects.
+const SLICE_BYTES_MAX: usize = 1 << 20;
+
+/// A command under way.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Keys(Keys),
+    Range(Range),
+    Count(Count),
+    /// DEBUG SLEEP, until this time.
+    Sleep(u64),
+    /// SAVE.
+    Save,
+}
+
+impl Task {
+    pub(crate) fn keys(pattern: &[u8]) -> Self {
+        let prefix = Glob::new(pattern).prefix();
+        Task::Keys(Keys {
+            pattern: pattern.into(),
+            low: prefix.to_vec(),
+            high: behind_prefix(prefix),
+            found: Found::default(),
+        })
+    }
+
+    /// Carries out a slice. At the end of the last one the reply is written: true.
+    pub(crate) fn slice(
+        &mut self,
+        desk: &mut Desk<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<bool, Fault> {
+        let is_done = match self {
+            Task::Keys(keys) => keys.slice(desk, reply.protocol())?,
+            Task::Range(range) => range.slice(desk, reply.protocol())?,
+            Task::Count(count) => count.slice(desk)?,
+            Task::Sleep(until_ms) => desk.now_ms >= *until_ms,
+            Task::Save => !desk.shared.host.checkpoint().is_running,
+        };
+        if !is_done {
+            return Ok(false);
+        }
+        match self {
+            Task::Keys(Keys { found, .. }) | Task::Range(Range { found, .. }) => {
+                reply.array(found.count);
+                reply.append(&found.body);
+            }
+            Task::Count(count) => reply.integer(count.rows.cast_signed()),
+            Task::Sleep(_) => reply.ok(),
+            Task::Save => match desk.shared.host.checkpoint().failure {
+                None => reply.ok(),
+                Some(failure) => return Err(Fault::Made(format!("ERR {failure}"))),
+            },
+        }
+        Ok(true)
+    }
+}
+
+/// Elements of a reply that were found so far.
+#[derive(Debug, Default)]
+struct Found {
+    body: Vec<u8>,
+    count: usize,
+}
+
+/// KEYS.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    pattern: Box<[u8]>,
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+    found: Found,
+}
+
+impl Keys {
+    fn slice(&mut self, desk: &mut Desk<'_>, protocol: Protocol) -> Result<bool, Fault> {
+        let glob = Glob::new(&self.pattern);
+        let mut budget = Budget::new(desk, &self.found)?;
+        let mut next = None;
+        let mut is_stuck = false;
+        let found = &mut self.found;
+        desk.rows.scan(&self.low, self.high.as_deref(), &mut |key, _| {
+            match glob.matches(key) {
+                Match::Yes => {
+                    Writer::new(&mut found.body, protocol).bulk(key);
+                    found.count += 1;
+                }
+                Match::No => {}
+                Match::TooLong => {
+                    is_stuck = budget.is_fresh();
+                    next = Some(key.to_vec());
+                    return ControlFlow::Break(());
+                }
+            }
+            if budget.spend(found) {
+                return ControlFlow::Continue(());
+            }
+            next = Some(behind(key));
+            ControlFlow::Break(())
+        })?;
+        if is_stuck {
+            return Err(Fault::PATTERN);
+        }
+        Ok(next.map(|next| self.low = next).is_none())
+    }
+}
+
+/// KR.RANGE.
+#[derive(Debug)]
+pub(crate) struct Range {
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+    pub(crate) limit: u64,
+    pub(crate) is_reverse: bool,
+    pub(crate) with_columns: bool,
+    found: Found,
+}
+
+impl Range {
+    /// From `low` to before `high`; an empty `high` is behind all keys.
+    pub(crate) fn new(low: &[u8], high: &[u8]) -> Self {
+        Range {
+            low: low.to_vec(),
+            high: (!high.is_empty()).then(|| high.to_vec()),
+            limit: u64::MAX,
+            is_reverse: false,
+            with_columns: false,
+            found: Found::default(),
+        }
+    }
+
+    fn slice(&mut self, desk: &mut Desk<'_>, protocol: Protocol) -> Result<bool, Fault> {
+        if self.limit == 0 {
+            return Ok(true);
+        }
+        let Range { low, high, limit, is_reverse, with_columns, found } = self;
+        let mut budget = Budget::new(desk, found)?;
+        let mut next = None;
+        let mut visit = |key: &[u8], row: Row<'_>| {
+            let mut reply = Writer::new(&mut found.body, protocol);
+            reply.bulk(key);
+            put_row(&row, *with_columns, &mut reply);
+            found.count += 2;
+            *limit -= 1;
+            if *limit == 0 {
+                return ControlFlow::Break(());
+            }
+            if budget.spend(found) {
+                return ControlFlow::Continue(());
+            }
+            next = Some(if *is_reverse { key.to_vec() } else { behind(key) });
+            ControlFlow::Break(())
+        };
+        match is_reverse {
+            true => desk.rows.scan_rev(low, high.as_deref(), &mut visit)?,
+            false => desk.rows.scan(low, high.as_deref(), &mut visit)?,
+        };
+        let Some(next) = next else { return Ok(true) };
+        match is_reverse {
+            true => *high = Some(next),
+            false => *low = next,
+        }
+        Ok(false)
+    }
+}
+
+/// The value of a row; with all columns an array of them, or a map of a hash's fields.
+fn put_row(row: &Row<'_>, with_columns: bool, reply: &mut Writer<'_>) {
+    match (with_columns, row.kind()) {
+        (false, Kind::Fields) => reply.null(),
+        (false, _) => reply.bulk(row.value()),
+        (true, Kind::Fields) => {
+            reply.map(row.columns());
+            for (name, value) in Hash::of(Some(*row)).ok().flatten().iter().flat_map(Hash::fields) {
+                reply.bulk(&name);
+                reply.bulk(value);
+            }
+        }
+        (true, _) => {
+            reply.array(row.columns());
+            for index in 0..row.columns() {
+                reply.bulk(row.column(index).unwrap_or_default());
+            }
+        }
+    }
+}
+
+/// KR.COUNT.
+#[derive(Debug)]
+pub(crate) struct Count {
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+    rows: u64,
+}
+
+impl Count {
+    pub(crate) fn new(low: &[u8], high: &[u8]) -> Self {
+        let high = (!high.is_empty()).then(|| high.to_vec());
+        Count { low: low.to_vec(), high, rows: 0 }
+    }
+
+    fn slice(&mut self, desk: &mut Desk<'_>) -> Result<bool, Fault> {
+        let mut left = desk.shared.options.slice_rows_max.max(1);
+        let mut next = None;
+        self.rows += desk.rows.scan(&self.low, self.high.as_deref(), &mut |key, _| {
+            left -= 1;
+            if left > 0 {
+                return ControlFlow::Continue(());
+            }
+            next = Some(behind(key));
+            ControlFlow::Break(())
+        })?;
+        Ok(next.map(|next| self.low = next).is_none())
+    }
+}
+
+/// The key that follows `key`.
+fn behind(key: &[u8]) -> Vec<u8> {
+    let mut behind = Vec::with_capacity(key.len() + 1);
+    behind.extend_from_slice(key);
+    behind.push(0);
+    behind
+}
+
+/// What is left of a slice.
+#[derive(Debug)]
+struct Budget {
+    rows: u64,
+    rows_max: u64,
+    bytes_end: usize,
+}
+
+impl Budget {
+    /// A whole slice; an error when the reply has become too large.
+    fn new(desk: &Desk<'_>, found: &Found) -> Result<Self, Fault> {
+        if found.body.len() > desk.shared.options.reply_bytes_max {
+            return Err(Fault::REPLY_TOO_LARGE);
+        }
+        let bytes_end = found.body.len() + SLICE_BYTES_MAX;
+        Ok(Budget { rows: 0, rows_max: desk.shared.options.slice_rows_max, bytes_end })
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Notes a row. Whether there may be another.
+    fn spend(&mut self, found: &Found) -> bool {
+        self.rows += 1;
+        self.rows < self.rows_max && found.body.len() < self.bytes_end
+    }
+}

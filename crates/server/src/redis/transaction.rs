@@ -1,0 +1,162 @@
+//! MULTI, EXEC, DISCARD, WATCH.
+//!
+//! ```text
+//!   WATCH k    remember the version of k's row, 0 for none
+//!   MULTI      from here on commands are checked, and kept as requests
+//!   EXEC       alone (see `gate`): are the versions the same? then all, in one group of the log
+//! ```
+//!
+//! * No other connection's command runs between those of a transaction, and after a crash all of
+//!   its writes are there or none.
+//! * A version grows with each write and a row that has expired is none, so a watched key counts as
+//!   touched when it was written, removed, or has expired. One that was not there, was made and was
+//!   removed again counts as untouched, unlike in Redis: nothing is remembered of a row that is
+//!   gone.
+//! * As in Redis, a command that fails does not undo the others.
+
+use keyrack_wire::resp::{Limits, Request, RequestParser, Writer, command};
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::redis::call::Call;
+use crate::redis::connection::{fail, resolve};
+use crate::redis::context::{Context, Desk};
+use crate::redis::fault::{Done, Fault};
+use crate::redis::shared::{Shared, bump};
+use crate::redis::state::{Queue, State, Watched};
+
+/// Commands that a transaction queues.
+const QUEUE_COUNT_MAX: usize = 1 << 20;
+
+pub(crate) fn multi(call: &mut Call<'_>) -> Done {
+    if call.state.queue.is_some() {
+        return Err(Fault::Text("ERR MULTI calls can not be nested"));
+    }
+    call.state.queue = Some(Queue::default());
+    call.state.client.queued.store(1, Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn discard(call: &mut Call<'_>) -> Done {
+    if call.state.queue.is_none() {
+        return Err(Fault::Text("ERR DISCARD without MULTI"));
+    }
+    call.state.end_transaction();
+    call.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn watch(call: &mut Call<'_>) -> Done {
+    if call.state.queue.is_some() {
+        return Err(Fault::Text("ERR WATCH inside MULTI is not allowed"));
+    }
+    for key in call.args.args().skip(1) {
+        let watched = &mut call.state.watched;
+        if watched.iter().any(|watched| *watched.key == *key) {
+            continue;
+        }
+        if watched.len() >= call.desk.shared.options.watched_max {
+            return Err(Fault::Text("ERR too many watched keys"));
+        }
+        let version = version_of(&mut call.desk, key)?;
+        watched.push(Watched { key: key.into(), version });
+    }
+    let count = u32::try_from(call.state.watched.len()).unwrap_or(u32::MAX);
+    call.state.client.watched.store(count, Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn unwatch(call: &mut Call<'_>) -> Done {
+    call.state.unwatch();
+    call.reply.ok();
+    Ok(())
+}
+
+fn version_of(desk: &mut Desk<'_>, key: &[u8]) -> Result<u64, Fault> {
+    let mut version = 0;
+    desk.rows.get(key, &mut |row| version = row.version())?;
+    Ok(version)
+}
+
+/// Keeps a request that was checked for EXEC.
+pub(crate) fn queue(
+    state: &mut State,
+    shared: &Shared,
+    request: &Request<'_, '_>,
+    output: &mut Vec<u8>,
+) -> Done {
+    let protocol = state.protocol();
+    let Some(queue) = &mut state.queue else { return Ok(()) };
+    // What the framing adds: a head, and one for each argument.
+    let bytes: usize = request.args().map(|arg| arg.len() + 32).sum();
+    if queue.requests.len() + bytes > shared.options.queue_bytes_max
+        || queue.count >= QUEUE_COUNT_MAX
+    {
+        queue.is_broken = true;
+        return Err(Fault::Text("ERR the transaction is too large"));
+    }
+    let args: Vec<&[u8]> = request.args().collect();
+    command(&mut queue.requests, &args);
+    queue.count += 1;
+    let count = u32::try_from(queue.count + 1).unwrap_or(u32::MAX);
+    state.client.queued.store(count, Relaxed);
+    Writer::new(output, protocol).simple("QUEUED");
+    Ok(())
+}
+
+/// EXEC.
+pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> Done {
+    let watched = std::mem::take(&mut state.watched);
+    let Some(queue) = state.queue.take() else {
+        state.watched = watched;
+        return Err(Fault::Text("ERR EXEC without MULTI"));
+    };
+    state.end_transaction();
+    if queue.is_broken {
+        return Err(Fault::EXEC_ABORT);
+    }
+    let (turn, mut desk) = cx.split();
+    turn.alone(|| {
+        for Watched { key, version } in &watched {
+            if version_of(&mut desk, key)? != *version {
+                Writer::new(output, state.protocol()).null_array();
+                return Ok(());
+            }
+        }
+        desk.rows.begin_group()?;
+        let done = run_all(state, &mut desk, &queue, output);
+        desk.rows.flush()?;
+        done
+    })
+}
+
+fn run_all(state: &mut State, desk: &mut Desk<'_>, queue: &Queue, output: &mut Vec<u8>) -> Done {
+    let start = output.len();
+    Writer::new(output, state.protocol()).array(queue.count);
+    let mut parser = RequestParser::new();
+    let limits = Limits {
+        bulk_bytes_max: u64::MAX >> 1,
+        message_bytes_max: u64::MAX >> 1,
+        ..Limits::default()
+    };
+    let mut rest = &queue.requests[..];
+    // The requests were written by `queue`, so they are whole.
+    while let Ok(Some(args)) = parser.next(&mut rest, &limits) {
+        let place = output.len();
+        let done = resolve(&args).and_then(|(index, command)| {
+            bump(&desk.counters().calls[usize::from(index)], 1);
+            let reply = Writer::new(output, state.protocol());
+            let desk = desk.lend();
+            (command.run)(&mut Call { command, args, reply, desk, state, is_whole: true })
+        });
+        // A transaction can ask for more than there is memory. It is carried out all the same.
+        let is_too_large = output.len() - start > desk.shared.options.reply_bytes_max;
+        match done {
+            Ok(()) if is_too_large => fail(state, desk, &Fault::REPLY_TOO_LARGE, output, place),
+            Ok(()) => {}
+            Err(fault) => fail(state, desk, &fault, output, place),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! Walks over keys: SCAN, KEYS, RANDOMKEY, and Keyrack's own KR.RANGE and KR.COUNT.
+//!
+//! Keys have an order, which all of these use. A pattern that begins with plain bytes is looked for
+//! among the keys that begin with them, not among all. How SCAN goes on is described in `cursor`,
+//! how the others are cut into slices in `task`.
+
+use keyrack_decimal::Decimal;
+use keyrack_rowstore::{Kind, Row};
+use keyrack_wire::resp::Writer;
+use std::ops::ControlFlow;
+
+use crate::redis::call::Call;
+use crate::redis::context::Desk;
+use crate::redis::fault::{Done, Fault};
+use crate::redis::glob::{Glob, Match};
+use crate::redis::number::natural;
+use crate::redis::task::{Count, Range, Task};
+
+/// Rows that one SCAN visits at most, and fields that one HSCAN does, however large its COUNT.
+pub(crate) const COUNT_MAX: usize = 4096;
+
+/// What SCAN and HSCAN may be told.
+#[derive(Debug)]
+pub(crate) struct ScanOptions<'a> {
+    glob: Option<Glob<'a>>,
+    pub(crate) count: usize,
+    /// Rows of which type; `Some(None)` is one that there is not.
+    kind: Option<Option<&'static str>>,
+}
+
+impl<'a> ScanOptions<'a> {
+    pub(crate) fn parse(call: &Call<'a>, first: usize, may_have_type: bool) -> Result<Self, Fault> {
+        let mut options = ScanOptions { glob: None, count: 10, kind: None };
+        for index in (first..call.count()).step_by(2) {
+            let Some(value) = call.args.get(index + 1) else { return Err(Fault::SYNTAX) };
+            if call.is(index, "count") {
+                let count = call.integer(index + 1)?;
+                let count = usize::try_from(count).ok().filter(|&count| count > 0);
+                options.count = count.ok_or(Fault::SYNTAX)?.min(COUNT_MAX);
+            } else if call.is(index, "match") {
+                options.glob = Some(Glob::new(value)).filter(|glob| !glob.is_any());
+            } else if call.is(index, "type") && may_have_type {
+                let known = ["string", "hash"];
+                let kind = known.into_iter().find(|k| value.eq_ignore_ascii_case(k.as_bytes()));
+                options.kind = Some(kind);
+            } else {
+                return Err(Fault::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    pub(crate) fn matches(&self, text: &[u8]) -> Match {
+        self.glob.as_ref().map_or(Match::Yes, |glob| glob.matches(text))
+    }
+
+    fn has_type(&self, row: &Row<'_>) -> bool {
+        self.kind.is_none_or(|kind| kind == Some(type_name(row)))
+    }
+}
+
+/// What TYPE calls a row.
+pub(crate) fn type_name(row: &Row<'_>) -> &'static str {
+    if row.kind() == Kind::Value { "string" } else { "hash" }
+}
+
+impl Call<'_> {
+    /// The place of the cursor in argument `index`; nothing for the beginning.
+    pub(crate) fn cursor(&self, index: usize) -> Result<Option<Box<[u8]>>, Fault> {
+        match natural(self.arg(index)).ok_or(Fault::CURSOR)? {
+            0 => Ok(None),
+            cursor => {
+                let cursors = self.desk.shared.cursors();
+                Ok(Some(cursors.place(cursor).ok_or(Fault::CURSOR)?.into()))
+            }
+        }
+    }
+}
+
+/// The first key behind all that begin with `prefix`, if there is an end to them.
+pub(crate) fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
+    let mut behind = prefix[..=last].to_vec();
+    behind[last] += 1;
+    Some(behind)
+}
+
+pub(crate) fn scan(call: &mut Call<'_>) -> Done {
+    let from = call.cursor(1)?;
+    let options = ScanOptions::parse(call, 2, true)?;
+    let prefix = options.glob.as_ref().map_or(&[][..], Glob::prefix);
+    let low = from.as_deref().unwrap_or(prefix);
+    let high = behind_prefix(prefix);
+    let protocol = call.reply.protocol();
+    let Desk { rows, local, shared, .. } = &mut call.desk;
+    let (body, place) = (&mut local.bytes, &mut local.more_bytes);
+    body.clear();
+    place.clear();
+    let mut found = Writer::new(body, protocol);
+    let (mut count, mut visited, mut is_stuck) = (0, 0, false);
+    rows.scan(low.max(prefix), high.as_deref(), &mut |key, row| {
+        match options.matches(key) {
+            Match::Yes if options.has_type(&row) => {
+                found.bulk(key);
+                count += 1;
+            }
+            Match::Yes | Match::No => {}
+            Match::TooLong => {
+                // The next call begins with this key, and steps enough for it.
+                is_stuck = visited == 0;
+                place.extend_from_slice(key);
+                return ControlFlow::Break(());
+            }
+        }
+        visited += 1;
+        if visited < options.count {
+            return ControlFlow::Continue(());
+        }
+        place.extend_from_slice(key);
+        place.push(0);
+        ControlFlow::Break(())
+    })?;
+    if is_stuck {
+        return Err(Fault::PATTERN);
+    }
+    let next = if place.is_empty() { 0 } else { shared.cursors().give(place) };
+    call.reply.array(2);
+    call.reply.bulk(&Decimal::new(next));
+    call.reply.array(count);
+    call.reply.append(body);
+    Ok(())
+}
+
+pub(crate) fn keys(call: &mut Call<'_>) -> Done {
+    call.begin(Task::keys(call.arg(1)))
+}
+
+pub(crate) fn range(call: &mut Call<'_>) -> Done {
+    let (low, high) = (call.arg(1), call.arg(2));
+    let mut range = Range::new(low, high);
+    let mut index = 3;
+    while index < call.count() {
+        match () {
+            () if call.is(index, "rev") => range.is_reverse = true,
+            () if call.is(index, "withcolumns") => range.with_columns = true,
+            () if call.is(index, "limit") && index + 1 < call.count() => {
+                index += 1;
+                range.limit = call.natural(index)?;
+            }
+            () => return Err(Fault::SYNTAX),
+        }
+        index += 1;
+    }
+    call.begin(Task::Range(range))
+}
+
+pub(crate) fn count(call: &mut Call<'_>) -> Done {
+    call.begin(Task::Count(Count::new(call.arg(1), call.arg(2))))
+}
+
+/// Levels that RANDOMKEY goes down before it takes what is first there.
+const LEVELS_MAX: usize = 64;
+
+/// Draws a key byte by byte: among the bytes that may come next, one, then among the keys that
+/// begin so, the byte behind it. Keys of digits, or of bytes drawn evenly, come about equally
+/// often; others come the more often, the fewer share their first bytes. O(bytes of the key)
+/// lookups.
+pub(crate) fn randomkey(call: &mut Call<'_>) -> Done {
+    let mut prefix = Vec::new();
+    let mut key = Vec::new();
+    for _ in 0..LEVELS_MAX {
+        let behind = behind_prefix(&prefix);
+        let (first, last) = ends(&mut call.desk, &prefix, behind.as_deref())?;
+        let (Some(first), Some(last)) = (first, last) else {
+            // Keys were removed meanwhile. The key that was found before was there.
+            break;
+        };
+        key = first;
+        let shared = key.iter().zip(&last).take_while(|(a, b)| a == b).count();
+        let Some(&high) = last.get(shared) else { break };
+        // Where the first key ends here it is one of those to draw from.
+        let low = key.get(shared).copied();
+        let choices = u64::from(high - low.unwrap_or(0)) + 1 + u64::from(low.is_none());
+        let drawn = call.desk.local.rng.below(choices);
+        let Some(step) = drawn.checked_sub(u64::from(low.is_none())) else { break };
+        prefix.clear();
+        prefix.extend_from_slice(&key[..shared]);
+        prefix.push(low.unwrap_or(0) + u8::try_from(step).unwrap_or(0));
+        // No key may begin so; then with what the next key begins.
+        let (next, _) = ends(&mut call.desk, &prefix, None)?;
+        let Some(next) = next else { break };
+        prefix.clear();
+        prefix.extend_from_slice(&next[..(shared + 1).min(next.len())]);
+    }
+    match key.is_empty() && !call.desk.rows.get(&key, &mut |_| {})? {
+        true => call.reply.null(),
+        false => call.reply.bulk(&key),
+    }
+    Ok(())
+}
+
+/// The first and the last key of a range.
+fn ends(
+    desk: &mut Desk<'_>,
+    low: &[u8],
+    high: Option<&[u8]>,
+) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), Fault> {
+    let (mut first, mut last) = (None, None);
+    desk.rows.scan(low, high, &mut |key, _| {
+        first = Some(key.to_vec());
+        ControlFlow::Break(())
+    })?;
+    desk.rows.scan_rev(low, high, &mut |key, _| {
+        last = Some(key.to_vec());
+        ControlFlow::Break(())
+    })?;
+    Ok((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::behind_prefix;
+
+    #[test]
+    fn behind_a_prefix_is_the_next_one() {
+        assert_eq!(behind_prefix(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(behind_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(behind_prefix(b"\xff"), None);
+        assert_eq!(behind_prefix(b""), None);
+    }
+}

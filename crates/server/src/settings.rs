@@ -1,0 +1,377 @@
+//! The one table of settings: what a configuration file may say and, with two dashes in front, what
+//! the command line may.
+
+use crate::{Error, Eviction, Listen, Options, Result};
+use keyrack_store::{parse_bool, parse_size};
+use std::time::Duration;
+
+/// A setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// What its value is called; empty for a yes or no.
+    pub value: &'static str,
+    /// What it does, one sentence.
+    pub about: &'static str,
+    /// What holds when nothing is said, in words.
+    pub default: &'static str,
+    /// Whether it may be there more than once.
+    pub repeats: bool,
+    apply: fn(&mut Options, &str) -> std::result::Result<(), String>,
+}
+
+impl Setting {
+    /// Sets it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the setting's name and what its value would be.
+    pub fn apply(&self, options: &mut Options, value: &str) -> Result<()> {
+        (self.apply)(options, value)
+            .map_err(|message| Error::usage(format!("{}: {message}", self.name)))
+    }
+}
+
+macro_rules! setting {
+    ($name:literal, $value:literal, $default:literal, $about:literal, $apply:expr) => {
+        Setting {
+            name: $name,
+            value: $value,
+            about: $about,
+            default: $default,
+            repeats: false,
+            apply: $apply,
+        }
+    };
+}
+
+/// All settings, in the order of the help.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "listen",
+        value: "URL",
+        about: "Where to listen: memcached://HOST:PORT, resp://, masstree://, mixed://; +tls, +udp \
+                (masstree alone) or +unix before the colon; unix:///PATH",
+        default: "all three protocols on their ports of 127.0.0.1",
+        repeats: true,
+        apply: |options, value| {
+            options.listen.push(Listen::parse(value).map_err(|error| error.to_string())?);
+            Ok(())
+        },
+    },
+    setting!(
+        "engine",
+        "NAME",
+        "rowstore",
+        "What holds the rows: rowstore, masstree (in memory \
+        alone), flodb",
+        |options, value| {
+            options.engine = value.to_owned();
+            Ok(())
+        }
+    ),
+    setting!("data-dir", "DIR", "none", "Directory of the engine's files", |options, value| {
+        options.data_dir = Some(value.into());
+        Ok(())
+    }),
+    setting!(
+        "durability",
+        "WHAT",
+        "os",
+        "What an acknowledged write survives: none, os, \
+        interval:MS, sync",
+        |options, value| {
+            options.durability = Some(value.parse().map_err(|error| format!("{error}"))?);
+            Ok(())
+        }
+    ),
+    Setting {
+        name: "log-dir",
+        value: "DIR",
+        about: "A log of the engine rowstore, relative to data-dir; loops share them in turn",
+        default: "log",
+        repeats: true,
+        apply: |options, value| {
+            options.log_dirs.push(value.into());
+            Ok(())
+        },
+    },
+    setting!(
+        "checkpoint-log",
+        "SIZE",
+        "256M",
+        "Log after which rowstore writes a checkpoint; 0: only when asked for",
+        |options, value| {
+            options.checkpoint_log_bytes = parse_size(value)?;
+            Ok(())
+        }
+    ),
+    setting!("memory-max", "SIZE", "no limit", "Memory of rows, with K, M, G", |options, value| {
+        options.memory_bytes_max = parse_size(value)?;
+        Ok(())
+    }),
+    setting!(
+        "eviction",
+        "WHAT",
+        "noeviction",
+        "What happens at memory-max: noeviction (writes \
+        fail), clock (rows not read lately go)",
+        |options, value| {
+            options.eviction = match value {
+                "noeviction" | "none" => Eviction::None,
+                "clock" => Eviction::Clock,
+                _ => return Err(format!("'{value}' is not one of noeviction, clock")),
+            };
+            Ok(())
+        }
+    ),
+    setting!("threads", "N", "one a processor", "Event loops", |options, value| {
+        options.threads = number(value)?;
+        Ok(())
+    }),
+    setting!(
+        "pin",
+        "",
+        "no",
+        "Keeps each event loop on a processor of its own",
+        |options, value| {
+            options.pin = parse_bool(value)?;
+            Ok(())
+        }
+    ),
+    setting!(
+        "password-file",
+        "FILE",
+        "none",
+        "Asks clients for the password in the first line of \
+        FILE",
+        |options, value| {
+            options.password_file = Some(value.into());
+            Ok(())
+        }
+    ),
+    setting!("insecure", "", "no", "Allows other machines without a password", |options, value| {
+        options.insecure = parse_bool(value)?;
+        Ok(())
+    }),
+    setting!("tls-cert", "FILE", "none", "Certificate chain for +tls, PEM", |options, value| {
+        options.tls_cert = Some(value.into());
+        Ok(())
+    }),
+    setting!("tls-key", "FILE", "none", "Key of the certificate, PEM", |options, value| {
+        options.tls_key = Some(value.into());
+        Ok(())
+    }),
+    setting!(
+        "tls-client-ca",
+        "FILE",
+        "none",
+        "Asks clients for a certificate signed by these, \
+        PEM",
+        |options, value| {
+            options.tls_client_ca = Some(value.into());
+            Ok(())
+        }
+    ),
+    setting!(
+        "admin",
+        "HOST:PORT",
+        "none",
+        "Where the live page and the metrics are, over HTTP",
+        |options, value| {
+            let port = value.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            if port.is_none() {
+                return Err(format!("'{value}' is not HOST:PORT"));
+            }
+            options.admin = Some(value.to_owned());
+            Ok(())
+        }
+    ),
+    setting!("connections-max", "N", "16384", "Open connections", |options, value| {
+        options.connections_max = number(value)?;
+        Ok(())
+    }),
+    setting!("value-max", "SIZE", "1M", "Largest value, up to 512M", |options, value| {
+        options.value_bytes_max = parse_size(value)?;
+        Ok(())
+    }),
+    setting!("request-max", "SIZE", "64M", "Largest request", |options, value| {
+        options.request_bytes_max = parse_size(value)?;
+        Ok(())
+    }),
+    setting!(
+        "output-max",
+        "SIZE",
+        "16M",
+        "Replies that may wait for a client to read them",
+        |options, value| {
+            options.output_bytes_max = parse_size(value)?;
+            Ok(())
+        }
+    ),
+    setting!(
+        "idle-timeout",
+        "SECONDS",
+        "0, never",
+        "Closes a connection that says nothing for so \
+        long",
+        |options, value| {
+            options.idle_timeout = seconds(value)?;
+            Ok(())
+        }
+    ),
+    setting!(
+        "request-timeout",
+        "SECONDS",
+        "60",
+        "Closes a connection whose request does not become \
+        whole",
+        |options, value| {
+            options.request_timeout = seconds(value)?;
+            Ok(())
+        }
+    ),
+    setting!(
+        "stalled-output-timeout",
+        "SECONDS",
+        "60",
+        "Closes a connection that does not read \
+        its replies",
+        |options, value| {
+            options.stalled_output_timeout = seconds(value)?;
+            Ok(())
+        }
+    ),
+    setting!(
+        "shutdown-grace",
+        "SECONDS",
+        "5",
+        "How long the end waits for clients to read their \
+        replies",
+        |options, value| {
+            options.shutdown_grace = seconds(value)?;
+            Ok(())
+        }
+    ),
+    setting!("unix-mode", "OCTAL", "600", "Mode of the files of unix sockets", |options, value| {
+        options.unix_mode = u32::from_str_radix(value, 8)
+            .ok()
+            .filter(|mode| *mode <= 0o777)
+            .ok_or_else(|| format!("'{value}' is not a mode such as 600"))?;
+        Ok(())
+    }),
+    setting!("debug-commands", "", "no", "Allows Redis' DEBUG", |options, value| {
+        options.debug_commands = parse_bool(value)?;
+        Ok(())
+    }),
+];
+
+/// The setting of this name.
+#[must_use]
+pub fn setting(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// Sets what the text of a configuration file says: TOML, `name = value`, with lists where a
+/// setting repeats. Underscores count as dashes.
+///
+/// # Errors
+/// [`Error::Usage`] with the name, or with line and column of what is no TOML.
+pub fn apply_toml(options: &mut Options, text: &str) -> Result<()> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let place = error.span().map_or(0, |span| {
+            text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
+        });
+        Error::usage(format!("line {place}: {}", error.message().replace('\n', " ")))
+    })?;
+    for (key, value) in &table {
+        let name = key.replace('_', "-");
+        let Some(setting) = setting(&name) else {
+            let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+            return Err(Error::usage(format!(
+                "'{key}' is no setting; there are {}",
+                names.join(", ")
+            )));
+        };
+        match value {
+            toml::Value::Array(values) if setting.repeats => {
+                for value in values {
+                    setting.apply(options, &scalar(setting, value)?)?;
+                }
+            }
+            value => setting.apply(options, &scalar(setting, value)?)?,
+        }
+    }
+    Ok(())
+}
+
+fn scalar(setting: &Setting, value: &toml::Value) -> Result<String> {
+    match value {
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Boolean(yes) => Ok(yes.to_string()),
+        other => Err(Error::usage(format!(
+            "{}: {} is not what it takes: write text, a whole number, true or false",
+            setting.name,
+            other.type_str()
+        ))),
+    }
+}
+
+fn number(value: &str) -> std::result::Result<usize, String> {
+    value.parse().map_err(|_| format!("'{value}' is not a whole number"))
+}
+
+fn seconds(value: &str) -> std::result::Result<Duration, String> {
+    // A century is enough, and far from what durations can hold.
+    let seconds = value.parse::<u64>().ok().filter(|seconds| *seconds < 3_200_000_000);
+    seconds.map(Duration::from_secs).ok_or_else(|| format!("'{value}' is not a number of seconds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyrack_store::Durability;
+
+    #[test]
+    fn a_file_says_what_flags_say() {
+        let mut options = Options::default();
+        let text = "# a comment\nlisten = ['memcached://127.0.0.1:1', 'unix:///run/k']\n\
+                    engine = 'rowstore'\ndata_dir = '/var/lib/k'\ndurability = 'interval:50'\n\
+                    memory-max = '1G'\neviction = 'clock'\nthreads = 3\ninsecure = true\n\
+                    idle-timeout = 30\nunix-mode = '660'\n";
+        apply_toml(&mut options, text).unwrap();
+        assert_eq!(options.listen.len(), 2);
+        assert_eq!(options.durability(), Durability::Interval(50));
+        assert_eq!((options.memory_bytes_max, options.threads), (1 << 30, 3));
+        assert_eq!((options.idle_timeout.as_secs(), options.unix_mode), (30, 0o660));
+        assert!(options.insecure && options.eviction == Eviction::Clock);
+    }
+
+    #[test]
+    fn what_a_file_cannot_say_is_named() {
+        for (text, word) in [
+            ("threads = 'many'", "threads"),
+            ("threads = 1.5", "threads"),
+            ("treads = 1", "'treads' is no setting"),
+            ("memory-max = '1GB'", "memory-max"),
+            ("a = 1\n\n = 3", "line 3"),
+            ("threads = ['1']", "array"),
+            ("[listen]\nx = 1", "table"),
+            ("admin = '127.0.0.1'", "HOST:PORT"),
+            ("unix-mode = '999'", "unix-mode"),
+            ("idle-timeout = -1", "idle-timeout"),
+        ] {
+            let error = apply_toml(&mut Options::default(), text).unwrap_err().to_string();
+            assert!(error.contains(word) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn names_are_there_once() {
+        for setting in SETTINGS {
+            let same = SETTINGS.iter().filter(|other| other.name == setting.name).count();
+            assert_eq!(same, 1, "{}", setting.name);
+        }
+    }
+}

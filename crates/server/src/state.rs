@@ -1,0 +1,157 @@
+//! What all loops of a server share.
+
+use crate::metrics::LoopMetrics;
+use crate::syncer::Syncer;
+use crate::{Control, Gate, Options, Protocol, memcached, redis};
+use keyrack_rowstore::Rows;
+use keyrack_wire::masstree;
+use std::fmt;
+use std::sync::Arc;
+
+/// The rows, which the last one who holds them closes.
+pub(crate) type SharedRows = Arc<Box<dyn Rows>>;
+
+/// What all loops of a server share.
+pub(crate) struct State {
+    pub(crate) rows: SharedRows,
+    pub(crate) gate: Gate,
+    pub(crate) control: Control,
+    pub(crate) syncer: Syncer,
+    /// What is spoken at each listener.
+    pub(crate) protocols: Vec<Protocol>,
+    pub(crate) memcached: memcached::Shared,
+    pub(crate) redis: redis::Shared,
+    pub(crate) masstree: masstree::Limits,
+    pub(crate) loops: Vec<Arc<LoopMetrics>>,
+    pub(crate) started_ms: u64,
+    /// Bytes that a connection may have waiting to be sent.
+    pub(crate) output_bytes_max: usize,
+    /// Bytes of one request.
+    pub(crate) request_bytes_max: usize,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("protocols", &self.protocols).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    pub(crate) fn new(
+        rows: SharedRows,
+        options: &Options,
+        control: &Control,
+        started_ms: u64,
+    ) -> Self {
+        let loops = options.loops();
+        let value_bytes_max = usize::try_from(options.value_bytes_max).unwrap_or(usize::MAX);
+        let request_bytes_max = usize::try_from(options.request_bytes_max).unwrap_or(usize::MAX);
+        let limits = keyrack_wire::memcached::Limits {
+            value_bytes_max,
+            ..keyrack_wire::memcached::Limits::DEFAULT
+        };
+        let facts = Box::new(RowFacts { rows: Arc::clone(&rows) });
+        let password = options.password.clone();
+        let mut memcached = memcached::Shared::new(limits, password, loops, started_ms, facts);
+        memcached.memory_bytes_max = options.memory_bytes_max;
+        memcached.connections_max = options.connections_max;
+        let host = Host { control: control.clone(), rows: Arc::clone(&rows) };
+        State {
+            gate: Gate::new(loops),
+            control: control.clone(),
+            syncer: Syncer::new(loops),
+            protocols: options.listen.iter().map(|listen| listen.protocol).collect(),
+            memcached,
+            redis: redis::Shared::new(redis_options(options), loops, started_ms, Box::new(host)),
+            masstree: masstree::Limits {
+                value_bytes_max,
+                message_bytes_max: options.request_bytes_max,
+                ..masstree::Limits::default()
+            },
+            loops: (0..loops).map(|_| Arc::default()).collect(),
+            started_ms,
+            output_bytes_max: usize::try_from(options.output_bytes_max).unwrap_or(usize::MAX),
+            request_bytes_max,
+            rows,
+        }
+    }
+}
+
+fn redis_options(options: &Options) -> redis::Options {
+    redis::Options {
+        password: options.password.bytes().to_vec(),
+        debug: options.debug_commands,
+        bulk_bytes_max: options.value_bytes_max,
+        request_bytes_max: options.request_bytes_max,
+        config: vec![
+            ("maxmemory".to_owned(), options.memory_bytes_max.to_string()),
+            ("maxclients".to_owned(), options.connections_max.to_string()),
+            ("timeout".to_owned(), options.idle_timeout.as_secs().to_string()),
+            (
+                "dir".to_owned(),
+                options.data_dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default(),
+            ),
+            ("io-threads".to_owned(), options.loops().to_string()),
+        ],
+        ..redis::Options::default()
+    }
+}
+
+/// The numbers of the rows under memcached's names.
+struct RowFacts {
+    rows: SharedRows,
+}
+
+impl fmt::Debug for RowFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowFacts").finish_non_exhaustive()
+    }
+}
+
+impl memcached::Facts for RowFacts {
+    fn visit(&self, visit: &mut dyn FnMut(&str, u64)) {
+        visit("curr_items", self.rows.len());
+        self.rows.stats(&mut |name, value| match name {
+            "memory_bytes" => visit("bytes", value as u64),
+            "evicted" => visit("evictions", value as u64),
+            "expired" => visit("reclaimed", value as u64),
+            _ => {}
+        });
+    }
+}
+
+/// What Redis' commands can ask of the process.
+struct Host {
+    control: Control,
+    rows: SharedRows,
+}
+
+impl redis::Host for Host {
+    fn begin_checkpoint(&self) -> bool {
+        self.control.begin_checkpoint()
+    }
+
+    fn checkpoint(&self) -> redis::Checkpoint {
+        self.control.checkpoint()
+    }
+
+    fn shutdown(&self) {
+        self.control.end();
+    }
+
+    /// A connection that was killed is closed when its client sends the next bytes.
+    fn disconnect(&self, _: u64) {}
+
+    fn info(&self, section: &str, visit: &mut dyn FnMut(&str, &str)) {
+        match section {
+            "server" => visit("engine", &self.rows.version()),
+            "persistence" => visit("durability", &self.rows.durability().to_string()),
+            "memory" => self.rows.stats(&mut |name, value| {
+                if name == "memory_bytes" {
+                    visit("rows_memory", &format!("{value:.0}"));
+                }
+            }),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! One loop's part of the server: its session, its seat, and the turn.
+//!
+//! ```text
+//!   begin_turn   the time, once; a seat at the gate
+//!   serve        the connection's protocol carries out what is there
+//!   end_turn     the seat is given up; one flush; replies may go, or wait for the disk
+//! ```
+//!
+//! **Invariant:** what a turn wrote is flushed before its replies are sent. A flush that fails
+//! because the disk is full is tried again, and nothing is sent meanwhile; one that fails for good
+//! ends the server.
+
+use crate::metrics::LoopMetrics;
+use crate::state::State;
+use crate::{Protocol, Turn, masstree, memcached, redis, sniff};
+use keyrack_measure::{Clock, wall};
+use keyrack_net::{Limits, Peer, Served, TurnEnd, Verdict, Waker};
+use keyrack_rowstore::{Position, RowSession};
+use keyrack_store::Error;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Bytes of scratch memory that stay from one turn to the next.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a request of a client that has not said who it is.
+const INPUT_BYTES_BEFORE_AUTH_MAX: usize = 16 << 10;
+
+/// Bytes of replies that wait for such a client.
+const OUTPUT_BYTES_BEFORE_AUTH_MAX: usize = 64 << 10;
+
+/// One loop's part of the server.
+pub(crate) struct Worker<'a> {
+    state: &'a State,
+    index: usize,
+    waker: Waker,
+    session: RefCell<Box<dyn RowSession + 'a>>,
+    turn: Option<Turn<'a>>,
+    metrics: Arc<LoopMetrics>,
+    redis: redis::Local,
+    scratch: Vec<u8>,
+    clock: Clock,
+    now_ms: u64,
+    turn_began: u64,
+    /// The turn that is under way or was the last.
+    number: u64,
+    /// Turns whose replies wait: which, and for what; nothing while it is not known for what.
+    waiting: RefCell<VecDeque<(u64, Option<Position>)>>,
+    /// Whether the last flush failed.
+    is_behind: Cell<bool>,
+}
+
+impl fmt::Debug for Worker<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+/// A connection, and what it speaks.
+#[derive(Debug)]
+pub(crate) enum Connection {
+    /// It has said nothing yet.
+    Mixed(Peer),
+    Memcached(memcached::Connection),
+    Redis(Box<redis::Connection>),
+    Masstree(Box<masstree::Connection>),
+}
+
+impl<'a> Worker<'a> {
+    /// The worker of loop `index`.
+    ///
+    /// # Panics
+    /// When the store has no session for it: the loop ends, and the server with it.
+    pub(crate) fn new(state: &'a State, index: usize, waker: Waker) -> Self {
+        let session = match state.rows.session() {
+            Ok(session) => session,
+            Err(error) => {
+                state.control.fail(error.to_string());
+                panic!("no session: {error}");
+            }
+        };
+        let now_ms = wall::unix_ms();
+        Worker {
+            state,
+            index,
+            waker,
+            session: RefCell::new(session),
+            turn: None,
+            metrics: Arc::clone(&state.loops[index]),
+            redis: redis::Local::new(index, now_ms ^ (index as u64) << 56),
+            scratch: Vec::new(),
+            clock: Clock::calibrated(),
+            now_ms,
+            turn_began: 0,
+            number: 0,
+            waiting: RefCell::default(),
+            is_behind: Cell::new(false),
+        }
+    }
+
+    fn connection(&self, protocol: Protocol, peer: &Peer) -> Connection {
+        match protocol {
+            Protocol::Mixed => Connection::Mixed(*peer),
+            Protocol::Memcached => {
+                Connection::Memcached(memcached::Connection::new(&self.state.memcached.password))
+            }
+            Protocol::Masstree => Connection::Masstree(Box::new(masstree::Connection::new())),
+            Protocol::Resp => {
+                let peer = peer.address.map_or_else(|| "unix".to_owned(), |a| a.to_string());
+                let connection = redis::Connection::new(&self.state.redis, &peer, "", self.now_ms);
+                Connection::Redis(Box::new(connection))
+            }
+        }
+    }
+
+    /// Flushes, and says for what the replies have to wait.
+    fn flush(&self) -> Result<Option<Position>, Error> {
+        let mut session = self.session.borrow_mut();
+        let position = session.flush()?;
+        Ok((!session.is_durable(position)).then_some(position))
+    }
+
+    /// What a failed flush leads to.
+    fn flush_failed(&self, error: &Error) {
+        self.metrics.flushes_failed.add(1);
+        if matches!(error, Error::Io { .. }) {
+            if !self.is_behind.replace(true) {
+                tracing::error!(%error, "cannot write the log; replies wait until it can be");
+            }
+            self.state.syncer.retry(&self.waker);
+        } else {
+            self.state.control.fail(error.to_string());
+        }
+    }
+
+    /// Tries again what could not be flushed. The turns that wait know then what they wait for.
+    fn try_again(&self) {
+        if !self.is_behind.get() {
+            return;
+        }
+        match self.flush() {
+            Ok(position) => {
+                self.is_behind.set(false);
+                tracing::info!("the log can be written again");
+                for (_, waits_for) in self.waiting.borrow_mut().iter_mut() {
+                    *waits_for = waits_for.or(Some(position.unwrap_or_default()));
+                }
+                if let Some(position) = position {
+                    self.state.syncer.want(self.index, position, &self.waker);
+                }
+            }
+            Err(error) => self.flush_failed(&error),
+        }
+    }
+}
+
+impl keyrack_net::Worker for Worker<'_> {
+    type Connection = Connection;
+
+    fn open(&mut self, listener: usize, peer: &Peer, limits: &mut Limits) -> Connection {
+        let protocol = self.state.protocols.get(listener).copied().unwrap_or(Protocol::Mixed);
+        if self.state.memcached.password.is_set() && protocol != Protocol::Masstree {
+            limits.input_bytes_max = INPUT_BYTES_BEFORE_AUTH_MAX;
+            limits.output_bytes_max = OUTPUT_BYTES_BEFORE_AUTH_MAX;
+        }
+        self.connection(protocol, peer)
+    }
+
+    fn begin_turn(&mut self, _: u64) {
+        self.number += 1;
+        self.turn_began = self.clock.ticks();
+        self.now_ms = wall::unix_ms();
+        // The seat of the turn before, if that had no end.
+        self.turn = None;
+        self.turn = Some(self.state.gate.enter(self.index));
+        let mut session = self.session.borrow_mut();
+        session.at(self.now_ms);
+        if let Err(error) = self.state.memcached.flush_if_due(&mut **session, self.now_ms) {
+            tracing::error!(%error, "a delayed flush_all failed");
+        }
+    }
+
+    fn serve(
+        &mut self,
+        connection: &mut Connection,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        limits: &mut Limits,
+    ) -> Served {
+        if let Connection::Mixed(peer) = connection {
+            let Some(protocol) = sniff::protocol(input) else {
+                return Served { consumed: 0, need: input.len() + 1, verdict: Verdict::Continue };
+            };
+            if protocol == Protocol::Masstree && self.state.memcached.password.is_set() {
+                // It cannot say the password.
+                return Served { consumed: input.len(), need: 0, verdict: Verdict::Close };
+            }
+            let peer = *peer;
+            *connection = self.connection(protocol, &peer);
+        }
+        let state = self.state;
+        let mut session = self.session.borrow_mut();
+        let (served, is_authenticated) = match connection {
+            Connection::Mixed(_) => return Served::all(0),
+            Connection::Memcached(connection) => {
+                let mut cx = memcached::Cx {
+                    rows: &mut **session,
+                    now_ms: self.now_ms,
+                    shared: &state.memcached,
+                    counts: &state.memcached.counts[self.index],
+                    scratch: &mut self.scratch,
+                };
+                let served = connection.serve(&mut cx, input, output);
+                (served, connection.is_authenticated())
+            }
+            Connection::Redis(connection) => {
+                let turn = self.turn.get_or_insert_with(|| state.gate.enter(self.index));
+                let mut cx = redis::Context {
+                    session: &mut **session,
+                    store: &**state.rows,
+                    turn,
+                    shared: &state.redis,
+                    local: &mut self.redis,
+                    now_ms: self.now_ms,
+                };
+                let served = connection.serve(&mut cx, input, output);
+                (served, connection.is_authenticated())
+            }
+            Connection::Masstree(connection) => {
+                let mut cx = masstree::Cx {
+                    rows: &mut **session,
+                    limits: &state.masstree,
+                    counts: &self.metrics.masstree,
+                    thread: self.index as u32,
+                    checkpoint: &|| {
+                        state.control.begin_checkpoint();
+                    },
+                    scratch: &mut self.scratch,
+                };
+                (connection.serve(&mut cx, input, output), true)
+            }
+        };
+        if is_authenticated && limits.input_bytes_max < state.request_bytes_max {
+            limits.input_bytes_max = state.request_bytes_max;
+            limits.output_bytes_max = state.output_bytes_max;
+        }
+        served
+    }
+
+    fn end_turn(&mut self) -> TurnEnd {
+        self.turn = None;
+        if self.scratch.capacity() > SCRATCH_BYTES_MAX {
+            self.scratch = Vec::new();
+        }
+        self.try_again();
+        let flushed = self.flush();
+        let taken = self.clock.ns_between(self.turn_began, self.clock.ticks());
+        self.metrics.turn_ns.record(taken);
+        let waits_for = match flushed {
+            Ok(None) => return TurnEnd::Durable,
+            Ok(Some(position)) => {
+                self.state.syncer.want(self.index, position, &self.waker);
+                Some(position)
+            }
+            Err(error) => {
+                self.flush_failed(&error);
+                None
+            }
+        };
+        self.metrics.turns_waited.add(1);
+        self.waiting.borrow_mut().push_back((self.number, waits_for));
+        TurnEnd::Wait(self.number)
+    }
+
+    fn is_done(&self, token: u64) -> bool {
+        self.try_again();
+        let mut waiting = self.waiting.borrow_mut();
+        let session = self.session.borrow();
+        while let Some((_, Some(position))) = waiting.front() {
+            if !session.is_durable(*position) {
+                break;
+            }
+            waiting.pop_front();
+        }
+        waiting.front().is_none_or(|(number, _)| *number > token)
+    }
+
+    fn datagram(&mut self, _: usize, _: SocketAddr, bytes: &[u8], reply: &mut Vec<u8>) {
+        let state = self.state;
+        let mut cx = masstree::Cx {
+            rows: &mut **self.session.borrow_mut(),
+            limits: &state.masstree,
+            counts: &self.metrics.masstree,
+            thread: self.index as u32,
+            checkpoint: &|| {
+                state.control.begin_checkpoint();
+            },
+            scratch: &mut self.scratch,
+        };
+        masstree::datagram(&mut cx, bytes, reply);
+    }
+
+    fn refusal(&self, listener: usize) -> &[u8] {
+        match self.state.protocols.get(listener) {
+            Some(Protocol::Memcached) => b"ERROR Too many open connections\r\n",
+            Some(Protocol::Resp) => b"-ERR max number of clients reached\r\n",
+            _ => b"",
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Hostile and oversized requests, slices, and what is bounded.
+
+use crate::redis::tool::{START_MS, Site, draw, seed};
+use keyrack_net::Verdict;
+use keyrack_server::redis::Options;
+use keyrack_workload::Rng;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::SeqCst;
+
+fn small() -> Options {
+    let mut options = Options::default();
+    options.slice_rows_max = 10;
+    options.reply_bytes_max = 1000;
+    options.queue_bytes_max = 500;
+    options.watched_max = 3;
+    options
+}
+
+#[test]
+fn before_authentication_requests_are_small() {
+    let mut options = Options::default();
+    options.password = b"secret".to_vec();
+    let site = Site::new(options, 1);
+    let mut the_loop = site.a_loop(0);
+    for (bytes, expected) in [
+        (&b"*11\r\n"[..], "! ERR Protocol error: unauthenticated multibulk length\n"),
+        (b"*1\r\n$16385\r\n", "! ERR Protocol error: unauthenticated bulk length\n"),
+    ] {
+        let mut client = the_loop.client();
+        assert_eq!(draw(&the_loop.feed(&mut client, bytes)), expected);
+        assert!(client.is_closed);
+    }
+    // As soon as it has authenticated, in the same read.
+    let mut client = the_loop.client();
+    let mut bytes = b"AUTH secret\r\nMSET".to_vec();
+    (0..20).for_each(|key| bytes.extend_from_slice(format!(" k{key} v").as_bytes()));
+    bytes.extend_from_slice(b"\r\n");
+    assert_eq!(draw(&the_loop.feed(&mut client, &bytes)), "OK\nOK\n");
+}
+
+#[test]
+fn a_browser_is_not_answered_commands() {
+    let site = Site::new(Options::default(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let post = b"POST / HTTP/1.1\r\nHost: x\r\n\r\nSET a 1\r\n";
+    the_loop.feed(&mut client, post);
+    assert!(client.is_closed);
+    let mut other = the_loop.client();
+    assert_eq!(the_loop.ask(&mut other, &["GET", "a"]), "$-1");
+}
+
+#[test]
+fn keys_and_ranges_are_cut_into_slices() {
+    let site = Site::new(small(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let mut other = the_loop.client();
+    for key in 0..95 {
+        the_loop.ask(&mut client, &["SET", &format!("{key:02}"), "v"]);
+    }
+    for (request, turns, expected) in [
+        (&[&b"KEYS"[..], b"*"][..], 10, "array(95)"),
+        (&[b"KEYS", b"1*"], 1, "array(10)"),
+        (&[b"KR.RANGE", b"", b"", b"LIMIT", b"25"], 3, "array(50)"),
+        (&[b"KR.RANGE", b"", b"", b"REV", b"LIMIT", b"25"], 3, "array(50)"),
+        (&[b"KR.COUNT", b"", b""], 10, "(integer) 95"),
+    ] {
+        keyrack_wire::resp::command(&mut client.input, request);
+        keyrack_wire::resp::command(&mut client.input, &[b"PING"]);
+        let mut taken = 1;
+        while the_loop.turn(&mut client) == Verdict::Again {
+            assert!(client.output.is_empty(), "nothing is sent before the end");
+            // Others are served meanwhile.
+            assert_eq!(the_loop.ask(&mut other, &["PING"]), "+PONG");
+            taken += 1;
+        }
+        let text = draw(&std::mem::take(&mut client.output));
+        assert_eq!(text.lines().next(), Some(expected));
+        assert!(text.ends_with("PONG\n"), "what waited is answered after it");
+        assert!(taken >= turns, "{taken} turns");
+    }
+    // In a transaction they are carried out at once.
+    the_loop.ask(&mut client, &["MULTI"]);
+    the_loop.ask(&mut client, &["KEYS", "*"]);
+    keyrack_wire::resp::command(&mut client.input, &[b"EXEC"]);
+    assert_eq!(the_loop.turn(&mut client), Verdict::Continue);
+    assert!(draw(&client.output).starts_with("array(1)\n  array(95)\n"));
+}
+
+#[test]
+fn a_reply_that_is_too_large_is_an_error() {
+    let site = Site::new(small(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    for key in 0..100 {
+        the_loop.ask(&mut client, &["SET", &format!("{key:0100}"), "v"]);
+    }
+    let reply = the_loop.ask(&mut client, &["KEYS", "*"]);
+    assert!(reply.starts_with("-ERR the reply would be too large"), "{reply}");
+    the_loop.ask(&mut client, &["HSET", "h", "f", &"x".repeat(100)]);
+    let reply = the_loop.ask(&mut client, &["HRANDFIELD", "h", "-100", "WITHVALUES"]);
+    assert!(reply.starts_with("-ERR the reply would be too large"), "{reply}");
+    let reply = the_loop.ask(&mut client, &["HRANDFIELD", "h", "-9223372036854775808"]);
+    assert_eq!(reply, "-ERR value is out of range");
+}
+
+/// One large value that is asked for again and again: the replies of MGET, HMGET and EXEC are held
+/// against a limit while they grow.
+#[test]
+fn one_value_asked_for_many_times_does_not_fill_the_memory() {
+    let site = Site::new(small(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    the_loop.ask(&mut client, &["SET", "s", &"x".repeat(300)]);
+    the_loop.ask(&mut client, &["HSET", "h", "f", &"x".repeat(300)]);
+    let refused = "-ERR the reply would be too large; use SCAN, or KR.RANGE with LIMIT";
+    assert_eq!(the_loop.ask(&mut client, &["MGET", "s", "s", "s", "s"]), refused);
+    assert_eq!(the_loop.ask(&mut client, &["HMGET", "h", "f", "f", "f", "f"]), refused);
+    the_loop.ask(&mut client, &["MULTI"]);
+    for _ in 0..5 {
+        the_loop.ask(&mut client, &["GETSET", "s", &"x".repeat(20)]);
+        the_loop.ask(&mut client, &["HGET", "h", "f"]);
+    }
+    let reply = the_loop.ask(&mut client, &["EXEC"]);
+    assert!(reply.starts_with("*10 $300 ") && reply.ends_with(refused), "{reply}");
+    assert!(reply.len() < 2000, "{}", reply.len());
+}
+
+#[test]
+fn a_transaction_and_watched_keys_are_bounded() {
+    let site = Site::new(small(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    assert_eq!(the_loop.ask(&mut client, &["WATCH", "a", "b", "a", "c"]), "+OK");
+    let reply = the_loop.ask(&mut client, &["WATCH", "d"]);
+    assert_eq!(reply, "-ERR too many watched keys");
+    the_loop.ask(&mut client, &["MULTI"]);
+    let reply = the_loop.ask(&mut client, &["SET", "a", &"x".repeat(600)]);
+    assert_eq!(reply, "-ERR the transaction is too large");
+    assert!(the_loop.ask(&mut client, &["EXEC"]).starts_with("-EXECABORT"));
+}
+
+#[test]
+fn a_scan_returns_every_key_that_stays_once() {
+    let mut rng = Rng::from_seed(seed(3));
+    let site = Site::new(Options::default(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    for key in 0..1000 {
+        the_loop.ask(&mut client, &["SET", &format!("stays:{key}"), "v"]);
+    }
+    for count in ["1", "7", "100", "100000"] {
+        let (mut cursor, mut seen) = ("0".to_owned(), BTreeSet::new());
+        loop {
+            let reply = the_loop.ask(&mut client, &["SCAN", &cursor, "COUNT", count]);
+            let words: Vec<&str> = reply.split(' ').collect();
+            for key in words.iter().filter(|word| word.starts_with("stays:")) {
+                assert!(seen.insert((*key).to_owned()), "{key} came twice");
+            }
+            words[2].clone_into(&mut cursor);
+            if cursor == "0" {
+                break;
+            }
+            // Other keys come and go.
+            let key =
+                format!("{}:{}", ["a", "stays", "z"][rng.below(3) as usize], rng.below(900) + 2000);
+            the_loop.ask(&mut client, &[["SET", "DEL"][rng.below(2) as usize], &key, "v"]);
+        }
+        seen.retain(|key| key.len() <= "stays:999".len());
+        assert_eq!(seen.len(), 1000, "count {count}");
+    }
+    // A cursor can be used again; one that was never given cannot.
+    let reply = the_loop.ask(&mut client, &["SCAN", "0", "COUNT", "1", "MATCH", "stays:*"]);
+    let cursor = reply.split(' ').nth(2).unwrap();
+    let once = the_loop.ask(&mut client, &["SCAN", cursor, "COUNT", "1", "MATCH", "stays:1*"]);
+    let again = the_loop.ask(&mut client, &["SCAN", cursor, "COUNT", "1", "MATCH", "stays:1*"]);
+    let keys = |reply: &str| reply.split(' ').skip(3).collect::<Vec<_>>().join(" ");
+    assert_eq!(keys(&once), keys(&again));
+    assert_eq!(the_loop.ask(&mut client, &["SCAN", "12345"]), "-ERR invalid cursor");
+}
+
+#[test]
+fn a_large_hash_is_scanned_in_parts() {
+    let site = Site::new(Options::default(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    for field in 0..600 {
+        the_loop.ask(&mut client, &["HSET", "h", &format!("f{field}"), "v"]);
+    }
+    let (mut cursor, mut seen, mut calls) = ("0".to_owned(), BTreeSet::new(), 0);
+    loop {
+        let reply = the_loop.ask(&mut client, &["HSCAN", "h", &cursor, "COUNT", "50"]);
+        let words: Vec<&str> = reply.split(' ').collect();
+        seen.extend(words.iter().filter(|w| w.starts_with('f')).map(|w| (*w).to_owned()));
+        calls += 1;
+        words[2].clone_into(&mut cursor);
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!((seen.len(), calls), (600, 12));
+}
+
+#[test]
+fn a_pattern_made_to_take_long_is_refused() {
+    let site = Site::new(Options::default(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let pattern = "*".to_owned() + &"a".repeat(20_000) + "b";
+    the_loop.ask(&mut client, &["SET", &"a".repeat(60_000), "v"]);
+    let refused = "-ERR the pattern takes too many steps to match";
+    assert_eq!(the_loop.ask(&mut client, &["KEYS", &pattern]), refused);
+    assert_eq!(the_loop.ask(&mut client, &["SCAN", "0", "MATCH", &pattern]), refused);
+    let stars = "a*".repeat(5000) + "b";
+    assert_eq!(the_loop.ask(&mut client, &["KEYS", &stars]), "*0");
+}
+
+#[test]
+fn a_save_waits_for_its_checkpoint_and_a_sleep_for_its_time() {
+    let mut options = Options::default();
+    options.debug = true;
+    let site = Site::new(options, 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    client.input.extend_from_slice(b"DEBUG SLEEP 1.5\r\nPING\r\n");
+    assert_eq!(the_loop.turn(&mut client), Verdict::Again);
+    the_loop.now_ms = START_MS + 1499;
+    assert_eq!(the_loop.turn(&mut client), Verdict::Again);
+    the_loop.now_ms += 1;
+    assert_eq!(draw(&the_loop.feed(&mut client, b"")), "OK\nPONG\n");
+    assert_eq!(the_loop.ask(&mut client, &["DEBUG", "SLEEP", "1e9"]), "-ERR value is out of range");
+
+    // Inside of a transaction no time passes, so it would never end.
+    the_loop.ask(&mut client, &["MULTI"]);
+    let reply = the_loop.ask(&mut client, &["DEBUG", "SLEEP", "1"]);
+    assert_eq!(reply, "-ERR Command not allowed inside a transaction");
+    the_loop.ask(&mut client, &["DISCARD"]);
+
+    site.asked.is_running.store(true, SeqCst);
+    let reply = the_loop.ask(&mut client, &["SAVE"]);
+    assert_eq!(reply, "-ERR Background save already in progress");
+    assert_eq!(the_loop.ask(&mut client, &["BGSAVE"]), reply);
+    site.asked.is_running.store(false, SeqCst);
+    assert_eq!(the_loop.ask(&mut client, &["SAVE"]), "+OK");
+    assert_eq!(site.asked.checkpoints.load(SeqCst), 3);
+    assert_eq!(the_loop.ask(&mut client, &["SHUTDOWN"]), "");
+    assert!(client.is_closed && site.asked.shutdowns.load(SeqCst) == 1);
+}
+
+#[test]
+fn a_killed_client_is_closed_before_its_next_request() {
+    let site = Site::new(Options::default(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut one = the_loop.client();
+    let mut two = the_loop.client();
+    let id = two.connection.id().to_string();
+    assert_eq!(the_loop.ask(&mut one, &["CLIENT", "KILL", "ID", &id]), ":1");
+    assert_eq!(*site.asked.disconnected.lock().unwrap(), [two.connection.id()]);
+    assert_eq!(the_loop.ask(&mut two, &["SET", "a", "1"]), "");
+    assert!(two.is_closed);
+    assert_eq!(the_loop.ask(&mut one, &["GET", "a"]), "$-1");
+    drop(two);
+    assert_eq!(site.shared.connections(), 1);
+}
+
+/// Keys of digits are drawn about evenly.
+#[test]
+fn random_keys_are_spread() {
+    let site = Site::new(Options::default(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    for key in 0..100 {
+        the_loop.ask(&mut client, &["SET", &format!("user:{key:02}"), "v"]);
+    }
+    let mut seen = BTreeSet::new();
+    for _ in 0..1000 {
+        seen.insert(the_loop.ask(&mut client, &["RANDOMKEY"]));
+    }
+    assert!(seen.len() > 90, "{} of 100 keys in 1000 draws", seen.len());
+    // One key that is the beginning of another, and the empty key.
+    the_loop.ask(&mut client, &["FLUSHALL"]);
+    let keys = ["", "a", "aa", "ab\u{7f}"];
+    for key in keys {
+        the_loop.ask(&mut client, &["SET", key, "v"]);
+    }
+    let drawn: BTreeSet<String> =
+        (0..2000).map(|_| the_loop.ask(&mut client, &["RANDOMKEY"])).collect();
+    assert_eq!(drawn.len(), keys.len());
+}
+
+/// Requests of random words, and random bytes: no panic, and the connection either goes on or says
+/// why it does not.
+#[test]
+fn random_words_harm_nothing() {
+    let mut rng = Rng::from_seed(seed(4));
+    let mut options = small();
+    options.debug = true;
+    let site = Site::new(options, 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let names = the_loop.ask(&mut client, &["COMMAND", "LIST"]);
+    let mut names: Vec<&str> =
+        names.split(' ').filter(|word| !word.starts_with(['*', '$'])).collect();
+    names.retain(|name| !["quit", "shutdown", "debug"].contains(name));
+    let words = [
+        "a",
+        "b",
+        "0",
+        "1",
+        "-1",
+        "3",
+        "x",
+        "",
+        "GET",
+        "ID",
+        "MATCH",
+        "*",
+        "COUNT",
+        "NX",
+        "EX",
+        "LIST",
+        "INFO",
+        "DOCS",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "18446744073709551616",
+        "1e400",
+        "WITHVALUES",
+        "SET",
+        "LIMIT",
+        "REV",
+        "AUTH",
+        "KILL",
+        "ENCODING",
+        "USAGE",
+        "[",
+        "\\",
+        "nan",
+    ];
+    for round in 0..50_000 {
+        let mut request = vec![names[rng.below(names.len() as u64) as usize]];
+        (0..rng.below(6)).for_each(|_| request.push(words[rng.below(words.len() as u64) as usize]));
+        let request: Vec<&[u8]> = request.iter().map(|word| word.as_bytes()).collect();
+        let mut bytes = Vec::new();
+        keyrack_wire::resp::command(&mut bytes, &request);
+        if rng.below(100) == 0 {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = rng.below(256) as u8;
+        }
+        the_loop.feed(&mut client, &bytes);
+        if client.is_closed || round % 500 == 0 {
+            client = the_loop.client();
+        }
+        the_loop.now_ms += rng.below(3);
+    }
+}

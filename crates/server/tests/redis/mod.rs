@@ -1,0 +1,9 @@
+//! Redis' commands, without sockets, on rows in memory.
+
+mod compare;
+mod concurrency;
+mod kinds;
+mod limits;
+mod pipelines;
+mod scripts;
+mod tool;

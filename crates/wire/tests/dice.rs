@@ -1,0 +1,114 @@
+//! Seeded chance for the random tests: one seed makes one run, whatever the machine.
+//!
+//! `KEYRACK_SEED=n` replays a run, `KEYRACK_FUZZ=n` says how many messages each fuzzer makes.
+
+/// The seeds to test with.
+pub(crate) fn seeds() -> Vec<u64> {
+    match std::env::var("KEYRACK_SEED") {
+        Ok(seed) => vec![seed.parse().expect("KEYRACK_SEED is a number")],
+        Err(_) => vec![1, 20_261],
+    }
+}
+
+/// How many messages a fuzzer makes from each of the seeds.
+pub(crate) fn messages_per_seed() -> u64 {
+    let messages = std::env::var("KEYRACK_FUZZ").map_or(200_000, |messages| {
+        messages.parse().expect("KEYRACK_FUZZ is how many messages each fuzzer makes")
+    });
+    messages / seeds().len() as u64
+}
+
+/// Draws numbers. Prints its seed if the test fails while it lives.
+pub(crate) struct Dice {
+    seed: u64,
+    state: u64,
+}
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, state: seed }
+    }
+
+    /// The next output of splitmix64.
+    pub(crate) fn word(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let word = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.word() % end as u64) as usize
+    }
+
+    /// True once in `times`.
+    pub(crate) fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, of: &[&'a T]) -> &'a T {
+        of[self.below(of.len())]
+    }
+
+    /// Bytes, mostly few, mostly of those that mean something in a text protocol.
+    pub(crate) fn bytes(&mut self) -> Vec<u8> {
+        let length = match self.below(32) {
+            0 => self.below(700),
+            1..=4 => 0,
+            _ => self.below(14),
+        };
+        let plain = b"ab019 \r\n\"'\\x*$-+:.?";
+        let raw = self.once_in(3);
+        let byte =
+            |dice: &mut Self| if raw { dice.word() as u8 } else { plain[dice.below(plain.len())] };
+        (0..length).map(|_| byte(self)).collect()
+    }
+
+    /// A number, often at the edge of a type.
+    pub(crate) fn number(&mut self) -> u64 {
+        let shift = self.below(64);
+        match self.below(4) {
+            0 => (1_u64 << shift) - 1,
+            1 => 1 << shift,
+            _ => self.word() >> shift,
+        }
+    }
+
+    /// Places where to cut `length` bytes into reads, the end included.
+    pub(crate) fn cuts(&mut self, length: usize) -> Vec<usize> {
+        let mut cuts = Vec::new();
+        let mut at = 0;
+        while at < length {
+            at += 1 + self.below(40);
+            cuts.push(at.min(length));
+        }
+        cuts
+    }
+
+    /// Damages bytes in some places, with bytes and numbers that mean something, if `words` do.
+    pub(crate) fn damage(&mut self, bytes: &mut Vec<u8>, words: &[&[u8]]) {
+        for _ in 0..=self.below(3) {
+            let at = self.below(bytes.len() + 1);
+            match self.below(6) {
+                0 => bytes.truncate(at),
+                1 => drop(bytes.drain(at..(at + self.below(4)).min(bytes.len()))),
+                2 => bytes.insert(at, self.word() as u8),
+                3 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+                _ => {
+                    let word = self.pick(words);
+                    let end = (at + self.below(word.len() + 1)).min(bytes.len());
+                    bytes.splice(at..end, word.iter().copied());
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Dice {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("KEYRACK_SEED={}", self.seed);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Messages that somebody has been at: bytes changed, cut out, put in, numbers made hostile.
+//! Whatever they come to, it must be what [`super::codec::check`] says.
+
+use super::codec::{BinaryReplies, BinaryRequests, Codec, TextReplies, TextRequests, check};
+use super::make;
+use super::random::Random;
+
+/// Messages of each kind that the usual run makes.
+const MESSAGES: usize = 200_000;
+
+/// Words that mean something, and numbers at the edges of what numbers can be.
+const WORDS: [&[u8]; 44] = [
+    b"get ",
+    b"gets ",
+    b"gat ",
+    b"set ",
+    b"cas ",
+    b"add ",
+    b"append ",
+    b"incr ",
+    b"touch ",
+    b"mg ",
+    b"ms ",
+    b"ma ",
+    b"md ",
+    b"me ",
+    b"mn",
+    b"stats",
+    b"flush_all",
+    b"delete ",
+    b"verbosity ",
+    b"noreply",
+    b" noreply",
+    b"VALUE ",
+    b"END",
+    b"VA ",
+    b"HD",
+    b"STAT ",
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b"\0",
+    b" ",
+    b"0",
+    b"-1",
+    b"+1",
+    b"00000000000000000000000000001",
+    b"18446744073709551615",
+    b"18446744073709551616",
+    b"4294967297",
+    b"4294967295",
+    b"2147483648",
+    b"9223372036854775808",
+    b"-9223372036854775808",
+    b"1e3",
+    b"0x10",
+];
+
+/// Changes some bytes of a message.
+fn spoil(random: &mut Random, message: &mut Vec<u8>) {
+    for _ in 0..1 + random.below(4) {
+        let at = random.below(message.len() + 1);
+        match random.below(7) {
+            0 if at < message.len() => message[at] ^= 1 << random.below(8),
+            1 if at < message.len() => {
+                message[at] = random.pick(&[0, 0x20, 0x0A, 0x0D, 0x7F, 0xFF]);
+            }
+            2 => {
+                let end = (at + random.below(8)).min(message.len());
+                message.drain(at..end);
+            }
+            3 => {
+                let count = random.below(8);
+                let bytes = random.bytes(count);
+                message.splice(at..at, bytes);
+            }
+            4 => message.truncate(at),
+            5 => {
+                let end = (at + random.below(4)).min(message.len());
+                message.splice(at..end, random.pick(&WORDS).iter().copied());
+            }
+            _ => {
+                let end = (at + random.below(30)).min(message.len());
+                message.extend_from_within(at..end);
+            }
+        }
+    }
+}
+
+/// Bytes that nobody meant, and words in no order.
+fn noise(random: &mut Random, message: &mut Vec<u8>, first: u8) {
+    if random.once_in(2) {
+        message.push(first);
+        let count = random.below(60);
+        message.extend(random.bytes(count));
+    } else {
+        for _ in 0..random.below(12) {
+            message.extend_from_slice(random.pick(&WORDS));
+        }
+    }
+}
+
+fn fuzz<C: Codec>(seed: u64, first: u8, make: fn(&mut Random, &mut Vec<u8>)) {
+    let mut random = Random::new(seed);
+    let count = std::env::var("KEYRACK_FUZZ")
+        .map_or(MESSAGES, |count| count.parse().expect("KEYRACK_FUZZ is a number"));
+    let mut message = Vec::new();
+    for _ in 0..count {
+        message.clear();
+        match random.below(8) {
+            0 => noise(&mut random, &mut message, first),
+            1 => make(&mut random, &mut message),
+            _ => {
+                make(&mut random, &mut message);
+                spoil(&mut random, &mut message);
+            }
+        }
+        let mut rest = &message[..];
+        // What follows a message or a refusal is read as well.
+        while let Some(bytes) = check::<C>(rest, random.below(1 << 20)) {
+            match rest.get(bytes..) {
+                Some(more) if !more.is_empty() => rest = more,
+                _ => break,
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_text_commands() {
+    fuzz::<TextRequests>(1, b'g', make::text_request);
+}
+
+#[test]
+fn hostile_meta_commands() {
+    fuzz::<TextRequests>(2, b'm', make::meta_request);
+}
+
+#[test]
+fn hostile_binary_requests() {
+    fuzz::<BinaryRequests>(3, 0x80, make::binary_request);
+}
+
+#[test]
+fn hostile_text_replies() {
+    fuzz::<TextReplies>(4, b'V', make::text_reply);
+}
+
+#[test]
+fn hostile_binary_replies() {
+    fuzz::<BinaryReplies>(5, 0x81, make::binary_reply);
+}

@@ -1,0 +1,17 @@
+//! The tests of this crate that see only its public face. Random tests print the seed they had;
+//! `KEYRACK_SEED=n` replaces it, and `KEYRACK_FUZZ=n` how many messages each fuzzer makes.
+
+#[cfg(test)]
+mod dice;
+#[cfg(test)]
+mod masstree_fuzz;
+#[cfg(test)]
+mod masstree_messages;
+#[cfg(test)]
+mod memcached;
+#[cfg(test)]
+mod resp_fuzz;
+#[cfg(test)]
+mod resp_reply;
+#[cfg(test)]
+mod resp_request;
