@@ -11,8 +11,10 @@
 //! test      tidy, cargo test with KEYRACK_SEED fixed                closes with the counts
 //! ```
 //!
-//! Tests run in the release profile: statistical tests need many draws, and the binary that
-//! the end-to-end tests start is then the binary that `smoke` runs, built once.
+//! Tests are built in the profile `sim`, once for all stages that run any: optimized, for statistical
+//! tests need many draws; with debug assertions and overflow checks, which release leaves out; without
+//! optimization at link time, which each test program would pay for. `smoke` and `overhead` take the
+//! release binary, which is what users have.
 //!
 //! `test` and `ci` end with the closing line of [`Tally`], whatever happened before it: a stage
 //! that fails without counting tests is one failure.
@@ -27,8 +29,14 @@ use crate::tally::{Tally, count_tests};
 use crate::tidy;
 use crate::workspace::{REWRITE_VARIABLE, Workspace, find_program, seed_of_commit};
 
+/// The profile of everything that runs tests; see the workspace's manifest.
+pub(crate) const TEST_PROFILE: &str = "sim";
+
 /// The variable from which random tests take their seed, in decimal.
 const SEED_VARIABLE: &str = "KEYRACK_SEED";
+
+/// The variable by which the longest tests do a part of what they could (1) or all of it (0).
+const BRIEF_VARIABLE: &str = "KEYRACK_BRIEF";
 
 /// `cargo xtask check`.
 ///
@@ -113,7 +121,9 @@ pub(crate) fn features(workspace: &Workspace, _: &Options) -> Outcome {
         say(&format!("not built: features {feature} ({why}); see docs/testing.md"));
     }
     let package = ["-p", "keyrack-cli", "--no-default-features", "--features"];
-    stage("features lua54", || run(workspace.cargo(&["build"]).args(package).arg("lua54")))?;
+    stage("features lua54", || {
+        run(workspace.cargo(&["build", "--profile", TEST_PROFILE]).args(package).arg("lua54"))
+    })?;
     if find_program("make").is_none() {
         say("SKIPPED: features luajit (make is not installed)");
         return Ok(());
@@ -198,20 +208,18 @@ const SEEDED: [&str; 7] = [
 /// Runs every test and doc test, or with a seed those of the crates that draw, passing their output
 /// through while counting.
 fn run_tests(workspace: &Workspace, seed: Option<u64>) -> Outcome<Tally> {
-    let mut arguments = vec!["test", "--no-fail-fast"];
+    let mut arguments = vec!["test", "--no-fail-fast", "--profile", TEST_PROFILE];
     match seed {
-        None => arguments.extend(["--workspace", "--release"]),
-        // With debug assertions and overflow checks, which release leaves out.
-        Some(_) => {
-            arguments.extend(["--profile", "sim"]);
-            SEEDED.iter().for_each(|name| arguments.extend(["--package", name]));
-        }
+        None => arguments.push("--workspace"),
+        Some(_) => SEEDED.iter().for_each(|name| arguments.extend(["--package", name])),
     }
     let mut command = workspace.cargo(&arguments);
     command.env_remove(REWRITE_VARIABLE);
     if let Some(seed) = seed {
         say(&format!("{SEED_VARIABLE}={seed}"));
-        command.env(SEED_VARIABLE, seed.to_string());
+        command.env(SEED_VARIABLE, seed.to_string()).env(BRIEF_VARIABLE, "1");
+    } else if std::env::var_os(BRIEF_VARIABLE).is_none() {
+        command.env(BRIEF_VARIABLE, "0");
     }
     let (mut tally, exited_well) = count_tests(&mut command, &mut |line| say(line))?;
     tally.settle(exited_well);

@@ -5,13 +5,14 @@
 //!   engines   each engine beside the model, seed after seed, until all are done or the time is up
 //! ```
 //!
-//! The fuzzers are the tests of `keyrack-wire` whose names hold `fuzz`, in the release profile; how
+//! The fuzzers are the tests of `keyrack-wire` whose names hold `fuzz`, in the profile of tests; how
 //! many messages they make is a variable. For the engines one run is
 //! `keyrack bench --selftest --backend ENGINE --seed N`, so a failure replays by typing the line
 //! that was printed. The clock is looked at between runs: a run that has begun is finished.
 
 use std::time::{Duration, Instant};
 
+use crate::chores::TEST_PROFILE;
 use crate::command::Options;
 use crate::output::{complain, say};
 use crate::smoke::{Runner, build};
@@ -59,8 +60,8 @@ pub(crate) fn command(workspace: &Workspace, options: &Options) -> Outcome {
 
 /// Sends hostile messages to the codecs of every protocol.
 fn fuzz(workspace: &Workspace, messages: u64) -> Outcome {
-    let mut command =
-        workspace.cargo(&["test", "--release", "-p", "keyrack-wire", "--test", "tests", "fuzz"]);
+    let mut command = workspace.cargo(&["test", "--profile", TEST_PROFILE]);
+    command.args(["-p", "keyrack-wire", "--test", "tests", "fuzz"]);
     command.env(FUZZ_VARIABLE, messages.to_string());
     say(&format!("{FUZZ_VARIABLE}={messages} {}", shown(&command)));
     run(&mut command)

@@ -34,10 +34,10 @@ pub(crate) fn factor() -> usize {
     factor.map_or(1, |factor| factor.parse().expect("KEYRACK_STRESS is a number"))
 }
 
-/// Whether the longest tests do a part of what they could: in builds for finding faults by hand,
-/// and where `KEYRACK_BRIEF` is set, because everything takes many times as long.
+/// Whether the longest tests do a part of what they could, because everything takes many times as
+/// long: where `KEYRACK_BRIEF` says so (0 is no), and without it in builds for finding faults by hand.
 pub(crate) fn is_brief() -> bool {
-    cfg!(debug_assertions) || std::env::var_os("KEYRACK_BRIEF").is_some()
+    std::env::var_os("KEYRACK_BRIEF").map_or(cfg!(debug_assertions), |brief| brief != "0")
 }
 
 /// Prints the seed if the test fails while it lives.
