@@ -5,8 +5,8 @@
 //!   engines   each engine beside the model, seed after seed, until all are done or the time is up
 //! ```
 //!
-//! The fuzzers are the tests of `keyrack-wire` whose names hold `fuzz`, in the profile of tests; how
-//! many messages they make is a variable. For the engines one run is
+//! The fuzzers are the tests of `keyrack-wire` whose names hold `fuzz`, in the profile of tests;
+//! how many messages they make is a variable. For the engines one run is
 //! `keyrack bench --selftest --backend ENGINE --seed N`, so a failure replays by typing the line
 //! that was printed. The clock is looked at between runs: a run that has begun is finished.
 

@@ -35,7 +35,7 @@ pub(crate) fn factor() -> usize {
 }
 
 /// Whether the longest tests do a part of what they could, because everything takes many times as
-/// long: where `KEYRACK_BRIEF` says so (0 is no), and without it in builds for finding faults by hand.
+/// long: where `KEYRACK_BRIEF` says so (0 is no), without it in builds with debug assertions.
 pub(crate) fn is_brief() -> bool {
     std::env::var_os("KEYRACK_BRIEF").map_or(cfg!(debug_assertions), |brief| brief != "0")
 }

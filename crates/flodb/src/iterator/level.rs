@@ -33,10 +33,12 @@ impl LevelCursor {
     /// Goes on to the next table as long as there is no entry here.
     fn settle_forward(&mut self) -> Result<()> {
         while self.inner.as_ref().is_some_and(|inner| inner.entry().is_none()) {
-            self.open(self.at + 1);
-            if let Some(inner) = &mut self.inner {
-                inner.seek_first()?;
-            }
+            let (left, next) = (self.inner.take(), self.tables.get(self.at + 1));
+            self.at += 1;
+            self.inner = match (left, next) {
+                (Some(left), Some(next)) => Some(left.onward_to(next.table())?),
+                _ => None,
+            };
         }
         Ok(())
     }

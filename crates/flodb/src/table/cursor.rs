@@ -8,7 +8,13 @@
 //! two blocks' bytes the first time, twice as much each further time, up to a limit. The bytes stay
 //! in a buffer as they are in the file, and blocks are decoded from it as the cursor comes to them.
 //! Any other movement to a block outside of the buffer reads one block, and the next read ahead
-//! begins small again. So a short scan reads little in vain, and a long one in large pieces.
+//! begins small again. So a short scan reads little in vain, and a long one in large pieces. A walk
+//! that goes on into another table ([`TableCursor::onward_to`]) goes on as it was.
+//!
+//! **Long walks leave the cache alone.** Once a walk has come to the limit it puts no more blocks
+//! into the cache: a walk over a store would replace everything that others ask for by what nobody
+//! asks for again, and would pay for fresh memory all the way. It takes what is there, and decodes
+//! the rest into the memory of the block that it leaves.
 
 use super::reader::Table;
 use crate::block::{Block, BlockCursor, Damage};
@@ -21,8 +27,7 @@ use std::sync::Arc;
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadOptions {
-    /// Do blocks that had to be read go into the cache? Not for walks over everything, which would
-    /// replace what others need.
+    /// Do blocks that had to be read go into the cache? Those of a long walk never do.
     pub(crate) fill_cache: bool,
     /// The most bytes read at once for a forward walk; 0 reads block by block.
     pub(crate) readahead_bytes_max: usize,
@@ -94,6 +99,18 @@ impl TableCursor {
         }
     }
 
+    /// Goes on to the first entry of `table`, in the manner in which this cursor has come to the
+    /// end of its own.
+    pub(crate) fn onward_to(mut self, table: &Arc<Table>) -> Result<Self> {
+        let mut ahead = std::mem::take(&mut self.ahead);
+        ahead.bytes.clear();
+        let mut cursor = TableCursor { ahead, ..TableCursor::new(Arc::clone(table), self.options) };
+        if table.index.len() > 0 {
+            cursor.enter(0, Arrival::Onward, first)?;
+        }
+        Ok(cursor)
+    }
+
     /// Goes to block `index`, and to an entry in it as `place` says, which returns whether there is
     /// one. Nowhere after an error.
     fn enter(
@@ -132,7 +149,7 @@ impl TableCursor {
         let Some(framed) = self.ahead.slice(handle.offset, len) else {
             return self.keep(index, self.table.read(index)?);
         };
-        if self.options.fill_cache {
+        if self.fills_cache() {
             return self.keep(index, self.table.decode(index, framed, Vec::new())?);
         }
         let memory = left.and_then(Arc::into_inner).map(|cached| cached.block.into_bytes());
@@ -140,8 +157,14 @@ impl TableCursor {
         self.keep(index, block)
     }
 
+    fn fills_cache(&self) -> bool {
+        let is_long =
+            self.ahead.window > 0 && self.ahead.window == self.options.readahead_bytes_max;
+        self.options.fill_cache && !is_long
+    }
+
     fn keep(&self, index: usize, block: Block) -> Result<Arc<Cached>> {
-        if self.options.fill_cache {
+        if self.fills_cache() {
             return Ok(self.table.cached.insert(index, block));
         }
         Ok(Cached::new(block))
@@ -152,15 +175,16 @@ impl TableCursor {
     /// and that may fail.
     fn read_ahead(&mut self, offset: u64, len: usize, arrival: Arrival) {
         let ahead = &mut self.ahead;
-        ahead.bytes.clear();
         let window = (2 * ahead.window).max(2 * len).min(self.options.readahead_bytes_max);
         if arrival == Arrival::Sought || window < len {
+            ahead.bytes.clear();
             ahead.window = 0;
             return;
         }
         ahead.window = window;
         let left = self.table.data_bytes().saturating_sub(offset);
         let bytes = usize::try_from(left).map_or(window, |left| left.min(window));
+        // What is there from before is overwritten.
         ahead.bytes.resize(bytes, 0);
         ahead.offset = offset;
         if self.table.file.read_exact_at(offset, &mut ahead.bytes).is_err() {

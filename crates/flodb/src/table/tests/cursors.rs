@@ -250,6 +250,40 @@ fn a_long_walk_reads_in_growing_pieces_and_a_short_one_little() {
 }
 
 #[test]
+fn a_long_walk_leaves_the_cache_alone_and_takes_what_is_in_it() {
+    let entries: Vec<Entry> = (0..20_000_u32)
+        .map(|number| (internal(&number.to_be_bytes(), 1, Kind::Put), vec![1; 100]))
+        .collect();
+    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let (fs, _) = written(&options, &entries);
+    let cache = Arc::new(BlockCache::new(64 << 20));
+    let order = Comparator::Bytewise;
+    let table = Table::open(&fs, path(), NUMBER, Arc::clone(&cache), order).map(Arc::new).unwrap();
+    let blocks = table.index.len() as u64;
+    let limit = ReadOptions { readahead_bytes_max: 8 << 10, ..ReadOptions::default() };
+    let mut cursor = table.cursor(limit);
+    cursor.seek(&entries[15_000].0).unwrap();
+    let before = cache.stats();
+    cursor.seek_first().unwrap();
+    for at in 0..entries.len() {
+        assert_at(&cursor, &entries, Some(at));
+        cursor.next().unwrap();
+    }
+    let after = cache.stats();
+    assert!(after.blocks < before.blocks + 10, "{after:?} of {blocks}");
+    assert!(after.hits > before.hits, "the block of the seek was there");
+    let mut onward = cursor.onward_to(&table).unwrap();
+    assert_at(&onward, &entries, Some(0));
+    for _ in 0..10_000 {
+        onward.next().unwrap();
+    }
+    assert_eq!(cache.stats().blocks, after.blocks, "a long walk goes on as one");
+    // A seek ends the long walk.
+    onward.seek(&entries[19_000].0).unwrap();
+    assert_eq!(cache.stats().blocks, after.blocks + 1);
+}
+
+#[test]
 fn a_cursor_outlives_what_the_cache_had() {
     let entries: Vec<Entry> = (0..400_u32)
         .map(|number| (internal(&number.to_be_bytes(), 1, Kind::Put), vec![number as u8; 100]))
