@@ -6,6 +6,7 @@ use keyrack_store::{Engine, Registry};
 pub(crate) fn registry() -> Registry {
     let mut engines: Vec<Engine> = keyrack_peers::engines();
     engines.push(keyrack_masstree::engine());
+    engines.push(keyrack_rowstore::engine());
     engines.push(keyrack_flodb::engine());
     Registry::new(engines).with_servers(keyrack_peers::servers())
 }

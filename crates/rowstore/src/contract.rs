@@ -89,6 +89,13 @@ pub trait RowSession {
         Ok(())
     }
 
+    /// Says that the rows of `keys` are used next, so that a store in memory can bring them near
+    /// side by side. Changes nothing; a key too long, or one that is not used after all, is none of
+    /// its business.
+    fn expect(&mut self, keys: &[&[u8]]) {
+        let _ = keys;
+    }
+
     /// Reads, decides and writes one row as one step that nobody comes between. `decide` gets the
     /// row and an empty [`RowBuf`] for the new one; it may be called again, with an empty buffer
     /// again. Returns the version of the row written, or 0 when none was.

@@ -474,6 +474,13 @@ impl RowSession for Session<'_> {
         Ok(())
     }
 
+    fn expect(&mut self, keys: &[&[u8]]) {
+        // One alone is searched once, not twice.
+        if keys.len() > 1 {
+            self.core.tree.prefetch(keys, &pin());
+        }
+    }
+
     fn update(
         &mut self,
         key: &[u8],

@@ -4,8 +4,7 @@ use super::scan::{self, Scan};
 use super::{Cx, execute};
 use crate::ordered::{Ordered, TOGETHER_MAX};
 use keyrack_net::{Served, Verdict};
-use keyrack_wire::masstree::{Columns, Limits, ReplyWriter, Request, RequestParser};
-use keyrack_wire::msgpack::Int;
+use keyrack_wire::masstree::{Limits, ReplyWriter, Request, RequestParser};
 
 /// Bytes of answers after which a connection gives the turn away.
 const TURN_OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -20,14 +19,40 @@ pub(crate) struct Connection {
     scan: Option<Box<Scan>>,
 }
 
-/// A get that waits for others to be looked up with.
+/// A request that waits for others, so that their keys are looked up together.
 #[derive(Clone, Copy)]
-struct Get<'i> {
-    seq: Int,
+struct Waiting<'i> {
+    request: Request<'i>,
     key: &'i [u8],
-    columns: Columns<'i>,
-    /// Where in the input its request begins.
+    /// Where in the input it begins.
     at: usize,
+}
+
+/// Requests in a row that read one row each, or that write one each.
+struct Run<'i> {
+    slots: [Option<Waiting<'i>>; TOGETHER_MAX],
+    count: usize,
+    /// Whether they write.
+    writes: bool,
+}
+
+/// Why a connection does not go on with its input.
+enum Left {
+    /// The output is full; the request that begins there comes next time.
+    At(usize),
+    /// The connection is over.
+    Close,
+}
+
+/// The key of a request that reads or writes one row, and whether it writes.
+fn key_of<'i>(request: &Request<'i>) -> Option<(&'i [u8], bool)> {
+    match *request {
+        Request::Get { key, .. } => Some((key, false)),
+        Request::Put { key, .. } | Request::Replace { key, .. } | Request::Remove { key, .. } => {
+            Some((key, true))
+        }
+        _ => None,
+    }
 }
 
 impl Connection {
@@ -49,35 +74,32 @@ impl Connection {
                 }
             }
         }
-        let mut gets: [Option<Get<'_>>; TOGETHER_MAX] = [None; TOGETHER_MAX];
-        let mut waiting = 0;
+        let mut run = Run { slots: [const { None }; TOGETHER_MAX], count: 0, writes: false };
         let mut rest = input;
         loop {
             let at = input.len() - rest.len();
-            if waiting == TOGETHER_MAX {
-                match look_up(cx, &gets[..waiting], output, full_at) {
-                    Ok(None) => waiting = 0,
-                    Ok(Some(left_at)) => return self.again(left_at),
-                    Err(verdict) => return served(at, verdict),
-                }
-            }
-            if output.len() >= full_at && waiting == 0 {
+            if run.count == 0 && output.len() >= full_at {
                 return self.again(at);
             }
             let limits = self.limits(cx.limits);
             let parsed = self.parser.next(&mut rest, &limits);
-            if let (Ok(Some(Request::Get { seq, key, columns })), Some(_)) =
-                (&parsed, self.key_bytes_max)
-            {
-                cx.counts.requests.add(1);
-                gets[waiting] = Some(Get { seq: *seq, key, columns: *columns, at });
-                waiting += 1;
-                continue;
+            let single = match &parsed {
+                Ok(Some(request)) if self.key_bytes_max.is_some() => {
+                    key_of(request).map(|(key, writes)| (*request, key, writes))
+                }
+                _ => None,
+            };
+            let joins = single.is_some_and(|(_, _, writes)| run.takes(writes));
+            if !joins && let Err(left) = run.carry_out(cx, output, full_at) {
+                return match left {
+                    Left::At(left_at) => self.again(left_at),
+                    Left::Close => served(at, Verdict::Close),
+                };
             }
-            match look_up(cx, &gets[..waiting], output, full_at) {
-                Ok(None) => waiting = 0,
-                Ok(Some(left_at)) => return self.again(left_at),
-                Err(verdict) => return served(at, verdict),
+            if let Some((request, key, writes)) = single {
+                cx.counts.requests.add(1);
+                run.push(Waiting { request, key, at }, writes);
+                continue;
             }
             match parsed {
                 Ok(None) => {
@@ -158,32 +180,81 @@ impl Connection {
     }
 }
 
-/// Looks up what waits. Where the output is full before the end, says where the first get that was
-/// left stands in the input.
-fn look_up(
+impl<'i> Run<'i> {
+    /// Can one more come in that writes, or does not?
+    fn takes(&self, writes: bool) -> bool {
+        self.count == 0 || (self.writes == writes && self.count < TOGETHER_MAX)
+    }
+
+    fn push(&mut self, waiting: Waiting<'i>, writes: bool) {
+        self.slots[self.count] = Some(waiting);
+        self.count += 1;
+        self.writes = writes;
+    }
+
+    /// Carries out all, in their order, until the output is full.
+    fn carry_out(
+        &mut self,
+        cx: &mut Cx<'_>,
+        output: &mut Vec<u8>,
+        full_at: usize,
+    ) -> Result<(), Left> {
+        let count = std::mem::take(&mut self.count);
+        let mut keys: [&[u8]; TOGETHER_MAX] = [&[]; TOGETHER_MAX];
+        for (key, waiting) in keys.iter_mut().zip(self.slots[..count].iter().flatten()) {
+            *key = waiting.key;
+        }
+        match (count, self.writes) {
+            (0, _) => Ok(()),
+            (_, true) => write(cx, &self.slots[..count], &keys[..count], output, full_at),
+            (_, false) => look_up(cx, &self.slots[..count], &keys[..count], output, full_at),
+        }
+    }
+}
+
+/// Writes one after the other.
+fn write(
     cx: &mut Cx<'_>,
-    gets: &[Option<Get<'_>>],
+    slots: &[Option<Waiting<'_>>],
+    keys: &[&[u8]],
     output: &mut Vec<u8>,
     full_at: usize,
-) -> Result<Option<usize>, Verdict> {
-    if gets.is_empty() {
-        return Ok(None);
+) -> Result<(), Left> {
+    cx.rows.expect(keys);
+    for waiting in slots.iter().flatten() {
+        if output.len() >= full_at {
+            return Err(Left::At(waiting.at));
+        }
+        if !execute::execute(cx, &waiting.request, output) {
+            return Err(Left::Close);
+        }
     }
-    let mut keys: [&[u8]; TOGETHER_MAX] = [&[]; TOGETHER_MAX];
-    for (key, get) in keys.iter_mut().zip(gets.iter().flatten()) {
-        *key = get.key;
-    }
+    Ok(())
+}
+
+/// Looks all up side by side.
+fn look_up(
+    cx: &mut Cx<'_>,
+    slots: &[Option<Waiting<'_>>],
+    keys: &[&[u8]],
+    output: &mut Vec<u8>,
+    full_at: usize,
+) -> Result<(), Left> {
     let mut hits = 0;
     let begun = output.len();
     let mut ordered = Ordered::new(output, full_at, cx.scratch);
-    let found = cx.rows.multi_get(&keys[..gets.len()], &mut |index, row| {
-        let Some(Some(get)) = gets.get(index) else { return };
+    let found = cx.rows.multi_get(keys, &mut |index, row| {
+        let Some(Some(Waiting { request: Request::Get { seq, columns, .. }, .. })) =
+            slots.get(index)
+        else {
+            return;
+        };
         hits += u64::from(row.is_some());
         ordered.take(index, |out| {
             let mut reply = ReplyWriter::new(out);
             match &row {
-                Some(row) => execute::write_row(&mut reply, get.seq, row, get.columns),
-                None => reply.miss(get.seq),
+                Some(row) => execute::write_row(&mut reply, *seq, row, *columns),
+                None => reply.miss(*seq),
             }
         });
     });
@@ -191,14 +262,17 @@ fn look_up(
     if found.is_err() {
         cx.counts.errors.add(1);
         output.truncate(begun);
-        if let Some(Some(get)) = gets.first() {
-            ReplyWriter::new(output).unknown(get.seq);
+        if let Some(Some(first)) = slots.first() {
+            ReplyWriter::new(output).unknown(first.request.seq());
         }
-        return Err(Verdict::Close);
+        return Err(Left::Close);
     }
     cx.counts.gets.add(written as u64);
     cx.counts.get_hits.add(hits);
-    Ok(gets.get(written).copied().flatten().map(|get| get.at))
+    match slots.get(written) {
+        Some(Some(left)) => Err(Left::At(left.at)),
+        _ => Ok(()),
+    }
 }
 
 fn served(consumed: usize, verdict: Verdict) -> Served {
