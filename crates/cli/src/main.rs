@@ -6,14 +6,17 @@
 //! | `keyrack compare BASE NEW` | sets two recorded runs against each other |
 //! | `keyrack doctor` | says whether this machine is fit to measure on |
 //! | `keyrack serve` | serves a store to clients of memcached, Redis and Masstree |
+//! | `keyrack load` | puts load on servers of memcached and Redis, and measures it |
 //! | `keyrack db` | looks into a store of the engine `flodb`, mends it, moves it, tortures it |
+//! | `keyrack fs` | name spaces of files: changes them, looks at them, publishes and measures them |
 //!
-//! Called by the name `keybench`, `mttest`, `mtclient` or `db_test`, the binary takes that tool's
-//! command line and prints its shapes.
+//! Called by the name `keybench`, `mttest`, `mtd`, `mtclient`, `mutilate`, `db_test`,
+//! `deltafs_bm_svr`, `deltafs_bm_cli` or `parallel_compactor`, the binary takes that tool's command
+//! line and prints its shapes.
 //!
 //! Results go to standard output, talk to standard error. Exit status: 0 done, 1 the answer is no
 //! (a cell failed, a regression, a key that is not there), 2 could not run (usage, set-up), 3 a
-//! store is damaged, 130 interrupted.
+//! store is damaged (of `load --strict`: figures are not to be trusted), 130 interrupted.
 #![forbid(unsafe_code)]
 
 /// A line for a person on standard error, as `eprintln!`, which would panic where the reader went
@@ -33,6 +36,9 @@ mod db;
 mod doctor;
 mod engines;
 mod flags;
+mod fs;
+mod jobs;
+mod load;
 mod modes;
 mod progress;
 mod serve;
@@ -81,6 +87,8 @@ fn command() -> Command {
         .subcommand(doctor::command())
         .subcommand(db::command())
         .subcommand(serve::command())
+        .subcommand(load::command())
+        .subcommand(fs::command())
 }
 
 fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
@@ -90,6 +98,8 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
         Some(("doctor", matches)) => doctor::run(matches),
         Some(("db", matches)) => Ok(db::run(matches)),
         Some(("serve", matches)) => Ok(serve::run(matches)),
+        Some(("load", matches)) => Ok(load::run(matches)),
+        Some(("fs", matches)) => Ok(fs::run(matches)),
         _ => Err("no such command; see keyrack --help".to_owned()),
     };
     result.unwrap_or_else(|message| {

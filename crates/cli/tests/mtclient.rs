@@ -93,6 +93,17 @@ fn every_test_ends_well_on_a_server_that_answers() {
         "scantest",
         "cpa -l 700",
         "cpb -l 700",
+        "cpc -l 700",
+        "cpd -l 700",
+        "volt1a -l 700",
+        "volt1b -l 700",
+        "volt2a -l 700",
+        "volt2b -l 700",
+        "long_init --nkeys 300 --keylen 100 --prefixLen 80",
+        "long_go -l 700 --nkeys 300 --keylen 100 --prefixLen 80 --getratio 70",
+        "wd2 -l 2300",
+        "wd2check",
+        "ruscale_init --rscale_partsz 100 --rsinit_part 7",
         "over1 -l 3000",
         "over2",
         "rec1 -l 700",
@@ -107,7 +118,49 @@ fn every_test_ends_well_on_a_server_that_answers() {
         let total = out.stdout.lines().find(|line| line.starts_with("total ")).unwrap();
         assert!(after(total, "total").unwrap().parse::<u64>().unwrap() > 0, "{line}: {total}");
     }
-    assert_eq!(server.checkpoints(), 1);
+    assert_eq!(server.checkpoints(), 2);
+}
+
+#[test]
+fn what_passes_through_leaves_runs_and_gaps_are_found() {
+    let server = MasstreeServer::start();
+    mtclient(&server, "-q -j2 -l 300 wd1").exits(0);
+    mtclient(&server, "-q -j2 wd1check").exits(0);
+    mtclient(&server, "-q -j3 -l 50 tri1").exits(0);
+    let out = mtclient(&server, "-q -j3 tri1check").exits(0);
+    assert_eq!(rows(&out)[0]["count"], 51, "{}", out.stdout);
+    mtclient(&server, "-q -j1 -l 2900 wd2").exits(0);
+    mtclient(&server, "-q -j1 wd2check").exits(0);
+    let gone = |key: &[u8]| {
+        let mut rows = server.rows();
+        assert!(rows.remove(key).is_some(), "{}", key.escape_ascii());
+        MasstreeServer::with(rows, u64::MAX)
+    };
+    let row =
+        |n: u64| (n.to_string().into_bytes(), BTreeMap::from([(0, (n + 1).to_string().into())]));
+    let left = (10_000_005..10_000_020).filter(|n| *n != 10_000_007).map(row).collect();
+    let out = mtclient(&MasstreeServer::with(left, u64::MAX), "-q -j2 wd1check").exits(1);
+    assert!(out.stderr.contains("10000007 is missing in front of key 10000008"), "{}", out.stderr);
+    let out = mtclient(&gone(b"tri1-0-2-0000000020"), "-q -j3 tri1check").exits(1);
+    assert!(out.stderr.contains("number 20 is missing"), "{}", out.stderr);
+    // A round of 1000 keys: 2901 acts are the puts of two rounds, and half a round of removals.
+    let out = mtclient(&gone(b"wd2-0-0500"), "-q -j1 wd2check").exits(1);
+    assert!(out.stderr.contains("have gaps, at [500, 501, 901]"), "{}", out.stderr);
+}
+
+#[test]
+fn a_file_of_urls_is_read() {
+    let server = MasstreeServer::start();
+    let lab = Lab::new();
+    let lines: String = (0..40).map(|n| format!("put http://example.org/{n}\n")).collect();
+    lab.write("urls", lines);
+    let port = server.address.port();
+    let out = lab.called("mtclient", &format!("-q -j1 --fsp {port} -i urls url")).exits(0);
+    let row = rows(&out).remove(0);
+    assert_eq!((&row["puts"], &row["gets"]), (&40.into(), &15.into()), "{}", out.stdout);
+    assert_eq!(server.rows().len(), 15);
+    let out = lab.called("mtclient", &format!("-j1 --fsp {port} -i none url")).exits(1);
+    assert!(out.stderr.contains("none"), "{}", out.stderr);
 }
 
 #[test]

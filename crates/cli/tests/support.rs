@@ -296,14 +296,21 @@ impl Running {
     /// Reads standard error until a line holds `text`.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) {
+        let found = self.reads(|line| line.contains(text));
+        assert!(found, "stderr ended without '{text}':\n{}", self.seen);
+    }
+
+    /// Reads standard error until a line is what `is_it` says, or its end: then it was not there.
+    pub(crate) fn reads(&mut self, is_it: impl Fn(&str) -> bool) -> bool {
         loop {
             let mut line = Vec::new();
-            let read = self.stderr.read_until(b'\n', &mut line).unwrap();
+            if self.stderr.read_until(b'\n', &mut line).unwrap() == 0 {
+                return false;
+            }
             let line = String::from_utf8_lossy(&line);
-            assert!(read > 0, "stderr ended without '{text}':\n{}", self.seen);
             self.seen.push_str(&line);
-            if line.contains(text) {
-                return;
+            if is_it(&line) {
+                return true;
             }
         }
     }

@@ -17,6 +17,7 @@
 use std::fmt;
 
 use crate::layout::{BUCKETS, CLAMPED_INDEX, high_of, index_of, low_of};
+use crate::stats::{self, Interval};
 
 /// Counts of values in nanoseconds: exact below 256, within 1/128 up to 2^40 (18 minutes), clamped
 /// above. 34 KiB.
@@ -29,6 +30,19 @@ pub struct Histogram {
     min: u64,
     /// 0 while empty.
     max: u64,
+}
+
+/// The content of a histogram, without what is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistogramParts {
+    /// The sum of the values.
+    pub sum: u64,
+    /// The least value; `u64::MAX` when there is none.
+    pub min: u64,
+    /// The greatest value; 0 when there is none.
+    pub max: u64,
+    /// The lowest value of each bucket in use and its count, ascending.
+    pub buckets: Vec<(u64, u64)>,
 }
 
 impl Histogram {
@@ -135,7 +149,15 @@ impl Histogram {
         if self.is_empty() || !(0.0..=100.0).contains(&p) {
             return None;
         }
-        let rank = nearest_rank(p, self.count);
+        self.at_rank(nearest_rank(p, self.count))
+    }
+
+    /// The value at a rank, 1 being the least value; `None` when there is no such rank. As exact as
+    /// [`Histogram::percentile`].
+    pub fn at_rank(&self, rank: u64) -> Option<u64> {
+        if rank == 0 || rank > self.count {
+            return None;
+        }
         if rank == 1 {
             return Some(self.min);
         }
@@ -152,6 +174,15 @@ impl Histogram {
         Some(self.max)
     }
 
+    /// A confidence interval for percentile `p` of whatever the values are a sample of, by order
+    /// statistics: the values at the ranks `n p -+ z sqrt(n p (1 - p))`, outwards. Nothing is
+    /// assumed of the values but that they are independent. `None` when a rank does not exist, so
+    /// when there are too few values to say, or when `p` or `level` is not between its bounds.
+    pub fn percentile_interval(&self, p: f64, level: f64) -> Option<Interval> {
+        let (low, high) = stats::percentile_ranks(self.count, p, level)?;
+        Some(Interval { low: self.at_rank(low)? as f64, high: self.at_rank(high)? as f64 })
+    }
+
     /// The buckets in use, in order: lowest value, highest value (inclusive), count. The highest
     /// value of the bucket of clamped values is the maximum.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
@@ -159,6 +190,38 @@ impl Histogram {
             let high = high_of(index);
             (low_of(index), if index == CLAMPED_INDEX { self.max } else { high }, n)
         })
+    }
+
+    /// Everything that the histogram holds, to be sent or stored: [`Histogram::of_parts`] makes an
+    /// equal one of it.
+    pub fn parts(&self) -> HistogramParts {
+        let used = self.buckets.iter().enumerate().filter(|&(_, &n)| n > 0);
+        let buckets = used.map(|(index, &n)| (low_of(index), n)).collect();
+        HistogramParts { sum: self.sum, min: self.min, max: self.max, buckets }
+    }
+
+    /// The histogram of these parts; `None` when they are not those of any: a value that begins no
+    /// bucket, buckets out of order, ends that lie outside.
+    pub fn of_parts(parts: &HistogramParts) -> Option<Histogram> {
+        let mut histogram = Histogram::new();
+        let mut last = None;
+        for &(low, n) in &parts.buckets {
+            let index = index_of(low);
+            if low_of(index) != low || n == 0 || last.is_some_and(|last| index <= last) {
+                return None;
+            }
+            last = Some(index);
+            histogram.buckets[index] = n;
+            histogram.count = histogram.count.saturating_add(n);
+        }
+        let (Some(&(first, _)), Some(last)) = (parts.buckets.first(), last) else {
+            return ((parts.sum, parts.min, parts.max) == EMPTY).then_some(histogram);
+        };
+        if index_of(parts.min) != index_of(first) || index_of(parts.max) != last {
+            return None;
+        }
+        (histogram.sum, histogram.min, histogram.max) = (parts.sum, parts.min, parts.max);
+        Some(histogram)
     }
 
     /// Replaces the whole content: `fill` writes every bucket, then returns sum, minimum, maximum.

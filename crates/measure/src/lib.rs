@@ -30,6 +30,7 @@ mod base64;
 #[cfg(target_arch = "x86_64")]
 mod calibration;
 mod clock;
+mod cpu_times;
 mod error;
 pub mod hdr;
 mod histogram;
@@ -42,7 +43,8 @@ mod sys;
 pub mod usage;
 pub mod wall;
 
-pub use clock::{Clock, ClockSource};
+pub use clock::{Clock, ClockSource, reduce_timer_slack};
+pub use cpu_times::{CpuShare, CpuTimes};
 pub use error::Error;
-pub use histogram::Histogram;
+pub use histogram::{Histogram, HistogramParts};
 pub use live::{LiveCounter, LiveHistogram};

@@ -1,18 +1,23 @@
 //! From a handful of numbers to a statement with an uncertainty.
 //!
 //! Summaries (median, quantiles, mean, standard deviation) are here; intervals for rates and their
-//! ratios in `interval`, the Mann-Whitney test in `rank_test`, the distributions they need in
-//! `distribution`. No function draws random numbers by itself: bootstrap intervals take a source
-//! of uniform 64-bit words, so that a stored seed gives the same interval again.
+//! ratios in `interval`, for percentiles in `order`, the Mann-Whitney test in `rank_test`, the test
+//! of gaps in `exponential_test`, the distributions they need in `distribution`. No function draws
+//! random numbers by itself: bootstrap intervals take a source of uniform 64-bit words, so that a
+//! stored seed gives the same interval again.
 //!
 //! Statistics that do not exist for the samples given are `None`, never 0 or NaN.
 
 mod distribution;
+mod exponential_test;
 mod interval;
+mod order;
 mod rank_test;
 
 pub use distribution::student_t_quantile;
+pub use exponential_test::{Exponential, anderson_darling};
 pub use interval::{Interval, bootstrap_median, rate_interval, ratio_interval};
+pub use order::percentile_ranks;
 pub use rank_test::mann_whitney;
 
 /// The middle sample, or the mean of the two middle ones; `None` when empty. O(n log n).

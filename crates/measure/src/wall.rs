@@ -10,6 +10,12 @@ pub fn unix_ms() -> u64 {
     u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0)
 }
 
+/// Nanoseconds since 1970, UTC.
+#[inline]
+pub fn unix_ns() -> u64 {
+    u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(0)
+}
+
 /// The present local time as `YYYYmmdd-HHMMSS`, for names of report directories. UTC where the
 /// system does not say which zone it is in.
 pub fn local_stamp() -> String {
@@ -37,6 +43,13 @@ fn stamp(time: &Zoned) -> String {
     time.strftime("%Y%m%d-%H%M%S").to_string()
 }
 
+/// A time in nanoseconds since 1970 in UTC as RFC 3339, to the second. The end of the calendar
+/// where there is none for it.
+#[must_use]
+pub fn rfc3339_of_ns(unix_ns: u64) -> String {
+    rfc3339(Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or(Timestamp::MAX))
+}
+
 fn rfc3339(time: Timestamp) -> String {
     time.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -44,6 +57,13 @@ fn rfc3339(time: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nanoseconds_as_a_stamp() {
+        assert_eq!(rfc3339_of_ns(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339_of_ns(1_234_567_890_999_999_999), "2009-02-13T23:31:30Z");
+        assert!(rfc3339_of_ns(u64::MAX).starts_with("2554-07-21T"));
+    }
 
     /// 2009-02-13 23:31:30.999 UTC.
     fn known_time() -> Timestamp {

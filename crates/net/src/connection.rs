@@ -25,6 +25,7 @@
 
 use crate::buffer::{Buffer, Pool};
 use crate::options::{Limits, Timeouts};
+use crate::output::Output;
 use crate::service::{Served, Verdict, Worker};
 use crate::socket::{Filled, Rest, Socket};
 use crate::stats::{CloseReason, Counters};
@@ -86,7 +87,7 @@ pub(crate) struct Connection<C> {
     pub(crate) state: C,
     pub(crate) transport: Transport,
     pub(crate) limits: Limits,
-    pub(crate) output: Buffer,
+    pub(crate) output: Output,
     pub(crate) phase: Phase,
     /// The rest of an incomplete request, or what a worker left for later.
     input: Buffer,
@@ -129,7 +130,7 @@ impl<C> Connection<C> {
             state,
             transport,
             limits,
-            output: Buffer::default(),
+            output: Output::default(),
             phase: Phase::Open,
             input: Buffer::default(),
             need: 0,

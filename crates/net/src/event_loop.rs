@@ -17,6 +17,7 @@
 //! the turn that runs. The replies of a turn are sent, or parked, after its `end_turn`.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use keyrack_measure::Clock;
@@ -24,6 +25,7 @@ use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
 
 use crate::acceptor::{Accepted, Acceptor};
+use crate::closer::Closer;
 use crate::connection::{Connection, Desk, Phase};
 use crate::datagrams::{self, Bound, Replies};
 use crate::lanes::{Lane, Lanes, Newcomer};
@@ -54,7 +56,7 @@ pub(crate) struct EventLoop<'a, W: Worker> {
     index: usize,
     worker: W,
     poll: Poll,
-    lanes: &'a Lanes,
+    lanes: &'a Arc<Lanes>,
     lane: &'a Lane,
     options: &'a Options,
     clock: Clock,
@@ -75,6 +77,7 @@ pub(crate) struct EventLoop<'a, W: Worker> {
     datagram_memory: Vec<u8>,
     due: Vec<Reminder>,
     newcomers: Vec<Newcomer>,
+    endings: Vec<Key>,
     /// When the loop ends, once it was told to.
     stop_ns: Option<u64>,
 }
@@ -86,7 +89,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         worker: W,
         poll: Poll,
         share: Share,
-        lanes: &'a Lanes,
+        lanes: &'a Arc<Lanes>,
         options: &'a Options,
     ) -> io::Result<Self> {
         let clock = Clock::vdso();
@@ -123,6 +126,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             datagram_memory: Vec::new(),
             due: Vec::new(),
             newcomers: Vec::new(),
+            endings: Vec::new(),
             stop_ns: None,
         })
     }
@@ -320,7 +324,8 @@ impl<'a, W: Worker> EventLoop<'a, W> {
 
     fn collect_mail(&mut self) {
         let mut newcomers = std::mem::take(&mut self.newcomers);
-        self.lane.collect(&mut newcomers);
+        let mut endings = std::mem::take(&mut self.endings);
+        self.lane.collect(&mut newcomers, &mut endings);
         for newcomer in newcomers.drain(..) {
             if self.stop_ns.is_some() {
                 self.lanes.give_place_back(self.index);
@@ -329,6 +334,21 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             }
         }
         self.newcomers = newcomers;
+        for key in endings.drain(..) {
+            self.end(key);
+        }
+        self.endings = endings;
+    }
+
+    /// Ends a connection, since somebody wants that: what waits is sent, whatever it is parked for.
+    fn end(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.phase == Phase::Open {
+            connection.end(CloseReason::Worker);
+            if !connection.is_parked {
+                self.send(key);
+            }
+        }
     }
 
     /// Takes in a connection that has a place and was assigned to this loop.
@@ -353,6 +373,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             self.close(key, CloseReason::Io);
             return;
         }
+        self.worker.opened(&mut connection.state, Closer::new(self.lanes, self.index, key));
         self.remind(key);
     }
 
@@ -479,6 +500,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
                 }
             }
             Ok(Sent::Part { has_moved }) => {
+                connection.output.settle(&mut self.desk.pool);
                 if has_moved || connection.stalled_since_ns.is_none() {
                     connection.stalled_since_ns = Some(self.now_ns);
                 }

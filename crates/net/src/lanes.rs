@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::slots::Key;
 use crate::socket::Socket;
 use crate::stats::{Counters, Stats};
 use crate::waker::Waker;
@@ -26,6 +27,8 @@ pub(crate) struct Newcomer {
 #[derive(Debug, Default)]
 struct Mailbox {
     newcomers: Vec<Newcomer>,
+    /// Connections that others want to end.
+    endings: Vec<Key>,
     is_closed: bool,
 }
 
@@ -174,9 +177,21 @@ impl Lane {
         None
     }
 
-    /// Moves the mail to `newcomers`.
-    pub(crate) fn collect(&self, newcomers: &mut Vec<Newcomer>) {
-        newcomers.append(&mut self.mailbox().newcomers);
+    /// Has the loop end one of its connections.
+    pub(crate) fn end_connection(&self, key: Key) {
+        let mut mailbox = self.mailbox();
+        if !mailbox.is_closed {
+            mailbox.endings.push(key);
+            drop(mailbox);
+            self.waker.wake();
+        }
+    }
+
+    /// Moves the mail to `newcomers` and `endings`.
+    pub(crate) fn collect(&self, newcomers: &mut Vec<Newcomer>, endings: &mut Vec<Key>) {
+        let mut mailbox = self.mailbox();
+        newcomers.append(&mut mailbox.newcomers);
+        endings.append(&mut mailbox.endings);
     }
 
     fn mailbox(&self) -> MutexGuard<'_, Mailbox> {

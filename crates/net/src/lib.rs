@@ -68,6 +68,7 @@
 
 mod acceptor;
 mod buffer;
+mod closer;
 mod connection;
 mod datagrams;
 mod endpoint;
@@ -77,6 +78,7 @@ mod lanes;
 mod link;
 mod listen;
 mod options;
+mod output;
 mod parking;
 mod server;
 mod service;
@@ -90,6 +92,7 @@ mod transport;
 mod waker;
 mod wheel;
 
+pub use closer::Closer;
 pub use endpoint::Endpoint;
 pub use error::{Error, Result};
 pub use link::Link;

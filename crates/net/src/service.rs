@@ -21,6 +21,7 @@
 
 use std::net::SocketAddr;
 
+use crate::closer::Closer;
 use crate::endpoint::is_loopback_ip;
 use crate::options::Limits;
 use crate::waker::Waker;
@@ -51,6 +52,11 @@ pub trait Worker {
     /// [`Options::listeners`](crate::Options::listeners). May come outside of a turn. `limits`
     /// holds the ones of the options, and may be changed here and in [`Worker::serve`].
     fn open(&mut self, listener: usize, peer: &Peer, limits: &mut Limits) -> Self::Connection;
+
+    /// The connection just opened is one of the loop's. `closer` ends it, from any thread.
+    fn opened(&mut self, connection: &mut Self::Connection, closer: Closer) {
+        let _ = (connection, closer);
+    }
 
     /// A turn begins. `now_ns` counts from an arbitrary origin and never goes back.
     fn begin_turn(&mut self, now_ns: u64) {

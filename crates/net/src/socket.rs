@@ -81,8 +81,20 @@ impl Socket {
 
     /// One write; `None` when the socket is full.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        self.try_to_write(|socket| socket.write(bytes))
+    }
+
+    /// One write of several pieces; `None` when the socket is full.
+    pub(crate) fn send_many(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        self.try_to_write(|socket| socket.write_vectored(pieces))
+    }
+
+    fn try_to_write(
+        &mut self,
+        mut write: impl FnMut(&mut Self) -> io::Result<usize>,
+    ) -> io::Result<Option<usize>> {
         loop {
-            match self.write(bytes) {
+            match write(self) {
                 Ok(count) => return Ok(Some(count)),
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(None),

@@ -107,6 +107,50 @@ impl Stream {
         }
     }
 
+    /// From now on reads and writes that would wait fail with [`io::ErrorKind::WouldBlock`]
+    /// instead; or wait again. What TLS could not send leaves by a later write or flush.
+    ///
+    /// # Errors
+    /// A connection that is closed already.
+    pub fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
+        match self.plain() {
+            Plain::Tcp(stream) => stream.set_nonblocking(is_nonblocking),
+            Plain::Unix(stream) => stream.set_nonblocking(is_nonblocking),
+        }
+    }
+
+    /// Lets the kernel collect small writes, as Nagle would have it, or not. Connections start
+    /// without; for Unix sockets it means nothing.
+    ///
+    /// # Errors
+    /// A connection that is closed already.
+    pub fn set_nodelay(&self, is_nodelay: bool) -> io::Result<()> {
+        match self.plain() {
+            Plain::Tcp(stream) => stream.set_nodelay(is_nodelay),
+            Plain::Unix(_) => Ok(()),
+        }
+    }
+
+    /// Has TLS bytes that the socket did not take yet? Then [`Write::flush`] is due when it does.
+    #[must_use]
+    pub fn wants_write(&self) -> bool {
+        match &self.inner {
+            Inner::Plain(_) => false,
+            #[cfg(feature = "tls")]
+            Inner::Tls(stream) => stream.conn.wants_write(),
+        }
+    }
+
+    /// Does it speak TLS? Then a short read says nothing about what else has come.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        match &self.inner {
+            Inner::Plain(_) => false,
+            #[cfg(feature = "tls")]
+            Inner::Tls(_) => true,
+        }
+    }
+
     /// The same connection once more, so that one thread can read and another write.
     ///
     /// # Errors

@@ -17,8 +17,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
 
-use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::output::Output;
 use crate::socket::Socket;
 use crate::stats::Counters;
 use crate::transport::Sent;
@@ -189,7 +189,7 @@ impl Session {
     pub(crate) fn send(
         &mut self,
         socket: &mut Socket,
-        output: &mut Buffer,
+        output: &mut Output,
         counters: &Counters,
     ) -> io::Result<Sent> {
         let mut has_moved = false;
@@ -203,7 +203,8 @@ impl Session {
             if output.is_empty() {
                 return Ok(Sent::All);
             }
-            let slice = &output.pending()[..output.len().min(SLICE_BYTES)];
+            let front = output.front();
+            let slice = &front[..front.len().min(SLICE_BYTES)];
             let count = self.connection.writer().write(slice)?;
             if count == 0 {
                 // Before the end of the handshake rustls takes only so much.

@@ -1,9 +1,9 @@
 //! A connection's stream of bytes, in clear or through TLS. The loop sees no difference: it fills
 //! a vector, and sends a buffer.
 
-use std::io;
+use std::io::{self, IoSlice};
 
-use crate::buffer::Buffer;
+use crate::output::{Output, SLICES_MAX};
 #[cfg(feature = "tls")]
 use crate::socket::Rest;
 use crate::socket::{Filled, Socket};
@@ -86,23 +86,32 @@ impl Transport {
         false
     }
 
-    /// Sends what is pending, by one write if the socket takes it.
-    pub(crate) fn send(&mut self, output: &mut Buffer, counters: &Counters) -> io::Result<Sent> {
+    /// Sends what is pending, by one write if it lies together and the socket takes it.
+    pub(crate) fn send(&mut self, output: &mut Output, counters: &Counters) -> io::Result<Sent> {
         #[cfg(feature = "tls")]
         if let Some(session) = &mut self.tls {
             return session.send(&mut self.socket, output, counters);
         }
-        let wanted = output.len();
-        if wanted == 0 {
-            return Ok(Sent::All);
+        let mut has_moved = false;
+        while !output.is_empty() {
+            counters.writes.add(1);
+            let front = output.front();
+            let (wanted, sent) = if front.len() == output.len() {
+                (front.len(), self.socket.send(front)?)
+            } else {
+                let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+                let (count, bytes) = output.slices(&mut slices);
+                (bytes, self.socket.send_many(&slices[..count])?)
+            };
+            let Some(count) = sent else { return Ok(Sent::Part { has_moved }) };
+            counters.bytes_out.add(count as u64);
+            output.consume(count);
+            has_moved |= count > 0;
+            if count < wanted {
+                return Ok(Sent::Part { has_moved });
+            }
         }
-        counters.writes.add(1);
-        let Some(count) = self.socket.send(output.pending())? else {
-            return Ok(Sent::Part { has_moved: false });
-        };
-        counters.bytes_out.add(count as u64);
-        output.consume(count);
-        Ok(if count == wanted { Sent::All } else { Sent::Part { has_moved: count > 0 } })
+        Ok(Sent::All)
     }
 
     /// Says that nothing more will come.

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use keyrack_net::{CloseReason, Limits, OUTPUT_SLICE_BYTES, Options, Timeouts};
+use keyrack_net::{CloseReason, Limits, OUTPUT_SLICE_BYTES, Options, Stream, Timeouts};
 
 use crate::support::{
     address, ask, connect, is_closed, read_all, read_line, read_until_closed, start,
@@ -258,4 +258,22 @@ fn a_client_that_passes_descriptors_is_served_or_closed_and_harms_nobody() {
         Err(cause) => assert!(is_closed(&cause), "{cause}"),
     }
     assert_eq!(ask(&mut connect(&address(&server)), "echo on"), "on");
+}
+
+#[test]
+fn anybody_may_end_a_connection_that_is_idle() {
+    let (board, server) = start(Options { threads: 2, ..Options::default() });
+    let mut clients: Vec<Stream> = (0..4).map(|_| connect(&address(&server))).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(ask(client, "echo here"), "here"));
+    // Twice, from a thread that is no loop: the second time there is nobody.
+    let closers = board.facts().closers;
+    closers.iter().for_each(|closer| closer.close());
+    clients.iter_mut().for_each(|client| assert!(read_until_closed(client).is_empty()));
+    closers.iter().for_each(|closer| closer.close());
+    // Those who come to the same places stay.
+    let mut later: Vec<Stream> = (0..4).map(|_| connect(&address(&server))).collect();
+    closers.iter().for_each(|closer| closer.close());
+    later.iter_mut().for_each(|client| assert_eq!(ask(client, "echo still"), "still"));
+    let stats = server.shutdown(GRACE).unwrap();
+    assert_eq!(stats.closed_for(CloseReason::Worker), 4, "{stats:?}");
 }

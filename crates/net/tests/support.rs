@@ -16,8 +16,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use keyrack_net::{
-    ConnectOptions, Endpoint, Handle, Limits, Listener, OUTPUT_SLICE_BYTES, Options, Peer, Served,
-    Server, Service, Stream, TurnEnd, Verdict, Waker, Worker,
+    Closer, ConnectOptions, Endpoint, Handle, Limits, Listener, OUTPUT_SLICE_BYTES, Options, Peer,
+    Served, Server, Service, Stream, TurnEnd, Verdict, Waker, Worker,
 };
 
 /// What a test that waits for something gives up after. No test measures time by it.
@@ -36,6 +36,8 @@ pub(crate) struct Board {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Facts {
     pub(crate) opened: usize,
+    /// What ends each of them.
+    pub(crate) closers: Vec<Closer>,
     pub(crate) closed: usize,
     pub(crate) served: usize,
     /// The loops that have opened connections, one entry for each.
@@ -135,6 +137,10 @@ impl Worker for LinesWorker<'_> {
             facts.opened_by.push(self.index);
         });
         Client::default()
+    }
+
+    fn opened(&mut self, _: &mut Client, closer: Closer) {
+        self.service.0.note(|facts| facts.closers.push(closer));
     }
 
     fn serve(

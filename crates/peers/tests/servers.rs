@@ -248,8 +248,12 @@ fn memcached_is_a_store() {
     };
     let Some(server) = real("memcached", "memcached", &args) else { return };
     for depth in [1, 2, 7, 512] {
-        exercise(&format!("{}?depth={depth}", server.socket));
+        for protocol in ["text", "meta", "binary"] {
+            exercise(&format!("{}?depth={depth}&protocol={protocol}", server.socket));
+        }
     }
+    let error = try_open(&format!("{}?protocol=udp", server.socket)).err().unwrap().to_string();
+    assert!(error.contains("'udp' is not one of text, meta, binary"), "{error}");
 }
 
 #[test]

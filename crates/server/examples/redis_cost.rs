@@ -32,8 +32,6 @@ impl Host for Nobody {
 
     fn shutdown(&self) {}
 
-    fn disconnect(&self, _: u64) {}
-
     fn info(&self, _: &str, _: &mut dyn FnMut(&str, &str)) {}
 }
 

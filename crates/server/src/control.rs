@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   signal, SHUTDOWN, a failed log --> end()    --> whoever waits in wait_for_end
-//!   SAVE, BGSAVE, Masstree's op 12 --> begin()  --> the checkpoint thread
+//!   SAVE, BGSAVE, Masstree's op 12 --> begin()  --> the checkpoint thread, which has an interval
+//!                                                   of its own, too
 //! ```
 
 use crate::redis;
 use keyrack_measure::wall;
 use keyrack_rowstore::Rows;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The switches of a running server. Clones are the same switches.
 #[derive(Clone, Debug, Default)]
@@ -81,17 +83,20 @@ impl Control {
         self.state().checkpoint
     }
 
-    /// Writes checkpoints as they are asked for, until the end.
-    pub(crate) fn write_checkpoints(&self, rows: &dyn Rows) {
+    /// Writes checkpoints as they are asked for, and when one ended an `interval` ago, which is not
+    /// zero, until the end.
+    pub(crate) fn write_checkpoints(&self, rows: &dyn Rows, interval: Duration) {
+        // For ever is far away.
+        let patience = if interval.is_zero() { Duration::MAX } else { interval };
         loop {
-            let mut state = self.state();
-            while !state.wanted && !state.is_ending {
-                state = self.inner.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
+            let idle = |state: &mut State| !state.wanted && !state.is_ending;
+            let waited = self.inner.changed.wait_timeout_while(self.state(), patience, idle);
+            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             if state.is_ending {
                 return;
             }
             state.wanted = false;
+            state.checkpoint.is_running = true;
             drop(state);
             let result = rows.checkpoint();
             let mut state = self.state();
@@ -128,7 +133,7 @@ mod tests {
         let rows = ModelRows::new();
         assert!(control.begin_checkpoint() && !control.begin_checkpoint());
         std::thread::scope(|threads| {
-            threads.spawn(|| control.write_checkpoints(&rows));
+            threads.spawn(|| control.write_checkpoints(&rows, Duration::ZERO));
             while control.checkpoint().is_running {
                 std::thread::yield_now();
             }
@@ -138,5 +143,18 @@ mod tests {
         });
         assert_eq!(control.wait_for_end().as_deref(), Some("first"));
         assert!(!control.begin_checkpoint());
+    }
+
+    #[test]
+    fn an_interval_needs_nobody_who_asks() {
+        let control = Control::new();
+        let rows = ModelRows::new();
+        std::thread::scope(|threads| {
+            threads.spawn(|| control.write_checkpoints(&rows, Duration::from_millis(1)));
+            while control.checkpoint().last_ms == 0 {
+                std::thread::yield_now();
+            }
+            control.end();
+        });
     }
 }

@@ -44,6 +44,8 @@ pub struct Options {
     pub log_dirs: Vec<PathBuf>,
     /// Bytes of log after which `rowstore` writes a checkpoint; 0: only when asked for.
     pub checkpoint_log_bytes: u64,
+    /// The time between two checkpoints, beside those for the log's sake; zero: none.
+    pub checkpoint_interval: Duration,
     /// Bytes of rows in memory; 0 for as many as there are.
     pub memory_bytes_max: u64,
     /// What happens when they are there.
@@ -52,6 +54,8 @@ pub struct Options {
     pub threads: usize,
     /// Whether each loop stays on a processor of its own.
     pub pin: bool,
+    /// Those processors, dealt out in turn; none for all there are.
+    pub cpus: Vec<usize>,
     /// Where the page and the metrics are, `HOST:PORT`.
     pub admin: Option<String>,
     /// The file that holds the password in its first line.
@@ -94,10 +98,12 @@ impl Default for Options {
             durability: None,
             log_dirs: Vec::new(),
             checkpoint_log_bytes: 256 << 20,
+            checkpoint_interval: Duration::ZERO,
             memory_bytes_max: 0,
             eviction: Eviction::None,
             threads: 0,
             pin: false,
+            cpus: Vec::new(),
             admin: None,
             password_file: None,
             password: Password::default(),
@@ -197,6 +203,9 @@ impl Options {
         if self.engine != "rowstore" && !self.log_dirs.is_empty() {
             return Err(Error::usage("log-dir goes with the engine rowstore"));
         }
+        if self.engine != "rowstore" && !self.checkpoint_interval.is_zero() {
+            return Err(Error::usage("checkpoint-interval goes with the engine rowstore"));
+        }
         if self.eviction != Eviction::None && self.memory_bytes_max == 0 {
             return Err(Error::usage("eviction needs memory-max, the memory to stay within"));
         }
@@ -212,6 +221,9 @@ impl Options {
         }
         if self.connections_max == 0 {
             return Err(Error::usage("connections-max is at least 1"));
+        }
+        if !self.pin && !self.cpus.is_empty() {
+            return Err(Error::usage("cpus goes with pin, which keeps loops on them"));
         }
         if self.threads > 1024 {
             return Err(Error::usage("threads is at most 1024"));
@@ -322,6 +334,8 @@ mod tests {
         refused(&options(|o| o.durability = Some(Durability::Sync)), "durability is none");
         refused(&options(|o| o.log_dirs = vec!["l".into()]), "log-dir");
         refused(&options(|o| o.eviction = Eviction::Clock), "memory-max");
+        refused(&options(|o| o.checkpoint_interval = Duration::from_secs(1)), "rowstore");
+        refused(&options(|o| o.cpus = vec![0]), "pin");
         options(|o| {
             o.engine = "rowstore".to_owned();
             o.data_dir = Some("d".into());

@@ -1,39 +1,56 @@
 //! The password of the server, compared in a time that tells nothing about it.
 
-/// A password, or that there is none.
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A password, or that there is none. Clones are the same one: all protocols of a server ask for
+/// it, and see it change.
 #[derive(Clone, Default)]
 pub struct Password {
-    bytes: Vec<u8>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    bytes: RwLock<Vec<u8>>,
+    /// Whether there are any, for connections that open.
+    is_set: AtomicBool,
 }
 
 impl Password {
     /// This one; none when it is empty.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
-        Password { bytes: bytes.to_vec() }
+        let password = Password::default();
+        password.set(bytes);
+        password
     }
 
     /// Whether there is one.
     #[must_use]
     pub fn is_set(&self) -> bool {
-        !self.bytes.is_empty()
+        // Relaxed: who connects while it changes is asked for the old one or the new one.
+        self.shared.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Changes it; none when it is empty. Who has said the old one stays.
+    pub fn set(&self, bytes: &[u8]) {
+        let mut held = self.shared.bytes.write().unwrap_or_else(PoisonError::into_inner);
+        *held = bytes.to_vec();
+        self.shared.is_set.store(!bytes.is_empty(), Ordering::Relaxed);
     }
 
     /// Whether `guess` is it. Takes a time that depends on the guess alone. Without a password,
     /// nothing is.
     #[must_use]
     pub fn is(&self, guess: &[u8]) -> bool {
-        let mut differs = u8::from(self.bytes.len() != guess.len() || self.bytes.is_empty());
+        let held = self.shared.bytes.read().unwrap_or_else(PoisonError::into_inner);
+        let mut differs = u8::from(held.len() != guess.len() || held.is_empty());
         for (index, byte) in guess.iter().enumerate() {
-            let own = self.bytes.get(index % self.bytes.len().max(1)).copied().unwrap_or(0);
+            let own = held.get(index % held.len().max(1)).copied().unwrap_or(0);
             differs |= std::hint::black_box(byte ^ own);
         }
         std::hint::black_box(differs) == 0
-    }
-
-    /// The bytes, for whoever compares on its own.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 }
 

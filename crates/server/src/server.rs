@@ -89,7 +89,7 @@ impl Server {
             bound,
             grace: options.shutdown_grace,
         };
-        server.start_threads()?;
+        server.start_threads(options.checkpoint_interval)?;
         if let Some(address) = &options.admin {
             let admin =
                 Admin::start(address, Arc::clone(&server.state), Arc::clone(&server.loops))?;
@@ -102,11 +102,12 @@ impl Server {
         Ok(server)
     }
 
-    fn start_threads(&mut self) -> Result<()> {
+    fn start_threads(&mut self, checkpoint_interval: Duration) -> Result<()> {
         let state = Arc::clone(&self.state);
         let syncer = move || state.syncer.run(&**state.rows, &state.control);
         let state = Arc::clone(&self.state);
-        let checkpoints = move || state.control.write_checkpoints(&**state.rows);
+        let checkpoints =
+            move || state.control.write_checkpoints(&**state.rows, checkpoint_interval);
         let thread = std::thread::Builder::new().name("sync".to_owned());
         self.threads.push(thread.spawn(syncer).map_err(Error::Thread)?);
         let thread = std::thread::Builder::new().name("checkpoint".to_owned());
@@ -159,7 +160,11 @@ fn net_options(options: &Options, fs: &dyn Fs) -> Result<keyrack_net::Options> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(keyrack_net::Options {
         threads: options.loops(),
-        cpus: if options.pin { (0..processors).collect() } else { Vec::new() },
+        cpus: match options.pin {
+            true if options.cpus.is_empty() => (0..processors).collect(),
+            true => options.cpus.clone(),
+            false => Vec::new(),
+        },
         listeners: listeners.collect::<Result<_>>()?,
         connections_max: options.connections_max,
         limits: keyrack_net::Limits {

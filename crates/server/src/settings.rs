@@ -106,6 +106,16 @@ pub const SETTINGS: &[Setting] = &[
             Ok(())
         }
     ),
+    setting!(
+        "checkpoint-interval",
+        "SECONDS",
+        "0, for the log's sake alone",
+        "Time after which rowstore writes a checkpoint",
+        |options, value| {
+            options.checkpoint_interval = seconds(value)?;
+            Ok(())
+        }
+    ),
     setting!("memory-max", "SIZE", "no limit", "Memory of rows, with K, M, G", |options, value| {
         options.memory_bytes_max = parse_size(value)?;
         Ok(())
@@ -139,6 +149,10 @@ pub const SETTINGS: &[Setting] = &[
             Ok(())
         }
     ),
+    setting!("cpus", "A,B,C", "all", "Processors of pin, dealt out in turn", |options, value| {
+        options.cpus = value.split(',').map(number).collect::<std::result::Result<_, _>>()?;
+        Ok(())
+    }),
     setting!(
         "password-file",
         "FILE",
@@ -339,12 +353,14 @@ mod tests {
         let text = "# a comment\nlisten = ['memcached://127.0.0.1:1', 'unix:///run/k']\n\
                     engine = 'rowstore'\ndata_dir = '/var/lib/k'\ndurability = 'interval:50'\n\
                     memory-max = '1G'\neviction = 'clock'\nthreads = 3\ninsecure = true\n\
-                    idle-timeout = 30\nunix-mode = '660'\n";
+                    idle-timeout = 30\nunix-mode = '660'\ncpus = '2,0'\n\
+                    checkpoint-interval = 90\n";
         apply_toml(&mut options, text).unwrap();
         assert_eq!(options.listen.len(), 2);
         assert_eq!(options.durability(), Durability::Interval(50));
         assert_eq!((options.memory_bytes_max, options.threads), (1 << 30, 3));
         assert_eq!((options.idle_timeout.as_secs(), options.unix_mode), (30, 0o660));
+        assert_eq!((options.cpus, options.checkpoint_interval.as_secs()), (vec![2, 0], 90));
         assert!(options.insecure && options.eviction == Eviction::Clock);
     }
 
@@ -360,6 +376,7 @@ mod tests {
             ("[listen]\nx = 1", "table"),
             ("admin = '127.0.0.1'", "HOST:PORT"),
             ("unix-mode = '999'", "unix-mode"),
+            ("cpus = '0,x'", "cpus"),
             ("idle-timeout = -1", "idle-timeout"),
         ] {
             let error = apply_toml(&mut Options::default(), text).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use crate::metrics::LoopMetrics;
 use crate::syncer::Syncer;
-use crate::{Control, Gate, Options, Protocol, memcached, redis};
+use crate::{Control, Gate, Listen, Options, Protocol, memcached, redis};
 use keyrack_rowstore::Rows;
 use keyrack_wire::masstree;
 use std::fmt;
@@ -79,7 +79,8 @@ impl State {
 
 fn redis_options(options: &Options) -> redis::Options {
     redis::Options {
-        password: options.password.bytes().to_vec(),
+        password: options.password.clone(),
+        needs_password: !options.insecure && !options.listen.iter().all(Listen::is_local),
         debug: options.debug_commands,
         bulk_bytes_max: options.value_bytes_max,
         request_bytes_max: options.request_bytes_max,
@@ -138,9 +139,6 @@ impl redis::Host for Host {
     fn shutdown(&self) {
         self.control.end();
     }
-
-    /// A connection that was killed is closed when its client sends the next bytes.
-    fn disconnect(&self, _: u64) {}
 
     fn info(&self, section: &str, visit: &mut dyn FnMut(&str, &str)) {
         match section {

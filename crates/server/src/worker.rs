@@ -14,7 +14,7 @@ use crate::metrics::LoopMetrics;
 use crate::state::State;
 use crate::{Protocol, Turn, masstree, memcached, redis, sniff};
 use keyrack_measure::{Clock, wall};
-use keyrack_net::{Limits, Peer, Served, TurnEnd, Verdict, Waker};
+use keyrack_net::{Closer, Limits, Peer, Served, TurnEnd, Verdict, Waker};
 use keyrack_rowstore::{Position, RowSession};
 use keyrack_store::Error;
 use std::cell::{Cell, RefCell};
@@ -63,10 +63,21 @@ impl fmt::Debug for Worker<'_> {
 #[derive(Debug)]
 pub(crate) enum Connection {
     /// It has said nothing yet.
-    Mixed(Peer),
+    Mixed(Peer, Option<Closer>),
     Memcached(memcached::Connection),
     Redis(Box<redis::Connection>),
     Masstree(Box<masstree::Connection>),
+}
+
+impl Connection {
+    /// Notes what ends it from elsewhere. Redis' clients alone can ask for that.
+    fn closes_by(&mut self, by: Closer) {
+        match self {
+            Connection::Mixed(_, closer) => *closer = Some(by),
+            Connection::Redis(connection) => connection.closes_by(by),
+            Connection::Memcached(_) | Connection::Masstree(_) => {}
+        }
+    }
 }
 
 impl<'a> Worker<'a> {
@@ -103,7 +114,7 @@ impl<'a> Worker<'a> {
 
     fn connection(&self, protocol: Protocol, peer: &Peer) -> Connection {
         match protocol {
-            Protocol::Mixed => Connection::Mixed(*peer),
+            Protocol::Mixed => Connection::Mixed(*peer, None),
             Protocol::Memcached => {
                 Connection::Memcached(memcached::Connection::new(&self.state.memcached.password))
             }
@@ -169,6 +180,10 @@ impl keyrack_net::Worker for Worker<'_> {
         self.connection(protocol, peer)
     }
 
+    fn opened(&mut self, connection: &mut Connection, closer: Closer) {
+        connection.closes_by(closer);
+    }
+
     fn begin_turn(&mut self, _: u64) {
         self.number += 1;
         self.turn_began = self.clock.ticks();
@@ -190,7 +205,7 @@ impl keyrack_net::Worker for Worker<'_> {
         output: &mut Vec<u8>,
         limits: &mut Limits,
     ) -> Served {
-        if let Connection::Mixed(peer) = connection {
+        if let Connection::Mixed(peer, closer) = connection {
             let Some(protocol) = sniff::protocol(input) else {
                 return Served { consumed: 0, need: input.len() + 1, verdict: Verdict::Continue };
             };
@@ -198,13 +213,16 @@ impl keyrack_net::Worker for Worker<'_> {
                 // It cannot say the password.
                 return Served { consumed: input.len(), need: 0, verdict: Verdict::Close };
             }
-            let peer = *peer;
+            let (peer, closer) = (*peer, closer.take());
             *connection = self.connection(protocol, &peer);
+            if let Some(closer) = closer {
+                connection.closes_by(closer);
+            }
         }
         let state = self.state;
         let mut session = self.session.borrow_mut();
         let (served, is_authenticated) = match connection {
-            Connection::Mixed(_) => return Served::all(0),
+            Connection::Mixed(..) => return Served::all(0),
             Connection::Memcached(connection) => {
                 let mut cx = memcached::Cx {
                     rows: &mut **session,

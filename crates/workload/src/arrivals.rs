@@ -11,6 +11,7 @@
 
 use crate::error::Error;
 use crate::fb;
+use crate::law::Law;
 use crate::rng::Rng;
 
 /// The law of the gaps between requests.
@@ -52,15 +53,28 @@ impl Arrivals {
     }
 }
 
+/// Where gaps come from.
+#[derive(Clone, Debug)]
+enum Gaps {
+    /// Equal ones, computed.
+    Constant,
+    /// Exponential ones.
+    Poisson,
+    /// Those of the ETC pool.
+    Fb,
+    /// Those of a law, in seconds.
+    Law(Box<Law>),
+}
+
 /// The offsets at which the requests of one worker are due, in order.
 #[derive(Clone, Debug)]
 pub struct ArrivalSchedule {
-    arrivals: Arrivals,
+    gaps: Gaps,
     gap_ns: f64,
     rng: Rng,
     /// Arrivals given out.
     count: u64,
-    /// The offset of the first constant arrival.
+    /// The offset of the first arrival, where it is not the schedule's own.
     start_ns: f64,
     /// The sum of the random gaps so far, and what rounding took from it.
     sum_ns: f64,
@@ -78,11 +92,35 @@ impl ArrivalSchedule {
     ///
     /// [`Error::Parameter`] unless the rate lies in 10^-6 to 10^12.
     pub fn new(arrivals: Arrivals, rate_per_s: f64, rng: Rng) -> Result<ArrivalSchedule, Error> {
-        if !(1e-6..=1e12).contains(&rate_per_s) {
-            return Err(Error::parameter("rate per second", rate_per_s, "1e-6 to 1e12"));
-        }
+        let gaps = match arrivals {
+            Arrivals::Constant => Gaps::Constant,
+            Arrivals::Poisson => Gaps::Poisson,
+            Arrivals::FbGap => Gaps::Fb,
+        };
+        ArrivalSchedule::of_gaps(gaps, rate_per_s, rng)
+    }
+
+    /// A schedule of `rate_per_s` arrivals a second on average, whose gaps in seconds have the
+    /// shape of `law`: [`Law::with_mean`]. A law without any variance is the constant schedule.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Parameter`] unless the rate lies in 10^-6 to 10^12, or when the law cannot have it.
+    pub fn of_law(law: &Law, rate_per_s: f64, rng: Rng) -> Result<ArrivalSchedule, Error> {
+        check_rate(rate_per_s)?;
+        let fitted = law.with_mean(1.0 / rate_per_s)?;
+        let gaps = match fitted {
+            _ if fitted.is_fixed() => Gaps::Constant,
+            Law::Exponential { .. } => Gaps::Poisson,
+            _ => Gaps::Law(Box::new(fitted)),
+        };
+        ArrivalSchedule::of_gaps(gaps, rate_per_s, rng)
+    }
+
+    fn of_gaps(gaps: Gaps, rate_per_s: f64, rng: Rng) -> Result<ArrivalSchedule, Error> {
+        check_rate(rate_per_s)?;
         Ok(ArrivalSchedule {
-            arrivals,
+            gaps,
             gap_ns: 1e9 / rate_per_s,
             rng,
             count: 0,
@@ -98,7 +136,9 @@ impl ArrivalSchedule {
     /// arrival.
     #[must_use]
     pub fn staggered(mut self, thread: u32, threads: u32) -> ArrivalSchedule {
-        self.start_ns = self.gap_ns * f64::from(thread) / f64::from(threads.max(1));
+        if matches!(self.gaps, Gaps::Constant) {
+            self.start_ns = self.gap_ns * f64::from(thread) / f64::from(threads.max(1));
+        }
         self
     }
 
@@ -124,18 +164,50 @@ impl ArrivalSchedule {
     /// Moves to the next arrival.
     #[inline]
     fn advance(&mut self) {
-        self.last_ns = match self.arrivals {
-            Arrivals::Constant => self.start_ns + self.count as f64 * self.gap_ns,
-            Arrivals::Poisson => {
-                let gap = self.rng.exponential();
+        if self.count == 0 && self.start_ns > 0.0 && !matches!(self.gaps, Gaps::Constant) {
+            self.last_ns = self.accumulate(self.start_ns);
+            self.count = 1;
+            return;
+        }
+        self.last_ns = match &self.gaps {
+            Gaps::Constant => self.start_ns + self.count as f64 * self.gap_ns,
+            Gaps::Poisson => {
+                let gap = self.rng.exponential() * self.gap_ns;
                 self.accumulate(gap)
             }
-            Arrivals::FbGap => {
-                let gap = fb::gap(&mut self.rng);
+            Gaps::Fb => {
+                let gap = fb::gap(&mut self.rng) * self.gap_ns;
+                self.accumulate(gap)
+            }
+            Gaps::Law(law) => {
+                let gap = law.sample(&mut self.rng) * 1e9;
                 self.accumulate(gap)
             }
         };
         self.count += 1;
+    }
+
+    /// Lets a random schedule begin as if it had run for ever: the first gap is what is left of the
+    /// one that is under way at a random moment. Without this, many schedules with gaps of little
+    /// variance would keep step, all of them having begun together. Constant ones are staggered
+    /// instead, and gaps of a Poisson process have no memory. To be called before the first
+    /// arrival.
+    #[must_use]
+    pub fn settled(mut self) -> ArrivalSchedule {
+        /// Mean gaps after which a schedule has forgotten how it began.
+        const GAPS: f64 = 64.0;
+        if matches!(self.gaps, Gaps::Constant | Gaps::Poisson) {
+            return self;
+        }
+        let moment_ns = (GAPS + self.rng.unit()) * self.gap_ns;
+        while self.last_ns < moment_ns {
+            self.advance();
+        }
+        // No first gap is longer than what was waited for: a law without variance has such.
+        let first_ns = (self.last_ns - moment_ns).min(moment_ns);
+        self.start_ns = first_ns;
+        (self.count, self.sum_ns, self.lost_ns, self.last_ns) = (0, 0.0, 0.0, 0.0);
+        self
     }
 
     /// The average gap, in nanoseconds.
@@ -150,14 +222,21 @@ impl ArrivalSchedule {
         self.count
     }
 
-    /// Adds a gap, given in units of the mean gap; returns the sum.
+    /// Adds a gap; returns the sum.
     #[inline]
-    fn accumulate(&mut self, gap: f64) -> f64 {
-        let addend = gap * self.gap_ns - self.lost_ns;
+    fn accumulate(&mut self, gap_ns: f64) -> f64 {
+        let addend = gap_ns - self.lost_ns;
         let sum = self.sum_ns + addend;
         self.lost_ns = (sum - self.sum_ns) - addend;
         self.sum_ns = sum;
         sum
+    }
+}
+
+fn check_rate(rate_per_s: f64) -> Result<(), Error> {
+    match (1e-6..=1e12).contains(&rate_per_s) {
+        true => Ok(()),
+        false => Err(Error::parameter("rate per second", rate_per_s, "1e-6 to 1e12")),
     }
 }
 
@@ -247,6 +326,63 @@ mod tests {
             let mut fast = schedule(arrivals, 1e9);
             let offsets: Vec<u64> = (0..10_000).map(|_| fast.next_at_ns()).collect();
             assert!(offsets.is_sorted());
+        }
+    }
+
+    #[test]
+    fn schedules_of_laws_keep_the_rate_and_never_go_back() {
+        let texts = [
+            "fixed:1",
+            "uniform",
+            "normal:0,0.0001",
+            "normal:0,0.01",
+            "exponential",
+            "fb_ia",
+            "pareto:0,1,0.3",
+            "gev:30,8,0.08",
+            "lognormal:0,1",
+            "bimodal:1,10,0.1",
+            "fb_value",
+        ];
+        for text in texts {
+            let law = Law::parse(text).unwrap();
+            let rng = Rng::from_seed(SEED);
+            let mut schedule = ArrivalSchedule::of_law(&law, 5000.0, rng).unwrap().settled();
+            let offsets: Vec<u64> = (0..200_000).map(|_| schedule.next_at_ns()).collect();
+            assert!(offsets.is_sorted(), "{text}");
+            let rate = offsets.len() as f64 / (*offsets.last().unwrap() as f64 / 1e9);
+            assert!((rate / 5000.0 - 1.0).abs() < 0.03, "{text}: {rate}/s; SEED={SEED}");
+        }
+        let beyond = Law::parse("pareto:0.01,1,0.1").unwrap();
+        let refused = ArrivalSchedule::of_law(&beyond, 5000.0, Rng::from_seed(1)).unwrap_err();
+        assert!(refused.to_string().contains("location is 0.01"), "{refused}");
+    }
+
+    #[test]
+    fn the_first_gap_of_a_settled_schedule_is_what_is_left_of_one() {
+        // Of a uniform gap from 0 to 2 the rest at a random moment has the density 1 - x/2.
+        let law = Law::parse("uniform").unwrap();
+        let firsts = (0..20_000).map(|seed| {
+            let rng = Rng::stream(SEED, crate::Phase::Run, 0, seed);
+            let schedule = ArrivalSchedule::of_law(&law, 1e9 / 1e6, rng).unwrap();
+            schedule.settled().next_at_ns() as f64 / 1e6
+        });
+        assert_ks("first gaps", firsts.collect(), |x| {
+            let x = x.clamp(0.0, 2.0);
+            x - x * x / 4.0
+        });
+    }
+
+    #[test]
+    fn no_seed_has_a_first_gap_out_of_all_proportion() {
+        for text in ["exponential", "fb_ia", "gev:30,8,0.6", "normal:0,0.1", "fixed:1"] {
+            let law = Law::parse(text).unwrap();
+            for seed in 0..2000 {
+                let rng = Rng::stream(seed, crate::Phase::Run, 0, 0);
+                let mut one = ArrivalSchedule::of_law(&law, 1000.0, rng).unwrap().settled();
+                let first_ns = one.next_at_ns();
+                assert!(first_ns < 65_000_000, "{text} with seed {seed}: {first_ns} ns");
+            }
         }
     }
 

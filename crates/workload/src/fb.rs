@@ -17,11 +17,14 @@ use crate::alias::Alias;
 use crate::rng::{Rng, fnv1a64};
 
 /// Location, scale and shape of the key sizes.
-const KEY: (f64, f64, f64) = (30.7984, 8.20449, 0.078688);
+pub(crate) const KEY: (f64, f64, f64) = (30.7984, 8.20449, 0.078688);
 /// Location, scale and shape of the value sizes above the table.
-const VALUE: (f64, f64, f64) = (15.0, 214.476, 0.348238);
+pub(crate) const VALUE: (f64, f64, f64) = (15.0, 214.476, 0.348238);
+/// Location, scale and shape of the gaps between requests, in microseconds. A rate replaces the
+/// scale.
+pub(crate) const GAP: (f64, f64, f64) = (0.0, 16.0292, 0.154971);
 /// Shape of the gaps between requests.
-const GAP_SHAPE: f64 = 0.154971;
+const GAP_SHAPE: f64 = GAP.2;
 
 /// The longest key: the limit of memcached. One key in about two million would be longer.
 pub(crate) const KEY_BYTES_MAX: usize = 250;
@@ -45,8 +48,52 @@ fn gev((location, scale, shape): (f64, f64, f64), u: f64) -> f64 {
 /// The upper quantile function of the generalised Pareto law: the value exceeded with probability
 /// `u`.
 #[inline]
-fn pareto((location, scale, shape): (f64, f64, f64), u: f64) -> f64 {
+pub(crate) fn pareto((location, scale, shape): (f64, f64, f64), u: f64) -> f64 {
     location + scale * (u.powf(-shape) - 1.0) / shape
+}
+
+/// The probability of a value that is not in the table.
+pub(crate) fn tail_share() -> f64 {
+    1.0 - VALUE_TABLE.iter().sum::<f64>()
+}
+
+/// The value size at the fraction `below` of all values, where the table has it.
+pub(crate) fn value_at(below: f64) -> Option<f64> {
+    let mut sum = 0.0;
+    VALUE_TABLE
+        .iter()
+        .position(|share| {
+            sum += share;
+            below < sum
+        })
+        .map(|size| size as f64)
+}
+
+/// The mean value size before the cut.
+pub(crate) fn value_mean() -> f64 {
+    let table = VALUE_TABLE.iter().enumerate().map(|(size, share)| size as f64 * share);
+    table.sum::<f64>() + tail_share() * (VALUE.0 + VALUE.1 / (1.0 - VALUE.2))
+}
+
+/// The distribution function of value sizes at enough places to draw lines between.
+pub(crate) fn value_points() -> impl Iterator<Item = (f64, f64)> {
+    const TAIL_POINTS: u32 = 4096;
+    let mut sum = 0.0;
+    let table = VALUE_TABLE.iter().enumerate().flat_map(move |(size, share)| {
+        let before = sum;
+        sum += share;
+        // Twice the same value is a step.
+        [(size as f64, before), (size as f64, sum)]
+    });
+    let tail = (0..=TAIL_POINTS).map(|k| {
+        // Places crowd towards the end; the last one stands for a chance of 2^-26.
+        let above = match k {
+            TAIL_POINTS => 0.0,
+            k => (f64::from(k) / f64::from(TAIL_POINTS) * -18.0).exp(),
+        };
+        (pareto(VALUE, above.max((-18.0_f64).exp())), 1.0 - tail_share() * above)
+    });
+    table.chain(tail)
 }
 
 /// The size of the key with `index`: a function of the index, so that a key always has one size.

@@ -51,6 +51,7 @@ mod format;
 mod jobs;
 mod keys;
 pub mod kvtest;
+mod law;
 mod mix;
 mod native;
 mod rng;
@@ -69,9 +70,10 @@ pub use {
     format::KeyFormat,
     jobs::{job, jobs, own_count},
     keys::{KeySource, KeySpec},
+    law::{Law, Points},
     mix::{Counters, LoadSpec, MixKeys, MixSource, MixSpec, OpSpec, Verb},
     native::{native, native_names},
-    rng::{Phase, Rng, mix64},
+    rng::{Phase, Rng, fnv1a64, mix64},
     sizes::{SizeDistribution, SizeSampler},
     trace::TraceHash,
     values::{ValueSource, ValueSpec},

@@ -44,7 +44,7 @@ pub const fn mix64(x: u64) -> u64 {
 /// power of the prime.
 #[inline]
 #[must_use]
-pub(crate) const fn fnv1a64(x: u64) -> u64 {
+pub const fn fnv1a64(x: u64) -> u64 {
     const PRIME: u64 = 0x0000_0100_0000_01B3;
     const PRIME_POWER_4: u64 = PRIME.wrapping_pow(4);
     let bytes = x.to_le_bytes();

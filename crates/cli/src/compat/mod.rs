@@ -2,9 +2,14 @@
 //! and prints its shapes. These modules translate; nothing below them knows.
 
 mod dbtest;
+mod deltafs;
 mod keybench;
+mod line;
 mod mtclient;
+mod mtd;
 mod mttest;
+mod mutilate;
+mod rows;
 
 use std::path::Path;
 
@@ -14,7 +19,10 @@ pub(crate) enum Name {
     Keybench,
     Mttest,
     Mtclient,
+    Mtd,
+    Mutilate,
     DbTest,
+    DeltaFs(deltafs::Program),
 }
 
 /// The old name under which the program was called, if it was.
@@ -23,7 +31,12 @@ pub(crate) fn called_as(argv: &[String]) -> Option<Name> {
         "keybench" => Some(Name::Keybench),
         "mttest" => Some(Name::Mttest),
         "mtclient" => Some(Name::Mtclient),
+        "mtd" => Some(Name::Mtd),
+        "mutilate" => Some(Name::Mutilate),
         "db_test" => Some(Name::DbTest),
+        "deltafs_bm_svr" => Some(Name::DeltaFs(deltafs::Program::Server)),
+        "deltafs_bm_cli" => Some(Name::DeltaFs(deltafs::Program::Client)),
+        "parallel_compactor" => Some(Name::DeltaFs(deltafs::Program::Compactor)),
         _ => None,
     }
 }
@@ -34,6 +47,9 @@ pub(crate) fn main(name: Name, argv: &[String]) -> u8 {
         Name::Keybench => keybench::main(argv),
         Name::Mttest => mttest::main(argv),
         Name::Mtclient => mtclient::main(argv),
+        Name::Mtd => mtd::main(argv),
+        Name::Mutilate => mutilate::main(argv),
         Name::DbTest => dbtest::main(argv),
+        Name::DeltaFs(program) => deltafs::main(program, argv),
     }
 }

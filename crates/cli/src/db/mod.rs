@@ -22,7 +22,7 @@ mod import;
 mod point;
 mod repair;
 mod stat;
-mod text;
+pub(crate) mod text;
 mod torture;
 mod verify;
 
@@ -42,7 +42,7 @@ acknowledged write that is lost); 2 usage; 3 damage; 130 interrupted.";
 
 /// Why a command ends early.
 #[derive(Debug)]
-enum Failure {
+pub(crate) enum Failure {
     /// The machine, or the answer is no.
     Failed(String),
     /// The command line, or what it names.
@@ -53,10 +53,10 @@ enum Failure {
     Interrupted,
 }
 
-type Outcome = Result<u8, Failure>;
+pub(crate) type Outcome = Result<u8, Failure>;
 
 impl Failure {
-    fn status(&self) -> u8 {
+    pub(crate) fn status(&self) -> u8 {
         match self {
             Failure::Failed(_) => crate::NO,
             Failure::Usage(_) => crate::COULD_NOT,
@@ -65,7 +65,7 @@ impl Failure {
         }
     }
 
-    fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         match self {
             Failure::Failed(what) | Failure::Usage(what) | Failure::Damaged(what) => what,
             Failure::Interrupted => "interrupted",
@@ -275,7 +275,7 @@ fn is_leveldb(dir: &Path) -> bool {
 }
 
 /// A flag that the first SIGINT or SIGTERM sets; the second ends the process.
-fn on_signals() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn on_signals() -> Result<Arc<AtomicBool>, Failure> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::flag;
     let stop = Arc::new(AtomicBool::new(false));
@@ -289,6 +289,6 @@ fn on_signals() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Ends a loop after a signal.
-fn check_signal(stop: &AtomicBool) -> Result<(), Failure> {
+pub(crate) fn check_signal(stop: &AtomicBool) -> Result<(), Failure> {
     if stop.load(Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
 }

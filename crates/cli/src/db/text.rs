@@ -6,7 +6,7 @@ use std::io::{BufWriter, ErrorKind, StdoutLock, Write};
 
 /// How bytes are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     /// As text, with `\xNN` for what is none.
     Text,
     /// An object a line.
@@ -16,9 +16,9 @@ pub(super) enum Format {
 }
 
 impl Format {
-    pub(super) const NAMES: [&str; 3] = ["text", "json", "hex"];
+    pub(crate) const NAMES: [&str; 3] = ["text", "json", "hex"];
 
-    pub(super) fn of(name: &str) -> Result<Self, Failure> {
+    pub(crate) fn of(name: &str) -> Result<Self, Failure> {
         match name {
             "text" => Ok(Format::Text),
             "json" => Ok(Format::Json),
@@ -28,12 +28,12 @@ impl Format {
     }
 
     /// A line for some named fields of bytes.
-    pub(super) fn line(self, fields: &[(&str, &[u8])]) -> String {
+    pub(crate) fn line(self, fields: &[(&str, &[u8])]) -> String {
         self.line_with(fields, &[])
     }
 
     /// The same with fields that are text whatever the format, behind the first of the others.
-    pub(super) fn line_with(self, fields: &[(&str, &[u8])], plain: &[(&str, String)]) -> String {
+    pub(crate) fn line_with(self, fields: &[(&str, &[u8])], plain: &[(&str, String)]) -> String {
         if self == Format::Json {
             let mut object = serde_json::Map::new();
             for (name, bytes) in fields {
@@ -58,7 +58,7 @@ impl Format {
 }
 
 /// Two digits a byte.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
         // Writing to a string does not fail.
         let _ = write!(out, "{byte:02x}");
@@ -67,7 +67,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 /// What pairs of digits say; `None` if they are something else.
-pub(super) fn from_hex(digits: &str) -> Option<Vec<u8>> {
+pub(crate) fn from_hex(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.as_bytes().chunks(2);
     let digit = |byte: u8| char::from(byte).to_digit(16);
     pairs
@@ -80,7 +80,7 @@ pub(super) fn from_hex(digits: &str) -> Option<Vec<u8>> {
 
 /// As text: printable characters as they are, others as `\xNN`; so are tabs and line ends, and a
 /// backslash is two.
-fn escaped(bytes: &[u8]) -> String {
+pub(crate) fn escaped(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -103,22 +103,22 @@ fn escaped(bytes: &[u8]) -> String {
 }
 
 /// Standard output. A reader that went away has all it wanted.
-pub(super) struct Out {
+pub(crate) struct Out {
     to: BufWriter<StdoutLock<'static>>,
 }
 
 impl Out {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Out { to: BufWriter::with_capacity(1 << 16, std::io::stdout().lock()) }
     }
 
     /// Writes; false when nobody reads any more.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
         settle(self.to.write_all(bytes))
     }
 
     /// Ends the output.
-    pub(super) fn finish(mut self) -> Result<u8, Failure> {
+    pub(crate) fn finish(mut self) -> Result<u8, Failure> {
         settle(self.to.flush()).map(|_| crate::DONE)
     }
 }

@@ -42,7 +42,8 @@ pub(super) fn open(options: &Options, fs: &Arc<dyn Fs>) -> Result<Box<dyn Rows>,
     }
 }
 
-fn row_options(options: &Options) -> RowOptions {
+/// What the row store is opened with, by the options of a server.
+pub(crate) fn row_options(options: &Options) -> RowOptions {
     let by_itself = RowOptions::default();
     let value_bytes_max = usize::try_from(options.value_bytes_max).unwrap_or(usize::MAX);
     let row_bytes_max =
@@ -71,7 +72,7 @@ fn row_options(options: &Options) -> RowOptions {
 }
 
 /// A line for each tenth of a recovery.
-fn show(progress: Progress, shown: &AtomicU64) {
+pub(crate) fn show(progress: Progress, shown: &AtomicU64) {
     let tenth = progress.percent() / 10;
     if shown.fetch_max(tenth, Ordering::Relaxed) < tenth {
         tracing::info!(rows = progress.rows, percent = tenth * 10, "loading");

@@ -14,7 +14,7 @@ impl FormatTime for Stamp {
 }
 
 /// Sends events to standard error from now on.
-pub(super) fn start() {
+pub(crate) fn start() {
     // It fails when there is a log already, which then goes on.
     let _ = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

@@ -17,8 +17,12 @@
 mod engine;
 mod log;
 
+pub(crate) use engine::{row_options, show};
+pub(crate) use log::start as start_log;
+
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use keyrack_measure::{Clock, wall};
+use keyrack_rowstore::Rows;
 use keyrack_server::{Control, Error, Options, Password, SETTINGS, Server, apply_toml};
 use keyrack_vfs::{Fs, RealFs};
 use std::path::Path;
@@ -64,17 +68,20 @@ pub(crate) fn command() -> Command {
         .args(settings)
 }
 
+/// The name in messages.
+const PROGRAM: &str = "keyrack serve";
+
 /// Serves until a signal comes.
 pub(crate) fn run(matches: &ArgMatches) -> u8 {
-    match serve(matches) {
-        Ok(status) => status,
-        Err(error) => {
-            crate::refuse("keyrack serve", &error.to_string());
-            match error {
-                Error::Store(keyrack_store::Error::Corruption { .. }) => DAMAGED,
-                _ => crate::COULD_NOT,
-            }
-        }
+    serve(matches).unwrap_or_else(|error| failed(PROGRAM, &error))
+}
+
+/// Says why nothing was served. Returns the exit status.
+pub(crate) fn failed(program: &str, error: &Error) -> u8 {
+    crate::refuse(program, &error.to_string());
+    match error {
+        Error::Store(keyrack_store::Error::Corruption { .. }) => DAMAGED,
+        _ => crate::COULD_NOT,
     }
 }
 
@@ -84,15 +91,11 @@ fn serve(matches: &ArgMatches) -> Result<u8, Error> {
     if matches.get_flag("check-config") {
         return Ok(crate::print("the settings are right\n"));
     }
-    log::start();
+    start_log();
     keyrack_vfs::keep_private();
     let control = Control::new();
     end_on_signals(&control)?;
-    let clock = Clock::vdso();
-    let began = clock.ticks();
-    let rows = engine::open(&options, &fs)?;
-    let opened_ms = clock.ns_between(began, clock.ticks()) / 1_000_000;
-    tracing::info!(engine = rows.version(), rows = rows.len(), opened_ms, "store is open");
+    let rows = opened(|| engine::open(&options, &fs))?;
     let server = Server::start(rows, &options, &control, &*fs)?;
     say!(
         "keyrack {} serves with {} threads, durability {}, since {}",
@@ -105,21 +108,34 @@ fn serve(matches: &ArgMatches) -> Result<u8, Error> {
         say!("listening on {bound}");
     }
     say!("ready");
+    Ok(until_end(PROGRAM, server, &control))
+}
+
+/// What `open` opens, with a line about it in the log.
+pub(crate) fn opened(
+    open: impl FnOnce() -> Result<Box<dyn Rows>, Error>,
+) -> Result<Box<dyn Rows>, Error> {
+    let clock = Clock::vdso();
+    let began = clock.ticks();
+    let rows = open()?;
+    let opened_ms = clock.ns_between(began, clock.ticks()) / 1_000_000;
+    tracing::info!(engine = rows.version(), rows = rows.len(), opened_ms, "store is open");
+    Ok(rows)
+}
+
+/// Waits for a signal, or a failure, and ends the server. Returns the exit status.
+pub(crate) fn until_end(program: &str, server: Server, control: &Control) -> u8 {
     let failure = control.wait_for_end();
     tracing::info!("ending");
     let ended = server.end();
-    match (failure, ended) {
-        (None, Ok(())) => {
+    match failure.or_else(|| ended.err().map(|error| error.to_string())) {
+        None => {
             say!("ended");
-            Ok(crate::DONE)
+            crate::DONE
         }
-        (Some(why), _) => {
-            crate::refuse("keyrack serve", &why);
-            Ok(crate::NO)
-        }
-        (None, Err(error)) => {
-            crate::refuse("keyrack serve", &error.to_string());
-            Ok(crate::NO)
+        Some(why) => {
+            crate::refuse(program, &why);
+            crate::NO
         }
     }
 }
@@ -168,7 +184,8 @@ fn password(fs: &dyn Fs, path: &Path) -> Result<Password, Error> {
     Ok(Password::new(line))
 }
 
-fn end_on_signals(control: &Control) -> Result<(), Error> {
+/// The first SIGINT or SIGTERM asks `control` for the end, a later one ends the process.
+pub(crate) fn end_on_signals(control: &Control) -> Result<(), Error> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let mut signals =
         signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(Error::Thread)?;

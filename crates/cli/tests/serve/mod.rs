@@ -2,7 +2,7 @@
 //! the kernel chose.
 
 mod admin;
-mod bars;
+pub(crate) mod bars;
 mod clients;
 mod durable;
 mod kill;

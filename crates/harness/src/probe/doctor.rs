@@ -26,11 +26,12 @@
 
 use std::path::Path;
 
+use keyrack_measure::CpuTimes;
 use serde::Serialize;
 
 use super::block::{Storage, storage};
 use super::cgroup::{self, Limits};
-use super::proc::{cpu_list_text, cpu_times};
+use super::proc::cpu_list_text;
 use super::system::{governor_text, size_text};
 use super::{FsSpace, Host, machine};
 
@@ -314,7 +315,8 @@ fn open_files(host: &dyn Host) -> Finding {
 
 fn steal(stats: Option<(&str, &str)>) -> Finding {
     const NAME: &str = "steal";
-    let share = stats.and_then(|(before, after)| cpu_times(after)?.since(&cpu_times(before)?));
+    let share =
+        stats.and_then(|(before, after)| CpuTimes::parse(after)?.since(&CpuTimes::parse(before)?));
     let Some(share) = share else {
         let fact = "stolen CPU time was not measured";
         return finding(NAME, Status::Unknown, fact, "look at the column st of `vmstat 1 5`");

@@ -20,9 +20,11 @@
 //!
 //! A tick reads seven small files, some tens of microseconds in all.
 
+use keyrack_measure::CpuTimes;
+
 use super::Host;
 use super::machine::load1;
-use super::proc::{CpuTimes, cpu_times, field_kib, field_number};
+use super::proc::{field_kib, field_number};
 
 /// Names of the metrics, in the order in which [`Sampler::sample`] gives them.
 pub const SYSTEM_METRICS: [&str; 15] = [
@@ -60,7 +62,7 @@ impl<'h> Sampler<'h> {
     pub fn new(host: &'h dyn Host) -> Sampler<'h> {
         Sampler {
             host,
-            last_times: host.read("/proc/stat").and_then(|text| cpu_times(&text)),
+            last_times: host.read("/proc/stat").and_then(|text| CpuTimes::parse(&text)),
             last_cpu_s: host.rusage().map(|usage| usage.cpu_s),
             last_elapsed_s: 0.0,
         }
@@ -71,7 +73,7 @@ impl<'h> Sampler<'h> {
     /// in which no time has passed.
     pub fn sample(&mut self, elapsed_s: f64) -> Vec<(&'static str, Option<f64>)> {
         let host = self.host;
-        let times = host.read("/proc/stat").and_then(|text| cpu_times(&text));
+        let times = host.read("/proc/stat").and_then(|text| CpuTimes::parse(&text));
         let share = times.zip(self.last_times).and_then(|(now, last)| now.since(&last));
         let usage = host.rusage();
         let cpu_s = usage.map(|usage| usage.cpu_s);

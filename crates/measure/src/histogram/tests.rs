@@ -259,3 +259,29 @@ fn a_live_histogram_holds_the_same_as_a_plain_one() {
     live.snapshot_into(&mut snapshot);
     assert_eq!(snapshot, histogram_of(&values), "SEED={seed}");
 }
+
+#[test]
+fn parts_make_an_equal_histogram() {
+    let mut random = Splitmix(seed());
+    let mut histogram = Histogram::new();
+    assert_eq!(Histogram::of_parts(&histogram.parts()), Some(histogram.clone()));
+    for shift in 0..64 {
+        histogram.record_n(random.next() >> shift, 1 + random.below(5));
+        assert_eq!(Histogram::of_parts(&histogram.parts()), Some(histogram.clone()));
+    }
+    let parts = histogram.parts();
+    let mut swapped = parts.clone();
+    swapped.buckets.swap(0, 1);
+    let mut between = parts.clone();
+    // Large values share buckets, so behind the first of one comes no other's first.
+    if let Some(last) = between.buckets.last_mut() {
+        last.0 += 1;
+    }
+    let mut outside = parts.clone();
+    outside.max = parts.min;
+    let mut empty = parts.clone();
+    empty.buckets.clear();
+    for broken in [swapped, between, outside, empty] {
+        assert_eq!(Histogram::of_parts(&broken), None);
+    }
+}

@@ -1,4 +1,5 @@
-//! memcached's text protocol, as a client speaks it: `get`, `set`, `delete`.
+//! memcached, as a client speaks it: `get`, `set`, `delete` in text, or as meta commands with the
+//! option `protocol=meta`; `protocol=binary` is in [`super::memcached_binary`].
 //!
 //! ```text
 //!   update:  gets k   -> decide ->   cas k .. TOKEN | add k .. | md k CTOKEN
@@ -12,8 +13,9 @@
 use super::pipe::Pipe;
 use super::protocol::{Answer, Decide, Protocol};
 use super::target::Target;
-use super::{DEPTH, TIMEOUT, URL, open};
-use keyrack_store::{Engine, Error, OpenOptions, Result, Update};
+use super::{DEPTH, TIMEOUT, URL, memcached_binary, open};
+use keyrack_store::{Engine, EngineOption, Error, OpenOptions, Result, Update};
+use keyrack_wire::memcached::binary::StoreMode;
 use keyrack_wire::memcached::meta::{self, Code};
 use keyrack_wire::memcached::text::{Reply, parse_reply};
 use keyrack_wire::memcached::{KEY_BYTES_MAX, Limits, Parsed};
@@ -22,21 +24,38 @@ use std::io;
 
 pub(crate) const SERVER: Engine = Engine {
     name: "memcached://",
-    about: "a server that speaks memcached's text protocol: memcached://HOST:PORT [port: 11211]",
+    about: "a server that speaks memcached's protocols: memcached://HOST:PORT [port: 11211]",
     persistent: false,
     stores: true,
-    options: &[URL, DEPTH, TIMEOUT],
+    options: &[URL, DEPTH, TIMEOUT, PROTOCOL],
     open: open::<Memcached>,
 };
 
-const LIMITS: Limits = Limits { value_bytes_max: 128 << 20, ..Limits::DEFAULT };
+const PROTOCOL: EngineOption =
+    EngineOption { key: "protocol", default: "text", about: "text, meta or binary" };
+
+pub(super) const LIMITS: Limits = Limits { value_bytes_max: 128 << 20, ..Limits::DEFAULT };
 /// How often an update begins again because somebody else was faster.
-const RETRIES_MAX: u32 = 100_000;
+pub(super) const RETRIES_MAX: u32 = 100_000;
+
+/// The end of a removal by a meta command: an opaque word, which comes back, so that its answer is
+/// not taken for that of a put.
+const REMOVAL: &[u8] = b" Or\r\n";
+
+/// How lookups, puts and removals are said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    Text,
+    /// Lines too, so that the rest is said as text.
+    Meta,
+    Binary,
+}
 
 #[derive(Clone)]
 pub(crate) struct Memcached {
+    dialect: Dialect,
     /// Bytes with which there is more to say about the next answer.
-    wanted: usize,
+    pub(super) wanted: usize,
 }
 
 impl Memcached {
@@ -135,14 +154,27 @@ fn line(out: &mut Vec<u8>, verb: &[u8], key: &[u8]) {
 impl Protocol for Memcached {
     const PORT: u16 = 11211;
 
-    fn new(target: &Target, _options: &OpenOptions) -> Result<Self> {
+    fn new(target: &Target, options: &OpenOptions) -> Result<Self> {
         if target.password.is_some() {
-            return Err(Error::usage("memcached's text protocol is spoken without passwords"));
+            return Err(Error::usage("memcached's protocols are spoken without passwords"));
         }
-        Ok(Memcached { wanted: 0 })
+        let dialect = match options.text(PROTOCOL.key) {
+            None | Some("text") => Dialect::Text,
+            Some("meta") => Dialect::Meta,
+            Some("binary") => Dialect::Binary,
+            Some(other) => {
+                return Err(Error::usage(format!(
+                    "protocol: '{other}' is not one of text, meta, binary"
+                )));
+            }
+        };
+        Ok(Memcached { dialect, wanted: 0 })
     }
 
     fn greet(pipe: &mut Pipe<Self>) -> Result<String> {
+        if pipe.protocol.dialect == Dialect::Binary {
+            return Ok(format!("memcached server {}", memcached_binary::version(pipe)?));
+        }
         let version = ask(
             pipe,
             "version",
@@ -173,16 +205,45 @@ impl Protocol for Memcached {
 
     #[inline]
     fn get(&self, out: &mut Vec<u8>, key: &[u8]) {
-        line(out, b"get ", key);
+        match self.dialect {
+            Dialect::Text => line(out, b"get ", key),
+            Dialect::Meta => {
+                out.extend_from_slice(b"mg ");
+                out.extend_from_slice(key);
+                out.extend_from_slice(b" v\r\n");
+            }
+            Dialect::Binary => memcached_binary::get(out, key),
+        }
     }
 
     #[inline]
     fn put(&self, out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
-        store(out, b"set", key, value, None);
+        match self.dialect {
+            Dialect::Text => store(out, b"set", key, value, None),
+            Dialect::Meta => {
+                out.reserve(32 + key.len() + value.len());
+                out.extend_from_slice(b"ms ");
+                out.extend_from_slice(key);
+                out.push(b' ');
+                write_u64(out, value.len() as u64);
+                out.extend_from_slice(b"\r\n");
+                out.extend_from_slice(value);
+                out.extend_from_slice(b"\r\n");
+            }
+            Dialect::Binary => memcached_binary::put(out, StoreMode::Set, key, value, 0),
+        }
     }
 
     fn remove(&self, out: &mut Vec<u8>, key: &[u8]) {
-        line(out, b"delete ", key);
+        match self.dialect {
+            Dialect::Text => line(out, b"delete ", key),
+            Dialect::Meta => {
+                out.extend_from_slice(b"md ");
+                out.extend_from_slice(key);
+                out.extend_from_slice(REMOVAL);
+            }
+            Dialect::Binary => memcached_binary::remove(out, key, 0),
+        }
     }
 
     #[inline]
@@ -190,7 +251,18 @@ impl Protocol for Memcached {
         &mut self,
         input: &mut &'a [u8],
     ) -> std::result::Result<Option<Answer<'a>>, String> {
+        if self.dialect == Dialect::Binary {
+            return memcached_binary::answer(&mut self.wanted, input);
+        }
         Ok(self.message(input)?.map(|reply| match reply {
+            Reply::Meta(meta::Reply::Value { value, .. }) => Answer::Found(value),
+            Reply::Meta(meta::Reply::Head { code, mut flags }) => match (code, flags.next()) {
+                (Code::En, _) => Answer::Missing,
+                (Code::Hd, None) => Answer::Stored,
+                (Code::Hd, Some(_)) => Answer::Removed(true),
+                (Code::Nf, Some(_)) => Answer::Removed(false),
+                _ => Answer::Refused(b"an answer to no such request"),
+            },
             Reply::Value { value, .. } => Answer::Found(value),
             Reply::End => Answer::Missing,
             Reply::Stored => Answer::Stored,
@@ -202,6 +274,9 @@ impl Protocol for Memcached {
     }
 
     fn update(pipe: &mut Pipe<Self>, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
+        if pipe.protocol.dialect == Dialect::Binary {
+            return memcached_binary::update(pipe, key, decide);
+        }
         let mut new = Vec::new();
         for _ in 0..RETRIES_MAX {
             let mut token = None;

@@ -11,7 +11,7 @@
 //! | scheme | protocol | get, put, remove, multi_get, apply | update | scan | scan_rev |
 //! |---|---|---|---|---|---|
 //! | `masstree` | Masstree's messages | yes | refused | yes | refused |
-//! | `memcached` | text | yes | `gets` and `cas` | refused | refused |
+//! | `memcached` | text, meta or binary | yes | by the version of the item | refused | refused |
 //! | `redis` | RESP2 or RESP3 | yes | `WATCH` and `EXEC` | `KR.RANGE` | `KR.RANGE` |
 //!
 //! `KR.RANGE` is an extra of our own server; on another one a scan is refused. RESP3 is spoken with
@@ -30,6 +30,7 @@
 
 mod masstree;
 mod memcached;
+mod memcached_binary;
 mod pipe;
 mod protocol;
 mod redis;

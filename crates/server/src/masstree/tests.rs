@@ -181,6 +181,37 @@ fn an_answer_does_not_depend_on_how_requests_were_cut() {
     assert_eq!(bench.replies(), whole);
 }
 
+/// Reads in a row are looked up together, and so are writes; what they answer is what each answers
+/// alone. Four keys, so that a run touches one more than once, and more requests than go together.
+#[test]
+fn runs_of_reads_and_of_writes_keep_the_order_of_requests() {
+    let keys = [b"a", b"b", b"c", b"d"];
+    let values: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+    let command = |step: usize| {
+        // Stretches of 1 to 50 reads or writes, and kinds, by multiplication.
+        let mixed = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let key = keys[mixed % 4];
+        let value = values[mixed / 4 % 10].as_bytes();
+        match (step / 50 % 2, mixed / 64 % 4) {
+            (0, _) => Command::Get { key, columns: &[] },
+            (_, 0) => Command::Remove { key },
+            (_, _) => Command::Replace { key, value },
+        }
+    };
+    let commands: Vec<Command<'_>> = (25..525).map(command).collect();
+    let (apart, together) = (ModelRows::new(), ModelRows::new());
+    let (mut apart, mut together) = (Bench::welcome(&apart), Bench::welcome(&together));
+    let mut expected = Vec::new();
+    for command in &commands {
+        apart.ask(std::slice::from_ref(command));
+        expected.append(&mut apart.replies());
+    }
+    together.ask(&commands);
+    assert_eq!(together.replies(), expected);
+    let gone = expected.iter().filter(|reply| *reply == "miss").count();
+    assert!(gone > 0 && gone < 250, "{gone} misses");
+}
+
 #[test]
 fn a_scan_of_zero_rows_gives_none() {
     let rows = ModelRows::new();

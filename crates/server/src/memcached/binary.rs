@@ -1,5 +1,6 @@
 //! The binary protocol: requests with a header to steps on items, and their answers to replies.
 
+use super::binary_gets::Run;
 use super::gets::Output;
 use super::items::{self, Answer, Delete, Delta, Mode, Put, Reading};
 use super::{Connection, Cx, Next, stats};
@@ -21,12 +22,31 @@ pub(super) fn serve(
     at: &mut usize,
     out: &mut Output<'_>,
 ) -> Next {
+    let mut run = Run::new();
     loop {
+        let parsed = parse(&input[*at..], limits);
+        if let Ok(Parsed::Complete(request, bytes)) = &parsed
+            && connection.authenticated
+            && run.take(request, *at)
+        {
+            *at += bytes;
+            continue;
+        }
+        if let Some(left_at) = run.finish(cx, out) {
+            *at = left_at;
+            return Next::Again;
+        }
         if out.is_full() {
             return Next::Again;
         }
-        match parse(&input[*at..], limits) {
+        match parsed {
             Ok(Parsed::Incomplete(need)) => return Next::Need(need),
+            // Of a run that was full it is the next one's first.
+            Ok(Parsed::Complete(request, bytes))
+                if connection.authenticated && run.take(&request, *at) =>
+            {
+                *at += bytes;
+            }
             Ok(Parsed::Complete(request, bytes)) => {
                 *at += bytes;
                 cx.counts.requests.add(1);
@@ -162,16 +182,8 @@ fn get(
             if exptime.is_some() {
                 cx.counts.touched(hit);
             }
-            if hit || request.silences(Status::KEY_NOT_FOUND) {
-                return;
-            }
-            if with_key {
-                let (opcode, opaque) = about;
-                let status = Status::KEY_NOT_FOUND;
-                let none = Reply { opcode, status, opaque, cas: 0, extras: b"", key, value: b"" };
-                none.write(out);
-            } else {
-                failed(request, Status::KEY_NOT_FOUND, out);
+            if !hit {
+                missed(request, key, with_key, out);
             }
         }
         Err(error) => {
@@ -179,6 +191,16 @@ fn get(
             said(request, items::failure(error), b"", out);
         }
     }
+}
+
+/// Answers a lookup that found nothing.
+pub(super) fn missed(request: &Request<'_>, key: &[u8], with_key: bool, out: &mut Vec<u8>) {
+    let status = Status::KEY_NOT_FOUND;
+    if !with_key || request.silences(status) {
+        return failed(request, status, out);
+    }
+    let (opcode, opaque) = (request.opcode.number(), request.opaque);
+    Reply { opcode, status, opaque, cas: 0, extras: b"", key, value: b"" }.write(out);
 }
 
 fn store(cx: &mut Cx<'_>, request: &Request<'_>, out: &mut Vec<u8>) {
@@ -244,8 +266,16 @@ fn compare(request: &Request<'_>) -> Option<u64> {
 
 /// Writes what became of a write; `value` goes with a yes.
 fn said(request: &Request<'_>, answer: Answer, value: &[u8], out: &mut Vec<u8>) {
-    let status = match answer {
-        Answer::Done(cas) => return done(request, cas, value, out),
+    match answer {
+        Answer::Done(cas) => done(request, cas, value, out),
+        answer => failed(request, status_of(&answer), out),
+    }
+}
+
+/// How the protocol says an answer.
+pub(super) fn status_of(answer: &Answer) -> Status {
+    match answer {
+        Answer::Done(_) => Status::OK,
         Answer::NotStored => Status::NOT_STORED,
         Answer::Exists => Status::KEY_EXISTS,
         Answer::NotFound => Status::KEY_NOT_FOUND,
@@ -253,8 +283,7 @@ fn said(request: &Request<'_>, answer: Answer, value: &[u8], out: &mut Vec<u8>) 
         Answer::TooLarge => Status::TOO_LARGE,
         Answer::NoMemory => Status::OUT_OF_MEMORY,
         Answer::Failed(_) => INTERNAL,
-    };
-    failed(request, status, out);
+    }
 }
 
 /// The store failed.
@@ -268,7 +297,7 @@ fn done(request: &Request<'_>, cas: u64, value: &[u8], out: &mut Vec<u8>) {
     Reply { opcode, status: Status::OK, opaque, cas, extras: b"", key: b"", value }.write(out);
 }
 
-fn failed(request: &Request<'_>, status: Status, out: &mut Vec<u8>) {
+pub(super) fn failed(request: &Request<'_>, status: Status, out: &mut Vec<u8>) {
     if !request.silences(status) {
         write_status(out, request.opcode.number(), request.opaque, status);
     }

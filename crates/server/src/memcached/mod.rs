@@ -13,6 +13,7 @@
 //! of the turn is full; what it leaves in the input it gets again.
 
 mod binary;
+mod binary_gets;
 mod counts;
 mod cx;
 mod gets;

@@ -428,3 +428,61 @@ fn stats_tell_what_was_done() {
     bench.send(b"stats nothing\r\n");
     assert!(bench.take().starts_with("CLIENT_ERROR"));
 }
+
+/// Gets of a pipeline are looked up together: what comes back is what each alone would get, in
+/// their order, however the bytes are cut and however often the output is full.
+#[test]
+fn runs_of_binary_gets_answer_as_single_ones() {
+    let rows = ModelRows::new();
+    let mut bench = Bench::new(&rows, "");
+    let large = vec![b'v'; 300_000];
+    let key = |n: u32| format!("key-{n}").into_bytes();
+    for n in (0..100).filter(|n| n % 3 > 0) {
+        let value = if n % 10 == 5 { &large[..] } else { &b"small"[..] };
+        let (key, mode) = (key(n), StoreMode::Set);
+        bench.binary(Command::Store { mode, key: &key, flags: n, exptime: 0, value }, 0);
+    }
+    let mut pipeline = Vec::new();
+    for n in 0..100 {
+        let key = key(n);
+        let get = Command::Get { key: &key, with_key: n % 2 == 0, exptime: None };
+        Request { opaque: n, ..Request::new(get, n % 5 > 0) }.write(&mut pipeline);
+        if n % 40 == 39 {
+            Request { opaque: 1000 + n, ..Request::new(Command::Noop, false) }.write(&mut pipeline);
+        }
+    }
+    for cut in [pipeline.len(), 1000, 7] {
+        let misses = bench.shared.counts[0].get_misses.get();
+        pipeline.chunks(cut).for_each(|bytes| bench.send(bytes));
+        let output = std::mem::take(&mut bench.output);
+        let (mut rest, mut seen) = (&output[..], Vec::new());
+        while !rest.is_empty() {
+            let (reply, behind) = first_reply(rest);
+            rest = behind;
+            let n = reply.opaque;
+            seen.push(n);
+            let is_hit = n < 100 && n % 3 > 0;
+            let status = if is_hit || n >= 1000 { 0 } else { 1 };
+            assert_eq!(reply.status.0, status, "{n}");
+            if n < 100 && n % 2 == 0 {
+                assert_eq!(reply.key, key(n));
+            }
+            if is_hit {
+                assert_eq!(reply.extras, n.to_be_bytes());
+                assert_eq!(reply.value.len(), if n % 10 == 5 { 300_000 } else { 5 });
+            }
+        }
+        let mut expected: Vec<u32> = Vec::new();
+        for n in 0..100 {
+            // A quiet one that finds nothing says nothing.
+            if n % 3 > 0 || n % 5 == 0 {
+                expected.push(n);
+            }
+            if n % 40 == 39 {
+                expected.push(1000 + n);
+            }
+        }
+        assert_eq!(seen, expected, "cut at {cut}");
+        assert_eq!(bench.shared.counts[0].get_misses.get() - misses, 34);
+    }
+}

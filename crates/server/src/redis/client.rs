@@ -1,7 +1,5 @@
 //! CLIENT: what a client says about itself, and what it may know and do about others.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::redis::call::Call;
 use crate::redis::clients::Client;
 use crate::redis::fault::{Done, Fault};
@@ -156,8 +154,8 @@ pub(crate) fn kill(call: &mut Call<'_>) -> Done {
         if client.id == me {
             // The reply is sent first.
             call.state.is_closing = true;
-        } else if !client.is_killed.swap(true, Relaxed) {
-            call.desk.shared.host.disconnect(client.id);
+        } else {
+            client.kill();
         }
     }
     match (is_old, killed) {

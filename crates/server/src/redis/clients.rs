@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use keyrack_net::Closer;
 
 use crate::redis::table;
 
@@ -24,6 +26,8 @@ pub(crate) struct Client {
     pub(crate) watched: AtomicU32,
     pub(crate) protocol: AtomicU8,
     pub(crate) is_killed: AtomicBool,
+    /// Ends the connection, once it is on a loop.
+    pub(crate) closer: OnceLock<Closer>,
     names: Mutex<Names>,
 }
 
@@ -38,6 +42,14 @@ pub(crate) struct Names {
 impl Client {
     pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the connection: it takes no more requests, and is closed though it says nothing.
+    pub(crate) fn kill(&self) {
+        self.is_killed.store(true, Relaxed);
+        if let Some(closer) = self.closer.get() {
+            closer.close();
+        }
     }
 
     /// Notes a read, and the command that was the last in it.
@@ -93,6 +105,7 @@ impl Clients {
             watched: AtomicU32::new(0),
             protocol: AtomicU8::new(2),
             is_killed: AtomicBool::new(false),
+            closer: OnceLock::new(),
             names: Mutex::default(),
         });
         self.open().insert(client.id, Arc::clone(&client));

@@ -133,7 +133,8 @@ fn check(call: &Call<'_>, known: &[(String, String)], index: usize) -> Done {
         )));
     };
     if name == "requirepass" {
-        return Ok(());
+        let is_exposed = call.desk.shared.options.needs_password && value.is_empty();
+        return if is_exposed { failed("others can reach this server") } else { Ok(()) };
     }
     if number(&call.desk.shared.settings, &name).is_none() {
         return match old.as_bytes() == value {

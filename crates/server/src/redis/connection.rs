@@ -16,7 +16,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use keyrack_net::{Served, Verdict};
+use keyrack_net::{Closer, Served, Verdict};
 use keyrack_wire::resp::{Request, RequestParser, Writer};
 
 use crate::redis::call::Call;
@@ -54,10 +54,17 @@ impl Connection {
         }
     }
 
-    /// The number by which CLIENT LIST and [`crate::redis::Host::disconnect`] know it.
+    /// The number by which CLIENT LIST knows it.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.state.client.id
+    }
+
+    /// Says what ends it from another thread, for CLIENT KILL. Said once; without it, a connection
+    /// that was killed ends when its client sends something.
+    pub fn closes_by(&self, closer: Closer) {
+        // The first one stays, and there is no other.
+        let _ = self.state.client.closer.set(closer);
     }
 
     /// Whether the peer has said who it is, or need not.

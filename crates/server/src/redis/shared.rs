@@ -2,12 +2,13 @@
 //!
 //! Nothing here is written once a command but the counters, and those each loop has for itself.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use keyrack_wire::resp::Limits;
 use keyrack_workload::Rng;
 
+use crate::Password;
 use crate::redis::clients::Clients;
 use crate::redis::cursor::Cursors;
 use crate::redis::table;
@@ -17,7 +18,9 @@ use crate::redis::table;
 #[non_exhaustive]
 pub struct Options {
     /// What AUTH has to say; empty lets everybody in.
-    pub password: Vec<u8>,
+    pub password: Password,
+    /// Whether CONFIG SET may not take the password away: others can reach the server.
+    pub needs_password: bool,
     /// Failed attempts to authenticate after which a connection is closed.
     pub auth_failures_max: u32,
     /// Whether DEBUG is allowed.
@@ -45,7 +48,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            password: Vec::new(),
+            password: Password::default(),
+            needs_password: false,
             auth_failures_max: 10,
             debug: false,
             bulk_bytes_max: 512 << 20,
@@ -71,9 +75,6 @@ pub trait Host: Send + Sync {
 
     /// Asks for the end of the process, after everything acknowledged is durable.
     fn shutdown(&self);
-
-    /// Closes the connection that was told this id, though it may be idle.
-    fn disconnect(&self, id: u64);
 
     /// Gives further lines of a section of INFO to `visit`: a name and its value.
     fn info(&self, section: &str, visit: &mut dyn FnMut(&str, &str));
@@ -257,9 +258,8 @@ impl Totals {
 /// What CONFIG SET can change while the server runs.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    password: RwLock<Vec<u8>>,
-    /// Whether there is a password, for connections that open.
-    is_protected: AtomicBool,
+    /// That of the whole server.
+    password: Password,
     pub(crate) bulk_bytes_max: AtomicU64,
     /// Fields up to which a hash is called a `listpack` and is scanned at once.
     pub(crate) small_hash_fields_max: AtomicU64,
@@ -270,8 +270,7 @@ pub(crate) struct Settings {
 impl Settings {
     fn new(options: &Options) -> Self {
         Settings {
-            password: RwLock::new(options.password.clone()),
-            is_protected: AtomicBool::new(!options.password.is_empty()),
+            password: options.password.clone(),
             bulk_bytes_max: AtomicU64::new(options.bulk_bytes_max),
             small_hash_fields_max: AtomicU64::new(512),
             small_hash_bytes_max: AtomicU64::new(64),
@@ -279,23 +278,16 @@ impl Settings {
     }
 
     pub(crate) fn is_protected(&self) -> bool {
-        self.is_protected.load(Relaxed)
+        self.password.is_set()
     }
 
     pub(crate) fn set_password(&self, password: &[u8]) {
-        *self.password.write().unwrap_or_else(PoisonError::into_inner) = password.to_vec();
-        self.is_protected.store(!password.is_empty(), Relaxed);
+        self.password.set(password);
     }
 
     /// Whether `guess` is the password. Takes a time that depends on the guess alone.
     pub(crate) fn is_password(&self, guess: &[u8]) -> bool {
-        let password = self.password.read().unwrap_or_else(PoisonError::into_inner);
-        let mut differs = u8::from(password.len() != guess.len());
-        for (index, byte) in guess.iter().enumerate() {
-            let expected = password.get(index % password.len().max(1)).copied().unwrap_or(0);
-            differs |= std::hint::black_box(byte ^ expected);
-        }
-        std::hint::black_box(differs) == 0
+        self.password.is(guess)
     }
 
     /// What a client may send.
@@ -318,7 +310,7 @@ mod tests {
     #[test]
     fn only_the_password_is_the_password() {
         let settings =
-            Settings::new(&Options { password: b"secret".to_vec(), ..Options::default() });
+            Settings::new(&Options { password: Password::new(b"secret"), ..Options::default() });
         assert!(settings.is_protected() && settings.is_password(b"secret"));
         for guess in [&b""[..], b"secre", b"secrets", b"secretsecret", b"SECRET"] {
             assert!(!settings.is_password(guess));

@@ -1,7 +1,8 @@
 //! The server on real sockets: loops, sessions, flushes, the sync thread, the admin page.
 
+use keyrack_net::{ConnectOptions, Stream, TlsClient};
 use keyrack_rowstore::{ModelRows, Options as RowOptions, RowStore, Rows};
-use keyrack_server::{Control, Listen, Options, Server};
+use keyrack_server::{Control, Listen, Options, Password, Server};
 use keyrack_store::Durability;
 use keyrack_vfs::{Fs, MemFs, RealFs};
 use std::io::{Read, Write};
@@ -95,7 +96,7 @@ fn a_command_can_end_the_server() {
 #[test]
 fn a_mixed_port_with_a_password_takes_no_masstree() {
     let mut options = options(&["mixed://127.0.0.1:0"]);
-    options.password = keyrack_server::Password::new(b"secret");
+    options.password = Password::new(b"secret");
     let (server, _) = start(Box::new(ModelRows::new()), &options);
     let mut stream = TcpStream::connect(address(&server, 0)).unwrap();
     stream.write_all(b"\x93\x00\x0e\x80").unwrap();
@@ -136,5 +137,122 @@ fn the_admin_page_shows_what_was_counted() {
     assert!(get("/stats.json").contains("\"get_misses\":2"));
     assert!(get("/").contains("<!doctype html>"));
     assert!(get("/nothing").starts_with("HTTP/1.1 404"));
+    server.end().unwrap();
+}
+
+/// Reads to the end of the connection, which has to come.
+fn rest(stream: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A client that says nothing is closed by CLIENT KILL all the same, whichever loop it is on.
+#[test]
+fn a_killed_client_is_closed_though_it_is_idle() {
+    let options = options(&["resp://127.0.0.1:0", "mixed://127.0.0.1:0"]);
+    let (server, _) = start(Box::new(ModelRows::new()), &options);
+    let mut idle: Vec<TcpStream> = (0..6)
+        .map(|index| {
+            let mut client = TcpStream::connect(address(&server, index % 2)).unwrap();
+            client.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
+            client.read_exact(&mut [0; 7]).unwrap();
+            client
+        })
+        .collect();
+    ask(&address(&server, 0), b"CLIENT KILL TYPE normal SKIPME yes\r\n", b":6\r\n");
+    for client in &mut idle {
+        assert_eq!(rest(client), "");
+    }
+    server.end().unwrap();
+}
+
+/// CONFIG SET requirepass is the password of all protocols, from the next connection on.
+#[test]
+fn a_new_password_is_asked_for_by_all_protocols() {
+    let options =
+        options(&["resp://127.0.0.1:0", "memcached://127.0.0.1:0", "mixed://127.0.0.1:0"]);
+    let (server, _) = start(Box::new(ModelRows::new()), &options);
+    let (redis, memcached, mixed) = (address(&server, 0), address(&server, 1), address(&server, 2));
+    let set = |password: &str| {
+        let length = password.len();
+        format!(
+            "*4\r\n$6\r\nCONFIG\r\n$3\r\nSET\r\n$11\r\nrequirepass\r\n${length}\r\n{password}\r\n"
+        )
+    };
+    ask(&redis, set("secret").as_bytes(), b"+OK\r\n");
+    ask(&redis, b"*1\r\n$4\r\nPING\r\n", b"-NOAUTH");
+    ask(&memcached, b"set a 0 0 7\r\nu wrong\r\n", b"CLIENT_ERROR");
+    ask(&memcached, b"set a 0 0 8\r\nu secret\r\nget a\r\n", b"STORED\r\nEND\r\n");
+    let mut masstree = TcpStream::connect(&mixed).unwrap();
+    masstree.write_all(b"\x93\x00\x0e\x80").unwrap();
+    assert_eq!(rest(&mut masstree), "");
+    let auth = b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n";
+    ask(&mixed, &[&auth[..], set("").as_bytes()].concat(), b"+OK\r\n+OK\r\n");
+    ask(&redis, b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n");
+    ask(&memcached, b"get a\r\n", b"END\r\n");
+    server.end().unwrap();
+}
+
+/// Who listens to others keeps a password.
+#[test]
+fn an_exposed_server_keeps_its_password() {
+    let mut options = options(&["resp://0.0.0.0:0"]);
+    options.password = Password::new(b"secret");
+    let (server, _) = start(Box::new(ModelRows::new()), &options);
+    let port = address(&server, 0).rsplit(':').next().unwrap().to_owned();
+    let auth = b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n";
+    let clear = b"*4\r\n$6\r\nCONFIG\r\n$3\r\nSET\r\n$11\r\nrequirepass\r\n$0\r\n\r\n";
+    let both = [&auth[..], &clear[..]].concat();
+    ask(&format!("127.0.0.1:{port}"), &both, b"+OK\r\n-ERR CONFIG SET failed");
+    server.end().unwrap();
+}
+
+/// The protocols behind TLS: the same rows; who does not speak it, or does not trust the server,
+/// gets nothing.
+#[test]
+fn a_listener_with_tls_serves_those_who_trust_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    for name in ["server", "stranger"] {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let write = |name: String, text: String| {
+            RealFs.write_atomic(&path(&name), text.as_bytes()).unwrap();
+        };
+        write(format!("{name}.crt"), made.cert.pem());
+        write(format!("{name}.key"), made.signing_key.serialize_pem());
+    }
+    let mut options = options(&[
+        "rediss://127.0.0.1:0",
+        "memcached+tls://127.0.0.1:0",
+        "mixed+tls://127.0.0.1:0",
+    ]);
+    options.tls_cert = Some(path("server.crt"));
+    options.tls_key = Some(path("server.key"));
+    let (server, _) = start(Box::new(ModelRows::new()), &options);
+    let dial = |index: usize, trusted: &str| {
+        let ca = path(&format!("{trusted}.crt"));
+        let tls = TlsClient::from_pem(&RealFs, &ca, "localhost", None).unwrap();
+        let connect = ConnectOptions { tls: Some(tls), ..ConnectOptions::default() };
+        Stream::connect(&server.bound()[index].endpoint, &connect).unwrap()
+    };
+    let talk = |index: usize, request: &[u8], reply: &[u8]| {
+        let mut stream = dial(index, "server");
+        stream.write_all(request).unwrap();
+        let mut got = vec![0; reply.len()];
+        stream.read_exact(&mut got).unwrap();
+        assert_eq!(String::from_utf8_lossy(&got), String::from_utf8_lossy(reply));
+    };
+    let large = "v".repeat(200_000);
+    let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$200000\r\n{large}\r\n");
+    talk(0, set.as_bytes(), b"+OK\r\n");
+    talk(1, b"get k\r\n", format!("VALUE k 0 200000\r\n{large}\r\nEND\r\n").as_bytes());
+    talk(2, b"\x93\x00\x0e\x80\x93\x01\x02\xa1x", b"\x95\x00\x0f\xc3");
+    let mut plain = TcpStream::connect(address(&server, 0)).unwrap();
+    plain.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
+    assert!(!rest(&mut plain).contains("PONG"));
+    let mut stranger = dial(0, "stranger");
+    let told = stranger.write_all(b"PING\r\n").and_then(|()| stranger.read_exact(&mut [0; 1]));
+    assert!(told.is_err(), "it trusts whom it does not know");
     server.end().unwrap();
 }

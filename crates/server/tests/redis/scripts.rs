@@ -49,7 +49,7 @@ pub(crate) fn request(line: &str) -> Option<(usize, &str)> {
 fn run(script: &str) -> String {
     let mut options = Options::default();
     if script.contains("#! password") {
-        options.password = b"secret".to_vec();
+        options.password = keyrack_server::Password::new(b"secret");
     }
     let site = Site::new(options, 1);
     let mut the_loop = site.a_loop(0);

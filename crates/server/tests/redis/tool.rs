@@ -4,8 +4,8 @@ use keyrack_net::Verdict;
 use keyrack_rowstore::{ModelRows, RowSession, Rows};
 use keyrack_server::Gate;
 use keyrack_server::redis::{Checkpoint, Connection, Context, Host, Local, Options, Shared};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 
 /// 2023-11-14 22:13:20 UTC, when tests begin.
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
@@ -16,7 +16,6 @@ pub(crate) struct Asked {
     pub(crate) checkpoints: AtomicU64,
     pub(crate) is_running: AtomicBool,
     pub(crate) shutdowns: AtomicU64,
-    pub(crate) disconnected: Mutex<Vec<u64>>,
 }
 
 struct Process(Arc<Asked>);
@@ -33,10 +32,6 @@ impl Host for Process {
 
     fn shutdown(&self) {
         self.0.shutdowns.fetch_add(1, SeqCst);
-    }
-
-    fn disconnect(&self, id: u64) {
-        self.0.disconnected.lock().unwrap().push(id);
     }
 
     fn info(&self, section: &str, visit: &mut dyn FnMut(&str, &str)) {

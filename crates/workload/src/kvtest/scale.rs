@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The parts' sizes are parameters here (`partsize`, `parts`, and `records`, `gets` of `bdb`), with
-//! the original's numbers as defaults.
+//! the original's numbers as defaults; `part` of `ruscale_init` is the part of thread 0, so that
+//! several runs load what one machine could not.
 //!
 //! `bdb` draws letters from the generator that all threads share, starting it again from seed 0
 //! before the gets and after every get whose number is a multiple of 500000, the first one
@@ -80,7 +81,11 @@ pub(crate) fn ruscale_init(client: &mut dyn Client, random: &mut Lcg) -> Result<
     // The time of drawing the order is in the result, as it is in the original's.
     let begin = client.seconds();
     random.seed(seed_of(client));
-    let first = part * u64::from(client.id());
+    let before = number(client, "part")?.unwrap_or(0);
+    let first = part.saturating_mul(before.saturating_add(client.id().into()));
+    if first > u64::from(u32::MAX) * part {
+        return Err(Halt::failed(format!("parameter part: there is no part {before}")));
+    }
     let mut keys: Vec<u64> = (first..first + part).collect();
     random.shuffle(&mut keys);
     for &x in &keys {

@@ -152,7 +152,7 @@ const JOBS: &[Job] = &[
     ),
     timed("wscale", "put random keys until the time is over", scale::wscale),
     with(
-        &["partsize"],
+        &["partsize", "part"],
         counted("ruscale_init", "put a part of 8.75 million keys for each thread, shuffled", {
             scale::ruscale_init
         }),

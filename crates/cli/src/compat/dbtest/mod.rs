@@ -19,13 +19,14 @@
 mod options;
 mod report;
 
+use super::line::Tool;
 use crate::bench::{self, Style};
 use keyrack_harness::sink::Dialect;
 use keyrack_harness::{Bound, Event, Observer, Outputs, Pin, Plan, Settings, Stop};
 use keyrack_record::Run;
 use keyrack_store::Store;
 use keyrack_vfs::{Fs, RealFs};
-use options::{Exit, Options};
+use options::Options;
 use report::{Levels, Report};
 use std::io::Write;
 use std::path::PathBuf;
@@ -45,21 +46,11 @@ const STYLE: Style = Style {
     default_pin: Pin::Auto,
 };
 
+const TOOL: Tool = Tool { name: PROGRAM, hint: "Use -h or --help for help", refused: crate::NO };
+
 /// `db_test [OPTIONS]`. Returns the exit status.
 pub(super) fn main(argv: &[String]) -> u8 {
-    let options = match Options::parse(argv) {
-        Ok(options) => options,
-        Err(Exit::Help) => return crate::print(&options::help()),
-        Err(Exit::Usage(why)) => {
-            crate::refuse(PROGRAM, &why);
-            say!("Use -h or --help for help");
-            return crate::NO;
-        }
-    };
-    run(&options, argv).unwrap_or_else(|why| {
-        crate::refuse(PROGRAM, &why);
-        crate::NO
-    })
+    TOOL.main(Options::parse(argv), options::help, |options| run(options, argv))
 }
 
 /// Runs and prints. An error is a refusal: nothing has run.

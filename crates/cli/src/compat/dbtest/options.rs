@@ -3,6 +3,7 @@
 //! The first options are those of the original. Its compile flags are long options here; those
 //! that have no meaning are taken, and one line says why.
 
+use crate::compat::line::{self, Exit, NONE, Opt, flag, value};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::path::PathBuf;
 
@@ -36,46 +37,48 @@ pub(super) struct Options {
     pub(super) explained: Vec<String>,
 }
 
-/// Why there are no options.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Exit {
-    /// Help was asked for.
-    Help,
-    /// One line about what is wrong.
-    Usage(String),
-}
-
-/// Options that take a value: name, letter, value's name, help.
-const VALUES: &[(&str, char, &str, &str)] = &[
-    ("num-threads", 'n', "N", "Number of threads (4)"),
-    ("initial-size", 'i', "N", "Keys put before the test, rounded up to a power of two (1024)"),
-    ("update-rate", 'u', "PERCENT", "Percentage of updates, half puts, half removals (0)"),
-    ("duration", 'd', "MS", "Duration of the test in milliseconds (10)"),
-    ("wait", 'w', "S", "Seconds between the fill and the test (0)"),
-    ("range", 'r', "N", "Range of keys, rounded up to a power of two (twice the initial keys)"),
-    (
+/// What the original has, and what was a flag of its compiler.
+const OPTIONS: &[Opt] = &[
+    value("num-threads", 'n', "N", "Number of threads (4)"),
+    value(
+        "initial-size",
+        'i',
+        "N",
+        "Keys put before the test, rounded up to a power of two (1024)",
+    ),
+    value("update-rate", 'u', "PERCENT", "Percentage of updates, half puts, half removals (0)"),
+    value("duration", 'd', "MS", "Duration of the test in milliseconds (10)"),
+    value("wait", 'w', "S", "Seconds between the fill and the test (0)"),
+    value(
+        "range",
+        'r',
+        "N",
+        "Range of keys, rounded up to a power of two (twice the initial keys)",
+    ),
+    value(
         "init",
-        '\0',
+        NONE,
         "HOW",
         "seq, random or none: fill half the range first [INIT] (random in a store without rows)",
     ),
-    ("skew", '\0', "X", "X % of the range get 100-X % of the accesses [SKEW]"),
-    ("list-mb", '\0', "X", "MiB of the memory component [MSL]"),
-    ("hash-mb", '\0', "X", "MiB of the part of it without order, 32 bytes an entry [MHT]"),
-    ("use-ht", '\0', "0|1", "0: no hash level [USE_HT]"),
-    ("set-cpu", '\0', "0|1", "0: do not pin threads [SET_CPU]"),
-    ("db", '\0', "DIR", "The store to use, or to make; it stays (TEST_TMPDIR/db_test; temporary)"),
-    ("engine", '\0', "NAME", "Another engine of this build (flodb)"),
-    ("durability", '\0', "LEVEL", "none, os, interval:MS or sync (the engine's)"),
-    ("value-size", '\0', "BYTES", "Bytes of a value (256)"),
-    ("seed", '\0', "N", "Seed of everything random (1)"),
-];
-
-/// Options without a value: name and help.
-const FLAGS: &[(&str, &str)] = &[
-    ("one-writer", "Thread 0 writes, the others read [ONEWRITER]"),
-    ("scans", "Reads are scans of 100 keys, each counted as 100 operations [SCANS]"),
-    ("collect-stats", "Print what the engine counts [COLLECT_STATS]"),
+    value("skew", NONE, "X", "X % of the range get 100-X % of the accesses [SKEW]"),
+    value("list-mb", NONE, "X", "MiB of the memory component [MSL]"),
+    value("hash-mb", NONE, "X", "MiB of the part of it without order, 32 bytes an entry [MHT]"),
+    value("use-ht", NONE, "0|1", "0: no hash level [USE_HT]"),
+    value("set-cpu", NONE, "0|1", "0: do not pin threads [SET_CPU]"),
+    value(
+        "db",
+        NONE,
+        "DIR",
+        "The store to use, or to make; it stays (TEST_TMPDIR/db_test; temporary)",
+    ),
+    value("engine", NONE, "NAME", "Another engine of this build (flodb)"),
+    value("durability", NONE, "LEVEL", "none, os, interval:MS or sync (the engine's)"),
+    value("value-size", NONE, "BYTES", "Bytes of a value (256)"),
+    value("seed", NONE, "N", "Seed of everything random (1)"),
+    flag("one-writer", NONE, "Thread 0 writes, the others read [ONEWRITER]"),
+    flag("scans", NONE, "Reads are scans of 100 keys, each counted as 100 operations [SCANS]"),
+    flag("collect-stats", NONE, "Print what the engine counts [COLLECT_STATS]"),
 ];
 
 /// Options that are taken and mean nothing: name, whether they take a value, why.
@@ -95,18 +98,7 @@ const ENTRY_BYTES: u64 = 32;
 const THREADS_MAX: u64 = 1024;
 
 fn command() -> Command {
-    let mut command = Command::new("db_test")
-        .disable_version_flag(true)
-        .disable_help_flag(true)
-        .args_override_self(true)
-        .arg(Arg::new("help").short('h').long("help").action(ArgAction::SetTrue));
-    for (name, letter, ..) in VALUES {
-        let arg = Arg::new(*name).long(*name).allow_hyphen_values(true);
-        command = command.arg(if *letter == '\0' { arg } else { arg.short(*letter) });
-    }
-    for (name, _) in FLAGS {
-        command = command.arg(Arg::new(*name).long(*name).action(ArgAction::SetTrue));
-    }
+    let mut command = line::command("db_test", OPTIONS).mut_arg("help", |help| help.short('h'));
     for (name, takes_value, _) in WITHOUT_MEANING {
         let arg = Arg::new(*name).long(*name);
         command = command.arg(match takes_value {
@@ -120,13 +112,7 @@ fn command() -> Command {
 impl Options {
     /// Reads a command line, program name first.
     pub(super) fn parse(argv: &[String]) -> Result<Options, Exit> {
-        let matches = command()
-            .try_get_matches_from(argv)
-            .map_err(|error| Exit::Usage(crate::flags::one_line(&error, &command())))?;
-        if matches.get_flag("help") {
-            return Err(Exit::Help);
-        }
-        Options::of(&matches).map_err(Exit::Usage)
+        line::parse(argv, command, Options::of)
     }
 
     fn of(matches: &ArgMatches) -> Result<Options, String> {
@@ -219,14 +205,11 @@ impl Options {
 
 /// The whole number that an option has.
 fn whole(matches: &ArgMatches, name: &str, least: u64, most: u64) -> Result<Option<u64>, String> {
-    let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
-    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-    let shown = match VALUES.iter().find(|(known, ..)| *known == name) {
-        Some((_, letter, ..)) if *letter != '\0' => format!("-{letter}"),
-        _ => format!("--{name}"),
-    };
-    let refusal = || format!("{shown} expects a whole number from {least} to {most}, not '{text}'");
-    number.map(Some).ok_or_else(refusal)
+    let option = OPTIONS.iter().find(|option| option.name == name);
+    let shown = option.map(Opt::shown).unwrap_or_default();
+    let wanted = format!("a whole number from {least} to {most}");
+    let parse = |text: &str| text.parse().ok().filter(|number| (least..=most).contains(number));
+    line::read(line::text(matches, name), &shown, &wanted, parse)
 }
 
 /// The help.
@@ -235,12 +218,10 @@ pub(super) fn help() -> String {
         "Keyrack, called as db_test: the test of FloDB\n\nUsage:\n  db_test [options...]\n\n\
          Options:\n  -h, --help\n        Print this message\n",
     );
-    for (name, letter, value, help) in VALUES {
-        let short = if *letter == '\0' { String::new() } else { format!("-{letter}, ") };
-        text.push_str(&format!("  {short}--{name} <{value}>\n        {help}\n"));
-    }
-    for (name, help) in FLAGS {
-        text.push_str(&format!("  --{name}\n        {help}\n"));
+    for Opt { name, letter, value, help, .. } in OPTIONS {
+        let short = if *letter == NONE { String::new() } else { format!("-{letter}, ") };
+        let value = if value.is_empty() { String::new() } else { format!(" <{value}>") };
+        text.push_str(&format!("  {short}--{name}{value}\n        {help}\n"));
     }
     text.push_str("\nTaken, without a meaning here:\n");
     for (name, takes_value, why) in WITHOUT_MEANING {

@@ -5,7 +5,9 @@
 //! are written anyway.
 
 use super::PROGRAM;
-use super::options::Options;
+use super::datagram_window::DatagramWindow;
+use super::options::{Options, PORTS, Server};
+use super::stream_window::StreamWindow;
 use super::window::{Wanted, Window};
 use keyrack_measure::Clock;
 use keyrack_net::ConnectOptions;
@@ -23,6 +25,8 @@ const NAP_NS: u64 = 20_000_000;
 /// What all children share.
 pub(super) struct Run<'o> {
     pub(super) options: &'o Options,
+    /// What `-i` names.
+    input: Option<Vec<u8>>,
     clock: Clock,
     /// Tick of the common start.
     start: AtomicU64,
@@ -36,9 +40,10 @@ pub(super) struct Run<'o> {
 }
 
 impl<'o> Run<'o> {
-    pub(super) fn new(options: &'o Options, clock: Clock) -> Self {
+    pub(super) fn new(options: &'o Options, clock: Clock, input: Option<Vec<u8>>) -> Self {
         Run {
             options,
+            input,
             clock,
             start: AtomicU64::new(0),
             halted: AtomicBool::new(false),
@@ -70,10 +75,21 @@ pub(super) struct NetClient<'r> {
 
 impl<'r> NetClient<'r> {
     pub(super) fn connect(run: &'r Run<'r>, id: u32, children: u32) -> Result<Self, String> {
-        let Options { endpoint, timeout, .. } = run.options;
-        let connect = ConnectOptions::with_timeout(*timeout);
+        let Options { server, timeout, .. } = run.options;
         let size = run.options.test.window.unwrap_or(run.options.window);
-        let window = Window::connect(endpoint, &connect, size)?;
+        let window = match server {
+            Server::Stream(endpoint) => {
+                let connect = ConnectOptions::with_timeout(*timeout);
+                Window::Stream(StreamWindow::connect(endpoint, &connect, size)?)
+            }
+            Server::Datagrams { host, port, is_shared, local_port } => {
+                // That the ports exist was checked with the options.
+                let port = if *is_shared { *port } else { port + (id % PORTS) as u16 };
+                let local_port = local_port.map(|port| port + id as u16);
+                let window = DatagramWindow::new(host, port, local_port, size, *timeout)?;
+                Window::Datagrams(window)
+            }
+        };
         let stride = (size / 2).max(1);
         Ok(NetClient {
             run,
@@ -102,11 +118,11 @@ impl<'r> NetClient<'r> {
     /// Waits for all answers and says what was done.
     pub(super) fn finish(&mut self) -> Result<(), Halt> {
         if !self.window.is_lost() {
-            self.window.settle(0)?;
+            self.window.settle()?;
         }
         self.run.through.fetch_add(1, Ordering::Relaxed);
         if !self.options().is_quiet {
-            say!("{} {}", self.id, super::report::line(&self.row));
+            say!("{} {}", self.id, crate::compat::rows::line(&self.row));
         }
         Ok(())
     }
@@ -117,6 +133,24 @@ impl<'r> NetClient<'r> {
 
     pub(super) fn halt_others(&self) {
         self.run.halted.store(true, Ordering::Relaxed);
+    }
+
+    /// Insists that `key` is not there.
+    pub(super) fn check_absent(&mut self, key: &[u8]) -> Result<(), Halt> {
+        self.check_others()?;
+        let get = Command::Get { key, columns: &[] };
+        self.window.send(&get, Wanted::Nothing, key, &[])
+    }
+
+    /// Puts several columns of one row, ascending, as one step.
+    pub(super) fn put_columns(&mut self, key: &[u8], changes: &[(u32, &[u8])]) -> Result<(), Halt> {
+        self.check_others()?;
+        self.window.send(&Command::Put { key, changes }, Wanted::Stored, &[], &[])
+    }
+
+    /// Has a checkpoint begin.
+    pub(super) fn ask_for_checkpoint(&mut self) -> Result<(), Halt> {
+        self.window.send(&Command::Checkpoint, Wanted::Checkpoint, &[], &[])
     }
 
     /// Ends the child when another one has failed.
@@ -234,12 +268,11 @@ impl Client for NetClient<'_> {
     }
 
     fn param(&self, name: &str) -> Option<&str> {
-        let given = self.options().params.iter().rev().find(|(known, _)| known == name);
-        given.map(|(_, value)| value.as_str())
+        self.options().param(name)
     }
 
     fn file(&self, _name: &str) -> Option<&[u8]> {
-        None
+        self.run.input.as_deref()
     }
 
     fn shared_random(&self) -> &Mutex<GlibcRandom> {
@@ -371,7 +404,7 @@ impl Client for NetClient<'_> {
     }
 
     fn wait_all(&mut self) -> Result<(), Halt> {
-        self.window.settle(0)
+        self.window.settle()
     }
 
     fn pause(&mut self, seconds: f64) -> Result<(), Halt> {

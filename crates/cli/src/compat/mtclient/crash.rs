@@ -27,21 +27,20 @@ fn unless_lost(client: &mut NetClient<'_>, result: Result<(), Halt>) -> Result<(
     if client.window().is_lost() { Ok(()) } else { result }
 }
 
-/// Puts what `compose` makes of 0, 1, .. until the end.
-fn put_until_lost(
+/// Does act 0, 1, .. until the end, and reports what was answered as so many of `name`.
+pub(super) fn acts_until_lost(
     client: &mut NetClient<'_>,
-    mut compose: impl FnMut(u64, &mut Vec<u8>, &mut Vec<u8>),
+    name: &str,
+    mut act: impl FnMut(&mut NetClient<'_>, u64) -> Result<(), Halt>,
 ) -> Result<(), Halt> {
-    let (mut key, mut value) = (Vec::new(), Vec::new());
     let limit = client.limit();
     let greeted = client.window().done();
     let begin = client.seconds();
-    let mut puts = 0;
-    while !client.expired(0) && puts <= limit && !client.window().is_lost() {
-        compose(puts, &mut key, &mut value);
-        let result = client.put(&key, &value);
+    let mut acts = 0;
+    while !client.expired(0) && acts <= limit && !client.window().is_lost() {
+        let result = act(client, acts);
         unless_lost(client, result)?;
-        puts += 1;
+        acts += 1;
     }
     if !client.window().is_lost() {
         let result = client.wait_all();
@@ -49,11 +48,23 @@ fn put_until_lost(
     }
     let acknowledged = client.window().done() - greeted;
     let mut row = Row::new();
-    row.set_rate("puts", acknowledged, client.seconds() - begin);
+    row.set_rate(name, acknowledged, client.seconds() - begin);
     row.set("acknowledged", Value::Count(acknowledged));
     row.set("count", Value::Count(acknowledged));
     client.report(row);
     Ok(())
+}
+
+/// Puts what `compose` makes of 0, 1, .. until the end.
+fn put_until_lost(
+    client: &mut NetClient<'_>,
+    mut compose: impl FnMut(u64, &mut Vec<u8>, &mut Vec<u8>),
+) -> Result<(), Halt> {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    acts_until_lost(client, "puts", |client, n| {
+        compose(n, &mut key, &mut value);
+        client.put(&key, &value)
+    })
 }
 
 pub(super) fn rec1(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {

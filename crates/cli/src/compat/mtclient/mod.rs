@@ -21,40 +21,43 @@
 //!   and 1 for one.
 //! - A wrong answer is one line that names key, expected and found value; the original aborts.
 //! - A server that does not answer for `--timeout` seconds is a failure, not a wait for ever.
-//! - TCP and Unix sockets (`-s unix:PATH`) alone, no UDP.
+//! - Unix sockets (`-s unix:PATH`), too.
+//! - A datagram that is lost is sent again; the original waits for its answer for ever.
 
+mod checkpoints;
 mod client;
 mod crash;
+mod datagram_window;
+mod long;
 mod options;
-mod report;
+mod passing;
+mod stream_window;
 mod table;
 mod tests;
+mod volt;
 mod window;
 
+use super::line::Tool;
+use super::rows as report;
 use client::{NetClient, Run};
-use keyrack_harness::sink::Value;
 use keyrack_measure::Clock;
+use keyrack_vfs::{Fs, RealFs};
 use keyrack_workload::kvtest::{Halt, Lcg, Row};
-use options::{Exit, Options};
+use options::Options;
+use std::path::PathBuf;
 use table::{Body, Test};
 
 const PROGRAM: &str = "mtclient";
 
+const TOOL: Tool = Tool {
+    name: PROGRAM,
+    hint: "Usage: mtclient [-s SERVER] [-jN] TEST\nTry 'mtclient --help' for options.",
+    refused: crate::NO,
+};
+
 /// `mtclient [OPTIONS] [PARAM=VALUE...] [TEST]`. Returns the exit status.
 pub(super) fn main(argv: &[String]) -> u8 {
-    let options = match Options::parse(argv) {
-        Ok(options) => options,
-        Err(Exit::Help) => return crate::print(&options::help()),
-        Err(Exit::Usage(why)) => {
-            crate::refuse(PROGRAM, &why);
-            say!("Usage: mtclient [-s SERVER] [-jN] TEST\nTry 'mtclient --help' for options.");
-            return crate::NO;
-        }
-    };
-    run(&options).unwrap_or_else(|why| {
-        crate::refuse(PROGRAM, &why);
-        crate::NO
-    })
+    TOOL.main(Options::parse(argv), options::help, run)
 }
 
 /// Runs all children and prints what they did.
@@ -62,13 +65,20 @@ fn run(options: &Options) -> Result<u8, String> {
     let test = options.test;
     let children = options.children;
     let printed = crate::print(&format!(
-        "tcp, w {}, test {}, children {children}\n",
-        options.window, test.name
+        "{}, w {}, test {}, children {children}\n",
+        options.server.kind(),
+        options.window,
+        test.name
     ));
     if printed != crate::DONE {
         return Ok(printed);
     }
-    let run = Run::new(options, Clock::vdso());
+    for line in &options.explained {
+        crate::refuse(PROGRAM, line);
+    }
+    let read = |path: &PathBuf| RealFs.read(path).map_err(|error| error.to_string());
+    let input = options.input.as_ref().map(read).transpose()?;
+    let run = Run::new(options, Clock::vdso(), input);
     let mut clients = (0..children)
         .map(|id| NetClient::connect(&run, id, children))
         .collect::<Result<Vec<_>, String>>()?;
@@ -115,9 +125,4 @@ fn joined(
     handle: std::thread::ScopedJoinHandle<'_, (Row, Result<(), Halt>)>,
 ) -> (Row, Result<(), Halt>) {
     handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// A number of a row, whatever its kind.
-fn number(row: &Value, name: &str) -> Option<f64> {
-    row.get(name).and_then(Value::as_f64)
 }

@@ -1,15 +1,19 @@
 //! The command line of `mtclient`.
 
-use super::table::{self, Test};
+use super::table::{self, Body, Test};
+use crate::compat::line::{
+    self, COUNT, Exit, NONE, Opt, SUFFIXED, count, flag, read, seconds, suffixed, value,
+};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use keyrack_harness::unknown;
 use keyrack_net::Endpoint;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What was asked for, checked.
 #[derive(Debug)]
 pub(super) struct Options {
-    pub(super) endpoint: Endpoint,
+    pub(super) server: Server,
     pub(super) children: u32,
     pub(super) window: u32,
     /// Of the two stages, in whole seconds; 0 is no end.
@@ -19,94 +23,126 @@ pub(super) struct Options {
     pub(super) first_seed: u32,
     pub(super) timeout: Duration,
     pub(super) params: Vec<(String, String)>,
+    /// What the parameter `file` of a test names.
+    pub(super) input: Option<PathBuf>,
+    pub(super) long: Long,
     pub(super) test: &'static Test,
+    /// What has no meaning here, a line each.
+    pub(super) explained: Vec<String>,
 }
 
-/// Why there are no options.
-#[derive(Debug)]
-pub(super) enum Exit {
-    /// Help was asked for.
-    Help,
-    /// One line about what is wrong.
-    Usage(String),
+/// Whom to ask, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Server {
+    /// Over a connection.
+    Stream(Endpoint),
+    /// By datagrams.
+    Datagrams {
+        host: String,
+        /// Of child 0.
+        port: u16,
+        /// Whether all children send to that one.
+        is_shared: bool,
+        /// From which child 0 sends; the kernel's choice if nothing is said.
+        local_port: Option<u16>,
+    },
 }
 
-/// Options that take a value: name, other name, letter, value's name, help.
-const VALUES: &[(&str, &str, char, &str, &str)] = &[
-    ("server-ip", "", 's', "SERVER", "Host of the server, or unix:PATH (default 127.0.0.1)"),
-    ("first-server-port", "fsp", '\0', "PORT", "Port of the server (default 2117)"),
-    ("threads", "", 'j', "CHILDREN", "Run with CHILDREN children (default: one per CPU)"),
-    ("window", "", 'w', "WINDOW", "Requests under way, a power of two up to 512 (default 512)"),
-    ("duration", "", 'd', "TIME", "Limit tests to TIME seconds, rounded up (default 10)"),
-    ("duration2", "d2", '\0', "TIME", "Limit their second stage to TIME seconds (default: none)"),
-    ("limit", "", 'l', "LIMIT", "Limit tests to LIMIT operations (k, m, g, b: thousands ..)"),
-    ("first_seed", "first-seed", '\0', "SEED", "Seed of the first child (default 0)"),
-    ("rscale_partsz", "", '\0', "KEYS", "Keys of a part of ruscale_init, rscale, uscale"),
-    ("timeout", "", '\0', "SECONDS", "Fail when an answer takes so long (default 60)"),
+impl Server {
+    /// What the first line calls it.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Server::Stream(_) => "tcp",
+            Server::Datagrams { .. } => "udp",
+        }
+    }
+}
+
+/// Keys of `long_init` and `long_go`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Long {
+    pub(super) key_bytes: usize,
+    /// Bytes at the beginning that all keys share.
+    pub(super) prefix_bytes: usize,
+    /// Of each child.
+    pub(super) keys: u64,
+    /// Gets of 100 operations.
+    pub(super) get_percent: u64,
+    /// The first and the last letter of keys.
+    pub(super) letters: (u8, u8),
+}
+
+const OPTIONS: &[Opt] = &[
+    value("server-ip", 's', "SERVER", "Host of the server, or unix:PATH (default 127.0.0.1)"),
+    value("first-server-port", NONE, "PORT", "Port of the server (default 2117)").or(&["fsp"]),
+    value("threads", 'j', "CHILDREN", "Run with CHILDREN children (default: one per CPU)"),
+    value(
+        "window",
+        'w',
+        "WINDOW",
+        "Requests under way, a power of two up to 512 (default 512, with -u 64)",
+    ),
+    flag("udp", 'u', "Send datagrams, each child to a port of its own"),
+    flag("share-server-port", NONE, "With -u: all children send to one port").or(&["ssp"]),
+    value(
+        "first-local-port",
+        NONE,
+        "PORT",
+        "With -u: child 0 sends from PORT, child 1 from the next",
+    )
+    .or(&["flp"]),
+    value("duration", 'd', "TIME", "Limit tests to TIME seconds, rounded up (default 10)"),
+    value("duration2", NONE, "TIME", "Limit their second stage to TIME seconds (default: none)")
+        .or(&["d2"]),
+    value("limit", 'l', "LIMIT", "Limit tests to LIMIT operations (k, m, g, b: thousands ..)"),
+    value("first_seed", NONE, "SEED", "Seed of the first child (default 0)").or(&["first-seed"]),
+    value("input", 'i', "FILE", "Lines of the test url, as its parameter file=FILE"),
+    value("keylen", NONE, "BYTES", "Bytes of a key of long_init and long_go (default 32)"),
+    value("prefixLen", NONE, "BYTES", "Those that all these keys begin with (default 0)"),
+    value("nkeys", NONE, "KEYS", "Such keys of each child (default 1m)"),
+    value("getratio", NONE, "PERCENT", "Gets of long_go, the others are puts (default 50)"),
+    value("minkeyletter", NONE, "LETTER", "The first letter of these keys (default 0)"),
+    value("maxkeyletter", NONE, "LETTER", "The last one (default 9)"),
+    value("rsinit_part", NONE, "PART", "The part that child 0 of ruscale_init puts (default 0)"),
+    value("rscale_partsz", NONE, "KEYS", "Keys of a part of ruscale_init, rscale, uscale"),
+    value("timeout", NONE, "SECONDS", "Fail when an answer takes so long (default 60)"),
+    flag("quiet", 'q', "Do not report what children do"),
+    flag("no-fork", NONE, "Taken, and means nothing: children are threads; for one child alone"),
 ];
 
-/// Options without a value: name, letter, help.
-const FLAGS: &[(&str, char, &str)] = &[
-    ("quiet", 'q', "Do not report what children do"),
-    ("no-fork", '\0', "Taken, and means nothing: children are threads; for one child alone"),
-    ("share-server-port", '\0', "Taken, and means nothing: TCP has one port"),
-];
-
-const CHILDREN_MAX: u32 = 1024;
 const WINDOW_MAX: u32 = 512;
-const SECONDS_MAX: f64 = 1e9;
+/// More datagrams at once are lost where a server's buffer is as small as kernels make it.
+const DATAGRAM_WINDOW: u32 = 64;
 const TIMEOUT_S_MAX: u64 = 86_400;
 const PORT: u16 = 2117;
+/// Ports of a server at most, for children that have one each.
+pub(super) const PORTS: u32 = 48;
+/// Bytes of the longest key that every server takes.
+const KEY_BYTES_MAX: usize = 255;
 
 fn command() -> Command {
-    let mut command = Command::new("mtclient")
-        .disable_version_flag(true)
-        .disable_help_flag(true)
+    line::command("mtclient", OPTIONS)
         .infer_long_args(true)
-        .args_override_self(true)
-        .arg(Arg::new("help").long("help").action(ArgAction::SetTrue))
         .arg(Arg::new("children").short('n').action(ArgAction::Set))
-        .arg(Arg::new("word").num_args(0..));
-    for &(name, other, letter, ..) in VALUES {
-        let mut arg = Arg::new(name).long(name).action(ArgAction::Set).allow_hyphen_values(true);
-        if !other.is_empty() {
-            arg = arg.alias(other);
-        }
-        command = command.arg(if letter == '\0' { arg } else { arg.short(letter) });
-    }
-    for &(name, letter, _) in FLAGS {
-        let mut arg = Arg::new(name).long(name).action(ArgAction::SetTrue);
-        if name == "share-server-port" {
-            arg = arg.alias("ssp");
-        }
-        command = command.arg(if letter == '\0' { arg } else { arg.short(letter) });
-    }
-    command
+        .arg(Arg::new("word").num_args(0..))
 }
 
 impl Options {
     /// Reads a command line, program name first.
     pub(super) fn parse(argv: &[String]) -> Result<Options, Exit> {
-        let matches = command()
-            .try_get_matches_from(argv)
-            .map_err(|error| Exit::Usage(crate::flags::one_line(&error, &command())))?;
-        if matches.get_flag("help") {
-            return Err(Exit::Help);
-        }
-        Options::of(&matches).map_err(Exit::Usage)
+        line::parse(argv, command, Options::of)
     }
 
     fn of(matches: &ArgMatches) -> Result<Options, String> {
-        let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-        let count = |text: &str| text.parse().ok().filter(|n| (1..=CHILDREN_MAX).contains(n));
-        let given = read(text("threads"), "-j", "a number from 1 to 1024", count)?.or(read(
+        let text = |name: &str| line::text(matches, name);
+        let given = read(text("threads"), "-j", COUNT, count)?.or(read(
             text("children"),
             "-n",
-            "a number from 1 to 1024",
+            COUNT,
             count,
         )?);
         let is_single = matches.get_flag("no-fork");
-        let children = given.unwrap_or_else(|| if is_single { 1 } else { cpus() });
+        let children = given.unwrap_or_else(|| if is_single { 1 } else { line::processors() });
         if is_single && children > 1 {
             return Err(format!("--no-fork has one child, not {children}"));
         }
@@ -114,24 +150,26 @@ impl Options {
             let window: u32 = text.parse().ok()?;
             (window.is_power_of_two() && window <= WINDOW_MAX).then_some(window)
         };
-        let duration = |text: &str| {
-            let seconds: f64 = text.parse().ok()?;
-            (0.0..=SECONDS_MAX).contains(&seconds).then(|| seconds.ceil())
-        };
+        let whole_seconds = |text: &str| seconds(text).map(f64::ceil);
         let timeout = |text: &str| text.parse().ok().filter(|s| (1..=TIMEOUT_S_MAX).contains(s));
-        let (test, mut params) = words(matches)?;
-        if let Some(keys) = text("rscale_partsz") {
-            params.push(("partsize".to_owned(), keys.to_owned()));
-        }
-        let first = read(text("duration"), "-d", "seconds, 0 or more", duration)?.unwrap_or(10.0);
-        let second = read(text("duration2"), "--d2", "seconds, 0 or more", duration)?;
+        let input = text("input").map(PathBuf::from);
+        let (test, params) = words(matches, input.is_some())?;
+        let file = params.iter().find(|(name, _)| name == "file");
+        let input = input.or_else(|| file.map(|(_, path)| PathBuf::from(path)));
+        let first = read(text("duration"), "-d", "seconds, 0 or more", whole_seconds)?;
+        let second = read(text("duration2"), "--d2", "seconds, 0 or more", whole_seconds)?;
+        let (server, explained) = server(matches, test, children)?;
+        let window_default = match server {
+            Server::Stream(_) => WINDOW_MAX,
+            Server::Datagrams { .. } => DATAGRAM_WINDOW,
+        };
         Ok(Options {
-            endpoint: endpoint(text("server-ip"), text("first-server-port"))?,
+            server,
             children,
             window: read(text("window"), "-w", "a power of two up to 512", window)?
-                .unwrap_or(WINDOW_MAX),
-            durations_s: [first, second.unwrap_or(0.0)],
-            limit: read(text("limit"), "-l", "a number such as 5000 or 1.5m", suffixed)?,
+                .unwrap_or(window_default),
+            durations_s: [first.unwrap_or(10.0), second.unwrap_or(0.0)],
+            limit: read(text("limit"), "-l", SUFFIXED, suffixed)?,
             is_quiet: matches.get_flag("quiet"),
             first_seed: read(text("first_seed"), "--first_seed", "a number", |text| {
                 text.parse().ok()
@@ -141,13 +179,25 @@ impl Options {
                 read(text("timeout"), "--timeout", "seconds, 1 or more", timeout)?.unwrap_or(60),
             ),
             params,
+            input,
+            long: long(matches)?,
             test,
+            explained,
         })
+    }
+
+    /// The parameter of a test.
+    pub(super) fn param(&self, name: &str) -> Option<&str> {
+        let given = self.params.iter().rev().find(|(known, _)| known == name);
+        given.map(|(_, value)| value.as_str())
     }
 }
 
-/// The one test and the parameters among the words.
-fn words(matches: &ArgMatches) -> Result<(&'static Test, Vec<(String, String)>), String> {
+/// The one test and the parameters among the words, with those that options stand for.
+fn words(
+    matches: &ArgMatches,
+    has_input: bool,
+) -> Result<(&'static Test, Vec<(String, String)>), String> {
     let tests: &'static [Test] = Vec::leak(table::all());
     let (mut named, mut params) = (Vec::new(), Vec::new());
     for word in matches.get_many::<String>("word").into_iter().flatten() {
@@ -165,54 +215,106 @@ fn words(matches: &ArgMatches) -> Result<(&'static Test, Vec<(String, String)>),
     let test = tests.iter().find(|test| test.name == name);
     let test = test.ok_or_else(|| unknown("test", name, &names))?;
     let known = match test.body {
-        table::Body::Job(job) => job.params,
-        table::Body::Own(_) => &[],
+        Body::Job(job) => job.params,
+        Body::Own(_) => &[],
     };
-    match params.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        Some((name, _)) => Err(unknown("parameter", name, known)),
-        None => Ok((test, params)),
+    for (option, name) in [("rscale_partsz", "partsize"), ("rsinit_part", "part")] {
+        let parse = |text: &str| text.parse::<u64>().ok();
+        let given = line::text(matches, option);
+        if let Some(number) = read(given, &format!("--{option}"), "a whole number", parse)?
+            && known.contains(&name)
+        {
+            params.push((name.to_owned(), number.to_string()));
+        }
+    }
+    if let Some((name, _)) = params.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        return Err(unknown("parameter", name, known));
+    }
+    let takes_file = known.contains(&"file");
+    let has_file = params.iter().any(|(name, _)| name == "file");
+    match (takes_file, has_file, has_input) {
+        (true, false, false) => Err(format!("{name} needs -i FILE, lines of two words")),
+        (true, true, true) => Err("-i FILE and file=FILE are the same: give one".to_owned()),
+        (false, _, true) => Err(format!("-i goes with the test url, not {name}")),
+        _ => Ok((test, params)),
     }
 }
 
-fn endpoint(server: Option<&str>, port: Option<&str>) -> Result<Endpoint, String> {
-    let server = server.unwrap_or("127.0.0.1");
-    let port = read(port, "--fsp", "a port", |text| text.parse().ok().filter(|&port| port > 0))?
-        .unwrap_or(PORT);
-    let text = match server {
-        unix if unix.starts_with("unix:") => unix.to_owned(),
-        ip if ip.contains(':') => format!("[{ip}]:{port}"),
-        host => format!("{host}:{port}"),
+/// Whom to ask, and what of that has no meaning.
+fn server(
+    matches: &ArgMatches,
+    test: &Test,
+    children: u32,
+) -> Result<(Server, Vec<String>), String> {
+    let text = |name: &str| line::text(matches, name);
+    let some_port = |text: &str| text.parse().ok().filter(|&port: &u16| port > 0);
+    let host = text("server-ip").unwrap_or("127.0.0.1");
+    let port = read(text("first-server-port"), "--fsp", "a port", some_port)?.unwrap_or(PORT);
+    let local_port = read(text("first-local-port"), "--flp", "a port", some_port)?;
+    let is_shared = matches.get_flag("share-server-port");
+    let unix = host.starts_with("unix:");
+    let in_brackets = match host {
+        ip if !unix && ip.contains(':') => format!("[{ip}]"),
+        host => host.to_owned(),
     };
-    text.parse().map_err(|error: keyrack_net::Error| error.to_string())
+    if matches.get_flag("udp") || test.is_by_datagrams {
+        let fits = |first: u16, more: u32| u32::from(first) + more <= u32::from(u16::MAX);
+        let more = if is_shared { 0 } else { children.min(PORTS) - 1 };
+        return match unix {
+            true => Err("datagrams (-u) need a host, not a unix socket".to_owned()),
+            false if !fits(port, more) || !fits(local_port.unwrap_or(1), children - 1) => {
+                Err(format!("{children} children have ports above 65535"))
+            }
+            false => {
+                let host = in_brackets;
+                Ok((Server::Datagrams { host, port, is_shared, local_port }, Vec::new()))
+            }
+        };
+    }
+    let mut explained = Vec::new();
+    if is_shared {
+        explained.push("--ssp has no meaning without -u: TCP has one port".to_owned());
+    }
+    if local_port.is_some() {
+        explained.push("--flp has no meaning without -u: the kernel chooses the ports".to_owned());
+    }
+    let endpoint = if unix { in_brackets } else { format!("{in_brackets}:{port}") };
+    let endpoint = endpoint.parse().map_err(|error: keyrack_net::Error| error.to_string())?;
+    Ok((Server::Stream(endpoint), explained))
 }
 
-/// Children when nobody says how many.
-fn cpus() -> u32 {
-    let found = std::thread::available_parallelism();
-    found.ok().and_then(|count| u32::try_from(count.get()).ok()).unwrap_or(1).min(CHILDREN_MAX)
-}
-
-fn read<T>(
-    text: Option<&str>,
-    option: &str,
-    wanted: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, String> {
-    let Some(text) = text else { return Ok(None) };
-    let parsed = parse(text).ok_or_else(|| format!("{option} expects {wanted}, not '{text}'"))?;
-    Ok(Some(parsed))
-}
-
-/// A number with a decimal suffix: k, m, g or b.
-fn suffixed(text: &str) -> Option<u64> {
-    let (digits, factor) = match text.char_indices().next_back()? {
-        (end, 'k' | 'K') => (&text[..end], 1e3),
-        (end, 'm' | 'M') => (&text[..end], 1e6),
-        (end, 'g' | 'G' | 'b' | 'B') => (&text[..end], 1e9),
-        _ => (text, 1.0),
+fn long(matches: &ArgMatches) -> Result<Long, String> {
+    let text = |name: &str| line::text(matches, name);
+    let bytes = |text: &str| text.parse().ok().filter(|bytes| *bytes <= KEY_BYTES_MAX);
+    let wanted = "bytes, up to 255";
+    let key_bytes = read(text("keylen"), "--keylen", wanted, bytes)?.unwrap_or(32);
+    let prefix_bytes = read(text("prefixLen"), "--prefixLen", wanted, bytes)?.unwrap_or(0);
+    if prefix_bytes >= key_bytes {
+        return Err(format!(
+            "--prefixLen {prefix_bytes} leaves nothing of --keylen {key_bytes} to tell keys apart"
+        ));
+    }
+    let letter = |text: &str| match text.as_bytes() {
+        [letter] if letter.is_ascii_graphic() => Some(*letter),
+        _ => None,
     };
-    let number = digits.parse::<f64>().ok()? * factor;
-    (0.0..1e19).contains(&number).then_some(number as u64)
+    let first = read(text("minkeyletter"), "--minkeyletter", "one letter", letter)?;
+    let last = read(text("maxkeyletter"), "--maxkeyletter", "one letter", letter)?;
+    let letters = (first.unwrap_or(b'0'), last.unwrap_or(b'9'));
+    if letters.0 > letters.1 {
+        let (first, last) = (char::from(letters.0), char::from(letters.1));
+        return Err(format!("--minkeyletter {first} is behind --maxkeyletter {last}"));
+    }
+    let keys = |text: &str| suffixed(text).filter(|keys| (1..=1 << 31).contains(keys));
+    let percent = |text: &str| text.parse().ok().filter(|percent| *percent <= 100);
+    Ok(Long {
+        key_bytes,
+        prefix_bytes,
+        keys: read(text("nkeys"), "--nkeys", SUFFIXED, keys)?.unwrap_or(1_000_000),
+        get_percent: read(text("getratio"), "--getratio", "a number from 0 to 100", percent)?
+            .unwrap_or(50),
+        letters,
+    })
 }
 
 /// The help, with the tests that there are.
@@ -222,17 +324,7 @@ pub(super) fn help() -> String {
          Usage: mtclient [-s SERVER] [-w WINDOW] [-jCHILDREN] [OPTIONS] [PARAM=VALUE...] [TEST]\n\n\
          Options:\n",
     );
-    let mut line = |name: &str, letter: char, help: &str| {
-        let short = if letter == '\0' { "   ".to_owned() } else { format!("-{letter},") };
-        text.push_str(&format!("  {short} --{name:<25} {help}\n"));
-    };
-    for (name, other, letter, value, help) in VALUES {
-        let other = if other.is_empty() { String::new() } else { format!(", --{other}") };
-        line(&format!("{name}={value}{other}"), *letter, help);
-    }
-    for (name, letter, help) in FLAGS {
-        line(name, *letter, help);
-    }
+    line::list(&mut text, OPTIONS);
     text.push_str("\nTests (default rw1):\n");
     for test in table::all() {
         text.push_str(&format!("   {:<14} {}\n", test.name, test.about));
@@ -254,7 +346,7 @@ mod unit {
         let options = parse("").unwrap();
         assert_eq!((options.test.name, options.window, options.first_seed), ("rw1", 512, 0));
         assert_eq!((options.durations_s, options.limit), ([10.0, 0.0], None));
-        assert_eq!(options.endpoint.to_string(), "127.0.0.1:2117");
+        assert_eq!(endpoint(&options), "127.0.0.1:2117");
         let options = parse(
             "-s 10.0.0.1 --fsp 99 -j3 -w 64 -d 0.2 --d2=3 -l 1.5k -q --ssp --first_seed=31949 \
              sync_rw1",
@@ -264,12 +356,56 @@ mod unit {
         assert_eq!((options.children, options.window, options.is_quiet), (3, 64, true));
         assert_eq!((options.durations_s, options.limit), ([1.0, 3.0], Some(1500)));
         assert_eq!(options.first_seed, 31_949);
-        assert_eq!(options.endpoint.to_string(), "10.0.0.1:99");
+        assert_eq!(endpoint(&options), "10.0.0.1:99");
         let options = parse("-s ::1 --no-fork -n 1 uscale parts=2 --rscale_partsz 7").unwrap();
-        assert_eq!((options.endpoint.to_string(), options.children), ("[::1]:2117".to_owned(), 1));
+        assert_eq!((endpoint(&options), options.children), ("[::1]:2117".to_owned(), 1));
         let params: Vec<String> = options.params.iter().map(|(k, v)| format!("{k}={v}")).collect();
         assert_eq!(params, ["parts=2", "partsize=7"]);
-        assert_eq!(parse("-s unix:/run/m").unwrap().endpoint.to_string(), "unix:/run/m");
+        let options = parse("ruscale_init --rsinit_part 3").unwrap();
+        assert_eq!(options.param("part"), Some("3"));
+        assert_eq!(endpoint(&parse("-s unix:/run/m").unwrap()), "unix:/run/m");
+    }
+
+    fn endpoint(options: &Options) -> String {
+        match &options.server {
+            Server::Stream(endpoint) => endpoint.to_string(),
+            Server::Datagrams { host, port, .. } => format!("udp {host}:{port}"),
+        }
+    }
+
+    #[test]
+    fn datagrams_have_a_port_for_each_child() {
+        let options = parse("-u -j3 --fsp 5 --flp 7").unwrap();
+        let expected = Server::Datagrams {
+            host: "127.0.0.1".to_owned(),
+            port: 5,
+            is_shared: false,
+            local_port: Some(7),
+        };
+        assert_eq!((&options.server, options.window), (&expected, 64));
+        assert!(options.explained.is_empty());
+        let options = parse("-s ::1 udp1 --ssp -w 128").unwrap();
+        assert_eq!((endpoint(&options).as_str(), options.window), ("udp [::1]:2117", 128));
+        assert_eq!(parse("--ssp --flp 5").unwrap().explained.len(), 2);
+    }
+
+    #[test]
+    fn long_keys_and_files_are_described() {
+        let options = parse(
+            "long_go --keylen 100 --prefixLen=90 --nkeys 2k --getratio 0 --minkeyletter a \
+             --maxkeyletter z",
+        )
+        .unwrap();
+        let expected = Long {
+            key_bytes: 100,
+            prefix_bytes: 90,
+            keys: 2000,
+            get_percent: 0,
+            letters: (b'a', b'z'),
+        };
+        assert_eq!(options.long, expected);
+        assert_eq!(parse("-i f url").unwrap().input, Some(PathBuf::from("f")));
+        assert_eq!(parse("url file=f").unwrap().input, Some(PathBuf::from("f")));
     }
 
     #[test]
@@ -286,7 +422,20 @@ mod unit {
             ("rw1 rw2", "one test at a time, not rw1 and rw2"),
             ("rw9", "unknown test 'rw9'; did you mean 'rw"),
             ("rw1 nkeys=1", "unknown parameter 'nkeys'"),
-            ("--udp", "--udp"),
+            ("-u -s unix:/x", "datagrams (-u) need a host"),
+            ("-u -j 100 --fsp 65500", "ports above 65535"),
+            ("-u -j 10 --flp 65530", "ports above 65535"),
+            ("url", "url needs -i FILE"),
+            ("-i f rw1", "-i goes with the test url, not rw1"),
+            ("-i f url file=f", "give one"),
+            ("--keylen 0 long_go", "leaves nothing of --keylen 0"),
+            ("--keylen 300 long_go", "--keylen expects bytes, up to 255, not '300'"),
+            ("--keylen 8 --prefixLen 8 long_go", "--prefixLen 8 leaves nothing"),
+            ("--nkeys 0 long_go", "--nkeys expects"),
+            ("--getratio 101 long_go", "--getratio expects"),
+            ("--minkeyletter ab long_go", "--minkeyletter expects one letter, not 'ab'"),
+            ("--minkeyletter z --maxkeyletter a long_go", "--minkeyletter z is behind"),
+            ("--rsinit_part x ruscale_init", "--rsinit_part expects a whole number"),
         ] {
             match parse(line) {
                 Err(Exit::Usage(error)) => assert!(error.contains(why), "{line}: {error}"),

@@ -1,7 +1,7 @@
 //! The tests by name: jobs that `mttest` has too, and the client's own.
 
 use super::client::NetClient;
-use super::{crash, tests};
+use super::{checkpoints, crash, long, passing, tests, volt};
 use keyrack_workload::kvtest::{self, Halt, Job, Lcg};
 
 /// A test.
@@ -12,6 +12,8 @@ pub(super) struct Test {
     pub(super) body: Body,
     /// The window that it has, whatever the options say.
     pub(super) window: Option<u32>,
+    /// Whether it goes by datagrams, whatever the options say.
+    pub(super) is_by_datagrams: bool,
 }
 
 /// What a child does.
@@ -56,6 +58,7 @@ const JOBS: &[&str] = &[
     "rcol1o1",
     "wcol1o2",
     "rcol1o2",
+    "url",
 ];
 
 const OWN: &[(&str, &str, Own)] = &[
@@ -65,8 +68,34 @@ const OWN: &[(&str, &str, Own)] = &[
     ("w1b", "put random keys out of 10 million until the time is over", tests::w1b),
     ("u1", "put 10 million times into a million keys", tests::u1),
     ("scantest", "put 200 keys, scan them from many places, checked", tests::scantest),
-    ("cpa", "put, and ask for a checkpoint half way", tests::cpa),
-    ("cpb", "get what cpa has put", tests::cpb),
+    ("udp1", "put by datagrams, then get all of it", tests::udp1),
+    ("cpa", "put, and ask for a checkpoint half way", checkpoints::cpa),
+    ("cpb", "get what cpa has put", checkpoints::cpb),
+    ("cpc", "put, then overwrite and remove during a checkpoint", checkpoints::cpc),
+    ("cpd", "get what cpc has left", checkpoints::cpd),
+    ("wd1check", "after wd1: what it has left has no gaps", |c, _| {
+        passing::wd1_check(c, 10_000_000, 1)
+    }),
+    ("wd1m1check", "after wd1m1: the same", |c, _| passing::wd1_check(c, 100_000_000, 1)),
+    ("wd1m2check", "after wd1m2: the same", |c, _| passing::wd1_check(c, 1_000_000_000, 4)),
+    ("wd2", "put 1000 keys, remove them, round after round, until the server goes away", {
+        passing::wd2
+    }),
+    ("wd2check", "after wd2: what is there is of one round, without gaps", |c, _| {
+        passing::wd2_check(c)
+    }),
+    ("tri1", "three children hand keys on to each other, until the server goes away", {
+        passing::tri1
+    }),
+    ("tri1check", "after tri1: no key is twice there, and few are on their way", |c, _| {
+        passing::tri1_check(c)
+    }),
+    ("volt1a", "put a million rows of one value", |c, _| volt::load(c, volt::ONE)),
+    ("volt1b", "get and put rows of volt1a at random", |c, r| volt::mix(c, r, volt::ONE)),
+    ("volt2a", "put a million rows of ten columns", |c, _| volt::load(c, volt::TEN)),
+    ("volt2b", "get and put columns of volt2a at random", |c, r| volt::mix(c, r, volt::TEN)),
+    ("long_init", "put keys as --keylen and the options behind it say", long::init),
+    ("long_go", "get and put keys of long_init at random", long::go),
     ("over1", "all children put the same keys, until the server goes away", crash::over1),
     ("over2", "after over1: all children find the same values", crash::over2),
     ("rec1", "put ascending keys, until the server goes away", crash::rec1),
@@ -81,18 +110,21 @@ pub(super) fn all() -> Vec<Test> {
         about: job.about,
         body: Body::Job(job),
         window: None,
+        is_by_datagrams: false,
     });
     let sync = kvtest::job("rw1").map(|job| Test {
         name: "sync_rw1",
         about: "rw1 that waits for each answer",
         body: Body::Job(job),
         window: Some(1),
+        is_by_datagrams: false,
     });
     let own = OWN.iter().map(|&(name, about, run)| Test {
         name,
         about,
         body: Body::Own(run),
         window: None,
+        is_by_datagrams: name == "udp1",
     });
     jobs.chain(sync).chain(own).collect()
 }

@@ -7,20 +7,17 @@
 //! | `w1b` | drawn below 10 million, 10 digits | D(x+1) |
 //! | `u1` | drawn below a million, 10 digits | D(n) of the n-th put |
 //! | `scantest` | `scan-CHILD-100` to `scan-CHILD-299` | D(key + 1) |
-//! | `cpa`, `cpb` | `CHILD-` and 8 digits | D(n+1) |
+//! | `udp1` | `CHILD-` and 8 digits | D(n+1) |
 //!
 //! D(x) is the decimal text of x. Counts are the original's, of which `-l` may leave less.
 
 use super::client::NetClient;
-use super::window::Wanted;
-use keyrack_wire::masstree::Command;
 use keyrack_workload::kvtest::{Client, Halt, Lcg, Row};
 
 const W1_KEYS: u64 = 4_000_000;
 const W1B_KEYS: u64 = 10_000_000;
 const U1_PUTS: u64 = 10_000_000;
 const U1_KEYS: u64 = 1_000_000;
-const CP_KEYS: u64 = 1_000_000;
 const SCAN_FIRST: u64 = 100;
 const SCAN_ROWS: u64 = 200;
 
@@ -46,10 +43,19 @@ fn check(client: &mut NetClient<'_>, key: u64, key_digits: usize, value: u64) ->
 }
 
 /// Reports one kind of operation.
-fn report(client: &mut NetClient<'_>, name: &str, count: u64, seconds: f64) {
+pub(super) fn report(client: &mut NetClient<'_>, name: &str, count: u64, seconds: f64) {
     let mut row = Row::new();
     row.set_rate(name, count, seconds);
     row.set_rate("ops", count, seconds);
+    client.report(row);
+}
+
+/// Reports puts and gets, each with its seconds.
+pub(super) fn report_both(client: &mut NetClient<'_>, puts: (u64, f64), gets: (u64, f64)) {
+    let mut row = Row::new();
+    row.set_rate("puts", puts.0, puts.1);
+    row.set_rate("gets", gets.0, gets.1);
+    row.set_rate("ops", puts.0 + gets.0, puts.1 + gets.1);
     client.report(row);
 }
 
@@ -80,11 +86,7 @@ pub(super) fn rw16(client: &mut NetClient<'_>, random: &mut Lcg) -> Result<(), H
     }
     client.wait_all()?;
     let get_s = client.seconds() - begin;
-    let mut row = Row::new();
-    row.set_rate("puts", puts, put_s);
-    row.set_rate("gets", gets, get_s);
-    row.set_rate("ops", puts + gets, put_s + get_s);
-    client.report(row);
+    report_both(client, (puts, put_s), (gets, get_s));
     Ok(())
 }
 
@@ -222,34 +224,30 @@ pub(super) fn own_key(key: &mut Vec<u8>, child: u32, n: u64) {
     key.extend_from_slice(digits(&mut buffer, n, 8));
 }
 
-pub(super) fn cpa(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {
-    let (count, id) = (client.limit().min(CP_KEYS), client.id());
+/// Puts until the first time is over, then gets all of it, until the second one is.
+pub(super) fn udp1(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {
+    let (limit, id) = (client.limit(), client.id());
     let (mut key, mut value) = (Vec::new(), [0; 20]);
     let begin = client.seconds();
-    for n in 0..count {
-        if n == count / 2 && id == 0 {
-            client.window().send(&Command::Checkpoint, Wanted::Checkpoint, &[], &[])?;
-        }
-        own_key(&mut key, id, n);
-        client.put(&key, digits(&mut value, n + 1, 1))?;
+    let mut puts = 0;
+    while !client.expired(0) && puts <= limit {
+        own_key(&mut key, id, puts);
+        client.put(&key, digits(&mut value, puts + 1, 1))?;
+        puts += 1;
     }
     client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "puts", count, seconds);
-    Ok(())
-}
-
-pub(super) fn cpb(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {
-    let (count, id) = (client.limit().min(CP_KEYS), client.id());
-    let (mut key, mut value) = (Vec::new(), [0; 20]);
+    let put_s = client.seconds() - begin;
+    client.notice("now getting");
     let begin = client.seconds();
-    for n in 0..count {
-        own_key(&mut key, id, n);
-        client.check(&key, digits(&mut value, n + 1, 1))?;
+    let mut gets = 0;
+    while gets < puts && !client.expired(1) {
+        own_key(&mut key, id, gets);
+        client.check(&key, digits(&mut value, gets + 1, 1))?;
+        gets += 1;
     }
     client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "gets", count, seconds);
+    let get_s = client.seconds() - begin;
+    report_both(client, (puts, put_s), (gets, get_s));
     Ok(())
 }
 

@@ -1,30 +1,17 @@
-//! A connection with a window of requests under way, whose answers are checked as they come.
-//!
-//! ```text
-//!   seq:   done ------------------ sent          slot of a request: seq & (window - 1)
-//!          | answers missing, at most `window` |
-//!                        | unsent | written with one call when they are half a window
-//! ```
+//! Requests under way, whose answers are checked as they come: over a connection, or by datagrams.
 //!
 //! A slot holds what the answer is checked against, in a buffer that is used again: once all slots
 //! have been used, a request allocates nothing.
-//!
-//! **Invariant:** answers come in the order of the requests, and each echoes the number of its
-//! request; anything else is a failure.
 
-use keyrack_net::{ConnectOptions, Endpoint, Link};
-use keyrack_wire::masstree::{Command, Limits, Reply, ReplyParser};
-use keyrack_wire::msgpack::Int;
+use super::datagram_window::DatagramWindow;
+use super::stream_window::StreamWindow;
+use keyrack_wire::masstree::{Command, Limits, Reply};
 use keyrack_workload::kvtest::{Halt, mismatch};
 
-/// What the handshake says, and every server takes.
-const KEY_BYTES_MAX: u32 = 255;
 /// Bytes of the longest answer.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Requests are sent when they have so many bytes, however few they are.
-const UNSENT_BYTES_MAX: usize = 64 << 10;
+pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-const LIMITS: Limits = Limits {
+pub(super) const LIMITS: Limits = Limits {
     key_bytes_max: 64 << 10,
     value_bytes_max: 16 << 20,
     columns_max: 1 << 16,
@@ -32,9 +19,70 @@ const LIMITS: Limits = Limits {
     message_bytes_max: ANSWER_BYTES_MAX as u64,
 };
 
+/// Requests under way.
+#[derive(Debug)]
+pub(super) enum Window {
+    Stream(StreamWindow),
+    Datagrams(DatagramWindow),
+}
+
+impl Window {
+    /// Whether the server went away: what it had acknowledged before is what it has to have kept.
+    pub(super) fn is_lost(&self) -> bool {
+        match self {
+            Window::Stream(window) => window.is_lost(),
+            Window::Datagrams(window) => window.is_lost(),
+        }
+    }
+
+    /// Requests whose answers have come.
+    pub(super) fn done(&self) -> u64 {
+        match self {
+            Window::Stream(window) => window.done(),
+            Window::Datagrams(window) => window.done(),
+        }
+    }
+
+    /// Sends a request whose answer is checked later; `key` and `expected` count for
+    /// [`Wanted::Value`] and [`Wanted::Nothing`].
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        command: &Command<'_>,
+        wanted: Wanted,
+        key: &[u8],
+        expected: &[u8],
+    ) -> Result<(), Halt> {
+        match self {
+            Window::Stream(window) => window.send(command, wanted, key, expected),
+            Window::Datagrams(window) => window.send(command, wanted, key, expected),
+        }
+    }
+
+    /// Sends a request and waits for its answer, behind those of all requests before it.
+    pub(super) fn ask<R>(
+        &mut self,
+        command: &Command<'_>,
+        take: impl FnOnce(&Reply<'_>) -> R,
+    ) -> Result<R, Halt> {
+        match self {
+            Window::Stream(window) => window.ask(command, take),
+            Window::Datagrams(window) => window.ask(command, take),
+        }
+    }
+
+    /// Waits until no answer is missing.
+    pub(super) fn settle(&mut self) -> Result<(), Halt> {
+        match self {
+            Window::Stream(window) => window.settle(0),
+            Window::Datagrams(window) => window.settle(),
+        }
+    }
+}
+
 /// What is known of a request whose answer is missing.
 #[derive(Clone, Debug, Default)]
-struct Slot {
+pub(super) struct Slot {
     wanted: Wanted,
     /// The key, and behind it the value that is expected.
     bytes: Vec<u8>,
@@ -51,197 +99,27 @@ pub(super) enum Wanted {
     Removed,
     /// The value of a key, or of a column of its row where one is given.
     Value(Option<u16>),
+    /// That there is no such row.
+    Nothing,
     /// That a checkpoint has begun.
     Checkpoint,
 }
 
-/// See the module.
-#[derive(Debug)]
-pub(super) struct Window {
-    link: Link,
-    replies: ReplyParser,
-    slots: Vec<Slot>,
-    mask: u64,
-    half: u64,
-    sent: u64,
-    done: u64,
-    unsent: u64,
-    /// Whether the server went away.
-    is_lost: bool,
-}
-
-impl Window {
-    /// Connects and says hello. `size` is a power of two.
-    pub(super) fn connect(
-        endpoint: &Endpoint,
-        options: &ConnectOptions,
-        size: u32,
-    ) -> Result<Window, String> {
-        let link = Link::connect(endpoint, options, ANSWER_BYTES_MAX);
-        let link = link.map_err(|error| error.to_string())?;
-        let size = u64::from(size);
-        let mut window = Window {
-            link,
-            replies: ReplyParser::new(),
-            slots: vec![Slot::default(); size as usize],
-            mask: size - 1,
-            half: (size / 2).max(1),
-            sent: 0,
-            done: 0,
-            unsent: 0,
-            is_lost: false,
-        };
-        let hello = Command::Handshake { core: None, max_key_bytes: KEY_BYTES_MAX };
-        let refused = window.ask(&hello, |reply| match *reply {
-            Reply::Handshake { .. } => Ok(()),
-            Reply::Refused { why, .. } => Err(format!("refused: {}", why.escape_ascii())),
-            _ => Err("no answer to the handshake".to_owned()),
-        });
-        let refused = refused.map_err(|halt| halt.to_string())?;
-        refused.map(|()| window).map_err(|why| format!("{endpoint}: {why}"))
-    }
-
-    /// Whether the server went away: what it had acknowledged before is what it has to have kept.
-    pub(super) fn is_lost(&self) -> bool {
-        self.is_lost
-    }
-
-    /// Requests whose answers have come.
-    pub(super) fn done(&self) -> u64 {
-        self.done
-    }
-
-    /// Sends a request whose answer is checked later; `expected` counts for [`Wanted::Value`].
-    #[inline]
-    pub(super) fn send(
-        &mut self,
-        command: &Command<'_>,
-        wanted: Wanted,
-        key: &[u8],
-        expected: &[u8],
-    ) -> Result<(), Halt> {
-        if self.sent - self.done > self.mask {
-            self.settle(self.half.min(self.mask))?;
-        }
-        let slot = &mut self.slots[(self.sent & self.mask) as usize];
-        slot.wanted = wanted;
-        if let Wanted::Value(_) = wanted {
-            slot.key_bytes = key.len();
-            slot.bytes.clear();
-            slot.bytes.extend_from_slice(key);
-            slot.bytes.extend_from_slice(expected);
-        }
-        self.append(command);
-        if self.unsent >= self.half || self.link.output().len() >= UNSENT_BYTES_MAX {
-            self.flush()?;
-        }
-        Ok(())
-    }
-
-    /// Sends a request and waits for its answer, behind those of all requests before it.
-    pub(super) fn ask<R>(
-        &mut self,
-        command: &Command<'_>,
-        take: impl FnOnce(&Reply<'_>) -> R,
-    ) -> Result<R, Halt> {
-        if self.sent - self.done > self.mask {
-            self.settle(self.half.min(self.mask))?;
-        }
-        self.append(command);
-        self.flush()?;
-        let last = self.sent - 1;
-        loop {
-            self.check_answers(last)?;
-            if self.done == last {
-                let input = self.link.input();
-                let mut rest = input;
-                if let Some(reply) = next(&mut self.replies, &mut rest)? {
-                    in_turn(&reply, last)?;
-                    let taken = take(&reply);
-                    let bytes = input.len() - rest.len();
-                    self.link.consume(bytes);
-                    self.done += 1;
-                    return Ok(taken);
-                }
-            }
-            self.fill()?;
-        }
-    }
-
-    /// Waits until at most `left` answers are missing.
-    pub(super) fn settle(&mut self, left: u64) -> Result<(), Halt> {
-        self.flush()?;
-        loop {
-            self.check_answers(self.sent)?;
-            if self.sent - self.done <= left {
-                return Ok(());
-            }
-            self.fill()?;
-        }
-    }
-
-    #[inline]
-    fn append(&mut self, command: &Command<'_>) {
-        command.write(self.link.output(), Int::from(self.sent));
-        self.sent += 1;
-        self.unsent += 1;
-    }
-
-    fn flush(&mut self) -> Result<(), Halt> {
-        self.unsent = 0;
-        self.link.flush().map_err(|error| self.lost(&error))
-    }
-
-    fn fill(&mut self) -> Result<(), Halt> {
-        self.link.fill().map_err(|error| self.lost(&error))
-    }
-
-    #[cold]
-    fn lost(&mut self, error: &std::io::Error) -> Halt {
-        self.is_lost = error.kind() != std::io::ErrorKind::TimedOut;
-        Halt::failed(format!("server: {error}"))
-    }
-
-    /// Checks the answers that are there, up to that of the request before number `end`.
-    #[inline]
-    fn check_answers(&mut self, end: u64) -> Result<(), Halt> {
-        let input = self.link.input();
-        let mut rest = input;
-        let mut result = Ok(());
-        while self.done < end && result.is_ok() {
-            match next(&mut self.replies, &mut rest) {
-                Ok(Some(reply)) => {
-                    let slot = &self.slots[(self.done & self.mask) as usize];
-                    result = in_turn(&reply, self.done).and_then(|()| slot.check(&reply));
-                    self.done += 1;
-                }
-                Ok(None) => break,
-                Err(halt) => result = Err(halt),
-            }
-        }
-        let bytes = input.len() - rest.len();
-        self.link.consume(bytes);
-        result
-    }
-}
-
-#[inline]
-fn next<'a>(replies: &mut ReplyParser, input: &mut &'a [u8]) -> Result<Option<Reply<'a>>, Halt> {
-    replies.next(input, &LIMITS).map_err(|error| Halt::failed(format!("server: {error}")))
-}
-
-/// Insists that `reply` answers the request of number `seq`.
-#[inline]
-fn in_turn(reply: &Reply<'_>, seq: u64) -> Result<(), Halt> {
-    if reply.seq() == Int::from(seq) {
-        return Ok(());
-    }
-    Err(Halt::failed(format!("server: answers request {} instead of {seq}", reply.seq())))
-}
-
 impl Slot {
+    /// Makes it that of a new request.
     #[inline]
-    fn check(&self, reply: &Reply<'_>) -> Result<(), Halt> {
+    pub(super) fn set(&mut self, wanted: Wanted, key: &[u8], expected: &[u8]) {
+        self.wanted = wanted;
+        if let Wanted::Value(_) | Wanted::Nothing = wanted {
+            self.key_bytes = key.len();
+            self.bytes.clear();
+            self.bytes.extend_from_slice(key);
+            self.bytes.extend_from_slice(expected);
+        }
+    }
+
+    #[inline]
+    pub(super) fn check(&self, reply: &Reply<'_>) -> Result<(), Halt> {
         match (self.wanted, reply) {
             (Wanted::Stored, Reply::Stored { .. })
             | (Wanted::Removed, Reply::Removed { .. })
@@ -254,6 +132,17 @@ impl Slot {
                 }
                 Err(mismatch(column, key, expected, found))
             }
+            (Wanted::Nothing, Reply::Row { values, .. }) => match values.clone().next().flatten() {
+                None => Ok(()),
+                Some(found) => Err(Halt::failed(format!(
+                    "key {}: expected nothing, found {}",
+                    self.bytes.escape_ascii(),
+                    found.escape_ascii()
+                ))),
+            },
+            (_, Reply::Unknown { .. }) => Err(Halt::failed(
+                "server: it refuses a request, or cannot answer it in so small a datagram",
+            )),
             _ => Err(Halt::failed("server: an answer to another kind of request")),
         }
     }

@@ -27,6 +27,7 @@ mod compare;
 mod options;
 mod runs;
 
+use super::line::Tool;
 use crate::bench::{self, Style};
 use compare::Pattern;
 use keyrack_harness::probe::{Host, LinuxHost};
@@ -36,7 +37,7 @@ use keyrack_harness::sink::{
 use keyrack_harness::{NotebookFile, Pin};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, RealFs};
-use options::{Exit, Options, Place};
+use options::{Options, Place};
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
 
@@ -50,21 +51,15 @@ const STYLE: Style = Style {
     default_pin: Pin::Never,
 };
 
+const TOOL: Tool = Tool {
+    name: PROGRAM,
+    hint: "Usage: mttest [-jN] TESTS...\nTry 'mttest --help' for options.",
+    refused: crate::NO,
+};
+
 /// `mttest [OPTIONS] [PARAM=VALUE...] [TREE...] [TEST...]`. Returns the exit status.
 pub(super) fn main(argv: &[String]) -> u8 {
-    let options = match Options::parse(argv) {
-        Ok(options) => options,
-        Err(Exit::Help) => return crate::print(&runs::help()),
-        Err(Exit::Usage(why)) => {
-            crate::refuse(PROGRAM, &why);
-            say!("Usage: mttest [-jN] TESTS...\nTry 'mttest --help' for options.");
-            return crate::NO;
-        }
-    };
-    run(&options, argv).unwrap_or_else(|why| {
-        crate::refuse(PROGRAM, &why);
-        crate::NO
-    })
+    TOOL.main(Options::parse(argv), runs::help, |options| run(options, argv))
 }
 
 /// Runs, writes and plots. An error is a refusal: nothing has run.

@@ -4,6 +4,9 @@
 //! that is given twice counts where it stands last, and so do an option and its `--no-` form, and
 //! `-n` and `-T`.
 
+use crate::compat::line::{
+    self, COUNT, Cores, Exit, NONE, Opt, SUFFIXED, count, flag, read, seconds, suffixed, value,
+};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use keyrack_harness::sink::Normalize;
@@ -53,79 +56,48 @@ pub(super) struct Options {
     pub(super) words: Vec<String>,
 }
 
-/// Which CPUs threads are pinned to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cores {
-    /// The first, and the distance to the next.
-    From(usize, usize),
-    /// The first ones; they go on behind the last of the list.
-    List(Vec<usize>),
-}
-
-impl Cores {
-    fn parse(text: &str) -> Option<Cores> {
-        if let Some((first, stride)) = text.split_once('+') {
-            return Some(Cores::From(first.parse().ok()?, stride.parse().ok()?));
-        }
-        let list: Option<Vec<usize>> = text.split(',').map(|core| core.parse().ok()).collect();
-        match list?.as_slice() {
-            [first] => Some(Cores::From(*first, 1)),
-            list => Some(Cores::List(list.to_vec())),
-        }
-    }
-
-    /// The CPU of each of so many threads.
-    pub(super) fn of(&self, threads: u32) -> Vec<usize> {
-        let (head, next, stride) = match self {
-            Cores::From(first, stride) => (&[][..], *first, *stride),
-            Cores::List(list) => (list.as_slice(), list.last().map_or(0, |last| last + 1), 1),
-        };
-        let tail = (0..).map(|index: usize| next.saturating_add(index.saturating_mul(stride)));
-        head.iter().copied().chain(tail).take(threads as usize).collect()
-    }
-}
-
-/// Why there are no options.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Exit {
-    /// Help was asked for.
-    Help,
-    /// One line about what is wrong.
-    Usage(String),
-}
-
-/// Options that take a value: name, letter, value's name, help. Without help they are not listed.
-const VALUES: &[(&str, char, &str, &str)] = &[
-    ("threads", 'j', "THREADS", "Run with THREADS threads (default: one per CPU)"),
-    ("cores", '\0', "CORES", "Pin to these: FIRST, FIRST+STRIDE or A,B,C; needs --pin"),
-    ("trials", 'T', "TRIALS", "Run each test TRIALS times"),
-    ("limit", 'l', "LIMIT", "Limit relevant tests to LIMIT operations (k, m, g, b: thousands ..)"),
-    ("duration", 'd', "TIME", "Limit relevant tests to TIME seconds (default 10; 0: no limit)"),
-    (
+const OPTIONS: &[Opt] = &[
+    value("threads", 'j', "THREADS", "Run with THREADS threads (default: one per CPU)"),
+    value("cores", NONE, "CORES", "Pin to these: FIRST, FIRST+STRIDE or A,B,C; needs --pin"),
+    value("trials", 'T', "TRIALS", "Run each test TRIALS times"),
+    value(
+        "limit",
+        'l',
+        "LIMIT",
+        "Limit relevant tests to LIMIT operations (k, m, g, b: thousands ..)",
+    ),
+    value(
+        "duration",
+        'd',
+        "TIME",
+        "Limit relevant tests to TIME seconds (default 10; 0: no limit)",
+    ),
+    value(
         "notebook",
         'b',
         "FILE",
         "Record JSON results in FILE (notebook-mttest.json); - reads standard input and writes \
          standard output",
     ),
-    ("gid", 'g', "STRING", "Mark the experiment in the notebook with STRING"),
-    ("compare", 'c', "EXPERIMENT", "Compare with EXPERIMENT of the notebook in the plot"),
-    ("normalize", '\0', "HOW", "Divide plotted values: none, pertest (default) or firsttest"),
-    ("yrange", '\0', "LOW:HIGH", "Set the range of y in the plot"),
-    ("rscale_ncores", 'r', "THREADS", "Threads of the test rscale that work"),
-    ("test", '\0', "TEST", "Run TEST"),
-    ("seed", '\0', "SEED", "Seed of the random order of several runs (default 1)"),
-    ("port", '\0', "PORT", ""),
-];
-
-/// Options without a value: name, letter, help.
-const FLAGS: &[(&str, char, &str)] = &[
-    ("pin", 'p', "Pin each thread to a CPU of its own"),
-    ("quiet", 'q', "Do not report what threads do"),
-    ("print", '\0', "Print keys and values after each run"),
-    ("stats", '\0', "Print statistics of the tree as JSON, and add them to the last thread's row"),
-    ("tree-stats", '\0', "Print statistics of the tree"),
-    ("no-run", 'n', "Run nothing"),
+    value("gid", 'g', "STRING", "Mark the experiment in the notebook with STRING"),
+    value("compare", 'c', "EXPERIMENT", "Compare with EXPERIMENT of the notebook in the plot")
+        .list(),
+    value("normalize", NONE, "HOW", "Divide plotted values: none, pertest (default) or firsttest"),
+    value("yrange", NONE, "LOW:HIGH", "Set the range of y in the plot"),
+    value("rscale_ncores", 'r', "THREADS", "Threads of the test rscale that work"),
+    value("test", NONE, "TEST", "Run TEST").list(),
+    value("seed", NONE, "SEED", "Seed of the random order of several runs (default 1)"),
+    value("port", NONE, "PORT", ""),
+    flag("pin", 'p', "Pin each thread to a CPU of its own"),
+    flag("quiet", 'q', "Do not report what threads do"),
+    flag("print", NONE, "Print keys and values after each run"),
+    flag(
+        "stats",
+        NONE,
+        "Print statistics of the tree as JSON, and add them to the last thread's row",
+    ),
+    flag("tree-stats", NONE, "Print statistics of the tree"),
+    flag("no-run", 'n', "Run nothing"),
 ];
 
 /// Options that take back another.
@@ -135,51 +107,26 @@ const NEGATIONS: [&str; 5] = ["no-pin", "no-quiet", "no-print", "no-notebook", "
 const NAMED_TESTS: [&str; 5] = ["test-rw1", "test-rw2", "test-rw3", "test-rw4", "test-rd1"];
 
 const NOTEBOOK: &str = "notebook-mttest.json";
-/// Threads and trials at most.
-const COUNT_MAX: u32 = 1024;
 
 fn command() -> Command {
-    let mut command = Command::new("mttest")
-        .disable_version_flag(true)
-        .disable_help_flag(true)
-        .infer_long_args(true)
-        .args_override_self(true)
-        .arg(Arg::new("help").long("help").action(ArgAction::SetTrue))
-        .arg(Arg::new("word").num_args(0..));
-    let named = |name: &'static str, letter: char| {
-        let arg = Arg::new(name).long(name);
-        if letter == '\0' { arg } else { arg.short(letter) }
-    };
-    for (name, letter, ..) in VALUES {
-        let is_list = ["test", "compare"].contains(name);
-        let action = if is_list { ArgAction::Append } else { ArgAction::Set };
-        command = command.arg(named(name, *letter).action(action).allow_hyphen_values(true));
-    }
-    for (name, letter, _) in FLAGS {
-        command = command.arg(named(name, *letter).action(ArgAction::SetTrue));
-    }
+    let mut command =
+        line::command("mttest", OPTIONS).infer_long_args(true).arg(Arg::new("word").num_args(0..));
     for name in NEGATIONS {
         let other = name.trim_start_matches("no-");
-        command = command.arg(named(name, '\0').action(ArgAction::SetTrue).overrides_with(other));
+        let arg = Arg::new(name).long(name).action(ArgAction::SetTrue);
+        command = command.arg(arg.overrides_with(other));
     }
-    let flags = NAMED_TESTS.map(|name| named(name, '\0').action(ArgAction::SetTrue));
-    command.args(flags)
+    command.args(NAMED_TESTS.map(|name| Arg::new(name).long(name).action(ArgAction::SetTrue)))
 }
 
 impl Options {
     /// Reads a command line, program name first.
     pub(super) fn parse(argv: &[String]) -> Result<Options, Exit> {
-        let matches = command()
-            .try_get_matches_from(argv)
-            .map_err(|error| Exit::Usage(crate::flags::one_line(&error, &command())))?;
-        if matches.get_flag("help") {
-            return Err(Exit::Help);
-        }
-        Options::of(&matches).map_err(Exit::Usage)
+        line::parse(argv, command, Options::of)
     }
 
     fn of(matches: &ArgMatches) -> Result<Options, String> {
-        let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+        let text = |name: &str| line::text(matches, name);
         let list = |name: &str| -> Vec<String> {
             matches.get_many::<String>(name).into_iter().flatten().cloned().collect()
         };
@@ -188,22 +135,20 @@ impl Options {
         words.extend(named.map(|name| name.trim_start_matches("test-").to_owned()));
         words.extend(list("word"));
         let runs_nothing = place(matches, "no-run") > place(matches, "trials");
-        let trials = read(text("trials"), "-T", "a number from 1 to 1024", count)?.unwrap_or(1);
+        let trials = read(text("trials"), "-T", COUNT, count)?.unwrap_or(1);
         let range = |range: &str| {
             let is_clean = |c: char| c.is_ascii_digit() || ".:-+*eE".contains(c);
             (range.contains(':') && range.chars().all(is_clean)).then(|| range.to_owned())
         };
         Ok(Options {
-            threads: read(text("threads"), "-j", "a number from 1 to 1024", count)?,
+            threads: read(text("threads"), "-j", COUNT, count)?,
             is_pinned: matches.get_flag("pin"),
-            cores: read(text("cores"), "--cores", "FIRST, FIRST+STRIDE or A,B,C", Cores::parse)?,
+            cores: read(text("cores"), "--cores", Cores::EXPECTED, Cores::parse)?,
             trials: if runs_nothing { 0 } else { trials },
             is_quiet: matches.get_flag("quiet"),
-            limit: read(text("limit"), "-l", "a number such as 5000 or 1.5m", suffixed)?,
-            duration_s: read(text("duration"), "-d", "seconds, 0 or more", |text| {
-                text.parse().ok().filter(|&s: &f64| (0.0..=1e9).contains(&s))
-            })?
-            .unwrap_or(10.0),
+            limit: read(text("limit"), "-l", SUFFIXED, suffixed)?,
+            duration_s: read(text("duration"), "-d", "seconds, 0 or more", seconds)?
+                .unwrap_or(10.0),
             notebook: match text("notebook") {
                 _ if matches.get_flag("no-notebook") => Place::Nowhere,
                 Some("-") => Place::Streams,
@@ -243,33 +188,6 @@ fn place(matches: &ArgMatches, name: &str) -> Option<usize> {
     matches.indices_of(name).filter(|_| given)?.next_back()
 }
 
-fn read<T>(
-    text: Option<&str>,
-    option: &str,
-    wanted: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, String> {
-    let Some(text) = text else { return Ok(None) };
-    let parsed = parse(text).ok_or_else(|| format!("{option} expects {wanted}, not '{text}'"))?;
-    Ok(Some(parsed))
-}
-
-fn count(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count))
-}
-
-/// A number with a decimal suffix: k, m, g or b.
-fn suffixed(text: &str) -> Option<u64> {
-    let (digits, factor) = match text.char_indices().next_back()? {
-        (end, 'k' | 'K') => (&text[..end], 1e3),
-        (end, 'm' | 'M') => (&text[..end], 1e6),
-        (end, 'g' | 'G' | 'b' | 'B') => (&text[..end], 1e9),
-        _ => (text, 1.0),
-    };
-    let number = digits.parse::<f64>().ok()? * factor;
-    (0.0..1e19).contains(&number).then_some(number as u64)
-}
-
 /// The help, with the tests and trees that there are.
 pub(super) fn help(threads: u32, tests: &[&str], trees: &[&str]) -> String {
     let mut text = String::from(
@@ -277,17 +195,7 @@ pub(super) fn help(threads: u32, tests: &[&str], trees: &[&str]) -> String {
          Usage: mttest [-jTHREADS] [OPTIONS] [PARAM=VALUE...] [TREE...] TEST...\n       \
          mttest -n -c EXPERIMENT...\n\nOptions:\n",
     );
-    let mut line = |name: &str, letter: char, value: &str, help: &str| {
-        let short = if letter == '\0' { "   ".to_owned() } else { format!("-{letter},") };
-        let equals = if value.is_empty() { "" } else { "=" };
-        text.push_str(&format!("  {short} {:<23} {help}\n", format!("--{name}{equals}{value}")));
-    };
-    for (name, letter, value, help) in VALUES.iter().filter(|(.., help)| !help.is_empty()) {
-        line(name, *letter, value, help);
-    }
-    for (name, letter, help) in FLAGS {
-        line(name, *letter, "", help);
-    }
+    line::list(&mut text, OPTIONS);
     let no = NEGATIONS.map(|name| format!("--{name}")).join(", ");
     text.push_str(&format!("  {no} take the option back.\n"));
     text.push_str(&format!("\nThis machine has {threads} CPUs.\n\nKnown TESTs:\n"));
@@ -359,41 +267,6 @@ mod tests {
         assert_eq!(options("-T3 -n").trials, 0);
         assert_eq!(options("-n -T3").trials, 3);
         assert_eq!(options("-j1 -j 4").threads, Some(4));
-    }
-
-    #[test]
-    fn limits_have_decimal_suffixes() {
-        for (text, limit) in
-            [("0", 0), ("12", 12), ("1.5k", 1500), ("2M", 2_000_000), ("1g", 1 << 30), ("3b", 0)]
-        {
-            let limit = match text {
-                "1g" => 1_000_000_000,
-                "3b" => 3_000_000_000,
-                _ => limit,
-            };
-            assert_eq!(suffixed(text), Some(limit), "{text}");
-        }
-        for text in ["", "k", "-1", "1x", "10kk", "nan", "1e30", "\u{e9}"] {
-            assert_eq!(suffixed(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn cores_are_dealt_out() {
-        for (text, expected) in [
-            ("3", Some(vec![3, 4, 5, 6])),
-            ("0+2", Some(vec![0, 2, 4, 6])),
-            ("5+0", Some(vec![5, 5, 5, 5])),
-            ("7,1", Some(vec![7, 1, 2, 3])),
-            ("4,3,2,1,0", Some(vec![4, 3, 2, 1])),
-            ("", None),
-            ("x", None),
-            ("1,", None),
-            ("-1", None),
-            ("1+2+3", None),
-        ] {
-            assert_eq!(Cores::parse(text).map(|cores| cores.of(4)), expected, "{text}");
-        }
     }
 
     #[test]

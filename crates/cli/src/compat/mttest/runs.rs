@@ -2,6 +2,7 @@
 
 use super::options::{self, Options};
 use super::{PROGRAM, STYLE};
+use crate::compat::line::processors;
 use crate::{bench, engines};
 use keyrack_harness::probe::{Host, LinuxHost};
 use keyrack_harness::sink::{Dialect, Trial, Value};
@@ -135,26 +136,14 @@ pub(super) fn help() -> String {
     let others = registry.iter().filter(|engine| engine.stores && !engine.persistent);
     let others = others.map(|engine| engine.name).filter(|name| *name != MASSTREE);
     let trees: Vec<&str> = MASSTREE_TREES.into_iter().chain(others).collect();
-    options::help(cpus(), &test_names(), &trees)
-}
-
-/// Threads when nobody says how many.
-fn cpus() -> u32 {
-    let found = std::thread::available_parallelism();
-    found.ok().and_then(|count| u32::try_from(count.get()).ok()).unwrap_or(1)
+    options::help(processors(), &test_names(), &trees)
 }
 
 /// The CPUs of `--cores`; none where threads are not pinned.
 fn chosen_cpus(options: &Options, threads: u32) -> Result<Vec<usize>, String> {
-    let cores = options.cores.as_ref().filter(|_| options.is_pinned);
-    let chosen = cores.map(|cores| cores.of(threads)).unwrap_or_default();
-    let allowed = LinuxHost.affinity();
-    match chosen.iter().find(|cpu| !allowed.is_empty() && !allowed.contains(cpu)) {
-        Some(cpu) => {
-            let list: Vec<String> = allowed.iter().map(usize::to_string).collect();
-            Err(format!("--cores: this process may not use CPU {cpu} (but {})", list.join(",")))
-        }
-        None => Ok(chosen),
+    match options.cores.as_ref().filter(|_| options.is_pinned) {
+        Some(cores) => cores.allowed(threads, &LinuxHost.affinity()),
+        None => Ok(Vec::new()),
     }
 }
 
@@ -167,7 +156,7 @@ impl<'o> Runs<'o> {
     ) -> Result<Runs<'o>, String> {
         let registry = engines::registry();
         let words = Words::of(&options.words, options.rscale_threads, &registry)?;
-        let threads = options.threads.unwrap_or_else(cpus);
+        let threads = options.threads.unwrap_or_else(processors);
         let mut all = Runs {
             options,
             threads,

@@ -1,11 +1,10 @@
-//! What children did, as lines: JSON for programs, totals for people.
+//! What threads or children did, as lines: JSON for programs, totals for people.
 //!
 //! ```text
 //!   7632001 put/s ..    of one child
 //!   puts: n 2, total T, average A, min M, max X, stddev S     over children; sample deviation
 //! ```
 
-use super::number;
 use keyrack_harness::sink::Value;
 use keyrack_workload::kvtest::{self, Row};
 
@@ -45,6 +44,11 @@ pub(super) fn line(row: &Row) -> String {
         }
     }
     line
+}
+
+/// A number of a row, whatever its kind.
+fn number(row: &Value, name: &str) -> Option<f64> {
+    row.get(name).and_then(Value::as_f64)
 }
 
 /// The lines behind the rows.

@@ -1,0 +1,24 @@
+//! `deltafs_bm_svr`, `deltafs_bm_cli` and `parallel_compactor` of DeltaFS (SC 2021): the flags, the
+//! headers and the result lines of their originals. What the ranks do is in `jobs`.
+//!
+//! What differs: clients keep many calls under way (`--rpc_depth=1` for one), the compactor merges
+//! tables and calls nobody, so its `rpc_*` flags are taken and shown, and a value that makes no
+//! sense is refused where the original guesses.
+
+use crate::jobs;
+
+/// Which of the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    Server,
+    Client,
+    Compactor,
+}
+
+pub(super) fn main(program: Program, argv: &[String]) -> u8 {
+    match program {
+        Program::Server => jobs::server(argv),
+        Program::Client => jobs::client(argv),
+        Program::Compactor => jobs::compactor(argv),
+    }
+}

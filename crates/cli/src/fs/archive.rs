@@ -1,0 +1,318 @@
+//! `keyrack fs import` and `export`: trees as archives of tar, and as lines of JSON.
+//!
+//! Both directions stream: one entry is in memory at a time. Directories get their times and rights
+//! at the end, as entries in them come later.
+
+use super::{Failure, Outcome, beginning, finish, flag, open, open_to_read, option, reading, text};
+use super::{jsonl, tape, user};
+use clap::{Arg, ArgMatches, Command};
+use keyrack_deltafs::{
+    Caller, Dir, Error, INLINE_BYTES_MAX, IfExists, Kind, SetAttributes, SetTime, Stat,
+};
+use keyrack_vfs::{File, Fs, OpenOptions, RealFs};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) fn commands() -> Vec<Command> {
+    let format =
+        || option("format", "tar|jsonl", "What it is [default: by the name of the file, else tar]");
+    vec![
+        beginning("import", "Take in an archive or lines of JSON")
+            .arg(format())
+            .arg(flag("overwrite", "Replace files that are there"))
+            .arg(flag("metadata-only", "Of larger files, note only what is known about them"))
+            .arg(
+                Arg::new("file")
+                    .value_name("FILE")
+                    .required(true)
+                    .help("Which; - is standard input"),
+            )
+            .arg(
+                Arg::new("path").value_name("PATH").help("The directory to put it in [default: /]"),
+            ),
+        reading("export", "Write a tree as an archive or lines of JSON")
+            .arg(format())
+            .arg(flag("metadata-only", "Write files whose bytes are elsewhere without them"))
+            .arg(Arg::new("path").value_name("PATH").required(true).help("What to write"))
+            .arg(Arg::new("file").value_name("FILE").help("Where to [default: standard output]")),
+    ]
+}
+
+pub(super) fn run(name: &str, matches: &ArgMatches) -> Option<Outcome> {
+    match name {
+        "import" => Some(import(matches)),
+        "export" => Some(export(matches)),
+        _ => None,
+    }
+}
+
+/// One entry on its way, in either direction. The path is relative, without a slash at its end;
+/// that of the tree itself is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) path: Vec<u8>,
+    pub(super) kind: Kind,
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) mtime_ns: u64,
+    pub(super) size: u64,
+    /// The bytes of a file, the target of a link; `None` if the bytes are elsewhere, or too many.
+    pub(super) data: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Tar,
+    Jsonl,
+}
+
+impl Format {
+    fn of(matches: &ArgMatches, file: &str) -> Result<Format, Failure> {
+        match text(matches, "format") {
+            Some("tar") => Ok(Format::Tar),
+            Some("jsonl") => Ok(Format::Jsonl),
+            Some(other) => {
+                Err(Failure::Usage(keyrack_harness::unknown("format", other, &["tar", "jsonl"])))
+            }
+            None if file.ends_with(".jsonl") => Ok(Format::Jsonl),
+            None => Ok(Format::Tar),
+        }
+    }
+}
+
+/// Reads and writes a local file from its beginning on.
+pub(super) struct Stream {
+    file: Arc<dyn File>,
+    offset: u64,
+}
+
+impl Read for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.file.read_at(self.offset, buf).map_err(std::io::Error::other)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write_at(self.offset, bytes).map_err(std::io::Error::other)?;
+        self.offset += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Takes items in below a directory.
+struct Import<'a> {
+    fs: Caller<'a>,
+    base: Vec<u8>,
+    overwrite: bool,
+    metadata_only: bool,
+    /// Only user 0 gives entries to others.
+    keeps_owners: bool,
+    /// Directories whose rights and times come at the end.
+    dirs: Vec<(Vec<u8>, SetAttributes)>,
+    /// The directory of the last entry: mostly that of the next.
+    last: Option<(Vec<u8>, Dir)>,
+    count: u64,
+    without_bytes: u64,
+}
+
+impl Import<'_> {
+    fn take(&mut self, item: Item) -> Result<(), Failure> {
+        let full = [&self.base[..], b"/", &item.path].concat();
+        let set = SetAttributes {
+            mode: Some(item.mode),
+            uid: self.keeps_owners.then_some(item.uid),
+            gid: self.keeps_owners.then_some(item.gid),
+            size: None,
+            mtime: Some(SetTime::Ns(item.mtime_ns)),
+        };
+        self.count += 1;
+        if item.kind == Kind::Dir {
+            if full.iter().any(|byte| *byte != b'/') {
+                super::change::make_all(self.fs, &full, 0o755)?;
+            }
+            self.dirs.push((full, set));
+            return Ok(());
+        }
+        let end = full.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let (parent, name) = (&full[..end], &full[end + 1..]);
+        if self.last.as_ref().is_none_or(|(path, _)| path != parent) {
+            let path = if parent.is_empty() { b"/" } else { parent };
+            super::change::make_all(self.fs, path, 0o755)?;
+            self.last = Some((parent.to_vec(), self.fs.dir(path)?));
+        }
+        let Some((_, dir)) = &self.last else { return Ok(()) };
+        let made = self.make(dir, name, &item).and_then(|set_size| {
+            self.fs.set_attributes_at(dir, name, &SetAttributes { size: set_size, ..set })
+        });
+        made.map(|_| ()).map_err(|error| {
+            let shown = super::shown(&full);
+            match error {
+                Error::Exists(_) => Failure::Failed(format!(
+                    "{shown}: it is there already; remove it, or import with --overwrite"
+                )),
+                Error::TooLarge { .. } => Failure::Failed(format!(
+                    "{shown}: {} bytes, and files of more than {INLINE_BYTES_MAX} keep none here; \
+                     import with --metadata-only to note only what is known about such files",
+                    item.size
+                )),
+                error => error.into(),
+            }
+        })?;
+        self.without_bytes += u64::from(item.kind == Kind::File && item.data.is_none());
+        Ok(())
+    }
+
+    /// Makes a file or a link. Returns the size that is to be set, if its bytes are elsewhere.
+    fn make(&self, dir: &Dir, name: &[u8], item: &Item) -> keyrack_deltafs::Result<Option<u64>> {
+        let fs = self.fs;
+        if self.overwrite {
+            match fs.unlink_at(dir, name) {
+                Ok(()) | Err(Error::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match (&item.data, item.kind) {
+            (Some(target), Kind::Symlink) => fs.symlink_at(target, dir, name).map(|_| None),
+            (Some(data), _) => fs.create_with_at(dir, name, item.mode, data).map(|_| None),
+            (None, _) if self.metadata_only => {
+                fs.create_at(dir, name, item.mode, IfExists::Fail)?;
+                Ok(Some(item.size))
+            }
+            (None, _) => Err(Error::TooLarge {
+                path: String::new(),
+                bytes: item.size,
+                limit: INLINE_BYTES_MAX as u64,
+            }),
+        }
+    }
+}
+
+fn import(matches: &ArgMatches) -> Outcome {
+    let file = text(matches, "file").unwrap_or_default();
+    let format = Format::of(matches, file)?;
+    let source: Box<dyn Read> = match file {
+        "-" => Box::new(std::io::stdin().lock()),
+        _ => {
+            let file = RealFs.open(Path::new(file), &OpenOptions::new().read(true))?;
+            Box::new(Stream { file, offset: 0 })
+        }
+    };
+    let source = BufReader::with_capacity(1 << 16, source);
+    let user = user(matches)?;
+    let space = open(matches, true)?;
+    let base = text(matches, "path").unwrap_or("/").trim_end_matches('/').as_bytes().to_vec();
+    let mut import = Import {
+        fs: space.by(&user),
+        base,
+        overwrite: matches.get_flag("overwrite"),
+        metadata_only: matches.get_flag("metadata-only"),
+        keeps_owners: user.uid == 0,
+        dirs: Vec::new(),
+        last: None,
+        count: 0,
+        without_bytes: 0,
+    };
+    let stop = crate::db::on_signals()?;
+    let mut take = |item: Item| {
+        crate::db::check_signal(&stop)?;
+        import.take(item)
+    };
+    let taken = match format {
+        Format::Tar => tape::read(source, &mut take),
+        Format::Jsonl => jsonl::read(source, &mut take),
+    };
+    // What came before a failure is there, and as it should be.
+    let fs = import.fs;
+    for (path, set) in import.dirs.iter().rev() {
+        let path = if path.iter().all(|byte| *byte == b'/') { b"/" } else { &path[..] };
+        fs.set_attributes(path, set)?;
+    }
+    let (count, without_bytes) = (import.count, import.without_bytes);
+    finish(space)?;
+    taken?;
+    say!("{count} entries taken in, {without_bytes} of them without their bytes");
+    Ok(crate::DONE)
+}
+
+fn export(matches: &ArgMatches) -> Outcome {
+    let file = text(matches, "file").unwrap_or("-");
+    let format = Format::of(matches, file)?;
+    let user = user(matches)?;
+    let space = open_to_read(matches)?;
+    let fs = space.by(&user);
+    let metadata_only = matches.get_flag("metadata-only") || format == Format::Jsonl;
+    let path = text(matches, "path").unwrap_or_default().as_bytes();
+    let mut walk = fs.walk(path)?;
+    let base = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    let sink: Box<dyn Write> = match file {
+        "-" => Box::new(std::io::stdout().lock()),
+        name => {
+            let options = OpenOptions::new().write(true).create(true).truncate(true);
+            Box::new(Stream { file: RealFs.open(Path::new(name), &options)?, offset: 0 })
+        }
+    };
+    let mut items = || -> Result<Option<Item>, Failure> {
+        let Some(walked) = walk.next() else { return Ok(None) };
+        let walked = walked.map_err(|(_, error)| error)?;
+        let stat: Stat = walked.stat;
+        let data = match stat.kind {
+            Kind::Dir => None,
+            Kind::Symlink => Some(fs.read_link(&walked.path)?),
+            Kind::File if stat.has_data => Some(fs.read(&walked.path, 0, usize::MAX)?),
+            Kind::File if metadata_only => None,
+            Kind::File => {
+                return Err(Failure::Failed(format!(
+                    "{}: its bytes are not kept here; export with --metadata-only, or as jsonl",
+                    super::shown(&walked.path)
+                )));
+            }
+        };
+        let relative = walked.path.get(base..).unwrap_or_default();
+        let relative = relative.strip_prefix(b"/").unwrap_or(relative).to_vec();
+        // A single file has its own name.
+        let path = match (relative.is_empty(), stat.kind) {
+            (true, Kind::File | Kind::Symlink) => {
+                walked.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec()
+            }
+            _ => relative,
+        };
+        Ok(Some(Item {
+            path,
+            kind: stat.kind,
+            mode: stat.mode,
+            uid: stat.uid,
+            gid: stat.gid,
+            mtime_ns: stat.mtime_ns,
+            size: stat.size,
+            data,
+        }))
+    };
+    let sink = BufWriter::with_capacity(1 << 16, sink);
+    match format {
+        Format::Tar => tape::write(sink, &mut items),
+        Format::Jsonl => jsonl::write(sink, &mut items),
+    }
+}
+
+/// A failure of the local side.
+pub(super) fn local(what: &str, error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("{what}: {error}"))
+}
+
+/// Ends an output. A reader that went away has all it wanted.
+pub(super) fn settle(written: std::io::Result<()>) -> Outcome {
+    match written {
+        Ok(()) => Ok(crate::DONE),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(crate::DONE),
+        Err(error) => Err(local("cannot write the archive", &error)),
+    }
+}

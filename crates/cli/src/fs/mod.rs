@@ -1,0 +1,288 @@
+//! `keyrack fs`: name spaces of files, as jobs write them and others read them.
+//!
+//! ```text
+//!   command line --> one file per group of commands --> keyrack_deltafs
+//!      --db DIR          the log that is written to, made by the first change
+//!      --view LIST       publications that are only read, instead
+//!      --registry DIR    where publications are; DIR/registry of --db if it is not given
+//! ```
+//!
+//! | status | |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | failed, or the answer is no: a name that is not there, a right that is missing |
+//! | 2 | the command line, or what it names, is not right; nothing was done |
+//! | 3 | a file or a record is damaged |
+//! | 130 | interrupted |
+
+mod archive;
+mod bench;
+mod change;
+mod find;
+mod jsonl;
+mod logs;
+mod look;
+mod tape;
+
+use crate::db::text::escaped;
+pub(crate) use crate::db::{Failure, Outcome};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use keyrack_deltafs::{Error, LogHead, Namespace, Reference, Registry, Settings, User};
+use keyrack_vfs::{Fs, RealFs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const STATUSES: &str = "\
+Exit status: 0 done; 1 failed, or no (a name that is not there, a right that is missing); 2 usage; \
+3 damage; 130 interrupted.";
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let what = error.to_string();
+        match error {
+            Error::Usage(_) | Error::Invalid(_) => Failure::Usage(what),
+            Error::Corruption { .. } => Failure::Damaged(what),
+            Error::Store(error) => error.into(),
+            _ => Failure::Failed(what),
+        }
+    }
+}
+
+/// The subcommand.
+pub(crate) fn command() -> Command {
+    Command::new("fs")
+        .about("Name spaces of files in logs: change them, look at them, publish and measure them")
+        .after_help(STATUSES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommands(change::commands())
+        .subcommands(look::commands())
+        .subcommand(find::command())
+        .subcommands(archive::commands())
+        .subcommands(logs::commands())
+        .subcommand(bench::command())
+        .subcommands(crate::jobs::commands())
+}
+
+/// Runs the subcommand, and says what went wrong.
+pub(crate) fn run(matches: &ArgMatches) -> u8 {
+    keyrack_vfs::keep_private();
+    let Some((name, matches)) = matches.subcommand() else { return crate::COULD_NOT };
+    if let Some(status) = crate::jobs::run(name, matches) {
+        return status;
+    }
+    let outcome = change::run(name, matches)
+        .or_else(|| look::run(name, matches))
+        .or_else(|| archive::run(name, matches))
+        .or_else(|| logs::run(name, matches));
+    let outcome = match (name, outcome) {
+        (_, Some(outcome)) => outcome,
+        ("find", None) => find::run(matches),
+        ("bench", None) => bench::run(matches),
+        (_, None) => Err(Failure::Usage("no such command; see keyrack fs --help".to_owned())),
+    };
+    outcome.unwrap_or_else(|failure| {
+        crate::refuse(&format!("keyrack fs {name}"), failure.message());
+        failure.status()
+    })
+}
+
+fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+/// A command on a log.
+fn on_log(name: &'static str, about: &'static str) -> Command {
+    Command::new(name)
+        .about(about)
+        .after_help(STATUSES)
+        .arg(option("db", "DIR", "The directory of the log"))
+        .arg(option("registry", "DIR", "Where publications are [default: registry in --db]"))
+        .arg(option("as", "UID:GID[,GID]", "Who asks [default: 0:0, who may do everything]"))
+}
+
+/// A command that only reads: a log, or a list of publications.
+fn reading(name: &'static str, about: &'static str) -> Command {
+    on_log(name, about).arg(option(
+        "view",
+        "NAME[@VERSION],..",
+        "Publications to read instead of the log, the highest first",
+    ))
+}
+
+/// A command that changes a log, and may begin one.
+fn beginning(name: &'static str, about: &'static str) -> Command {
+    on_log(name, about).arg(option(
+        "base",
+        "NAME[@VERSION],..",
+        "Publications that a new log begins on, the highest first",
+    ))
+}
+
+fn paths() -> Arg {
+    Arg::new("path")
+        .value_name("PATH")
+        .action(ArgAction::Append)
+        .required(true)
+        .help("Paths, from /")
+}
+
+fn path_arg(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name("PATH").required(true).help(help)
+}
+
+fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
+    matches.get_one::<String>(name).map(String::as_str)
+}
+
+fn words<'a>(matches: &'a ArgMatches, name: &str) -> Vec<&'a str> {
+    matches.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
+}
+
+/// What stands between commas.
+fn list(given: &str) -> Vec<&str> {
+    given.split(',').filter(|word| !word.is_empty()).collect()
+}
+
+fn log_dir(matches: &ArgMatches) -> Result<PathBuf, Failure> {
+    match text(matches, "db") {
+        Some(dir) => Ok(PathBuf::from(dir)),
+        None => Err(Failure::Usage("missing --db DIR, the directory of the log".to_owned())),
+    }
+}
+
+fn registry(matches: &ArgMatches) -> Result<Registry, Failure> {
+    match (text(matches, "registry"), text(matches, "db")) {
+        (Some(dir), _) => Ok(Registry::new(dir)),
+        (None, Some(dir)) => Ok(Registry::new(Path::new(dir).join("registry"))),
+        (None, None) => {
+            Err(Failure::Usage("missing --registry DIR, where publications are".to_owned()))
+        }
+    }
+}
+
+fn user(matches: &ArgMatches) -> Result<User, Failure> {
+    let Some(given) = text(matches, "as") else { return Ok(User::root()) };
+    let wrong = || {
+        Failure::Usage(format!("--as: '{given}' is not UID:GID, such as 1000:1000 or 1000:1000,27"))
+    };
+    let (uid, gids) = given.split_once(':').ok_or_else(wrong)?;
+    let mut gids = gids.split(',').map(|gid| gid.parse::<u32>().map_err(|_| wrong()));
+    let gid = gids.next().ok_or_else(wrong)??;
+    let groups = gids.collect::<Result<Vec<u32>, Failure>>()?;
+    Ok(User { uid: uid.parse().map_err(|_| wrong())?, gid, groups })
+}
+
+/// What a log was begun on, as directories.
+fn lower_of(matches: &ArgMatches, head: &LogHead) -> Result<Vec<PathBuf>, Failure> {
+    match head.base.is_empty() {
+        true => Ok(Vec::new()),
+        false => Ok(registry(matches)?.log_dirs(&head.base)?),
+    }
+}
+
+/// The log, opened to be changed. It is made if `may_begin` says so.
+fn open(matches: &ArgMatches, may_begin: bool) -> Result<Namespace, Failure> {
+    let dir = log_dir(matches)?;
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let head = LogHead::read(&fs, &dir)?;
+    let base = match may_begin {
+        true => text(matches, "base").map(list),
+        false => None,
+    };
+    let mut settings = Settings::default();
+    match (&head, base) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::Usage(format!(
+                "{}: the log was begun already, so --base comes too late; begin another one",
+                dir.display()
+            )));
+        }
+        (Some(head), None) => settings.lower = lower_of(matches, head)?,
+        (None, _) if !may_begin => return Err(no_log(&dir)),
+        (None, None) => {}
+        (None, Some(words)) => {
+            let registry = registry(matches)?;
+            settings.base = registry.with_bases(&registry.resolve(&words)?)?;
+            settings.lower = registry.log_dirs(&settings.base)?;
+        }
+    }
+    let held = settings.base.clone();
+    let space = Namespace::open(&dir, settings)?;
+    if !held.is_empty() {
+        registry(matches)?.hold(space.log(), &held)?;
+    }
+    Ok(space)
+}
+
+fn no_log(dir: &Path) -> Failure {
+    Failure::Usage(format!(
+        "{}: there is no log; keyrack fs mkdir, create, put or import begins one",
+        dir.display()
+    ))
+}
+
+/// What is to be read: the view, or the log with what it was begun on. No file changes.
+fn open_to_read(matches: &ArgMatches) -> Result<Namespace, Failure> {
+    if let Some(given) = text(matches, "view") {
+        return open_view(&registry(matches)?, &list(given));
+    }
+    let dir = log_dir(matches)?;
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let head = LogHead::read(&fs, &dir)?.ok_or_else(|| no_log(&dir))?;
+    let mut logs = vec![dir];
+    logs.extend(lower_of(matches, &head)?);
+    Ok(Namespace::open_read_only(&logs, Settings::default())?)
+}
+
+fn open_view(registry: &Registry, words: &[&str]) -> Result<Namespace, Failure> {
+    open_references(registry, &registry.with_bases(&registry.resolve(words)?)?)
+}
+
+fn open_references(registry: &Registry, references: &[Reference]) -> Result<Namespace, Failure> {
+    Ok(Namespace::open_read_only(&registry.log_dirs(references)?, Settings::default())?)
+}
+
+/// Ends a change: what was done is on disk afterwards.
+fn finish(space: Namespace) -> Result<(), Failure> {
+    space.sync()?;
+    Ok(space.close()?)
+}
+
+/// Does something for each word, and goes on behind what fails.
+fn for_each<'w>(
+    program: &str,
+    words: impl IntoIterator<Item = &'w str>,
+    mut body: impl FnMut(&'w str) -> Result<(), Failure>,
+) -> Result<u8, Failure> {
+    let mut status = crate::DONE;
+    for word in words {
+        match body(word) {
+            Ok(()) => {}
+            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            Err(failure) => {
+                crate::refuse(&format!("keyrack fs {program}"), failure.message());
+                status = status.max(failure.status());
+            }
+        }
+    }
+    Ok(status)
+}
+
+/// Permission bits in octal.
+fn mode(given: &str) -> Result<u32, Failure> {
+    match u32::from_str_radix(given, 8) {
+        Ok(mode) if mode <= keyrack_deltafs::MODE_BITS => Ok(mode),
+        _ => Err(Failure::Usage(format!("'{given}' is no mode; give octal digits, such as 755"))),
+    }
+}
+
+/// A path for people: printable, on one line.
+fn shown(path: &[u8]) -> String {
+    escaped(path)
+}

@@ -1,0 +1,229 @@
+//! Trees as archives of tar: headers of POSIX with PAX records for what does not fit them.
+//!
+//! A name or a target of more than 100 bytes, a time with a fraction of a second, an owner or a
+//! group beyond the header's digits go into a PAX header before the entry. Read is what others
+//! write as well: long names of GNU, PAX, plain headers. Devices, pipes and hard links have no
+//! counterpart here; they are refused by name.
+
+use super::archive::{Item, local, settle};
+use super::{Failure, Outcome};
+use keyrack_deltafs::{INLINE_BYTES_MAX, Kind};
+use std::io::{Read, Write};
+use tar::{Archive, Builder, EntryType, Header};
+
+const NS_PER_S: u64 = 1_000_000_000;
+/// What seven octal digits hold, and eleven.
+const SMALL_MAX: u64 = 0o7_777_777;
+const LARGE_MAX: u64 = 0o77_777_777_777;
+
+pub(super) fn write(
+    to: impl Write,
+    items: &mut dyn FnMut() -> Result<Option<Item>, Failure>,
+) -> Outcome {
+    let mut builder = Builder::new(to);
+    while let Some(item) = items()? {
+        if let Err(error) = append(&mut builder, &item) {
+            return settle(Err(error));
+        }
+    }
+    settle(builder.into_inner().and_then(|mut to| to.flush()))
+}
+
+fn append(builder: &mut Builder<impl Write>, item: &Item) -> std::io::Result<()> {
+    let mut name = match item.path.is_empty() {
+        true => b".".to_vec(),
+        false => item.path.clone(),
+    };
+    let mut header = Header::new_ustar();
+    header.set_entry_type(match item.kind {
+        Kind::Dir => EntryType::Directory,
+        Kind::File => EntryType::Regular,
+        Kind::Symlink => EntryType::Symlink,
+    });
+    if item.kind == Kind::Dir {
+        name.push(b'/');
+    }
+    let mut more: Vec<(&str, Vec<u8>)> = Vec::new();
+    let old = header.as_old_mut();
+    if !fill(&mut old.name, &name) {
+        more.push(("path", name.clone()));
+    }
+    let (target, data): (&[u8], &[u8]) = match (item.kind, &item.data) {
+        (Kind::Symlink, Some(target)) => (target, &[]),
+        (Kind::File, Some(data)) => (&[], data),
+        _ => (&[], &[]),
+    };
+    if !fill(&mut old.linkname, target) {
+        more.push(("linkpath", target.to_vec()));
+    }
+    let (seconds, fraction) = (item.mtime_ns / NS_PER_S, item.mtime_ns % NS_PER_S);
+    if fraction > 0 || seconds > LARGE_MAX {
+        more.push(("mtime", format!("{seconds}.{fraction:09}").into_bytes()));
+    }
+    for (key, id) in [("uid", item.uid), ("gid", item.gid)] {
+        if u64::from(id) > SMALL_MAX {
+            more.push((key, id.to_string().into_bytes()));
+        }
+    }
+    header.set_mode(item.mode);
+    header.set_uid(u64::from(item.uid).min(SMALL_MAX));
+    header.set_gid(u64::from(item.gid).min(SMALL_MAX));
+    header.set_mtime(seconds.min(LARGE_MAX));
+    header.set_size(data.len() as u64);
+    if item.kind == Kind::File && item.data.is_none() {
+        more.push((SIZE_ELSEWHERE, item.size.to_string().into_bytes()));
+    }
+    if !more.is_empty() {
+        builder.append_pax_extensions(more.iter().map(|(key, value)| (*key, &value[..])))?;
+    }
+    header.set_cksum();
+    builder.append(&header, data)
+}
+
+/// A record of our own: the size of a file whose bytes are not in the archive.
+const SIZE_ELSEWHERE: &str = "KEYRACK.size";
+
+/// Puts bytes into a field, cut if they do not fit. Whether they did.
+fn fill(field: &mut [u8; 100], bytes: &[u8]) -> bool {
+    let len = bytes.len().min(field.len());
+    field[..len].copy_from_slice(&bytes[..len]);
+    bytes.len() <= field.len()
+}
+
+pub(super) fn read(
+    from: impl Read,
+    take: &mut dyn FnMut(Item) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let broken = |error: &std::io::Error| match error.get_ref() {
+        // What the machine said, not what the archive looks like.
+        Some(inner) if inner.is::<keyrack_vfs::Error>() => local("cannot read the archive", error),
+        _ => Failure::Usage(format!("this is no archive of tar, or a damaged one: {error}")),
+    };
+    let mut archive = Archive::new(from);
+    for entry in archive.entries().map_err(|error| broken(&error))? {
+        let mut entry = entry.map_err(|error| broken(&error))?;
+        let path = clean(&entry.path_bytes()).map_err(Failure::Usage)?;
+        let shown = super::shown(&path);
+        let header = entry.header();
+        let kind = match header.entry_type() {
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Kind::File,
+            EntryType::Directory => Kind::Dir,
+            EntryType::Symlink => Kind::Symlink,
+            EntryType::XGlobalHeader => continue,
+            other => {
+                return Err(Failure::Failed(format!(
+                    "{shown}: {} have no place in a name space",
+                    what(other)
+                )));
+            }
+        };
+        let number = |value: std::io::Result<u64>| -> Result<u32, Failure> {
+            let value = value.map_err(|error| broken(&error))?;
+            u32::try_from(value)
+                .map_err(|_| Failure::Usage(format!("{shown}: {value} is no user or group")))
+        };
+        let mode = header.mode().map_err(|error| broken(&error))? & 0o7777;
+        let (uid, gid) = (number(header.uid())?, number(header.gid())?);
+        let seconds = header.mtime().map_err(|error| broken(&error))?;
+        let mut item = Item {
+            path,
+            kind,
+            mode,
+            uid,
+            gid,
+            mtime_ns: seconds.saturating_mul(NS_PER_S),
+            size: entry.size(),
+            data: None,
+        };
+        if kind == Kind::Symlink {
+            let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+            item.size = target.len() as u64;
+            item.data = Some(target);
+        }
+        let mut elsewhere = None;
+        if let Some(records) = entry.pax_extensions().map_err(|error| broken(&error))? {
+            for record in records {
+                let record = record.map_err(|error| broken(&error))?;
+                let text = std::str::from_utf8(record.value_bytes()).unwrap_or_default();
+                let wrong =
+                    || Failure::Usage(format!("{shown}: '{text}' in a PAX record is wrong"));
+                match record.key_bytes() {
+                    b"mtime" => item.mtime_ns = time(text).ok_or_else(wrong)?,
+                    b"uid" => item.uid = text.parse().map_err(|_| wrong())?,
+                    b"gid" => item.gid = text.parse().map_err(|_| wrong())?,
+                    key if key == SIZE_ELSEWHERE.as_bytes() => {
+                        elsewhere = Some(text.parse::<u64>().map_err(|_| wrong())?);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        match (kind, elsewhere) {
+            (Kind::File, Some(size)) => item.size = size,
+            (Kind::File, None) if item.size <= INLINE_BYTES_MAX as u64 => {
+                let mut data = Vec::with_capacity(item.size as usize);
+                entry.read_to_end(&mut data).map_err(|error| broken(&error))?;
+                if data.len() as u64 != item.size {
+                    let (has, wants) = (data.len(), item.size);
+                    let what = format!("{shown}: the archive ends after {has} of {wants} bytes");
+                    return Err(Failure::Usage(what));
+                }
+                item.data = Some(data);
+            }
+            _ => {}
+        }
+        take(item)?;
+    }
+    Ok(())
+}
+
+/// A path of an archive: without slashes around it and dots in it. What leads out is refused.
+fn clean(path: &[u8]) -> Result<Vec<u8>, String> {
+    let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let parts: Vec<&[u8]> = parts.collect();
+    match parts.contains(&&b".."[..]) {
+        true => Err(format!("{}: a path of an archive must not go up", super::shown(path))),
+        false => Ok(parts.join(&b'/')),
+    }
+}
+
+/// Seconds with a fraction, in nanoseconds; before 1970 it is 1970.
+fn time(text: &str) -> Option<u64> {
+    if text.starts_with('-') {
+        return Some(0);
+    }
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    seconds.parse::<u64>().ok()?.checked_mul(NS_PER_S)?.checked_add(digits.parse().ok()?)
+}
+
+fn what(kind: EntryType) -> &'static str {
+    match kind {
+        EntryType::Link => "hard links",
+        EntryType::Char | EntryType::Block => "devices",
+        EntryType::Fifo => "pipes",
+        _ => "such entries",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_pax_records() {
+        assert_eq!(time("12"), Some(12_000_000_000));
+        assert_eq!(time("12.5"), Some(12_500_000_000));
+        assert_eq!(time("12.1234567891"), Some(12_123_456_789));
+        assert_eq!(time("-3.5"), Some(0));
+        assert_eq!((time("x"), time("1.x"), time("99999999999999")), (None, None, None));
+    }
+
+    #[test]
+    fn paths_of_archives_stay_inside() {
+        assert_eq!(clean(b"./a//b/").unwrap(), b"a/b");
+        assert_eq!(clean(b"/etc").unwrap(), b"etc");
+        assert_eq!(clean(b"./").unwrap(), b"");
+        assert!(clean(b"a/../../b").is_err());
+    }
+}

@@ -1,0 +1,212 @@
+//! The same under our own names, with our own manners: long flags, and nothing removed unasked.
+
+use super::original::{endpoint, run_server, token};
+use super::store::{StoreSettings, environment};
+use super::{as_job, bench, launch, merge, serve};
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use keyrack_deltafs::job::Rendezvous;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const STATUSES: &str = "Exit status: 0 done; 1 failed; 2 usage; 130 interrupted.";
+
+/// The subcommands.
+pub(crate) fn commands() -> [Command; 4] {
+    [
+        Command::new("launch")
+            .about("Start ranks of one job on this machine, as mpirun would")
+            .after_help(STATUSES)
+            .arg(number("ranks", "N", "How many ranks", "1").short('n'))
+            .arg(
+                option("env", "NAME=VALUE", "A variable that the ranks get")
+                    .action(ArgAction::Append),
+            )
+            .arg(
+                Arg::new("command")
+                    .value_name("COMMAND")
+                    .help("The program and its arguments")
+                    .required(true)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true)
+                    .action(ArgAction::Append),
+            ),
+        job(Command::new("serve")
+            .about("Serve a name space to many clients; each rank has a share of the names"))
+        .arg(option("db", "DIR", "Where the logs are, in r0, r1, and so on").required(true))
+        .arg(flag("read-only", "Serve what is there, merged or not, and change nothing"))
+        .arg(option("ip", "ADDRESS", "Where to listen [default: 127.0.0.1]"))
+        .arg(number("port", "PORT", "Where rank 0 says where all are", "10086"))
+        .arg(option("unix", "PATH", "Serve at Unix sockets PATH.RANK.sock instead of TCP"))
+        .arg(number("threads", "N", "Threads of each rank", "1"))
+        .arg(flag("udp", "Take datagrams as well"))
+        .arg(flag("dummy", "Answer without doing anything")),
+        job(Command::new("clients")
+            .about("Measure servers, or a name space in this process: files made, then asked for"))
+        .arg(option("server", "ADDRESS", "Where rank 0 of the servers is"))
+        .arg(option("db", "DIR", "A log for each rank in this process instead, in r0, r1, ..."))
+        .arg(number("n", "N", "Files of each rank", "10000").value_parser(value_parser!(u64)))
+        .arg(number("depth", "N", "Calls under way", "64"))
+        .arg(number("batch", "N", "Names of a call", "1"))
+        .arg(flag("shared", "All ranks in one directory"))
+        .arg(flag("unchecked", "Make files without looking whether they are there"))
+        .arg(flag("udp", "By datagrams"))
+        .arg(flag("existing", "Do not make the files: ask for those that are there")),
+        job(Command::new("merge").about("Merge the logs of ranks into as many parts as wanted"))
+            .arg(option("from", "DIR", "Where the logs are, in r0, r1, and so on").required(true))
+            .arg(option("to", "DIR", "Where the parts go").required(true))
+            .arg(
+                option("parts", "N", "How many [default: as many as ranks]")
+                    .value_parser(value_parser!(u32).range(1..=65_536)),
+            )
+            .arg(flag("replace", "Replace what an earlier merge has made there")),
+    ]
+}
+
+fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn number(
+    name: &'static str,
+    value: &'static str,
+    help: &'static str,
+    default: &'static str,
+) -> Arg {
+    let parser: ValueParser = value_parser!(u32).into();
+    option(name, value, help).default_value(default).value_parser(parser)
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+/// What every command has that is a job.
+fn job(command: Command) -> Command {
+    command
+        .after_help(STATUSES)
+        .arg(option("rendezvous", "HOST:PORT", "Where rank 0 meets the others, without a launcher"))
+        .arg(option("rank", "N", "This rank").value_parser(value_parser!(u32)))
+        .arg(option("size", "N", "How many ranks").value_parser(value_parser!(u32)))
+}
+
+fn rendezvous(matches: &ArgMatches) -> Rendezvous {
+    Rendezvous {
+        address: matches.get_one::<String>("rendezvous").cloned(),
+        rank: matches.get_one("rank").copied(),
+        size: matches.get_one("size").copied(),
+    }
+}
+
+/// Runs the subcommand of that name; nothing if it is not one of these.
+pub(crate) fn run(name: &str, matches: &ArgMatches) -> Option<u8> {
+    let status = match name {
+        "launch" => Ok(launch::run(matches)),
+        "serve" => server(matches),
+        "clients" => clients(matches),
+        "merge" => merged(matches),
+        _ => return None,
+    };
+    Some(status.unwrap_or_else(|why| {
+        crate::refuse(&format!("keyrack fs {name}"), &why);
+        crate::COULD_NOT
+    }))
+}
+
+fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
+    matches.get_one::<String>(name).map(String::as_str)
+}
+
+fn whole(matches: &ArgMatches, name: &str) -> u32 {
+    matches.get_one(name).copied().unwrap_or(0)
+}
+
+fn server(matches: &ArgMatches) -> Result<u8, String> {
+    let ip = match text(matches, "ip") {
+        Some(text) => text.parse().map_err(|_| format!("--ip {text}: give an address"))?,
+        None => IpAddr::V4(Ipv4Addr::LOCALHOST),
+    };
+    let port = whole(matches, "port");
+    let use_existing = matches.get_flag("read-only");
+    let plan = serve::Plan {
+        db: PathBuf::from(text(matches, "db").unwrap_or_default()),
+        use_existing,
+        keeps: true,
+        chain: Vec::new(),
+        is_dummy: matches.get_flag("dummy"),
+        is_checked: true,
+        ip,
+        info_port: u16::try_from(port).map_err(|_| format!("--port {port}: they end at 65535"))?,
+        unix: text(matches, "unix").map(PathBuf::from),
+        ports: 1,
+        threads: whole(matches, "threads").clamp(1, 64) as usize,
+        workers: 0,
+        is_udp: matches.get_flag("udp"),
+        datagram_bytes: 1432,
+        socket_bytes: (512 << 10, 512 << 10),
+        token: token(),
+        store: durable()?,
+    };
+    Ok(run_server(&plan, &rendezvous(matches)))
+}
+
+/// What is acknowledged survives a kill, unless the environment says otherwise.
+fn durable() -> Result<StoreSettings, String> {
+    let with_log = |name: &str| {
+        let is_log = name.ends_with("disable_write_ahead_logging");
+        environment(name).or_else(|| (is_log && name.starts_with("KEYRACK")).then(|| "0".into()))
+    };
+    StoreSettings::new(&with_log, false)
+}
+
+fn clients(matches: &ArgMatches) -> Result<u8, String> {
+    let (server, db) = (text(matches, "server"), text(matches, "db"));
+    let (Some(place), true) = (server.or(db), server.is_some() != db.is_some()) else {
+        return Err("give --server ADDRESS or --db DIR".to_owned());
+    };
+    let count: u64 = matches.get_one("n").copied().unwrap_or(0);
+    let is_local = server.is_none();
+    let batch = whole(matches, "batch").clamp(1, 4096) as usize;
+    let use_existing = matches.get_flag("existing");
+    let plan = bench::Plan {
+        count,
+        writes: count,
+        reads: count,
+        write_phases: u32::from(!use_existing),
+        read_phases: 1,
+        interval: Duration::ZERO,
+        is_shared: matches.get_flag("shared"),
+        is_random: true,
+        is_local,
+        use_existing,
+        is_checked: !matches.get_flag("unchecked"),
+        is_bulk: false,
+        batch: (batch > 1).then_some(batch),
+        db: PathBuf::from(if is_local { place } else { "" }),
+        data_bytes: 0,
+        server: endpoint(if is_local { "127.0.0.1:10086" } else { place })?,
+        server_text: place.to_owned(),
+        timeout: Duration::from_secs(30),
+        is_udp: matches.get_flag("udp"),
+        token: token().unwrap_or_default(),
+        abort_on_errors: true,
+        monitor: None,
+        shows_ranks: false,
+        depth: whole(matches, "depth").clamp(1, 256) as usize,
+        store: durable()?,
+    };
+    Ok(as_job("keyrack fs clients", &rendezvous(matches), |job| bench::run(&plan, job)))
+}
+
+fn merged(matches: &ArgMatches) -> Result<u8, String> {
+    let plan = merge::Plan {
+        source: PathBuf::from(text(matches, "from").unwrap_or_default()),
+        target: PathBuf::from(text(matches, "to").unwrap_or_default()),
+        replaces: matches.get_flag("replace"),
+        parts: matches.get_one("parts").copied(),
+        calls: None,
+        store: durable()?,
+    };
+    Ok(as_job("keyrack fs merge", &rendezvous(matches), |job| merge::run(&plan, job)))
+}

@@ -1,0 +1,82 @@
+//! The commands of `keyrack fs` that run as one job of several processes, and the names under which
+//! people know them.
+//!
+//! ```text
+//!   keyrack fs launch -n 4 -- COMMAND     ranks on this machine, without MPI
+//!   keyrack fs serve                      deltafs_bm_svr
+//!   keyrack fs bench --server ADDRESS     deltafs_bm_cli
+//!   keyrack fs merge                      parallel_compactor
+//! ```
+//!
+//! A rank that fails says why, tells the others, and ends with status 1.
+
+mod bench;
+mod commands;
+mod flags;
+mod header;
+mod launch;
+mod merge;
+mod names;
+mod original;
+mod serve;
+mod store;
+mod target;
+
+pub(crate) use commands::{commands, run};
+pub(crate) use original::{client, compactor, server};
+
+use keyrack_deltafs::job::{Job, Rendezvous};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::mpsc::{Receiver, channel};
+
+/// Runs something as a rank of the job that this process is in.
+fn as_job(
+    program: &str,
+    rendezvous: &Rendezvous,
+    work: impl FnOnce(&mut Job) -> Result<u8, String>,
+) -> u8 {
+    let mut job = match Job::join(rendezvous) {
+        Ok(job) => job,
+        Err(error) => {
+            crate::refuse(program, &error.to_string());
+            return crate::COULD_NOT;
+        }
+    };
+    let rank = job.rank();
+    match work(&mut job) {
+        Ok(status) => match job.leave() {
+            Ok(()) => status,
+            Err(error) => {
+                crate::refuse(program, &error.to_string());
+                crate::NO
+            }
+        },
+        Err(why) => {
+            let who = if job.size() > 1 { format!("rank {rank}: ") } else { String::new() };
+            tell(&format!("{program}: {who}{}\n", why.replace('\n', " ")));
+            job.abort(&why);
+            crate::NO
+        }
+    }
+}
+
+/// A line by one write, so that those of several ranks do not mix.
+fn tell(line: &str) {
+    use std::io::Write as _;
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Gets something when the process is asked to end.
+fn interrupts() -> Result<Receiver<()>, String> {
+    let failed = |error: std::io::Error| format!("cannot watch for signals: {error}");
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let (send, receive) = channel();
+    let watch = move || {
+        for _ in signals.forever() {
+            // Nobody waits any more once the end has begun.
+            let _ = send.send(());
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(watch).map_err(failed)?;
+    Ok(receive)
+}

@@ -1,0 +1,194 @@
+//! A server of a name space, or as many as the job has ranks: each has a log of its own.
+//!
+//! Rank 0 also listens at a port that clients know, and says there where all are.
+
+use super::header::Header;
+use super::store::{StoreSettings, statistics};
+use super::target::destroy;
+use keyrack_deltafs::calls::{ServeOptions, serve};
+use keyrack_deltafs::job::Job;
+use keyrack_deltafs::merge::logs_in;
+use keyrack_deltafs::{Namespace, Settings};
+use keyrack_measure::usage;
+use keyrack_net::{Endpoint, Listener};
+use keyrack_vfs::{Fs, RealFs};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// A server.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) db: PathBuf,
+    /// What is there is served as it is, and not changed.
+    pub(super) use_existing: bool,
+    /// What is there is kept, and changed.
+    pub(super) keeps: bool,
+    pub(super) chain: Vec<PathBuf>,
+    pub(super) is_dummy: bool,
+    pub(super) is_checked: bool,
+    pub(super) ip: IpAddr,
+    pub(super) info_port: u16,
+    /// Listeners beside it, of each rank.
+    pub(super) unix: Option<PathBuf>,
+    pub(super) ports: u32,
+    pub(super) threads: usize,
+    pub(super) workers: usize,
+    pub(super) is_udp: bool,
+    pub(super) datagram_bytes: usize,
+    pub(super) socket_bytes: (u64, u64),
+    pub(super) token: Option<Vec<u8>>,
+    pub(super) store: StoreSettings,
+}
+
+/// How long replies that are under way are waited for at the end.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl Plan {
+    fn header(&self, job: &Job) -> String {
+        let mut header = Header::new();
+        header.line("rpc ip", format!("{}*", self.ip));
+        let (send, receive) = self.socket_bytes;
+        header.line(
+            "rpc use udp",
+            match self.is_udp {
+                true => format!(
+                    "Yes (MAX_MSGSZ={}, SO_RCVBUF={}K, SO_SNDBUF={}K)",
+                    self.datagram_bytes,
+                    receive >> 10,
+                    send >> 10
+                ),
+                false => "No".to_owned(),
+            },
+        );
+        header.line("Num rpc threads", format!("{} + {}", self.threads, self.workers));
+        header.line("Num ports per rank", self.ports);
+        header.line("Num ranks", job.size());
+        let existing = u8::from(self.use_existing);
+        header.line("Fs use existing", format!("{existing} (readonly={existing})"));
+        header.line("Fs info port", self.info_port);
+        header.flag("Fs skip checks", !self.is_checked);
+        header.flag("Fs dummy", self.is_dummy);
+        header.title("READONLY DB CHAIN:");
+        for dir in &self.chain {
+            header.title(&format!("  {}", dir.display()));
+        }
+        header.title("MAIN DB:");
+        self.store.describe(&mut header, &format!("{}/r<rank>", self.db.display()));
+        header.flag("Use existing db", self.use_existing);
+        header.end()
+    }
+
+    fn open(&self, rank: u32) -> Result<Option<Namespace>, String> {
+        if self.is_dummy {
+            return Ok(None);
+        }
+        let settings = Settings {
+            store: self.store.options.clone(),
+            lower: self.chain.clone(),
+            root_mode: 0o777,
+            ..Settings::default()
+        };
+        let words = |error: keyrack_deltafs::Error| error.to_string();
+        if self.use_existing {
+            let mut logs = match RealFs.exists(&self.db.join("CURRENT")) {
+                Ok(true) => vec![self.db.clone()],
+                _ => logs_in(&RealFs, &self.db).map_err(words)?,
+            };
+            logs.extend(self.chain.iter().cloned());
+            let settings = Settings { lower: Vec::new(), ..settings };
+            return Namespace::open_read_only(&logs, settings).map(Some).map_err(words);
+        }
+        let dir = self.db.join(format!("r{rank}"));
+        match self.keeps {
+            true => RealFs.create_dir_all(&dir).map_err(|error| error.to_string())?,
+            false => destroy(&dir)?,
+        }
+        Namespace::open(&dir, settings).map(Some).map_err(words)
+    }
+
+    fn listeners(&self, rank: u32) -> Vec<Listener> {
+        let ip = |port| Listener::stream(Endpoint::Ip((self.ip, port).into()));
+        let mut listeners = Vec::new();
+        match &self.unix {
+            Some(path) => listeners.push(Listener::stream(Endpoint::Unix(unix_path(path, rank)))),
+            None => listeners.push(ip(0)),
+        }
+        if rank == 0 {
+            listeners.push(ip(self.info_port));
+        }
+        listeners
+    }
+}
+
+/// The socket of a rank.
+fn unix_path(path: &Path, rank: u32) -> PathBuf {
+    path.with_extension(format!("{rank}.sock"))
+}
+
+/// Serves until something comes through `ends`.
+pub(super) fn run(plan: &Plan, job: &mut Job, ends: &Receiver<()>) -> Result<u8, String> {
+    if !plan.ip.is_loopback() && plan.token.is_none() {
+        return Err(format!(
+            "--ip={}: others can reach it, so clients have to show a token: set KEYRACK_FS_TOKEN",
+            plan.ip
+        ));
+    }
+    let is_root = job.is_root();
+    let say = |text: &str| if is_root { crate::print(text) } else { crate::DONE };
+    say(&plan.header(job));
+    let began = usage::process();
+    let space = plan.open(job.rank())?;
+    let datagrams = match plan.is_udp {
+        true => vec![(Endpoint::Ip((plan.ip, 0).into()), plan.datagram_bytes)],
+        false => Vec::new(),
+    };
+    let options = ServeOptions {
+        listen: plan.listeners(job.rank()),
+        datagrams,
+        threads: plan.threads,
+        token: plan.token.clone(),
+        server: job.rank(),
+        servers: job.size(),
+        is_dummy: plan.is_dummy,
+    };
+    let served = serve(space.clone(), options).map_err(|error| error.to_string())?;
+    let addresses = served.handle.local_addrs();
+    let mut mine = addresses[0][0].to_string();
+    if plan.is_udp
+        && let Some(datagrams) = addresses.last().and_then(|all| all.first())
+    {
+        mine = format!("{mine} {datagrams}");
+    }
+    let all = job.all_gather(mine.as_bytes()).map_err(|error| error.to_string())?;
+    let all: Vec<String> =
+        all.iter().map(|address| String::from_utf8_lossy(address).into_owned()).collect();
+    served.set_map(all);
+    job.barrier().map_err(|error| error.to_string())?;
+    if is_root && let Some(info) = addresses.get(1) {
+        say!("listening on {}", info[0]);
+    }
+    say("Running...\n");
+    // Whoever could send has gone: that is an end as well.
+    let _ = ends.recv();
+    say("\nFlushing db ...\n");
+    let calls = served.calls();
+    served.handle.shutdown(GRACE).map_err(|error| error.to_string())?;
+    let mut text = String::from("Done!\n");
+    if let Some(space) = space {
+        if !space.is_read_only() {
+            space.flush().map_err(|error| error.to_string())?;
+        }
+        text.push_str(&statistics(space.stores()));
+        if !space.is_read_only() {
+            space.close().map_err(|error| error.to_string())?;
+        }
+    }
+    let spent = usage::process();
+    let cpu_ns = spent.user_ns + spent.system_ns - began.user_ns - began.system_ns;
+    let each_us = if calls == 0 { 0.0 } else { cpu_ns as f64 / 1e3 / calls as f64 };
+    text.push_str(&format!("Calls: {calls}, CPU of this rank {each_us:.2} us/call\nBye\n"));
+    say(&text);
+    Ok(crate::DONE)
+}

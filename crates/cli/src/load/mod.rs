@@ -1,0 +1,108 @@
+//! `keyrack load`: load on servers of memcached and Redis, with latencies that are true.
+//!
+//! ```text
+//!   flags --> Options --> Settings --> Plan --> with_fleet: load, measure --> Report
+//!                                                                              |
+//!                               table on standard output, files, exit status <-+
+//! ```
+//!
+//! | status | |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | something failed: connections broke, requests got errors, a goal was not met; figures are printed |
+//! | 2 | could not run: usage, nobody there, a wrong password |
+//! | 3 | `--strict`, and the verdict warns |
+//! | 130 | interrupted; what was measured is printed |
+
+mod crew;
+mod options;
+mod session;
+
+pub(crate) use options::{Options, TableShape};
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use keyrack_loadgen::output::Columns;
+use keyrack_loadgen::respond;
+use std::sync::atomic::Ordering;
+
+/// How a name presents itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// The name in messages.
+    pub(crate) program: &'static str,
+    /// The table where `--table` does not say.
+    pub(crate) columns: Columns,
+    /// Prints verdicts on standard error.
+    pub(crate) has_verdict: bool,
+}
+
+const KEYRACK: Style = Style { program: "keyrack load", columns: Columns::Full, has_verdict: true };
+
+/// The subcommand.
+pub(crate) fn command() -> Command {
+    Options::augment_args(Command::new("load"))
+        .about("Put load on servers of memcached and Redis, and measure it")
+        .long_about(
+            "Put load on servers of memcached and Redis, and measure it. Without --qps each \
+             connection keeps --depth requests under way (a closed loop); with it, requests are \
+             due at that rate whatever the server does, and latencies count from when they were \
+             due.",
+        )
+        .after_help(
+            "Exit status: 0 done; 1 something failed; 2 could not run; 3 the verdict warns, with \
+             --strict; 130 interrupted.",
+        )
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(matches: &ArgMatches) -> u8 {
+    run_as(matches, &KEYRACK)
+}
+
+/// Runs the options under a name.
+pub(crate) fn run_as(matches: &ArgMatches, style: &Style) -> u8 {
+    let result =
+        Options::from_arg_matches(matches).map_err(|error| error.to_string()).and_then(|options| {
+            match &options.respond {
+                Some(kind) => respond(kind, &options),
+                None if options.agentmode => crew::serve(&options),
+                None => session::run(&options, style),
+            }
+        });
+    result.unwrap_or_else(|message| {
+        crate::refuse(style.program, &message);
+        crate::COULD_NOT
+    })
+}
+
+/// Is a server until a signal comes.
+fn respond(kind: &str, options: &Options) -> Result<u8, String> {
+    let manner = respond::Manner::parse(kind).map_err(|error| error.to_string())?;
+    let mut settings = respond::Settings::on_loopback(manner);
+    if !options.listen.is_empty() {
+        let endpoints = options.listen.iter().map(|text| text.parse());
+        settings.endpoints = endpoints
+            .collect::<Result<_, keyrack_net::Error>>()
+            .map_err(|error| format!("--listen: {error}"))?;
+    }
+    settings.threads = options.threads;
+    settings.value_bytes = options
+        .valuesize
+        .parse()
+        .map_err(|_| format!("--valuesize {}: a responder has one size", options.valuesize))?;
+    settings.miss_share = options.miss_share;
+    settings.seed = options.seed;
+    let stop = crate::bench::stop_on_signals()?;
+    let mut ready = |endpoints: &[keyrack_net::Endpoint]| {
+        for endpoint in endpoints {
+            say!("listening on {endpoint}");
+        }
+        say!("ready");
+    };
+    let counts = respond::run(&settings, &mut ready, &|| stop.flag.load(Ordering::Relaxed))
+        .map_err(|error| error.to_string())?;
+    Ok(crate::print(&format!(
+        "connections = {}\nrequests = {}\nfaults = {}\n",
+        counts.connections, counts.requests, counts.faults
+    )))
+}

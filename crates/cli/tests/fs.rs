@@ -1,0 +1,337 @@
+//! `keyrack fs`: each command on small logs, what it is given that is wrong, and archives that come
+//! back as they were.
+
+use crate::support::{Lab, parse_json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// A log with a few entries of each kind.
+fn log(lab: &Lab) {
+    lab.run("fs mkdir --db s -p /a/b /empty").exits(0);
+    lab.run("fs create --db s --mode 600 /a/f /a/b/g").exits(0);
+    lab.write("text", "hello\n");
+    lab.run("fs put --db s text /a/text").exits(0);
+    lab.run("fs ln --db s -s ../text /a/b/link").exits(0);
+}
+
+#[track_caller]
+fn out(lab: &Lab, line: &str) -> String {
+    lab.run(line).exits(0).stdout
+}
+
+#[test]
+fn what_is_made_is_there_and_what_is_removed_is_not() {
+    let lab = Lab::new();
+    log(&lab);
+    assert_eq!(out(&lab, "fs ls --db s"), "a\nempty\n");
+    assert_eq!(out(&lab, "fs ls --db s /a /a/b"), "/a:\nb\nf\ntext\n\n/a/b:\ng\nlink\n");
+    assert_eq!(out(&lab, "fs get --db s /a/b/link"), "hello\n");
+    lab.run("fs get --db s /a/text copy").exits(0);
+    assert_eq!(lab.read("copy"), "hello\n");
+    lab.run("fs chmod --db s 4751 /a/f").exits(0);
+    lab.run("fs chown --db s 7:8 /a/f").exits(0);
+    let long = out(&lab, "fs ls --db s -l /a");
+    assert!(long.lines().nth(1).unwrap().starts_with("-rwsr-x--x  1     7     8        0 20"));
+    let stat = parse_json(&out(&lab, "fs stat --db s --json /a/b/link"));
+    assert_eq!((&stat["type"], &stat["target"]), (&"l".into(), &"../text".into()));
+    let stat = parse_json(&out(&lab, "fs stat --db s --json -L /a/b/link"));
+    assert_eq!((&stat["type"], &stat["size"]), (&"f".into(), &6.into()));
+    assert!(out(&lab, "fs stat --db s /a").contains("nlink  3\n"));
+    lab.run("fs mv --db s /a/f /a/text /empty").exits(0);
+    lab.run("fs mv --db s /empty /full").exits(0);
+    assert_eq!(out(&lab, "fs ls --db s /full"), "f\ntext\n");
+    lab.run("fs rm --db s /full/f").exits(0);
+    lab.run("fs rmdir --db s /full").exits(1).warns("/full: the directory is not empty");
+    lab.run("fs rm --db s -r /full").exits(0);
+    assert_eq!(
+        out(&lab, "fs tree --db s /"),
+        "/\n  a/\n    b/\n      g\n      link -> ../text\n\n2 directories, 2 files\n"
+    );
+    assert_eq!(out(&lab, "fs du --db s"), "7\t2\t/a/b\n7\t3\t/a\n7\t4\t/\n");
+    assert_eq!(out(&lab, "fs fsck --db s --deep"), "");
+}
+
+#[test]
+fn what_cannot_be_is_told_in_a_line() {
+    let lab = Lab::new();
+    lab.run("fs ls").refuses(&["--db DIR"]);
+    lab.run("fs ls --db none /").refuses(&["none", "no log", "keyrack fs mkdir"]);
+    lab.run("fs rm --db none /x").refuses(&["none", "no log"]);
+    assert!(!lab.exists("none"));
+    log(&lab);
+    lab.run("fs mkdir --db s /a").exits(1).warns("/a: it exists already");
+    lab.run("fs mkdir --db s a").exits(2).warns("begin with a slash");
+    lab.run("fs ls --db s /x /a").exits(1).says("text").warns("/x: no such file");
+    lab.run("fs rm --db s /a").exits(1).warns("rm -r");
+    lab.run("fs rm --db s -f /x").exits(0);
+    lab.run("fs rm --db s /").exits(1);
+    lab.run("fs ln --db s target /l").refuses(&["ln -s"]);
+    lab.run("fs chmod --db s u+x /a").refuses(&["'u+x'", "octal"]);
+    lab.run("fs chown --db s root /a").refuses(&["'root'", "numbers"]);
+    lab.run("fs find --db s --type x").refuses(&["'x'", "link"]);
+    lab.run("fs find --db s --size many").refuses(&["'many'", "3901"]);
+    lab.run("fs mv --db s /a").refuses(&["two paths"]);
+    lab.run("fs mkdir --db s --base x /b").refuses(&["--base", "too late"]);
+    lab.run("fs ls --db s --as 5").refuses(&["UID:GID"]);
+    lab.run("fs lst --db s").refuses(&["'lst'", "did you mean"]);
+    lab.run("fs ls --bd s").refuses(&["'--bd'", "did you mean '--db'?"]);
+    lab.run("fs bench --share_dirs=1").refuses(&["did you mean '--share_dir'?"]);
+    lab.run("fs bench --share_dir=2").refuses(&["--share_dir", "'2'"]);
+    lab.run("fs bench --fs_use_local=0").refuses(&["--fs_use_local=0", "not in this version"]);
+    let name = "n".repeat(256);
+    lab.run(&format!("fs create --db s /{name}")).exits(1).warns("256, and the limit is 255");
+    lab.write("large", vec![b'x'; 3902]);
+    lab.run("fs put --db s large /large").exits(1).warns("3902 bytes");
+    lab.run("db put other key value").exits(2);
+    lab.run("db torture run other acks 0").exits(0);
+    lab.run("db put other key value").exits(0);
+    lab.run("fs ls --db other").refuses(&["other", "no name space"]);
+}
+
+#[test]
+fn rights_count_for_who_asks() {
+    let lab = Lab::new();
+    log(&lab);
+    lab.run("fs ls --db s --as 5:5 /a").exits(0);
+    lab.run("fs get --db s --as 5:5 /a/f").exits(1).warns("/a/f: permission denied");
+    lab.run("fs create --db s --as 5:5 /mine").exits(1).warns("/mine: permission denied");
+    lab.run("fs chmod --db s 1777 /").exits(0);
+    lab.run("fs create --db s --as 5:6 /mine").exits(0);
+    lab.run("fs rm --db s --as 7:7 /mine").exits(1).warns("/mine: only its owner");
+    let stat = parse_json(&out(&lab, "fs stat --db s --json /mine"));
+    assert_eq!((&stat["uid"], &stat["gid"]), (&5.into(), &6.into()));
+}
+
+#[test]
+fn entries_are_found_by_what_they_are() {
+    let lab = Lab::new();
+    log(&lab);
+    let found = |conditions: &str| {
+        out(&lab, &format!("fs find --db s {conditions}")).lines().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(found(""), "/ /a /a/b /a/b/g /a/b/link /a/f /a/text /empty");
+    assert_eq!(found("--type f"), "/a/b/g /a/f /a/text");
+    assert_eq!(found("--name t*t"), "/a/text");
+    assert_eq!(found("--size 6"), "/a/text");
+    assert_eq!(found("--size +5 --type f /a"), "/a/text");
+    assert_eq!(found("--empty"), "/a/b/g /a/f /empty");
+    assert_eq!(found("--mode 600 --max-depth 2"), "/a/f");
+    assert_eq!(found("--min-depth 3"), "/a/b/g /a/b/link");
+    assert_eq!(found("--newer /a/text --type l"), "/a/b/link");
+    assert_eq!(found("--newer /a/b/link"), "");
+    assert_eq!(found("--user 9"), "");
+    assert_eq!(found("--count --type d"), "4");
+    assert_eq!(out(&lab, "fs find --db s -0 /a/b --type f"), "/a/b/g\0");
+    let json = out(&lab, "fs find --db s --json --name f");
+    assert_eq!(parse_json(&json)["mode"], "0600");
+}
+
+#[test]
+fn logs_are_published_read_together_and_compared() {
+    let lab = Lab::new();
+    log(&lab);
+    assert!(out(&lab, "fs publish --db s --registry r one").starts_with("one@1\t"));
+    lab.run("fs publish --db s --registry r --version 1 one").exits(1).warns("one@1 is published");
+    lab.run("fs mkdir --db t --registry r --base one /t").exits(0);
+    lab.run("fs rm --db t --registry r /a/f").exits(0);
+    lab.run("fs chmod --db t --registry r 700 /a").exits(0);
+    assert_eq!(out(&lab, "fs ls --db t --registry r"), "a\nempty\nt\n");
+    assert_eq!(out(&lab, "fs ls --db s"), "a\nempty\n");
+    let said = out(&lab, "fs log --db t --registry r");
+    let mut said: Vec<&str> = said.lines().collect();
+    said.sort_unstable();
+    assert_eq!(said, ["+d /t", "-  /a/f", "~d /a"]);
+    assert!(out(&lab, "fs log --db t --registry r --head").ends_with("base   one@1\n"));
+    lab.run("fs publish --db t --registry r two").exits(0);
+    assert_eq!(out(&lab, "fs ls --registry r --view two"), "a\nempty\nt\n");
+    let differs = lab.run("fs diff --registry r one two").exits(1).stdout;
+    let mut differs: Vec<&str> = differs.lines().collect();
+    differs.sort_unstable();
+    assert_eq!(differs, ["+d /t", "-f /a/f", "~d /a"]);
+    assert_eq!(out(&lab, "fs diff --registry r --db t . two"), "");
+    lab.run("fs views --registry r save both two one").exits(0);
+    let views = out(&lab, "fs views --registry r");
+    assert!(views.contains("two@1\t") && views.contains(" on one@1\n"), "{views}");
+    assert!(views.ends_with("both\tview of two@1,one@1\n"), "{views}");
+    assert_eq!(out(&lab, "fs views conflicts --registry r both"), "");
+    // A log that knows nothing of the others, and says something else of a name.
+    lab.run("fs create --db u --registry r /a").exits(0);
+    lab.run("fs publish --db u --registry r three").exits(0);
+    let conflicts = lab.run("fs views conflicts --registry r three one").exits(1).stdout;
+    assert_eq!(conflicts, "/a\tf of three@1 hides d of one@1\n");
+    assert!(out(&lab, "fs stat --registry r --view three,one --json /a").starts_with('{'));
+    lab.run("fs publish --db s --registry r one").exits(0);
+    lab.run("fs publish --db s --registry r one").exits(0);
+    let gone = out(&lab, "fs gc --registry r --keep 1 --older-than 0");
+    assert!(gone.starts_with("one@2\nlogs/") && gone.lines().count() == 2, "{gone}");
+    lab.run("fs ls --registry r --view one@2").exits(1).warns("one@2");
+    lab.run("fs fsck --registry r --view both --deep").exits(0).warns("1 whiteouts");
+    let name = lab.names("r/logs").into_iter().next().unwrap();
+    let table = lab.names(&format!("r/logs/{name}"));
+    let table = table.iter().find(|name| name.ends_with(".table")).unwrap();
+    let path = lab.path("r/logs").join(&name).join(table);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[9] ^= 1;
+    // Tables are shared with the log that they came from, so this one gets bytes of its own.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    lab.run("fs fsck --registry r --view both --deep").exits(3).says(table);
+}
+
+/// Everything below `dir`: kind, mode, seconds of the time, bytes or target.
+fn tree(dir: &Path) -> BTreeMap<String, String> {
+    use std::os::unix::fs::MetadataExt;
+    let mut found = BTreeMap::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(at) = open.pop() {
+        for entry in std::fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = path.symlink_metadata().unwrap();
+            let what = if meta.is_symlink() {
+                format!("l {}", std::fs::read_link(&path).unwrap().display())
+            } else if meta.is_dir() {
+                open.push(path.clone());
+                format!("d {:o} {}", meta.mode(), meta.mtime())
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                format!("f {:o} {} {}", meta.mode(), meta.mtime(), bytes.escape_ascii())
+            };
+            found.insert(path.strip_prefix(dir).unwrap().display().to_string(), what);
+        }
+    }
+    found
+}
+
+fn shell(lab: &Lab, script: &str) {
+    let status = Command::new("sh").arg("-ec").arg(script).current_dir(lab.path(".")).status();
+    assert!(status.unwrap().success(), "{script}");
+}
+
+/// What GNU tar wrote goes in and comes out, and GNU tar reads the same tree from it.
+#[test]
+fn a_tree_of_tar_comes_back() {
+    let lab = Lab::new();
+    let long = "n".repeat(180);
+    shell(
+        &lab,
+        &format!(
+            "mkdir -p t/d/{long}/e t/empty; printf 'a\\0b' >t/d/bytes; : >t/d/none; \
+             printf x >t/d/{long}/e/{long}; ln -s ../{long}/{long}/{long} t/d/link; \
+             chmod 2751 t/d; chmod 600 t/d/bytes; \
+             touch -d '2001-02-03 04:05:06.789' t/d/bytes t/d; \
+             tar --format=pax -cf pax.tar -C t .; tar --format=gnu -cf gnu.tar -C t ."
+        ),
+    );
+    for format in ["pax", "gnu"] {
+        lab.run(&format!("fs import --db {format} {format}.tar /in")).exits(0).warns("9 entries");
+        lab.run(&format!("fs export --db {format} /in {format}-out.tar")).exits(0);
+        shell(&lab, &format!("mkdir x{format}; tar -xpf {format}-out.tar -C x{format}"));
+        assert_eq!(tree(&lab.path(&format!("x{format}"))), tree(&lab.path("t")), "{format}");
+    }
+    // What we wrote is the same archive when it was in and out once more, to the byte.
+    lab.run("fs import --db again pax-out.tar /in").exits(0);
+    lab.run("fs export --db again /in again.tar").exits(0);
+    let bytes = |name: &str| std::fs::read(lab.path(name)).unwrap();
+    assert_eq!(bytes("again.tar"), bytes("pax-out.tar"));
+    // And by lines of JSON.
+    lab.run("fs export --db pax /in lines.jsonl").exits(0);
+    lab.run("fs import --db lines lines.jsonl /in").exits(0);
+    lab.run("fs export --db lines /in lines.tar").exits(0);
+    assert_eq!(bytes("lines.tar"), bytes("pax-out.tar"));
+}
+
+#[test]
+fn imports_say_what_they_cannot_take() {
+    let lab = Lab::new();
+    shell(
+        &lab,
+        "mkdir t; printf x >t/a; ln t/a t/hard; tar -cf hard.tar t/a t/hard; \
+         mkfifo t/pipe; tar -cf pipe.tar t/pipe; head -c 5000 /dev/zero >t/big; \
+         tar -cf big.tar t/big; \
+         tar -cPf up.tar ../$(basename $PWD)/t/a; tar -cf ok.tar t/a",
+    );
+    lab.run("fs import --db s hard.tar").exits(1).warns("t/hard: hard links have no place");
+    lab.run("fs import --db s pipe.tar").exits(1).warns("t/pipe: pipes have no place");
+    lab.run("fs import --db s up.tar").exits(2).warns("must not go up");
+    lab.run("fs import --db s missing.tar").exits(1).warns("missing.tar");
+    lab.write("text.tar", "this is no archive of anything, whatever its name says. ".repeat(20));
+    lab.run("fs import --db s text.tar").exits(2).warns("no archive of tar");
+    lab.run("fs import --db s big.tar").exits(1).warns("--metadata-only");
+    lab.run("fs import --db s --metadata-only big.tar").exits(0).warns("1 of them without");
+    let stat = parse_json(&out(&lab, "fs stat --db s --json /t/big"));
+    assert_eq!((&stat["size"], &stat["has_data"]), (&5000.into(), &false.into()));
+    lab.run("fs get --db s /t/big").exits(1).warns("its bytes are not kept here");
+    lab.run("fs export --db s / out.tar").exits(1).warns("--metadata-only");
+    lab.run("fs export --db s --metadata-only / out.tar").exits(0);
+    lab.run("fs import --db again --metadata-only out.tar").exits(0);
+    let stat = parse_json(&out(&lab, "fs stat --db again --json /t/big"));
+    assert_eq!(stat["size"], 5000);
+    lab.run("fs import --db s ok.tar").exits(1).warns("/t/a: it is there already");
+    lab.run("fs import --db s --overwrite ok.tar").exits(0);
+    lab.write("bad.jsonl", "{\"path\":\"x\",\"type\":\"f\"}\n{\"path\":\"y\"}\n");
+    lab.run("fs import --db s bad.jsonl /j").exits(2).warns("line 2: type");
+    assert_eq!(out(&lab, "fs ls --db s /j"), "x\n");
+}
+
+/// The lines that scripts look for are those of the original, and every rank's names are there.
+#[test]
+fn the_benchmark_prints_the_lines_of_the_original() {
+    let lab = Lab::new();
+    let line = "fs bench --db d --n=500 --ranks=2 --share_dir=1 --step_interval=0 --json=j";
+    let text = out(&lab, line);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("Date:       ") && lines[1].starts_with("CPU:        "));
+    assert!(lines[2].starts_with("CPUCache:   "));
+    for wanted in [
+        "Num ranks:          2",
+        "Fs use existing:    0 (prepare_run=mkdir)",
+        "Fs use local:       1",
+        "Fs infosvr locatio: N/A",
+        "Fs skip checks:     1",
+        "Batched creats:     OFF",
+        "Bulk in:            OFF",
+        "Lstats:             500 x 1 per rank",
+        "Random key order:   1",
+        "Share dir:          1",
+        "CLIENT DB:",
+        "Snappy:             1",
+        "Bloom bits:         10",
+        "Lsm compaction off: 1",
+        "Wal off:            0",
+        "Durability:         os",
+        "Db: d/r<rank>",
+        "------------------------------------------------",
+        "preparing run...",
+    ] {
+        assert!(lines.contains(&wanted), "no '{wanted}' in\n{text}");
+    }
+    for (name, at) in [("insert", 0), ("fstats", 1)] {
+        let results: Vec<&&str> = lines.iter().filter(|line| line.starts_with("==")).collect();
+        let words: Vec<&str> = results[at].split_whitespace().collect();
+        let (first, rest) = results[at].split_at(13);
+        assert_eq!(first, format!("=={name:<10}:"));
+        assert_eq!(rest.len(), 1 + 9 + 12 + 9 + 8 + 15 + 4 + 15 + 4, "{rest}");
+        assert_eq!(words[words.len() - 2..], ["1000", "ops"]);
+        assert_eq!((words[3], words[5], words[7]), ("micros/op,", "Mop/s,", "s,"), "{words:?}");
+    }
+    assert!(text.contains("\nlatency us: p50 ") && text.contains("CPU of all threads: "));
+    let json = lab.json("j");
+    assert_eq!(
+        (&json["phases"][0]["name"], &json["phases"][1]["ops"]),
+        (&"insert".into(), &1000.into())
+    );
+    // Both ranks made one directory, each in a log of its own; together they have all names.
+    lab.run("fs bench --db d --n=500").refuses(&["d/r0", "--use_existing_fs=1"]);
+    for rank in ["r0", "r1"] {
+        assert_eq!(out(&lab, &format!("fs find --db d/{rank} --type f --count")), "500\n");
+        lab.run(&format!("fs publish --db d/{rank} --registry r {rank}")).exits(0);
+    }
+    assert_eq!(out(&lab, "fs find --registry r --view r0,r1 --type f --count"), "1000\n");
+    assert_eq!(out(&lab, "fs views conflicts --registry r r0 r1"), "");
+    let again = "fs bench --db d --n=500 --ranks=2 --share_dir=1 --use_existing_fs=1 \
+                 --write_phases=0 --step_interval=0";
+    assert!(out(&lab, again).contains("==fstats"));
+    lab.run("fs bench --db e --n=9 --skip_fs_checks=0 --data_size=3901 --step_interval=0").exits(0);
+    assert_eq!(out(&lab, "fs find --db e/r0 --size 3901 --count"), "9\n");
+}

@@ -1,0 +1,367 @@
+//! Facts about entries: asking for them, and changing them.
+//!
+//! There is no access time: reading writes nothing.
+
+use crate::caller::{Caller, Found, Stat};
+use crate::error::{Error, Result, shown};
+use crate::name::check_name;
+use crate::namespace::Dir;
+use crate::record::{Attributes, Entry, INLINE_BYTES_MAX, Key, MODE_BITS};
+use crate::resolve::named;
+use crate::user::{PASS, SET_GROUP, SET_USER, WRITE};
+use keyrack_flodb::{Change, WriteOptions};
+
+/// A time to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The present; whoever may write the file may do it.
+    Now,
+    /// Nanoseconds since 1970; only the owner may do it.
+    Ns(u64),
+}
+
+/// What is to be changed. What is `None` stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttributes {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// The owner.
+    pub uid: Option<u32>,
+    /// The group.
+    pub gid: Option<u32>,
+    /// Bytes of a file. Up to 3,901 the bytes are here, zeros where there were none; a file
+    /// without any may have any size, and is then one whose bytes are elsewhere.
+    pub size: Option<u64>,
+    /// The modification time.
+    pub mtime: Option<SetTime>,
+}
+
+/// Mode, owner and times of a file or a directory.
+struct Facts {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    mtime_ns: u64,
+}
+
+impl Caller<'_> {
+    /// The facts of what a path names; links at its end are followed.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotDir`], [`Error::Denied`] on the way, and so on.
+    pub fn stat(&self, path: &[u8]) -> Result<Stat> {
+        self.stat_of(path, true)
+    }
+
+    /// The same, of a link itself.
+    ///
+    /// # Errors
+    /// As for [`Caller::stat`].
+    pub fn lstat(&self, path: &[u8]) -> Result<Stat> {
+        self.stat_of(path, false)
+    }
+
+    fn stat_of(&self, path: &[u8], follow: bool) -> Result<Stat> {
+        let found = || {
+            // A slash at the end asks for what a link leads to.
+            let follow = follow || path.ends_with(b"/");
+            let place = if follow { self.place_followed(path)? } else { self.place(path)? };
+            let Some(name) = &place.name else { return self.stat_dir(&place.dir) };
+            let stat = self.stat_at(&place.dir, name)?;
+            Self::check_dir(&place, &Found::Other(stat), path)?;
+            Ok(stat)
+        };
+        found().map_err(|error| named(error, path))
+    }
+
+    /// The facts of an entry of `dir`. A link is not followed.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Denied`].
+    pub fn stat_at(&self, dir: &Dir, name: &[u8]) -> Result<Stat> {
+        check_name(name)?;
+        self.check(&dir.state.read(), PASS, name)?;
+        match self.lookup(dir.state.id, name)? {
+            None => Err(Error::NotFound(shown(name))),
+            Some(Found::Other(stat)) => Ok(stat),
+            Some(Found::Dir(id)) => self.stat_dir(&self.inner.dir(id)?),
+        }
+    }
+
+    /// The facts of a directory that is open.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if it was removed.
+    pub fn stat_dir(&self, dir: &Dir) -> Result<Stat> {
+        let info = dir.state.read();
+        if info.is_removed {
+            return Err(Error::Stale(shown(&info.node.name)));
+        }
+        Ok(Stat::of_dir(&dir.state, &info))
+    }
+
+    /// Changes what a path names; links at its end are followed. Gives the facts afterwards.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::NotOwner`] and [`Error::Denied`] for what the user may not
+    /// change; [`Error::IsDir`] for the size of a directory; [`Error::TooLarge`];
+    /// [`Error::ReadOnly`]; those of the store.
+    pub fn set_attributes(&self, path: &[u8], set: &SetAttributes) -> Result<Stat> {
+        let changed = || {
+            let place = self.place_followed(path)?;
+            match &place.name {
+                None => self.set_dir_attributes(&place.dir, set),
+                Some(name) => {
+                    let found = self.lookup(place.dir.state.id, name)?;
+                    if let Some(found) = &found {
+                        Self::check_dir(&place, found, path)?;
+                    }
+                    self.set_attributes_at(&place.dir, name, set)
+                }
+            }
+        };
+        changed().map_err(|error| named(error, path))
+    }
+
+    /// Changes an entry of `dir`. A link is not followed.
+    ///
+    /// # Errors
+    /// As for [`Caller::set_attributes`].
+    pub fn set_attributes_at(&self, dir: &Dir, name: &[u8], set: &SetAttributes) -> Result<Stat> {
+        let now = self.inner.time.now_ns();
+        let changed = self.change_file_at(dir, name, |attributes, data, sized| {
+            let mut facts = Facts {
+                mode: attributes.mode,
+                uid: attributes.uid,
+                gid: attributes.gid,
+                mtime_ns: attributes.mtime_ns,
+            };
+            self.apply(&mut facts, set, now, name)?;
+            let mut changed = Attributes {
+                mode: facts.mode,
+                uid: facts.uid,
+                gid: facts.gid,
+                mtime_ns: facts.mtime_ns,
+                ctime_ns: now,
+                ..attributes
+            };
+            let mut data = data.to_vec();
+            let mut is_sized = sized;
+            if let Some(size) = set.size {
+                self.check_write(&attributes, name)?;
+                if set.mtime.is_none() {
+                    changed.mtime_ns = now;
+                }
+                is_sized = resize(&mut data, size, sized, name)?;
+                changed.size = size;
+            }
+            Ok(Some((changed, data, is_sized)))
+        });
+        match changed? {
+            Changed::File(stat) => Ok(stat),
+            Changed::Dir(dir) => self.set_dir_attributes(&dir, set),
+        }
+    }
+
+    /// Changes a directory that is open.
+    ///
+    /// # Errors
+    /// As for [`Caller::set_attributes`].
+    pub fn set_dir_attributes(&self, dir: &Dir, set: &SetAttributes) -> Result<Stat> {
+        let mut info = dir.state.write();
+        self.check(&info, 0, b"")?;
+        let name = info.node.name.clone();
+        if set.size.is_some() {
+            return Err(Error::IsDir(shown(&name)));
+        }
+        let top = self.inner.top(&shown(&name))?;
+        let now = self.inner.time.now_ns();
+        let (mtime_ns, _) = dir.state.times(&info);
+        let node = &info.node;
+        let mut facts = Facts { mode: node.mode, uid: node.uid, gid: node.gid, mtime_ns };
+        self.apply(&mut facts, set, now, &name)?;
+        let before = info.clone();
+        info.node.mode = facts.mode;
+        info.node.uid = facts.uid;
+        info.node.gid = facts.gid;
+        info.ctime_ns = now;
+        info.own_is_full = true;
+        dir.state.touch_and_store(facts.mtime_ns);
+        let written = top.put(&Key::node(dir.state.id), &dir.state.record(&info));
+        if let Err(error) = written {
+            *info = before;
+            return Err(error.into());
+        }
+        Ok(Stat::of_dir(&dir.state, &info))
+    }
+
+    /// Applies what is common to files and directories, if the user may.
+    fn apply(
+        &self,
+        facts: &mut Facts,
+        set: &SetAttributes,
+        now_ns: u64,
+        name: &[u8],
+    ) -> Result<()> {
+        let user = self.user;
+        let is_owner = user.owns(facts.uid);
+        let refuse = || Error::NotOwner(shown(name));
+        if let Some(SetTime::Ns(mtime_ns)) = set.mtime {
+            if !is_owner {
+                return Err(refuse());
+            }
+            facts.mtime_ns = mtime_ns;
+        }
+        if set.mtime == Some(SetTime::Now) {
+            if !is_owner && !user.may(WRITE, facts.mode, facts.uid, facts.gid) {
+                return Err(Error::Denied(shown(name)));
+            }
+            facts.mtime_ns = now_ns;
+        }
+        if let Some(mode) = set.mode {
+            if !is_owner {
+                return Err(refuse());
+            }
+            facts.mode = mode & MODE_BITS;
+            if user.uid != 0 && !user.is_in(facts.gid) {
+                facts.mode &= !SET_GROUP;
+            }
+        }
+        if let Some(uid) = set.uid
+            && uid != facts.uid
+        {
+            if user.uid != 0 {
+                return Err(refuse());
+            }
+            facts.uid = uid;
+        }
+        if let Some(gid) = set.gid
+            && gid != facts.gid
+        {
+            if user.uid != 0 && !(is_owner && user.is_in(gid)) {
+                return Err(refuse());
+            }
+            facts.gid = gid;
+        }
+        if (set.uid.is_some() || set.gid.is_some()) && set.mode.is_none() && user.uid != 0 {
+            facts.mode &= !(SET_USER | SET_GROUP);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_write(&self, attributes: &Attributes, name: &[u8]) -> Result<()> {
+        match self.user.may(WRITE, attributes.mode, attributes.uid, attributes.gid) {
+            true => Ok(()),
+            false => Err(Error::Denied(shown(name))),
+        }
+    }
+
+    /// Reads a file, decides and writes it, as one step. `change` gets its attributes, its bytes,
+    /// and whether these are elsewhere, and gives the same, or nothing for no change.
+    pub(crate) fn change_file_at(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        change: impl FnOnce(Attributes, &[u8], bool) -> Result<Option<(Attributes, Vec<u8>, bool)>>,
+    ) -> Result<Changed> {
+        check_name(name)?;
+        let inner = self.inner;
+        let id = dir.state.id;
+        let info = dir.state.read();
+        self.check(&info, PASS, name)?;
+        let Some(top) = inner.layers.top() else {
+            return match self.lookup(id, name)? {
+                None => Err(Error::NotFound(shown(name))),
+                Some(_) => Err(Error::ReadOnly(shown(name))),
+            };
+        };
+        let below = inner.layers.find_below(id, name, |entry| entry.encode())?;
+        let mut change = Some(change);
+        let mut result = Err(Error::NotFound(shown(name)));
+        let mut is_dir = None;
+        top.update(&Key::entry(id, name), WriteOptions::default(), |value| {
+            let Some(value) = value.or(below.as_deref()) else { return Change::Keep };
+            let entry = match Entry::read(inner.store_path(), id, name, value) {
+                Ok(entry) => entry,
+                Err(error) => {
+                    result = Err(error);
+                    return Change::Keep;
+                }
+            };
+            let (attributes, bytes, is_sized) = match entry {
+                Entry::Whiteout => return Change::Keep,
+                Entry::Dir(id) => {
+                    is_dir = Some(id);
+                    return Change::Keep;
+                }
+                Entry::File(attributes, data) => (attributes, data, false),
+                Entry::Sized(attributes) => (attributes, &[][..], true),
+                Entry::Symlink(attributes, target) => (attributes, target, false),
+            };
+            let is_link = matches!(entry, Entry::Symlink(..));
+            let Some(change) = change.take() else { return Change::Keep };
+            match change(attributes, bytes, is_sized) {
+                Err(error) => {
+                    result = Err(error);
+                    Change::Keep
+                }
+                Ok(None) => {
+                    result = Found::of(entry).ok_or_else(|| Error::NotFound(shown(name)));
+                    Change::Keep
+                }
+                Ok(Some((attributes, _, _)))
+                    if is_link && attributes.size != bytes.len() as u64 =>
+                {
+                    result = Err(Error::Invalid(format!(
+                        "'{}': the target of a link does not change",
+                        shown(name)
+                    )));
+                    Change::Keep
+                }
+                Ok(Some((attributes, data, is_sized))) => {
+                    let entry = match (is_link, is_sized) {
+                        (true, _) => Entry::Symlink(attributes, &data),
+                        (false, true) => Entry::Sized(attributes),
+                        (false, false) => Entry::File(attributes, &data),
+                    };
+                    result = Found::of(entry).ok_or_else(|| Error::NotFound(shown(name)));
+                    Change::Put(entry.encode())
+                }
+            }
+        })?;
+        drop(info);
+        if let Some(id) = is_dir {
+            return Ok(Changed::Dir(inner.dir(id)?));
+        }
+        match result? {
+            Found::Other(stat) => Ok(Changed::File(stat)),
+            Found::Dir(id) => Ok(Changed::Dir(inner.dir(id)?)),
+        }
+    }
+}
+
+/// What a change was made to.
+pub(crate) enum Changed {
+    File(Stat),
+    /// Nothing was: it is a directory.
+    Dir(Dir),
+}
+
+/// The bytes of a file at another size. Returns whether they are elsewhere then.
+fn resize(data: &mut Vec<u8>, size: u64, is_sized: bool, name: &[u8]) -> Result<bool> {
+    if size == 0 {
+        data.clear();
+        return Ok(false);
+    }
+    if is_sized {
+        return Ok(true);
+    }
+    if size <= INLINE_BYTES_MAX as u64 {
+        data.resize(size as usize, 0);
+        return Ok(false);
+    }
+    if data.is_empty() {
+        return Ok(true);
+    }
+    Err(Error::TooLarge { path: shown(name), bytes: size, limit: INLINE_BYTES_MAX as u64 })
+}

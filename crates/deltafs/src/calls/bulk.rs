@@ -1,0 +1,217 @@
+//! Bulk insertion: a client hands over sorted tables of new files, not the files one by one.
+//!
+//! ```text
+//!   client: names --> for each server, sorted --> table in a directory that both can read
+//!   server: path --> read whole, each entry checked --> taken into the store by a link
+//! ```
+//!
+//! After BatchFS (PDSW 2014) and the `bukin` of DeltaFS. There the server renames whatever files it
+//! finds; here a table is refused whole if it is damaged, cut, out of order, or holds anything but
+//! new files of one directory that belong to the caller. Names that are there refuse it too, but
+//! for a table that was taken in before: that changes nothing.
+//!
+//! The directory is locked meanwhile, so nobody makes a name between the check and the taking in.
+//! The numbers of the files are those of a log that the client draws, so they meet no others.
+
+use super::codec::{Reply, Request};
+use super::error::{Error as CallError, Result as CallResult};
+use super::tree::{DirNumber, Tree};
+use crate::caller::Caller;
+use crate::error::{Error, Result, shown};
+use crate::id::{DirId, Inode, LogId, first_number};
+use crate::job::random_token;
+use crate::name::check_name;
+use crate::namespace::Dir;
+use crate::record::{Attributes, Entry, Key, MODE_BITS, parse_key};
+use crate::user::{PASS, User, WRITE};
+use keyrack_flodb::{Db, Durability, IngestOptions, Options, TableWriter, Transfer};
+use keyrack_measure::wall;
+use keyrack_vfs::{Fs, RealFs};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Files that a client has made and nobody knows of yet.
+#[derive(Debug)]
+pub struct Bulk {
+    dir: DirNumber,
+    log: LogId,
+    /// Names for each server, and the number of the directory there.
+    names: Vec<(u32, Vec<Box<[u8]>>)>,
+}
+
+impl Bulk {
+    /// Begins one in a directory.
+    #[must_use]
+    pub fn new(tree: &mut Tree, dir: DirNumber) -> Bulk {
+        let log = LogId::draw(&[&random_token()]);
+        Bulk { dir, log, names: vec![(0, Vec::new()); tree.client().servers()] }
+    }
+
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// [`CallError::Usage`] for what is no name; those of opening the directory at its server.
+    pub fn add(&mut self, tree: &mut Tree, name: &[u8]) -> CallResult<()> {
+        check_name(name).map_err(|error| CallError::Usage(error.to_string()))?;
+        let (server, at) = tree.place(self.dir, name)?;
+        let (number, names) = &mut self.names[server];
+        *number = at;
+        names.push(name.into());
+        Ok(())
+    }
+
+    /// Writes the tables into `area` and hands them over. How many files there are now.
+    ///
+    /// # Errors
+    /// [`CallError::Refused`] with the words of a server; what others have taken stays.
+    pub fn commit(self, tree: &mut Tree, area: &Path, user: &User, mode: u32) -> CallResult<u64> {
+        let local = |error: &dyn std::fmt::Display| CallError::Usage(error.to_string());
+        RealFs.create_dir_all(area).map_err(|error| local(&error))?;
+        let area = RealFs.canonicalize(area).map_err(|error| local(&error))?;
+        let inode = tree.inode(self.dir);
+        let (now_ns, mut count, mut number) = (wall::unix_ns(), 0, first_number(1));
+        for (server, (dir, mut names)) in self.names.into_iter().enumerate() {
+            if names.is_empty() {
+                continue;
+            }
+            names.sort_unstable();
+            let path = area.join(format!("b{:016x}-{server}", self.log.to_bits()));
+            let entries = names.len() as u64;
+            let write = || -> keyrack_flodb::Result<()> {
+                let mut table = TableWriter::create(&RealFs, &path, &Options::default())?;
+                for name in &names {
+                    let attributes = Attributes {
+                        inode: Inode::file(self.log, number),
+                        mode: mode & MODE_BITS,
+                        uid: user.uid,
+                        gid: user.gid,
+                        nlink: 1,
+                        size: 0,
+                        mtime_ns: now_ns,
+                        ctime_ns: now_ns,
+                    };
+                    number += 1;
+                    let key = Key::entry(DirId(inode), name);
+                    table.put(&key, &Entry::File(attributes, &[]).encode())?;
+                }
+                table.finish()
+            };
+            let mut write = write;
+            write().map_err(|error| local(&error))?;
+            let paths = vec![path.as_os_str().as_bytes()];
+            let request = Request::BulkIn { dir, entries, paths };
+            let taken = tree.client().call(server, &request, |reply| match reply {
+                Reply::Count(count) => count,
+                _ => 0,
+            });
+            // The server has it under a name of its own, or does not want it.
+            RealFs.remove_file(&path).map_err(|error| local(&error))?;
+            count += taken?;
+        }
+        Ok(count)
+    }
+}
+
+impl Caller<'_> {
+    /// Takes tables with new files of a directory in, whole or not at all. How many files.
+    pub(super) fn bulk_in(&self, dir: &Dir, entries: u64, paths: &[&[u8]]) -> Result<u64> {
+        let inner = self.inner;
+        let paths: Vec<PathBuf> =
+            paths.iter().map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
+        if paths.is_empty() || paths.iter().any(|path| !path.is_absolute()) {
+            return Err(Error::Invalid("tables are named by absolute paths".to_owned()));
+        }
+        let info = dir.state.write();
+        self.check(&info, PASS | WRITE, b"")?;
+        let top = inner.top("")?;
+        let scratch = Scratch::new(top.dir())?;
+        let is_empty = inner.is_empty(dir.state.id)?;
+        let (count, known) = self.verify(dir, &scratch, &paths, is_empty)?;
+        if count != entries {
+            let what = format!("the tables hold {count} files, not {entries}: they are cut");
+            return Err(Error::Invalid(what));
+        }
+        if known == count {
+            return Ok(count);
+        }
+        top.ingest(&paths, IngestOptions { transfer: Transfer::Link })?;
+        self.touch(dir, &info, inner.time.now_ns())?;
+        Ok(count)
+    }
+
+    /// Looks at every entry. How many, and how many of them are there already just so.
+    fn verify(
+        &self,
+        dir: &Dir,
+        scratch: &Scratch,
+        paths: &[PathBuf],
+        is_empty: bool,
+    ) -> Result<(u64, u64)> {
+        let store = scratch.open()?;
+        store.ingest(paths, IngestOptions { transfer: Transfer::Link })?;
+        let mut iter = store.iter()?;
+        iter.seek_first()?;
+        let (mut count, mut known) = (0, 0);
+        while let Some((key, value)) = iter.entry() {
+            let foreign = || {
+                let what = "holds something else than new files of the directory, by the caller";
+                Error::Invalid(format!("'{}': {what}", key.escape_ascii()))
+            };
+            let (parent, name) = parse_key(key).ok_or_else(foreign)?;
+            let Some(Entry::File(attributes, data)) = Entry::decode(value) else {
+                return Err(foreign());
+            };
+            let is_ours = parent == dir.state.id
+                && data.is_empty()
+                && attributes.nlink == 1
+                && self.user.owns(attributes.uid)
+                && (self.user.uid == 0 || self.user.is_in(attributes.gid));
+            if !is_ours {
+                return Err(foreign());
+            }
+            check_name(name)?;
+            if !is_empty {
+                let found = self.inner.layers.find(parent, name, |entry| match entry {
+                    Entry::File(there, _) => Some(there.inode),
+                    _ => None,
+                })?;
+                match found {
+                    None => {}
+                    Some(Some(inode)) if inode == attributes.inode => known += 1,
+                    Some(_) => return Err(Error::Exists(shown(name))),
+                }
+            }
+            count += 1;
+            iter.next()?;
+        }
+        Ok((count, known))
+    }
+}
+
+/// A store beside that of the log, to look at tables with.
+struct Scratch {
+    dir: PathBuf,
+}
+
+impl Scratch {
+    fn new(beside: &Path) -> Result<Scratch> {
+        let dir = beside.with_extension(format!("bulk{:016x}", RealFs.unique_number()));
+        RealFs.create_dir_all(&dir)?;
+        Ok(Scratch { dir })
+    }
+
+    fn open(&self) -> Result<Db> {
+        let options =
+            Options { durability: Durability::None, compaction_threads: 0, ..Options::default() };
+        Ok(Db::open_in(Arc::new(RealFs), &self.dir, options)?)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left is no harm, and has a name that says what it was.
+        let _ = RealFs.remove_dir_all(&self.dir);
+    }
+}

@@ -1,0 +1,41 @@
+//! Name spaces over a network: the protocol of `docs/protocols/fs.md`, its server, its clients.
+//!
+//! ```text
+//!   Client ---- Wire: TCP, Unix, UDP ----> net's loops --> Service --> Session --> Namespace
+//!     |  many requests under way,                            |           user, open directories,
+//!     |  one write for many, sent again                      |           answers of the last calls
+//!     |  after a broken connection                           +-- sessions by client number
+//!     +-- one wire for each server; names go where `partition` says
+//! ```
+//!
+//! * [`Request`] and [`Reply`] are the codec: bytes alone, no socket.
+//! * [`Service`] is what `net` runs; [`serve`] starts it.
+//! * [`Client`] blocks, or keeps many calls under way; [`Tree`] is a client with paths.
+//!
+//! **Invariant:** a call that changes something happens once, however often it is sent: a server
+//! keeps the last answers of each client by the numbers of its calls.
+
+mod bulk;
+mod client;
+mod codec;
+mod error;
+mod execute;
+mod replica;
+mod server;
+mod session;
+mod tree;
+mod wire;
+
+pub use bulk::Bulk;
+pub use client::{Answer, Client, ClientOptions};
+pub use codec::{
+    BATCH_NAMES_MAX, FRAME_BYTES_MAX, Facts, Frame, HELLO_TOKEN_BYTES_MAX, Reply, Request, frame,
+};
+pub use error::{Error, Result};
+pub use server::{ServeOptions, Served, Service, serve};
+pub use session::WINDOW;
+pub use tree::{DirNumber, Tree};
+pub use wire::Transport;
+
+#[cfg(test)]
+mod tests;

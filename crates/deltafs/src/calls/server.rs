@@ -1,0 +1,371 @@
+//! The server: what `net`'s loops call.
+//!
+//! A turn of a connection takes its session's lock once, and carries out all whole frames. Replies
+//! leave with one write. Datagrams hold a client's number and frames; a session is the same over
+//! both ways, so a client may change between them.
+//!
+//! **Invariant:** without a hello, and without the token where one is asked for, nothing but the
+//! hello is answered.
+
+use super::codec::{FRAME_BYTES_MAX, Facts, Frame, Reply, Request, frame, put_frame};
+use super::error::code_of;
+use super::execute::execute;
+use super::session::{Known, Session, Sessions, lock};
+use crate::caller::{Kind, Stat};
+use crate::id::Inode;
+use crate::namespace::{Dir, Namespace};
+use crate::user::User;
+use keyrack_net::{
+    DatagramPorts, Endpoint, Handle, Limits, Listener, ListenerKind, OUTPUT_SLICE_BYTES, Options,
+    Peer, Served as Turn, Server, Verdict, Waker, Worker,
+};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// A datagram begins with this, then the client's number.
+pub(super) const DATAGRAM_MAGIC: &[u8; 4] = b"KFU1";
+pub(super) const DATAGRAM_HEAD_BYTES: usize = 20;
+
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Where it listens for connections.
+    pub listen: Vec<Listener>,
+    /// Where it listens for datagrams, and how many bytes their answers have at most.
+    pub datagrams: Vec<(Endpoint, usize)>,
+    /// Threads.
+    pub threads: usize,
+    /// What clients have to show. Without one, whoever can connect is served.
+    pub token: Option<Vec<u8>>,
+    /// Which of the servers this one is.
+    pub server: u32,
+    /// How many servers share the names.
+    pub servers: u32,
+    /// Answers without doing anything, to measure the way there and back.
+    pub is_dummy: bool,
+}
+
+/// A name space behind the protocol.
+#[derive(Debug)]
+pub struct Service {
+    space: Option<Namespace>,
+    root: Option<Dir>,
+    sessions: Sessions,
+    options: ServeOptions,
+    map: Arc<OnceLock<Vec<String>>>,
+    calls: Arc<AtomicU64>,
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Served {
+    /// The loops.
+    pub handle: Handle,
+    map: Arc<OnceLock<Vec<String>>>,
+    calls: Arc<AtomicU64>,
+}
+
+impl Served {
+    /// Says where all servers are. Until then a request for the map is refused.
+    pub fn set_map(&self, addresses: Vec<String>) {
+        // The first map stays: servers do not move.
+        let _ = self.map.set(addresses);
+    }
+
+    /// Calls that were carried out.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+/// Starts a server; a dummy needs no name space.
+///
+/// # Errors
+/// Listeners that cannot be bound, options that make no sense; a name space without a root.
+pub fn serve(
+    space: Option<Namespace>,
+    options: ServeOptions,
+) -> Result<Served, Box<dyn std::error::Error + Send + Sync>> {
+    let root = match &space {
+        Some(space) => Some(space.root()?),
+        None => None,
+    };
+    let mut listeners = options.listen.clone();
+    for (endpoint, bytes) in &options.datagrams {
+        listeners.push(Listener::datagrams(endpoint.clone(), DatagramPorts::Shared, *bytes));
+    }
+    let threads = options.threads.max(1);
+    let service = Service::new(space, root, options);
+    let (map, calls) = (Arc::clone(&service.map), Arc::clone(&service.calls));
+    let limits =
+        Limits { input_bytes_max: FRAME_BYTES_MAX + (64 << 10), output_bytes_max: 8 << 20 };
+    let handle =
+        Server::start(service, Options { threads, listeners, limits, ..Options::default() })?;
+    Ok(Served { handle, map, calls })
+}
+
+impl keyrack_net::Service for Service {
+    type Worker<'a> = Loop<'a>;
+
+    fn worker(&self, _: usize, _: Waker) -> Loop<'_> {
+        self.new_loop()
+    }
+}
+
+/// One thread's part.
+#[derive(Debug)]
+pub struct Loop<'a> {
+    service: &'a Service,
+    /// Of each listener, what a datagram's answer may have.
+    reply_bytes: Vec<usize>,
+}
+
+/// What is known of a connection.
+#[derive(Debug, Default)]
+pub struct Connection {
+    session: Option<Arc<Mutex<Session>>>,
+}
+
+impl Worker for Loop<'_> {
+    type Connection = Connection;
+
+    fn open(&mut self, _: usize, _: &Peer, _: &mut Limits) -> Connection {
+        Connection::default()
+    }
+
+    fn serve(
+        &mut self,
+        connection: &mut Connection,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        _: &mut Limits,
+    ) -> Turn {
+        let mut consumed = 0;
+        let mut calls = 0;
+        if connection.session.is_none() {
+            match frame(input) {
+                Frame::Whole { call, tag, fields, bytes } => {
+                    connection.session = self.service.hello(call, tag, fields, output);
+                    consumed = bytes;
+                }
+                Frame::Partial(need) => {
+                    return Turn { consumed, need, verdict: Verdict::Continue };
+                }
+                Frame::Broken => {}
+            }
+        }
+        let Some(session) = &connection.session else {
+            return Turn { consumed, need: 0, verdict: Verdict::Close };
+        };
+        let mut session = lock(session);
+        let turn = loop {
+            match frame(&input[consumed..]) {
+                Frame::Whole { call, tag, fields, bytes } => {
+                    self.service.call(&mut session, call, tag, fields, output);
+                    consumed += bytes;
+                    calls += 1;
+                    if output.len() > OUTPUT_SLICE_BYTES {
+                        break Turn { consumed, need: 0, verdict: Verdict::Again };
+                    }
+                }
+                Frame::Partial(need) => {
+                    break Turn { consumed, need, verdict: Verdict::Continue };
+                }
+                Frame::Broken => break Turn { consumed, need: 0, verdict: Verdict::Close },
+            }
+        };
+        // Relaxed: a count for people.
+        self.service.calls.fetch_add(calls, Ordering::Relaxed);
+        turn
+    }
+
+    fn datagram(&mut self, listener: usize, _: SocketAddr, bytes: &[u8], reply: &mut Vec<u8>) {
+        let Some((head, mut rest)) = bytes.split_first_chunk::<DATAGRAM_HEAD_BYTES>() else {
+            return;
+        };
+        let Some((magic, client)) = head.split_first_chunk::<4>() else { return };
+        let Ok(client) = <[u8; 16]>::try_from(client) else { return };
+        if magic != DATAGRAM_MAGIC {
+            return;
+        }
+        let (start, limit) = (reply.len(), self.reply_bytes.get(listener).copied().unwrap_or(0));
+        let mut session = self.service.sessions.get(&client);
+        let mut calls = 0;
+        while let Frame::Whole { call, tag, fields, bytes } = frame(rest) {
+            rest = &rest[bytes..];
+            let before = reply.len();
+            match (&session, tag) {
+                (_, 1) => session = self.service.hello(call, tag, fields, reply),
+                (Some(session), _) => {
+                    self.service.call(&mut lock(session), call, tag, fields, reply);
+                }
+                (None, _) => refuse(reply, call, "ENOTCONN", "say hello first"),
+            }
+            calls += 1;
+            if reply.len() - start > limit {
+                reply.truncate(before);
+                let words = "the answer needs a larger datagram: ask for less, or use TCP";
+                refuse(reply, call, "EMSGSIZE", words);
+                if reply.len() - start > limit {
+                    // No room for this either: the client asks again, with fewer calls.
+                    reply.truncate(before);
+                    break;
+                }
+            }
+        }
+        self.service.calls.fetch_add(calls, Ordering::Relaxed);
+    }
+}
+
+fn refuse(out: &mut Vec<u8>, call: u64, errno: &str, words: &str) {
+    put_frame(out, call, code_of(errno), |out| out.extend_from_slice(words.as_bytes()));
+}
+
+impl Service {
+    fn new(space: Option<Namespace>, root: Option<Dir>, options: ServeOptions) -> Service {
+        let (map, calls) = (Arc::new(OnceLock::new()), Arc::new(AtomicU64::new(0)));
+        Service { space, root, sessions: Sessions::new(), options, map, calls }
+    }
+
+    /// Without sockets.
+    #[cfg(test)]
+    pub(super) fn for_tests(space: Option<Namespace>, options: ServeOptions) -> Service {
+        let root = space.as_ref().map(|space| space.root().unwrap());
+        Service::new(space, root, options)
+    }
+
+    pub(super) fn new_loop(&self) -> Loop<'_> {
+        let reply_bytes: Vec<usize> = self
+            .options
+            .listen
+            .iter()
+            .map(|listener| match listener.kind {
+                ListenerKind::Datagrams { reply_bytes_max, .. } => reply_bytes_max,
+                ListenerKind::Stream { .. } => 0,
+            })
+            .chain(self.options.datagrams.iter().map(|(_, bytes)| *bytes))
+            .collect();
+        Loop { service: self, reply_bytes }
+    }
+
+    /// The first request of a client. Without a session the connection is closed.
+    fn hello(
+        &self,
+        call: u64,
+        tag: u8,
+        fields: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<Arc<Mutex<Session>>> {
+        let Some(Request::Hello { client, uid, gid, groups, token }) = Request::decode(tag, fields)
+        else {
+            refuse(out, call, "EPROTO", "this is a server of keyrack fs, version 1: say hello");
+            return None;
+        };
+        if !self.options.token.as_deref().is_none_or(|expected| is_same(expected, token)) {
+            refuse(out, call, "EACCES", "the token is not the one of this server");
+            return None;
+        }
+        let user = User { uid, gid, groups };
+        let session = self.sessions.enter(client, user, self.root.as_ref());
+        put_frame(out, call, 0, |out| {
+            let welcome = Reply::Welcome {
+                server: self.options.server,
+                servers: self.options.servers,
+                is_read_only: self.space.as_ref().is_some_and(Namespace::is_read_only),
+            };
+            welcome.fields(out);
+        });
+        Some(session)
+    }
+
+    /// One call of a session: carried out, or answered from memory.
+    fn call(&self, session: &mut Session, call: u64, tag: u8, fields: &[u8], out: &mut Vec<u8>) {
+        let is_change = Request::is_change(tag);
+        if is_change {
+            match session.known(call) {
+                Known::New => {}
+                Known::Answered(bytes) => {
+                    put_frame(out, call, bytes[0], |out| out.extend_from_slice(&bytes[1..]));
+                    return;
+                }
+                Known::Forgotten => {
+                    let words = "nobody knows any more what came of this call: look";
+                    return refuse(out, call, "ESTALE", words);
+                }
+            }
+        }
+        let start = out.len();
+        self.answer(session, call, tag, fields, out);
+        if is_change {
+            session.keep(call, &out[start..]);
+        }
+    }
+
+    fn answer(&self, session: &mut Session, call: u64, tag: u8, fields: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        let Some(request) = Request::decode(tag, fields) else {
+            let words = format!("no {} request is like this", Request::name(tag));
+            return refuse(out, call, "EPROTO", &words);
+        };
+        if request == Request::Map {
+            let Some(map) = self.map.get() else {
+                return refuse(out, call, "EBUSY", "the servers are still meeting: ask again");
+            };
+            let addresses = map.iter().map(String::as_bytes).collect();
+            return put_frame(out, call, 0, |out| Reply::Map(addresses).fields(out));
+        }
+        let mut failure = None;
+        put_frame(out, call, 0, |out| {
+            let done = match &self.space {
+                Some(space) => execute(space, session, &request, out),
+                None => {
+                    pretend(&request, out);
+                    Ok(())
+                }
+            };
+            failure = done.err();
+        });
+        if let Some((errno, words)) = failure {
+            out.truncate(start);
+            refuse(out, call, errno, &words);
+        }
+    }
+}
+
+/// What a dummy answers: that all is well.
+fn pretend(request: &Request<'_>, out: &mut Vec<u8>) {
+    let stat = Stat {
+        kind: Kind::File,
+        inode: Inode(0),
+        mode: 0o660,
+        uid: 0,
+        gid: 0,
+        nlink: 1,
+        size: 0,
+        mtime_ns: 0,
+        ctime_ns: 0,
+        has_data: true,
+    };
+    match request.tag() {
+        4 | 6 | 7 => Reply::Dir { dir: 0, inode: 1 }.fields(out),
+        8 | 10 => Reply::Made { is_new: true, inode: 0 }.fields(out),
+        9 => {
+            if let Request::CreateMany { names, .. } = request {
+                Reply::Codes(&vec![0; names.len()]).fields(out);
+            }
+        }
+        11..=14 | 19 | 22 => Reply::Facts(Facts(stat)).fields(out),
+        15 => Reply::Page { entries: Vec::new(), next: None }.fields(out),
+        20 | 21 => Reply::Data(&[]).fields(out),
+        23 => Reply::Count(0).fields(out),
+        _ => {}
+    }
+}
+
+/// Takes as long for any token of the right length.
+fn is_same(expected: &[u8], given: &[u8]) -> bool {
+    expected.len() == given.len()
+        && expected.iter().zip(given).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}

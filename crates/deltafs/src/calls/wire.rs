@@ -1,0 +1,187 @@
+//! One server as a client reaches it: a connection, or datagrams.
+//!
+//! Both send requests that were appended, and hand out frames that came. What is lost is sent
+//! again by whoever knows what is under way.
+
+use super::codec::{FRAME_BYTES_MAX, Frame, frame};
+use super::server::{DATAGRAM_HEAD_BYTES, DATAGRAM_MAGIC};
+use keyrack_net::{ConnectOptions, Endpoint, Link};
+use std::io;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+/// How a client reaches servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// A connection that stays: TCP, or a Unix socket.
+    #[default]
+    Stream,
+    /// Datagrams of at most so many bytes.
+    Datagrams {
+        /// With their head.
+        bytes_max: usize,
+    },
+}
+
+/// After so much silence datagrams are sent again.
+pub(super) const RESEND: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub(super) enum Wire {
+    Stream(Box<Link>),
+    Datagrams(Datagrams),
+}
+
+/// A connected socket, the datagram that is being filled, and the one that came last.
+#[derive(Debug)]
+pub(super) struct Datagrams {
+    socket: UdpSocket,
+    bytes_max: usize,
+    output: Vec<u8>,
+    /// Bytes that the answers of what is in `output` may have.
+    answers: usize,
+    head: [u8; DATAGRAM_HEAD_BYTES],
+    input: Vec<u8>,
+    taken: usize,
+    filled: usize,
+}
+
+impl Wire {
+    pub(super) fn connect(
+        endpoint: &Endpoint,
+        transport: Transport,
+        options: &ConnectOptions,
+        client: &[u8; 16],
+    ) -> io::Result<Wire> {
+        let bytes_max = match transport {
+            Transport::Stream => {
+                let link = Link::connect(endpoint, options, FRAME_BYTES_MAX + 64);
+                return link.map(|link| Wire::Stream(Box::new(link))).map_err(io::Error::other);
+            }
+            Transport::Datagrams { bytes_max } => bytes_max,
+        };
+        let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for endpoint in endpoint.resolve().map_err(io::Error::other)? {
+            let Endpoint::Ip(address) = endpoint else { continue };
+            let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+            let connected = UdpSocket::bind(any).and_then(|socket| {
+                socket.connect(address)?;
+                socket.set_read_timeout(Some(RESEND))?;
+                Ok(socket)
+            });
+            match connected {
+                Ok(socket) => {
+                    let mut head = [0; DATAGRAM_HEAD_BYTES];
+                    head[..4].copy_from_slice(DATAGRAM_MAGIC);
+                    head[4..].copy_from_slice(client);
+                    return Ok(Wire::Datagrams(Datagrams {
+                        socket,
+                        bytes_max,
+                        output: Vec::with_capacity(bytes_max),
+                        answers: 0,
+                        head,
+                        input: vec![0; 64 << 10],
+                        taken: 0,
+                        filled: 0,
+                    }));
+                }
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// Appends a request whose answer has at most `answer` bytes. A datagram that is full goes.
+    pub(super) fn append(&mut self, request: &[u8], answer: usize) -> io::Result<()> {
+        match self {
+            Wire::Stream(link) => {
+                link.output().extend_from_slice(request);
+                Ok(())
+            }
+            Wire::Datagrams(datagrams) => {
+                let is_full = datagrams.output.len() + request.len() > datagrams.bytes_max
+                    || datagrams.answers + answer > datagrams.bytes_max;
+                if is_full {
+                    datagrams.send()?;
+                }
+                if datagrams.output.is_empty() {
+                    datagrams.output.extend_from_slice(&datagrams.head);
+                }
+                datagrams.output.extend_from_slice(request);
+                datagrams.answers += answer;
+                Ok(())
+            }
+        }
+    }
+
+    /// Bytes of the longest request that can be sent.
+    pub(super) fn request_bytes_max(&self) -> usize {
+        match self {
+            Wire::Stream(_) => FRAME_BYTES_MAX + 4,
+            Wire::Datagrams(datagrams) => datagrams.bytes_max.saturating_sub(DATAGRAM_HEAD_BYTES),
+        }
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Wire::Stream(link) => link.flush(),
+            Wire::Datagrams(datagrams) => datagrams.send(),
+        }
+    }
+
+    /// Waits for more. A timeout of datagrams is short: the caller sends again what is under way.
+    pub(super) fn fill(&mut self) -> io::Result<()> {
+        match self {
+            Wire::Stream(link) => link.fill(),
+            Wire::Datagrams(datagrams) => {
+                datagrams.taken = 0;
+                datagrams.filled = 0;
+                datagrams.filled = datagrams.socket.recv(&mut datagrams.input)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// The frame that came first.
+    pub(super) fn frame(&self) -> Frame<'_> {
+        match self {
+            Wire::Stream(link) => frame(link.input()),
+            Wire::Datagrams(datagrams) => {
+                match frame(&datagrams.input[datagrams.taken..datagrams.filled]) {
+                    // The rest of a datagram that makes no sense is dropped with it.
+                    Frame::Broken => Frame::Partial(0),
+                    other => other,
+                }
+            }
+        }
+    }
+
+    pub(super) fn consume(&mut self, bytes: usize) {
+        match self {
+            Wire::Stream(link) => link.consume(bytes),
+            Wire::Datagrams(datagrams) => datagrams.taken += bytes,
+        }
+    }
+
+    pub(super) fn is_datagrams(&self) -> bool {
+        matches!(self, Wire::Datagrams(_))
+    }
+}
+
+impl Datagrams {
+    fn send(&mut self) -> io::Result<()> {
+        self.answers = 0;
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        let sent = self.socket.send(&self.output);
+        self.output.clear();
+        match sent {
+            // A full buffer, or a server that was not there a moment ago: as if it were lost.
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What a log says, what two views differ in, and where logs of a view disagree.
+
+use crate::caller::{Caller, Found, Kind, Stat};
+use crate::error::Result;
+use crate::id::DirId;
+use crate::layers::Merged;
+use crate::list::{ListEntry, PAGE};
+use crate::name::join;
+use crate::namespace::{Dir, Namespace};
+use crate::record::{Entry, Node};
+use crate::user::User;
+use keyrack_flodb::Db;
+use std::collections::VecDeque;
+
+/// How many records a log has, and from where to where.
+pub(crate) struct KeyRange {
+    pub(crate) records: u64,
+    pub(crate) ends: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The keys of a log, without those about the log itself.
+pub(crate) fn key_range(db: &Db) -> Result<KeyRange> {
+    let mut iter = db.iter()?;
+    iter.seek(&DirId::ROOT.to_bytes())?;
+    let first = iter.entry().map(|(key, _)| key.to_vec());
+    let mut records = 0;
+    while iter.is_valid() {
+        records += 1;
+        iter.next()?;
+    }
+    iter.seek_last()?;
+    let last = iter.entry().map(|(key, _)| key.to_vec());
+    Ok(KeyRange { records, ends: first.zip(last) })
+}
+
+/// What a log says about one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It is there, as this.
+    Is(Kind),
+    /// It is not, whatever logs below say.
+    IsNot,
+    /// A directory of logs below has another mode, owner or name.
+    Changed,
+}
+
+/// How a path differs between two views.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// Only the second has it.
+    Added,
+    /// Only the first has it.
+    Removed,
+    /// Both have it, with other facts or other bytes.
+    Changed,
+}
+
+/// A name of which several logs have something, without having been begun on one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The path.
+    pub path: Vec<u8>,
+    /// The log whose entry counts: its place in the list, from 0.
+    pub winner: usize,
+    /// What the entry is.
+    pub kind: Kind,
+    /// A log whose entry is hidden.
+    pub loser: usize,
+    /// What that entry is; of a directory all that is in it is hidden.
+    pub hidden: Kind,
+}
+
+impl Namespace {
+    /// What the log that is written to, or the highest of a view, says: each path with what is said
+    /// of it, directory by directory. `visit` may end it by giving false.
+    ///
+    /// # Errors
+    /// The store cannot be read, or a record is damaged.
+    pub fn changes(&self, mut visit: impl FnMut(&[u8], Said, Option<&Stat>) -> bool) -> Result<()> {
+        let inner = &self.inner;
+        let mut walk = Merged::new(&inner.layers.all()[..1], &DirId::ROOT.to_bytes(), None)?;
+        let mut dir: Option<(DirId, Vec<u8>)> = None;
+        while walk.next()? {
+            let (id, name) = walk.place()?;
+            if dir.as_ref().is_none_or(|(known, _)| *known != id) {
+                dir = Some((id, inner.path_of(id)?));
+            }
+            let Some((_, path)) = &dir else { continue };
+            let goes_on = if name.is_empty() {
+                let is_own = || -> Result<bool> {
+                    let Some(folded) = inner.layers.node(id)? else { return Ok(true) };
+                    let parent = crate::record::Key::entry(folded.node.parent, &folded.node.name);
+                    Ok(id == DirId::ROOT || inner.layers.all()[0].get(&parent)?.is_some())
+                };
+                match Node::read(walk.path(0), id, walk.value(0))? {
+                    Node::Dir(..) if !is_own()? => visit(path, Said::Changed, None),
+                    _ => true,
+                }
+            } else {
+                let path = join(path, name);
+                match Found::of(Entry::read(walk.path(0), id, name, walk.value(0))?) {
+                    None => visit(&path, Said::IsNot, None),
+                    Some(Found::Dir(_)) => visit(&path, Said::Is(Kind::Dir), None),
+                    Some(Found::Other(stat)) => visit(&path, Said::Is(stat.kind), Some(&stat)),
+                }
+            };
+            if !goes_on {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The names that several logs have, where one hides what another has. `is_built_on(a, b)` says
+    /// whether the log in place `a` was begun on that in place `b`: such a log meant what it did.
+    /// Directories that several logs made are one, and no conflict.
+    ///
+    /// # Errors
+    /// As for [`Namespace::changes`].
+    pub fn conflicts(
+        &self,
+        is_built_on: impl Fn(usize, usize) -> bool,
+        mut visit: impl FnMut(Conflict) -> bool,
+    ) -> Result<()> {
+        let inner = &self.inner;
+        let mut walk = inner.layers.everything()?;
+        while walk.next()? {
+            if walk.holders().len() < 2 {
+                continue;
+            }
+            let (id, name) = walk.place()?;
+            if name.is_empty() || id == DirId::SYSTEM {
+                continue;
+            }
+            let mut found = Vec::with_capacity(walk.holders().len());
+            for (n, holder) in walk.holders().iter().enumerate() {
+                let entry = Entry::read(walk.path(n), id, name, walk.value(n))?;
+                found.push((*holder, Found::of(entry)));
+            }
+            let (winner, Some(first)) = found[0] else { continue };
+            for (loser, other) in &found[1..] {
+                let Some(other) = other else { break };
+                if is_same(first, *other) || is_built_on(winner, *loser) {
+                    continue;
+                }
+                let conflict = Conflict {
+                    path: join(&inner.path_of(id)?, name),
+                    winner,
+                    kind: kind_of(first),
+                    loser: *loser,
+                    hidden: kind_of(*other),
+                };
+                if !visit(conflict) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What differs between this view and `other`, in the order of paths within each directory. Of
+    /// a directory that only one has, everything in it is told as well. `visit` may end it by
+    /// giving false.
+    ///
+    /// # Errors
+    /// As for [`Namespace::changes`].
+    pub fn diff(
+        &self,
+        other: &Namespace,
+        mut visit: impl FnMut(&[u8], Difference, Kind) -> bool,
+    ) -> Result<()> {
+        let root = User::root();
+        let sides = [self.by(&root), other.by(&root)];
+        let mut pending = vec![(b"/".to_vec(), Some(self.root()?), Some(other.root()?))];
+        while let Some((path, old, new)) = pending.pop() {
+            let mut old = Entries::new(sides[0], old);
+            let mut new = Entries::new(sides[1], new);
+            loop {
+                let order = match (old.peek()?, new.peek()?) {
+                    (None, None) => break,
+                    (Some(_), None) => std::cmp::Ordering::Less,
+                    (None, Some(_)) => std::cmp::Ordering::Greater,
+                    (Some(old), Some(new)) => old.name.cmp(&new.name),
+                };
+                let before = if order.is_le() { old.take()? } else { None };
+                let after = if order.is_ge() { new.take()? } else { None };
+                let Some(any) = after.as_ref().or(before.as_ref()) else { break };
+                let (name, kind) = (any.name.clone(), any.kind);
+                let path = join(&path, &name);
+                let difference = match (&before, &after) {
+                    (Some(_), None) => Some(Difference::Removed),
+                    (None, Some(_)) => Some(Difference::Added),
+                    (Some(before), Some(after)) => {
+                        differ(&old, before, &new, after)?.then_some(Difference::Changed)
+                    }
+                    (None, None) => None,
+                };
+                if let Some(difference) = difference
+                    && !visit(&path, difference, kind)
+                {
+                    return Ok(());
+                }
+                let enter =
+                    |side: &Entries<'_>, entry: &Option<ListEntry>| -> Result<Option<Dir>> {
+                        match (entry, &side.dir) {
+                            (Some(entry), Some(dir)) if entry.kind == Kind::Dir => {
+                                side.caller.dir_at(dir, &entry.name).map(Some)
+                            }
+                            _ => Ok(None),
+                        }
+                    };
+                let (below_old, below_new) = (enter(&old, &before)?, enter(&new, &after)?);
+                if below_old.is_some() || below_new.is_some() {
+                    pending.push((path, below_old, below_new));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether two entries of one name differ in more than times.
+fn differ(
+    old: &Entries<'_>,
+    before: &ListEntry,
+    new: &Entries<'_>,
+    after: &ListEntry,
+) -> Result<bool> {
+    let (Some(a), Some(b)) = (before.stat, after.stat) else { return Ok(true) };
+    let facts = |stat: &Stat| (stat.kind, stat.mode, stat.uid, stat.gid, stat.size);
+    if facts(&a) != facts(&b) || a.has_data != b.has_data {
+        return Ok(true);
+    }
+    let (Some(old_dir), Some(new_dir)) = (&old.dir, &new.dir) else { return Ok(true) };
+    Ok(match a.kind {
+        Kind::Dir => false,
+        Kind::Symlink => {
+            old.caller.read_link_at(old_dir, &before.name)?
+                != new.caller.read_link_at(new_dir, &after.name)?
+        }
+        Kind::File if !a.has_data => a.mtime_ns != b.mtime_ns,
+        Kind::File if a.inode == b.inode && a.mtime_ns == b.mtime_ns => false,
+        Kind::File => {
+            old.caller.read_at(old_dir, &before.name, 0, usize::MAX)?
+                != new.caller.read_at(new_dir, &after.name, 0, usize::MAX)?
+        }
+    })
+}
+
+fn kind_of(found: Found) -> Kind {
+    match found {
+        Found::Dir(_) => Kind::Dir,
+        Found::Other(stat) => stat.kind,
+    }
+}
+
+fn is_same(one: Found, other: Found) -> bool {
+    match (one, other) {
+        (Found::Dir(one), Found::Dir(other)) => one == other,
+        (Found::Other(one), Found::Other(other)) => one.inode == other.inode,
+        _ => false,
+    }
+}
+
+/// The entries of a directory, one after the other.
+struct Entries<'a> {
+    caller: Caller<'a>,
+    dir: Option<Dir>,
+    page: VecDeque<ListEntry>,
+    /// Where the next page begins; `None` before the first.
+    next: Option<Vec<u8>>,
+    is_last: bool,
+}
+
+impl<'a> Entries<'a> {
+    fn new(caller: Caller<'a>, dir: Option<Dir>) -> Self {
+        let is_last = dir.is_none();
+        Entries { caller, dir, page: VecDeque::new(), next: None, is_last }
+    }
+
+    fn peek(&mut self) -> Result<Option<&ListEntry>> {
+        if self.page.is_empty()
+            && !self.is_last
+            && let Some(dir) = &self.dir
+        {
+            let page = self.caller.list_plus_at(dir, self.next.as_deref(), PAGE)?;
+            self.page = page.entries.into();
+            self.is_last = page.next.is_none();
+            self.next = page.next;
+        }
+        Ok(self.page.front())
+    }
+
+    fn take(&mut self) -> Result<Option<ListEntry>> {
+        self.peek()?;
+        Ok(self.page.pop_front())
+    }
+}

@@ -1,0 +1,183 @@
+//! The bytes of small files, which are in their records, and the targets of links.
+
+use crate::attributes::Changed;
+use crate::caller::{Caller, Stat};
+use crate::error::{Error, Result, shown};
+use crate::name::check_name;
+use crate::namespace::Dir;
+use crate::record::{Attributes, Entry, INLINE_BYTES_MAX};
+use crate::resolve::named;
+use crate::user::{PASS, READ};
+
+impl Caller<'_> {
+    /// The bytes of a file from `offset` on, at most `count`; links are followed.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::IsDir`], [`Error::Denied`]; [`Error::NoData`] if the bytes are
+    /// elsewhere; those of the store.
+    pub fn read(&self, path: &[u8], offset: u64, count: usize) -> Result<Vec<u8>> {
+        let bytes = || {
+            let place = self.place_followed(path)?;
+            let Some(name) = &place.name else { return Err(Error::IsDir(shown(path))) };
+            self.read_at(&place.dir, name, offset, count)
+        };
+        bytes().map_err(|error| named(error, path))
+    }
+
+    /// The bytes of a file of `dir`.
+    ///
+    /// # Errors
+    /// As for [`Caller::read`]; [`Error::Invalid`] for a link.
+    pub fn read_at(&self, dir: &Dir, name: &[u8], offset: u64, count: usize) -> Result<Vec<u8>> {
+        check_name(name)?;
+        self.check(&dir.state.read(), PASS, name)?;
+        let may = |attributes: &Attributes| match self.user.may(
+            READ,
+            attributes.mode,
+            attributes.uid,
+            attributes.gid,
+        ) {
+            true => Ok(()),
+            false => Err(Error::Denied(shown(name))),
+        };
+        let found = self.inner.layers.find(dir.state.id, name, |entry| match entry {
+            Entry::Whiteout => Err(Error::NotFound(shown(name))),
+            Entry::Dir(_) => Err(Error::IsDir(shown(name))),
+            Entry::Sized(attributes) => may(&attributes).and(Err(Error::NoData(shown(name)))),
+            Entry::Symlink(..) => Err(Error::Invalid(format!("'{}': it is a link", shown(name)))),
+            Entry::File(attributes, data) => {
+                may(&attributes)?;
+                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(data.len());
+                let end = start.saturating_add(count).min(data.len());
+                Ok(data[start..end].to_vec())
+            }
+        })?;
+        found.unwrap_or_else(|| Err(Error::NotFound(shown(name))))
+    }
+
+    /// Writes bytes into a file from `offset` on, zeros before them if it was shorter; links are
+    /// followed.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] beyond 3,901 bytes; [`Error::NotFound`], [`Error::IsDir`],
+    /// [`Error::Denied`], [`Error::NoData`], [`Error::ReadOnly`], and those of the store.
+    pub fn write(&self, path: &[u8], offset: u64, bytes: &[u8]) -> Result<Stat> {
+        let written = || {
+            let place = self.place_followed(path)?;
+            let Some(name) = &place.name else { return Err(Error::IsDir(shown(path))) };
+            self.write_at(&place.dir, name, offset, bytes)
+        };
+        written().map_err(|error| named(error, path))
+    }
+
+    /// Writes bytes into a file of `dir`.
+    ///
+    /// # Errors
+    /// As for [`Caller::write`].
+    pub fn write_at(&self, dir: &Dir, name: &[u8], offset: u64, bytes: &[u8]) -> Result<Stat> {
+        let now = self.inner.time.now_ns();
+        let changed = self.change_file_at(dir, name, |attributes, data, is_sized| {
+            self.check_write(&attributes, name)?;
+            if is_sized {
+                return Err(Error::NoData(shown(name)));
+            }
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            let end = offset.saturating_add(bytes.len() as u64);
+            let limit = INLINE_BYTES_MAX as u64;
+            if end > limit {
+                return Err(Error::TooLarge { path: shown(name), bytes: end, limit });
+            }
+            let (start, end) = (offset as usize, end as usize);
+            let mut data = data.to_vec();
+            data.resize(data.len().max(end), 0);
+            data[start..end].copy_from_slice(bytes);
+            let size = data.len() as u64;
+            let changed = Attributes { size, mtime_ns: now, ctime_ns: now, ..attributes };
+            Ok(Some((changed, data, false)))
+        });
+        match changed? {
+            Changed::File(stat) => Ok(stat),
+            Changed::Dir(_) => Err(Error::IsDir(shown(name))),
+        }
+    }
+
+    /// Makes a file with these bytes, or gives them to the one that is there; links are followed.
+    ///
+    /// # Errors
+    /// As for [`Caller::write`] and [`Caller::create`].
+    pub fn put(&self, path: &[u8], mode: u32, bytes: &[u8]) -> Result<Stat> {
+        let put = || {
+            let place = self.place_followed(path)?;
+            let Some(name) = &place.name else { return Err(Error::IsDir(shown(path))) };
+            loop {
+                match self.create_with_at(&place.dir, name, mode, bytes) {
+                    Ok(made) => return Ok(made.stat),
+                    Err(Error::Exists(_)) => {}
+                    Err(error) => return Err(error),
+                }
+                match self.replace_at(&place.dir, name, bytes) {
+                    // Somebody removed it in between.
+                    Err(Error::NotFound(_)) => {}
+                    replaced => return replaced,
+                }
+            }
+        };
+        put().map_err(|error| named(error, path))
+    }
+
+    /// Replaces all bytes of a file, in one step.
+    ///
+    /// # Errors
+    /// As for [`Caller::write`].
+    pub fn replace_at(&self, dir: &Dir, name: &[u8], bytes: &[u8]) -> Result<Stat> {
+        let now = self.inner.time.now_ns();
+        let (size, limit) = (bytes.len() as u64, INLINE_BYTES_MAX as u64);
+        if size > limit {
+            return Err(Error::TooLarge { path: shown(name), bytes: size, limit });
+        }
+        let changed = self.change_file_at(dir, name, |attributes, _, _| {
+            self.check_write(&attributes, name)?;
+            let changed = Attributes { size, mtime_ns: now, ctime_ns: now, ..attributes };
+            Ok(Some((changed, bytes.to_vec(), false)))
+        });
+        match changed? {
+            Changed::File(stat) => Ok(stat),
+            Changed::Dir(_) => Err(Error::IsDir(shown(name))),
+        }
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it is none; [`Error::NotFound`], [`Error::Denied`], and so on.
+    pub fn read_link(&self, path: &[u8]) -> Result<Vec<u8>> {
+        let target = || {
+            let place = self.place(path)?;
+            match &place.name {
+                Some(name) => self.read_link_at(&place.dir, name),
+                None => Err(Error::Invalid(format!("'{}': it is no link", shown(path)))),
+            }
+        };
+        target().map_err(|error| named(error, path))
+    }
+
+    /// The target of a symbolic link of `dir`.
+    ///
+    /// # Errors
+    /// As for [`Caller::read_link`].
+    pub fn read_link_at(&self, dir: &Dir, name: &[u8]) -> Result<Vec<u8>> {
+        check_name(name)?;
+        self.check(&dir.state.read(), PASS, name)?;
+        let found = self.inner.layers.find(dir.state.id, name, |entry| match entry {
+            Entry::Symlink(_, target) => Some(target.to_vec()),
+            _ => None,
+        })?;
+        match found {
+            None => Err(Error::NotFound(shown(name))),
+            Some(None) => Err(Error::Invalid(format!("'{}': it is no link", shown(name)))),
+            Some(Some(target)) => Ok(target),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What can go wrong: the words of POSIX for what a name-space call refuses, and the four kinds of
+//! the store's contract for the rest.
+
+use std::path::PathBuf;
+
+/// The result of an operation on a name space.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// ENOENT.
+    #[error("{0}: no such file or directory")]
+    NotFound(String),
+    /// EEXIST.
+    #[error("{0}: it exists already")]
+    Exists(String),
+    /// ENOTDIR.
+    #[error("{0}: not a directory")]
+    NotDir(String),
+    /// EISDIR.
+    #[error("{0}: it is a directory")]
+    IsDir(String),
+    /// ENOTEMPTY.
+    #[error("{0}: the directory is not empty")]
+    NotEmpty(String),
+    /// EACCES: a permission bit is missing.
+    #[error("{0}: permission denied")]
+    Denied(String),
+    /// EPERM: only the owner, or user 0, may do that.
+    #[error("{0}: only its owner may do that")]
+    NotOwner(String),
+    /// EROFS.
+    #[error("{0}: the name space is read-only")]
+    ReadOnly(String),
+    /// ENAMETOOLONG.
+    #[error("{what} is too long: {bytes}, and the limit is {limit}")]
+    TooLong {
+        /// What is: a name, a path, the depth of a directory.
+        what: String,
+        /// How long.
+        bytes: u64,
+        /// How long it may be.
+        limit: u64,
+    },
+    /// EINVAL.
+    #[error("{0}")]
+    Invalid(String),
+    /// ELOOP.
+    #[error("{0}: more than 40 symbolic links one behind the other")]
+    Loop(String),
+    /// EFBIG.
+    #[error("{path}: {bytes} bytes; files of more than {limit} bytes keep no data here")]
+    TooLarge {
+        /// Which file.
+        path: String,
+        /// Bytes that it would have.
+        bytes: u64,
+        /// Bytes that it may have.
+        limit: u64,
+    },
+    /// ENODATA: the size is known, the bytes are not kept here.
+    #[error("{0}: its bytes are not kept here, only what is known about it")]
+    NoData(String),
+    /// ESTALE: the directory of a handle was removed.
+    #[error("{0}: the directory was removed")]
+    Stale(String),
+    /// Somebody else was first to publish.
+    #[error("{0}")]
+    Conflict(String),
+    /// The caller asked for something that cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// A record or a file does not hold what was written to it.
+    #[error("{}: {what}", path.display())]
+    Corruption {
+        /// Which file, or the store with the record.
+        path: PathBuf,
+        /// What is wrong there.
+        what: String,
+    },
+    /// The store below failed.
+    #[error(transparent)]
+    Store(#[from] keyrack_flodb::Error),
+    /// The machine failed.
+    #[error(transparent)]
+    Io(std::sync::Arc<keyrack_vfs::Error>),
+}
+
+impl From<keyrack_vfs::Error> for Error {
+    fn from(error: keyrack_vfs::Error) -> Self {
+        Error::Io(std::sync::Arc::new(error))
+    }
+}
+
+impl Error {
+    /// The name of the error number that a system call would give.
+    #[must_use]
+    pub fn errno(&self) -> &'static str {
+        match self {
+            Error::NotFound(_) => "ENOENT",
+            Error::Exists(_) => "EEXIST",
+            Error::NotDir(_) => "ENOTDIR",
+            Error::IsDir(_) => "EISDIR",
+            Error::NotEmpty(_) => "ENOTEMPTY",
+            Error::Denied(_) => "EACCES",
+            Error::NotOwner(_) => "EPERM",
+            Error::ReadOnly(_) => "EROFS",
+            Error::TooLong { .. } => "ENAMETOOLONG",
+            Error::Invalid(_) | Error::Usage(_) => "EINVAL",
+            Error::Loop(_) => "ELOOP",
+            Error::TooLarge { .. } => "EFBIG",
+            Error::NoData(_) => "ENODATA",
+            Error::Stale(_) => "ESTALE",
+            Error::Conflict(_) => "EBUSY",
+            Error::Corruption { .. } | Error::Store(_) | Error::Io(_) => "EIO",
+        }
+    }
+}
+
+/// A name or a path for messages: text where it is, escapes where it is not.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => bytes.escape_ascii().to_string(),
+    }
+}

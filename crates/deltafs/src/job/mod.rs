@@ -1,0 +1,312 @@
+//! Several processes that work on one thing: who am I, how many are we, and sums over all.
+//!
+//! ```text
+//!   mpirun, srun --mpi=pmi1, keyrack fs launch        --rendezvous HOST:PORT        neither
+//!            | PMI_FD: lines of PMI-1                        |                         |
+//!            v                                               v                         v
+//!        rank, size, where rank 0 listens          rank and size by flags        rank 0 of 1
+//!            |                                               |
+//!            +------------------- star ----------------------+
+//!                 rank 0 holds a connection to every other rank
+//! ```
+//!
+//! No MPI library is linked: PMI-1 gives rank, size and the address of rank 0, and what is
+//! exchanged afterwards (addresses, sums, histograms: a few hundred bytes a rank) goes over the
+//! star. A collective costs two messages a rank.
+//!
+//! **Invariant:** a rank that is gone is an error of every other rank's present or next collective,
+//! with the number of the rank that is gone. Nobody waits for the dead.
+
+mod error;
+mod launch;
+mod pmi;
+mod pmi_server;
+mod star;
+
+pub use error::{Error, Result};
+pub use launch::{Launch, Launched, Outcome, Signaller};
+
+use keyrack_measure::{Histogram, hdr};
+use keyrack_vfs::{Fs, OpenOptions, RealFs};
+use pmi::Pmi;
+use star::Star;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long ranks wait for each other at the start.
+pub const MEET_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The name under which rank 0 says where it is.
+const ADDRESS_KEY: &str = "keyrack-star";
+
+/// How ranks find each other.
+#[derive(Clone, Debug, Default)]
+pub struct Rendezvous {
+    /// Where rank 0 listens, when nobody else says: `HOST:PORT`.
+    pub address: Option<String>,
+    /// This rank, with `address`.
+    pub rank: Option<u32>,
+    /// How many ranks, with `address`.
+    pub size: Option<u32>,
+}
+
+/// This process as one of several.
+#[derive(Debug)]
+pub struct Job {
+    rank: u32,
+    size: u32,
+    star: Star,
+    pmi: Option<Pmi>,
+}
+
+/// What is left of several numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fold {
+    /// Their sum; it stops at the largest number.
+    Sum,
+    /// The least.
+    Min,
+    /// The largest.
+    Max,
+}
+
+impl Job {
+    /// A job of one process.
+    #[must_use]
+    pub fn alone() -> Job {
+        Job { rank: 0, size: 1, star: Star::alone(), pmi: None }
+    }
+
+    /// The job that the environment, or `rendezvous`, describes; alone if neither does.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a description that makes no sense, [`Error::Missing`] for ranks that
+    /// do not come, [`Error::Pmi`] if the launcher does not speak PMI-1.
+    pub fn join(rendezvous: &Rendezvous) -> Result<Job> {
+        if let Some(address) = &rendezvous.address {
+            let (Some(rank), Some(size)) = (rendezvous.rank, rendezvous.size) else {
+                return Err(Error::Usage(
+                    "--rendezvous needs --rank and --size as well".to_owned(),
+                ));
+            };
+            check_rank(rank, size)?;
+            let star = match rank {
+                0 => Star::root(star::listen(address)?, size, [0; 16], MEET_TIMEOUT)?,
+                _ => Star::leaf(address, rank, size, [0; 16], MEET_TIMEOUT)?,
+            };
+            return Ok(Job { rank, size, star, pmi: None });
+        }
+        match Pmi::from_environment()? {
+            Some(pmi) => Job::by_pmi(pmi),
+            None => Ok(Job::alone()),
+        }
+    }
+
+    fn by_pmi(mut pmi: Pmi) -> Result<Job> {
+        let (rank, size) = (pmi.rank(), pmi.size());
+        check_rank(rank, size)?;
+        if size == 1 {
+            return Ok(Job { rank, size, star: Star::alone(), pmi: Some(pmi) });
+        }
+        let star = if rank == 0 {
+            let host = if pmi.is_one_machine() { "127.0.0.1" } else { "0.0.0.0" };
+            let listener = star::listen(&format!("{host}:0"))?;
+            let port = star::port_of(&listener)?;
+            let shown = if pmi.is_one_machine() { host.to_owned() } else { star::host_name() };
+            let token = random_token();
+            pmi.put(ADDRESS_KEY, &format!("{shown}:{port}/{}", star::hex(&token)))?;
+            pmi.barrier()?;
+            Star::root(listener, size, token, MEET_TIMEOUT)?
+        } else {
+            pmi.barrier()?;
+            let value = pmi.get(ADDRESS_KEY)?;
+            let parsed = value
+                .split_once('/')
+                .and_then(|(address, token)| Some((address, star::unhex(token)?)));
+            let Some((address, token)) = parsed else {
+                return Err(Error::Pmi(format!("'{value}' is no address of rank 0")));
+            };
+            Star::leaf(address, rank, size, token, MEET_TIMEOUT)?
+        };
+        Ok(Job { rank, size, star, pmi: Some(pmi) })
+    }
+
+    /// This process: below [`Job::size`].
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Whether this process talks for all.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.rank == 0
+    }
+
+    /// Waits until all ranks are here.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::Aborted`].
+    pub fn barrier(&mut self) -> Result<()> {
+        self.broadcast_of(&[]).map(|_| ())
+    }
+
+    /// What each rank has, in the order of ranks; rank 0 alone gets it.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::Aborted`].
+    pub fn gather(&mut self, mine: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+        let all = self.star.gather(mine)?;
+        let _ = self.star.broadcast(&[])?;
+        Ok(all)
+    }
+
+    /// What rank 0 has. What the others hand in is of no consequence.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::Aborted`].
+    pub fn broadcast(&mut self, mine: &[u8]) -> Result<Vec<u8>> {
+        let mine = if self.is_root() { mine } else { &[] };
+        self.broadcast_of(mine)
+    }
+
+    fn broadcast_of(&mut self, mine: &[u8]) -> Result<Vec<u8>> {
+        self.star.gather(&[])?;
+        self.star.broadcast(mine)
+    }
+
+    /// What each rank has, in the order of ranks.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::Aborted`].
+    pub fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let all = self.star.gather(mine)?;
+        let joined = all.map(|parts| star::join(&parts)).unwrap_or_default();
+        let joined = self.star.broadcast(&joined)?;
+        star::split(&joined, self.size).ok_or(Error::Protocol { rank: 0 })
+    }
+
+    /// Folds numbers over all ranks, each place for itself; every rank gets the result.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::Aborted`]; [`Error::Protocol`] if a rank hands in another count.
+    pub fn fold(&mut self, numbers: &[u64], fold: Fold) -> Result<Vec<u64>> {
+        let mine: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let folded = match self.star.gather(&mine)? {
+            Some(parts) => match folded(&parts, mine.len(), fold) {
+                Ok(folded) => folded,
+                Err((rank, error)) => {
+                    self.star.tell(rank, &error);
+                    return Err(error);
+                }
+            },
+            None => Vec::new(),
+        };
+        let result = self.star.broadcast(&folded)?;
+        Ok(result.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
+    }
+
+    /// Adds histograms up; rank 0 alone gets the sum.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::Aborted`]; [`Error::Protocol`] if a rank sends something else.
+    pub fn merge(&mut self, histogram: &Histogram) -> Result<Option<Histogram>> {
+        let Some(parts) = self.gather(hdr::export(histogram).as_bytes())? else { return Ok(None) };
+        let mut sum = Histogram::new();
+        for (rank, part) in (0..).zip(&parts) {
+            let part = std::str::from_utf8(part).ok().and_then(|text| hdr::import(text).ok());
+            sum.merge(&part.ok_or(Error::Protocol { rank })?);
+        }
+        Ok(Some(sum))
+    }
+
+    /// Tells all others that this rank gives up, and why. The launcher sees it when the process
+    /// ends without having left: told before, it would end the job before anybody has read why.
+    pub fn abort(mut self, why: &str) {
+        self.star.abort(self.rank, why);
+    }
+
+    /// Leaves the job without waiting for the others.
+    ///
+    /// # Errors
+    /// [`Error::Pmi`].
+    pub fn leave(mut self) -> Result<()> {
+        match &mut self.pmi {
+            Some(pmi) => pmi.finalize(),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves the job in order: waits until all ranks do.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::Aborted`], [`Error::Pmi`].
+    pub fn finish(mut self) -> Result<()> {
+        self.barrier()?;
+        match &mut self.pmi {
+            Some(pmi) => pmi.finalize(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The folded numbers, or the rank that is at another step.
+fn folded(
+    parts: &[Vec<u8>],
+    bytes: usize,
+    fold: Fold,
+) -> std::result::Result<Vec<u8>, (u32, Error)> {
+    let numbers = |part: &Vec<u8>| -> Vec<u64> {
+        part.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect()
+    };
+    let mut result = numbers(&parts[0]);
+    for (rank, part) in (0..).zip(parts) {
+        if part.len() != bytes {
+            return Err((rank, Error::Protocol { rank }));
+        }
+        if rank == 0 {
+            continue;
+        }
+        for (kept, number) in result.iter_mut().zip(numbers(part)) {
+            *kept = match fold {
+                Fold::Sum => kept.saturating_add(number),
+                Fold::Min => number.min(*kept),
+                Fold::Max => number.max(*kept),
+            };
+        }
+    }
+    Ok(result.iter().flat_map(|number| number.to_le_bytes()).collect())
+}
+
+fn check_rank(rank: u32, size: u32) -> Result<()> {
+    match rank < size && size <= star::RANKS_MAX {
+        true => Ok(()),
+        false => Err(Error::Usage(format!(
+            "rank {rank} of {size}: ranks count from 0, and there are 1 to {}",
+            star::RANKS_MAX
+        ))),
+    }
+}
+
+/// Sixteen bytes that nobody guesses: what connections of a job show to each other.
+pub(crate) fn random_token() -> [u8; 16] {
+    let mut token = [0; 16];
+    let device = RealFs.open(Path::new("/dev/urandom"), &OpenOptions::new().read(true));
+    let read = device.and_then(|device| device.read_at(0, &mut token));
+    if read.is_ok_and(|bytes| bytes == 16) {
+        return token;
+    }
+    // Without the device: different, though not secret.
+    token[..8].copy_from_slice(&RealFs.unique_number().to_be_bytes());
+    token[8..].copy_from_slice(&keyrack_measure::wall::unix_ms().to_be_bytes());
+    token
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! Listing directories, a page at a time, and walking over trees.
+//!
+//! A cookie is the last name of a page. What was there at the first page and is there at the last
+//! comes once, in the order of names, whatever comes and goes between the pages; a cookie lives as
+//! long as the directory, over restarts as well. A page is one moment of the directory.
+
+use crate::caller::{Caller, Found, Kind, Stat};
+use crate::error::{Error, Result};
+use crate::id::DirId;
+use crate::name::{check_name, join};
+use crate::namespace::Dir;
+use crate::record::Entry;
+use crate::user::{PASS, READ};
+use std::collections::VecDeque;
+
+/// Entries that a walk takes at once.
+pub(crate) const PAGE: usize = 1024;
+
+/// An entry of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListEntry {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub kind: Kind,
+    /// Its facts, if the listing was asked for them.
+    pub stat: Option<Stat>,
+}
+
+/// A part of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Entries, in the order of their names.
+    pub entries: Vec<ListEntry>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<Vec<u8>>,
+}
+
+impl Caller<'_> {
+    /// The names of a directory behind the cookie `after`, at most `count` of them. O(names given).
+    ///
+    /// # Errors
+    /// [`Error::Denied`] without the right to read it; [`Error::Stale`] if it was removed; those of
+    /// the store.
+    pub fn list_at(&self, dir: &Dir, after: Option<&[u8]>, count: usize) -> Result<Page> {
+        self.page(dir, after, count, false)
+    }
+
+    /// The same with the facts of each entry, which costs little for files, and a lookup for each
+    /// directory.
+    ///
+    /// # Errors
+    /// As for [`Caller::list_at`]; the right to pass is needed as well.
+    pub fn list_plus_at(&self, dir: &Dir, after: Option<&[u8]>, count: usize) -> Result<Page> {
+        self.page(dir, after, count, true)
+    }
+
+    fn page(&self, dir: &Dir, after: Option<&[u8]>, count: usize, facts: bool) -> Result<Page> {
+        let wanted = if facts { READ | PASS } else { READ };
+        self.check(&dir.state.read(), wanted, b"the directory")?;
+        if let Some(after) = after {
+            check_name(after)?;
+        }
+        let mut entries = self.inner.layers.entries(dir.state.id, after.unwrap_or_default())?;
+        let mut page = Page::default();
+        while entries.next()? {
+            let (_, name) = entries.place()?;
+            let entry = Entry::read(entries.path(0), dir.state.id, name, entries.value(0))?;
+            let Some(found) = Found::of(entry) else { continue };
+            if page.entries.len() == count {
+                page.next = page.entries.last().map(|entry| entry.name.clone());
+                break;
+            }
+            let (kind, stat) = match found {
+                Found::Other(stat) => (stat.kind, facts.then_some(stat)),
+                Found::Dir(id) if facts => match self.stat_listed(id)? {
+                    Some(stat) => (Kind::Dir, Some(stat)),
+                    // It was removed since the walk began.
+                    None => continue,
+                },
+                Found::Dir(_) => (Kind::Dir, None),
+            };
+            page.entries.push(ListEntry { name: name.to_vec(), kind, stat });
+        }
+        Ok(page)
+    }
+
+    /// The facts of a directory that a listing names, without a state for it if there is none.
+    fn stat_listed(&self, id: DirId) -> Result<Option<Stat>> {
+        if let Some(state) = self.inner.dirs.peek(id) {
+            let info = state.read();
+            return Ok((!info.is_removed).then(|| Stat::of_dir(&state, &info)));
+        }
+        let Some(folded) = self.inner.layers.node(id)? else { return Ok(None) };
+        let node = &folded.node;
+        Ok(Some(Stat {
+            kind: Kind::Dir,
+            inode: id.inode(),
+            mode: node.mode,
+            uid: node.uid,
+            gid: node.gid,
+            nlink: 2_u64.saturating_add(u64::try_from(folded.all.subdirs).unwrap_or(0)),
+            size: 0,
+            mtime_ns: folded.all.mtime_ns,
+            ctime_ns: folded.all.ctime_ns.max(folded.all.mtime_ns),
+            has_data: true,
+        }))
+    }
+
+    /// A walk over what a path names and all that is below it, a directory before its entries. A
+    /// link is given, and not followed.
+    ///
+    /// # Errors
+    /// As for [`Caller::lstat`].
+    pub fn walk(&self, path: &[u8]) -> Result<Walk<'_>> {
+        let stat = self.lstat(path)?;
+        let is_bare = path.iter().all(|byte| *byte == b'/');
+        let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        let path = if is_bare { b"/".to_vec() } else { path[..end].to_vec() };
+        Ok(Walk { caller: *self, start: Some(Walked { path, stat, depth: 0 }), open: Vec::new() })
+    }
+}
+
+/// Something that a walk has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// The path as the walk was given it, and the names from there.
+    pub path: Vec<u8>,
+    /// Its facts.
+    pub stat: Stat,
+    /// Directories between the start and this.
+    pub depth: usize,
+}
+
+/// A directory that a walk is in.
+struct Open {
+    dir: Dir,
+    path: Vec<u8>,
+    page: VecDeque<ListEntry>,
+    next: Option<Vec<u8>>,
+}
+
+/// A walk over a tree. After an error it goes on behind what cannot be read.
+pub struct Walk<'a> {
+    caller: Caller<'a>,
+    start: Option<Walked>,
+    open: Vec<Open>,
+}
+
+impl Walk<'_> {
+    /// Does not go into the directory that was given last.
+    pub fn leave(&mut self, walked: &Walked) {
+        if self.open.last().is_some_and(|open| open.path == walked.path) {
+            self.open.pop();
+        }
+    }
+
+    fn enter(&mut self, walked: &Walked) -> Result<()> {
+        if walked.stat.kind != Kind::Dir {
+            return Ok(());
+        }
+        let dir = match self.open.last() {
+            None => self.caller.dir(&walked.path)?,
+            Some(open) => {
+                let name = walked.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+                self.caller.dir_at(&open.dir, name)?
+            }
+        };
+        let path = walked.path.clone();
+        let page = self.caller.list_plus_at(&dir, None, PAGE);
+        let page = page.map_err(|error| crate::resolve::named(error, &path))?;
+        self.open.push(Open { dir, path, page: page.entries.into(), next: page.next });
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<Option<Walked>> {
+        if let Some(start) = self.start.take() {
+            return Ok(Some(start));
+        }
+        loop {
+            let depth = self.open.len();
+            let Some(open) = self.open.last_mut() else { return Ok(None) };
+            if let Some(entry) = open.page.pop_front() {
+                let Some(stat) = entry.stat else { continue };
+                let path = join(&open.path, &entry.name);
+                return Ok(Some(Walked { path, stat, depth }));
+            }
+            let Some(after) = open.next.take() else {
+                self.open.pop();
+                continue;
+            };
+            let page = self.caller.list_plus_at(&open.dir, Some(&after), PAGE)?;
+            open.page = page.entries.into();
+            open.next = page.next;
+        }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = std::result::Result<Walked, (Option<Walked>, Error)>;
+
+    /// The next entry. A directory that cannot be listed comes with the error.
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.step() {
+            Err(error) => Some(Err((None, error))),
+            Ok(None) => None,
+            Ok(Some(walked)) => match self.enter(&walked) {
+                Ok(()) => Some(Ok(walked)),
+                // Somebody removed it meanwhile.
+                Err(Error::NotFound(_) | Error::Stale(_)) => self.next(),
+                Err(error) => Some(Err((Some(walked), error))),
+            },
+        }
+    }
+}
+
+impl std::fmt::Debug for Walk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Walk").field("depth", &self.open.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,311 @@
+//! Making files, directories and symbolic links.
+//!
+//! A file is one step on one key: is there an entry, and if not, here it is. Together with its
+//! number from memory that is all that a create costs; the log below is a copy into a mapping, so
+//! there is no system call at durability `os`. Its directory's lock is shared, so creates in one
+//! directory go on side by side, and of two of one name one wins.
+//!
+//! A directory is a batch: the entry, what it is, and its parent's count.
+
+use crate::caller::{Caller, Found, Kind, Stat};
+use crate::dirs::{DirInfo, DirState};
+use crate::error::{Error, Result, shown};
+use crate::id::DirId;
+use crate::name::{DEPTH_MAX, PATH_BYTES_MAX, check_name, too_long};
+use crate::namespace::Dir;
+use crate::record::{Attributes, DirNode, Entry, INLINE_BYTES_MAX, Key, MODE_BITS};
+use crate::resolve::named;
+use crate::user::{PASS, SET_GROUP, WRITE};
+use keyrack_flodb::{Batch, Change, WriteOptions};
+use std::sync::Arc;
+
+/// What a create does with an entry that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfExists {
+    /// It fails, as with `O_EXCL`.
+    Fail,
+    /// A file is taken as it is, as with `O_CREAT` alone.
+    Open,
+}
+
+/// What comes of a create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// The file.
+    pub stat: Stat,
+    /// Whether this call made it.
+    pub is_new: bool,
+}
+
+impl Caller<'_> {
+    /// Makes an empty file. With [`IfExists::Open`] a link at the end is followed.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::IsDir`], [`Error::NotFound`], [`Error::NotDir`],
+    /// [`Error::Denied`], [`Error::TooLong`], [`Error::ReadOnly`], and those of the store.
+    pub fn create(&self, path: &[u8], mode: u32, if_exists: IfExists) -> Result<Created> {
+        let made = || {
+            let place = match if_exists {
+                IfExists::Fail => self.place(path)?,
+                IfExists::Open => self.place_followed(path)?,
+            };
+            let Some(name) = &place.name else { return Err(Error::IsDir(shown(path))) };
+            if place.must_be_dir {
+                return Err(Error::IsDir(shown(path)));
+            }
+            self.create_at(&place.dir, name, mode, if_exists)
+        };
+        made().map_err(|error| named(error, path))
+    }
+
+    /// Makes an empty file in `dir`.
+    ///
+    /// # Errors
+    /// As for [`Caller::create`].
+    pub fn create_at(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        mode: u32,
+        if_exists: IfExists,
+    ) -> Result<Created> {
+        self.make_file(dir, name, mode, if_exists, |attributes| Entry::File(attributes, &[]))
+    }
+
+    /// Makes a file with its bytes, in one step.
+    ///
+    /// # Errors
+    /// As for [`Caller::create`]; [`Error::TooLarge`].
+    pub fn create_with_at(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        mode: u32,
+        data: &[u8],
+    ) -> Result<Created> {
+        if data.len() > INLINE_BYTES_MAX {
+            let (bytes, limit) = (data.len() as u64, INLINE_BYTES_MAX as u64);
+            return Err(Error::TooLarge { path: shown(name), bytes, limit });
+        }
+        self.make_file(dir, name, mode, IfExists::Fail, |attributes| {
+            Entry::File(Attributes { size: data.len() as u64, ..attributes }, data)
+        })
+    }
+
+    /// Makes an empty file without asking whether there is an entry, or whether the user may: a
+    /// file that is there is replaced. For jobs that know their names to be new. A directory of
+    /// that name would be lost with all that is in it.
+    ///
+    /// # Errors
+    /// As for [`Caller::create`], but for what is not checked.
+    pub fn create_unchecked_at(&self, dir: &Dir, name: &[u8], mode: u32) -> Result<()> {
+        check_name(name)?;
+        let top = self.inner.top("")?;
+        let info = dir.state.read();
+        let now = self.inner.time.now_ns();
+        let attributes = self.attributes(&info, mode, now);
+        top.put(&Key::entry(dir.state.id, name), &Entry::File(attributes, &[]).encode())?;
+        self.touch(dir, &info, now)
+    }
+
+    fn make_file<'e>(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        mode: u32,
+        if_exists: IfExists,
+        entry: impl FnOnce(Attributes) -> Entry<'e>,
+    ) -> Result<Created> {
+        check_name(name)?;
+        let inner = self.inner;
+        let top = inner.layers.top();
+        let id = dir.state.id;
+        let info = dir.state.read();
+        self.check(&info, PASS, name)?;
+        // Below nothing changes, so that answer lasts.
+        let below = inner.lower_entry(id, name)?;
+        let may_write = self.check(&info, WRITE, name);
+        let now = inner.time.now_ns();
+        let mut entry = Some(entry);
+        let mut made: Result<Stat> = Err(Error::ReadOnly(shown(name)));
+        let mut is_new = false;
+        let mut decide = |value: Option<&[u8]>| {
+            let found = match value.map(|value| Entry::read(inner.store_path(), id, name, value)) {
+                None => below,
+                Some(Ok(entry)) => Found::of(entry),
+                Some(Err(error)) => {
+                    made = Err(error);
+                    return Change::Keep;
+                }
+            };
+            if let Some(found) = found {
+                made = self.take_existing(found, name, if_exists);
+                return Change::Keep;
+            }
+            if let Err(error) = &may_write {
+                made = Err(error.clone());
+                return Change::Keep;
+            }
+            let Some(entry) = entry.take() else { return Change::Keep };
+            let entry = entry(self.attributes(&info, mode, now));
+            made = match Found::of(entry) {
+                Some(Found::Other(stat)) => Ok(stat),
+                _ => Err(Error::Invalid(shown(name))),
+            };
+            is_new = true;
+            Change::Put(entry.encode())
+        };
+        match top {
+            Some(top) => {
+                top.update(&Key::entry(id, name), WriteOptions::default(), decide)?;
+            }
+            // What is there is found in a read-only name space as well.
+            None => {
+                if below.is_some() {
+                    decide(None);
+                }
+            }
+        }
+        let stat = made?;
+        if is_new {
+            self.touch(dir, &info, now)?;
+        }
+        Ok(Created { stat, is_new })
+    }
+
+    fn take_existing(&self, found: Found, name: &[u8], if_exists: IfExists) -> Result<Stat> {
+        match (if_exists, found) {
+            (IfExists::Open, Found::Other(stat)) if stat.kind == Kind::File => Ok(stat),
+            (IfExists::Open, Found::Dir(_)) => Err(Error::IsDir(shown(name))),
+            _ => Err(Error::Exists(shown(name))),
+        }
+    }
+
+    /// What a new file has.
+    fn attributes(&self, dir: &DirInfo, mode: u32, now_ns: u64) -> Attributes {
+        Attributes {
+            inode: self.inner.number(),
+            mode: mode & MODE_BITS,
+            uid: self.user.uid,
+            gid: self.gid_in(dir),
+            nlink: 1,
+            size: 0,
+            mtime_ns: now_ns,
+            ctime_ns: now_ns,
+        }
+    }
+
+    fn gid_in(&self, dir: &DirInfo) -> u32 {
+        if dir.node.mode & SET_GROUP == 0 { self.user.gid } else { dir.node.gid }
+    }
+
+    /// Makes a symbolic link to `target`, which is not looked at.
+    ///
+    /// # Errors
+    /// As for [`Caller::create`]; the target has 1 to 4,096 bytes and no NUL.
+    pub fn symlink(&self, target: &[u8], path: &[u8]) -> Result<Stat> {
+        let made = || {
+            let place = self.place(path)?;
+            if place.must_be_dir && place.name.is_some() {
+                return Err(Error::NotFound(shown(path)));
+            }
+            self.symlink_at(target, &place.dir, place.name(path)?)
+        };
+        made().map_err(|error| named(error, path))
+    }
+
+    /// Makes a symbolic link in `dir`.
+    ///
+    /// # Errors
+    /// As for [`Caller::symlink`].
+    pub fn symlink_at(&self, target: &[u8], dir: &Dir, name: &[u8]) -> Result<Stat> {
+        if target.len() > PATH_BYTES_MAX {
+            return Err(too_long("the target of a link", target.len(), PATH_BYTES_MAX));
+        }
+        if target.is_empty() || target.contains(&0) {
+            let why = "the target of a link must not be empty, or hold a NUL byte";
+            return Err(Error::Invalid(format!("'{}': {why}", shown(target))));
+        }
+        let created = self.make_file(dir, name, 0o777, IfExists::Fail, |attributes| {
+            Entry::Symlink(Attributes { size: target.len() as u64, ..attributes }, target)
+        })?;
+        Ok(created.stat)
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// As for [`Caller::create`]; [`Error::TooLong`] below 1,024 directories.
+    pub fn mkdir(&self, path: &[u8], mode: u32) -> Result<Dir> {
+        let made = || {
+            let place = self.place(path)?;
+            match &place.name {
+                Some(name) => self.mkdir_at(&place.dir, name, mode),
+                None => Err(Error::Exists(shown(path))),
+            }
+        };
+        made().map_err(|error| named(error, path))
+    }
+
+    /// Makes a directory in `dir`.
+    ///
+    /// # Errors
+    /// As for [`Caller::mkdir`].
+    pub fn mkdir_at(&self, dir: &Dir, name: &[u8], mode: u32) -> Result<Dir> {
+        check_name(name)?;
+        let inner = self.inner;
+        let depth = inner.depth(dir.state.id)? + 1;
+        let mut info = dir.state.write();
+        self.check(&info, PASS, name)?;
+        if self.lookup(dir.state.id, name)?.is_some() {
+            return Err(Error::Exists(shown(name)));
+        }
+        let top = inner.top(&shown(name))?;
+        self.check(&info, WRITE, name)?;
+        if depth > DEPTH_MAX {
+            return Err(too_long("the way from the root to the directory", depth, DEPTH_MAX));
+        }
+        let id = self.new_dir_id(dir, name)?;
+        let now = inner.time.now_ns();
+        let inherited = info.node.mode & SET_GROUP;
+        let made = DirInfo {
+            is_removed: false,
+            node: DirNode {
+                mode: mode & MODE_BITS | inherited,
+                uid: self.user.uid,
+                gid: self.gid_in(&info),
+                parent: dir.state.id,
+                name: name.to_vec(),
+            },
+            subdirs: 0,
+            own_subdirs: 0,
+            own_is_full: true,
+            ctime_ns: now,
+        };
+        let state = Arc::new(DirState::new(id, made, now));
+        let mut batch = Batch::new();
+        batch.put(&Key::entry(dir.state.id, name), &Entry::Dir(id).encode());
+        batch.put(&Key::node(id), &state.record(&state.read()));
+        let before = info.clone();
+        info.subdirs += 1;
+        info.own_subdirs += 1;
+        dir.state.touch_and_store(now);
+        batch.put(&Key::node(dir.state.id), &dir.state.record(&info));
+        if let Err(error) = top.write(&batch, WriteOptions::default()) {
+            *info = before;
+            return Err(error.into());
+        }
+        inner.dirs.add(&inner.layers, &state)?;
+        inner.names.insert(dir.state.id, name, id);
+        Ok(Dir { state })
+    }
+
+    /// The number of a new directory: the first of its name has the one that other logs give too.
+    fn new_dir_id(&self, dir: &Dir, name: &[u8]) -> Result<DirId> {
+        let first = DirId::first(dir.state.id, name);
+        if !self.inner.layers.has_known(first)? {
+            return Ok(first);
+        }
+        Ok(DirId::again(dir.state.id, name, self.inner.number()))
+    }
+}

@@ -1,0 +1,421 @@
+//! Many logs into few, by as many workers as there are: what the parallel compaction of DeltaFS is
+//! for, without putting any record through a memory table again.
+//!
+//! ```text
+//!   r3  ====================        sorted runs of all logs
+//!   r2  ====================
+//!   r1  ====================            each part reads its range of every log,
+//!   r0  ====================            merges, and writes tables straight out
+//!           |      |     |
+//!       part 0   part 1  part 2     cut at keys that halve, third, ... the bytes
+//! ```
+//!
+//! Logs are in the order of keys as they are written, so a range of keys is a range of every table:
+//! any number of parts can be cut, and each byte is read by one part only. How many logs there
+//! were, how many parts are made, and how many servers read them has nothing to do with each
+//! other; every part reads every log.
+//!
+//! Of a name that several logs have, the log that is higher in the list wins, as in
+//! [`Namespace::open_read_only`](crate::Namespace::open_read_only); logs of ranks are in the order
+//! of ranks, the highest first. Directories are folded, not overridden. So the result follows from
+//! the list, whatever the timing; what lost is counted and named.
+//!
+//! While a merge is under way its directory holds the file `MERGING`, and `MERGED` afterwards.
+
+mod cut;
+
+use crate::error::{Error, Result, shown};
+use crate::id::{DirId, LogId};
+use crate::layers::Merged;
+use crate::open::LogHead;
+use crate::record::{Entry, KIND_WHITEOUT, Key, Node, Touched, parse_key};
+use keyrack_flodb::{Db, IngestOptions, Options, TableWriter, Transfer};
+use keyrack_vfs::{FileKind, Fs};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A merge that has come to its end.
+const MERGED: &str = "MERGED";
+/// A merge that has begun.
+const MERGING: &str = "MERGING";
+/// Bytes of a table that a part writes.
+const TABLE_BYTES: u64 = 32 << 20;
+/// Names of losers that are kept to be shown.
+const SHOWN_MAX: usize = 10;
+
+/// What a finished merge says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// How many parts, `r0` and so on.
+    pub parts: u32,
+    /// How many logs were read.
+    pub logs: u32,
+    /// Records in the parts.
+    pub records: u64,
+}
+
+/// What a part came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartCount {
+    /// Records that were read, of all logs.
+    pub read: u64,
+    /// Records that were written.
+    pub written: u64,
+    /// Bytes of keys and values that were read.
+    pub bytes_read: u64,
+    /// Bytes of tables that were written.
+    pub bytes_written: u64,
+    /// Names that several logs have, and not as one directory.
+    pub conflicts: u64,
+    /// Some of them.
+    pub shown: Vec<String>,
+}
+
+/// The logs of the ranks in a directory, `r0`, `r1`, and so on, in the order in which they win: the
+/// highest rank first. A finished merge is a list of parts, which have no names in common.
+///
+/// # Errors
+/// [`Error::Usage`] if there are none, one is missing between others, or a merge did not come to
+/// its end there.
+pub fn logs_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut ranks = Vec::new();
+    let usage = |what: &str| Error::Usage(format!("{}: {what}", dir.display()));
+    let names = match fs.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.is_not_found() => return Err(usage("there is no such directory")),
+        Err(error) => return Err(error.into()),
+    };
+    for entry in names {
+        let name = entry.name.to_string_lossy().into_owned();
+        if name == MERGING {
+            return Err(usage("a merge into it did not come to its end: run it again"));
+        }
+        let number = name.strip_prefix('r').and_then(|number| number.parse::<u32>().ok());
+        if let Some(number) = number.filter(|number| name == format!("r{number}"))
+            && entry.kind == FileKind::Dir
+        {
+            ranks.push(number);
+        }
+    }
+    ranks.sort_unstable();
+    if ranks.is_empty() {
+        return Err(usage("there are no logs in it; expected r0, r1, and so on"));
+    }
+    let expected = match read_summary(fs, dir)? {
+        Some(summary) => summary.parts,
+        None => u32::try_from(ranks.len()).unwrap_or(u32::MAX),
+    };
+    if let Some(absent) = (0..expected).find(|rank| ranks.binary_search(rank).is_err()) {
+        return Err(usage(&format!("r{absent} is missing, and nothing else has what it had")));
+    }
+    Ok((0..expected).rev().map(|rank| dir.join(format!("r{rank}"))).collect())
+}
+
+fn read_summary(fs: &dyn Fs, dir: &Path) -> Result<Option<Summary>> {
+    let path = dir.join(MERGED);
+    let text = match fs.read(&path) {
+        Ok(text) => text,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let damaged = |what: serde_json::Error| Error::Corruption { path, what: what.to_string() };
+    serde_json::from_slice(&text).map(Some).map_err(damaged)
+}
+
+/// Logs to be merged, opened.
+#[derive(Debug)]
+pub struct Merge {
+    fs: Arc<dyn Fs>,
+    logs: Vec<Db>,
+    /// Records of the logs about themselves that the parts have too.
+    format: Vec<u8>,
+    base: Vec<u8>,
+    ids: Vec<LogId>,
+}
+
+impl Merge {
+    /// Opens logs for reading, the highest first. What their writers left in their write-ahead
+    /// logs is read as well.
+    ///
+    /// # Errors
+    /// Those of opening; [`Error::Usage`] if one is no log, or they were begun on different ones.
+    pub fn open(fs: Arc<dyn Fs>, dirs: &[PathBuf]) -> Result<Merge> {
+        let options =
+            Options { create_if_missing: false, compaction_threads: 0, ..Options::default() };
+        let (mut logs, mut ids) = (Vec::new(), Vec::new());
+        let (mut format, mut base) = (Vec::new(), None);
+        for dir in dirs {
+            let db = Db::open_read_only_in(Arc::clone(&fs), dir, options.clone())?;
+            let Some(head) = LogHead::of(&db)? else {
+                return Err(Error::Usage(format!("{}: it is no log", dir.display())));
+            };
+            ids.push(head.log);
+            let get = |name: &[u8]| db.get(&Key::entry(DirId::SYSTEM, name));
+            format = get(b"format")?.unwrap_or_default();
+            let its_base = get(b"base")?.unwrap_or_else(|| b"[]".to_vec());
+            if *base.get_or_insert_with(|| its_base.clone()) != its_base {
+                return Err(Error::Usage(format!(
+                    "{}: it was begun on other logs than the rest; merge those that have the \
+                     same base",
+                    dir.display()
+                )));
+            }
+            logs.push(db);
+        }
+        if logs.is_empty() {
+            return Err(Error::Usage("there are no logs to merge".to_owned()));
+        }
+        Ok(Merge { fs, logs, format, base: base.unwrap_or_default(), ids })
+    }
+
+    /// How many logs.
+    #[must_use]
+    pub fn logs(&self) -> usize {
+        self.logs.len()
+    }
+
+    /// Keys that cut everything into `parts` parts of about as many bytes: one less than parts.
+    ///
+    /// # Errors
+    /// A log cannot be read.
+    pub fn cuts(&self, parts: u32) -> Result<Vec<Vec<u8>>> {
+        cut::cuts(&self.logs, parts)
+    }
+
+    /// Merges one part into a store in `dir`, which must not exist.
+    ///
+    /// # Errors
+    /// A log is damaged, or the store cannot be written.
+    pub fn part(&self, cuts: &[Vec<u8>], part: u32, dir: &Path) -> Result<PartCount> {
+        let index = part as usize;
+        let from = match index.checked_sub(1) {
+            Some(before) => cuts[before].clone(),
+            None => Key::node(DirId::ROOT).to_vec(),
+        };
+        let to = cuts.get(index).map(Vec::as_slice);
+        let mut count = PartCount::default();
+        let mut tables = Tables::new(self.fs.as_ref(), dir)?;
+        self.head(part, &mut tables)?;
+        self.run(&from, to, &mut tables, &mut count)?;
+        let (paths, bytes) = tables.finish()?;
+        count.bytes_written = bytes;
+        let db = Db::open_in(Arc::clone(&self.fs), dir, Options::default())?;
+        db.ingest(&paths, IngestOptions { transfer: Transfer::Move })?;
+        db.close()?;
+        Ok(count)
+    }
+
+    /// What a part says about itself; it sorts before everything else.
+    fn head(&self, part: u32, tables: &mut Tables<'_>) -> Result<()> {
+        // The same logs give the same numbers, in whatever order ranks come.
+        let mut entropy: Vec<[u8; 8]> = self.ids.iter().map(|id| id.0.to_be_bytes()).collect();
+        entropy.push(u64::from(part).to_be_bytes());
+        let entropy: Vec<&[u8]> = entropy.iter().map(|bytes| &bytes[..]).collect();
+        let log = LogId::draw(&entropy);
+        let mut put =
+            |name: &[u8], value: &[u8]| tables.put(&Key::entry(DirId::SYSTEM, name), value);
+        put(b"base", &self.base)?;
+        put(b"epoch", &1_u64.to_be_bytes())?;
+        put(b"format", &self.format)?;
+        put(b"log", &log.0.to_be_bytes())
+    }
+
+    fn run(
+        &self,
+        from: &[u8],
+        to: Option<&[u8]>,
+        tables: &mut Tables<'_>,
+        count: &mut PartCount,
+    ) -> Result<()> {
+        let has_base = self.base != b"[]";
+        let mut walk = Merged::new(&self.logs, from, None)?;
+        while walk.next()? {
+            let key = walk.key();
+            if to.is_some_and(|to| key >= to) {
+                break;
+            }
+            let holders = walk.holders().len();
+            count.read += holders as u64;
+            for n in 0..holders {
+                count.bytes_read += (key.len() + walk.value(n).len()) as u64;
+            }
+            let (_, name) = walk.place()?;
+            let folded;
+            let value = if holders == 1 {
+                walk.value(0)
+            } else if name.is_empty() {
+                folded = fold(&walk)?;
+                &folded
+            } else {
+                self.report(&walk, count)?;
+                walk.value(0)
+            };
+            // Without logs below there is nothing left to hide.
+            if !has_base && value == [KIND_WHITEOUT] {
+                continue;
+            }
+            tables.put(key, value)?;
+            count.written += 1;
+        }
+        Ok(())
+    }
+
+    /// Counts a name that several logs have, if it is a conflict.
+    fn report(&self, walk: &Merged, count: &mut PartCount) -> Result<()> {
+        let (dir, name) = walk.place()?;
+        let read = |n: usize| Entry::read(walk.path(n), dir, name, walk.value(n));
+        let winner = read(0)?;
+        for n in 1..walk.holders().len() {
+            let is_same = match (winner, read(n)?) {
+                (Entry::Dir(one), Entry::Dir(other)) => one == other,
+                (Entry::Whiteout, _) | (_, Entry::Whiteout) => true,
+                _ => false,
+            };
+            if is_same {
+                continue;
+            }
+            count.conflicts += 1;
+            if count.shown.len() < SHOWN_MAX {
+                count.shown.push(format!(
+                    "'{}' of directory {dir:?}: {} wins over {}",
+                    shown(name),
+                    walk.path(0).display(),
+                    walk.path(n).display()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that a merge into `dir` begins; what is there of an earlier one goes.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if something is there and `replace` is not given; those of the machine.
+    pub fn begin(fs: &dyn Fs, dir: &Path, replace: bool) -> Result<()> {
+        fs.create_dir_all(dir)?;
+        let is_unfinished = fs.exists(&dir.join(MERGING))?;
+        let old: Vec<PathBuf> = fs
+            .list(dir)?
+            .iter()
+            .filter(|entry| is_part(&entry.name.to_string_lossy()))
+            .map(|entry| dir.join(&entry.name))
+            .collect();
+        if !old.is_empty() && !replace && !is_unfinished {
+            return Err(Error::Usage(format!(
+                "{}: there is something already; name another directory, or have it replaced",
+                dir.display()
+            )));
+        }
+        fs.write_atomic(&dir.join(MERGING), b"")?;
+        if fs.exists(&dir.join(MERGED))? {
+            fs.remove_file(&dir.join(MERGED))?;
+        }
+        for path in old {
+            fs.remove_dir_all(&path)?;
+        }
+        fs.sync_dir(dir)?;
+        Ok(())
+    }
+
+    /// Says that all parts are there.
+    ///
+    /// # Errors
+    /// Those of the machine.
+    pub fn end(fs: &dyn Fs, dir: &Path, summary: &Summary) -> Result<()> {
+        let text = serde_json::to_vec(summary).map_err(|error| Error::Usage(error.to_string()))?;
+        fs.write_atomic(&dir.join(MERGED), &text)?;
+        fs.remove_file(&dir.join(MERGING))?;
+        fs.sync_dir(dir)?;
+        Ok(())
+    }
+}
+
+/// `r` and a number, and what a part leaves when it is interrupted.
+fn is_part(name: &str) -> bool {
+    name.strip_prefix('r').is_some_and(|rest| {
+        let digits = rest.strip_suffix(".tables").unwrap_or(rest);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// A directory as several logs have it: see `layers`.
+fn fold(walk: &Merged) -> Result<Vec<u8>> {
+    let dir = parse_key(walk.key()).map_or(DirId::SYSTEM, |(dir, _)| dir);
+    let mut found = None;
+    let mut all = Touched::default();
+    for n in 0..walk.holders().len() {
+        let (node, touched) = match Node::read(walk.path(n), dir, walk.value(n))? {
+            Node::Removed if n == 0 => return Ok(Node::Removed.encode()),
+            Node::Removed => break,
+            Node::Touched(touched) => (None, touched),
+            Node::Dir(node, touched) => (Some(node), touched),
+        };
+        all.subdirs = all.subdirs.saturating_add(touched.subdirs);
+        all.mtime_ns = all.mtime_ns.max(touched.mtime_ns);
+        all.ctime_ns = all.ctime_ns.max(touched.ctime_ns);
+        found = found.or(node);
+    }
+    Ok(match found {
+        Some(node) => Node::Dir(node, all).encode(),
+        None => Node::Touched(all).encode(),
+    })
+}
+
+/// Tables that are being written, beside the store that will have them.
+struct Tables<'a> {
+    fs: &'a dyn Fs,
+    dir: PathBuf,
+    options: Options,
+    open: Option<TableWriter>,
+    done: Vec<PathBuf>,
+    bytes: u64,
+}
+
+impl<'a> Tables<'a> {
+    fn new(fs: &'a dyn Fs, store: &Path) -> Result<Tables<'a>> {
+        let dir = store.with_extension("tables");
+        fs.create_dir_all(&dir)?;
+        let options = Options::default();
+        Ok(Tables { fs, dir, options, open: None, done: Vec::new(), bytes: 0 })
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let writer = match &mut self.open {
+            Some(writer) => writer,
+            None => {
+                let path = self.dir.join(format!("{}", self.done.len()));
+                self.open.insert(TableWriter::create(self.fs, &path, &self.options)?)
+            }
+        };
+        writer.put(key, value)?;
+        if writer.bytes() >= TABLE_BYTES {
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let Some(writer) = self.open.take() else { return Ok(()) };
+        let path = writer.path().to_owned();
+        writer.finish()?;
+        self.bytes += self.fs.metadata(&path)?.len;
+        self.done.push(path);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(Vec<PathBuf>, u64)> {
+        self.next()?;
+        Ok((std::mem::take(&mut self.done), self.bytes))
+    }
+}
+
+impl Drop for Tables<'_> {
+    fn drop(&mut self) {
+        // Empty unless something failed; the next merge clears what is left.
+        let _ = self.fs.remove_dir(&self.dir);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,289 @@
+//! Giving an entry another name, in the same directory or in another.
+//!
+//! ```text
+//!   one batch   new name: entry      old name: gone, or whiteout
+//!               what it replaces: removed      a directory: parent and name in its own record
+//!               both parents: times and counts
+//! ```
+//!
+//! So after a crash the entry has the old name or the new one. All directories that take part are
+//! locked together, in the order of their numbers, so that no two calls wait for each other; what
+//! was looked up before is looked up again under the locks. A directory that gets another parent
+//! holds a lock of the whole name space besides: two such moves could otherwise put each directory
+//! below the other.
+
+use crate::caller::{Caller, Found};
+use crate::dirs::DirInfo;
+use crate::error::{Error, Result, shown};
+use crate::id::DirId;
+use crate::name::{DEPTH_MAX, check_name, too_long};
+use crate::namespace::Dir;
+use crate::record::{Entry, Key, Node};
+use crate::resolve::named;
+use crate::user::{PASS, WRITE};
+use keyrack_flodb::{Batch, WriteOptions};
+use std::sync::{Arc, PoisonError, RwLockWriteGuard};
+
+/// What a rename does with an entry that has the new name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfTaken {
+    /// A file replaces a file, a directory an empty directory.
+    Replace,
+    /// It fails.
+    Fail,
+}
+
+impl Caller<'_> {
+    /// Moves the entry at `from` to `to`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::IsDir`], [`Error::NotDir`], [`Error::NotEmpty`] for what
+    /// cannot be replaced; [`Error::Exists`] for what must not be; [`Error::Invalid`] for a
+    /// directory that would come to be in itself; [`Error::Denied`], [`Error::NotOwner`],
+    /// [`Error::ReadOnly`], and those of the store.
+    pub fn rename(&self, from: &[u8], to: &[u8], if_taken: IfTaken) -> Result<()> {
+        let old = self.place(from).map_err(|error| named(error, from))?;
+        let new = self.place(to).map_err(|error| named(error, to))?;
+        let (old_name, new_name) = (old.name(from)?, new.name(to)?);
+        if old.must_be_dir || new.must_be_dir {
+            let found = self.lookup(old.dir.state.id, old_name)?;
+            let found = found.ok_or_else(|| Error::NotFound(shown(from)))?;
+            if !matches!(found, Found::Dir(_)) {
+                return Err(Error::NotDir(shown(if old.must_be_dir { from } else { to })));
+            }
+        }
+        let renamed = self.rename_at(&old.dir, old_name, &new.dir, new_name, if_taken);
+        renamed.map_err(|error| match error {
+            Error::NotFound(_) => Error::NotFound(shown(from)),
+            error @ (Error::Denied(_) | Error::NotOwner(_)) => error,
+            error => named(error, to),
+        })
+    }
+
+    /// Moves an entry from one open directory to another.
+    ///
+    /// # Errors
+    /// As for [`Caller::rename`].
+    pub fn rename_at(
+        &self,
+        old: &Dir,
+        old_name: &[u8],
+        new: &Dir,
+        new_name: &[u8],
+        if_taken: IfTaken,
+    ) -> Result<()> {
+        check_name(old_name)?;
+        check_name(new_name)?;
+        loop {
+            for (dir, name) in [(old, old_name), (new, new_name)] {
+                self.check(&dir.state.read(), PASS, name)?;
+            }
+            let source = self.lookup(old.state.id, old_name)?;
+            let source = source.ok_or_else(|| Error::NotFound(shown(old_name)))?;
+            let target = self.lookup(new.state.id, new_name)?;
+            let same_place = old.state.id == new.state.id && old_name == new_name;
+            if same_place && if_taken == IfTaken::Replace {
+                return Ok(());
+            }
+            if target.is_some() && if_taken == IfTaken::Fail {
+                return Err(Error::Exists(shown(new_name)));
+            }
+            let mut change = Move { caller: self, old, old_name, new, new_name, source, target };
+            if let Some(done) = change.run()? {
+                return done;
+            }
+        }
+    }
+}
+
+/// One attempt.
+struct Move<'a> {
+    caller: &'a Caller<'a>,
+    old: &'a Dir,
+    old_name: &'a [u8],
+    new: &'a Dir,
+    new_name: &'a [u8],
+    source: Found,
+    target: Option<Found>,
+}
+
+/// The locked directories, each once.
+struct Held<'a> {
+    ids: Vec<DirId>,
+    guards: Vec<RwLockWriteGuard<'a, DirInfo>>,
+}
+
+impl Held<'_> {
+    fn info(&mut self, id: DirId) -> &mut DirInfo {
+        let at = self.ids.iter().position(|held| *held == id);
+        &mut self.guards[at.expect("the directory was locked")]
+    }
+}
+
+impl Move<'_> {
+    /// `None` if somebody was faster.
+    fn run(&mut self) -> Result<Option<Result<()>>> {
+        let inner = self.caller.inner;
+        let moved = self.open(Some(self.source))?;
+        let replaced = self.open(self.target)?;
+        let is_dir_move = moved.is_some() && self.old.state.id != self.new.state.id;
+        let _moves =
+            is_dir_move.then(|| inner.moves.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(moved) = &moved {
+            self.check_circle(moved)?;
+        }
+        let mut states: Vec<_> =
+            [Some(self.old), Some(self.new), moved.as_ref(), replaced.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|dir| Arc::clone(&dir.state))
+                .collect();
+        states.sort_by_key(|state| state.id);
+        states.dedup_by_key(|state| state.id);
+        let mut held = Held {
+            ids: states.iter().map(|state| state.id).collect(),
+            guards: states.iter().map(|state| state.write()).collect(),
+        };
+        let is_same = |now: Option<Found>, before: Option<Found>| match (now, before) {
+            (None, None) => true,
+            (Some(Found::Dir(now)), Some(Found::Dir(before))) => now == before,
+            (Some(Found::Other(now)), Some(Found::Other(before))) => now.inode == before.inode,
+            _ => false,
+        };
+        let source = self.caller.lookup(self.old.state.id, self.old_name)?;
+        let target = self.caller.lookup(self.new.state.id, self.new_name)?;
+        if !is_same(source, Some(self.source)) || !is_same(target, self.target) {
+            return Ok(None);
+        }
+        if let Err(error) = self.check(&mut held) {
+            return Ok(Some(Err(error)));
+        }
+        Ok(Some(self.apply(&mut held)))
+    }
+
+    fn open(&self, found: Option<Found>) -> Result<Option<Dir>> {
+        match found {
+            Some(Found::Dir(id)) => Ok(Some(self.caller.inner.dir(id)?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Refuses to put a directory below itself, or too deep.
+    fn check_circle(&self, moved: &Dir) -> Result<()> {
+        let inner = self.caller.inner;
+        let mut at = self.new.state.id;
+        let mut depth = 1;
+        loop {
+            if at == moved.state.id {
+                let (from, to) = (shown(self.old_name), shown(self.new_name));
+                let what = format!("'{from}' cannot become '{to}', which is below it");
+                return Err(Error::Invalid(what));
+            }
+            if at == DirId::ROOT {
+                break;
+            }
+            depth += 1;
+            if depth > DEPTH_MAX {
+                return Err(too_long("the way from the root to the directory", depth, DEPTH_MAX));
+            }
+            at = inner.dir(at)?.state.read().node.parent;
+        }
+        Ok(())
+    }
+
+    /// Everything that may forbid it.
+    fn check(&self, held: &mut Held<'_>) -> Result<()> {
+        let caller = self.caller;
+        caller.inner.top(&shown(self.old_name))?;
+        caller.check(held.info(self.old.state.id), WRITE | PASS, self.old_name)?;
+        caller.check(held.info(self.new.state.id), WRITE | PASS, self.new_name)?;
+        let owner = |held: &mut Held<'_>, found: Found| match found {
+            Found::Dir(id) => held.info(id).node.uid,
+            Found::Other(stat) => stat.uid,
+        };
+        let uid = owner(held, self.source);
+        caller.check_sticky(held.info(self.old.state.id), uid, self.old_name)?;
+        if let Some(target) = self.target {
+            let uid = owner(held, target);
+            caller.check_sticky(held.info(self.new.state.id), uid, self.new_name)?;
+        }
+        if let Found::Dir(id) = self.source
+            && self.old.state.id != self.new.state.id
+        {
+            // Its `..` changes.
+            caller.check(held.info(id), WRITE, self.old_name)?;
+        }
+        match (self.source, self.target) {
+            (_, None) => Ok(()),
+            (Found::Dir(_), Some(Found::Dir(target))) => match caller.inner.is_empty(target)? {
+                true => Ok(()),
+                false => Err(Error::NotEmpty(shown(self.new_name))),
+            },
+            (Found::Dir(_), Some(Found::Other(_))) => Err(Error::NotDir(shown(self.new_name))),
+            (Found::Other(_), Some(Found::Dir(_))) => Err(Error::IsDir(shown(self.new_name))),
+            (Found::Other(_), Some(Found::Other(_))) => Ok(()),
+        }
+    }
+
+    fn apply(&self, held: &mut Held<'_>) -> Result<()> {
+        let inner = self.caller.inner;
+        let top = inner.top(&shown(self.old_name))?;
+        let now = inner.time.now_ns();
+        let (old, new) = (self.old.state.id, self.new.state.id);
+        let before: Vec<DirInfo> = held.guards.iter().map(|info| DirInfo::clone(info)).collect();
+        let mut batch = Batch::new();
+        inner.hide(&mut batch, old, self.old_name)?;
+        let entry = inner.layers.find(old, self.old_name, |entry| match entry {
+            Entry::File(attributes, data) => {
+                Entry::File(crate::record::Attributes { ctime_ns: now, ..attributes }, data)
+                    .encode()
+            }
+            Entry::Sized(attributes) => {
+                Entry::Sized(crate::record::Attributes { ctime_ns: now, ..attributes }).encode()
+            }
+            other => other.encode(),
+        })?;
+        let entry = entry.ok_or_else(|| Error::NotFound(shown(self.old_name)))?;
+        batch.put(&Key::entry(new, self.new_name), &entry);
+        if let Some(Found::Dir(replaced)) = self.target {
+            batch.put(&Key::node(replaced), &Node::Removed.encode());
+            held.info(replaced).is_removed = true;
+            held.info(new).subdirs -= 1;
+            held.info(new).own_subdirs -= 1;
+        }
+        let moved = match self.source {
+            Found::Dir(moved) => Some(moved),
+            Found::Other(_) => None,
+        };
+        if let Some(moved) = moved {
+            for (id, by) in [(old, -1), (new, 1)] {
+                held.info(id).subdirs += by;
+                held.info(id).own_subdirs += by;
+            }
+            let info = held.info(moved);
+            info.node.parent = new;
+            info.node.name = self.new_name.to_vec();
+            info.own_is_full = true;
+            info.ctime_ns = now;
+            let state = inner.dir(moved)?.state;
+            batch.put(&Key::node(moved), &state.record(held.info(moved)));
+        }
+        for dir in [self.old, self.new] {
+            dir.state.touch_and_store(now);
+            batch.put(&Key::node(dir.state.id), &dir.state.record(held.info(dir.state.id)));
+        }
+        // Nobody can look the names up until the locks go.
+        inner.names.remove(old, self.old_name);
+        inner.names.remove(new, self.new_name);
+        if let Err(error) = top.write(&batch, WriteOptions::default()) {
+            for (info, before) in held.guards.iter_mut().zip(before) {
+                **info = before;
+            }
+            return Err(error.into());
+        }
+        if let Some(moved) = moved {
+            inner.names.insert(new, self.new_name, moved);
+        }
+        Ok(())
+    }
+}

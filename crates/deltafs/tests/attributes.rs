@@ -1,0 +1,208 @@
+//! Facts and rights: sizes, times, counts; owner, group, other; sticky directories.
+
+use crate::support::{Lab, errno, ls, touch};
+use keyrack_deltafs::{IfExists, IfTaken, SetAttributes, SetTime, User};
+
+fn mode(mode: u32) -> SetAttributes {
+    SetAttributes { mode: Some(mode), ..SetAttributes::default() }
+}
+
+fn size(size: u64) -> SetAttributes {
+    SetAttributes { size: Some(size), ..SetAttributes::default() }
+}
+
+#[test]
+fn times_counts_and_sizes_are_true() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let root = User::root();
+    let fs = space.by(&root);
+    let t1 = lab.tick();
+    fs.mkdir(b"/d", 0o755).unwrap();
+    let t2 = lab.tick();
+    touch(fs, "/d/f");
+    let (d, f) = (fs.stat(b"/d").unwrap(), fs.stat(b"/d/f").unwrap());
+    assert_eq!((d.mtime_ns, d.ctime_ns, d.nlink), (t2, t2, 2));
+    assert_eq!((f.mtime_ns, f.ctime_ns, f.nlink, f.size), (t2, t2, 1, 0));
+    let t3 = lab.tick();
+    fs.write(b"/d/f", 3, b"abc").unwrap();
+    let f = fs.stat(b"/d/f").unwrap();
+    assert_eq!((f.mtime_ns, f.ctime_ns, f.size), (t3, t3, 6));
+    assert_eq!(fs.read(b"/d/f", 0, 99).unwrap(), b"\0\0\0abc");
+    assert_eq!(fs.stat(b"/d").unwrap().mtime_ns, t2, "the directory has not changed");
+    let t4 = lab.tick();
+    fs.set_attributes(b"/d/f", &mode(0o600)).unwrap();
+    let f = fs.stat(b"/d/f").unwrap();
+    assert_eq!((f.mtime_ns, f.ctime_ns, f.mode), (t3, t4, 0o600));
+    let past = SetAttributes { mtime: Some(SetTime::Ns(5)), ..SetAttributes::default() };
+    fs.set_attributes(b"/d/f", &past).unwrap();
+    fs.set_attributes(b"/d", &past).unwrap();
+    assert_eq!(fs.stat(b"/d/f").unwrap().mtime_ns, 5);
+    assert_eq!((fs.stat(b"/d").unwrap().mtime_ns, fs.stat(b"/d").unwrap().ctime_ns), (5, t4));
+    // A time in the future does not stay when an entry comes.
+    let future = SetAttributes { mtime: Some(SetTime::Ns(u64::MAX)), ..past };
+    fs.set_attributes(b"/d", &future).unwrap();
+    fs.mkdir(b"/d/s1", 0o755).unwrap();
+    assert_eq!(fs.stat(b"/d").unwrap().mtime_ns, t4);
+    fs.mkdir(b"/d/s2", 0o755).unwrap();
+    assert_eq!((fs.stat(b"/d").unwrap().nlink, fs.stat(b"/").unwrap().nlink), (4, 3));
+    fs.rmdir(b"/d/s1").unwrap();
+    let t5 = lab.tick();
+    fs.unlink(b"/d/f").unwrap();
+    let d = fs.stat(b"/d").unwrap();
+    assert_eq!((d.nlink, d.mtime_ns), (3, t5));
+    assert!(t1 < t2);
+    // And all of it after a restart.
+    space.close().unwrap();
+    let space = lab.open("log");
+    assert_eq!(space.by(&root).stat(b"/d").unwrap(), d);
+}
+
+#[test]
+fn files_of_3901_bytes_and_sizes_beyond() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let root = User::root();
+    let fs = space.by(&root);
+    touch(fs, "/f");
+    let data: Vec<u8> = (0..3901).map(|n| n as u8).collect();
+    fs.write(b"/f", 0, &data).unwrap();
+    assert_eq!(fs.read(b"/f", 0, usize::MAX).unwrap(), data);
+    assert_eq!(fs.read(b"/f", 3900, 10).unwrap(), data[3900..]);
+    assert_eq!(fs.read(b"/f", 4000, 10).unwrap(), b"");
+    let error = fs.write(b"/f", 3901, b"x").unwrap_err();
+    assert_eq!(error.errno(), "EFBIG");
+    assert!(error.to_string().starts_with("/f: 3902 bytes; files of more than 3901"), "{error}");
+    assert_eq!(errno(fs.write(b"/f", u64::MAX, b"x")), "EFBIG");
+    assert_eq!(errno(fs.set_attributes(b"/f", &size(4000))), "EFBIG");
+    fs.set_attributes(b"/f", &size(2)).unwrap();
+    fs.set_attributes(b"/f", &size(4)).unwrap();
+    assert_eq!(fs.read(b"/f", 0, 9).unwrap(), [0, 1, 0, 0]);
+    // A file whose bytes are elsewhere has a size, and nothing to read.
+    touch(fs, "/big");
+    fs.set_attributes(b"/big", &size(1 << 40)).unwrap();
+    let stat = fs.stat(b"/big").unwrap();
+    assert_eq!((stat.size, stat.has_data), (1 << 40, false));
+    assert_eq!(errno(fs.read(b"/big", 0, 1)), "ENODATA");
+    assert_eq!(errno(fs.write(b"/big", 0, b"x")), "ENODATA");
+    fs.set_attributes(b"/big", &size(0)).unwrap();
+    fs.write(b"/big", 0, b"x").unwrap();
+    assert_eq!(fs.read(b"/big", 0, 9).unwrap(), b"x");
+    assert_eq!(errno(fs.set_attributes(b"/", &size(0))), "EISDIR");
+    assert_eq!(errno(fs.write(b"/", 0, b"x")), "EISDIR");
+    assert_eq!(errno(fs.read(b"/", 0, 1)), "EISDIR");
+}
+
+/// Each right on its own: what it allows, and that nothing else does.
+#[test]
+fn owner_group_and_other_times_read_write_and_pass() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let root = User::root();
+    let owner = User::new(1, 10);
+    let member = User { uid: 2, gid: 20, groups: vec![10] };
+    let other = User::new(3, 30);
+    space.by(&owner).mkdir(b"/d", 0o777).unwrap();
+    space.by(&owner).create(b"/d/f", 0o666, IfExists::Fail).unwrap();
+    let done = |is_allowed: bool| if is_allowed { "done" } else { "EACCES" };
+    for (user, shift) in [(&owner, 6), (&member, 3), (&other, 0)] {
+        let fs = space.by(user);
+        for bits in 0..8_u32 {
+            // The class of the user has these bits and the others have their opposite.
+            let set = (0o777 & !(7 << shift) & !(bits * 0o111)) | bits << shift;
+            let (r, w, x) = (bits & 4 > 0, bits & 2 > 0, bits & 1 > 0);
+            space.by(&root).set_attributes(b"/d", &mode(set)).unwrap();
+            let dir = space.by(&root).dir(b"/d").unwrap();
+            assert_eq!(errno(fs.list_at(&dir, None, 9)), done(r));
+            assert_eq!(errno(fs.list_plus_at(&dir, None, 9)), done(r && x));
+            assert_eq!(errno(fs.stat(b"/d/f")), done(x));
+            assert_eq!(errno(fs.create(b"/d/new", 0o600, IfExists::Fail)), done(w && x));
+            assert_eq!(errno(fs.mkdir(b"/d/sub", 0o700)), done(w && x));
+            assert_eq!(errno(fs.rename(b"/d/f", b"/d/g", IfTaken::Replace)), done(w && x));
+            if w && x {
+                fs.rename(b"/d/g", b"/d/f", IfTaken::Replace).unwrap();
+                fs.unlink(b"/d/new").unwrap();
+                fs.rmdir(b"/d/sub").unwrap();
+            } else {
+                assert_eq!(errno(fs.unlink(b"/d/f")), "EACCES");
+            }
+            space.by(&root).set_attributes(b"/d", &mode(0o777)).unwrap();
+            space.by(&root).set_attributes(b"/d/f", &mode(set & 0o666)).unwrap();
+            assert_eq!(errno(fs.read(b"/d/f", 0, 1)), done(r));
+            assert_eq!(errno(fs.write(b"/d/f", 0, b"x")), done(w));
+            assert_eq!(errno(fs.set_attributes(b"/d/f", &size(1))), done(w));
+        }
+    }
+    assert_eq!(ls(space.by(&root), "/d"), "f");
+}
+
+#[test]
+fn who_may_change_what() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let (root, owner, other) = (User::root(), User::new(1, 10), User::new(2, 20));
+    let owner = User { groups: vec![11], ..owner };
+    space.by(&owner).create(b"/f", 0o644, IfExists::Fail).unwrap();
+    let set = SetAttributes::default();
+    let by = |user: &User, set: &SetAttributes| errno(space.by(user).set_attributes(b"/f", set));
+    assert_eq!(by(&other, &mode(0o777)), "EPERM");
+    assert_eq!(by(&other, &SetAttributes { mtime: Some(SetTime::Ns(1)), ..set }), "EPERM");
+    assert_eq!(by(&other, &SetAttributes { mtime: Some(SetTime::Now), ..set }), "EACCES");
+    assert_eq!(by(&owner, &SetAttributes { uid: Some(2), ..set }), "EPERM");
+    assert_eq!(by(&owner, &SetAttributes { gid: Some(99), ..set }), "EPERM");
+    assert_eq!(by(&owner, &mode(0o6755)), "done");
+    assert_eq!(by(&owner, &SetAttributes { gid: Some(11), ..set }), "done");
+    let stat = space.by(&owner).stat(b"/f").unwrap();
+    assert_eq!((stat.gid, stat.mode), (11, 0o755), "set-user and set-group go with the owner");
+    assert_eq!(by(&root, &SetAttributes { uid: Some(2), gid: Some(99), ..set }), "done");
+    let stat = space.by(&root).stat(b"/f").unwrap();
+    assert_eq!((stat.uid, stat.gid), (2, 99));
+    assert_eq!(by(&owner, &mode(0o777)), "EPERM", "it was given away");
+    // Entries of a directory with set-group get its group.
+    space.by(&root).mkdir(b"/g", 0o2777).unwrap();
+    space.by(&root).set_attributes(b"/g", &SetAttributes { gid: Some(50), ..set }).unwrap();
+    space.by(&owner).create(b"/g/f", 0o644, IfExists::Fail).unwrap();
+    space.by(&owner).mkdir(b"/g/d", 0o755).unwrap();
+    let (f, d) = (space.by(&root).stat(b"/g/f").unwrap(), space.by(&root).stat(b"/g/d").unwrap());
+    assert_eq!((f.gid, d.gid, d.mode), (50, 50, 0o2755));
+}
+
+#[test]
+fn in_a_sticky_directory_only_owners_remove() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let (root, one, two) = (User::root(), User::new(1, 1), User::new(2, 2));
+    space.by(&root).mkdir(b"/tmp", 0o1777).unwrap();
+    space.by(&one).create(b"/tmp/f", 0o666, IfExists::Fail).unwrap();
+    space.by(&one).mkdir(b"/tmp/d", 0o777).unwrap();
+    space.by(&two).create(b"/tmp/mine", 0o666, IfExists::Fail).unwrap();
+    let fs = space.by(&two);
+    assert_eq!(errno(fs.unlink(b"/tmp/f")), "EPERM");
+    assert_eq!(errno(fs.rmdir(b"/tmp/d")), "EPERM");
+    assert_eq!(errno(fs.rename(b"/tmp/f", b"/tmp/g", IfTaken::Replace)), "EPERM");
+    assert_eq!(errno(fs.rename(b"/tmp/mine", b"/tmp/f", IfTaken::Replace)), "EPERM");
+    assert_eq!(errno(fs.rename(b"/tmp/mine", b"/tmp/yours", IfTaken::Replace)), "done");
+    assert_eq!(errno(space.by(&one).unlink(b"/tmp/f")), "done");
+    assert_eq!(errno(space.by(&root).unlink(b"/tmp/yours")), "done");
+    assert_eq!(ls(space.by(&root), "/tmp"), "d");
+}
+
+/// A path is only as good as the worst right on it, and a right taken away counts at once.
+#[test]
+fn the_way_to_a_file_needs_to_be_open() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let (root, user) = (User::root(), User::new(1, 1));
+    let fs = space.by(&user);
+    for path in ["/a", "/a/b"] {
+        fs.mkdir(path.as_bytes(), 0o700).unwrap();
+    }
+    fs.create(b"/a/b/f", 0o600, IfExists::Fail).unwrap();
+    assert!(fs.stat(b"/a/b/f").is_ok());
+    let taken = SetAttributes { uid: Some(9), ..SetAttributes::default() };
+    space.by(&root).set_attributes(b"/a", &taken).unwrap();
+    assert_eq!(errno(fs.stat(b"/a/b/f")), "EACCES");
+    assert_eq!(errno(fs.create(b"/a/b/g", 0o600, IfExists::Fail)), "EACCES");
+    assert_eq!(errno(fs.stat(b"/a/b/../b/f")), "EACCES");
+    assert_eq!(errno(fs.stat(b"/a")), "done");
+}

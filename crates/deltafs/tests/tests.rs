@@ -1,0 +1,25 @@
+//! The tests of name spaces, each kind in a module of its own.
+
+mod attributes;
+#[cfg(test)]
+mod chain;
+#[cfg(test)]
+mod counted;
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod job;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod names;
+#[cfg(test)]
+mod publish;
+#[cfg(test)]
+mod rename;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod threads;
+#[cfg(test)]
+mod tree;

@@ -1,0 +1,112 @@
+//! Load from several processes: a master that says when and how much, agents that do as they are
+//! told and send everything that they counted.
+//!
+//! ```text
+//!   master                                   agent
+//!     Team::enlist    <-- Greeting, Hello, Welcome -->   serve: listens, one master at a time
+//!     Team::prepare   --- Prepare: settings ------->     Runner::prepare
+//!     Team::ready     --- Ready: rate ------------->     Runner::ready (connect, load, warm up)
+//!     Team::start     --- Start: in so many ms ---->     Runner::run
+//!     Team::collect   <-- Done: histograms, counts --
+//!         again from Prepare, for the next rate; or Bye
+//! ```
+//!
+//! Both sides say every second that they are alive. Who hears nothing for five seconds takes the
+//! other for dead: the master names it and goes on without it if the run has begun, the agent stops
+//! what it does and listens again. Every step has a deadline.
+//!
+//! A token that both know is proved both ways and never sent. Without one nobody listens beyond
+//! loopback, and nobody connects there. What is sent is not encrypted: settings may hold passwords
+//! of servers, so where others can listen, agents belong behind a tunnel. The messages, byte by
+//! byte: `docs/protocols/load-agents.md`.
+//!
+//! The clocks of machines mean nothing here: a start is "in 500 ms" from when the message arrives,
+//! so runs begin within the time that a message takes.
+//!
+//! **Invariant:** an agent that was abandoned, at whatever step, listens again. A master never
+//! waits without a deadline.
+
+mod agent;
+mod link;
+mod message;
+mod outcome;
+mod shares;
+mod team;
+mod token;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use agent::{AgentOptions, Doing, Runner, serve};
+pub use link::{FleetRunner, Own, outcome, report};
+pub use message::Prepared;
+pub use outcome::Outcome;
+pub use shares::{Fleet, Member, Rates};
+pub use team::{Collected, Lost, Team};
+
+/// The port that agents listen on unless they are told otherwise.
+pub const PORT: u16 = 5556;
+
+/// How long each step may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// For a connection.
+    pub connect: Duration,
+    /// For the answer to what needs no work: who one is, whether settings make sense.
+    pub answer: Duration,
+    /// For connecting to servers, loading and warming up.
+    pub ready: Duration,
+    /// For results, beyond the length of the run.
+    pub finish: Duration,
+    /// Between signs of life that are sent.
+    pub beat: Duration,
+    /// Without a sign of life, after which the other side is dead.
+    pub silence: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Deadlines {
+        Deadlines {
+            connect: Duration::from_secs(5),
+            answer: Duration::from_secs(10),
+            ready: Duration::from_secs(3600),
+            finish: Duration::from_secs(60),
+            beat: Duration::from_secs(1),
+            silence: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Why agents and their master do not come together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An address, a token or a rate that makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The address of an agent.
+    #[error(transparent)]
+    Net(#[from] keyrack_net::Error),
+    /// An agent did not do what was asked.
+    #[error("agent {name}: {reason}")]
+    Agent {
+        /// Its address.
+        name: String,
+        /// What happened.
+        reason: String,
+    },
+    /// Something of the machine.
+    #[error("cannot {action}: {cause}")]
+    Machine {
+        /// What was tried.
+        action: String,
+        /// What the kernel said.
+        cause: std::io::Error,
+    },
+    /// Somebody wants it to end.
+    #[error("interrupted")]
+    Interrupted,
+}

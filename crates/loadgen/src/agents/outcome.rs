@@ -1,0 +1,83 @@
+//! What a process counted, in a form that travels: counts that add, histograms that merge exactly.
+//!
+//! Names are the business of those who run: two outcomes are merged name by name.
+
+use std::collections::BTreeMap;
+
+use keyrack_measure::{Histogram, HistogramParts};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The length of the measurement, in seconds: the longest of those that were merged.
+    pub window_s: f64,
+    /// The run was ended before its time.
+    pub is_interrupted: bool,
+    /// Counts by name.
+    pub counts: BTreeMap<String, u64>,
+    /// Latencies in nanoseconds, by name.
+    #[serde(serialize_with = "put", deserialize_with = "get")]
+    pub histograms: BTreeMap<String, Histogram>,
+    /// Replies of each second from the start.
+    pub ops_by_second: Vec<u64>,
+    /// Processor time and time that passed of each thread, in seconds.
+    pub threads: Vec<(f64, f64)>,
+    /// What a person has to know.
+    pub troubles: Vec<String>,
+}
+
+impl Outcome {
+    /// Adds what another process counted.
+    pub fn merge(&mut self, other: &Outcome) {
+        self.window_s = self.window_s.max(other.window_s);
+        self.is_interrupted |= other.is_interrupted;
+        for (name, count) in &other.counts {
+            let mine = self.counts.entry(name.clone()).or_default();
+            *mine = mine.saturating_add(*count);
+        }
+        for (name, histogram) in &other.histograms {
+            self.histograms.entry(name.clone()).or_default().merge(histogram);
+        }
+        let seconds = self.ops_by_second.len().max(other.ops_by_second.len());
+        self.ops_by_second.resize(seconds, 0);
+        for (mine, theirs) in self.ops_by_second.iter_mut().zip(&other.ops_by_second) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.threads.extend_from_slice(&other.threads);
+        self.troubles.extend(other.troubles.iter().cloned());
+    }
+}
+
+/// A histogram on its way.
+#[derive(Serialize, Deserialize)]
+struct Parts {
+    sum: u64,
+    min: u64,
+    max: u64,
+    buckets: Vec<(u64, u64)>,
+}
+
+fn put<S: Serializer>(
+    histograms: &BTreeMap<String, Histogram>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(histograms.iter().map(|(name, histogram)| {
+        let HistogramParts { sum, min, max, buckets } = histogram.parts();
+        (name, Parts { sum, min, max, buckets })
+    }))
+}
+
+fn get<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Histogram>, D::Error> {
+    let parts = BTreeMap::<String, Parts>::deserialize(deserializer)?;
+    let histogram = |(name, Parts { sum, min, max, buckets }): (String, Parts)| {
+        let parts = HistogramParts { sum, min, max, buckets };
+        let histogram = Histogram::of_parts(&parts);
+        let refusal = || D::Error::custom(format!("histogram {name:?} is none"));
+        Ok((name.clone(), histogram.ok_or_else(refusal)?))
+    };
+    parts.into_iter().map(histogram).collect()
+}

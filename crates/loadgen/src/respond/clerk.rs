@@ -1,0 +1,425 @@
+//! A server on one thread that sends replies when they are due.
+//!
+//! ```text
+//!   turn:  wait for sockets or the next due reply -> accept -> read -> requests -> parcels
+//!                                                 -> send what is due, in order
+//! ```
+//!
+//! Waiting is `poll`, whose timeout has nanoseconds where the kernel has them; the last 150 us
+//! before a reply is due are spent looking, because a timer is late by about as much. `poll` looks
+//! at every socket in every turn, which is fair for the tens of connections that tests have.
+//!
+//! **Invariant:** replies of a connection leave in the order of its requests, each not before it is
+//! due. A connection has bounded memory: it is not read while 1 MiB waits to be sent.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use keyrack_measure::Clock;
+use keyrack_net::Endpoint;
+use keyrack_vfs::{Fs, RealFs};
+use keyrack_workload::Rng;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
+
+use super::answer::{Answerer, Taken, Talk};
+use super::faults::Faults;
+use super::oracle::Oracle;
+use super::{Error, Manner, Settings, Tally};
+use crate::arrival::{Purpose, Stream};
+
+/// Before a reply is due by less than this, the loop does not sleep.
+const LOOK_NS: u64 = 150_000;
+/// The longest sleep, so that an order to stop is seen.
+const SLEEP_NS_MAX: u64 = 20_000_000;
+/// Bytes of one read.
+const READ_BYTES: usize = 64 << 10;
+/// A connection is not read while so much waits to be sent.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// What happens when a parcel was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    Nothing,
+    Close,
+    Reset,
+}
+
+/// Bytes that leave together, and when.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Parcel {
+    pub(super) due_ns: u64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) after: After,
+}
+
+impl Parcel {
+    pub(super) fn now(bytes: Vec<u8>) -> Parcel {
+        Parcel::at(0, bytes)
+    }
+
+    pub(super) fn at(due_ns: u64, bytes: Vec<u8>) -> Parcel {
+        Parcel { due_ns, bytes, after: After::Nothing }
+    }
+}
+
+#[derive(Debug)]
+enum Behaviour {
+    Faults(Faults),
+    Oracle(Box<Oracle>),
+}
+
+#[derive(Debug)]
+enum Door {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+#[derive(Debug)]
+struct Connection {
+    socket: Socket,
+    talk: Talk,
+    skip: u64,
+    input: Vec<u8>,
+    outbox: VecDeque<Parcel>,
+    outbox_bytes: usize,
+    /// Bytes of the first parcel that are sent.
+    sent: usize,
+    /// The kernel takes no more at the moment.
+    is_full: bool,
+    /// The client has ended its side.
+    is_ended: bool,
+    /// No more requests are served.
+    is_leaving: bool,
+}
+
+/// The server.
+#[derive(Debug)]
+pub(super) struct Clerk {
+    doors: Vec<Door>,
+    connections: Vec<Connection>,
+    answerer: Answerer,
+    behaviour: Behaviour,
+    rng: Rng,
+    tally: Arc<Tally>,
+    clock: Clock,
+    scratch: Vec<u8>,
+}
+
+impl Clerk {
+    /// Listens; nobody is served before [`Clerk::run`].
+    pub(super) fn bind(
+        settings: &Settings,
+        tally: Arc<Tally>,
+    ) -> Result<(Clerk, Vec<Endpoint>), Error> {
+        let mut doors = Vec::new();
+        let mut addresses = Vec::new();
+        for endpoint in &settings.endpoints {
+            for place in endpoint.resolve()? {
+                let (door, address) = listen(&place).map_err(|cause| {
+                    let action = format!("listen on {place}");
+                    Error::Machine { action, cause }
+                })?;
+                doors.push(door);
+                addresses.push(address);
+            }
+        }
+        let of = |connection| Stream { seed: settings.seed, agent: 0, thread: 0, connection };
+        let behaviour = match &settings.manner {
+            Manner::Oracle(law) => {
+                let rng = of(1).rng(Purpose::Faults);
+                Behaviour::Oracle(Box::new(Oracle::new(law.clone(), rng)))
+            }
+            Manner::Fault(faults) => Behaviour::Faults(faults.clone()),
+            Manner::Null => Behaviour::Faults(Faults::default()),
+        };
+        let misses = of(0).rng(Purpose::Faults);
+        let clerk = Clerk {
+            doors,
+            connections: Vec::new(),
+            answerer: Answerer::new(settings.value_bytes, settings.miss_share, misses),
+            behaviour,
+            rng: of(2).rng(Purpose::Faults),
+            tally,
+            clock: Clock::vdso(),
+            scratch: vec![0; READ_BYTES],
+        };
+        Ok((clerk, addresses))
+    }
+
+    /// Serves until it is told to stop.
+    pub(super) fn run(mut self, stop: &AtomicBool) {
+        let start_ns = self.clock.ticks();
+        // Acquire: pairs with the releasing store of whoever ends the responder.
+        while !stop.load(Ordering::Acquire) {
+            let now_ns = self.clock.ticks();
+            if let Behaviour::Faults(faults) = &self.behaviour
+                && let Some(until_ns) = faults.frozen_until_ns(now_ns - start_ns)
+            {
+                // In slices, so that an order to stop is seen.
+                let slice_ns = (start_ns + until_ns).min(now_ns + SLEEP_NS_MAX);
+                self.clock.wait_until(slice_ns);
+                continue;
+            }
+            self.wait(now_ns);
+            self.turn();
+        }
+    }
+
+    /// Sleeps until a socket has something, or until shortly before the next reply is due.
+    fn wait(&mut self, now_ns: u64) {
+        let due_ns = self.connections.iter().filter(|connection| !connection.is_full);
+        let due_ns = due_ns.filter_map(|connection| connection.outbox.front()).map(|p| p.due_ns);
+        let until_ns = due_ns.min().unwrap_or(u64::MAX);
+        let sleep_ns = until_ns.saturating_sub(now_ns.saturating_add(LOOK_NS)).min(SLEEP_NS_MAX);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: sleep_ns as _ };
+        let doors = self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN));
+        let sockets = self.connections.iter().map(|connection| {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, connection.wants_input());
+            flags.set(PollFlags::OUT, connection.is_full);
+            PollFd::new(&connection.socket, flags)
+        });
+        let mut places: Vec<PollFd<'_>> = doors.chain(sockets).collect();
+        // An interruption is as good as a timeout: everything is looked at in any case.
+        let _ = poll(&mut places, Some(&timeout));
+    }
+
+    fn turn(&mut self) {
+        let now_ns = self.clock.ticks();
+        for index in 0..self.doors.len() {
+            while let Some(socket) = self.doors[index].accept() {
+                Tally::add(&self.tally.connections, 1);
+                self.connections.push(Connection::new(socket));
+            }
+        }
+        let mut index = 0;
+        while index < self.connections.len() {
+            let mut connection = self.connections.swap_remove(index);
+            let stays = self.step(&mut connection, now_ns);
+            if stays {
+                self.connections.push(connection);
+                // It was put at the end, and the one that was there has its place.
+                let last = self.connections.len() - 1;
+                self.connections.swap(index, last);
+                index += 1;
+            }
+        }
+    }
+
+    /// Reads, serves and sends; false when the connection is over.
+    fn step(&mut self, connection: &mut Connection, now_ns: u64) -> bool {
+        if connection.wants_input() {
+            match connection.socket.read(&mut self.scratch) {
+                Ok(0) => connection.is_ended = true,
+                Ok(bytes) => connection.input.extend_from_slice(&self.scratch[..bytes]),
+                Err(error) if is_nothing(&error) => {}
+                Err(_) => return false,
+            }
+        }
+        self.serve(connection, now_ns);
+        connection.send(now_ns)
+    }
+
+    fn serve(&mut self, connection: &mut Connection, now_ns: u64) {
+        let mut consumed = 0;
+        while !connection.is_leaving {
+            let mut reply = Vec::new();
+            let Connection { talk, skip, input, .. } = connection;
+            let taken = self.answerer.answer(talk, skip, &input[consumed..], &mut reply);
+            match taken {
+                Taken::Request(bytes) => consumed += bytes,
+                Taken::Skip(bytes) => {
+                    consumed += bytes;
+                    continue;
+                }
+                Taken::Partial => break,
+                Taken::Close => {
+                    let last = Parcel { after: After::Close, ..Parcel::now(reply) };
+                    connection.put(last);
+                    break;
+                }
+            }
+            Tally::add(&self.tally.requests, 1);
+            match &mut self.behaviour {
+                Behaviour::Oracle(oracle) => {
+                    let due_ns = oracle.departure_ns(now_ns);
+                    connection.put(Parcel::at(due_ns, reply));
+                }
+                Behaviour::Faults(faults) => {
+                    let is_binary = matches!(connection.talk, Talk::Binary);
+                    let is_resp = matches!(connection.talk, Talk::Resp { .. });
+                    let put = &mut |parcel| connection.put(parcel);
+                    if faults.deal(now_ns, reply, is_binary, is_resp, &mut self.rng, put) {
+                        Tally::add(&self.tally.faults, 1);
+                    }
+                }
+            }
+        }
+        connection.input.drain(..consumed);
+    }
+}
+
+impl Drop for Clerk {
+    fn drop(&mut self) {
+        for door in &self.doors {
+            if let Door::Unix(_, path) = door {
+                // Nobody minds a name that is gone already.
+                let _ = RealFs.remove_file(path);
+            }
+        }
+    }
+}
+
+impl Connection {
+    fn new(socket: Socket) -> Connection {
+        Connection {
+            socket,
+            talk: Talk::default(),
+            skip: 0,
+            input: Vec::new(),
+            outbox: VecDeque::new(),
+            outbox_bytes: 0,
+            sent: 0,
+            is_full: false,
+            is_ended: false,
+            is_leaving: false,
+        }
+    }
+
+    fn wants_input(&self) -> bool {
+        !self.is_ended && !self.is_leaving && self.outbox_bytes < OUTPUT_BYTES_MAX
+    }
+
+    fn put(&mut self, parcel: Parcel) {
+        self.outbox_bytes += parcel.bytes.len();
+        self.is_leaving |= parcel.after != After::Nothing;
+        self.outbox.push_back(parcel);
+    }
+
+    /// Sends what is due; false when the connection is over.
+    fn send(&mut self, now_ns: u64) -> bool {
+        self.is_full = false;
+        while let Some(parcel) = self.outbox.front() {
+            if parcel.due_ns > now_ns {
+                return true;
+            }
+            while self.sent < parcel.bytes.len() {
+                match self.socket.write(&parcel.bytes[self.sent..]) {
+                    Ok(bytes) => self.sent += bytes,
+                    Err(error) if is_nothing(&error) => {
+                        self.is_full = true;
+                        return true;
+                    }
+                    Err(_) => return false,
+                }
+            }
+            self.outbox_bytes -= parcel.bytes.len();
+            match parcel.after {
+                After::Nothing => {}
+                After::Close => return false,
+                After::Reset => {
+                    self.socket.make_reset();
+                    return false;
+                }
+            }
+            self.sent = 0;
+            self.outbox.pop_front();
+        }
+        !self.is_ended
+    }
+}
+
+impl Door {
+    fn accept(&self) -> Option<Socket> {
+        match self {
+            Door::Tcp(listener) => {
+                let (stream, _) = listener.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                stream.set_nodelay(true).ok()?;
+                Some(Socket::Tcp(stream))
+            }
+            Door::Unix(listener, _) => {
+                let (stream, _) = listener.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                Some(Socket::Unix(stream))
+            }
+        }
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Door::Tcp(listener) => listener.as_fd(),
+            Door::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+}
+
+impl Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.read(bytes),
+            Socket::Unix(stream) => stream.read(bytes),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.write(bytes),
+            Socket::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Lets the close that follows be a reset. Unix sockets have none; they are just closed.
+    fn make_reset(&self) {
+        if let Socket::Tcp(stream) = self {
+            // A socket that is gone already has been reset by the other side.
+            let _ = sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn listen(place: &Endpoint) -> io::Result<(Door, Endpoint)> {
+    match place {
+        Endpoint::Ip(address) => {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok((Door::Tcp(listener), Endpoint::Ip(address)))
+        }
+        Endpoint::Unix(path) => {
+            let listener = UnixListener::bind(path)?;
+            listener.set_nonblocking(true)?;
+            Ok((Door::Unix(listener, path.clone()), place.clone()))
+        }
+        // Names are resolved before.
+        _ => Err(io::ErrorKind::AddrNotAvailable.into()),
+    }
+}

@@ -1,0 +1,478 @@
+//! A fleet of threads: connected once, then given one phase after the other.
+//!
+//! ```text
+//!   leader                          each worker
+//!     |  -- threads start -->        connect, greet
+//!     |  <------- connected --
+//!     |  -- load ------------>       its part of the records of its servers
+//!     |  <------------ done --
+//!     |  -- warm up: start at t -->  wait for t, run, drain
+//!     |  <------------ done --
+//!     |  -- measure: start at t' --> the same, counted
+//!     |     samples once a second
+//!     |  <------------ done --       accounts, which are merged
+//! ```
+//!
+//! The answers to one order are the barrier before the next, and a start lies a little in the
+//! future, so all threads begin a measurement at one tick, whatever each did before.
+
+mod series;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use keyrack_measure::Clock;
+use keyrack_vfs::{Fs, OpenOptions};
+
+use crate::account::{Live, Report, Second};
+use crate::error::{Error, Result};
+use crate::plan::{Loading, Plan};
+use crate::worker::{Done, Phase, Sample, Worker};
+use series::Series;
+
+/// Starts lie so far in the future that every thread has heard of them.
+const START_NS: u64 = 2_000_000;
+/// How often the leader looks at the flag that ends a run.
+const LOOK: Duration = Duration::from_millis(50);
+/// A phase that a number of requests ends may last so long.
+const LENGTH_NS_MAX: u64 = 366 * 86_400 * 1_000_000_000;
+/// Batches of samples between the threads and the writer of a file.
+const BATCHES_MAX: usize = 64;
+
+/// What somebody who watches may want to show.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// All connections are made.
+    Connected {
+        /// How many.
+        connections: usize,
+    },
+    /// Records are being written.
+    Loading {
+        /// How many, over all servers.
+        records: u64,
+    },
+    /// They are.
+    Loaded {
+        /// How many.
+        records: u64,
+        /// How long it took.
+        elapsed_s: f64,
+    },
+    /// The warm-up begins.
+    WarmingUp,
+    /// The measurement begins.
+    Measuring,
+    /// A second of it is over.
+    Second(&'a Second),
+    /// The measurement is over; for an observer that drew something.
+    Finished,
+}
+
+/// What a run needs besides its plan.
+pub struct Surroundings<'a> {
+    /// The clock of all threads.
+    pub clock: Clock,
+    /// Set from outside to end the run; what was measured is reported.
+    pub stop: Arc<AtomicBool>,
+    /// Told what happens.
+    pub observer: &'a mut dyn FnMut(&Event<'_>),
+    /// Where files are.
+    pub fs: &'a dyn Fs,
+    /// Where samples go, for `--save`.
+    pub save: Option<&'a Path>,
+    /// When the program started, for `--wait`.
+    pub began: u64,
+}
+
+impl std::fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("clock", &self.clock).finish_non_exhaustive()
+    }
+}
+
+/// One measurement of a fleet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measurement {
+    /// Requests a second over all threads; 0 is a closed loop.
+    pub rate: f64,
+    /// Seconds; 0 where the number of requests ends it.
+    pub time_s: f64,
+    /// Seconds of the same before, uncounted.
+    pub warmup_s: f64,
+    /// The tick at which it begins, where others begin with us.
+    pub start: Option<u64>,
+}
+
+impl Measurement {
+    /// The measurement that a plan asks for.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Measurement {
+        let settings = &plan.settings;
+        let (rate, time_s, warmup_s) = (settings.rate, settings.time_s, settings.warmup_s);
+        Measurement { rate, time_s, warmup_s, start: None }
+    }
+}
+
+/// Threads with their connections, waiting for a phase. They end when it is dropped.
+pub struct Fleet {
+    plan: Arc<Plan>,
+    stop: Arc<AtomicBool>,
+    orders: Vec<Sender<Phase>>,
+    answers: Receiver<(usize, Result<Done>)>,
+    threads: Vec<JoinHandle<()>>,
+    live: Vec<Arc<Live>>,
+    phases: u32,
+    loaded: u64,
+    load_s: f64,
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fleet").field("threads", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.orders.clear();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A thread's life: connected, then one phase after the other until nobody orders any more.
+fn work(
+    plan: &Plan,
+    thread: usize,
+    clock: Clock,
+    live: Arc<Live>,
+    stop: Arc<AtomicBool>,
+    inbox: &Receiver<Phase>,
+    answer: &Sender<(usize, Result<Done>)>,
+) {
+    let mut worker = match Worker::new(plan, thread, clock, live, stop) {
+        Ok(worker) => worker,
+        Err(error) => {
+            // A leader that is gone needs no answer, here and below.
+            let _ = answer.send((thread, Err(error)));
+            return;
+        }
+    };
+    let _ = answer.send((thread, Ok(Done::default())));
+    while let Ok(phase) = inbox.recv() {
+        let done = worker.mend().and_then(|()| worker.run(phase));
+        if answer.send((thread, done)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Loads what is to be loaded, warms up, and measures once.
+///
+/// # Errors
+/// A server that does not let us begin, or a file that cannot be written. What happens to
+/// connections later is in the report.
+pub fn run(plan: &Arc<Plan>, surroundings: &mut Surroundings<'_>) -> Result<Report> {
+    let mut fleet = Fleet::start(plan, surroundings)?;
+    let loading = fleet.load(surroundings)?;
+    if plan.settings.loading == Loading::Only || loading.is_interrupted {
+        return Ok(loading);
+    }
+    let what = Measurement::of(plan);
+    fleet.warm_up(&what, surroundings)?;
+    let mut report = fleet.measure(&what, surroundings)?;
+    report.troubles.splice(0..0, loading.troubles);
+    report.account.errors.merge(&loading.account.errors);
+    Ok(report)
+}
+
+impl Fleet {
+    /// Starts the threads and connects them.
+    ///
+    /// # Errors
+    /// A server that does not let us begin.
+    pub fn start(plan: &Arc<Plan>, surroundings: &mut Surroundings<'_>) -> Result<Fleet> {
+        let (answer, answers) = channel();
+        let mut fleet = Fleet {
+            plan: Arc::clone(plan),
+            stop: Arc::clone(&surroundings.stop),
+            orders: Vec::new(),
+            answers,
+            threads: Vec::new(),
+            live: Vec::new(),
+            phases: 0,
+            loaded: 0,
+            load_s: 0.0,
+        };
+        for thread in 0..plan.settings.threads {
+            let (order, inbox) = channel::<Phase>();
+            let (answer, live) = (answer.clone(), Arc::<Live>::default());
+            fleet.live.push(Arc::clone(&live));
+            let (clock, stop) = (surroundings.clock.clone(), Arc::clone(&surroundings.stop));
+            let plan = Arc::clone(plan);
+            let body = move || work(&plan, thread, clock, live, stop, &inbox, &answer);
+            let started = std::thread::Builder::new().name(format!("load-{thread}")).spawn(body);
+            fleet.threads.push(started.map_err(Error::machine("start a thread"))?);
+            fleet.orders.push(order);
+        }
+        drop(answer);
+        fleet.collect(&mut |_, _| {})?;
+        let connections = plan.connections();
+        (surroundings.observer)(&Event::Connected { connections });
+        Ok(fleet)
+    }
+
+    /// Writes every record once to each server, unless it is there already.
+    ///
+    /// # Errors
+    /// What the machine refuses.
+    pub fn load(&mut self, surroundings: &mut Surroundings<'_>) -> Result<Report> {
+        let mut report = Report::default();
+        if self.plan.settings.loading == Loading::No {
+            return Ok(report);
+        }
+        let records = self.plan.records * self.plan.servers.len() as u64;
+        (surroundings.observer)(&Event::Loading { records });
+        let began = surroundings.clock.ticks();
+        self.order(|_| Phase {
+            is_load: true,
+            start: began,
+            length_ns: LENGTH_NS_MAX,
+            rate: 0.0,
+            budget: None,
+            number: 0,
+            samples: None,
+        });
+        self.collect(&mut |_, done: Done| {
+            report.account.merge(&done.account);
+            report.loaded += done.loaded;
+            note_all(&mut report.troubles, done.troubles);
+        })?;
+        let clock = &surroundings.clock;
+        report.load_s = clock.ns_between(began, clock.ticks()) as f64 / 1e9;
+        (self.loaded, self.load_s) = (report.loaded, report.load_s);
+        report.is_interrupted = self.is_stopped();
+        if report.loaded < records && !report.is_interrupted {
+            let missing = records - report.loaded;
+            report.troubles.push(format!("{missing} of {records} records could not be written"));
+        }
+        let (records, elapsed_s) = (report.loaded, report.load_s);
+        (surroundings.observer)(&Event::Loaded { records, elapsed_s });
+        Ok(report)
+    }
+
+    /// Lets the load run for a while without counting it.
+    ///
+    /// # Errors
+    /// What the machine refuses.
+    pub fn warm_up(
+        &mut self,
+        what: &Measurement,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<()> {
+        if what.warmup_s <= 0.0 || self.is_stopped() {
+            return Ok(());
+        }
+        (surroundings.observer)(&Event::WarmingUp);
+        let clock = &surroundings.clock;
+        let start = clock.ticks() + clock.ticks_of_ns(START_NS);
+        let number = self.next_phase() | 1 << 16;
+        let length_ns = (what.warmup_s * 1e9) as u64;
+        let rate = what.rate;
+        self.order(|_| Phase {
+            is_load: false,
+            start,
+            length_ns,
+            rate,
+            budget: None,
+            number,
+            samples: None,
+        });
+        self.collect(&mut |_, _| {})
+    }
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// What the machine refuses: a socket, a file.
+    pub fn measure(
+        &mut self,
+        what: &Measurement,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<Report> {
+        let saver = match surroundings.save {
+            Some(path) => Some(
+                surroundings
+                    .fs
+                    .open(path, &OpenOptions::new().write(true).create(true).truncate(true))?,
+            ),
+            None => None,
+        };
+        let (sender, receiver) = sync_channel::<Vec<Sample>>(BATCHES_MAX);
+        let origin_s = {
+            let clock = &surroundings.clock;
+            clock.ns_between(surroundings.began, clock.ticks()) as f64 / 1e9
+        };
+        let report = std::thread::scope(|scope| {
+            let writer = saver.as_ref().map(|file| {
+                scope.spawn(move || series::write_samples(&**file, origin_s, &receiver))
+            });
+            let sender = writer.is_some().then_some(sender);
+            let report = self.measure_into(what, sender, surroundings);
+            let written = match writer {
+                Some(writer) => writer.join().unwrap_or(Ok(())),
+                None => Ok(()),
+            };
+            let report = report?;
+            written?;
+            Ok(report)
+        });
+        (surroundings.observer)(&Event::Finished);
+        report
+    }
+
+    fn measure_into(
+        &mut self,
+        what: &Measurement,
+        samples: Option<std::sync::mpsc::SyncSender<Vec<Sample>>>,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<Report> {
+        let wait_ns = (self.plan.settings.wait_s * 1e9) as u64;
+        let start = {
+            let clock = &surroundings.clock;
+            let waited = surroundings.began + clock.ticks_of_ns(wait_ns);
+            let soon = clock.ticks() + clock.ticks_of_ns(START_NS);
+            waited.max(what.start.unwrap_or(0)).max(soon)
+        };
+        let number = self.next_phase();
+        let length_ns = match what.time_s > 0.0 {
+            true => (what.time_s * 1e9) as u64,
+            false => LENGTH_NS_MAX,
+        };
+        let (plan, rate) = (Arc::clone(&self.plan), what.rate);
+        (surroundings.observer)(&Event::Measuring);
+        let mut series = Series::new(&self.live, start, surroundings.clock.clone());
+        self.order(|thread| Phase {
+            is_load: false,
+            start,
+            length_ns,
+            rate,
+            budget: plan.budget_of(thread),
+            number,
+            samples: samples.clone(),
+        });
+        drop(samples);
+        let mut report = Report {
+            offered_rate: (rate > 0.0).then_some(rate),
+            loaded: self.loaded,
+            load_s: self.load_s,
+            ..Report::default()
+        };
+        let mut last_reply = start;
+        let mut threads = vec![None; self.orders.len()];
+        let mut dead = 0;
+        let end = start.saturating_add(surroundings.clock.ticks_of_ns(length_ns));
+        let observer = &mut *surroundings.observer;
+        self.collect_sampling(&mut series, end, observer, &mut |thread, done: Done| {
+            report.account.merge(&done.account);
+            note_all(&mut report.troubles, done.troubles);
+            report.windows.extend(done.windows);
+            if !done.gaps_ns.is_empty() {
+                report.send_gaps_ns.push(done.gaps_ns);
+            }
+            threads[thread] = Some(done.used);
+            last_reply = last_reply.max(done.last_reply);
+            dead += usize::from(done.is_dead);
+        })?;
+        report.threads = threads.into_iter().flatten().collect();
+        report.windows.sort_by_key(|window| (window.thread, window.connection, window.gets_so_far));
+        report.is_interrupted = self.is_stopped();
+        let clock = &surroundings.clock;
+        // What ended early, or was ended by a number, lasted until its last reply.
+        let is_dead = dead > 0 && dead == self.orders.len();
+        let is_whole = what.time_s > 0.0 && !report.is_interrupted && !is_dead;
+        let is_spent =
+            plan.settings.queries > 0 && report.account.counts.offered >= plan.settings.queries;
+        report.window_s = match is_whole && !is_spent {
+            true => what.time_s,
+            false => clock.ns_between(start, last_reply) as f64 / 1e9,
+        };
+        report.series = series.finish(clock.ticks().min(end));
+        Ok(report)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn next_phase(&mut self) -> u32 {
+        self.phases += 1;
+        self.phases - 1
+    }
+
+    /// Gives every thread its phase.
+    fn order(&self, phase: impl Fn(usize) -> Phase) {
+        for (thread, order) in self.orders.iter().enumerate() {
+            // A thread that is gone has left its error among the answers.
+            let _ = order.send(phase(thread));
+        }
+    }
+
+    /// Waits for an answer of every thread.
+    fn collect(&mut self, take: &mut dyn FnMut(usize, Done)) -> Result<()> {
+        let mut failure = None;
+        for _ in 0..self.orders.len() {
+            match self.answers.recv() {
+                Ok((thread, Ok(done))) => take(thread, done),
+                Ok((_, Err(error))) => failure = failure.or(Some(error)),
+                Err(_) => break,
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Waits for the answers, and takes a sample each second.
+    fn collect_sampling(
+        &mut self,
+        series: &mut Series,
+        end: u64,
+        observer: &mut dyn FnMut(&Event<'_>),
+        take: &mut dyn FnMut(usize, Done),
+    ) -> Result<()> {
+        let mut failure = None;
+        let mut missing = self.orders.len();
+        while missing > 0 {
+            match self.answers.recv_timeout(series.wait().min(LOOK)) {
+                Ok((thread, answer)) => {
+                    missing -= 1;
+                    match answer {
+                        Ok(done) => take(thread, done),
+                        Err(error) => failure = failure.or(Some(error)),
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(second) = series.look(end) {
+                        observer(&Event::Second(second));
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+fn note_all(troubles: &mut Vec<String>, more: Vec<String>) {
+    for trouble in more {
+        if !troubles.contains(&trouble) {
+            troubles.push(trouble);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What is said before the first request: who we are, and which version we speak. It blocks, and it
+//! happens before the clock runs.
+
+use std::io::{self, Read, Write};
+
+use super::{Kind, Outcome, Parser, Protocol, Step, resp};
+
+/// Bytes of an answer at most.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a header of memcached's binary protocol.
+const HEADER_BYTES: usize = 24;
+/// Its opcode for authentication.
+const SASL_AUTH: u8 = 0x21;
+
+/// A name and a password.
+#[derive(Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Credentials {
+    /// Empty where a password alone is asked for.
+    pub user: String,
+    /// The password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    /// Nothing of the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// Says what has to be said at the start of a connection, and waits for the answer.
+///
+/// # Errors
+/// The connection broke, or the server refuses: its words are in the error.
+pub fn greet(
+    stream: &mut (impl Read + Write),
+    protocol: Protocol,
+    credentials: Option<&Credentials>,
+) -> io::Result<()> {
+    let mut request = Vec::new();
+    // Which command the answer is parsed as.
+    let mut kind = Kind::Set;
+    match (protocol, credentials) {
+        (Protocol::Resp3, credentials) => {
+            kind = Kind::Get;
+            let auth = credentials.map(|them| (user_or_default(them), them.password.as_bytes()));
+            match auth {
+                Some((user, password)) => {
+                    resp::command(&mut request, &[b"HELLO", b"3", b"AUTH", user, password]);
+                }
+                None => resp::command(&mut request, &[b"HELLO", b"3"]),
+            }
+        }
+        (_, None) => return Ok(()),
+        (Protocol::Resp2, Some(them)) if them.user.is_empty() => {
+            resp::command(&mut request, &[b"AUTH", them.password.as_bytes()]);
+        }
+        (Protocol::Resp2, Some(them)) => {
+            resp::command(&mut request, &[b"AUTH", them.user.as_bytes(), them.password.as_bytes()]);
+        }
+        (Protocol::Binary, Some(them)) => sasl_plain(&mut request, them),
+        (Protocol::Text | Protocol::Meta, Some(them)) => {
+            let words = format!("{} {}", them.user, them.password);
+            let head = format!("set auth 0 0 {}\r\n", words.len());
+            request.extend_from_slice(head.as_bytes());
+            request.extend_from_slice(words.as_bytes());
+            request.extend_from_slice(b"\r\n");
+        }
+    }
+    stream.write_all(&request)?;
+    stream.flush()?;
+    // The password of the meta commands travels in a text command.
+    let spoken = if protocol == Protocol::Meta { Protocol::Text } else { protocol };
+    let (outcome, words) = answer(stream, spoken, kind)?;
+    match outcome {
+        Outcome::Failed(_) | Outcome::NotStored => {
+            let words = String::from_utf8_lossy(&words);
+            let words = words.trim();
+            let said = if words.is_empty() { String::new() } else { format!(": {words}") };
+            let text = format!("the server refuses the user name or password{said}");
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn user_or_default(credentials: &Credentials) -> &[u8] {
+    if credentials.user.is_empty() { b"default" } else { credentials.user.as_bytes() }
+}
+
+/// SASL's mechanism PLAIN: no other identity, the user, the password, with NUL in front of each.
+fn sasl_plain(request: &mut Vec<u8>, credentials: &Credentials) {
+    const MECHANISM: &[u8] = b"PLAIN";
+    let body = MECHANISM.len() + credentials.user.len() + credentials.password.len() + 2;
+    let mut header = [0; HEADER_BYTES];
+    header[0] = 0x80;
+    header[1] = SASL_AUTH;
+    header[3] = MECHANISM.len() as u8;
+    header[8..12].copy_from_slice(&(body as u32).to_be_bytes());
+    request.extend_from_slice(&header);
+    request.extend_from_slice(MECHANISM);
+    for part in [&credentials.user, &credentials.password] {
+        request.push(0);
+        request.extend_from_slice(part.as_bytes());
+    }
+}
+
+/// One whole answer, with the words of a failure.
+pub(super) fn answer(
+    stream: &mut impl Read,
+    protocol: Protocol,
+    kind: Kind,
+) -> io::Result<(Outcome, Vec<u8>)> {
+    let mut parser = Parser::new(protocol, false);
+    let mut buffer: Vec<u8> = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        let step = parser.step(&buffer, kind).map_err(|malformed| {
+            let text = format!(
+                "the server does not speak {}: it sent {} that is none",
+                protocol.name(),
+                malformed.0
+            );
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })?;
+        match step {
+            Step::Done(_, outcome) => return Ok((outcome, parser.words().to_vec())),
+            Step::Eaten(count) => {
+                buffer.drain(..count);
+            }
+            Step::More => {
+                if buffer.len() > ANSWER_BYTES_MAX {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "an endless answer"));
+                }
+                let count = stream.read(&mut chunk)?;
+                if count == 0 {
+                    let text = "the server closed the connection";
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+                }
+                buffer.extend_from_slice(&chunk[..count]);
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Redis: commands as arrays of strings; replies as trees, of which one number is kept.
+//!
+//! A reply is walked flat: `items` says how many elements are still to come. An aggregate of n adds
+//! n (a map 2n), an attribute adds its own without being an element, a push in front of a reply is
+//! a tree of its own that nobody waits for.
+
+use super::encode::decimal;
+use super::parser::{Malformed, Parser, Phase, Step, WORDS_BYTES_MAX, line};
+use super::text;
+use super::{ErrorClass, Kind, Outcome, Request};
+
+/// Elements of a reply at most: more is no answer to anything that is asked here.
+const ITEMS_MAX: u64 = 1 << 32;
+
+pub(super) fn encode(out: &mut Vec<u8>, request: &Request<'_>) {
+    let Request { key, value, .. } = *request;
+    if let Some(field_bytes) = request.assoc
+        && key.len() > field_bytes + 1
+    {
+        let (name, field) = key.split_at(key.len() - field_bytes);
+        match request.kind {
+            Kind::Get | Kind::Gets => return command(out, &[b"HGET", name, field]),
+            Kind::Set => return command(out, &[b"HSET", name, field, value]),
+            Kind::Delete => return command(out, &[b"HDEL", name, field]),
+            _ => {}
+        }
+    }
+    match request.kind {
+        Kind::Get | Kind::Gets => {
+            out.extend_from_slice(b"*2\r\n$3\r\nGET\r\n");
+            bulk(out, key);
+        }
+        Kind::Mget => {
+            let keys = request.keys.map_or(0, super::Keys::len);
+            out.push(b'*');
+            decimal(out, keys as u64 + 1);
+            out.extend_from_slice(b"\r\n$4\r\nMGET\r\n");
+            for key in request.keys.into_iter().flat_map(|keys| keys.iter()) {
+                bulk(out, key);
+            }
+        }
+        Kind::Set if request.ttl_s == 0 => {
+            out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
+            bulk(out, key);
+            bulk(out, value);
+        }
+        Kind::Set => set(out, request, None),
+        Kind::Add => set(out, request, Some(b"NX")),
+        Kind::Replace | Kind::Cas => set(out, request, Some(b"XX")),
+        Kind::Append | Kind::Prepend => command(out, &[b"APPEND", key, value]),
+        Kind::Delete => command(out, &[b"DEL", key]),
+        Kind::Incr => with_number(out, b"INCRBY", key, request.number),
+        Kind::Decr => with_number(out, b"DECRBY", key, request.number),
+        Kind::Touch => with_number(out, b"EXPIRE", key, u64::from(request.ttl_s)),
+        Kind::Flush => command(out, &[b"FLUSHALL"]),
+    }
+}
+
+fn set(out: &mut Vec<u8>, request: &Request<'_>, condition: Option<&[u8]>) {
+    let ttl = keyrack_decimal::Decimal::new(u64::from(request.ttl_s));
+    let with_ttl: &[&[u8]] = if request.ttl_s > 0 { &[b"EX", &ttl] } else { &[] };
+    let parts = 3 + with_ttl.len() + usize::from(condition.is_some());
+    out.push(b'*');
+    decimal(out, parts as u64);
+    out.extend_from_slice(b"\r\n$3\r\nSET\r\n");
+    bulk(out, request.key);
+    bulk(out, request.value);
+    with_ttl.iter().for_each(|part| bulk(out, part));
+    condition.iter().for_each(|part| bulk(out, part));
+}
+
+fn with_number(out: &mut Vec<u8>, name: &[u8], key: &[u8], number: u64) {
+    command(out, &[name, key, &keyrack_decimal::Decimal::new(number)]);
+}
+
+/// Appends a command of these words.
+pub(super) fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
+    out.push(b'*');
+    decimal(out, words.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    words.iter().for_each(|word| bulk(out, word));
+}
+
+#[inline]
+fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'$');
+    decimal(out, bytes.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+pub(super) fn step(parser: &mut Parser, buffer: &[u8], kind: Kind) -> Result<Step, Malformed> {
+    let Some((text, line_bytes)) = line(buffer)? else { return Ok(Step::More) };
+    let (&mark, rest) = text.split_first().ok_or(Malformed("an empty line"))?;
+    let is_first = parser.items == 0;
+    match mark {
+        b'$' | b'=' | b'!' => {
+            if rest == b"-1" {
+                return Ok(null(parser, line_bytes, kind));
+            }
+            let bytes = text::number(rest).ok_or(Malformed("a length"))?;
+            let here = (buffer.len() - line_bytes) as u64;
+            let is_told = mark == b'!' && here < bytes.min(WORDS_BYTES_MAX as u64);
+            if is_told || (here < bytes && parser.keeps_values) {
+                return Ok(Step::More);
+            }
+            if mark == b'!' {
+                let words = &buffer[line_bytes..];
+                let words = &words[..words.len().min(bytes as usize)];
+                parser.fail(failure(words), words);
+            } else {
+                parser.hits += 1;
+            }
+            if here < bytes {
+                parser.phase = Phase::Value { left: bytes - here };
+                return Ok(Step::Eaten(buffer.len()));
+            }
+            let value_end = line_bytes + bytes as usize;
+            parser.value = Some(line_bytes..value_end);
+            if is_first && mark == b'$' && buffer[value_end..].starts_with(b"\r\n") {
+                parser.hits = 0;
+                return Ok(Step::Done(value_end + 2, single(kind, true)));
+            }
+            parser.phase = Phase::ValueEnd;
+            Ok(Step::Eaten(value_end))
+        }
+        b'+' => Ok(element(parser, line_bytes, kind, true)),
+        b':' => {
+            let is_zero = rest == b"0";
+            Ok(element(parser, line_bytes, kind, !is_zero))
+        }
+        b'-' => {
+            parser.fail(failure(rest), rest);
+            Ok(element(parser, line_bytes, kind, true))
+        }
+        b'_' => Ok(null(parser, line_bytes, kind)),
+        b'#' | b',' | b'(' => Ok(element(parser, line_bytes, kind, true)),
+        b'*' | b'~' | b'%' | b'>' | b'|' => {
+            if mark == b'*' && rest == b"-1" {
+                return Ok(null(parser, line_bytes, kind));
+            }
+            let count = text::number(rest).filter(|count| *count <= ITEMS_MAX / 2);
+            let count = count.ok_or(Malformed("a count"))?;
+            let added = if matches!(mark, b'%' | b'|') { 2 * count } else { count };
+            aggregate(parser, mark, added, line_bytes, kind)
+        }
+        _ => Err(Malformed("a first byte")),
+    }
+}
+
+/// An aggregate begins.
+fn aggregate(
+    parser: &mut Parser,
+    mark: u8,
+    added: u64,
+    line_bytes: usize,
+    kind: Kind,
+) -> Result<Step, Malformed> {
+    let is_first = parser.items == 0;
+    if mark == b'>' && is_first {
+        parser.is_push = added > 0;
+        parser.items = added;
+        return Ok(Step::Eaten(line_bytes));
+    }
+    let taken = u64::from(mark != b'|');
+    let open = parser.items.max(1);
+    parser.items = (open - taken).saturating_add(added);
+    if parser.items > ITEMS_MAX {
+        return Err(Malformed("a count"));
+    }
+    if parser.items == 0 {
+        return Ok(finish(parser, line_bytes, kind, true));
+    }
+    Ok(Step::Eaten(line_bytes))
+}
+
+/// A null: one element, and no hit.
+fn null(parser: &mut Parser, line_bytes: usize, kind: Kind) -> Step {
+    element(parser, line_bytes, kind, false)
+}
+
+/// An element ends behind `bytes` of the buffer.
+#[inline]
+pub(super) fn element(parser: &mut Parser, bytes: usize, kind: Kind, is_there: bool) -> Step {
+    if parser.items > 1 {
+        parser.items -= 1;
+        return Step::Eaten(bytes);
+    }
+    parser.items = 0;
+    finish(parser, bytes, kind, is_there)
+}
+
+/// A whole tree ends.
+fn finish(parser: &mut Parser, bytes: usize, kind: Kind, is_there: bool) -> Step {
+    let hits = std::mem::take(&mut parser.hits);
+    if std::mem::take(&mut parser.is_push) {
+        parser.failed = None;
+        return Step::Eaten(bytes);
+    }
+    Step::Done(
+        bytes,
+        match (parser.failed.take(), kind) {
+            (Some(failed), _) => failed,
+            (None, Kind::Mget) => Outcome::Hits(hits),
+            (None, _) => single(kind, is_there),
+        },
+    )
+}
+
+#[inline]
+fn single(kind: Kind, is_there: bool) -> Outcome {
+    match (kind, is_there) {
+        (Kind::Get | Kind::Gets, true) => Outcome::Hit { token: 0 },
+        // An HSET that overwrites answers 0 as well.
+        (Kind::Set | Kind::Append | Kind::Prepend | Kind::Incr | Kind::Decr, _) => Outcome::Stored,
+        (Kind::Add | Kind::Replace | Kind::Cas, false) => Outcome::NotStored,
+        (_, true) => Outcome::Stored,
+        (_, false) => Outcome::Miss,
+    }
+}
+
+/// The class of an error, by its first word.
+fn failure(text: &[u8]) -> Outcome {
+    let word = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+    let has = |words: &[u8]| memchr::memmem::find(text, words).is_some();
+    Outcome::Failed(match word {
+        b"MOVED" => ErrorClass::Moved,
+        b"ASK" => ErrorClass::Ask,
+        b"OOM" => ErrorClass::OutOfMemory,
+        b"BUSY" | b"LOADING" | b"TRYAGAIN" | b"CLUSTERDOWN" => ErrorClass::Busy,
+        b"NOAUTH" | b"NOPERM" | b"WRONGPASS" | b"DENIED" => ErrorClass::Auth,
+        b"ERR" if has(b"unknown command") => ErrorClass::UnknownCommand,
+        b"ERR" if has(b"max number of clients") => ErrorClass::Busy,
+        b"ERR" => ErrorClass::Server,
+        _ => ErrorClass::Other,
+    })
+}

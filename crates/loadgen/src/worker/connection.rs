@@ -1,0 +1,329 @@
+//! One connection: what was sent and not answered, what waits, and the bytes on both sides.
+//!
+//! ```text
+//!   queue    drawn, in order, not sent: what replies have caused
+//!   flights  [ oldest ... newest ]  sent, at most `depth`; the last `unstamped` have not left
+//!   output   [ bytes of requests ]  taken up to `sent`
+//!   input    [ taken | filled | room ]  replies, whole and not
+//! ```
+//!
+//! Replies come in order, but for the binary protocol, whose opaque names the flight: a flight that
+//! was answered before older ones stays, marked, until those are.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+
+use keyrack_net::Stream;
+
+use crate::target::{Kind, Malformed, Outcome, Parser, Protocol, Step};
+
+/// Room for replies at first.
+const INPUT_BYTES: usize = 64 << 10;
+/// A read is not worth its call with less room than this.
+const READ_BYTES_MIN: usize = 4 << 10;
+/// Replies that are kept whole may have so many bytes.
+const INPUT_BYTES_MAX: usize = 1 << 30;
+
+/// What a flight is besides its command.
+pub(super) mod flags {
+    /// Sent because a lookup missed.
+    pub(in crate::worker) const FILL: u8 = 1;
+    /// Part of the removal half-way.
+    pub(in crate::worker) const PURGE: u8 = 2;
+    /// Its key is kept by its thread, not counted.
+    pub(in crate::worker) const KEPT_KEY: u8 = 4;
+    /// Answered out of order.
+    pub(in crate::worker) const DONE: u8 = 8;
+    /// Part of the loading.
+    pub(in crate::worker) const LOAD: u8 = 16;
+}
+
+/// One request under way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flight {
+    /// When it should have left, in ticks.
+    pub(super) intended: u64,
+    /// When it left.
+    pub(super) sent: u64,
+    /// The index of its key.
+    pub(super) key: u64,
+    /// The size of the value written, or to be written on a miss; of several keys, how many.
+    pub(super) size: u32,
+    pub(super) ttl_s: u32,
+    pub(super) kind: Kind,
+    pub(super) flags: u8,
+}
+
+/// What became of reading or writing.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The server closed the connection.
+    Closed,
+    /// The kernel says that it is over.
+    Broken(io::Error),
+    /// Bytes that are no reply.
+    Malformed(Malformed),
+}
+
+/// A connection to one server.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stream: Option<Stream>,
+    pub(super) server: usize,
+    pub(super) queue: VecDeque<Flight>,
+    pub(super) flights: VecDeque<Flight>,
+    pub(super) unstamped: usize,
+    /// The number of the oldest flight, since the connection was made.
+    first_number: u64,
+    output: Vec<u8>,
+    sent_bytes: usize,
+    is_armed: bool,
+    is_tls: bool,
+    input: Vec<u8>,
+    taken: usize,
+    filled: usize,
+    pub(super) parser: Parser,
+    protocol: Protocol,
+    keeps_values: bool,
+    pub(super) received_bytes: u64,
+    pub(super) written_bytes: u64,
+}
+
+impl Connection {
+    /// A connection that does not block any more.
+    pub(super) fn new(
+        stream: Stream,
+        server: usize,
+        protocol: Protocol,
+        keeps_values: bool,
+    ) -> Connection {
+        Connection {
+            is_tls: stream.is_tls(),
+            stream: Some(stream),
+            server,
+            queue: VecDeque::new(),
+            flights: VecDeque::new(),
+            unstamped: 0,
+            first_number: 0,
+            output: Vec::with_capacity(INPUT_BYTES),
+            sent_bytes: 0,
+            is_armed: false,
+            input: vec![0; INPUT_BYTES],
+            taken: 0,
+            filled: 0,
+            parser: Parser::new(protocol, keeps_values),
+            protocol,
+            keeps_values,
+            received_bytes: 0,
+            written_bytes: 0,
+        }
+    }
+
+    /// Another stream to the same server, in place of one that broke.
+    pub(super) fn renew(&mut self, stream: Stream) {
+        self.is_tls = stream.is_tls();
+        self.stream = Some(stream);
+        self.parser = Parser::new(self.protocol, self.keeps_values);
+        (self.taken, self.filled, self.sent_bytes) = (0, 0, 0);
+        (self.is_armed, self.first_number, self.unstamped) = (false, 0, 0);
+        self.output.clear();
+    }
+
+    #[inline]
+    pub(super) fn is_alive(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// The number that a new flight will have, as a reply will name it.
+    #[inline]
+    pub(super) fn next_opaque(&self) -> u32 {
+        self.first_number.wrapping_add(self.flights.len() as u64) as u32
+    }
+
+    /// Where requests are appended.
+    #[inline]
+    pub(super) fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    /// Is there anything to send?
+    #[inline]
+    pub(super) fn has_output(&self) -> bool {
+        self.sent_bytes < self.output.len()
+    }
+
+    /// Bytes that the socket has not taken.
+    #[inline]
+    pub(super) fn output_bytes(&self) -> usize {
+        self.output.len() - self.sent_bytes
+    }
+
+    /// Marks what has not left yet as leaving now.
+    #[inline]
+    pub(super) fn stamp(&mut self, now: u64) {
+        let from = self.flights.len() - self.unstamped.min(self.flights.len());
+        for flight in self.flights.range_mut(from..) {
+            flight.sent = now;
+        }
+        self.unstamped = 0;
+    }
+
+    /// Sends what the socket takes. `Some` says that it must be armed for writing, or must not any
+    /// more.
+    pub(super) fn flush(&mut self) -> Result<Option<bool>, Trouble> {
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        if self.is_tls && stream.wants_write() {
+            match stream.flush() {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(self.arm(true));
+                }
+                Err(error) => return Err(Trouble::Broken(error)),
+            }
+        }
+        while self.sent_bytes < self.output.len() {
+            match stream.write(&self.output[self.sent_bytes..]) {
+                Ok(count) => {
+                    self.sent_bytes += count;
+                    self.written_bytes += count as u64;
+                    if count == 0 || (self.is_tls && stream.wants_write()) {
+                        return Ok(self.arm(true));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(self.arm(true));
+                }
+                Err(error) => return Err(Trouble::Broken(error)),
+            }
+        }
+        self.output.clear();
+        self.sent_bytes = 0;
+        Ok(self.arm(false))
+    }
+
+    fn arm(&mut self, is_armed: bool) -> Option<bool> {
+        (std::mem::replace(&mut self.is_armed, is_armed) != is_armed).then_some(is_armed)
+    }
+
+    /// Reads once. `Ok(true)` says that there may be more.
+    pub(super) fn fill(&mut self) -> Result<bool, Trouble> {
+        self.make_room();
+        let Some(stream) = &mut self.stream else { return Ok(false) };
+        loop {
+            let room = &mut self.input[self.filled..];
+            let room_bytes = room.len();
+            match stream.read(room) {
+                Ok(0) => return Err(Trouble::Closed),
+                Ok(count) => {
+                    self.filled += count;
+                    self.received_bytes += count as u64;
+                    return Ok(self.is_tls || count == room_bytes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(Trouble::Closed);
+                }
+                Err(error) => return Err(Trouble::Broken(error)),
+            }
+        }
+    }
+
+    /// Moves the input to the front when it leaves too little room behind it, and grows it when a
+    /// reply that is wanted whole fills it.
+    fn make_room(&mut self) {
+        if self.taken == self.filled {
+            (self.taken, self.filled) = (0, 0);
+        } else if self.input.len() - self.filled < READ_BYTES_MIN && self.taken > 0 {
+            self.input.copy_within(self.taken..self.filled, 0);
+            (self.taken, self.filled) = (0, self.filled - self.taken);
+        }
+        if self.filled == self.input.len() && self.input.len() < INPUT_BYTES_MAX {
+            self.input.resize(self.input.len() * 2, 0);
+        }
+    }
+
+    /// Takes the next whole reply, if there is one: the flight that it answers, what came of it,
+    /// and the value where it was kept.
+    #[inline]
+    pub(super) fn next_reply(&mut self) -> Result<Option<(Flight, Outcome)>, Trouble> {
+        loop {
+            let input = &self.input[self.taken..self.filled];
+            if input.is_empty() {
+                return Ok(None);
+            }
+            let kind = match self.flights.front() {
+                Some(flight) => flight.kind,
+                None => Kind::Flush,
+            };
+            match self.parser.step(input, kind).map_err(Trouble::Malformed)? {
+                Step::More => return Ok(None),
+                Step::Eaten(count) => self.taken += count,
+                Step::Done(count, outcome) => {
+                    self.taken += count;
+                    return self.landed(outcome).map(Some);
+                }
+            }
+        }
+    }
+
+    /// As [`Connection::next_reply`], handing each value that came whole to `look`.
+    pub(super) fn next_reply_with(
+        &mut self,
+        look: &mut dyn FnMut(&Flight, &[u8]),
+    ) -> Result<Option<(Flight, Outcome)>, Trouble> {
+        loop {
+            let input = &self.input[self.taken..self.filled];
+            let Some(front) = self.flights.front().copied() else {
+                if input.is_empty() {
+                    return Ok(None);
+                }
+                return Err(Trouble::Malformed(Malformed("a reply to nothing")));
+            };
+            let step = self.parser.step(input, front.kind).map_err(Trouble::Malformed)?;
+            if let Some(range) = self.parser.take_value()
+                && step != Step::More
+            {
+                look(&front, &input[range]);
+            }
+            match step {
+                Step::More => return Ok(None),
+                Step::Eaten(count) => self.taken += count,
+                Step::Done(count, outcome) => {
+                    self.taken += count;
+                    return self.landed(outcome).map(Some);
+                }
+            }
+        }
+    }
+
+    /// The flight that a reply answers.
+    #[inline]
+    fn landed(&mut self, outcome: Outcome) -> Result<(Flight, Outcome), Trouble> {
+        const STRAY: Trouble = Trouble::Malformed(Malformed("a reply to nothing"));
+        if self.protocol == Protocol::Binary {
+            let opaque = self.parser.take_opaque().unwrap_or(self.first_number as u32);
+            let at = opaque.wrapping_sub(self.first_number as u32) as usize;
+            let flight = self.flights.get_mut(at).ok_or(STRAY)?;
+            if flight.flags & flags::DONE != 0 {
+                return Err(STRAY);
+            }
+            let found = *flight;
+            flight.flags |= flags::DONE;
+            while self.flights.front().is_some_and(|flight| flight.flags & flags::DONE != 0) {
+                self.flights.pop_front();
+                self.first_number += 1;
+            }
+            return Ok((found, outcome));
+        }
+        let flight = self.flights.pop_front().ok_or(STRAY)?;
+        self.first_number += 1;
+        Ok((flight, outcome))
+    }
+
+    /// Flights that are not answered.
+    pub(super) fn outstanding(&self) -> usize {
+        self.flights.iter().filter(|flight| flight.flags & flags::DONE == 0).count()
+    }
+}

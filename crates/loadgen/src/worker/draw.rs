@@ -1,0 +1,161 @@
+//! What a connection sends next: what a reply has caused, a record of the loading, a removal, a row
+//! of the trace, a drawn request; and when it is due.
+
+use std::cmp::Reverse;
+
+use super::connection::Flight;
+use super::lane::{NEVER, Walk};
+use super::{OUTPUT_BYTES_MAX, SKIP_ABOVE_NS, SKIP_TO_NS, Worker};
+
+impl Worker<'_> {
+    /// The next request of a connection, if one is to leave now.
+    #[inline]
+    pub(super) fn next(&mut self, at: usize) -> Option<Flight> {
+        if let Some(flight) = self.connections[at].queue.pop_front() {
+            return Some(flight);
+        }
+        let lane = &mut self.lanes[at];
+        if self.phase.is_load {
+            if self.connections[at].output_bytes() > OUTPUT_BYTES_MAX {
+                return None;
+            }
+            return lane.next_load(self.plan);
+        }
+        if !lane.purge.is_over()
+            && let Some(flight) = lane.next_purge(self.plan)
+        {
+            return Some(flight);
+        }
+        if self.is_spent() {
+            return None;
+        }
+        if self.feed.is_some() {
+            return self.next_of_trace(at);
+        }
+        if self.phase.rate > 0.0 {
+            return self.next_due(at);
+        }
+        if !self.is_drawing {
+            return None;
+        }
+        Some(self.drawn(at, 0))
+    }
+
+    /// The next row of the trace, if it is for this connection; rows in front of it that are for
+    /// others are put there.
+    fn next_of_trace(&mut self, at: usize) -> Option<Flight> {
+        loop {
+            let feed = self.feed.as_mut()?;
+            if let Err(error) = feed.look_ahead(&mut self.kept) {
+                self.done.troubles.push(error.to_string());
+                feed.is_over = true;
+            }
+            let (mut flight, hash, at_ns) = feed.ahead?;
+            let count = self.connections.len();
+            let place = ((u128::from(hash) * count as u128) >> 64) as usize;
+            let is_full = self.connections[place].flights.len() >= self.plan.settings.depth;
+            if is_full && self.connections[place].is_alive() {
+                return None;
+            }
+            flight.intended = self.trace_is_due(at_ns)?;
+            let feed = self.feed.as_mut()?;
+            feed.ahead = None;
+            self.drawn += 1;
+            self.account.counts.offered += 1;
+            if !self.connections[place].is_alive() {
+                self.account.counts.unsent += 1;
+                self.kept.release(&flight);
+            } else if place == at {
+                return Some(flight);
+            } else {
+                self.launch(place, flight);
+                self.touched.push(place);
+            }
+            if self.is_spent() {
+                return None;
+            }
+        }
+    }
+
+    /// When the row ahead is intended, if it may leave now; else a timer is set.
+    fn trace_is_due(&mut self, at_ns: Option<u64>) -> Option<u64> {
+        let due = match at_ns {
+            Some(at_ns) if at_ns >= self.phase.length_ns => return None,
+            Some(at_ns) => self.phase.start + self.clock.ticks_of_ns(at_ns),
+            None if self.phase.rate > 0.0 => self.lanes[0].due,
+            None => return self.is_drawing.then_some(0),
+        };
+        if due == NEVER {
+            return None;
+        }
+        if due > self.clock.ticks() {
+            if self.is_drawing && !self.lanes[0].is_timed {
+                self.lanes[0].is_timed = true;
+                self.timers.push(Reverse((due, 0)));
+            }
+            return None;
+        }
+        if at_ns.is_none() {
+            self.lanes[0].advance(&self.phase, &self.clock);
+        }
+        Some(due)
+    }
+
+    /// The next request of a schedule, if it is due; else a timer is set.
+    fn next_due(&mut self, at: usize) -> Option<Flight> {
+        let now = self.clock.ticks();
+        let lane = &mut self.lanes[at];
+        if self.plan.settings.skip && self.clock.ns_between(lane.due, now) > SKIP_ABOVE_NS {
+            while lane.due != NEVER && self.clock.ns_between(lane.due, now) > SKIP_TO_NS {
+                self.account.counts.skipped += 1;
+                lane.advance(&self.phase, &self.clock);
+            }
+        }
+        let lane = &mut self.lanes[at];
+        let from = if lane.due == NEVER { NEVER } else { lane.due.max(lane.not_before) };
+        if from > now {
+            if from != NEVER && !lane.is_timed {
+                lane.is_timed = true;
+                self.timers.push(Reverse((from, at)));
+            }
+            return None;
+        }
+        let intended = lane.due;
+        lane.advance(&self.phase, &self.clock);
+        Some(self.drawn(at, intended))
+    }
+
+    /// Draws a request, which counts.
+    #[inline]
+    fn drawn(&mut self, at: usize, intended: u64) -> Flight {
+        self.drawn += 1;
+        self.account.counts.offered += 1;
+        let flight = self.lanes[at].draw(self.plan, intended);
+        if self.plan.settings.delete90 && !self.has_purged && self.is_half_way(intended) {
+            self.has_purged = true;
+            self.start_purge();
+        }
+        flight
+    }
+
+    /// Is half of the requests drawn, or half of the time over?
+    fn is_half_way(&self, intended: u64) -> bool {
+        match self.phase.budget {
+            Some(budget) => self.drawn >= budget / 2,
+            None => {
+                let now = if intended > 0 { intended } else { self.clock.ticks() };
+                self.clock.ns_between(self.phase.start, now) >= self.phase.length_ns / 2
+            }
+        }
+    }
+
+    /// Gives each connection its part of the records to remove.
+    fn start_purge(&mut self) {
+        let per_server = self.plan.settings.connections as u64;
+        for at in 0..self.lanes.len() {
+            let (first, step) = self.plan.place_at(self.thread, self.connections[at].server);
+            let (place, step) = (first * per_server + at as u64 % per_server, step * per_server);
+            self.lanes[at].purge = Walk::new(place, step, self.plan.records);
+        }
+    }
+}

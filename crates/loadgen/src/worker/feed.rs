@@ -1,0 +1,182 @@
+//! Requests out of a trace: rows of this thread's share, one ahead, with their keys kept until
+//! their replies have come.
+//!
+//! A key has one connection, by its hash, so that requests for it keep their order and find their
+//! server. While that connection is full the trace waits, and what waits is late: it counts.
+
+use keyrack_workload::mix64;
+
+use super::connection::{Flight, flags};
+use crate::plan::{Filling, Plan};
+use crate::target::Kind;
+use crate::trace::{self, Op, Pace, Paced, Reader, Row, Share};
+
+/// Tokens of `gets` that are remembered at most.
+const TOKENS_MAX: usize = 1 << 20;
+
+/// Keys that are in use, by number.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    keys: Vec<Vec<u8>>,
+    free: Vec<u64>,
+}
+
+impl Kept {
+    fn keep(&mut self, key: &[u8]) -> u64 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.keys.push(Vec::new());
+            self.keys.len() as u64 - 1
+        });
+        let place = &mut self.keys[number as usize];
+        place.clear();
+        place.extend_from_slice(key);
+        number
+    }
+
+    /// The key of a number.
+    #[inline]
+    pub(super) fn key(&self, number: u64) -> &[u8] {
+        &self.keys[number as usize]
+    }
+
+    /// The key of a flight is not needed any more, if it was kept.
+    #[inline]
+    pub(super) fn release(&mut self, flight: &Flight) {
+        if flight.flags & flags::KEPT_KEY != 0 {
+            self.free.push(flight.key);
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Source {
+    /// As fast as something else says.
+    Plain(Box<Reader>),
+    /// By its own times.
+    Paced(Box<Paced>),
+}
+
+/// The trace of one thread.
+#[derive(Debug)]
+pub(super) struct Feed {
+    source: Source,
+    is_loop: bool,
+    filling: Filling,
+    /// The row ahead, the hash of its key, and its offset where it has one.
+    pub(super) ahead: Option<(Flight, u64, Option<u64>)>,
+    pub(super) is_over: bool,
+    tokens: std::collections::HashMap<u64, u64>,
+}
+
+impl Feed {
+    /// Opens the trace for one of `shares`.
+    pub(super) fn open(plan: &Plan, index: u32, shares: u32) -> Result<Option<Feed>, trace::Error> {
+        let Some(trace) = &plan.settings.trace else { return Ok(None) };
+        let share = Share { index, shares };
+        let options = trace::Options { share, ..plan.trace_options(trace) };
+        let reader = Reader::open(&*trace.fs, &trace.path, options)?;
+        let source = match trace.speed {
+            Some(speed) => {
+                let pace = Pace { speed, is_loop: trace.is_loop };
+                Source::Paced(Box::new(Paced::new(reader, pace)))
+            }
+            None => Source::Plain(Box::new(reader)),
+        };
+        Ok(Some(Feed {
+            source,
+            is_loop: trace.is_loop,
+            filling: plan.settings.filling,
+            ahead: None,
+            is_over: false,
+            tokens: std::collections::HashMap::new(),
+        }))
+    }
+
+    /// Has every row its own time?
+    pub(super) fn is_paced(&self) -> bool {
+        matches!(self.source, Source::Paced(_))
+    }
+
+    /// Reads the row ahead unless it is there.
+    ///
+    /// # Errors
+    /// The trace cannot be read on.
+    #[inline]
+    pub(super) fn look_ahead(&mut self, kept: &mut Kept) -> Result<(), trace::Error> {
+        if self.ahead.is_some() || self.is_over {
+            return Ok(());
+        }
+        let mut has_rewound = false;
+        loop {
+            let found = match &mut self.source {
+                Source::Plain(reader) => reader.next_row()?.map(|row| (None, row)),
+                Source::Paced(paced) => paced.next_row()?.map(|(at_ns, row)| (Some(at_ns), row)),
+            };
+            if let Some((at_ns, row)) = found {
+                let hash = hash(row.key);
+                let flight = flight(&row, self.filling, kept);
+                self.ahead = Some((flight, hash, at_ns));
+                return Ok(());
+            }
+            match &mut self.source {
+                // A share may be empty: then a second look finds nothing either.
+                Source::Plain(reader) if self.is_loop && !has_rewound => reader.rewind(),
+                _ => {
+                    self.is_over = true;
+                    return Ok(());
+                }
+            }
+            has_rewound = true;
+        }
+    }
+
+    /// What was read so far, in words.
+    pub(super) fn counts(&self) -> &trace::Counts {
+        match &self.source {
+            Source::Plain(reader) => reader.counts(),
+            Source::Paced(paced) => paced.reader().counts(),
+        }
+    }
+
+    /// Remembers the token of a key.
+    pub(super) fn learn(&mut self, key: &[u8], token: u64) {
+        if self.tokens.len() >= TOKENS_MAX {
+            self.tokens.clear();
+        }
+        self.tokens.insert(hash(key), token);
+    }
+
+    /// The token of a key, or one that no server gives.
+    pub(super) fn token(&self, key: &[u8]) -> u64 {
+        self.tokens.get(&hash(key)).copied().unwrap_or(u64::MAX)
+    }
+}
+
+fn hash(key: &[u8]) -> u64 {
+    key.chunks(8).fold(key.len() as u64, |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix64(hash ^ u64::from_le_bytes(word))
+    })
+}
+
+/// A request of a row.
+fn flight(row: &Row<'_>, filling: Filling, kept: &mut Kept) -> Flight {
+    let kind = match row.op {
+        _ if filling == Filling::GetSet => Kind::Get,
+        Op::Get => Kind::Get,
+        Op::Gets => Kind::Gets,
+        Op::Set => Kind::Set,
+        Op::Add => Kind::Add,
+        Op::Replace => Kind::Replace,
+        Op::Cas => Kind::Cas,
+        Op::Append => Kind::Append,
+        Op::Prepend => Kind::Prepend,
+        Op::Delete => Kind::Delete,
+        Op::Incr => Kind::Incr,
+        Op::Decr => Kind::Decr,
+    };
+    let (size, ttl_s) = (row.value_bytes, row.ttl_s);
+    let (key, flags) = (kept.keep(row.key), flags::KEPT_KEY);
+    Flight { intended: 0, sent: 0, key, size, ttl_s, kind, flags }
+}

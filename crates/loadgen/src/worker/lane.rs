@@ -1,0 +1,197 @@
+//! What belongs to one connection besides its bytes: its draws, its schedule, its part of the
+//! loading and of the removal half-way, its window of misses.
+
+use keyrack_measure::Clock;
+use keyrack_workload::{ArrivalSchedule, KeySource, Rng, mix64};
+
+use super::Phase;
+use super::connection::{Flight, flags};
+use crate::arrival::{self, Purpose, Stream};
+use crate::error::Result;
+use crate::plan::{Filling, Plan};
+use crate::target::Kind;
+
+/// No tick: nothing is due.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// Indexes that one connection walks over.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Walk {
+    next: u64,
+    step: u64,
+    end: u64,
+}
+
+impl Walk {
+    /// Every `step`th index from `first` on, below `end`.
+    pub(super) fn new(first: u64, step: u64, end: u64) -> Walk {
+        Walk { next: first, step, end }
+    }
+
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.next >= self.end
+    }
+}
+
+impl Iterator for Walk {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let index = self.next;
+        (index < self.end).then(|| {
+            self.next = index.saturating_add(self.step.max(1));
+            index
+        })
+    }
+}
+
+/// The window of `--misswindow`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct MissWindow {
+    pub(super) gets_so_far: u64,
+    pub(super) gets: u64,
+    pub(super) misses: u64,
+    pub(super) accesses: u64,
+}
+
+/// One connection's share of the workload.
+#[derive(Debug)]
+pub(super) struct Lane {
+    stream: Stream,
+    /// Which of all connections of the process, and how many there are.
+    index: u32,
+    count: u32,
+    keys: KeySource,
+    mix: Rng,
+    sizes: Rng,
+    pub(super) offset: usize,
+    pub(super) nonce: u64,
+    schedule: Option<ArrivalSchedule>,
+    /// When the next request is due.
+    pub(super) due: u64,
+    /// Is a timer set for that?
+    pub(super) is_timed: bool,
+    /// When the next request may leave, under `--moderate`.
+    pub(super) not_before: u64,
+    pub(super) load: Walk,
+    pub(super) purge: Walk,
+    pub(super) window: MissWindow,
+}
+
+impl Lane {
+    pub(super) fn new(plan: &Plan, stream: Stream, index: u32, count: u32) -> Result<Lane> {
+        let shard = (index, count);
+        let mut sizes = stream.rng(Purpose::Values);
+        Ok(Lane {
+            stream,
+            index,
+            count,
+            keys: plan.popularity.source(plan.records, stream.rng(Purpose::Keys), shard)?,
+            mix: stream.rng(Purpose::Mix),
+            offset: plan.values.offset(&mut sizes),
+            nonce: mix64(u64::from(index)),
+            sizes,
+            schedule: None,
+            due: NEVER,
+            is_timed: false,
+            not_before: 0,
+            load: Walk::default(),
+            purge: Walk::default(),
+            window: MissWindow::default(),
+        })
+    }
+
+    /// Gets ready for a phase.
+    pub(super) fn begin(&mut self, plan: &Plan, phase: &Phase, clock: &Clock) -> Result<()> {
+        (self.due, self.is_timed, self.not_before) = (NEVER, false, 0);
+        self.window = MissWindow::default();
+        self.schedule = None;
+        // A trace has one schedule for all connections of its thread: the first has it.
+        let (index, count) = match plan.settings.trace.is_some() {
+            true => (self.stream.thread, plan.settings.threads as u32),
+            false => (self.index, self.count),
+        };
+        let is_scheduled = plan.settings.trace.is_none() || self.stream.connection == 0;
+        if phase.rate > 0.0 && is_scheduled {
+            // Each phase has gaps of its own; the first has those of the seed.
+            let seed = self.stream.seed.wrapping_add(u64::from(phase.number) << 40);
+            let stream = Stream { seed, ..self.stream };
+            let law = &plan.gaps;
+            let schedule = arrival::schedule(law, phase.rate, &stream, index, count)?;
+            self.schedule = Some(schedule);
+            self.advance(phase, clock);
+        }
+        Ok(())
+    }
+
+    /// Moves on to the next arrival; none is due at the end of the phase or later.
+    #[inline]
+    pub(super) fn advance(&mut self, phase: &Phase, clock: &Clock) {
+        let Some(schedule) = &mut self.schedule else { return };
+        let at_ns = schedule.next_at_ns();
+        self.due = match at_ns < phase.length_ns {
+            true => phase.start + clock.ticks_of_ns(at_ns),
+            false => NEVER,
+        };
+    }
+
+    /// How many arrivals are due before `tick`, of those that have not been taken.
+    pub(super) fn due_before(&self, tick: u64, phase: &Phase, clock: &Clock) -> u64 {
+        let Some(schedule) = &self.schedule else { return 0 };
+        let (mut schedule, mut due, mut count) = (schedule.clone(), self.due, 0);
+        while due < tick {
+            count += 1;
+            let at_ns = schedule.next_at_ns();
+            if at_ns >= phase.length_ns {
+                break;
+            }
+            due = phase.start + clock.ticks_of_ns(at_ns);
+        }
+        count
+    }
+
+    /// Draws a request that was intended at `intended`.
+    #[inline]
+    pub(super) fn draw(&mut self, plan: &Plan, intended: u64) -> Flight {
+        let settings = &plan.settings;
+        let stores = settings.filling != Filling::GetSet
+            && settings.update > 0.0
+            && self.mix.chance(settings.update);
+        let kind = match stores {
+            true => Kind::Set,
+            false if settings.mget > 1 => Kind::Mget,
+            false => Kind::Get,
+        };
+        let sized = stores || settings.filling != Filling::Never;
+        let size = match (kind, sized) {
+            (Kind::Mget, _) => settings.mget as u32,
+            (_, true) => plan.sizes.sample(&mut self.sizes),
+            (_, false) => 0,
+        };
+        let ttl_s = if sized { settings.ttl_s } else { 0 };
+        let key = self.keys.next_index();
+        Flight { intended, sent: 0, key, size, ttl_s, kind, flags: 0 }
+    }
+
+    /// Draws one more key, for a lookup of several.
+    #[inline]
+    pub(super) fn draw_key(&mut self) -> u64 {
+        self.keys.next_index()
+    }
+
+    /// A store of the loading.
+    pub(super) fn next_load(&mut self, plan: &Plan) -> Option<Flight> {
+        let key = self.load.next()?;
+        let size = plan.sizes.sample(&mut self.sizes);
+        let ttl_s = plan.settings.ttl_s;
+        Some(Flight { intended: 0, sent: 0, key, size, ttl_s, kind: Kind::Set, flags: flags::LOAD })
+    }
+
+    /// A removal half-way.
+    pub(super) fn next_purge(&mut self, plan: &Plan) -> Option<Flight> {
+        let key = self.purge.find(|key| plan.purged.contains(*key))?;
+        let flags = flags::PURGE;
+        Some(Flight { intended: 0, sent: 0, key, size: 0, ttl_s: 0, kind: Kind::Delete, flags })
+    }
+}

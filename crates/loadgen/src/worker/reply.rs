@@ -1,0 +1,206 @@
+//! What a reply changes: the account, the window of misses, the store that fills a miss.
+
+use super::connection::{Flight, Trouble, flags};
+use super::lane::MissWindow;
+use super::{SAMPLES, Sample, Worker};
+use crate::account::Window;
+use crate::plan::{Filling, Headline};
+use crate::target::{Class, ErrorClass, Kind, Outcome};
+
+/// Takes a window that is full, or the last.
+pub(super) fn window(thread: usize, connection: usize, open: &mut MissWindow) -> Window {
+    let gets_so_far = open.gets_so_far;
+    let closed = std::mem::replace(open, MissWindow { gets_so_far, ..MissWindow::default() });
+    Window { thread, connection, gets_so_far, gets: closed.gets, misses: closed.misses }
+}
+
+impl Worker<'_> {
+    /// Takes all whole replies of a connection.
+    pub(super) fn digest(&mut self, at: usize, now: u64) -> Result<(), Trouble> {
+        let verifies = self.plan.settings.verify;
+        loop {
+            let next = match verifies {
+                true => self.next_verified(at)?,
+                false => self.connections[at].next_reply()?,
+            };
+            let Some((flight, outcome)) = next else { return Ok(()) };
+            self.landed(at, &flight, outcome, now);
+        }
+    }
+
+    /// The next reply, its value checked.
+    fn next_verified(&mut self, at: usize) -> Result<Option<(Flight, Outcome)>, Trouble> {
+        let (plan, key, kept) = (self.plan, &mut self.key, &self.kept);
+        let (mut verified, mut damaged) = (0, None);
+        let next = self.connections[at].next_reply_with(&mut |flight, value| {
+            key.clear();
+            if flight.flags & flags::KEPT_KEY != 0 {
+                key.extend_from_slice(kept.key(flight.key));
+            } else {
+                plan.keys.append(flight.key, key);
+            }
+            verified += 1;
+            if let Err(damage) = plan.values.check(key, value) {
+                damaged = Some(format!("key {}: {damage}", String::from_utf8_lossy(key)));
+            }
+        });
+        self.account.counts.verified += verified;
+        if let Some(words) = damaged {
+            self.account.errors.add(ErrorClass::Corrupt, 1, || words);
+            self.live.errors.add(1);
+        }
+        next
+    }
+
+    /// Accounts for one reply.
+    #[inline]
+    fn landed(&mut self, at: usize, flight: &Flight, outcome: Outcome, now: u64) {
+        self.done.last_reply = now;
+        if let Outcome::Failed(class) = outcome {
+            let parser = &self.connections[at].parser;
+            self.account
+                .errors
+                .add(class, 1, || String::from_utf8_lossy(parser.words()).into_owned());
+            self.live.errors.add(1);
+        }
+        if flight.flags & (flags::LOAD | flags::PURGE) != 0 {
+            if outcome == Outcome::Stored {
+                let is_load = flight.flags & flags::LOAD != 0;
+                self.done.loaded += u64::from(is_load);
+                self.account.counts.purged += u64::from(!is_load);
+            }
+            return;
+        }
+        let is_success = self.count(at, flight, outcome, now);
+        if let Outcome::Failed(_) = outcome {
+            return;
+        }
+        if self.plan.settings.successful && !is_success {
+            return;
+        }
+        self.measure(at, flight, now);
+    }
+
+    /// Counts a reply by its outcome. Was it a success?
+    #[inline]
+    fn count(&mut self, at: usize, flight: &Flight, outcome: Outcome, now: u64) -> bool {
+        let counts = &mut self.account.counts;
+        let is_read = flight.kind.class() == Class::Read;
+        let is_success = match outcome {
+            Outcome::Hit { .. } => {
+                counts.gets += 1;
+                true
+            }
+            Outcome::Miss if is_read => {
+                counts.gets += 1;
+                counts.misses += 1;
+                self.live.misses.add(1);
+                false
+            }
+            Outcome::Hits(hits) => {
+                let keys = u64::from(flight.size);
+                let misses = keys.saturating_sub(u64::from(hits));
+                counts.gets += keys;
+                counts.misses += misses;
+                self.live.misses.add(misses);
+                misses == 0
+            }
+            Outcome::Stored | Outcome::Miss => {
+                counts.sets += u64::from(flight.kind.has_value());
+                outcome == Outcome::Stored
+            }
+            Outcome::NotStored => {
+                counts.sets += 1;
+                counts.not_stored += 1;
+                false
+            }
+            Outcome::Failed(_) => false,
+        };
+        let is_fill = flight.flags & flags::FILL != 0;
+        counts.fills += u64::from(is_fill);
+        if self.plan.settings.misswindow > 0 && !is_fill {
+            self.count_in_window(at, is_read, outcome == Outcome::Miss);
+        }
+        if is_read && outcome == Outcome::Miss && self.plan.settings.filling != Filling::Never {
+            let fill = Flight {
+                intended: now,
+                kind: Kind::Set,
+                flags: flight.flags | flags::FILL,
+                ..*flight
+            };
+            self.connections[at].queue.push_back(fill);
+        } else if flight.flags & flags::KEPT_KEY != 0 {
+            if let (Kind::Gets, Outcome::Hit { token }, Some(feed)) =
+                (flight.kind, outcome, &mut self.feed)
+            {
+                feed.learn(self.kept.key(flight.key), token);
+            }
+            self.kept.release(flight);
+        }
+        is_success
+    }
+
+    fn count_in_window(&mut self, at: usize, is_read: bool, is_miss: bool) {
+        let open = &mut self.lanes[at].window;
+        open.accesses += 1;
+        if is_read {
+            open.gets += 1;
+            open.gets_so_far += 1;
+            open.misses += u64::from(is_miss);
+        }
+        if open.accesses >= self.plan.settings.misswindow {
+            self.done.windows.push(window(self.thread, at, open));
+        }
+    }
+
+    /// Files the latencies of a reply.
+    #[inline]
+    fn measure(&mut self, at: usize, flight: &Flight, now: u64) {
+        let is_open = self.is_open();
+        let service_ns = self.clock.ns_between(flight.sent, now);
+        let response_ns = match is_open {
+            true => self.clock.ns_between(flight.intended, now),
+            false => service_ns,
+        };
+        let account = &mut self.account;
+        account.counts.ops += 1;
+        let passed_ns = self.clock.ns_between(self.phase.start, now);
+        let is_in_time = passed_ns <= self.phase.length_ns;
+        account.counts.ops_in_time += u64::from(is_in_time);
+        if is_open {
+            account.delay.record(self.clock.ns_between(flight.intended, flight.sent));
+        }
+        let tally = account.tally_mut(flight.kind.class());
+        tally.response.record(response_ns);
+        if is_open {
+            tally.service.record(service_ns);
+        }
+        let headline_ns = match self.plan.settings.headline {
+            Headline::Intended => response_ns,
+            Headline::Sent => service_ns,
+        };
+        self.live.ops.add(1);
+        self.live.latency.record(headline_ns);
+        if self.phase.samples.is_some() && flight.kind.class() == Class::Read {
+            let from = if is_open { flight.intended } else { flight.sent };
+            let start_ns = self.clock.ns_between(self.phase.start, from);
+            self.samples.push(Sample { start_ns, latency_ns: headline_ns });
+            if self.samples.len() >= SAMPLES {
+                self.send_samples();
+            }
+        }
+        if self.moderation > 0 {
+            self.lanes[at].not_before = now + self.moderation;
+        }
+    }
+
+    /// Hands samples to whoever writes them.
+    pub(super) fn send_samples(&mut self) {
+        if let Some(sender) = &self.phase.samples
+            && !self.samples.is_empty()
+        {
+            // A writer that failed has said so itself.
+            let _ = sender.send(std::mem::take(&mut self.samples));
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Servers of others.
+
+use crate::support::{Real, load, settings, try_load};
+use keyrack_loadgen::account::Report;
+use keyrack_loadgen::plan::{Filling, Loading, Settings, TlsFiles};
+use keyrack_loadgen::target::{Credentials, ErrorClass, Protocol};
+
+/// What any server must do: load, look up, store, fill, verify.
+fn assert_works(settings: &Settings) {
+    let clean = |report: &Report, ops: u64| {
+        let counts = &report.account.counts;
+        assert_eq!(report.account.errors.total(), 0, "{settings:?}: {report:?}");
+        assert_eq!(counts.ops, ops, "{settings:?}: {report:?}");
+        counts.misses
+    };
+    let base = Settings { depth: 8, connections: 2, verify: true, ..settings.clone() };
+    let report = load(Settings { update: 0.2, ..base.clone() });
+    assert_eq!(clean(&report, 1000), 0);
+    assert!(report.account.counts.verified > 700);
+    let many = Settings { mget: 7, verify: false, loading: Loading::No, ..base.clone() };
+    let report = load(many);
+    assert_eq!(clean(&report, 1000), 0);
+    assert_eq!(report.account.counts.gets, 7000);
+    let filled = load(Settings {
+        filling: Filling::GetSet,
+        prefix: settings.protocol.name().to_owned(),
+        loading: Loading::No,
+        ttl_s: 1000,
+        ..base
+    });
+    assert_eq!(filled.account.errors.total(), 0, "{filled:?}");
+    assert!(filled.account.counts.misses >= 90);
+    assert_eq!(filled.account.counts.ops, 1000 + filled.account.counts.misses);
+}
+
+#[test]
+fn memcached_in_three_languages() {
+    let Some(real) = Real::memcached(&[]) else { return };
+    for protocol in [Protocol::Text, Protocol::Binary, Protocol::Meta] {
+        assert_works(&Settings { protocol, ..settings(&real.address) });
+    }
+}
+
+#[test]
+fn a_unix_socket_is_a_server_as_well() {
+    let Some(redis) = Real::redis(&[]) else { return };
+    let path = redis.dir.path().join("s");
+    let unix_socket = true;
+    let protocol = Protocol::Resp2;
+    assert_works(&Settings { unix_socket, protocol, ..settings(path.to_str().unwrap()) });
+}
+
+#[test]
+fn redis_through_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (cert, key) = (dir.path().join("crt"), dir.path().join("key"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    let started = Real::start("redis-server", |_, port| {
+        let port = port.to_string();
+        let mut args = ["--bind", "127.0.0.1", "--port", "0", "--tls-port", &port, "--save", ""]
+            .map(str::to_owned)
+            .to_vec();
+        args.extend(["--tls-auth-clients".to_owned(), "no".to_owned()]);
+        args.extend(["--tls-cert-file".to_owned(), text(&cert)]);
+        args.extend(["--tls-key-file".to_owned(), text(&key)]);
+        args.extend(["--tls-ca-cert-file".to_owned(), text(&cert)]);
+        args
+    });
+    let Some(real) = started else { return };
+    let with = |ca: &std::path::Path, name: &str| Settings {
+        protocol: Protocol::Resp2,
+        tls: Some(TlsFiles { ca: ca.to_owned(), identity: None, name: Some(name.to_owned()) }),
+        ..settings(&real.address)
+    };
+    assert_works(&with(&cert, "localhost"));
+    let report = load(Settings {
+        valuesize: "300000".to_owned(),
+        update: 0.5,
+        records: 5,
+        queries: 50,
+        depth: 4,
+        verify: true,
+        ..with(&cert, "localhost")
+    });
+    assert_eq!((report.account.errors.total(), report.account.counts.ops), (0, 50), "{report:?}");
+    // Another name, another signer: neither is trusted, and both are said.
+    let failed = |settings: Settings| {
+        let report = load(Settings { loading: Loading::No, ..settings });
+        assert_eq!(report.account.counts.ops, 0);
+        report.troubles.concat()
+    };
+    let other = failed(with(&cert, "other.example"));
+    assert!(other.contains("certificate"), "{other}");
+    let stranger = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let foreign = dir.path().join("foreign");
+    std::fs::write(&foreign, stranger.cert.pem()).unwrap();
+    let unknown = failed(with(&foreign, "localhost"));
+    assert!(unknown.contains("certificate"), "{unknown}");
+}
+
+#[test]
+fn an_ipv6_address_is_a_server_as_well() {
+    let Some(real) = Real::start("memcached", |_, port| {
+        let both = "127.0.0.1,::1".to_owned();
+        let port = port.to_string();
+        vec!["-l".to_owned(), both, "-p".to_owned(), port, "-u".to_owned(), "nobody".to_owned()]
+    }) else {
+        return;
+    };
+    let port = real.address.rsplit_once(':').unwrap().1;
+    assert_works(&settings(&format!("[::1]:{port}")));
+}
+
+#[test]
+fn values_above_the_limit_are_errors_of_their_own_class() {
+    let Some(real) = Real::memcached(&[]) else { return };
+    for protocol in [Protocol::Text, Protocol::Binary, Protocol::Meta] {
+        let report = load(Settings {
+            protocol,
+            valuesize: "1100000".to_owned(),
+            update: 1.0,
+            queries: 10,
+            depth: 2,
+            loading: Loading::No,
+            ..settings(&real.address)
+        });
+        let errors = &report.account.errors;
+        assert_eq!(errors.count(ErrorClass::TooLarge), 10, "{protocol:?}: {report:?}");
+        assert_eq!(report.account.counts.ops, 0);
+    }
+}
+
+#[test]
+fn redis_in_two_languages_with_its_hashes() {
+    let Some(real) = Real::redis(&[]) else { return };
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let settings = Settings { protocol, ..settings(&real.address) };
+        assert_works(&settings);
+        let report = load(Settings { assoc: Some(4), update: 0.3, depth: 4, ..settings });
+        assert_eq!((report.account.errors.total(), report.account.counts.misses), (0, 0));
+    }
+}
+
+#[test]
+fn redis_asks_for_a_password() {
+    let Some(real) = Real::redis(&["--requirepass", "open sesame"]) else { return };
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let with = |user: &str, password: &str| {
+            let them = Credentials { user: user.to_owned(), password: password.to_owned() };
+            let credentials = Some(them);
+            try_load(Settings { protocol, credentials, ..settings(&real.address) }, None)
+        };
+        assert_eq!(with("", "open sesame").unwrap().account.errors.total(), 0);
+        assert_eq!(with("default", "open sesame").unwrap().account.errors.total(), 0);
+        let refused = with("", "close").unwrap_err().to_string();
+        assert!(refused.contains("refuses the user name or password"), "{refused}");
+        assert!(refused.contains(&real.address) && refused.contains("WRONGPASS"), "{refused}");
+    }
+    let none = Settings { protocol: Protocol::Resp2, ..settings(&real.address) };
+    let report = load(Settings { loading: Loading::No, queries: 10, ..none });
+    assert_eq!(report.account.errors.count(ErrorClass::Auth), 10, "{report:?}");
+}
+
+#[test]
+fn memcached_asks_for_a_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("passwords");
+    std::fs::write(&file, "alice:sesame\n").unwrap();
+    let Some(real) = Real::memcached(&["-Y", file.to_str().unwrap()]) else { return };
+    for protocol in [Protocol::Text, Protocol::Meta] {
+        let with = |password: &str| {
+            let (user, password) = ("alice".to_owned(), password.to_owned());
+            let credentials = Some(Credentials { user, password });
+            try_load(Settings { protocol, credentials, ..settings(&real.address) }, None)
+        };
+        assert_eq!(with("sesame").unwrap().account.errors.total(), 0);
+        let refused = with("close").unwrap_err().to_string();
+        assert!(refused.contains("refuses the user name or password"), "{refused}");
+    }
+    let none = Settings { loading: Loading::No, queries: 10, ..settings(&real.address) };
+    assert_eq!(load(none).account.errors.count(ErrorClass::Auth), 10);
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_partial_results() {
+    let Some(mut real) = Real::memcached(&[]) else { return };
+    let settings =
+        Settings { queries: u64::from(u32::MAX), time_s: 60.0, ..settings(&real.address) };
+    let run = std::thread::spawn(move || load(settings));
+    // It is killed when it has served something.
+    let mut asked = std::net::TcpStream::connect(&real.address).unwrap();
+    let mut served = 0;
+    while served < 100 {
+        use std::io::{BufRead, BufReader, Write};
+        asked.write_all(b"stats\r\n").unwrap();
+        let lines = BufReader::new(&asked).lines().map_while(Result::ok);
+        let stats: Vec<String> = lines.take_while(|line| line != "END").collect();
+        let gets = stats.iter().find_map(|line| line.strip_prefix("STAT get_hits "));
+        served = gets.and_then(|count| count.parse().ok()).unwrap_or(0);
+    }
+    drop(asked);
+    real.kill();
+    let report = run.join().unwrap();
+    assert!(report.account.counts.ops >= 100, "{report:?}");
+    assert_eq!(report.account.counts.broken, 1);
+    assert!(report.troubles[0].contains(&real.address), "{:?}", report.troubles);
+}

@@ -1,0 +1,218 @@
+//! Replies that wait to be sent: the newest where workers append, older ones in pieces.
+//!
+//! ```text
+//!   older:   | gone | 64 KiB | 64 KiB | .. |      newest:  | gone | pending | room |
+//!                   '--- sent first ------------------------------'
+//! ```
+//!
+//! What is sent at once, which is nearly everything, never leaves the newest buffer: one write, and
+//! the memory is used again. Only what a slow client leaves is copied once into pieces of one size.
+//! So no buffer doubles with what waits: a client that never reads costs the replies that it was
+//! let to ask for, the last slice that its worker wrote, and at most a piece that is not full.
+//!
+//! **Invariant:** bytes come out in the order in which they were appended, and pieces but the last
+//! are full.
+
+use crate::buffer::{Buffer, Pool};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// Bytes of a piece.
+const PIECE_BYTES: usize = 64 << 10;
+/// The largest buffer that stays to be appended to while pieces wait.
+const TAIL_BYTES_MAX: usize = 2 * crate::service::OUTPUT_SLICE_BYTES;
+/// Pieces that one write takes.
+pub(crate) const SLICES_MAX: usize = 64;
+
+/// Pieces, the oldest first.
+#[derive(Debug, Default)]
+struct Pieces {
+    pieces: VecDeque<Vec<u8>>,
+    /// Bytes of the first that are sent.
+    gone: usize,
+    bytes: usize,
+}
+
+/// Bytes on their way to a client.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    newest: Buffer,
+    /// What waits in front of it; most connections never have any.
+    older: Option<Box<Pieces>>,
+}
+
+impl Output {
+    pub(crate) fn len(&self) -> usize {
+        self.newest.len() + self.older.as_ref().map_or(0, |older| older.bytes)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.older.is_none() && self.newest.is_empty()
+    }
+
+    /// The buffer to append to.
+    pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
+        self.newest.tail()
+    }
+
+    /// Takes memory from the pool, if there is none to append to.
+    pub(crate) fn borrow(&mut self, pool: &mut Pool) {
+        self.newest.borrow(pool);
+    }
+
+    /// The bytes to be sent first, those that lie together.
+    pub(crate) fn front(&self) -> &[u8] {
+        match &self.older {
+            Some(older) => older.pieces.front().map_or(&[], |piece| &piece[older.gone..]),
+            None => self.newest.pending(),
+        }
+    }
+
+    /// Fills `slices` with what is to be sent, from the first byte on. Returns how many it took and
+    /// their bytes.
+    pub(crate) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES_MAX]) -> (usize, usize) {
+        let older = self.older.iter().flat_map(|older| {
+            let gone = std::iter::once(older.gone).chain(std::iter::repeat(0));
+            older.pieces.iter().zip(gone).map(|(piece, gone)| &piece[gone..])
+        });
+        let (mut count, mut bytes) = (0, 0);
+        let parts = older.chain(std::iter::once(self.newest.pending()));
+        for (slice, part) in slices.iter_mut().zip(parts.filter(|part| !part.is_empty())) {
+            *slice = IoSlice::new(part);
+            count += 1;
+            bytes += part.len();
+        }
+        (count, bytes)
+    }
+
+    /// Takes so many bytes from the front.
+    pub(crate) fn consume(&mut self, count: usize) {
+        let mut left = count;
+        if let Some(older) = &mut self.older {
+            while left > 0
+                && let Some(piece) = older.pieces.front()
+            {
+                let taken = left.min(piece.len() - older.gone);
+                older.gone += taken;
+                older.bytes -= taken;
+                left -= taken;
+                if older.gone == piece.len() {
+                    older.pieces.pop_front();
+                    older.gone = 0;
+                }
+            }
+            if older.pieces.is_empty() {
+                self.older = None;
+            }
+        }
+        if left > 0 {
+            self.newest.consume(left);
+        }
+    }
+
+    /// The socket is full: what waits is put where it takes no more memory than it has bytes.
+    pub(crate) fn settle(&mut self, pool: &mut Pool) {
+        if self.newest.len() < PIECE_BYTES {
+            self.newest.fit();
+            return;
+        }
+        let older = self.older.get_or_insert_default();
+        let mut rest = self.newest.pending();
+        older.bytes += rest.len();
+        while !rest.is_empty() {
+            let room = older.pieces.back().map_or(0, |piece| PIECE_BYTES - piece.len());
+            if room == 0 {
+                older.pieces.push_back(Vec::with_capacity(PIECE_BYTES));
+                continue;
+            }
+            let (part, behind) = rest.split_at(room.min(rest.len()));
+            if let Some(piece) = older.pieces.back_mut() {
+                piece.extend_from_slice(part);
+            }
+            rest = behind;
+        }
+        // The next slice goes to the same memory, unless that is more than slices take.
+        self.newest.consume(self.newest.len());
+        if self.newest.tail().capacity() > TAIL_BYTES_MAX {
+            self.newest.discard(pool);
+        }
+    }
+
+    /// Gives the memory back, with what waits.
+    pub(crate) fn discard(&mut self, pool: &mut Pool) {
+        self.older = None;
+        self.newest.discard(pool);
+    }
+
+    /// Gives the memory back, if nothing waits in it.
+    pub(crate) fn give_back_if_empty(&mut self, pool: &mut Pool) {
+        self.newest.give_back_if_empty(pool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Appends and takes by turns, settling now and then: what comes out is what went in.
+    #[test]
+    fn bytes_come_out_as_they_went_in() {
+        let (mut output, mut pool) = (Output::default(), Pool::default());
+        let (mut written, mut taken) = (0_u32, 0_u32);
+        let mut state = 12_345_u32;
+        for round in 0..40 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            output.borrow(&mut pool);
+            for _ in 0..state >> 18 {
+                output.tail().extend_from_slice(&written.to_le_bytes());
+                written += 1;
+            }
+            if round % 3 > 0 {
+                output.settle(&mut pool);
+            }
+            let bytes = (written - taken) as usize * 4;
+            assert_eq!((output.len(), output.is_empty()), (bytes, bytes == 0));
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let (count, together) = output.slices(&mut slices);
+            let seen: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+            assert_eq!(seen.len(), together);
+            assert!(together == bytes || count == SLICES_MAX);
+            assert!(seen.starts_with(output.front()));
+            let take = (seen.len() / 4).min(state as usize % 30_000);
+            for (index, number) in seen.chunks_exact(4).take(take).enumerate() {
+                assert_eq!(number, (taken + index as u32).to_le_bytes(), "round {round}");
+            }
+            output.consume(take * 4);
+            taken += take as u32;
+            output.give_back_if_empty(&mut pool);
+        }
+        assert!(taken > 5_000, "{taken}");
+    }
+
+    #[test]
+    fn what_waits_takes_its_bytes_and_no_more() {
+        let (mut output, mut pool) = (Output::default(), Pool::default());
+        for _ in 0..50 {
+            output.borrow(&mut pool);
+            output.tail().extend_from_slice(&[7; 300_001]);
+            output.settle(&mut pool);
+        }
+        let older = output.older.as_ref().unwrap();
+        let held: usize = older.pieces.iter().map(Vec::capacity).sum();
+        assert_eq!(output.len(), 50 * 300_001);
+        assert!(held < output.len() + PIECE_BYTES, "{held} bytes for {}", output.len());
+        assert!(output.tail().capacity() <= TAIL_BYTES_MAX);
+        output.borrow(&mut pool);
+        output.tail().extend_from_slice(&[7; TAIL_BYTES_MAX + 1]);
+        output.settle(&mut pool);
+        assert_eq!(output.tail().capacity(), 0);
+        // Little stays where it is, in memory of its size.
+        let mut small = Output::default();
+        small.tail().reserve(1 << 20);
+        small.tail().extend_from_slice(b"little");
+        small.settle(&mut pool);
+        assert!(small.older.is_none() && small.tail().capacity() < 100);
+        output.discard(&mut pool);
+        assert!(output.is_empty() && output.older.is_none());
+    }
+}
