@@ -11,7 +11,7 @@
 //! test      tidy, cargo test with KEYRACK_SEED fixed                closes with the counts
 //! ```
 //!
-//! Tests are built in the profile `sim`, once for all stages that run any: optimized, for
+//! Tests are built in the profile `sim`, once for `seeds` and `test`: optimized, for
 //! statistical tests need many draws; with debug assertions and overflow checks, which release
 //! leaves out; without optimization at link time, which each test program would pay for. `smoke`
 //! and `overhead` take the release binary, which is what users have.

@@ -3,7 +3,7 @@
 //! asks at the end what was leaked.
 //!
 //! ```text
-//! loom   RUSTFLAGS="--cfg loom"            cargo test --profile sim -p CRATE --lib --tests
+//! loom   RUSTFLAGS="--cfg loom"            cargo test --release -p CRATE --lib --tests
 //!                                                     --target-dir TARGET/loom
 //! asan   RUSTFLAGS=-Zsanitizer=address     rustup run nightly cargo test ... --target HOST
 //!        ASAN_OPTIONS=detect_leaks=1                  --target-dir TARGET/asan
@@ -21,7 +21,6 @@
 
 use std::process::{Command, Stdio};
 
-use crate::chores::TEST_PROFILE;
 use crate::command::Options;
 use crate::output::say;
 use crate::stage::{Outcome, Stop, shown, stage};
@@ -132,8 +131,7 @@ impl Instrument {
     /// Adds to a call of `cargo test` what makes it a call under this instrument.
     fn instrument(&self, command: &mut Command, workspace: &Workspace, package: &str) {
         command
-            .args(["--profile", TEST_PROFILE, "--no-fail-fast"])
-            .args(["-p", package, "--lib", "--tests"])
+            .args(["--release", "--no-fail-fast", "-p", package, "--lib", "--tests"])
             .arg("--target-dir")
             .arg(workspace.target(self.name))
             .env("RUSTFLAGS", self.rustflags)
@@ -214,7 +212,7 @@ mod tests {
         packages: &["keyrack-one", "keyrack-two"],
     };
 
-    /// Runs `PROBE` with a shell script in cargo's place; the crate is its sixth argument.
+    /// Runs `PROBE` with a shell script in cargo's place; the crate is its fifth argument.
     fn probed(test: &str, script: &str) -> (Outcome, Scratch) {
         let scratch = Scratch::new(test);
         let cargo = scratch.program("cargo", script);
@@ -240,7 +238,7 @@ mod tests {
         assert_eq!(calls.len(), 2);
         for (call, package) in calls.iter().zip(PROBE.packages) {
             let start = format!(
-                "--cfg probe, all=1, gone: test --profile sim --no-fail-fast -p {package} \
+                "--cfg probe, all=1, gone: test --release --no-fail-fast -p {package} \
                  --lib --tests --target-dir "
             );
             let rest = call.strip_prefix(&start).unwrap_or_else(|| panic!("{call}"));
@@ -252,7 +250,7 @@ mod tests {
     fn one_crate_that_fails_does_not_keep_the_next_from_being_tested() {
         let (outcome, _scratch) = probed(
             "instrument-fails",
-            "[ \"$6\" = keyrack-one ] && exit 101\n\
+            "[ \"$5\" = keyrack-one ] && exit 101\n\
              echo 'test result: FAILED. 3 passed; 2 failed; 0 ignored'; exit 101",
         );
         let Err(Stop::Stage(line)) = outcome else { panic!("{outcome:?}") };
