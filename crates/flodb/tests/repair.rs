@@ -148,6 +148,32 @@ fn a_range_that_was_removed_stays_removed() {
     assert!(found == expected, "{report:?}");
 }
 
+/// The list of removed ranges was passed over when a table's end was damaged, and what had been
+/// removed came back.
+#[test]
+fn the_ranges_of_a_table_that_does_not_open_stay_removed() {
+    let disk = MemFs::new();
+    let db = open(&disk);
+    let key = |n: u32| format!("key{n:03}").into_bytes();
+    (0..300).for_each(|n| db.put(&key(n), b"first").unwrap());
+    db.compact_range(None, None).unwrap();
+    let held = db.snapshot();
+    db.delete_range(&key(50), &key(100)).unwrap();
+    db.put(&key(60), b"again").unwrap();
+    db.flush().unwrap();
+    drop((held, db));
+    let expected = rows(&open(&copy(&disk)));
+    assert_eq!(expected.len(), 300 - 49);
+    let damaged = copy(&disk);
+    damaged.remove_dir_all(&Path::new(DIR).join("log")).unwrap();
+    let table = tables(&damaged).pop().unwrap();
+    let bytes = damaged.read(&table).unwrap();
+    replace(&damaged, &table, &bytes[..bytes.len() - 1]);
+    let (report, found) = mend(&damaged);
+    assert!(found == expected, "{report:?}");
+    assert!(!report.losses.is_empty(), "the cut is not told of");
+}
+
 #[test]
 fn a_flipped_byte_costs_a_block_or_a_record() {
     let (disk, model) = sample(2);

@@ -1,6 +1,6 @@
 //! The tables of a repair: found by what is in them, whatever their names; copied as far as they
-//! are sound; merged. Ranges that a table removes lie apart from its entries, so those of a table
-//! that does not open any more are lost.
+//! are sound; merged. Ranges that a table removes lie apart from its entries, in one block: they are
+//! kept if that is sound, also of a table that does not open any more.
 
 use crate::cache::BlockCache;
 use crate::check::Finding;
@@ -148,7 +148,15 @@ impl Workshop<'_> {
                 table.inspect(&mut entry, &mut unsound)?;
                 ranges_of(&table).into_iter().try_for_each(|range| output.add_range(range))?;
             }
-            None => scrape(&*file, &order, &mut entry, &mut unsound)?,
+            None => {
+                let mut ranges = Vec::new();
+                let mut keep = |range| {
+                    ranges.push(range);
+                    Ok(())
+                };
+                scrape(&*file, &order, &mut entry, &mut keep, &mut unsound)?;
+                ranges.into_iter().try_for_each(|range| output.add_range(range))?;
+            }
         }
         Ok(output.finish()?.pop())
     }

@@ -21,6 +21,8 @@ use crate::checksum::Growing;
 use crate::compress::Codec;
 use crate::error::Result;
 use crate::key::{self, Comparator};
+use crate::ranges::RangeDelete;
+use crate::table::properties::decode_ranges;
 use keyrack_vfs::File;
 
 /// Bytes of the longest block that is found.
@@ -33,15 +35,20 @@ const END_COST_BYTES: u64 = 64;
 /// Bytes of the checksum at the end of a frame.
 const CHECKSUM_BYTES: usize = 8;
 
-/// Gives the entries of the sound data blocks of `file` to `entry`, in order, and what is wrong to
-/// `unsound`. O(bytes) with a large constant.
+/// Receives the ranges that a table removes.
+pub(crate) type Ranges<'a> = dyn FnMut(RangeDelete) -> Result<()> + 'a;
+
+/// Gives the entries of the sound data blocks of `file` to `entry`, in order, those of its list of
+/// removed ranges to `range`, if that is sound, and what is wrong to `unsound`. O(bytes) with a
+/// large constant.
 ///
 /// # Errors
-/// Those of the file system, and of `entry`. Damage is none.
+/// Those of the file system, of `entry` and of `range`. Damage is none.
 pub(crate) fn scrape(
     file: &dyn File,
     order: &Comparator,
     entry: &mut Entries<'_>,
+    range: &mut Ranges<'_>,
     unsound: &mut dyn FnMut(Unsound),
 ) -> Result<()> {
     let len = file.len()?;
@@ -69,7 +76,7 @@ pub(crate) fn scrape(
             continue;
         };
         let after = scraper.last.clone();
-        let until = match scraper.give(at, end, entry)? {
+        let until = match scraper.give(at, end, entry, range)? {
             Frame::Data(first) => Some(first),
             Frame::Other => None,
             Frame::Unsound => {
@@ -185,11 +192,19 @@ impl Scraper<'_> {
         Ok(len - at == FOOTER_BYTES as u64 && bytes.ends_with(b"KRtable\n"))
     }
 
-    /// Gives the entries of a frame, if it is a sound data block behind the last one.
-    fn give(&mut self, at: u64, end: u64, entry: &mut Entries<'_>) -> Result<Frame> {
+    /// Gives the entries of a frame, if it is a sound data block behind the last one, or the ranges
+    /// of a sound list of them.
+    fn give(
+        &mut self,
+        at: u64,
+        end: u64,
+        entry: &mut Entries<'_>,
+        range: &mut Ranges<'_>,
+    ) -> Result<Frame> {
         let framed = self.bytes(at)?[..(end - at) as usize].to_vec();
         let (contents, stored) = framed.split_at(framed.len() - TRAILER_BYTES);
-        if stored[0] != BlockType::Data as u8 {
+        let is_data = stored[0] == BlockType::Data as u8;
+        if !is_data && stored[0] != BlockType::RangeDeletes as u8 {
             return Ok(Frame::Other);
         }
         let mut sum = [0; 8];
@@ -197,8 +212,15 @@ impl Scraper<'_> {
         let handle =
             Handle { offset: at, bytes: contents.len() as u32, checksum: u64::from_le_bytes(sum) };
         let mut raw = Vec::new();
-        if decode_block(self.file, &framed, handle, BlockType::Data, &mut raw).is_err() {
+        let block_type = if is_data { BlockType::Data } else { BlockType::RangeDeletes };
+        if decode_block(self.file, &framed, handle, block_type, &mut raw).is_err() {
             return Ok(Frame::Unsound);
+        }
+        if !is_data {
+            let Some(ranges) = decode_ranges(&raw) else { return Ok(Frame::Unsound) };
+            let mut sound = ranges.into_iter().filter(|range| !range.is_empty(self.order));
+            sound.try_for_each(range)?;
+            return Ok(Frame::Other);
         }
         let Ok(block) = Block::new(raw) else { return Ok(Frame::Unsound) };
         let (mut first, mut last) = (None, Vec::new());
