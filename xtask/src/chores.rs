@@ -206,12 +206,12 @@ const SEEDED: [&str; 7] = [
 /// Runs every test and doc test, or with a seed those of the crates that draw, passing their output
 /// through while counting.
 fn run_tests(workspace: &Workspace, seed: Option<u64>) -> Outcome<Tally> {
-    let mut arguments = vec!["test", "--no-fail-fast", "--profile", TEST_PROFILE];
-    match seed {
-        None => arguments.push("--workspace"),
-        Some(_) => SEEDED.iter().for_each(|name| arguments.extend(["--package", name])),
-    }
+    let arguments = ["test", "--no-fail-fast", "--profile", TEST_PROFILE, "--workspace"];
     let mut command = workspace.cargo(&arguments);
+    if seed.is_some() {
+        // A selection of packages would resolve to other features, and build everything again.
+        command.args(["--tests", "--config", &runner_of(&SEEDED)]);
+    }
     command.env_remove(REWRITE_VARIABLE);
     if let Some(seed) = seed {
         say(&format!("{SEED_VARIABLE}={seed}"));
@@ -222,6 +222,13 @@ fn run_tests(workspace: &Workspace, seed: Option<u64>) -> Outcome<Tally> {
     let (mut tally, exited_well) = count_tests(&mut command, &mut |line| say(line))?;
     tally.settle(exited_well);
     if tally.failed > 0 { Err(Stop::Failed(tally)) } else { Ok(tally) }
+}
+
+/// A setting by which cargo runs the test programs of these packages and passes over all others.
+fn runner_of(packages: &[&str]) -> String {
+    let names = packages.join("|");
+    let script = format!("case $CARGO_PKG_NAME in {names}) exec \"$@\";; esac");
+    format!("target.'cfg(unix)'.runner=['sh', '-c', '{script}', 'seeds']")
 }
 
 fn complain_about(stop: &Stop) {
@@ -249,6 +256,21 @@ mod tests {
             let is_built = defaults.contains(&format!("\"{feature}\"")) || feature == "luajit";
             let is_excused = NOT_BUILT.iter().any(|(name, _)| *name == feature);
             assert!(is_built != is_excused, "{feature}");
+        }
+    }
+
+    #[test]
+    fn the_runner_of_seeds_runs_the_programs_of_its_packages_alone() {
+        let setting = runner_of(&["keyrack-wal", "keyrack-vfs"]);
+        let (_, list) = setting.split_once("runner=[").expect("a list");
+        let words: Vec<&str> = list.trim_matches(['\'', ']']).split("', '").collect();
+        let [shell, flag, script, name] = words[..] else { panic!("{words:?}") };
+        for (package, printed) in [("keyrack-vfs", "ran\n"), ("keyrack-wal-2", ""), ("wal", "")] {
+            let mut command = std::process::Command::new(shell);
+            command.args([flag, script, name, "echo", "ran"]).env("CARGO_PKG_NAME", package);
+            let output = command.output().expect("runs");
+            assert!(output.status.success(), "{package}");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), printed, "{package}");
         }
     }
 

@@ -53,6 +53,10 @@ enum Bug {
     UpdateTorn,
     /// A batch is applied in two halves.
     BatchTorn,
+    /// A synced put is lost.
+    SyncedPutLost,
+    /// A store says that it has no synced put, and has one.
+    SyncedPutUnannounced,
 }
 
 struct Broken {
@@ -78,6 +82,10 @@ impl Store for Broken {
 
     fn durability(&self) -> Durability {
         Durability::None
+    }
+
+    fn has_synced_put(&self) -> bool {
+        self.bug == Bug::SyncedPutLost
     }
 
     fn version(&self) -> String {
@@ -185,6 +193,14 @@ impl Session for BrokenSession<'_> {
             return Err(keyrack_store::Error::usage("value too long"));
         }
         self.inner.put(key, value)
+    }
+
+    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        match self.bug() {
+            Bug::SyncedPutLost => Ok(()),
+            Bug::SyncedPutUnannounced => self.inner.put(key, value),
+            _ => self.inner.put_synced(key, value),
+        }
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {
@@ -366,5 +382,19 @@ fn a_batch_that_is_not_atomic_is_reported() {
 fn wrong_answers_show_among_threads_too() {
     for bug in [Bug::OverwriteLost, Bug::UpperBoundIncluded, Bug::KeySkipped, Bug::KeysCut] {
         assert!(compare_concurrent(&Broken::new(bug), SEED, 2, 2000).is_err(), "{bug:?}");
+    }
+}
+
+#[test]
+fn a_synced_put_that_is_lost_or_not_announced_is_reported() {
+    for (bug, words) in [
+        (Bug::SyncedPutLost, "wanted Value(Some([]))"),
+        (Bug::SyncedPutUnannounced, "says that it has none"),
+    ] {
+        let open = move || Ok(Box::new(Broken::new(bug)) as Box<dyn Store>);
+        let mut lines = Vec::new();
+        assert!(!selftest(&open, SEED, 400, &mut |line| lines.push(line.to_owned())), "{bug:?}");
+        let failed: Vec<_> = lines.iter().filter(|line| line.starts_with("FAILED")).collect();
+        assert!(failed.len() == 1 && failed[0].contains(words), "{lines:?}");
     }
 }

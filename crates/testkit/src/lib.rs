@@ -1,14 +1,15 @@
 //! # keyrack-testkit: one set of checks that every engine is run through
 //!
-//! An engine is right when it answers as [`keyrack_store::ModelStore`] does. Three drivers ask:
+//! An engine is right when it answers as [`keyrack_store::ModelStore`] does. Four drivers ask:
 //!
 //! ```text
 //!   golden scripts      commands above a line, answers below it; one rule of the contract a file
 //!   random comparison   seeded operations of every kind, each answer compared with the model's
+//!   synced put          reads back, or is refused by a store that says that it has none
 //!   concurrent check    threads with disjoint keys, a counter and batches that all of them write
 //! ```
 //!
-//! [`selftest`] runs all three over an engine and is what a program calls. The parts are public so
+//! [`selftest`] runs all of it over an engine and is what a program calls. The parts are public so
 //! that an engine's own tests can choose sizes. A failure names the seed and the operation, and the
 //! same seed draws the same operations again.
 //!
@@ -32,6 +33,7 @@ mod operation;
 mod random;
 mod script;
 mod selftest;
+mod synced;
 mod token;
 
 #[cfg(test)]

@@ -3,14 +3,15 @@
 use crate::concurrent::compare_concurrent;
 use crate::golden::check_scripts;
 use crate::random::compare_random;
+use crate::synced::check_synced;
 use keyrack_store::{Result, Store};
 use std::fmt::Display;
 
 /// Threads of the concurrent check.
 const THREADS: u32 = 4;
 
-/// Checks the engine that `open` opens a fresh store of: golden scripts, `operations` random
-/// operations, and a quarter as many in each of four threads. Gives one line for each outcome to
+/// Checks the engine that `open` opens a fresh store of: golden scripts, synced puts,
+/// `operations` random operations, and a quarter as many in each of four threads. Gives one line for each outcome to
 /// `report` and returns whether all passed.
 pub fn selftest(
     open: &dyn Fn() -> Result<Box<dyn Store>>,
@@ -43,9 +44,10 @@ pub fn selftest(
             )
         })
     };
+    let synced = run(open, "synced put", &check_synced, report);
     let random = run(open, "random", &random, report);
     let concurrent = run(open, "concurrent", &concurrent, report);
-    scripts.failed.is_empty() && random && concurrent
+    scripts.failed.is_empty() && synced && random && concurrent
 }
 
 /// One check over a fresh store, which is closed afterwards.
@@ -79,14 +81,15 @@ mod tests {
     use keyrack_store::ModelStore;
 
     #[test]
-    fn the_model_passes_and_says_so_in_three_lines() {
+    fn the_model_passes_and_says_so_in_four_lines() {
         let mut lines = Vec::new();
         let open = || Ok(Box::new(ModelStore::new()) as Box<dyn Store>);
         assert!(selftest(&open, 5, 400, &mut |line| lines.push(line.to_owned())));
-        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert_eq!(lines.len(), 4, "{lines:?}");
         assert!(lines[0].ends_with(" passed, 0 failed"), "{lines:?}");
-        assert!(lines[1].starts_with("random: 400 operations as the model"), "{lines:?}");
-        assert!(lines[2].starts_with("concurrent: 400 operations in 4 threads"), "{lines:?}");
+        assert_eq!(lines[1], "synced put: refused, as the store has none");
+        assert!(lines[2].starts_with("random: 400 operations as the model"), "{lines:?}");
+        assert!(lines[3].starts_with("concurrent: 400 operations in 4 threads"), "{lines:?}");
     }
 
     #[test]
