@@ -315,3 +315,26 @@ fn a_closed_store_takes_no_writes_through_other_handles() {
     }
     assert!(other.get(b"key").unwrap().is_some());
 }
+
+/// The segments that the log kept for later took more room than a small store.
+#[test]
+fn an_idle_store_gives_back_the_spare_segments_of_its_log() {
+    let disk = MemFs::new();
+    let options = || Options { segment_bytes: 1 << 20, ..options() };
+    let db = open(&disk, options()).unwrap();
+    let segments = || disk.list(&Path::new(DIR).join("log")).unwrap().len();
+    for round in 0..3_u8 {
+        for n in 0..20_000 {
+            db.put(&number(n), &[round; 50]).unwrap();
+        }
+        db.flush().unwrap();
+        // The thread that flushes does it, some time after the last write.
+        while segments() > 1 {
+            std::thread::yield_now();
+        }
+        assert!((0..20_000).all(|n| db.get(&number(n)).unwrap() == Some(vec![round; 50])));
+    }
+    drop(db);
+    let db = open(&disk, options()).unwrap();
+    assert!((0..20_000).all(|n| db.get(&number(n)).unwrap() == Some(vec![2; 50])));
+}

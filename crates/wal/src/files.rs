@@ -416,6 +416,27 @@ impl Files {
         }
     }
 
+    /// Whether there are files that [`Files::trim`] removes.
+    pub(crate) fn has_spares(&self) -> bool {
+        self.rooms.lock().shelf.prepared.is_some() || !self.directory().spare.is_empty()
+    }
+
+    /// Removes the files that are kept for use as new segments, and the one made ahead. The next
+    /// segment is made when the current one is full.
+    pub(crate) fn trim(&self) -> Result<()> {
+        drop_prepared(&*self.fs, &mut self.rooms.lock().shelf);
+        loop {
+            let Some(path) = self.directory().spare.pop() else { return Ok(()) };
+            match self.fs.remove_file(&path) {
+                Err(error) if !error.is_not_found() => {
+                    self.directory().spare.push(path);
+                    return Err(error.into());
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Ends the log in peace: everything is made durable, and the end is written down, so that what
     /// is missing later is known to be damage.
     pub(crate) fn close(&self, end: u64) -> Result<()> {
@@ -425,10 +446,7 @@ impl Files {
         if let Some(segment) = current.filter(|segment| segment.start <= end) {
             self.final_sync(segment.seal(end))?;
         }
-        if let Some(prepared) = turn.shelf.prepared.take() {
-            // It may stay: then it is found and left unused.
-            let _ = self.fs.remove_file(&prepared.path);
-        }
+        drop_prepared(&*self.fs, &mut turn.shelf);
         Ok(())
     }
 
@@ -451,6 +469,14 @@ impl Files {
             made: counts.made,
             recycled: counts.recycled,
         }
+    }
+}
+
+/// Removes the segment that was made ahead.
+fn drop_prepared(fs: &dyn Fs, shelf: &mut Shelf) {
+    if let Some(prepared) = shelf.prepared.take() {
+        // It may stay: then it is found and left unused.
+        let _ = fs.remove_file(&prepared.path);
     }
 }
 

@@ -229,6 +229,28 @@ impl Log {
         }
     }
 
+    /// Whether there are files that [`Log::trim`] removes.
+    #[must_use]
+    pub fn has_spares(&self) -> bool {
+        match &self.core.backing {
+            Backing::Nothing(_) => false,
+            Backing::Files(files) => files.has_spares(),
+        }
+    }
+
+    /// Gives back the space of segments that are kept for recycling or were made ahead, as is
+    /// good when nobody writes. Whoever fills the current segment then makes the next one, and
+    /// waits for that.
+    ///
+    /// # Errors
+    /// `Io` when a file could not be removed; the next call tries again.
+    pub fn trim(&self) -> Result<()> {
+        match &self.core.backing {
+            Backing::Nothing(_) => Ok(()),
+            Backing::Files(files) => files.trim(),
+        }
+    }
+
     /// Bytes of the longest record: one that fills a segment.
     #[inline]
     #[must_use]

@@ -74,6 +74,48 @@ fn segments_beyond_the_limit_are_removed() {
 }
 
 #[test]
+fn a_trimmed_log_has_no_spare_files_and_goes_on() {
+    let disk = new_disk();
+    let options = Options { recycled_max: 3, ..small() };
+    let (log, _) = open(&disk, options);
+    let mut written = Vec::new();
+    let mut below = 0;
+    for round in 0..6_u8 {
+        // Ends in either half of a segment: with the next one made ahead, and without.
+        fill(&log, 70 + 9 * usize::from(round), round, &mut written);
+        below = written[written.len() - 5].0;
+        log.release(below).unwrap();
+        assert!(log.has_spares(), "round {round}");
+        log.trim().unwrap();
+        let stats = log.stats();
+        assert_eq!((log.has_spares(), stats.spare_segments), (false, 0), "round {round}");
+        assert_eq!(names(&disk).len() as u64, stats.segments, "round {round}");
+        let killed = disk.process_crash_image();
+        let (_, _, records) = open_from(&killed, below, options).unwrap();
+        assert_eq!(records, written[written.len() - 5..], "round {round}");
+    }
+    drop(log);
+    let (_, _, records) = open_from(&disk, below, options).unwrap();
+    assert_eq!(records, written[written.len() - 5..]);
+}
+
+#[test]
+fn a_spare_that_cannot_be_removed_stays_one() {
+    let disk = new_disk();
+    let faulty = FaultFs::new(Arc::new(disk.clone()));
+    let (log, _) = open(&faulty, Options { recycled_max: 3, ..small() });
+    fill(&log, 140, 0, &mut Vec::new());
+    log.release(log.published()).unwrap();
+    assert_eq!(log.stats().spare_segments, 3, "none is made ahead");
+    faulty.arm(FaultPlan::once(1, Fault::Io));
+    log.trim().unwrap_err();
+    assert_eq!(log.stats().spare_segments, 3);
+    log.trim().unwrap();
+    assert_eq!((log.has_spares(), names(&disk).len()), (false, 1));
+    fill(&log, 200, 0, &mut Vec::new());
+}
+
+#[test]
 fn the_newest_segment_and_what_is_not_published_stay() {
     let disk = new_disk();
     let (log, _) = open(&disk, Options { recycled_max: 0, ..small() });

@@ -1,12 +1,21 @@
 //! The threads behind a store: one that flushes, and those that compact.
 //!
 //! Each does its work as long as there is some, and sleeps until somebody changes the view. A
-//! failure is final for the store, see the header of `db`.
+//! failure is final for the store, see the header of `db`. When nothing has been written for
+//! [`IDLE`], the thread that flushes gives back the space of the log's spare segments.
 
 use super::{Inner, compact, flush, lock};
 use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// After so long without a write, the spare segments of the log go. Who then writes makes one
+/// again, some milliseconds for 32 MiB.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Smaller segments are not worth it.
+const TRIMMED_BYTES_MIN: u64 = 1 << 20;
 
 /// What the threads wait for.
 #[derive(Default)]
@@ -32,6 +41,14 @@ impl Signal {
         state.stop |= stop;
         state.changes += 1;
         self.changed.notify_all();
+    }
+
+    /// Sleeps until something has changed since `seen`, or for [`IDLE`]. Whether it was that long.
+    fn sleep_idly(&self, seen: State) -> bool {
+        let state = lock(&self.state);
+        let is_same = |state: &mut State| state.changes == seen.changes && !state.stop;
+        let waited = self.changed.wait_timeout_while(state, IDLE, is_same);
+        waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Sleeps until something has changed since `seen`.
@@ -64,16 +81,24 @@ pub(crate) struct Background {
 impl Background {
     pub(crate) fn start(inner: &Arc<Inner>) -> Result<Self> {
         let background = Background { inner: Arc::clone(inner), threads: Mutex::default() };
-        background.spawn("flodb-flush".to_owned(), flush::flush_oldest)?;
+        background.spawn("flodb-flush".to_owned(), flush::flush_oldest, trim_when_idle)?;
         for number in 0..inner.options.compaction_threads {
-            background.spawn(format!("flodb-compact-{number}"), compact::compact_once)?;
+            let name = format!("flodb-compact-{number}");
+            background
+                .spawn(name, compact::compact_once, |inner, seen| inner.signal.sleep(seen))?;
         }
         Ok(background)
     }
 
-    fn spawn(&self, name: String, work: fn(&Inner) -> Result<bool>) -> Result<()> {
+    /// A thread that calls `work` until it says that there is none, then `rest`, and so on.
+    fn spawn(
+        &self,
+        name: String,
+        work: fn(&Inner) -> Result<bool>,
+        rest: fn(&Inner, State),
+    ) -> Result<()> {
         let inner = Arc::clone(&self.inner);
-        let thread = std::thread::Builder::new().name(name).spawn(move || run(&inner, work));
+        let thread = std::thread::Builder::new().name(name).spawn(move || run(&inner, work, rest));
         let thread = thread.map_err(|error| {
             Error::Usage(format!("no background thread can be started: {error}"))
         })?;
@@ -108,7 +133,7 @@ impl Drop for Watch<'_> {
     }
 }
 
-fn run(inner: &Inner, work: fn(&Inner) -> Result<bool>) {
+fn run(inner: &Inner, work: fn(&Inner) -> Result<bool>, rest: fn(&Inner, State)) {
     let _watch = Watch(inner);
     loop {
         let seen = inner.signal.now();
@@ -117,11 +142,27 @@ fn run(inner: &Inner, work: fn(&Inner) -> Result<bool>) {
         }
         match work(inner) {
             Ok(true) => {}
-            Ok(false) => inner.signal.sleep(seen),
+            Ok(false) => rest(inner, seen),
             Err(error) => {
                 inner.poison(&error);
                 return;
             }
         }
     }
+}
+
+/// Sleeps until something has changed since `seen`. If nobody writes meanwhile, the log gives back
+/// the space of its spare segments.
+fn trim_when_idle(inner: &Inner, seen: State) {
+    while inner.options.segment_bytes >= TRIMMED_BYTES_MIN && inner.log.has_spares() {
+        let end = inner.log.published();
+        if !inner.signal.sleep_idly(seen) {
+            return;
+        }
+        if inner.log.published() == end && inner.log.trim().is_err() {
+            // They are only in the way: the next time will do.
+            break;
+        }
+    }
+    inner.signal.sleep(seen);
 }
