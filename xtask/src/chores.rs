@@ -13,8 +13,7 @@
 //!
 //! Tests are built in the profile `sim`, once for `seeds` and `test`: optimized, for
 //! statistical tests need many draws; with debug assertions and overflow checks, which release
-//! leaves out; without optimization at link time, which each test program would pay for. `smoke`
-//! and `overhead` take the release binary, which is what users have.
+//! leaves out. `smoke` and `overhead` take the release binary, which is what users have.
 //!
 //! `test` and `ci` end with the closing line of [`Tally`], whatever happened before it: a stage
 //! that fails without counting tests is one failure.

@@ -135,8 +135,7 @@ impl Instrument {
             .arg("--target-dir")
             .arg(workspace.target(self.name))
             .env("RUSTFLAGS", self.rustflags)
-            // Each test program would pay for it, and none is faster for it.
-            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            // As the profile of the tests has it.
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
             // Where this one is set, cargo does not look at the other.
             .env_remove("CARGO_ENCODED_RUSTFLAGS")

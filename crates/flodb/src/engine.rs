@@ -53,6 +53,11 @@ pub fn engine() -> Engine {
                 default: "yes",
                 about: "whether there is a hash level before the order",
             },
+            EngineOption {
+                key: "segment_bytes",
+                default: "16M",
+                about: "bytes of a piece of the log, a power of two; no batch is larger",
+            },
             EngineOption { key: "compaction_threads", default: "1", about: "threads that compact" },
             EngineOption {
                 key: "compression",
@@ -100,6 +105,7 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
         cache_bytes: size("cache_bytes", defaults.cache_bytes)?,
         unordered_max: size("unordered_max", defaults.unordered_max)?,
         hash_level: given.flag("hash_level", defaults.hash_level)?,
+        segment_bytes: given.size("segment_bytes", defaults.segment_bytes)?,
         compaction_threads: size("compaction_threads", defaults.compaction_threads)?,
         table_bytes_per_second: given
             .size("table_bytes_per_second", defaults.table_bytes_per_second)?,

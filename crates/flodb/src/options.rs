@@ -40,7 +40,7 @@ pub struct Options {
     /// Whether there is a hash level. Without, writes are cheaper, and each read first
     /// sorts what was written since the last.
     pub hash_level: bool,
-    /// Bytes of a segment of the log, a power of two: 32 MiB. No batch is larger.
+    /// Bytes of a segment of the log, a power of two: 16 MiB. No batch is larger.
     pub segment_bytes: u64,
     /// Bytes of data in a block of a table: 4 KiB.
     pub block_bytes: usize,
@@ -88,7 +88,7 @@ impl Default for Options {
             frozen_max: 2,
             unordered_max: 64 << 10,
             hash_level: true,
-            segment_bytes: 32 << 20,
+            segment_bytes: 16 << 20,
             block_bytes: 4 << 10,
             restart_interval: 16,
             compression: vec![Compression::None, Compression::None, Compression::Lz4],
