@@ -1,6 +1,6 @@
 //! The tables of a repair: found by what is in them, whatever their names; copied as far as they
-//! are sound; merged. Ranges that a table removes lie apart from its entries, in one block: they are
-//! kept if that is sound, also of a table that does not open any more.
+//! are sound; merged. Ranges that a table removes lie apart from its entries, in one block: they
+//! are kept if that is sound, also of a table that does not open any more.
 
 use crate::cache::BlockCache;
 use crate::check::Finding;
