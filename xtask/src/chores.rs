@@ -3,7 +3,7 @@
 //! ```text
 //! check     cargo fmt --check, cargo clippy, cargo doc, tidy        cheapest first, fail fast
 //! features  the binary with other feature sets                      needs make for LuaJIT
-//! smoke     the release binary over engines and workloads           see `smoke`
+//! smoke     the release binary over engines, workloads and claims   see `smoke`, `bench`
 //! overhead  the release binary's instructions a unit                needs valgrind, see `overhead`
 //! seeds     cargo test with KEYRACK_SEED from the commit
 //! loom      models of a few crates, every interleaving              see `instrumented`
@@ -18,6 +18,7 @@
 //! `test` and `ci` end with the closing line of [`Tally`], whatever happened before it: a stage
 //! that fails without counting tests is one failure.
 
+use crate::bench;
 use crate::command::Options;
 use crate::instrumented::{asan, loom};
 use crate::output::{complain, say};
@@ -108,8 +109,10 @@ pub(crate) fn seeds(workspace: &Workspace, _: &Options) -> Outcome {
 }
 
 /// Features that no chore builds, and why. Everything else of `keyrack-cli` is tried by one.
-const NOT_BUILT: &[(&str, &str)] =
-    &[("rocksdb", "20 minutes of CPU time, a C++20 compiler and libclang")];
+const NOT_BUILT: &[(&str, &str)] = &[
+    ("rocksdb", "20 minutes of CPU time, a C++20 compiler and libclang"),
+    ("peers-all", "rocksdb among them"),
+];
 
 /// `cargo xtask features`: every set of features that is promised to build.
 ///
@@ -126,7 +129,7 @@ pub(crate) fn features(workspace: &Workspace, _: &Options) -> Outcome {
         return Ok(());
     }
     stage("features luajit", || {
-        run(workspace.cargo(&["check"]).args(package).arg("luajit,mimalloc,redb,fjall,lmdb"))
+        run(workspace.cargo(&["check"]).args(package).arg("luajit,mimalloc,peers"))
     })
 }
 
@@ -136,7 +139,8 @@ pub(crate) fn features(workspace: &Workspace, _: &Options) -> Outcome {
 /// The first run of the binary that does not exit with 0.
 pub(crate) fn smoke(workspace: &Workspace, _: &Options) -> Outcome {
     let binary = stage("release build", || smoke_runs::build(workspace))?;
-    stage("smoke", || smoke_runs::run_all(workspace, &binary))
+    stage("smoke", || smoke_runs::run_all(workspace, &binary))?;
+    stage("claims", || bench::quick(workspace, &binary))
 }
 
 /// `cargo xtask overhead`.
@@ -252,7 +256,8 @@ mod tests {
         let mut rows = features.lines().filter_map(|line| line.split_once(" = "));
         let (_, defaults) = rows.next().expect("the defaults come first");
         for (feature, _) in rows {
-            let is_built = defaults.contains(&format!("\"{feature}\"")) || feature == "luajit";
+            let is_built = defaults.contains(&format!("\"{feature}\""))
+                || ["luajit", "peers"].contains(&feature);
             let is_excused = NOT_BUILT.iter().any(|(name, _)| *name == feature);
             assert!(is_built != is_excused, "{feature}");
         }

@@ -4,6 +4,7 @@
 //! An unknown word is answered by one line that names the nearest command, measured by edit
 //! distance, and exit code 2. Nothing is run before the whole line has been understood.
 
+use crate::bench;
 use crate::chores;
 use crate::instrumented;
 use crate::soak;
@@ -24,7 +25,8 @@ pub(crate) struct Command {
 #[derive(Debug)]
 struct Flag {
     name: &'static str,
-    /// The name of its number in the help text, or nothing for a switch.
+    /// The name of its number in the help text, or nothing for a switch and for an operand, which
+    /// is a word without dashes.
     number: Option<&'static str>,
     about: &'static str,
 }
@@ -67,7 +69,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "smoke",
-        about: "the release binary over every engine and every workload",
+        about: "the release binary over every engine, every workload and every claim, small",
         options: &[],
         run: chores::smoke,
     },
@@ -113,22 +115,43 @@ pub(crate) const COMMANDS: &[Command] = &[
         ],
         run: soak::command,
     },
+    Command {
+        name: "bench",
+        about: "a claim of docs/benchmarking.md, measured again; without one, the list of them",
+        options: &[
+            Flag { name: "CLAIM", number: None, about: "a file of benchmarks/definitions" },
+            Flag {
+                name: "--quick",
+                number: None,
+                about: "as small as it goes, below the target directory: no figures",
+            },
+        ],
+        run: bench::command,
+    },
     Command { name: "fmt", about: "format the tree", options: &[], run: chores::fmt },
 ];
 
 /// The options given to a command.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options(Vec<(&'static str, Option<u64>)>);
+pub(crate) struct Options {
+    given: Vec<(&'static str, Option<u64>)>,
+    operand: Option<String>,
+}
 
 impl Options {
     /// Whether a switch was given.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(given, _)| *given == name)
+        self.given.iter().any(|(given, _)| *given == name)
+    }
+
+    /// The word without dashes.
+    pub(crate) fn operand(&self) -> Option<&str> {
+        self.operand.as_deref()
     }
 
     /// The number given with an option. The last one wins.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
-        self.0.iter().rev().find(|(given, _)| *given == name).and_then(|(_, number)| *number)
+        self.given.iter().rev().find(|(given, _)| *given == name).and_then(|(_, number)| *number)
     }
 }
 
@@ -165,6 +188,13 @@ fn options(command: &Command, words: &[String]) -> Outcome<Options> {
     let mut options = Options::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
+        let takes_operand = command.options.iter().any(|flag| !flag.name.starts_with('-'));
+        if takes_operand && !word.starts_with('-') {
+            if let Some(first) = options.operand.replace(word.clone()) {
+                return Err(Stop::Usage(format!("{}: '{first}' or '{word}'?", command.name)));
+            }
+            continue;
+        }
         let (name, joined) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (word.as_str(), None),
@@ -187,7 +217,7 @@ fn options(command: &Command, words: &[String]) -> Outcome<Options> {
                 Some(number)
             }
         };
-        options.0.push((flag.name, number));
+        options.given.push((flag.name, number));
     }
     Ok(options)
 }
@@ -289,6 +319,19 @@ mod tests {
         assert_eq!(refusal("soak --minutes"), "--minutes needs a number M");
         assert_eq!(refusal("soak --minutes x"), "--minutes needs a whole number, not 'x'");
         assert_eq!(refusal("ci --without-test=1"), "--without-test takes no value");
+    }
+
+    #[test]
+    fn an_operand_is_a_word_without_dashes() {
+        for line in ["bench stores --quick", "bench --quick stores"] {
+            let Ok(Request::Run(_, options)) = parse_line(line) else { panic!("refused") };
+            assert_eq!(options.operand(), Some("stores"));
+            assert!(options.has("--quick"));
+        }
+        let Ok(Request::Run(_, options)) = parse_line("bench") else { panic!("refused") };
+        assert_eq!(options.operand(), None);
+        assert_eq!(refusal("bench a b"), "bench: 'a' or 'b'?");
+        assert_eq!(refusal("tidy a"), "tidy takes no options, but got 'a'");
     }
 
     #[test]

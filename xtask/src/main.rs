@@ -8,6 +8,7 @@
 //!   test    tidy, cargo test
 //!   ci      check, features, smoke, overhead, seeds, loom, asan, test
 //!   soak    many seeds until the time is up
+//!   bench   a claim of the documentation, measured again
 //! ```
 //!
 //! One table, [`command::COMMANDS`], holds every command with its options and its function. The
@@ -21,6 +22,7 @@
     reason = "chores read the source tree and time their stages; no stored data passes here"
 )]
 
+mod bench;
 mod chores;
 mod command;
 mod instrumented;

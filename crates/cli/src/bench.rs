@@ -145,6 +145,10 @@ fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings
         apply_config(&mut settings, path, &text)?;
         bounded = true;
     }
+    for (engine, path) in flags::libraries(matches) {
+        let section = settings.engine_options.entry(engine.to_owned()).or_default();
+        section.push(("lib".to_owned(), path));
+    }
     let pairs = flags::pairs(matches);
     // A workload that is named again is read again; the text that a replay file saved is for those
     // that the file names.

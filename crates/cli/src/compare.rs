@@ -131,14 +131,15 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-fn load(given: &str) -> Result<Run, String> {
+/// Reads the run that a person means by `given`.
+pub(crate) fn load(given: &str) -> Result<Run, String> {
     let path = run_file(Path::new(given))?;
     let text = RealFs.read_to_string(&path).map_err(|error| error.to_string())?;
     keyrack_report::load(&path.display().to_string(), &text).map_err(|error| error.to_string())
 }
 
 /// The JSON file of a run: the path itself, `run.json` in it, or that of the newest report in it.
-fn run_file(path: &Path) -> Result<PathBuf, String> {
+pub(crate) fn run_file(path: &Path) -> Result<PathBuf, String> {
     let found = RealFs.metadata(path).map_err(|error| error.to_string())?;
     if found.kind != FileKind::Dir {
         return Ok(path.to_owned());

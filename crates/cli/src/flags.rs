@@ -11,6 +11,9 @@ const MODES: &[(&str, &str)] = &[
     ("list", "List engines with their options, workloads, bundled scripts, sinks and probes"),
 ];
 
+/// Libraries that engines are loaded from: the flag, the engine whose option `lib` it is.
+const LIBRARIES: &[(&str, &str)] = &[("rocksdb-lib", "rocksdb"), ("leveldb-lib", "leveldb")];
+
 /// The `bench` subcommand.
 pub(crate) fn bench_command() -> Command {
     with_settings(Command::new("bench").about("Measure stores on workloads").long_about(
@@ -40,6 +43,13 @@ pub(crate) fn with_settings(command: Command) -> Command {
             None => arg,
         });
     }
+    for (name, engine) in LIBRARIES {
+        let help = format!(
+            "Shared library of the engine {engine} [default: the system's, highest version]"
+        );
+        let arg = Arg::new(*name).long(*name).help(help).help_heading("Stores");
+        command = command.arg(arg.value_name("PATH").allow_hyphen_values(true));
+    }
     for (name, help) in MODES {
         let arg = Arg::new(*name).long(*name).help(*help).help_heading("Instead of measuring");
         command = command.arg(arg.action(ArgAction::SetTrue));
@@ -67,6 +77,14 @@ pub(crate) fn pairs(matches: &ArgMatches) -> Vec<(String, String)> {
         }
     }
     pairs
+}
+
+/// The libraries that were given as flags: engine and path.
+pub(crate) fn libraries(matches: &ArgMatches) -> Vec<(&'static str, String)> {
+    let given = |(name, engine): &(&'static str, &'static str)| {
+        matches.get_one::<String>(name).map(|path| (*engine, path.clone()))
+    };
+    LIBRARIES.iter().filter_map(given).collect()
 }
 
 /// Prints help or version, or one line about what is wrong. Returns the exit status.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `keyrack bench [WORKLOAD...]` | measures stores on workloads |
 //! | `keyrack compare BASE NEW` | sets two recorded runs against each other |
+//! | `keyrack report` | draws recorded runs: pictures, a page, comparisons |
 //! | `keyrack doctor` | says whether this machine is fit to measure on |
 //! | `keyrack serve` | serves a store to clients of memcached, Redis and Masstree |
 //! | `keyrack load` | puts load on servers of memcached and Redis, and measures it |
@@ -41,6 +42,7 @@ mod jobs;
 mod load;
 mod modes;
 mod progress;
+mod report;
 mod serve;
 
 use clap::{ArgMatches, Command};
@@ -85,6 +87,7 @@ fn command() -> Command {
         .subcommand(flags::bench_command())
         .subcommand(compare::command())
         .subcommand(doctor::command())
+        .subcommand(report::command())
         .subcommand(db::command())
         .subcommand(serve::command())
         .subcommand(load::command())
@@ -95,6 +98,7 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
     let result = match matches.subcommand() {
         Some(("bench", matches)) => bench::run(matches, argv, &bench::Style::keyrack()),
         Some(("compare", matches)) => compare::run(matches),
+        Some(("report", matches)) => report::run(matches),
         Some(("doctor", matches)) => doctor::run(matches),
         Some(("db", matches)) => Ok(db::run(matches)),
         Some(("serve", matches)) => Ok(serve::run(matches)),

@@ -19,6 +19,7 @@ pub(crate) fn list() -> Result<u8, String> {
     // Writing to a String cannot fail.
     let registry = engines::registry();
     registry.iter().for_each(|engine| describe(engine, &mut out));
+    missing_engines(&mut out);
     out.push_str("servers, by their URL:\n");
     registry.servers().for_each(|server| describe(server, &mut out));
     out.push_str("native workloads:\n");
@@ -40,6 +41,31 @@ pub(crate) fn list() -> Result<u8, String> {
     let _ = writeln!(out, "sinks: {}", SinkKind::NAMES.join(", "));
     let _ = writeln!(out, "probes: {}", PROBES.join(", "));
     Ok(crate::print(&out))
+}
+
+/// Engines that a build may lack: whether this one has them, their names, what they are, and the
+/// feature that brings them.
+const OPTIONAL_ENGINES: &[(bool, &str, &str)] = &[
+    (cfg!(feature = "redb"), "redb", "redb"),
+    (cfg!(feature = "fjall"), "fjall", "fjall"),
+    (cfg!(feature = "lmdb"), "lmdb", "lmdb"),
+    (cfg!(feature = "loaded"), "rocksdb and leveldb, from shared libraries", "loaded"),
+    (
+        cfg!(feature = "rocksdb"),
+        "rocksdb-bundled, RocksDB compiled in from its source in 10 to 45 minutes",
+        "rocksdb",
+    ),
+];
+
+/// What is not built in, and how to get it.
+fn missing_engines(out: &mut String) {
+    for (_, what, feature) in OPTIONAL_ENGINES.iter().filter(|(is_built_in, ..)| !is_built_in) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "not built in: {what} (cargo build --release -p keyrack-cli --features {feature})"
+        );
+    }
 }
 
 /// An engine, or a kind of server, with its options.
@@ -68,7 +94,7 @@ pub(crate) fn selftest(
         let fits = |e: &&Engine| e.stores && (!e.persistent || settings.data_dir.is_some());
         registry.iter().filter(fits).copied().collect()
     } else {
-        let find = |name: &String| match registry.backend(name) {
+        let find = |name: &String| match registry.backend(name.trim_end_matches('?')) {
             Some(backend) if backend.engine.name.contains("://") => Err(format!(
                 "backend '{}': a server is not tested here, for that needs stores that are fresh, \
                  have scans and apply a batch as one write",
@@ -132,14 +158,25 @@ fn selftest_one(
         let fs = Arc::clone(fs);
         (engine.open)(&OpenOptions { data_dir, fs, seed: settings.seed, durability, options })
     };
+    // One that was not asked for by name, or with a question mark, may lack its library.
+    let is_asked_for = settings.backend.iter().any(|name| name == engine.name);
+    if !is_asked_for
+        && engine.names("lib")
+        && let Err(why) = open()
+    {
+        // Writing to a String cannot fail.
+        let _ = writeln!(report, "{}: left out: {why}", engine.name);
+        return remove(&**fs, base.as_deref()).map(|()| true);
+    }
     let passed = keyrack_testkit::selftest(&open, settings.seed, operations, &mut |line| {
         // Writing to a String cannot fail.
         let _ = writeln!(report, "{}: {line}", engine.name);
     });
-    if let Some(base) = &base {
-        fs.remove_dir_all(base).map_err(|error| error.to_string())?;
-    }
-    Ok(passed)
+    remove(&**fs, base.as_deref()).map(|()| passed)
+}
+
+fn remove(fs: &dyn Fs, dir: Option<&Path>) -> Result<(), String> {
+    dir.map_or(Ok(()), |dir| fs.remove_dir_all(dir).map_err(|error| error.to_string()))
 }
 
 /// Prints what the harness costs on each workload.
@@ -178,29 +215,17 @@ pub(crate) fn overhead(mut settings: Settings, surroundings: Surroundings) -> Re
     Ok(crate::print(&out))
 }
 
-/// Draws the figures of a report directory with gnuplot, when `--auto-plot` asks for it.
+/// Draws the figures and the page of a report directory, when `--auto-plot` asks for it, and leaves
+/// the script for gnuplot beside them.
 pub(crate) fn plot(plan: &Plan, record: &Run, fs: &dyn Fs, dir: &Path, program: &str) {
     if !plan.settings.auto_plot {
         return;
     }
-    let script = keyrack_report::gnuplot_script(record);
-    if let Err(error) = fs.write_atomic(&dir.join("plot.gp"), script.as_bytes()) {
-        crate::refuse(program, &error.to_string());
-        return;
-    }
-    let drawn = std::process::Command::new("gnuplot").arg("plot.gp").current_dir(dir).status();
-    match drawn {
-        Ok(status) if status.success() => {
-            crate::refuse(program, &format!("drew {}/figures/", dir.display()));
-        }
-        Ok(status) => crate::refuse(program, &format!("gnuplot ended with {status}")),
-        Err(_) => crate::refuse(
+    match crate::report::beside(record, fs, dir) {
+        Ok(count) => crate::refuse(
             program,
-            &format!(
-                "no gnuplot on this machine (Debian: gnuplot-nox); draw later with: cd {} && \
-                 gnuplot plot.gp",
-                dir.display()
-            ),
+            &format!("drew {}/report.html and {count} figures in {0}/figures/", dir.display()),
         ),
+        Err(message) => crate::refuse(program, &format!("not drawn: {message}")),
     }
 }

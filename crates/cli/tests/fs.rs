@@ -335,3 +335,21 @@ fn the_benchmark_prints_the_lines_of_the_original() {
     lab.run("fs bench --db e --n=9 --skip_fs_checks=0 --data_size=3901 --step_interval=0").exits(0);
     assert_eq!(out(&lab, "fs find --db e/r0 --size 3901 --count"), "9\n");
 }
+
+/// A directory is made, looked at, listed whole and from the middle on, and removed again.
+#[test]
+fn the_benchmark_lists_resumes_and_removes() {
+    let lab = Lab::new();
+    let line = "fs bench --db d --n=3000 --share_dir=1 --skip_fs_checks=0 --list_phases=1 \
+                --remove_phase=1 --step_interval=0 --json=j";
+    let text = out(&lab, line);
+    let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("==")).collect();
+    assert_eq!(names.len(), 5, "{text}");
+    for (line, name) in names.iter().zip(["insert", "fstats", "list", "resume", "remove"]) {
+        assert!(line.starts_with(name) && line.ends_with(" 3000 ops"), "{line}");
+    }
+    assert!(text.contains("memory so far: at most "));
+    assert!(lab.json("j")["phases"][4]["peak_rss_kib"].as_u64() > Some(0));
+    assert_eq!(out(&lab, "fs find --db d/r0 --type f --count"), "0\n");
+    lab.run("fs bench --db e --remove_phase=2").refuses(&["--remove_phase", "'2'"]);
+}

@@ -3,7 +3,7 @@
 use crate::support::{Lab, Outcome, Running};
 
 /// A child that ends with its test.
-struct Server(Running);
+pub(crate) struct Server(Running);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -12,7 +12,7 @@ impl Drop for Server {
 }
 
 /// A responder that says yes to everything, and where it is.
-fn responder(lab: &Lab, kind: &str) -> (Server, String) {
+pub(crate) fn responder(lab: &Lab, kind: &str) -> (Server, String) {
     let (running, address) = start(lab, kind);
     (Server(running), address)
 }
@@ -76,6 +76,7 @@ TX 9 bytes : 9.9 MB/s
     assert!(out.stdout.starts_with(header));
     // Long options may be abbreviated, as gengetopt has it, and may not be given twice.
     lab.called("mutilate", &format!("--serv {address} --quer 10 --noload --blocking")).exits(0);
+    lab.called("mutilate", &format!("-s {address} --ti 0.1 --rec=9")).exits(0);
     lab.called("mutilate", &format!("-s {address} -t 1 -t 2")).exits(2);
     lab.called("mutilate", "--version").exits(0).says("mutilate 0.1");
     let only = lab.called("mutilate", &format!("-s {address} --loadonly")).exits(0);
@@ -149,7 +150,7 @@ fn an_interrupted_run_prints_what_it_has() {
 }
 
 /// An agent on a port of its own.
-fn agent(lab: &Lab, line: &str) -> (Server, String) {
+pub(crate) fn agent(lab: &Lab, line: &str) -> (Server, String) {
     let mut running = lab.start_called("mutilate", &format!("-A -p 0 {line}"));
     running.wait_for("ready");
     let address = running.seen().lines().find_map(|line| line.strip_prefix("agent listening on "));

@@ -4,6 +4,7 @@
 
 use crate::caller::{Caller, Found, Stat};
 use crate::error::{Error, Result, shown};
+use crate::id::Inode;
 use crate::name::check_name;
 use crate::namespace::Dir;
 use crate::record::{Attributes, Entry, INLINE_BYTES_MAX, Key, MODE_BITS};
@@ -128,6 +129,25 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::set_attributes`].
     pub fn set_attributes_at(&self, dir: &Dir, name: &[u8], set: &SetAttributes) -> Result<Stat> {
+        let contents = &self.inner.contents;
+        // Nobody may put bytes there between the record and the removal.
+        let mut turn = (set.size == Some(0)).then(|| contents.turn());
+        let (stat, left) = self.set_in_record(dir, name, set)?;
+        if let (Some(state), Some(inode)) = (&mut turn, left) {
+            contents.remove_in(state, inode)?;
+        }
+        Ok(stat)
+    }
+
+    /// As [`Caller::set_attributes_at`], but bytes outside of the record that nobody needs any more
+    /// are left: their number is given.
+    pub(crate) fn set_in_record(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        set: &SetAttributes,
+    ) -> Result<(Stat, Option<Inode>)> {
+        let mut left = None;
         let now = self.inner.time.now_ns();
         let changed = self.change_file_at(dir, name, |attributes, data, sized| {
             let mut facts = Facts {
@@ -153,13 +173,14 @@ impl Caller<'_> {
                     changed.mtime_ns = now;
                 }
                 is_sized = resize(&mut data, size, sized, name)?;
+                left = (sized && !is_sized).then_some(attributes.inode);
                 changed.size = size;
             }
             Ok(Some((changed, data, is_sized)))
         });
         match changed? {
-            Changed::File(stat) => Ok(stat),
-            Changed::Dir(dir) => self.set_dir_attributes(&dir, set),
+            Changed::File(stat) => Ok((stat, left)),
+            Changed::Dir(dir) => Ok((self.set_dir_attributes(&dir, set)?, None)),
         }
     }
 
@@ -186,7 +207,7 @@ impl Caller<'_> {
         info.node.gid = facts.gid;
         info.ctime_ns = now;
         info.own_is_full = true;
-        dir.state.touch_and_store(facts.mtime_ns);
+        dir.state.set_mtime(facts.mtime_ns);
         let written = top.put(&Key::node(dir.state.id), &dir.state.record(&info));
         if let Err(error) = written {
             *info = before;

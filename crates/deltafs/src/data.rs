@@ -2,12 +2,14 @@
 
 use crate::attributes::Changed;
 use crate::caller::{Caller, Stat};
+use crate::contents::{State, missing};
 use crate::error::{Error, Result, shown};
 use crate::name::check_name;
 use crate::namespace::Dir;
 use crate::record::{Attributes, Entry, INLINE_BYTES_MAX};
 use crate::resolve::named;
 use crate::user::{PASS, READ};
+use std::sync::MutexGuard;
 
 impl Caller<'_> {
     /// The bytes of a file from `offset` on, at most `count`; links are followed.
@@ -40,19 +42,36 @@ impl Caller<'_> {
             true => Ok(()),
             false => Err(Error::Denied(shown(name))),
         };
-        let found = self.inner.layers.find(dir.state.id, name, |entry| match entry {
-            Entry::Whiteout => Err(Error::NotFound(shown(name))),
-            Entry::Dir(_) => Err(Error::IsDir(shown(name))),
-            Entry::Sized(attributes) => may(&attributes).and(Err(Error::NoData(shown(name)))),
-            Entry::Symlink(..) => Err(Error::Invalid(format!("'{}': it is a link", shown(name)))),
-            Entry::File(attributes, data) => {
-                may(&attributes)?;
-                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(data.len());
-                let end = start.saturating_add(count).min(data.len());
-                Ok(data[start..end].to_vec())
+        let mut last = None;
+        loop {
+            let mut elsewhere = None;
+            let found = self.inner.layers.find(dir.state.id, name, |entry| match entry {
+                Entry::Whiteout => Err(Error::NotFound(shown(name))),
+                Entry::Dir(_) => Err(Error::IsDir(shown(name))),
+                Entry::Sized(attributes) => {
+                    elsewhere = Some((attributes.inode, attributes.size));
+                    may(&attributes).map(|()| Vec::new())
+                }
+                Entry::Symlink(..) => {
+                    Err(Error::Invalid(format!("'{}': it is a link", shown(name))))
+                }
+                Entry::File(attributes, data) => {
+                    may(&attributes)?;
+                    let start = usize::try_from(offset).unwrap_or(usize::MAX).min(data.len());
+                    let end = start.saturating_add(count).min(data.len());
+                    Ok(data[start..end].to_vec())
+                }
+            })?;
+            let bytes = found.unwrap_or_else(|| Err(Error::NotFound(shown(name))))?;
+            let Some((inode, size)) = elsewhere else { return Ok(bytes) };
+            if let Some(bytes) = self.inner.contents.read(inode, size, offset, count)? {
+                return Ok(bytes);
             }
-        })?;
-        found.unwrap_or_else(|| Err(Error::NotFound(shown(name))))
+            // It may have been replaced or cut to nothing since its record was read.
+            if last.replace((inode, size)) == elsewhere {
+                return Err(missing(name));
+            }
+        }
     }
 
     /// Writes bytes into a file from `offset` on, zeros before them if it was shorter; links are
@@ -137,14 +156,32 @@ impl Caller<'_> {
         if size > limit {
             return Err(Error::TooLarge { path: shown(name), bytes: size, limit });
         }
-        let changed = self.change_file_at(dir, name, |attributes, _, _| {
-            self.check_write(&attributes, name)?;
-            let changed = Attributes { size, mtime_ns: now, ctime_ns: now, ..attributes };
-            Ok(Some((changed, bytes.to_vec(), false)))
-        });
-        match changed? {
-            Changed::File(stat) => Ok(stat),
-            Changed::Dir(_) => Err(Error::IsDir(shown(name))),
+        let contents = &self.inner.contents;
+        let mut turn: Option<MutexGuard<'_, State>> = None;
+        loop {
+            let mut replaced = None;
+            let changed = self.change_file_at(dir, name, |attributes, _, is_sized| {
+                self.check_write(&attributes, name)?;
+                replaced = is_sized.then_some(attributes.inode);
+                if is_sized && turn.is_none() {
+                    return Ok(None);
+                }
+                let changed = Attributes { size, mtime_ns: now, ctime_ns: now, ..attributes };
+                Ok(Some((changed, bytes.to_vec(), false)))
+            })?;
+            match (replaced, &mut turn) {
+                (None, _) => {}
+                (Some(inode), Some(state)) => contents.remove_in(state, inode)?,
+                // Nobody may put bytes there between the record and the removal.
+                (Some(_), None) => {
+                    turn = Some(contents.turn());
+                    continue;
+                }
+            }
+            return match changed {
+                Changed::File(stat) => Ok(stat),
+                Changed::Dir(_) => Err(Error::IsDir(shown(name))),
+            };
         }
     }
 

@@ -41,7 +41,10 @@ pub(crate) struct DirState {
     info: RwLock<DirInfo>,
     /// When its entries last changed. Creates move it with the lock shared.
     mtime_ns: AtomicU64,
-    /// What the record says of that.
+    /// When an entry last came or went; that is when the directory changed, whatever its
+    /// modification time was set to.
+    moved_ns: AtomicU64,
+    /// What the record says of the modification time.
     stored_ns: AtomicU64,
 }
 
@@ -56,14 +59,15 @@ pub(crate) struct DirInfo {
     pub(crate) own_subdirs: i64,
     /// Whether the writable log has the node.
     pub(crate) own_is_full: bool,
-    /// When mode or owner last changed; entries change it as well, see [`DirState::times`].
+    /// When mode or owner last changed; entries count as well, see [`DirState::times`].
     pub(crate) ctime_ns: u64,
 }
 
 impl DirState {
     pub(crate) fn new(id: DirId, info: DirInfo, mtime_ns: u64) -> DirState {
         let (mtime_ns, stored_ns) = (AtomicU64::new(mtime_ns), AtomicU64::new(mtime_ns));
-        DirState { id, info: RwLock::new(info), mtime_ns, stored_ns }
+        let moved_ns = AtomicU64::new(info.ctime_ns);
+        DirState { id, info: RwLock::new(info), mtime_ns, moved_ns, stored_ns }
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, DirInfo> {
@@ -78,13 +82,14 @@ impl DirState {
     pub(crate) fn times(&self, info: &DirInfo) -> (u64, u64) {
         // Relaxed: the time is all that is read, and it publishes nothing.
         let mtime_ns = self.mtime_ns.load(Ordering::Relaxed);
-        (mtime_ns, info.ctime_ns.max(mtime_ns))
+        (mtime_ns, info.ctime_ns.max(self.moved_ns.load(Ordering::Relaxed)))
     }
 
     /// An entry came or went at `now_ns`. Whether the record should follow; one caller is told.
     #[inline]
     pub(crate) fn touch(&self, now_ns: u64) -> bool {
         self.mtime_ns.store(now_ns, Ordering::Relaxed);
+        self.moved_ns.store(now_ns, Ordering::Relaxed);
         let stored = self.stored_ns.load(Ordering::Relaxed);
         now_ns.abs_diff(stored) > STALE_NS
             && self
@@ -95,8 +100,15 @@ impl DirState {
 
     /// The same with the lock held exclusively, by who writes the record in any case.
     pub(crate) fn touch_and_store(&self, now_ns: u64) {
-        self.mtime_ns.store(now_ns, Ordering::Relaxed);
-        self.stored_ns.store(now_ns, Ordering::Relaxed);
+        self.moved_ns.store(now_ns, Ordering::Relaxed);
+        self.set_mtime(now_ns);
+    }
+
+    /// Somebody says when its entries last changed. The lock is held exclusively, by who writes the
+    /// record.
+    pub(crate) fn set_mtime(&self, mtime_ns: u64) {
+        self.mtime_ns.store(mtime_ns, Ordering::Relaxed);
+        self.stored_ns.store(mtime_ns, Ordering::Relaxed);
     }
 
     /// Whether the record has another time. If so it counts as written from now on.

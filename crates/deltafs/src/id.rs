@@ -132,6 +132,12 @@ impl LogId {
         LogId(bits & !(1 << 63))
     }
 
+    /// A number for a log that is to be made, which nobody else has.
+    #[must_use]
+    pub fn draw_random() -> LogId {
+        LogId::draw(&[&crate::job::random_token()])
+    }
+
     /// The number.
     #[must_use]
     pub fn to_bits(self) -> u64 {

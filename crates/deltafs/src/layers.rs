@@ -9,14 +9,16 @@
 //!
 //! Of one entry the highest record counts, and only it. What is known about a directory comes from
 //! several: mode, owner, parent and name from the highest log that has them; the latest of the
-//! times; the sum of the subdirectories. Within a log the store below knows which record is newer.
+//! times; the sum of the subdirectories, or where several logs count any, as many as there are:
+//! logs that did not know of each other may have made the same. Within a log the store below knows
+//! which record is newer.
 //!
 //! A read costs a filter probe for each log without the name. A listing is a merge of as many walks
 //! as there are logs.
 
 use crate::error::{Error, Result};
 use crate::id::DirId;
-use crate::record::{DirNode, Entry, Key, Node, Touched};
+use crate::record::{DirNode, Entry, KIND_ENTRY, Key, Node, Touched};
 use keyrack_flodb::{Db, Iter};
 
 /// The logs, the highest first.
@@ -83,6 +85,7 @@ impl Layers {
         let mut all = Touched::default();
         let (mut own_subdirs, mut own_is_full) = (0, false);
         let mut is_known = false;
+        let mut counting = 0;
         for (index, db) in self.all.iter().enumerate() {
             let read = db.get_with(&key, |value| Node::read(db.dir(), id, value))?;
             let Some(read) = read else { continue };
@@ -99,10 +102,14 @@ impl Layers {
                 (own_subdirs, own_is_full) = (touched.subdirs, node.is_some());
             }
             is_known = true;
+            counting += usize::from(touched.subdirs != 0);
             all.subdirs = all.subdirs.saturating_add(touched.subdirs);
             all.mtime_ns = all.mtime_ns.max(touched.mtime_ns);
             all.ctime_ns = all.ctime_ns.max(touched.ctime_ns);
             found = found.or(node);
+        }
+        if counting > 1 {
+            all.subdirs = count_dirs(&self.all, id)?;
         }
         Ok(found.map(|node| Folded { node, all, own_subdirs, own_is_full }))
     }
@@ -129,6 +136,16 @@ impl Layers {
     pub(crate) fn everything(&self) -> Result<Merged> {
         Merged::new(&self.all, &[], None)
     }
+}
+
+/// The directories in a directory, counted. O(entries).
+pub(crate) fn count_dirs(dbs: &[Db], dir: DirId) -> Result<i64> {
+    let mut count = 0;
+    let mut entries = Merged::new(dbs, &Key::entry(dir, &[0]), Some(dir))?;
+    while entries.next()? {
+        count += i64::from(entries.value(0).first() == Some(&KIND_ENTRY));
+    }
+    Ok(count)
 }
 
 fn find_in<R>(

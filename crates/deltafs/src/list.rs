@@ -102,7 +102,7 @@ impl Caller<'_> {
             nlink: 2_u64.saturating_add(u64::try_from(folded.all.subdirs).unwrap_or(0)),
             size: 0,
             mtime_ns: folded.all.mtime_ns,
-            ctime_ns: folded.all.ctime_ns.max(folded.all.mtime_ns),
+            ctime_ns: folded.all.ctime_ns,
             has_data: true,
         }))
     }

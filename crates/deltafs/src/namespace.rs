@@ -12,6 +12,7 @@
 //! told to make it, and whole: what takes several records is one batch.
 
 use crate::caller::Caller;
+use crate::contents::Contents;
 use crate::dirs::{DirState, Dirs};
 use crate::error::{Error, Result};
 use crate::id::{DirId, Inode, LogId};
@@ -62,6 +63,8 @@ pub(crate) struct Inner {
     /// Held while a directory gets another parent, so that two moves do not make a circle.
     pub(crate) moves: Mutex<()>,
     pub(crate) time: TimeSource,
+    /// The bytes of large files.
+    pub(crate) contents: Contents,
 }
 
 /// A directory that is open: names are looked up in it without a path. It stays the same directory
@@ -131,6 +134,7 @@ impl Namespace {
     /// # Errors
     /// The store cannot be written.
     pub fn sync(&self) -> Result<()> {
+        self.inner.contents.sync()?;
         self.store_times()?;
         match self.inner.layers.top() {
             Some(top) => Ok(top.write(&Batch::new(), WriteOptions { sync: true })?),
@@ -143,6 +147,7 @@ impl Namespace {
     /// # Errors
     /// The store cannot be written.
     pub fn flush(&self) -> Result<()> {
+        self.inner.contents.sync()?;
         self.store_times()?;
         match self.inner.layers.top() {
             Some(top) => Ok(top.flush()?),
@@ -157,7 +162,10 @@ impl Namespace {
     pub fn close(self) -> Result<()> {
         self.store_times()?;
         match self.inner.layers.top() {
-            Some(top) => Ok(top.clone().close()?),
+            Some(top) => {
+                self.inner.contents.finish()?;
+                Ok(top.clone().close()?)
+            }
             None => Ok(()),
         }
     }

@@ -10,17 +10,19 @@
 //! The epoch is synced before the name space is given out, whatever the durability: numbers of
 //! files depend on it.
 
+use crate::contents::Contents;
 use crate::dirs::Dirs;
 use crate::error::{Error, Result};
-use crate::id::{DirId, EPOCH_MAX, LogId, first_number};
+use crate::id::{DirId, EPOCH_MAX, Inode, LogId, first_number};
 use crate::layers::Layers;
 use crate::names_cache::NamesCache;
 use crate::namespace::{Inner, Namespace, TimeSource};
 use crate::publication::Reference;
-use crate::record::{DirNode, Key, Node, Touched};
+use crate::record::{DirNode, Entry, Key, Node, Touched, parse_key};
 use keyrack_flodb::{Batch, Db, Options, WriteOptions};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, OpenOptions, RealFs};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -187,7 +189,11 @@ impl Namespace {
             batch.put(&Key::node(DirId::ROOT), &Node::Dir(node, touched).encode());
         }
         top.write(&batch, WriteOptions { sync: true })?;
-        Ok(Namespace::assemble(layers, log, epoch, &settings))
+        let contents = Contents::of(&fs, layers.all().iter().map(Db::dir))?;
+        if contents.is_unfinished()? {
+            contents.sweep(&with_contents(&layers)?)?;
+        }
+        Ok(Namespace::assemble(layers, log, epoch, contents, &settings))
     }
 
     /// Opens logs for reading only, the highest first. No file changes, and whoever writes to them
@@ -222,10 +228,17 @@ impl Namespace {
                  to be in the list behind it"
             )));
         }
-        Ok(Namespace::assemble(layers, log, epoch, &settings))
+        let contents = Contents::of(&fs, layers.all().iter().map(Db::dir))?;
+        Ok(Namespace::assemble(layers, log, epoch, contents, &settings))
     }
 
-    fn assemble(layers: Layers, log: LogId, epoch: u64, settings: &Settings) -> Namespace {
+    fn assemble(
+        layers: Layers,
+        log: LogId,
+        epoch: u64,
+        contents: Contents,
+        settings: &Settings,
+    ) -> Namespace {
         Namespace {
             inner: Arc::new(Inner {
                 layers,
@@ -236,9 +249,27 @@ impl Namespace {
                 numbers: AtomicU64::new(first_number(epoch)),
                 moves: Mutex::new(()),
                 time: settings.time.clone(),
+                contents,
             }),
         }
     }
+}
+
+/// The files whose bytes are not in their records. O(entries).
+fn with_contents(layers: &Layers) -> Result<BTreeSet<Inode>> {
+    let mut found = BTreeSet::new();
+    let mut entries = layers.everything()?;
+    while entries.next()? {
+        let (dir, name) = match parse_key(entries.key()) {
+            Some((dir, name)) if dir != DirId::SYSTEM && !name.is_empty() => (dir, name),
+            _ => continue,
+        };
+        if let Entry::Sized(attributes) = Entry::read(entries.path(0), dir, name, entries.value(0))?
+        {
+            found.insert(attributes.inode);
+        }
+    }
+    Ok(found)
 }
 
 fn open_lower(fs: &Arc<dyn Fs>, dirs: &[PathBuf]) -> Result<Vec<Db>> {

@@ -172,7 +172,8 @@ impl Registry {
         let directory = format!("{}-{unique:016x}", space.log());
         let copy = self.dir.join("logs").join(&directory);
         top.checkpoint(&copy)?;
-        let publication = self.describe(&copy, name, version, directory)?;
+        let contents = crate::contents::publish(&*self.fs, top.dir(), &copy)?;
+        let publication = self.describe(&copy, name, version, directory, contents)?;
         let text = serde_json::to_vec_pretty(&publication)
             .map_err(|error| Error::Usage(error.to_string()))?;
         let placed = self.place(&names, version, &text, unique);
@@ -213,6 +214,7 @@ impl Registry {
         name: &str,
         version: u64,
         directory: String,
+        contents: Vec<String>,
     ) -> Result<Publication> {
         let options = keyrack_flodb::Options { create_if_missing: false, ..Default::default() };
         let store = Db::open_read_only_in(Arc::clone(&self.fs), copy, options)?;
@@ -227,6 +229,9 @@ impl Registry {
             if entry.kind == FileKind::File && entry.name != "LOCK" {
                 files.push(self.digest(copy, &entry)?);
             }
+        }
+        for name in contents {
+            files.push(self.digest(copy, &DirEntry { name: name.into(), kind: FileKind::File })?);
         }
         Ok(Publication {
             format: 1,

@@ -48,6 +48,7 @@ impl Caller<'_> {
         let below = inner.lower_entry(id, name)?;
         let may_write = self.check(&info, WRITE, name);
         let mut removed = Ok(());
+        let mut elsewhere = None;
         let mut decide = |value: Option<&[u8]>| {
             let found = match value.map(|value| Entry::read(inner.store_path(), id, name, value)) {
                 None => below,
@@ -61,6 +62,7 @@ impl Caller<'_> {
                 None => Err(Error::NotFound(shown(name))),
                 Some(Found::Dir(_)) => Err(Error::IsDir(shown(name))),
                 Some(Found::Other(stat)) => {
+                    elsewhere = (!stat.has_data).then_some(stat.inode);
                     may_write.clone().and_then(|()| self.check_sticky(&info, stat.uid, name))
                 }
             };
@@ -78,6 +80,9 @@ impl Caller<'_> {
             }
         }
         removed?;
+        if let Some(inode) = elsewhere {
+            inner.contents.remove(inode)?;
+        }
         self.touch(dir, &info, inner.time.now_ns())
     }
 

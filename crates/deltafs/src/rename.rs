@@ -72,6 +72,18 @@ impl Caller<'_> {
         new_name: &[u8],
         if_taken: IfTaken,
     ) -> Result<()> {
+        self.rename_or_check(old, old_name, new, new_name, (if_taken, false))
+    }
+
+    /// The same; with `is_trial` it only says whether it could be done.
+    pub(crate) fn rename_or_check(
+        &self,
+        old: &Dir,
+        old_name: &[u8],
+        new: &Dir,
+        new_name: &[u8],
+        (if_taken, is_trial): (IfTaken, bool),
+    ) -> Result<()> {
         check_name(old_name)?;
         check_name(new_name)?;
         loop {
@@ -88,7 +100,8 @@ impl Caller<'_> {
             if target.is_some() && if_taken == IfTaken::Fail {
                 return Err(Error::Exists(shown(new_name)));
             }
-            let mut change = Move { caller: self, old, old_name, new, new_name, source, target };
+            let mut change =
+                Move { caller: self, old, old_name, new, new_name, source, target, is_trial };
             if let Some(done) = change.run()? {
                 return done;
             }
@@ -105,6 +118,7 @@ struct Move<'a> {
     new_name: &'a [u8],
     source: Found,
     target: Option<Found>,
+    is_trial: bool,
 }
 
 /// The locked directories, each once.
@@ -117,6 +131,35 @@ impl Held<'_> {
     fn info(&mut self, id: DirId) -> &mut DirInfo {
         let at = self.ids.iter().position(|held| *held == id);
         &mut self.guards[at.expect("the directory was locked")]
+    }
+}
+
+impl crate::namespace::Inner {
+    /// Whether there are more than `levels` directories below one, each in the one before. Only
+    /// directories with directories in them are listed.
+    fn is_deeper_than(&self, top: &Dir, levels: usize) -> Result<bool> {
+        let mut level = vec![top.clone()];
+        for _ in 0..=levels {
+            let mut below = Vec::new();
+            for dir in level.drain(..) {
+                if dir.state.read().subdirs <= 0 {
+                    continue;
+                }
+                let mut entries = self.layers.entries(dir.state.id, b"")?;
+                while entries.next()? {
+                    let (_, name) = entries.place()?;
+                    let entry = Entry::read(entries.path(0), dir.state.id, name, entries.value(0))?;
+                    if let Entry::Dir(id) = entry {
+                        below.push(self.dir(id)?);
+                    }
+                }
+            }
+            if below.is_empty() {
+                return Ok(false);
+            }
+            level = below;
+        }
+        Ok(true)
     }
 }
 
@@ -158,6 +201,9 @@ impl Move<'_> {
         if let Err(error) = self.check(&mut held) {
             return Ok(Some(Err(error)));
         }
+        if self.is_trial {
+            return Ok(Some(Ok(())));
+        }
         Ok(Some(self.apply(&mut held)))
     }
 
@@ -168,7 +214,7 @@ impl Move<'_> {
         }
     }
 
-    /// Refuses to put a directory below itself, or too deep.
+    /// Refuses to put a directory below itself, or too deep with what is in it.
     fn check_circle(&self, moved: &Dir) -> Result<()> {
         let inner = self.caller.inner;
         let mut at = self.new.state.id;
@@ -188,7 +234,15 @@ impl Move<'_> {
             }
             at = inner.dir(at)?.state.read().node.parent;
         }
-        Ok(())
+        let is_too_deep = inner.is_deeper_than(moved, DEPTH_MAX - depth)?;
+        match is_too_deep {
+            true => Err(too_long(
+                "the way from the root to a directory in it",
+                DEPTH_MAX + 1,
+                DEPTH_MAX,
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Everything that may forbid it.
@@ -284,6 +338,9 @@ impl Move<'_> {
         if let Some(moved) = moved {
             inner.names.insert(new, self.new_name, moved);
         }
-        Ok(())
+        match self.target {
+            Some(Found::Other(stat)) if !stat.has_data => inner.contents.remove(stat.inode),
+            _ => Ok(()),
+        }
     }
 }

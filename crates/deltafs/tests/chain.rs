@@ -285,3 +285,29 @@ fn long_chains_against_a_model() {
         assert_sound(&view);
     }
 }
+
+#[test]
+fn a_directory_that_several_logs_made_counts_once() {
+    let lab = Lab::new();
+    let root = User::root();
+    for name in ["r0", "r1", "r2"] {
+        let space = lab.open(name);
+        let fs = space.by(&root);
+        fs.mkdir(b"/shared", 0o755).unwrap();
+        fs.mkdir(format!("/of-{name}").as_bytes(), 0o755).unwrap();
+        space.close().unwrap();
+    }
+    let view = lab.view(&["r2", "r1", "r0"]);
+    let fs = view.by(&root);
+    assert_eq!(fs.stat(b"/").unwrap().nlink, 2 + 4);
+    // And a log on top of them counts on from there.
+    let space = lab.open_on("job", &["r2", "r1", "r0"]);
+    let fs = space.by(&root);
+    fs.rmdir(b"/shared").unwrap();
+    fs.mkdir(b"/new", 0o755).unwrap();
+    fs.mkdir(b"/newer", 0o755).unwrap();
+    assert_eq!(fs.stat(b"/").unwrap().nlink, 2 + 5);
+    space.close().unwrap();
+    let view = lab.view(&["job", "r2", "r1", "r0"]);
+    assert_eq!(view.by(&root).stat(b"/").unwrap().nlink, 2 + 5);
+}

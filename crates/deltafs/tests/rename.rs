@@ -93,3 +93,25 @@ fn times_of_a_rename() {
     assert_eq!((moved.mtime_ns, moved.ctime_ns), (made.mtime_ns, now));
     assert_eq!((fs.stat(b"/a").unwrap().mtime_ns, fs.stat(b"/b").unwrap().mtime_ns), (now, now));
 }
+
+#[test]
+fn a_tree_is_not_moved_deeper_than_the_limit() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let root = User::root();
+    let fs = space.by(&root);
+    let deep = |from: &str, count: usize| {
+        let mut dir = fs.mkdir(from.as_bytes(), 0o755).unwrap();
+        for _ in 1..count {
+            dir = fs.mkdir_at(&dir, b"d", 0o755).unwrap();
+        }
+        dir
+    };
+    let bottom = deep("/a", 1000);
+    deep("/fits", 24);
+    deep("/over", 25);
+    let top = fs.dir(b"/").unwrap();
+    let moved = |name: &[u8]| errno(fs.rename_at(&top, name, &bottom, name, IfTaken::Fail));
+    assert_eq!(moved(b"over"), "ENAMETOOLONG");
+    assert_eq!(moved(b"fits"), "done");
+}

@@ -10,6 +10,10 @@ mod crash;
 #[cfg(test)]
 mod job;
 #[cfg(test)]
+mod kill;
+#[cfg(test)]
+mod large;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod names;

@@ -1,5 +1,6 @@
 //! A whole run: every cell of every workload's grid, reported as it goes.
 
+use crate::drop_caches::drop_caches;
 use crate::grid::{self, Dimensions, Step};
 use crate::interrupt::Breaker;
 use crate::measurement::{Failed, Measurement, Stop};
@@ -15,11 +16,13 @@ use crate::stage::Stage;
 use crate::verbs::Mode;
 use keyrack_measure::{Clock, wall};
 use keyrack_record::{
-    Cell, Failure, FieldValue, Header, Load, Point, Probe, Repeat, Run, SCHEMA, Summary, ThreadRow,
-    WorkloadText,
+    Cell, Failure, FieldValue, Header, Load, Pace, Point, Probe, Repeat, Run, SCHEMA, Summary,
+    ThreadRow, WorkloadText,
 };
+use keyrack_store::Store;
 use keyrack_workload::Rng;
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 /// Runs `plan`, writing to `outputs`. Returns the record of everything that was measured.
 ///
@@ -218,8 +221,11 @@ impl Grid<'_> {
             notes: collected.notes.clone(),
         };
         point.notes.extend(self.plan.warnings.iter().filter(|_| collected.on_disk).cloned());
+        let engine = self.plan.engines.iter().find(|planned| planned.engine.name == cell.engine);
+        point.notes.extend(engine.iter().flat_map(|planned| planned.remarks.iter().cloned()));
         point.notes.extend(self.plan.settings.pin.note(cell.threads));
         point.notes.extend(trace_notes(&point.repeats));
+        point.notes.extend(unsteady(&point.repeats).filter(|_| !self.workload.is_jobs()));
         point.flags.extend(flags(&point));
         if self.stop.is_set() && point.flags.iter().all(|flag| !flag.starts_with("PARTIAL")) {
             let why = self.stop.reason().unwrap_or("interrupted by a signal");
@@ -274,6 +280,9 @@ impl Grid<'_> {
         cell.on_disk = stage.dir().is_some();
         cell.version = stage.store().version();
         cell.durability = stage.store().durability().to_string();
+        if settings.drop_caches {
+            drop_caches().map_err(Failed::new)?;
+        }
         let before = settle::Before::read();
         let result = match settings.rate_search {
             Some(goal) => search::run(&measurement, &stage, goal, load.clone(), observer, outputs)
@@ -288,7 +297,16 @@ impl Grid<'_> {
             let fs = &*self.plan.surroundings.fs;
             if stage.dir().is_some() {
                 let aftermath = before.until_calm(&stage, fs, repeat.cpu_s, self.wait());
+                if let Some(traffic) = &mut repeat.traffic {
+                    traffic.written_bytes = aftermath.written_bytes;
+                    traffic.read_bytes = before.fetched();
+                    traffic.disk_bytes = aftermath.disk_bytes;
+                    let walk = settings.amplification.then(|| live_bytes(stage.store()));
+                    traffic.live_bytes = walk.flatten();
+                }
                 repeat.aftermath = Some(aftermath);
+            } else {
+                repeat.traffic = None;
             }
             repeat
         });
@@ -308,7 +326,7 @@ impl Grid<'_> {
         let settings = &self.plan.settings;
         let planned = &self.plan.engines[step.engine];
         let fs = &self.plan.surroundings.fs;
-        Stage::open(planned, fs, settings.seed, settings.durability).map_err(Failed::new)
+        Stage::open(planned, fs, settings.seed, planned.durability).map_err(Failed::new)
     }
 
     fn wait(&self) -> settle::Wait<'_> {
@@ -334,6 +352,32 @@ impl Grid<'_> {
             threads => threads,
         }
     }
+}
+
+/// Keys and values of all rows, by a walk over them; `None` where the engine has no walks or fails.
+fn live_bytes(store: &dyn Store) -> Option<u64> {
+    let mut bytes = 0;
+    let mut session = store.session().ok()?;
+    let walked = session.scan(b"", None, &mut |key, value| {
+        bytes += (key.len() + value.len()) as u64;
+        ControlFlow::Continue(())
+    });
+    walked.ok().map(|_| bytes)
+}
+
+/// Repeats whose rate was not steady, one line for all.
+fn unsteady(repeats: &[Repeat]) -> Option<String> {
+    let paces: Vec<&Pace> = repeats.iter().filter_map(|repeat| repeat.pace.as_ref()).collect();
+    let wild: Vec<&&Pace> = paces.iter().filter(|pace| pace.is_steady == Some(false)).collect();
+    let worst = wild.first()?;
+    let number = |value: Option<f64>| value.map_or("n/a".to_owned(), |value| format!("{value:.2}"));
+    Some(format!(
+        "NOT STEADY: {} of {} repeats; the first: last to first windows {}, variation {}",
+        wild.len(),
+        paces.len(),
+        number(worst.drift),
+        number(worst.variation)
+    ))
 }
 
 /// What a reader must know of a point before believing it.
@@ -431,7 +475,10 @@ fn header(plan: &Plan, clock: &Clock) -> Header {
                 text: workload.text.clone(),
             })
             .collect(),
-        warnings: plan.warnings.clone(),
+        warnings: {
+            let of_engines = plan.engines.iter().flat_map(|planned| &planned.remarks);
+            plan.warnings.iter().chain(of_engines).cloned().collect()
+        },
     }
 }
 
@@ -465,28 +512,32 @@ fn probes(plan: &Plan) -> Vec<Probe> {
         cpus if cpus.is_empty() => PinInfo::Off,
         cpus => PinInfo::On(cpus),
     };
-    plan.probes
+    let terms: Vec<(String, String)> = plan
+        .engines
         .iter()
-        .map(|name| Probe {
-            name: (*name).to_owned(),
-            fields: match *name {
-                "system" => probe::system_info(&LinuxHost, data_dir.as_deref(), pin.clone()),
-                _ => {
-                    let mut fields = probe::build_info(&BuildFacts {
-                        version: &facts.version,
-                        rustc: &facts.compiler,
-                        profile: if cfg!(debug_assertions) { "debug" } else { "release" },
-                        allocator: &facts.allocator,
-                        lua: crate::VM,
-                        features: &[],
-                    });
-                    // The first field is the program's version under its name.
-                    if let Some((name, _)) = fields.first_mut() {
-                        name.clone_from(&facts.program);
-                    }
-                    fields
+        .filter_map(|planned| Some((planned.engine.name.to_owned(), planned.terms.clone()?)))
+        .collect();
+    let terms = (!terms.is_empty()).then(|| Probe { name: "common".to_owned(), fields: terms });
+    let of_machine = plan.probes.iter().map(|name| Probe {
+        name: (*name).to_owned(),
+        fields: match *name {
+            "system" => probe::system_info(&LinuxHost, data_dir.as_deref(), pin.clone()),
+            _ => {
+                let mut fields = probe::build_info(&BuildFacts {
+                    version: &facts.version,
+                    rustc: &facts.compiler,
+                    profile: if cfg!(debug_assertions) { "debug" } else { "release" },
+                    allocator: &facts.allocator,
+                    lua: crate::VM,
+                    features: &[],
+                });
+                // The first field is the program's version under its name.
+                if let Some((name, _)) = fields.first_mut() {
+                    name.clone_from(&facts.program);
                 }
-            },
-        })
-        .collect()
+                fields
+            }
+        },
+    });
+    of_machine.chain(terms).collect()
 }

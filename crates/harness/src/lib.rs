@@ -23,6 +23,8 @@
 
 mod bench;
 mod config;
+mod config_toml;
+mod drop_caches;
 mod grid;
 mod interrupt;
 mod live;
@@ -46,6 +48,7 @@ mod settle;
 pub mod sink;
 mod stage;
 mod verbs;
+mod verify;
 mod worker;
 
 pub use bench::run;
@@ -63,6 +66,7 @@ pub use plan::{Facts, PROBES, Plan, PlannedEngine, Refusal, Surroundings};
 pub use program::{Sweep, Workload};
 pub use replay::{apply_config, render as render_replay};
 pub use settings::{Bound, Form, Goal, KEYS, Key, Order, Override, ProgressMode, Settings};
+pub use verify::Verify;
 
 /// The script machine that this build has.
 pub const VM: &str = if cfg!(feature = "lua54") { "Lua 5.4" } else { "LuaJIT" };

@@ -72,12 +72,26 @@ pub(crate) struct LiveOp {
 pub(crate) struct LiveWorker {
     /// Units completed.
     pub(crate) units: LiveCounter,
+    /// Calls of verbs that have returned.
+    pub(crate) calls: LiveCounter,
     /// One entry a [`Kind`].
     pub(crate) ops: [LiveOp; KINDS],
+    /// Bytes of keys and values that writes have stored, and of keys that were removed.
+    pub(crate) written_bytes: LiveCounter,
+    /// Bytes of values that lookups found, and of rows that ranges visited.
+    pub(crate) read_bytes: LiveCounter,
     /// Open loop: intended start to end of a unit, in nanoseconds.
     pub(crate) unit_response: LiveHistogram,
     /// Open loop: actual start to end of a unit, in nanoseconds.
     pub(crate) unit_service: LiveHistogram,
+}
+
+/// A number that grows whenever a worker completes a call or a unit, and the units. Cheap: two
+/// words of each worker. O(workers).
+pub(crate) fn progress(workers: &[LiveWorker]) -> (u64, u64) {
+    let units = workers.iter().map(|worker| worker.units.get()).sum::<u64>();
+    let calls = workers.iter().map(|worker| worker.calls.get()).sum::<u64>();
+    (units + calls, units)
 }
 
 /// The sum of several workers' counts at one moment.
@@ -85,6 +99,8 @@ pub(crate) struct LiveWorker {
 pub(crate) struct Totals {
     pub(crate) units: u64,
     pub(crate) ops: Vec<OpTotals>,
+    pub(crate) written_bytes: u64,
+    pub(crate) read_bytes: u64,
     pub(crate) unit_response: Histogram,
     pub(crate) unit_service: Histogram,
 }
@@ -128,6 +144,8 @@ impl Totals {
         Totals {
             units: sum(&|w| &w.units),
             ops: (0..KINDS).map(op).collect(),
+            written_bytes: sum(&|w| &w.written_bytes),
+            read_bytes: sum(&|w| &w.read_bytes),
             unit_response: merged(&|w| &w.unit_response),
             unit_service: merged(&|w| &w.unit_service),
         }

@@ -5,7 +5,7 @@
 //! fake, whenever the first worker says that it is time (see [`crate::worker`]).
 
 use crate::interrupt::Breaker;
-use crate::live::{Kind, LiveWorker, Totals};
+use crate::live::{self, Kind, LiveWorker, Totals};
 use crate::observer::{At, Event, Observer};
 use crate::pin::{self, Pin};
 use crate::plan::Plan;
@@ -17,7 +17,10 @@ use crate::stage::Stage;
 use crate::verbs::{Mode, Verbs};
 use crate::worker::{self, Job, Outcome, Rendezvous, Until, Watch, Word, WorkerFailure};
 use keyrack_measure::{Clock, ClockSource, LiveCounter, usage};
-use keyrack_record::{Cell, Load, OpStats, Phase, Repeat, ThreadRow, TimelineRow, UnitStats};
+use keyrack_record::{
+    Cell, LOOK_S, Load, OpStats, Pace, PaceKeeper, Phase, Repeat, ThreadRow, TimelineRow, Traffic,
+    UnitStats,
+};
 use keyrack_store::Store;
 use keyrack_workload::{ArrivalSchedule, Phase as StreamPhase, Rng};
 use std::ops::ControlFlow;
@@ -199,7 +202,8 @@ impl Measurement<'_> {
         }
         let cpu_ns = (cpu_after.user_ns + cpu_after.system_ns)
             .saturating_sub(cpu_before.user_ns + cpu_before.system_ns);
-        Ok(self.repeat_of(&lives, &outcomes, load, cpu_ns))
+        let pace = progress.pace.take();
+        Ok(Repeat { pace, ..self.repeat_of(&lives, &outcomes, load, cpu_ns) })
     }
 
     fn job<'l>(&'l self, thread: u32, live: &'l LiveWorker, leader: &Sender<Word>) -> Job<'l> {
@@ -387,6 +391,13 @@ impl Measurement<'_> {
             clock_drift_ppm: self.clock.drift_ppm(),
             rows: rows_of(outcomes),
             aftermath: None,
+            // What the machine moved is added where there is a disk.
+            traffic: (!self.workload.is_jobs()).then(|| Traffic {
+                user_written_bytes: totals.written_bytes,
+                user_read_bytes: totals.read_bytes,
+                ..Traffic::default()
+            }),
+            pace: None,
         }
     }
 }
@@ -504,6 +515,8 @@ struct Progress<'a> {
     phase: Phase,
     /// When the stop flag was first seen, in seconds since the phase began.
     stop_seen_s: Option<f64>,
+    /// How evenly a timed phase went, once it is over.
+    pace: Option<Pace>,
 }
 
 impl<'a> Progress<'a> {
@@ -515,7 +528,7 @@ impl<'a> Progress<'a> {
         phase: Phase,
     ) -> Self {
         let (store, dir) = (stage.store(), stage.dir());
-        Progress { measurement, store, dir, version, lives, phase, stop_seen_s: None }
+        Progress { measurement, store, dir, version, lives, phase, stop_seen_s: None, pace: None }
     }
 
     /// Samples until every worker has said that it is done.
@@ -549,9 +562,12 @@ impl<'a> Progress<'a> {
         };
         let elapsed_at = |tick: u64| clock.ns_between(start, tick) as f64 / 1e9 - warmup_s;
         let is_fake = m.has_fake_clock();
+        // A fake clock has moments at which somebody looks, and no time between them.
+        let is_kept = self.phase == Phase::Run && !is_fake;
+        let mut keeper = is_kept.then(PaceKeeper::default);
         loop {
             // The stop flag is set by a signal handler, which wakes nobody.
-            let mut wait = 0.1;
+            let mut wait = if is_kept { LOOK_S } else { 0.1 };
             if !is_fake {
                 wait = (next_tick.min(next_sample) - elapsed_at(clock.ticks())).clamp(0.0, wait);
             }
@@ -575,6 +591,10 @@ impl<'a> Progress<'a> {
                 Err(RecvTimeoutError::Timeout) => (clock.ticks(), None),
             };
             let elapsed = elapsed_at(now);
+            if let Some(keeper) = keeper.as_mut().filter(|_| elapsed > 0.0) {
+                let (progress, units) = live::progress(lives);
+                keeper.look(elapsed, progress, units);
+            }
             if elapsed >= next_guard {
                 self.guard_space();
                 next_guard = elapsed + 1.0;
@@ -598,6 +618,11 @@ impl<'a> Progress<'a> {
                 m.breaker.break_all();
             }
         }
+        self.pace = keeper.map(|mut keeper| {
+            let (elapsed, (progress, units)) = (elapsed_at(end), live::progress(lives));
+            keeper.look(elapsed, progress, units);
+            keeper.finish(elapsed)
+        });
         if interval_s.is_some() {
             // Of the moment at which the last worker ended.
             sample(elapsed_at(end), rows);

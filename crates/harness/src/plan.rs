@@ -2,16 +2,21 @@
 //!
 //! Everything that can be said without opening a store is said here, before anything is measured.
 
+pub(crate) mod common;
+mod engines;
+
+use crate::drop_caches;
 use crate::lua::Print;
 use crate::names::unknown;
 use crate::params::Params;
 use crate::program::{ScriptEnv, Sweep, Workload, unknown_workload};
 use crate::settings::{Bound, Order, Settings};
 use crate::sink::{SinkKind, SinkSpec, SpecError, Target};
-use crate::stage::Stage;
+use crate::verify::Verify;
+use engines::plan_engines;
 use keyrack_measure::Clock;
-use keyrack_store::{Backend, Durability, Engine, Registry};
-use keyrack_vfs::{FileKind, Fs};
+use keyrack_store::{Durability, Engine, Registry};
+use keyrack_vfs::Fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -88,10 +93,16 @@ pub struct PlannedEngine {
     pub kept_dir: Option<PathBuf>,
     /// Whether its stores make puts that are synced.
     pub syncs: bool,
+    /// What its stores are opened with: what the run asks for, or what `[common]` came to.
+    pub durability: Option<Durability>,
+    /// Whether its answers are checked, and how far.
+    pub verify: Option<Verify>,
+    /// What it made of `[common]`, where there is such a section.
+    pub terms: Option<String>,
+    /// What stands at every one of its results: where its terms are not those of the others, and
+    /// what its library gives away.
+    pub remarks: Vec<String>,
 }
-
-/// The option of engines that can have several requests of a session under way.
-const DEPTH: &str = "depth";
 
 /// All probes.
 pub const PROBES: &[&str] = &["system", "build"];
@@ -105,7 +116,12 @@ impl Plan {
         bound_jobs(&mut settings);
         let mut warnings = Vec::new();
         let mut notes = Vec::new();
-        let engines = plan_engines(&settings, &surroundings, &mut warnings)?;
+        let mut engines = plan_engines(&settings, &surroundings, &mut warnings)?;
+        for PlannedEngine { engine, terms, remarks, .. } in &engines {
+            let terms = terms.iter().map(|terms| format!("{}: {terms}", engine.name));
+            notes.extend(terms);
+            notes.extend(remarks.iter().map(|remark| format!("warning: {remark}")));
+        }
         let probes = plan_probes(&settings)?;
         let sinks = plan_sinks(&settings)?;
         let order = plan_order(&settings)?;
@@ -114,6 +130,9 @@ impl Plan {
         }
         if settings.rate_search.is_some() && !matches!(settings.bound, Bound::Secs(_)) {
             return Err(refusal("--rate-search needs --secs S: how long each rate is tried"));
+        }
+        if settings.drop_caches {
+            drop_caches::check().map_err(Refusal)?;
         }
         if settings.auto_plot && settings.report_dir.is_none() {
             notes.push("--auto-plot needs --report-dir; nothing will be drawn".to_owned());
@@ -137,6 +156,9 @@ impl Plan {
                 check_job(&workload, &settings, &engines, &mut notes)?;
             }
             workloads.push(workload);
+        }
+        if settings.verify {
+            check_answers(&settings, &workloads, &mut engines);
         }
         if workloads.is_empty() {
             return Err(refusal(
@@ -171,182 +193,26 @@ impl Plan {
     }
 }
 
+/// Has the answers of each engine checked: all of them where one worker alone writes, to a store
+/// that begins empty.
+fn check_answers(settings: &Settings, workloads: &[Workload], engines: &mut [PlannedEngine]) {
+    let is_alone = settings.threads.iter().all(|threads| *threads == 1)
+        && settings.seed_threads <= 1
+        && settings.store.is_none()
+        && workloads.iter().all(|workload| workload.beside() == 0);
+    for planned in engines.iter_mut().filter(|planned| planned.engine.stores) {
+        let is_server = planned.engine.name.contains("://");
+        let (verify, what) = match is_alone && !is_server {
+            true => (Verify::Model, "every answer was held against what was written"),
+            false => (Verify::Order, "the order of ranges was checked"),
+        };
+        planned.verify = Some(verify);
+        planned.remarks.push(format!("verified: {what}; times include the checks"));
+    }
+}
+
 fn refusal(text: impl Into<String>) -> Refusal {
     Refusal(text.into())
-}
-
-fn plan_engines(
-    settings: &Settings,
-    surroundings: &Surroundings,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<PlannedEngine>, Refusal> {
-    let registry = &surroundings.registry;
-    let names = registry.names();
-    for section in settings.engine_options.keys() {
-        if !names.contains(&section.as_str()) {
-            let place = settings.place(section);
-            return Err(refusal(format!("{place}{}", unknown("section", section, &names))));
-        }
-    }
-    for engine in registry.iter().chain(registry.servers()) {
-        engine_options(&Backend::of(*engine), settings)?;
-    }
-    let chosen: Vec<Backend> = if settings.backend.is_empty() {
-        let default = |e: &&Engine| e.stores && !e.persistent;
-        registry.iter().filter(default).copied().map(Backend::of).collect()
-    } else {
-        let find = |name: &String| {
-            registry.backend(name).ok_or_else(|| refusal(unknown("backend", name, &names)))
-        };
-        settings.backend.iter().map(find).collect::<Result<_, _>>()?
-    };
-    let mut planned: Vec<PlannedEngine> = Vec::new();
-    for backend in chosen {
-        let name = backend.engine.name;
-        if planned.iter().any(|earlier| earlier.engine.name == name) {
-            return Err(refusal(format!("backend '{name}' is named twice")));
-        }
-        planned.push(plan_engine(&backend, settings, surroundings, warnings)?);
-    }
-    if let Some(dir) = &settings.store {
-        check_store(dir, &planned)?;
-    }
-    Ok(planned)
-}
-
-/// A store that stays is one engine's.
-fn check_store(dir: &Path, planned: &[PlannedEngine]) -> Result<(), Refusal> {
-    match planned {
-        [one] if one.engine.persistent => Ok(()),
-        [one] => Err(refusal(format!(
-            "--store {}: engine '{}' stores in memory, nothing of it stays",
-            dir.display(),
-            one.engine.name
-        ))),
-        _ => Err(refusal(format!(
-            "--store {} is the store of one engine: name it with --backend",
-            dir.display()
-        ))),
-    }
-}
-
-type Options = Vec<(String, String)>;
-
-/// The section of a backend and the options of its URL, checked; and the data directory of its own.
-fn engine_options(
-    backend: &Backend,
-    settings: &Settings,
-) -> Result<(Options, Option<PathBuf>), Refusal> {
-    let engine = &backend.engine;
-    let (mut options, mut data_dir) = (Vec::new(), None);
-    let given = settings.engine_options.get(backend.section).map_or(&[][..], Vec::as_slice);
-    let known: Vec<&str> =
-        engine.options.iter().map(|option| option.key).chain(["data_dir"]).collect();
-    if settings.depth > 1 && known.contains(&DEPTH) {
-        options.push((DEPTH.to_owned(), settings.depth.to_string()));
-    }
-    for (key, value) in given.iter().chain(&backend.options) {
-        if key == "data_dir" {
-            data_dir = Some(PathBuf::from(value));
-        } else if known.contains(&key.as_str()) {
-            options.push((key.clone(), value.clone()));
-        } else {
-            let what = format!("key of [{}]", backend.section);
-            let place = settings.place(&format!("{}.{key}", backend.section));
-            return Err(refusal(format!("{place}{}", unknown(&what, key, &known))));
-        }
-    }
-    Ok((options, data_dir))
-}
-
-fn plan_engine(
-    backend: &Backend,
-    settings: &Settings,
-    surroundings: &Surroundings,
-    warnings: &mut Vec<String>,
-) -> Result<PlannedEngine, Refusal> {
-    let (options, own_dir) = engine_options(backend, settings)?;
-    let engine = backend.engine;
-    if settings.depth > 1 && !engine.options.iter().any(|option| option.key == DEPTH) {
-        warnings.push(format!(
-            "--depth {}: engine '{}' answers each call before it returns, its depth is 1",
-            settings.depth, engine.name
-        ));
-    }
-    let data_dir = own_dir.or_else(|| settings.data_dir.clone());
-    let mut planned =
-        PlannedEngine { engine, options, data_dir: None, kept_dir: None, syncs: false };
-    if !engine.persistent {
-        return try_open(planned, settings, surroundings);
-    }
-    if let Some(dir) = &settings.store {
-        planned.kept_dir = Some(dir.clone());
-        let planned = try_open(planned, settings, surroundings)?;
-        check_dir(dir, settings, surroundings, warnings)?;
-        return Ok(planned);
-    }
-    let name = engine.name;
-    let Some(dir) = data_dir else {
-        return Err(refusal(format!(
-            "backend '{name}' stores on disk: name a directory on the disk to measure with \
-             --data-dir DIR"
-        )));
-    };
-    let fs = &surroundings.fs;
-    match fs.metadata(&dir) {
-        Ok(found) if found.kind == FileKind::Dir => {}
-        Ok(_) => return Err(refusal(format!("--data-dir {}: not a directory", dir.display()))),
-        Err(error) => return Err(refusal(format!("--data-dir: {error}; make it with mkdir"))),
-    }
-    check_dir(&dir, settings, surroundings, warnings)?;
-    planned.data_dir = Some(dir);
-    try_open(planned, settings, surroundings)
-}
-
-/// Whether there is room in a directory, and what must be known of it.
-fn check_dir(
-    dir: &Path,
-    settings: &Settings,
-    surroundings: &Surroundings,
-    warnings: &mut Vec<String>,
-) -> Result<(), Refusal> {
-    let fs = &surroundings.fs;
-    let where_ = dir.display();
-    if fs.fs_kind(dir).is_ok_and(|kind| kind.is_ram) {
-        let warning = format!(
-            "data directory {where_} is on a RAM file system: what is measured is memory, not a \
-             disk"
-        );
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
-    }
-    if settings.min_free > 0 {
-        let space = fs.space(dir).map_err(|error| refusal(error.to_string()))?;
-        if space.free_bytes < settings.min_free {
-            return Err(refusal(format!(
-                "{where_} has {} bytes free, --min-free wants {}",
-                space.free_bytes, settings.min_free
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Opens and closes a store once, so that an option or a durability that the engine refuses is
-/// said before anything is measured.
-fn try_open(
-    planned: PlannedEngine,
-    settings: &Settings,
-    surroundings: &Surroundings,
-) -> Result<PlannedEngine, Refusal> {
-    let named = |why| refusal(format!("backend '{}': {why}", planned.engine.name));
-    let opened = Stage::open(&planned, &surroundings.fs, settings.seed, settings.durability);
-    let stage = opened.map_err(named)?;
-    let store = stage.store();
-    let syncs = store.has_synced_put() || store.durability() == Durability::Sync;
-    stage.close().map_err(named)?;
-    Ok(PlannedEngine { syncs, ..planned })
 }
 
 fn plan_probes(settings: &Settings) -> Result<Vec<&'static str>, Refusal> {

@@ -5,10 +5,12 @@
 //! Values that the dialect cannot hold are written as JSON strings, see [`crate::config`].
 
 use crate::config::{Config, Entry, render_entry};
-use crate::plan::Plan;
+use crate::config_toml;
+use crate::plan::{Plan, common};
 use crate::program::Workload;
 use crate::settings::{Bound, Settings};
 use std::fmt::Write;
+use std::path::Path;
 
 /// Renders the replay file of `plan`.
 #[must_use]
@@ -20,6 +22,7 @@ pub fn render(plan: &Plan) -> String {
          <path>\n\n[bench]\n"
     );
     let mut line = |key: &str, value: String| out.push_str(&render_entry(key, &value));
+    // Those that were left out are not replayed.
     let engines: Vec<&str> = plan.engines.iter().map(|planned| planned.engine.name).collect();
     line("backend", engines.join(","));
     line("threads", join(&settings.threads));
@@ -49,6 +52,9 @@ pub fn render(plan: &Plan) -> String {
     }
     for (key, set) in [
         ("seed_once", settings.seed_once),
+        ("verify", settings.verify),
+        ("amplification", settings.amplification),
+        ("drop_caches", settings.drop_caches),
         ("trace_hash", settings.trace_hash),
         ("auto_plot", settings.auto_plot),
         ("unsafe_lua", settings.sandbox.open),
@@ -118,6 +124,12 @@ fn sections(out: &mut String, settings: &Settings, workloads: &[Workload]) {
             out.push_str(&render_entry("param", &format!("{name}={value}")));
         }
     }
+    if !settings.common.is_empty() {
+        out.push_str("\n[common]\n");
+        for (key, value) in &settings.common {
+            out.push_str(&render_entry(key, value));
+        }
+    }
     for (name, options) in &settings.engine_options {
         let _ = writeln!(out, "\n[{name}]");
         for (key, value) in options {
@@ -141,17 +153,25 @@ fn join<T: ToString>(list: &[T]) -> String {
     list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Applies a configuration file: `[bench]`, engine sections, `[workload:NAME]` and `[script:N]`.
+/// Applies a configuration file: `[bench]`, `[common]`, engine sections, `[workload:NAME]` and
+/// `[script:N]`; in TOML where the name of the file ends so, else in the dialect of the original.
 ///
 /// # Errors
 /// One line that names file, line and key.
 pub fn apply_config(settings: &mut Settings, path: &str, text: &str) -> Result<(), String> {
-    let config = Config::parse(text).map_err(|(line, why)| format!("{path}:{line}: {why}"))?;
+    let is_toml = Path::new(path).extension().is_some_and(|ending| ending == "toml");
+    let parse = if is_toml { config_toml::parse } else { Config::parse };
+    let config = parse(text).map_err(|(line, why)| format!("{path}:{line}: {why}"))?;
     for (name, entries) in &config.sections {
         let pairs: Vec<(String, String)> =
             entries.iter().map(|e| (e.key.clone(), e.value.clone())).collect();
         if name == "bench" {
             bench_section(settings, path, entries)?;
+        } else if name == "common" {
+            for Entry { key, value, line } in entries {
+                common::check(key, value).map_err(|why| format!("{path}:{line}: {why}"))?;
+            }
+            settings.common.extend(pairs);
         } else if let Some(workload) = name.strip_prefix("workload:") {
             settings
                 .apply_override(workload.trim(), &pairs)

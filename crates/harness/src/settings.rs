@@ -140,6 +140,12 @@ pub struct Settings {
     pub durability: Option<Durability>,
     /// Seconds to wait at most for an engine's own threads; 0 does not wait.
     pub settle: f64,
+    /// Whether answers are checked.
+    pub verify: bool,
+    /// Whether stores on disk are walked over, so that their space amplification is known.
+    pub amplification: bool,
+    /// Whether the kernel's caches are dropped before each timed phase.
+    pub drop_caches: bool,
     /// Free space to keep, in bytes.
     pub min_free: u64,
     /// Sink list as text.
@@ -166,6 +172,8 @@ pub struct Settings {
     pub workloads: Vec<String>,
     /// Per-workload sections, by workload name.
     pub overrides: BTreeMap<String, Override>,
+    /// The `[common]` section: what every engine is to get in its own terms.
+    pub common: Vec<(String, String)>,
     /// Engine sections, by engine name.
     pub engine_options: BTreeMap<String, Vec<(String, String)>>,
     /// Where sections (`null`) and their keys (`null.miss`) stand, as `file:line`, for messages.
@@ -202,6 +210,9 @@ impl Default for Settings {
             store: None,
             durability: None,
             settle: 0.0,
+            verify: false,
+            amplification: false,
+            drop_caches: false,
             min_free: 0,
             report: None,
             report_dir: None,
@@ -215,6 +226,7 @@ impl Default for Settings {
             unit_timeout: 10.0,
             workloads: Vec::new(),
             overrides: BTreeMap::new(),
+            common: Vec::new(),
             engine_options: BTreeMap::new(),
             places: BTreeMap::new(),
             saved_scripts: BTreeMap::new(),
@@ -351,6 +363,9 @@ impl Settings {
                     Some(value.parse().map_err(|e: keyrack_store::Error| e.to_string())?);
             }
             "settle" => self.settle = seconds(value, true)?,
+            "verify" => self.verify = parse_bool(value)?,
+            "amplification" => self.amplification = parse_bool(value)?,
+            "drop-caches" => self.drop_caches = parse_bool(value)?,
             "min-free" => self.min_free = parse_size(value)?,
             "report" => self.report = Some(value.to_owned()),
             "report-dir" => self.report_dir = Some(directory(value)?),

@@ -11,7 +11,7 @@
 //! `flushes_running`, where it has them, are 0: a thread that waits for the disk uses no CPU.
 
 use crate::measurement::Stop;
-use crate::probe::{LinuxHost, written_bytes};
+use crate::probe::{LinuxHost, fetched_bytes, written_bytes};
 use crate::stage::Stage;
 use keyrack_measure::{Clock, usage};
 use keyrack_record::Aftermath;
@@ -36,11 +36,20 @@ struct Waited {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
     written_bytes: Option<u64>,
+    fetched_bytes: Option<u64>,
 }
 
 impl Before {
     pub(crate) fn read() -> Self {
-        Before { written_bytes: written_bytes(&LinuxHost) }
+        Before {
+            written_bytes: written_bytes(&LinuxHost),
+            fetched_bytes: fetched_bytes(&LinuxHost),
+        }
+    }
+
+    /// Bytes fetched from storage since.
+    pub(crate) fn fetched(self) -> Option<u64> {
+        Some(fetched_bytes(&LinuxHost)?.saturating_sub(self.fetched_bytes?))
     }
 
     /// What the store has cost since, its phase and the wait together.

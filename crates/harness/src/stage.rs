@@ -2,6 +2,7 @@
 //! in one that the user named, and left there.
 
 use crate::plan::PlannedEngine;
+use crate::verify::Checked;
 use keyrack_store::{OpenOptions, Store};
 use keyrack_vfs::Fs;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,10 @@ impl Stage {
             options: planned.options.clone(),
         };
         let opened = (planned.engine.open)(&options);
-        let store = opened.map_err(|error| error.to_string())?;
+        let mut store = opened.map_err(|error| error.to_string())?;
+        if let Some(verify) = planned.verify {
+            store = Box::new(Checked::new(store, verify));
+        }
         Ok(Stage { store: Some(store), dir })
     }
 

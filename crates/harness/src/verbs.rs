@@ -159,6 +159,7 @@ impl<'s> Verbs<'s> {
             Mode::Untimed => call(&mut *self.session),
             Mode::Idle => return None,
         };
+        self.live.calls.add(1);
         match result {
             Ok(value) => Some(value),
             Err(error) => {
@@ -186,6 +187,14 @@ impl<'s> Verbs<'s> {
         }
     }
 
+    /// Counts the bytes of a write that succeeded.
+    #[inline(always)]
+    fn wrote(&self, is_done: bool, bytes: usize) {
+        if is_done {
+            self.live.written_bytes.add(bytes as u64);
+        }
+    }
+
     /// Files a lookup; a failed one is neither hit nor miss.
     #[inline(always)]
     fn looked_up(&self, kind: Kind, found: Option<bool>) {
@@ -201,7 +210,9 @@ impl<'s> Verbs<'s> {
     #[inline]
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
         self.trace(key);
-        self.timed(Kind::Put, |session| session.put(key, value))
+        let done = self.timed(Kind::Put, |session| session.put(key, value));
+        self.wrote(done.is_some(), key.len() + value.len());
+        done
     }
 
     /// A put that survives a power loss when it returns, filed under [`Kind::Put`]. `None` where
@@ -212,14 +223,23 @@ impl<'s> Verbs<'s> {
             return self.put(key, value);
         }
         self.trace(key);
-        self.timed(Kind::Put, |session| session.put_synced(key, value))
+        let done = self.timed(Kind::Put, |session| session.put_synced(key, value));
+        self.wrote(done.is_some(), key.len() + value.len());
+        done
     }
 
     /// Whether the key was found; the value is lent to `visit` inside the timed window.
     #[inline]
     pub(crate) fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> bool {
         self.trace(key);
-        let found = self.timed(Kind::Get, |session| session.get(key, visit));
+        let mut bytes = 0;
+        let found = self.timed(Kind::Get, |session| {
+            session.get(key, &mut |value| {
+                bytes = value.len();
+                visit(value);
+            })
+        });
+        self.live.read_bytes.add(bytes as u64);
         self.looked_up(Kind::Get, found);
         found == Some(true)
     }
@@ -228,7 +248,9 @@ impl<'s> Verbs<'s> {
     #[inline]
     pub(crate) fn del(&mut self, key: &[u8]) -> Option<Removed> {
         self.trace(key);
-        self.timed(Kind::Del, |session| session.remove(key))
+        let done = self.timed(Kind::Del, |session| session.remove(key));
+        self.wrote(done.is_some(), key.len());
+        done
     }
 
     /// Copies up to `limit` rows of the range into `rows`.
@@ -249,8 +271,12 @@ impl<'s> Verbs<'s> {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> u64 {
         self.trace(low);
-        let mut limited = up_to(limit, visit);
-        let visited = self.timed(Kind::Range, |session| session.scan(low, high, &mut limited));
+        let mut bytes = 0;
+        let visited = {
+            let mut limited = up_to(limit, &mut bytes, visit);
+            self.timed(Kind::Range, |session| session.scan(low, high, &mut limited))
+        };
+        self.live.read_bytes.add(bytes);
         visited.unwrap_or(0)
     }
 
@@ -263,8 +289,12 @@ impl<'s> Verbs<'s> {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> u64 {
         self.trace(high.unwrap_or(low));
-        let mut limited = up_to(limit, visit);
-        let visited = self.timed(Kind::Range, |session| session.scan_rev(low, high, &mut limited));
+        let mut bytes = 0;
+        let visited = {
+            let mut limited = up_to(limit, &mut bytes, visit);
+            self.timed(Kind::Range, |session| session.scan_rev(low, high, &mut limited))
+        };
+        self.live.read_bytes.add(bytes);
         visited.unwrap_or(0)
     }
 
@@ -278,10 +308,12 @@ impl<'s> Verbs<'s> {
         keys.iter().for_each(|key| self.trace(key));
         let mut hits = 0;
         let mut answered = 0;
+        let mut bytes = 0;
         let result = self.timed(Kind::Mget, |session| {
             session.multi_get(keys, &mut |index, value| {
                 answered += 1;
                 hits += u64::from(value.is_some());
+                bytes += value.map_or(0, <[u8]>::len) as u64;
                 visit(index, value);
             })
         });
@@ -289,6 +321,7 @@ impl<'s> Verbs<'s> {
         op.batched_keys.add(keys.len() as u64);
         op.hits.add(hits);
         op.misses.add(answered - hits);
+        self.live.read_bytes.add(bytes);
         result
     }
 
@@ -306,6 +339,11 @@ impl<'s> Verbs<'s> {
         }
         let result = self.timed(kind, |session| session.apply(batch));
         self.live.ops[kind as usize].batched_keys.add(batch.len() as u64);
+        let bytes = |op: keyrack_store::BatchOp<'_>| match op {
+            keyrack_store::BatchOp::Put(key, value) => key.len() + value.len(),
+            keyrack_store::BatchOp::Remove(key) => key.len(),
+        };
+        self.wrote(result.is_some(), batch.iter().map(bytes).sum());
         result
     }
 
@@ -326,26 +364,35 @@ impl<'s> Verbs<'s> {
         decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
     ) -> Option<()> {
         self.trace(key);
-        let mut found = false;
+        let (mut found, mut bytes) = (false, 0);
         let result = self.timed(Kind::Rmw, |session| {
             session.update(key, &mut |old, new| {
                 found = old.is_some();
-                decide(old, new)
+                let decision = decide(old, new);
+                bytes = match decision {
+                    Update::Keep => 0,
+                    Update::Put => key.len() + new.len(),
+                    Update::Remove => key.len(),
+                };
+                decision
             })
         });
+        self.wrote(result.is_some(), bytes);
         self.looked_up(Kind::Rmw, result.map(|()| found));
         result
     }
 }
 
-/// Lets `visit` see up to `limit` rows, of which there is at least one.
+/// Lets `visit` see up to `limit` rows, of which there is at least one, and adds up their bytes.
 fn up_to(
     limit: u64,
+    bytes: &mut u64,
     visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
 ) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()> {
     let mut left = limit;
     move |key, value| {
         left -= 1;
+        *bytes += (key.len() + value.len()) as u64;
         match visit(key, value) {
             ControlFlow::Continue(()) if left > 0 => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),

@@ -53,6 +53,9 @@ fn rich(dir: &Path) -> Settings {
         store: None,
         durability: None,
         settle: 1.5,
+        verify: true,
+        amplification: true,
+        drop_caches: false,
         min_free: 4096,
         report: Some("tsv:/a b.tsv,console".to_owned()),
         report_dir: None,
@@ -75,6 +78,7 @@ fn rich(dir: &Path) -> Settings {
             },
         )]
         .into(),
+        common: text(&[("cache_bytes", "8M"), ("durability", "none")]),
         engine_options: [("null".to_owned(), text(&[("value_bytes", "7"), ("miss", "yes")]))]
             .into(),
         places: Default::default(),

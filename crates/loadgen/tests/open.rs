@@ -1,7 +1,8 @@
 //! The open loop: what the rate called for is accounted for, also when the server stands still.
 
-use crate::support::{Manners, Small, load, settings};
+use crate::support::{Manners, Small, load, settings, try_load};
 use keyrack_loadgen::account::Report;
+use keyrack_loadgen::control::Ramp;
 use keyrack_loadgen::plan::{Settings, Waiting};
 
 const RATE: f64 = 2000.0;
@@ -96,4 +97,53 @@ fn seconds_sum_to_the_whole() {
     assert_eq!(report.series.len(), 2, "{:?}", report.series);
     let ops: u64 = report.series.iter().map(|second| second.ops).sum();
     assert_eq!(ops, report.account.counts.ops);
+}
+
+#[test]
+fn a_ramp_is_the_rate_and_its_end_the_end() {
+    let small = Small::start(Manners::default());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("samples");
+    let ramp = Ramp::parse("0,0\n1.2,2000\n").unwrap();
+    for (connections, depth) in [(1, 1), (3, 16)] {
+        let ramped = Settings {
+            ramp: Some(ramp.clone()),
+            time_s: 0.0,
+            queries: 0,
+            drain_s: 5.0,
+            connections,
+            depth,
+            ..settings(&small.address)
+        };
+        let report = try_load(ramped, Some(&path)).unwrap();
+        let counts = &report.account.counts;
+        assert_eq!((report.window_s, report.offered_rate), (1.2, Some(1000.0)));
+        // Six standard deviations of a Poisson count, here and below.
+        assert!((counts.offered as f64 - 1200.0).abs() < 6.0 * 1200f64.sqrt(), "{counts:?}");
+        assert_eq!((counts.ops, counts.unsent), (counts.offered, 0), "{counts:?}");
+        // A quarter of all in the first half.
+        let text = std::fs::read_to_string(&path).unwrap();
+        let starts: Vec<f64> =
+            text.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+        let first = starts.iter().copied().fold(f64::MAX, f64::min);
+        let early = starts.iter().filter(|start| **start < first + 0.6).count() as f64;
+        assert!((early - 300.0).abs() < 6.0 * 300f64.sqrt() + 30.0, "{early} of {counts:?}");
+        let offered = report.series.iter().map(|second| second.offered_per_s.unwrap());
+        assert!(offered.is_sorted(), "{:?}", report.series);
+    }
+}
+
+/// A server that stands still under a ramp: what was due meanwhile waits, and is in the account.
+#[test]
+fn a_ramp_leaves_nothing_out() {
+    let small = Small::start(Manners { freeze_at: Some((100, 200)), ..Manners::default() });
+    let ramp = Ramp::staircase("500:1500:500:0.2").unwrap();
+    let report = open(&small.address, |s| {
+        (s.rate, s.time_s, s.ramp) = (0.0, 0.0, Some(ramp));
+        s.iadist = "fixed".to_owned();
+    });
+    let counts = &report.account.counts;
+    assert_eq!((counts.offered, counts.ops), (600, 600), "{report:?}");
+    let p90 = report.account.all().response.percentile(90.0).unwrap();
+    assert!(p90 > 100_000_000, "those that waited count from when they were due: {p90} ns");
 }

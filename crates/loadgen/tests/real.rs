@@ -1,6 +1,6 @@
 //! Servers of others.
 
-use crate::support::{Real, load, settings, try_load};
+use crate::support::{Real, load, settings, skipped, try_load};
 use keyrack_loadgen::account::Report;
 use keyrack_loadgen::plan::{Filling, Loading, Settings, TlsFiles};
 use keyrack_loadgen::target::{Credentials, ErrorClass, Protocol};
@@ -101,6 +101,116 @@ fn redis_through_tls() {
     assert!(unknown.contains("certificate"), "{unknown}");
 }
 
+/// What `memcached -h` says, where it is installed.
+fn help_of_memcached() -> Option<String> {
+    let help = std::process::Command::new("memcached").arg("-h").output();
+    let Ok(help) = help else { return skipped("memcached is not installed") };
+    Some(String::from_utf8_lossy(&help.stdout).into_owned())
+}
+
+/// A directory that a server which is nobody can read.
+fn open_dir() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+#[test]
+fn memcached_through_tls() {
+    let Some(help) = help_of_memcached() else { return };
+    if !help.contains("--enable-ssl") {
+        return skipped("memcached is built without TLS").unwrap_or_default();
+    }
+    let dir = open_dir();
+    let start = |name: &str, not_after: i32| {
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        params.not_after = rcgen::date_time_ymd(not_after, 1, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let (cert, key_file) = (dir.path().join(name), dir.path().join(format!("{name}.key")));
+        std::fs::write(&cert, params.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(&key_file, key.serialize_pem()).unwrap();
+        let options = format!("ssl_chain_cert={},ssl_key={}", cert.display(), key_file.display());
+        Real::memcached(&["-Z", "-o", &options]).map(|real| (real, cert))
+    };
+    let with = |address: &str, ca: &std::path::Path, name: &str| Settings {
+        tls: Some(TlsFiles { ca: ca.to_owned(), identity: None, name: Some(name.to_owned()) }),
+        ..settings(address)
+    };
+    let Some((real, cert)) = start("good", 2090) else { return };
+    for protocol in [Protocol::Text, Protocol::Binary, Protocol::Meta] {
+        assert_works(&Settings { protocol, ..with(&real.address, &cert, "localhost") });
+    }
+    let failed = |settings: Settings| {
+        let report = load(Settings { loading: Loading::No, ..settings });
+        assert_eq!(report.account.counts.ops, 0);
+        report.troubles.concat()
+    };
+    let other = failed(with(&real.address, &cert, "other.example"));
+    assert!(other.contains("certificate"), "{other}");
+    let Some((old, expired)) = start("expired", 2001) else { return };
+    let said = failed(with(&old.address, &expired, "localhost"));
+    assert!(said.contains("certificate") && said.contains("expired"), "{said}");
+}
+
+#[test]
+fn memcached_asks_for_sasl() {
+    let Some(help) = help_of_memcached() else { return };
+    if !help.contains("--enable-sasl") {
+        return skipped("memcached is built without SASL").unwrap_or_default();
+    }
+    let dir = open_dir();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let long = "u".repeat(33);
+    // The library takes no empty password; what comes from the network may be one.
+    for user in ["alice", &long] {
+        let add = |program: &str| {
+            std::process::Command::new(program)
+                .args(["-p", "-c", "-f", &path("db"), "-a", "memcached", user])
+                .stdin(std::process::Stdio::piped())
+                .spawn()
+        };
+        let Ok(mut add) = add("saslpasswd2").or_else(|_| add("/usr/sbin/saslpasswd2")) else {
+            return skipped("saslpasswd2 of sasl2-bin is not installed").unwrap_or_default();
+        };
+        std::io::Write::write_all(&mut add.stdin.take().unwrap(), b"sesame").unwrap();
+        assert!(add.wait().unwrap().success());
+    }
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(path("db"), readable).unwrap();
+    let conf = format!("mech_list: plain\nsasldb_path: {}\n", path("db"));
+    std::fs::write(path("memcached.conf"), conf).unwrap();
+    let env = [("SASL_CONF_PATH", dir.path().to_str().unwrap().to_owned())];
+    let Some(real) = Real::start_with("memcached", &env, |_, port| {
+        let port = port.to_string();
+        ["-S", "-l", "127.0.0.1", "-p", &port, "-u", "nobody"].map(str::to_owned).to_vec()
+    }) else {
+        return;
+    };
+    let with = |user: &str, password: &str| Settings {
+        protocol: Protocol::Binary,
+        credentials: Some(Credentials { user: user.to_owned(), password: password.to_owned() }),
+        ..settings(&real.address)
+    };
+    assert_works(&with("alice", "sesame"));
+    assert_eq!(load(with(&long, "sesame")).account.errors.total(), 0, "a name of 33 bytes");
+    for (user, password) in [("alice", "close"), ("alice", ""), ("nobody", "sesame")] {
+        let refused = try_load(with(user, password), None).unwrap_err().to_string();
+        assert!(refused.contains("refuses the user name or password"), "{refused}");
+        assert!(refused.contains(&real.address), "{refused}");
+    }
+    // Without a word of who we are, a status that is no miss, and the end of the connection.
+    let none = Settings { protocol: Protocol::Binary, ..settings(&real.address) };
+    let report = load(Settings { loading: Loading::No, queries: 10, ..none });
+    assert_eq!(report.account.errors.count(ErrorClass::Auth), 1, "{report:?}");
+    assert_eq!((report.account.counts.ops, report.account.counts.misses), (0, 0));
+    // It takes the binary protocol alone.
+    let text = load(Settings { loading: Loading::No, queries: 10, ..settings(&real.address) });
+    assert_eq!(text.account.counts.ops, 0, "{text:?}");
+    assert!(text.account.errors.total() > 0, "{text:?}");
+}
+
 #[test]
 fn an_ipv6_address_is_a_server_as_well() {
     let Some(real) = Real::start("memcached", |_, port| {
@@ -164,6 +274,29 @@ fn redis_asks_for_a_password() {
     assert_eq!(report.account.errors.count(ErrorClass::Auth), 10, "{report:?}");
 }
 
+/// A user who may look up and not store: each refusal is one, and the rest is served.
+#[test]
+fn a_user_of_redis_has_rights() {
+    let rights = "--user reader on >sesame ~* +get +hello --user default off";
+    let rights: Vec<&str> = rights.split(' ').collect();
+    let Some(real) = Real::redis(&rights) else { return };
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let them = Credentials { user: "reader".to_owned(), password: "sesame".to_owned() };
+        let report = load(Settings {
+            protocol,
+            credentials: Some(them),
+            loading: Loading::No,
+            update: 0.5,
+            queries: 100,
+            ..settings(&real.address)
+        });
+        let counts = &report.account.counts;
+        let refused = report.account.errors.count(ErrorClass::Auth);
+        assert_eq!((counts.gets + refused, counts.sets), (100, 0), "{report:?}");
+        assert!(refused > 20, "{report:?}");
+    }
+}
+
 #[test]
 fn memcached_asks_for_a_password() {
     let dir = tempfile::tempdir().unwrap();
@@ -191,17 +324,7 @@ fn a_server_that_is_killed_leaves_partial_results() {
         Settings { queries: u64::from(u32::MAX), time_s: 60.0, ..settings(&real.address) };
     let run = std::thread::spawn(move || load(settings));
     // It is killed when it has served something.
-    let mut asked = std::net::TcpStream::connect(&real.address).unwrap();
-    let mut served = 0;
-    while served < 100 {
-        use std::io::{BufRead, BufReader, Write};
-        asked.write_all(b"stats\r\n").unwrap();
-        let lines = BufReader::new(&asked).lines().map_while(Result::ok);
-        let stats: Vec<String> = lines.take_while(|line| line != "END").collect();
-        let gets = stats.iter().find_map(|line| line.strip_prefix("STAT get_hits "));
-        served = gets.and_then(|count| count.parse().ok()).unwrap_or(0);
-    }
-    drop(asked);
+    real.wait_for_lookups(100);
     real.kill();
     let report = run.join().unwrap();
     assert!(report.account.counts.ops >= 100, "{report:?}");

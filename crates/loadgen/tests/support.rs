@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use keyrack_loadgen::account::Report;
@@ -154,23 +154,46 @@ pub(crate) fn try_load(
     settings: Settings,
     save: Option<&std::path::Path>,
 ) -> keyrack_loadgen::Result<Report> {
+    load_with(settings, save, Arc::default())
+}
+
+/// Runs the settings until the flag is set.
+pub(crate) fn try_load_until(
+    settings: Settings,
+    stop: Arc<AtomicBool>,
+) -> keyrack_loadgen::Result<Report> {
+    load_with(settings, None, stop)
+}
+
+fn load_with(
+    settings: Settings,
+    save: Option<&std::path::Path>,
+    stop: Arc<AtomicBool>,
+) -> keyrack_loadgen::Result<Report> {
     let fs = RealFs;
     let plan = Arc::new(Plan::new(settings, &fs)?);
     let clock = Clock::calibrated();
     let began = clock.ticks();
-    let mut surroundings = Surroundings {
-        clock,
-        stop: Arc::default(),
-        observer: &mut |_| {},
-        fs: &fs as &dyn Fs,
-        save,
-        began,
-    };
+    let mut surroundings =
+        Surroundings { clock, stop, observer: &mut |_| {}, fs: &fs as &dyn Fs, save, began };
     run(&plan, &mut surroundings)
+}
+
+/// Asks again and again until it is so.
+pub(crate) fn patiently(what: &str, mut is_so: impl FnMut() -> bool) {
+    let clock = Clock::vdso();
+    let patience = clock.ticks() + clock.ticks_of_ns(60_000_000_000);
+    while !is_so() {
+        assert!(clock.ticks() < patience, "it was waited for in vain that {what}");
+        clock.wait_until(clock.ticks() + clock.ticks_of_ns(10_000_000));
+    }
 }
 
 /// A server of somebody else, in a directory of its own, ended with the test.
 pub(crate) struct Real {
+    program: String,
+    args: Vec<String>,
+    env: Vec<(&'static str, String)>,
     child: Child,
     pub(crate) dir: TempDir,
     pub(crate) address: String,
@@ -180,30 +203,59 @@ impl Real {
     /// Starts `program` on a Unix socket `s` in a new directory, and on the port where it has one.
     /// `None` where it is not installed, which is said.
     pub(crate) fn start(program: &str, args: impl Fn(&str, u16) -> Vec<String>) -> Option<Real> {
+        Real::start_with(program, &[], args)
+    }
+
+    /// As [`Real::start`], with variables of its own.
+    pub(crate) fn start_with(
+        program: &str,
+        env: &[(&'static str, String)],
+        args: impl Fn(&str, u16) -> Vec<String>,
+    ) -> Option<Real> {
         let dir = TempDir::with_prefix("keyrack-load-").unwrap();
         // A port that was free a moment ago: the servers take no listening socket.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let path = dir.path().to_str().unwrap().to_owned();
-        let spawned = Command::new(program)
-            .args(args(&path, port))
-            .current_dir(&dir)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(child) = spawned else {
-            println!("{program} is not installed: this test shows nothing");
-            return None;
+        let (program, args) = (program.to_owned(), args(&path, port));
+        let env = env.to_vec();
+        let Ok(child) = spawn(&program, &args, &env, &dir) else {
+            return skipped(&format!("{program} is not installed"));
         };
-        let mut real = Real { child, dir, address: format!("127.0.0.1:{port}") };
+        let address = format!("127.0.0.1:{port}");
+        let mut real = Real { program, args, env, child, dir, address };
+        real.wait();
+        Some(real)
+    }
+
+    /// Waits until it listens.
+    fn wait(&mut self) {
         let clock = Clock::vdso();
         let patience = clock.ticks() + clock.ticks_of_ns(20_000_000_000);
-        while TcpStream::connect(&real.address).is_err() {
-            assert!(clock.ticks() < patience, "{program} does not listen");
-            assert!(real.child.try_wait().unwrap().is_none(), "{program} ended");
+        while TcpStream::connect(&self.address).is_err() {
+            assert!(clock.ticks() < patience, "{} does not listen", self.program);
+            assert!(self.child.try_wait().unwrap().is_none(), "{} ended", self.program);
             clock.wait_until(clock.ticks() + clock.ticks_of_ns(5_000_000));
         }
-        Some(real)
+    }
+
+    /// Kills it, and starts it again where it was.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        self.child = spawn(&self.program, &self.args, &self.env, &self.dir).unwrap();
+        self.wait();
+    }
+
+    /// Waits until a memcached has served so many lookups.
+    pub(crate) fn wait_for_lookups(&self, count: u64) {
+        let mut asked = TcpStream::connect(&self.address).unwrap();
+        let mut served = 0;
+        while served < count {
+            asked.write_all(b"stats\r\n").unwrap();
+            let lines = BufReader::new(&asked).lines().map_while(Result::ok);
+            let stats: Vec<String> = lines.take_while(|line| line != "END").collect();
+            let gets = stats.iter().find_map(|line| line.strip_prefix("STAT cmd_get "));
+            served = gets.and_then(|count| count.parse().ok()).unwrap_or(0);
+        }
     }
 
     pub(crate) fn memcached(more: &[&str]) -> Option<Real> {
@@ -236,4 +288,27 @@ impl Drop for Real {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Says that a test shows nothing here. Where everything has to be there, that is a failure.
+pub(crate) fn skipped<T>(why: &str) -> Option<T> {
+    println!("SKIPPED: {why}: this test shows nothing");
+    assert!(std::env::var_os("CI").is_none(), "{why}, and CI is set");
+    None
+}
+
+fn spawn(
+    program: &str,
+    args: &[String],
+    env: &[(&'static str, String)],
+    dir: &TempDir,
+) -> std::io::Result<Child> {
+    Command::new(program)
+        .args(args)
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
 }

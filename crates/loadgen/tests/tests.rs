@@ -9,7 +9,11 @@
 )]
 
 mod closed;
+mod cluster;
+mod edges;
 mod open;
 mod real;
+mod sharded;
 mod support;
+mod tiers;
 mod traces;

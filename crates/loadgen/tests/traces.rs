@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::support::{Manners, Real, Small, load, settings, try_load};
 use keyrack_loadgen::plan::{Filling, Loading, Settings, TraceFile};
+use keyrack_loadgen::route::Sharding;
 use keyrack_loadgen::target::{Class, Protocol};
 use keyrack_loadgen::trace::Format;
 use keyrack_vfs::RealFs;
@@ -120,4 +121,37 @@ fn a_file_that_is_none_is_said() {
     let report = load(traced(&small.address, file(&dir, "what,is,this\n"), Format::Words));
     assert_eq!(report.account.counts.ops, 0);
     assert!(report.troubles.iter().any(|line| line.contains("no line is a row")), "{report:?}");
+}
+
+#[test]
+fn a_trace_goes_to_shards_and_over_tiers() {
+    let dir = TempDir::new().unwrap();
+    let mut text = String::new();
+    for row in 0..900 {
+        writeln!(text, "{row},0,1,key{},{}", row * 7 % 60, 10 + row * 7 % 60).unwrap();
+    }
+    let path = file(&dir, &text);
+    for sharding in [Sharding::Ketama, Sharding::Tiers] {
+        let smalls = [Small::start(Manners::default()), Small::start(Manners::default())];
+        let report = load(Settings {
+            servers: smalls.iter().map(|small| small.address.clone()).collect(),
+            sharding,
+            filling: Filling::GetSet,
+            depth: 3,
+            ..traced("", path.clone(), Format::Numbers)
+        });
+        let counts = &report.account.counts;
+        assert_eq!((counts.gets, report.account.errors.total()), (900, 0), "{report:?}");
+        assert!(counts.misses >= 60 && counts.fills == counts.misses, "{counts:?}");
+        let held = smalls.each_ref().map(|small| small.shared.data.lock().unwrap().clone());
+        for (key, value) in held.iter().flatten() {
+            let number: usize = std::str::from_utf8(&key[3..]).unwrap().parse().unwrap();
+            assert_eq!(value.len(), 10 + number, "a key keeps its own size");
+        }
+        let sizes = held.each_ref().map(std::collections::HashMap::len);
+        match sharding {
+            Sharding::Tiers => assert_eq!(sizes, [60, 60]),
+            _ => assert!(sizes[0] + sizes[1] == 60 && sizes[0] > 0 && sizes[1] > 0, "{sizes:?}"),
+        }
+    }
 }

@@ -10,7 +10,9 @@
 //! | `redb` | copy-on-write B+-tree (feature `redb`) | disk | one point in time | atomic |
 //! | `fjall` | log-structured merge tree in Rust (feature `fjall`) | disk | one point in time | atomic to scans |
 //! | `lmdb` | copy-on-write B+-tree in a memory map (feature `lmdb`) | disk | one point in time | atomic |
-//! | `rocksdb` | log-structured merge tree in C++ (feature `rocksdb`, not a default) | disk | one point in time | atomic |
+//! | `rocksdb` | log-structured merge tree in C++, from a shared library (feature `loaded`) | disk | one point in time | atomic |
+//! | `leveldb` | its ancestor, from a shared library (feature `loaded`) | disk | one point in time | atomic |
+//! | `rocksdb-bundled` | RocksDB compiled in (feature `rocksdb`, not a default) | disk | one point in time | atomic |
 //! | `null` | nothing; answers from a constant | nothing | as configured | no |
 //!
 //! [`servers`] lists what a run can reach over the network, under URLs.
@@ -31,7 +33,7 @@
 #![deny(unsafe_code)]
 
 mod btree;
-#[cfg(any(feature = "fjall", feature = "rocksdb"))]
+#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded"))]
 mod common;
 #[cfg(any(feature = "fjall", feature = "lmdb"))]
 mod escape;
@@ -39,6 +41,8 @@ mod escape;
 mod fjall;
 #[cfg(feature = "lmdb")]
 mod lmdb;
+#[cfg(feature = "loaded")]
+mod loaded;
 mod null;
 #[cfg(feature = "redb")]
 mod redb;
@@ -46,9 +50,9 @@ mod redb;
 mod rocksdb;
 mod servers;
 mod skiplist;
-#[cfg(any(feature = "fjall", feature = "rocksdb"))]
+#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded"))]
 mod stripes;
-#[cfg(any(feature = "fjall", feature = "rocksdb"))]
+#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded"))]
 mod ticker;
 
 use keyrack_store::{Durability, Engine, Error, OpenOptions, Result};
@@ -71,6 +75,10 @@ pub fn engines() -> Vec<Engine> {
         fjall::ENGINE,
         #[cfg(feature = "lmdb")]
         lmdb::ENGINE,
+        #[cfg(feature = "loaded")]
+        loaded::ROCKSDB,
+        #[cfg(feature = "loaded")]
+        loaded::LEVELDB,
         #[cfg(feature = "rocksdb")]
         rocksdb::ENGINE,
         null::ENGINE,

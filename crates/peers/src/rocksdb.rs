@@ -1,5 +1,5 @@
-//! `rocksdb`: the log-structured merge tree that people compare with, through the crate `rocksdb`,
-//! which builds the library from its source.
+//! `rocksdb-bundled`: the log-structured merge tree that people compare with, through the crate
+//! `rocksdb`, which builds the library from its source.
 //!
 //! The default column family of one database in the data directory. A write of the contract is one
 //! record of the write-ahead log.
@@ -51,8 +51,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) const ENGINE: Engine = Engine {
-    name: "rocksdb",
-    about: "a log-structured merge tree in C++; durability os, none, interval or sync",
+    name: "rocksdb-bundled",
+    about: "RocksDB compiled in from its source; durability os, none, interval or sync",
     persistent: true,
     stores: true,
     options: &[

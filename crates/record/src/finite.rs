@@ -66,6 +66,12 @@ fn repeat_fields(repeat: &Repeat, fields: &mut Vec<Field>) {
         fields.push(("settle_s", aftermath.settle_s));
         fields.push(("cpu_s", aftermath.cpu_s));
     }
+    if let Some(pace) = &repeat.pace {
+        fields.push(("stalled_s", pace.stalled_s));
+        fields.push(("longest_s", pace.longest_s));
+        fields.extend(pace.drift.map(|drift| ("drift", drift)));
+        fields.extend(pace.variation.map(|variation| ("variation", variation)));
+    }
     if let Some(load) = &repeat.load {
         fields.push(("wall_s", load.wall_s));
     }

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod finite;
+mod pace;
 mod point;
 mod ratio;
 mod rows;
@@ -31,7 +32,9 @@ mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod traffic;
 
+pub use pace::{LOOK_S, Pace, PaceKeeper, STALL_S};
 pub use point::{
     Aftermath, Cell, Load, OpStats, OpenLoop, Point, Repeat, SweepValue, UnitStats, VERBS,
     rate_text,
@@ -41,3 +44,4 @@ pub use rows::{FieldValue, ThreadRow};
 pub use run::{Error, Failure, Header, Probe, Run, SCHEMA, WorkloadText};
 pub use summary::{OpSummary, RateSummary, Summary};
 pub use timeline::{Phase, TimelineRow};
+pub use traffic::Traffic;

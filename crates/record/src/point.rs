@@ -1,6 +1,6 @@
 //! One cell of the grid and what its repeats measured.
 
-use crate::{Summary, ThreadRow};
+use crate::{Pace, Summary, ThreadRow, Traffic};
 use keyrack_measure::Histogram;
 use keyrack_measure::stats::median;
 use serde::{Deserialize, Serialize};
@@ -132,6 +132,21 @@ impl Point {
         })
     }
 
+    /// Write, read and space amplification: medians over the repeats that know them.
+    #[must_use]
+    pub fn amplification(&self) -> [Option<f64>; 3] {
+        let traffic: Vec<&Traffic> =
+            self.repeats.iter().filter_map(|r| r.traffic.as_ref()).collect();
+        let over = |of: &dyn Fn(&Traffic) -> Option<f64>| {
+            median(&traffic.iter().filter_map(|traffic| of(traffic)).collect::<Vec<f64>>())
+        };
+        [
+            over(&Traffic::write_amplification),
+            over(&Traffic::read_amplification),
+            over(&Traffic::space_amplification),
+        ]
+    }
+
     /// The first error text of `op` in any repeat.
     #[must_use]
     pub fn first_error(&self, op: &str) -> Option<&str> {
@@ -186,6 +201,12 @@ pub struct Repeat {
     /// What a store on disk had cost in the end; absent for stores in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aftermath: Option<Aftermath>,
+    /// What the workload and the machine moved; absent in jobs and for stores in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Traffic>,
+    /// How evenly it went; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
 }
 
 /// What a store on disk has cost when its own threads have caught up, as far as they were waited

@@ -20,6 +20,26 @@ pub enum Error {
         /// What the caller called it: its path.
         name: String,
     },
+    /// A `timeline.tsv` that is none.
+    #[error("cannot read samples '{name}', line {line}: {what}")]
+    Samples {
+        /// What the caller called it: its path.
+        name: String,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A palette that is none.
+    #[error("cannot read palette '{name}', line {line}: {what}")]
+    Palette {
+        /// What the caller called it: its path.
+        name: String,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong there.
+        what: String,
+    },
 }
 
 /// Reads a run from its JSON text. `name` is for messages.

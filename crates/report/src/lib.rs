@@ -23,8 +23,9 @@
 //! The engines of one run are set against each other by [`compare_engines`]: ratios of neighbouring
 //! repeats, CPU time and bytes.
 //!
-//! Apart from comparisons there are the figures of one run: [`gnuplot_script`] writes the script
-//! that draws them.
+//! Apart from comparisons there are pictures: [`Charts`] of one run or several, which
+//! [`Charts::pictures`] draws as SVG or PDF, and [`html_page`], a page for a browser.
+//! [`gnuplot_script`] writes most of them as a script for gnuplot.
 //!
 //! **Invariant:** nothing here reads files, clocks or random numbers. The caller brings the texts
 //! and the draws; the same texts and draws give the same bytes.
@@ -32,17 +33,23 @@
 
 mod comparison;
 mod context;
+mod draw;
 mod engines;
 mod error;
+mod figures;
 mod gnuplot;
+mod html;
 mod render;
 #[cfg(test)]
 mod tests;
 
 pub use comparison::{Comparison, Metric, Refusal, Row, Verdict, compare};
+pub use draw::Format;
 pub use engines::{
     EngineRow, Engines, Spread, compare_engines, render_engines_markdown, render_engines_text,
 };
 pub use error::{Error, load};
+pub use figures::{Charts, Heading, Look, Palette, Recorded, Series, Shape, Timeline};
 pub use gnuplot::gnuplot_script;
+pub use html::{PAGE_BYTES_MAX, html_page};
 pub use render::{render_markdown, render_text};

@@ -3,6 +3,7 @@
 //! With `KEYRACK_REWRITE=1` the files of `golden/` are written instead of compared.
 
 pub(crate) mod sample;
+pub(crate) mod shown;
 
 use crate::*;
 use keyrack_record::{Aftermath, Run, SweepValue};

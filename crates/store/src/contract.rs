@@ -42,6 +42,12 @@ pub trait Store: Send + Sync {
         let _ = visit;
     }
 
+    /// What a reader must know before believing a measurement of this store: a library that was
+    /// built to be debugged. One sentence each; they stand at every result.
+    fn caveats(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The directory that holds the data, for engines that have one.
     fn data_dir(&self) -> Option<&Path> {
         None

@@ -50,6 +50,24 @@ pub struct OpenOptions {
     pub options: Vec<(String, String)>,
 }
 
+/// The key of an [`EngineOption`] that stands for every key that the others do not name: such an
+/// engine hands them to a library, which knows them.
+pub const ANY_KEY: &str = "*";
+
+impl Engine {
+    /// Whether it has an option called `key`, or takes any.
+    #[must_use]
+    pub fn takes(&self, key: &str) -> bool {
+        self.options.iter().any(|option| option.key == key || option.key == ANY_KEY)
+    }
+
+    /// Whether it has an option called `key` by itself.
+    #[must_use]
+    pub fn names(&self, key: &str) -> bool {
+        self.options.iter().any(|option| option.key == key)
+    }
+}
+
 impl OpenOptions {
     /// Options for a store in memory.
     #[must_use]

@@ -33,7 +33,7 @@ mod option;
 
 pub use batch::{Batch, BatchOp};
 pub use contract::{Durability, Removed, Session, Snapshot, Store, Update};
-pub use engine::{Backend, Engine, EngineOption, OpenOptions, Registry};
+pub use engine::{ANY_KEY, Backend, Engine, EngineOption, OpenOptions, Registry};
 pub use error::{Error, Result};
 pub use model::ModelStore;
 pub use option::{parse_bool, parse_size};

@@ -39,6 +39,11 @@ mod token;
 #[cfg(test)]
 mod broken;
 
+/// The worked example of the documentation is compiled and passes the self-test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-an-engine.md")]
+struct AddingAnEngine;
+
 pub use concurrent::{ConcurrentStats, compare_concurrent};
 pub use error::Error;
 pub use golden::{Report, ScriptFailure, check_scripts, scripts};

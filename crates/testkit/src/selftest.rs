@@ -11,8 +11,8 @@ use std::fmt::Display;
 const THREADS: u32 = 4;
 
 /// Checks the engine that `open` opens a fresh store of: golden scripts, synced puts, `operations`
-/// random operations, and a quarter as many in each of four threads. Gives one line for each outcome
-/// to `report` and returns whether all passed.
+/// random operations, and a quarter as many in each of four threads. Gives one line for each
+/// outcome to `report` and returns whether all passed.
 pub fn selftest(
     open: &dyn Fn() -> Result<Box<dyn Store>>,
     seed: u64,

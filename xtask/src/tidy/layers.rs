@@ -2,8 +2,8 @@
 //! other people are used at all.
 //!
 //! ```text
-//! L4  cli                                                        testkit: for tests, and for the
-//! L3  rowstore deltafs server loadgen harness report             self-test of the cli
+//! L4  cli                                                           testkit: for tests, and for
+//! L3  rowstore deltafs deltafs-c mount server loadgen harness report  the self-test of the cli
 //! L2  masstree flodb peers
 //! L1  store record wal net workload leveldb
 //! L0  measure vfs concurrent wire
@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["measure", "vfs", "concurrent", "decimal", "wire"],
     &["store", "record", "wal", "net", "workload", "leveldb"],
     &["masstree", "flodb", "peers"],
-    &["rowstore", "deltafs", "server", "loadgen", "harness", "report"],
+    &["rowstore", "deltafs", "deltafs-c", "mount", "server", "loadgen", "harness", "report"],
     &["cli"],
 ];
 
@@ -36,6 +36,8 @@ const FOR_TESTS: &[&str] = &["testkit", "peers"];
 const EDGES: &[(&str, &str, &str)] = &[
     ("cli", "testkit", "`keyrack bench --selftest` is the random comparison of the tests"),
     ("wire", "decimal", "lengths and numbers of protocols are decimal text"),
+    ("deltafs-c", "deltafs", "the interface for C is one of name spaces"),
+    ("mount", "deltafs", "what is mounted is a name space"),
     ("server", "rowstore", "the server serves rows, whichever store holds them"),
     ("harness", "loadgen", "network workloads are driven by the clients of the load generator"),
 ];

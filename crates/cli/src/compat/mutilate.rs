@@ -10,8 +10,81 @@ use keyrack_loadgen::output::Columns;
 
 const MUTILATE: Style = Style { program: "mutilate", columns: Columns::Readme, has_verdict: false };
 
+/// The long options of the original. What abbreviates one of them still does, whatever ours are.
+const ORIGINAL: [&str; 50] = [
+    "help",
+    "version",
+    "verbose",
+    "quiet",
+    "server",
+    "unix_socket",
+    "binary",
+    "redis",
+    "getset",
+    "getsetorset",
+    "successful",
+    "prefix",
+    "delete90",
+    "assoc",
+    "qps",
+    "time",
+    "read_file",
+    "twitter_trace",
+    "keysize",
+    "valuesize",
+    "records",
+    "misswindow",
+    "queries",
+    "update",
+    "username",
+    "password",
+    "threads",
+    "affinity",
+    "connections",
+    "depth",
+    "roundrobin",
+    "iadist",
+    "skip",
+    "moderate",
+    "noload",
+    "loadonly",
+    "blocking",
+    "no_nodelay",
+    "warmup",
+    "wait",
+    "save",
+    "search",
+    "scan",
+    "agentmode",
+    "agent",
+    "agent_port",
+    "lambda_mul",
+    "measure_connections",
+    "measure_qps",
+    "measure_depth",
+];
+
+/// A word of the command line with its option in full, where it abbreviates one of the original.
+fn in_full(word: &str) -> String {
+    let Some(text) = word.strip_prefix("--") else { return word.to_owned() };
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (text, None),
+    };
+    let is_exact = ORIGINAL.contains(&name);
+    let mut found = ORIGINAL.iter().filter(|option| option.starts_with(name));
+    match (found.next(), found.next()) {
+        (Some(option), None) if !name.is_empty() && !is_exact => match value {
+            Some(value) => format!("--{option}={value}"),
+            None => format!("--{option}"),
+        },
+        _ => word.to_owned(),
+    }
+}
+
 /// `mutilate -s server[:port] [options]`.
 pub(super) fn main(argv: &[String]) -> u8 {
+    let argv: Vec<String> = argv.iter().map(|word| in_full(word)).collect();
     let command = || {
         Options::augment_args(Command::new("mutilate"))
             .about("\"High-performance\" memcached benchmarking tool")
@@ -36,5 +109,31 @@ pub(super) fn main(argv: &[String]) -> u8 {
                 crate::COULD_NOT
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abbreviations_are_those_of_the_original() {
+        for (word, expected) in [
+            ("--ti", "--time"),
+            ("--rec=5", "--records=5"),
+            ("--getset", "--getset"),
+            ("--agent", "--agent"),
+            ("--agentm", "--agentmode"),
+            ("--t", "--t"),
+            ("--tier", "--tier"),
+            ("--reconnect", "--reconnect"),
+            ("-t", "-t"),
+            ("--", "--"),
+            ("host", "host"),
+        ] {
+            assert_eq!(in_full(word), expected);
+        }
+        let names: std::collections::BTreeSet<&str> = ORIGINAL.into_iter().collect();
+        assert_eq!(names.len(), ORIGINAL.len());
     }
 }

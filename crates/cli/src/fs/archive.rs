@@ -269,12 +269,15 @@ fn export(matches: &ArgMatches) -> Outcome {
             Kind::Symlink => Some(fs.read_link(&walked.path)?),
             Kind::File if stat.has_data => Some(fs.read(&walked.path, 0, usize::MAX)?),
             Kind::File if metadata_only => None,
-            Kind::File => {
-                return Err(Failure::Failed(format!(
-                    "{}: its bytes are not kept here; export with --metadata-only, or as jsonl",
-                    super::shown(&walked.path)
-                )));
-            }
+            Kind::File => match fs.read(&walked.path, 0, usize::MAX) {
+                Err(Error::NoData(_)) => {
+                    return Err(Failure::Failed(format!(
+                        "{}: its bytes are not kept here; export with --metadata-only, or as jsonl",
+                        super::shown(&walked.path)
+                    )));
+                }
+                bytes => Some(bytes?),
+            },
         };
         let relative = walked.path.get(base..).unwrap_or_default();
         let relative = relative.strip_prefix(b"/").unwrap_or(relative).to_vec();

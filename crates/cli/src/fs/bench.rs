@@ -4,6 +4,7 @@
 //!   rank = thread, with the log DB/r<rank>     prepare: the directory
 //!   for each write phase: create n names       ==insert    : us/op, Mop/s, s, ops
 //!   for each read phase:  stat them, shuffled  ==fstats    : us/op, Mop/s, s, ops
+//!   if asked for:         list, resume, remove ==list      : and so on
 //! ```
 //!
 //! Flags, names of files and the lines with `==` are those of `deltafs_bm_cli`, as in its public
@@ -13,6 +14,8 @@
 //!
 //! What differs: a log that is there is refused, not removed; and what the header says of
 //! durability is what an acknowledged create survives.
+
+mod walks;
 
 use super::{Failure, Outcome, option, text};
 use clap::{ArgMatches, Command};
@@ -31,13 +34,20 @@ const ID: u32 = 1;
 const RANKS_MAX: u64 = 1024;
 
 pub(super) fn command() -> Command {
-    let flags: [(&'static str, &'static str, &'static str, &'static str); 18] = [
+    let flags: [(&'static str, &'static str, &'static str, &'static str); 20] = [
         ("n", "N", "8", "Names for each rank"),
         ("ranks", "N", "1", "Ranks, each a thread with a log of its own"),
         ("writes", "N", "", "Creates for each rank and phase [default: n]"),
         ("reads", "N", "", "Stats for each rank and phase [default: n]"),
         ("write_phases", "N", "1", "How often names are created; from the second on they are new"),
         ("read_phases", "N", "1", "How often names are read"),
+        (
+            "list_phases",
+            "N",
+            "0",
+            "How often the directory is listed, whole and from the middle on",
+        ),
+        ("remove_phase", "0|1", "0", "Remove the files at the end"),
         ("step_interval", "SECONDS", "5", "Pause between phases"),
         ("share_dir", "0|1", "0", "All ranks in one directory, or each in its own"),
         ("random_order", "0|1", "1", "Shuffle the names"),
@@ -73,6 +83,8 @@ struct Plan {
     reads: u64,
     write_phases: u64,
     read_phases: u64,
+    list_phases: u64,
+    removes: bool,
     pause_s: u64,
     shared: bool,
     shuffled: bool,
@@ -133,6 +145,8 @@ impl Plan {
             reads: of_n("reads")?,
             write_phases: number("write_phases")?,
             read_phases: number("read_phases")?,
+            list_phases: number("list_phases")?,
+            removes: switch("remove_phase")?,
             pause_s: number("step_interval")?,
             shared: switch("share_dir")?,
             shuffled: switch("random_order")?,
@@ -256,6 +270,8 @@ struct Phase {
     latency_ns: Histogram,
     cpu_us_per_op: f64,
     bytes: u64,
+    /// The largest resident set so far.
+    memory_kib: u64,
 }
 
 impl Phase {
@@ -266,7 +282,7 @@ impl Phase {
             "=={name:<10}: {us_per_op:9.3} micros/op, {mops:9.3} Mop/s, {seconds:15.3} s, \
              {ops:15} ops\n\
              latency us: p50 {:.3}, p90 {:.3}, p99 {:.3}, p99.9 {:.3}, max {:.3}\n\
-             CPU of all threads: {:.3} us/op; on disk: {} bytes\n",
+             CPU of all threads: {:.3} us/op; on disk: {} bytes; memory so far: at most {} MiB\n",
             us(50.0),
             us(90.0),
             us(99.0),
@@ -274,6 +290,7 @@ impl Phase {
             self.latency_ns.max().unwrap_or(0) as f64 / 1000.0,
             self.cpu_us_per_op,
             self.bytes,
+            self.memory_kib >> 10,
         )
     }
 
@@ -291,6 +308,7 @@ impl Phase {
             },
             "cpu_us_per_op": self.cpu_us_per_op,
             "bytes_on_disk": self.bytes,
+            "peak_rss_kib": self.memory_kib,
         })
     }
 }
@@ -333,7 +351,9 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let mut phases: Vec<Phase> = Vec::new();
     let creates = (0..plan.write_phases).map(|phase| ("insert", phase));
     let stats = (0..plan.read_phases).map(|phase| ("fstats", phase));
-    for (name, phase) in creates.chain(stats) {
+    let lists = (0..plan.list_phases).flat_map(|phase| [("list", phase), ("resume", phase)]);
+    let removes = (0..if plan.removes { plan.write_phases } else { 0 }).map(|p| ("remove", p));
+    for (name, phase) in creates.chain(stats).chain(lists).chain(removes) {
         crate::db::check_signal(&stop)?;
         if !phases.is_empty() && plan.pause_s > 0 {
             crate::print(&format!("sleeping for {} seconds...\n", plan.pause_s));
@@ -379,6 +399,9 @@ fn measure(
                     barrier.wait();
                     match name {
                         "insert" => insert(plan, rank, &clock, &names),
+                        "list" => walks::list(plan, rank, &clock),
+                        "resume" => walks::resume(plan, rank, &clock, &names),
+                        "remove" => walks::remove(plan, rank, &clock, &names),
                         _ => stats(plan, rank, &clock, &names),
                     }
                 })
@@ -410,23 +433,29 @@ fn measure(
         latency_ns,
         cpu_us_per_op: per_op(cpu_ns),
         bytes: RealFs.size_recursive(&plan.db)?,
+        memory_kib: after.peak_rss_kib,
     })
+}
+
+/// Whether a phase is about the names of one phase of creates.
+fn is_write(name: &str) -> bool {
+    matches!(name, "insert" | "remove")
 }
 
 /// The names of a rank in a phase: all have the rank in them, so that no two ranks have one.
 fn names(plan: &Plan, rank: u64, name: &str, phase: u64) -> Vec<[u8; 12]> {
     let mut ids: Vec<u64> = (0..plan.n).collect();
     if plan.shuffled {
-        let seed = 1000 * rank + phase + if name == "insert" { 0 } else { 1 << 32 };
+        let seed = 1000 * rank + phase + if is_write(name) { 0 } else { 1 << 32 };
         let mut rng = Rng::from_seed(seed);
         for at in (1..ids.len()).rev() {
             ids.swap(at, rng.below(at as u64 + 1) as usize);
         }
     }
-    let count = if name == "insert" { plan.writes } else { plan.reads };
+    let count = if is_write(name) { plan.writes } else { plan.reads };
     ids.truncate(usize::try_from(count).unwrap_or(usize::MAX));
     // From the second phase of creates on the names are new.
-    let round = if name == "insert" { phase } else { 0 };
+    let round = if is_write(name) { phase } else { 0 };
     let number = |id: u64| match plan.shared {
         true => (id + round * plan.n) << 32 | rank,
         false => rank << 32 | (id + round * plan.n),

@@ -22,12 +22,14 @@ mod find;
 mod jsonl;
 mod logs;
 mod look;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+mod mount;
 mod tape;
 
 use crate::db::text::escaped;
 pub(crate) use crate::db::{Failure, Outcome};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use keyrack_deltafs::{Error, LogHead, Namespace, Reference, Registry, Settings, User};
+use keyrack_deltafs::{Error, LogHead, LogId, Namespace, Reference, Registry, Settings, User};
 use keyrack_vfs::{Fs, RealFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,7 +52,7 @@ impl From<Error> for Failure {
 
 /// The subcommand.
 pub(crate) fn command() -> Command {
-    Command::new("fs")
+    let command = Command::new("fs")
         .about("Name spaces of files in logs: change them, look at them, publish and measure them")
         .after_help(STATUSES)
         .subcommand_required(true)
@@ -62,7 +64,10 @@ pub(crate) fn command() -> Command {
         .subcommands(archive::commands())
         .subcommands(logs::commands())
         .subcommand(bench::command())
-        .subcommands(crate::jobs::commands())
+        .subcommands(crate::jobs::commands());
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    let command = command.subcommand(mount::command());
+    command
 }
 
 /// Runs the subcommand, and says what went wrong.
@@ -80,6 +85,8 @@ pub(crate) fn run(matches: &ArgMatches) -> u8 {
         (_, Some(outcome)) => outcome,
         ("find", None) => find::run(matches),
         ("bench", None) => bench::run(matches),
+        #[cfg(all(feature = "fuse", target_os = "linux"))]
+        ("mount", None) => mount::run(matches),
         (_, None) => Err(Failure::Usage("no such command; see keyrack fs --help".to_owned())),
     };
     outcome.unwrap_or_else(|failure| {
@@ -212,12 +219,13 @@ fn open(matches: &ArgMatches, may_begin: bool) -> Result<Namespace, Failure> {
             settings.lower = registry.log_dirs(&settings.base)?;
         }
     }
-    let held = settings.base.clone();
-    let space = Namespace::open(&dir, settings)?;
-    if !held.is_empty() {
-        registry(matches)?.hold(space.log(), &held)?;
+    if !settings.base.is_empty() {
+        // Before the log is there: a crash in between leaves a note too many, and no log without.
+        let log = LogId::draw_random();
+        registry(matches)?.hold(log, &settings.base)?;
+        settings.log = Some(log);
     }
-    Ok(space)
+    Ok(Namespace::open(&dir, settings)?)
 }
 
 fn no_log(dir: &Path) -> Failure {

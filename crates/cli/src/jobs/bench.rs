@@ -16,7 +16,7 @@ use super::store::{StoreSettings, statistics};
 use super::target::{Measured, Target};
 use keyrack_deltafs::job::{Fold, Job};
 use keyrack_measure::{Clock, Histogram, usage};
-use keyrack_net::Endpoint;
+use keyrack_net::{Endpoint, TlsClient};
 use keyrack_vfs::{Fs, OpenOptions, RealFs};
 use keyrack_workload::Rng;
 use std::fmt::Write as _;
@@ -60,6 +60,8 @@ pub(super) struct Plan {
     pub(super) timeout: Duration,
     pub(super) is_udp: bool,
     pub(super) token: Vec<u8>,
+    /// Whom it trusts, where servers have certificates.
+    pub(super) tls: Option<TlsClient>,
     pub(super) abort_on_errors: bool,
     pub(super) monitor: Option<(String, Duration)>,
     pub(super) shows_ranks: bool,

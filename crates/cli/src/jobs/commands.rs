@@ -6,11 +6,15 @@ use super::{as_job, bench, launch, merge, serve};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use keyrack_deltafs::job::Rendezvous;
+use keyrack_net::{TlsClient, TlsServer};
+use keyrack_vfs::RealFs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const STATUSES: &str = "Exit status: 0 done; 1 failed; 2 usage; 130 interrupted.";
+
+const NAME_HELP: &str = "The name in the servers' certificates [default: localhost]";
 
 /// The subcommands.
 pub(crate) fn commands() -> [Command; 4] {
@@ -41,6 +45,10 @@ pub(crate) fn commands() -> [Command; 4] {
         .arg(option("unix", "PATH", "Serve at Unix sockets PATH.RANK.sock instead of TCP"))
         .arg(number("threads", "N", "Threads of each rank", "1"))
         .arg(flag("udp", "Take datagrams as well"))
+        .arg(option("tls-cert", "FILE", "Certificates of the servers, PEM").requires("tls-key"))
+        .arg(option("tls-key", "FILE", "Their private key, PEM").requires("tls-cert"))
+        .arg(option("tls-ca", "FILE", "Whom servers trust among themselves").requires("tls-cert"))
+        .arg(option("tls-name", "NAME", NAME_HELP).requires("tls-ca"))
         .arg(flag("dummy", "Answer without doing anything")),
         job(Command::new("clients")
             .about("Measure servers, or a name space in this process: files made, then asked for"))
@@ -52,6 +60,8 @@ pub(crate) fn commands() -> [Command; 4] {
         .arg(flag("shared", "All ranks in one directory"))
         .arg(flag("unchecked", "Make files without looking whether they are there"))
         .arg(flag("udp", "By datagrams"))
+        .arg(option("tls-ca", "FILE", "Certificates to trust, PEM: speak TLS"))
+        .arg(option("tls-name", "NAME", NAME_HELP).requires("tls-ca"))
         .arg(flag("existing", "Do not make the files: ask for those that are there")),
         job(Command::new("merge").about("Merge the logs of ranks into as many parts as wanted"))
             .arg(option("from", "DIR", "Where the logs are, in r0, r1, and so on").required(true))
@@ -122,6 +132,31 @@ fn whole(matches: &ArgMatches, name: &str) -> u32 {
     matches.get_one(name).copied().unwrap_or(0)
 }
 
+/// Whom this side trusts, if anybody was named.
+fn trust(matches: &ArgMatches) -> Result<Option<TlsClient>, String> {
+    let Some(ca) = text(matches, "tls-ca") else { return Ok(None) };
+    if matches.get_flag("udp") {
+        return Err(PLAIN_DATAGRAMS.to_owned());
+    }
+    let name = text(matches, "tls-name").unwrap_or("localhost");
+    let trust = TlsClient::from_pem(&RealFs, Path::new(ca), name, None);
+    trust.map(Some).map_err(|error| error.to_string())
+}
+
+const PLAIN_DATAGRAMS: &str = "datagrams are not encrypted: leave --udp or the certificates out";
+
+/// What the servers show, and whom they trust among themselves.
+fn certificates(matches: &ArgMatches) -> Result<Option<(TlsServer, Option<TlsClient>)>, String> {
+    let (Some(cert), Some(key)) = (text(matches, "tls-cert"), text(matches, "tls-key")) else {
+        return Ok(None);
+    };
+    if matches.get_flag("udp") {
+        return Err(PLAIN_DATAGRAMS.to_owned());
+    }
+    let shown = TlsServer::from_pem(&RealFs, Path::new(cert), Path::new(key), None);
+    Ok(Some((shown.map_err(|error| error.to_string())?, trust(matches)?)))
+}
+
 fn server(matches: &ArgMatches) -> Result<u8, String> {
     let ip = match text(matches, "ip") {
         Some(text) => text.parse().map_err(|_| format!("--ip {text}: give an address"))?,
@@ -146,6 +181,7 @@ fn server(matches: &ArgMatches) -> Result<u8, String> {
         datagram_bytes: 1432,
         socket_bytes: (512 << 10, 512 << 10),
         token: token(),
+        tls: certificates(matches)?,
         store: durable()?,
     };
     Ok(run_server(&plan, &rendezvous(matches)))
@@ -190,6 +226,7 @@ fn clients(matches: &ArgMatches) -> Result<u8, String> {
         timeout: Duration::from_secs(30),
         is_udp: matches.get_flag("udp"),
         token: token().unwrap_or_default(),
+        tls: trust(matches)?,
         abort_on_errors: true,
         monitor: None,
         shows_ranks: false,

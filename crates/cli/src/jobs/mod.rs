@@ -18,6 +18,7 @@ mod launch;
 mod merge;
 mod names;
 mod original;
+mod remote;
 mod serve;
 mod store;
 mod target;

@@ -156,6 +156,7 @@ pub(crate) fn server(argv: &[String]) -> u8 {
             datagram_bytes: values.size("udp_max_msgsz").clamp(256, 65_000),
             socket_bytes: socket_bytes(values),
             token: token(),
+            tls: None,
             store: StoreSettings::new(&environment, values.flag("disable_compaction"))?,
         })
     });
@@ -203,6 +204,7 @@ pub(crate) fn client(argv: &[String]) -> u8 {
             timeout: Duration::from_secs(values.number("rpc_timeout").max(1)),
             is_udp: values.flag("udp"),
             token: token().unwrap_or_default(),
+            tls: None,
             abort_on_errors: values.flag("abort_on_errors"),
             monitor: (!monitor.is_empty()).then(|| {
                 (monitor.to_owned(), Duration::from_secs(values.number("mon_interval").max(1)))

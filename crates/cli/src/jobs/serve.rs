@@ -10,7 +10,7 @@ use keyrack_deltafs::job::Job;
 use keyrack_deltafs::merge::logs_in;
 use keyrack_deltafs::{Namespace, Settings};
 use keyrack_measure::usage;
-use keyrack_net::{Endpoint, Listener};
+use keyrack_net::{Endpoint, Listener, TlsClient, TlsServer};
 use keyrack_vfs::{Fs, RealFs};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,8 @@ pub(super) struct Plan {
     pub(super) datagram_bytes: usize,
     pub(super) socket_bytes: (u64, u64),
     pub(super) token: Option<Vec<u8>>,
+    /// Certificates, and how the servers trust each other.
+    pub(super) tls: Option<(TlsServer, Option<TlsClient>)>,
     pub(super) store: StoreSettings,
 }
 
@@ -109,10 +111,14 @@ impl Plan {
     }
 
     fn listeners(&self, rank: u32) -> Vec<Listener> {
-        let ip = |port| Listener::stream(Endpoint::Ip((self.ip, port).into()));
+        let at = |endpoint| match &self.tls {
+            Some((tls, _)) => Listener::encrypted(endpoint, tls.clone()),
+            None => Listener::stream(endpoint),
+        };
+        let ip = |port| at(Endpoint::Ip((self.ip, port).into()));
         let mut listeners = Vec::new();
         match &self.unix {
-            Some(path) => listeners.push(Listener::stream(Endpoint::Unix(unix_path(path, rank)))),
+            Some(path) => listeners.push(at(Endpoint::Unix(unix_path(path, rank)))),
             None => listeners.push(ip(0)),
         }
         if rank == 0 {
@@ -135,6 +141,9 @@ pub(super) fn run(plan: &Plan, job: &mut Job, ends: &Receiver<()>) -> Result<u8,
             plan.ip
         ));
     }
+    if matches!(plan.tls, Some((_, None))) && job.size() > 1 {
+        return Err("several servers also call each other: say whom they trust by --tls-ca".into());
+    }
     let is_root = job.is_root();
     let say = |text: &str| if is_root { crate::print(text) } else { crate::DONE };
     say(&plan.header(job));
@@ -144,7 +153,7 @@ pub(super) fn run(plan: &Plan, job: &mut Job, ends: &Receiver<()>) -> Result<u8,
         true => vec![(Endpoint::Ip((plan.ip, 0).into()), plan.datagram_bytes)],
         false => Vec::new(),
     };
-    let options = ServeOptions {
+    let mut options = ServeOptions {
         listen: plan.listeners(job.rank()),
         datagrams,
         threads: plan.threads,
@@ -152,7 +161,9 @@ pub(super) fn run(plan: &Plan, job: &mut Job, ends: &Receiver<()>) -> Result<u8,
         server: job.rank(),
         servers: job.size(),
         is_dummy: plan.is_dummy,
+        ..ServeOptions::default()
     };
+    options.connect.tls = plan.tls.as_ref().and_then(|(_, trust)| trust.clone());
     let served = serve(space.clone(), options).map_err(|error| error.to_string())?;
     let addresses = served.handle.local_addrs();
     let mut mine = addresses[0][0].to_string();
@@ -174,7 +185,7 @@ pub(super) fn run(plan: &Plan, job: &mut Job, ends: &Receiver<()>) -> Result<u8,
     let _ = ends.recv();
     say("\nFlushing db ...\n");
     let calls = served.calls();
-    served.handle.shutdown(GRACE).map_err(|error| error.to_string())?;
+    served.shutdown(GRACE).map_err(|error| error.to_string())?;
     let mut text = String::from("Done!\n");
     if let Some(space) = space {
         if !space.is_read_only() {

@@ -92,7 +92,7 @@ impl<'a> Crew<'a> {
         let prepared = team.prepare(&self.shipped(what)?).map_err(usage)?;
         let master = Member {
             threads: settings.threads as u32,
-            connections: self.plan.connections() as u32,
+            connections: self.plan.sources() as u32,
             lambda_mul: self.options.lambda_mul,
         };
         let measure_rate_per_s = self.options.measure_qps.filter(|rate| *rate > 0.0);

@@ -2,10 +2,12 @@
 //! defaults and meanings.
 
 use clap::{Args, ValueEnum};
+use keyrack_loadgen::control::Ramp;
 use keyrack_loadgen::plan::{Filling, Headline, Loading, Settings, TlsFiles, TraceFile, Waiting};
+use keyrack_loadgen::route::Sharding;
 use keyrack_loadgen::target::{Credentials, Protocol};
 use keyrack_loadgen::trace::Format;
-use keyrack_vfs::RealFs;
+use keyrack_vfs::{Fs, RealFs};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -47,6 +49,17 @@ pub(crate) enum TableShape {
     Full,
 }
 
+/// How servers share the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shard {
+    /// By points on a circle, as libmemcached has them
+    Ketama,
+    /// By the rest of a hash, as libmemcached does where nothing else is set
+    Modula,
+    /// Each server has all
+    None,
+}
+
 /// Everything that can be given.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
@@ -81,6 +94,15 @@ pub(crate) struct Options {
     /// Redis, RESP3
     #[arg(long, help_heading = "Servers")]
     pub(crate) resp3: bool,
+    /// How servers share the keys: each record has one server, by its key
+    #[arg(long, value_enum, default_value = "none", help_heading = "Servers")]
+    pub(crate) shard: Shard,
+    /// Servers are nodes of a Redis Cluster, which tells who has which keys
+    #[arg(long, conflicts_with = "shard", help_heading = "Servers")]
+    pub(crate) cluster: bool,
+    /// The first of two servers is a cache in front of the second, looked into by us
+    #[arg(long, conflicts_with_all = ["shard", "cluster"], help_heading = "Servers")]
+    pub(crate) tier: bool,
     /// User name: SASL with --binary, AUTH with --redis
     #[arg(short = 'U', long, value_name = "NAME", help_heading = "Servers")]
     pub(crate) username: Option<String>,
@@ -118,7 +140,15 @@ pub(crate) struct Options {
     /// Requests a second over all threads; 0 is as many as are answered
     #[arg(short, long, value_name = "RATE", default_value_t = 0.0, help_heading = "Load")]
     pub(crate) qps: f64,
-    /// Seconds to measure [default: 5; with --queries no limit]
+    /// A rate that changes: a file of lines SECONDS,RATE, straight between them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["qps", "qps_step", "search", "scan"],
+        help_heading = "Load")]
+    pub(crate) ramp: Option<PathBuf>,
+    /// A rate in steps: FROM:TO:STEP:SECONDS
+    #[arg(long = "qps-step", value_name = "FROM:TO:STEP:SECONDS",
+        conflicts_with_all = ["qps", "search", "scan"], help_heading = "Load")]
+    pub(crate) qps_step: Option<String>,
+    /// Seconds to measure [default: 5; with --queries no limit, with a ramp its end]
     #[arg(short, long, value_name = "SECONDS", help_heading = "Load")]
     pub(crate) time: Option<f64>,
     /// Requests to make over all threads; 0 is no limit
@@ -331,6 +361,9 @@ pub(crate) struct Options {
     /// Write the latencies of lookups as a percentile distribution of HdrHistogram
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) hgrm: Option<PathBuf>,
+    /// Show the figures here to Prometheus while it goes on
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Output")]
+    pub(crate) prometheus: Option<String>,
     /// End with status 3 when the verdict warns
     #[arg(long, help_heading = "Output")]
     pub(crate) strict: bool,
@@ -358,9 +391,10 @@ impl Options {
     /// # Errors
     /// A number of a trace's columns that there is not.
     pub(crate) fn settings(&self) -> Result<Settings, String> {
+        let ramp = self.ramp()?;
         let time_s = match (self.time, self.queries) {
             (Some(time), _) => time,
-            (None, 0) if self.read_file.is_none() => TIME_S,
+            (None, 0) if self.read_file.is_none() && ramp.is_none() => TIME_S,
             (None, _) => 0.0,
         };
         let format = Format::of_option(self.twitter_trace)
@@ -391,6 +425,7 @@ impl Options {
                 Some(rate) if self.agents.is_empty() && rate > 0.0 => rate,
                 _ => self.qps,
             },
+            ramp,
             time_s,
             queries: self.queries,
             warmup_s: self.warmup,
@@ -399,6 +434,13 @@ impl Options {
             connections: self.measure_connections.unwrap_or(self.connections),
             depth: self.measure_depth.unwrap_or(self.depth),
             roundrobin: self.roundrobin,
+            sharding: match self.shard {
+                _ if self.cluster => Sharding::Cluster,
+                _ if self.tier => Sharding::Tiers,
+                Shard::Ketama => Sharding::Ketama,
+                Shard::Modula => Sharding::Modula,
+                Shard::None => Sharding::None,
+            },
             records: self.records,
             keysize: self.keysize.clone(),
             valuesize: self.valuesize.clone(),
@@ -409,6 +451,8 @@ impl Options {
             filling: match (self.getset, self.getsetorset) {
                 (_, true) => Filling::GetSetOrSet,
                 (true, false) => Filling::GetSet,
+                // Between tiers what is missed is stored.
+                (false, false) if self.tier => Filling::GetSetOrSet,
                 (false, false) => Filling::Never,
             },
             successful: self.successful,
@@ -444,6 +488,18 @@ impl Options {
             agent: 0,
             agents: self.agents.len() as u32,
         })
+    }
+
+    /// The rate over time, where there is one.
+    fn ramp(&self) -> Result<Option<Ramp>, String> {
+        if let Some(text) = &self.qps_step {
+            let ramp = Ramp::staircase(text).map_err(|error| format!("--qps-step: {error}"))?;
+            return Ok(Some(ramp));
+        }
+        let Some(path) = &self.ramp else { return Ok(None) };
+        let text = RealFs.read_to_string(path).map_err(|error| format!("--ramp: {error}"))?;
+        let ramp = Ramp::parse(&text);
+        ramp.map(Some).map_err(|error| format!("--ramp {}: {error}", path.display()))
     }
 
     fn protocol(&self) -> Protocol {

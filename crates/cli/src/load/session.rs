@@ -4,6 +4,7 @@ use super::crew::Crew;
 use super::{Options, Style, TableShape};
 use keyrack_loadgen::account::Report;
 use keyrack_loadgen::control::{Figures, Goal, Scan, Search, Until, repeat};
+use keyrack_loadgen::export::{Exporter, Stage};
 use keyrack_loadgen::output::{Columns, csv, hgrm, json, scan_header, scan_row, table};
 use keyrack_loadgen::plan::{Loading, Plan, Settings, Waiting};
 use keyrack_loadgen::run::{Event, Measurement, Surroundings};
@@ -43,7 +44,13 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
     let plan = Arc::new(plan);
     let stop = crate::bench::stop_on_signals()?;
     let talk = Talk::new(options);
-    let mut observer = |event: &Event<'_>| talk.show(event);
+    let exporter = exporter(options)?;
+    let mut observer = |event: &Event<'_>| {
+        talk.show(event);
+        if let Some(exporter) = &exporter {
+            export(exporter, event);
+        }
+    };
     let mut surroundings = Surroundings {
         clock,
         stop: Arc::clone(&stop.flag),
@@ -73,6 +80,28 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
     let share = before.zip(times()).and_then(|(before, after)| after.since(&before));
     let verdict = verdict(&report, &plan, share.map(|share| share.steal_pct));
     printer.end(&report, &plan, &verdict, &fs)
+}
+
+/// The page for Prometheus, where one is asked for.
+fn exporter(options: &Options) -> Result<Option<Exporter>, String> {
+    let Some(text) = &options.prometheus else { return Ok(None) };
+    let failed = |error: keyrack_net::Error| format!("--prometheus: {error}");
+    let exporter = Exporter::start(text.parse().map_err(failed)?).map_err(failed)?;
+    if let Some(place) = exporter.endpoint() {
+        say!("figures at http://{place}/metrics");
+    }
+    Ok(Some(exporter))
+}
+
+fn export(exporter: &Exporter, event: &Event<'_>) {
+    match event {
+        Event::Connected { connections, live } => exporter.follow(live, *connections),
+        Event::Loading { .. } => exporter.enter(Stage::Loading),
+        Event::WarmingUp => exporter.enter(Stage::WarmingUp),
+        Event::Measuring => exporter.enter(Stage::Measuring),
+        Event::Loaded { .. } | Event::Finished => exporter.enter(Stage::Resting),
+        Event::Second(_) => {}
+    }
 }
 
 /// Whether the figures are worth their name.
@@ -392,7 +421,7 @@ impl Talk {
 
     fn show(&self, event: &Event<'_>) {
         match event {
-            Event::Connected { connections } if self.is_verbose => {
+            Event::Connected { connections, .. } if self.is_verbose => {
                 say!("{connections} connections");
             }
             Event::Loaded { records, elapsed_s } if self.is_verbose => {

@@ -89,6 +89,46 @@ impl Browser {
         self.ask("/goog/cdp/execute", &words);
     }
 
+    /// Gives the page a window of this many pixels.
+    #[track_caller]
+    pub(crate) fn resize(&self, width: u32, height: u32) {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        let words = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": size});
+        self.ask("/goog/cdp/execute", &words);
+    }
+
+    /// Presses and releases a key, as a person does; `key` is a letter, or a key's code of
+    /// WebDriver.
+    #[track_caller]
+    pub(crate) fn press(&self, key: &str) {
+        let steps = ["keyDown", "keyUp"].map(|step| json!({"type": step, "value": key}));
+        self.act(&json!([{"type": "key", "id": "keyboard", "actions": steps}]));
+    }
+
+    /// Moves the pointer through places of the window; holds its button down on the way from the
+    /// first to the last when `holds`.
+    #[track_caller]
+    pub(crate) fn point(&self, places: &[(f64, f64)], holds: bool) {
+        let mut steps = Vec::new();
+        for (index, (x, y)) in places.iter().enumerate() {
+            let (x, y) = (x.round() as i64, y.round() as i64);
+            steps.push(json!({"type": "pointerMove", "duration": 0, "x": x, "y": y}));
+            if holds && index == 0 {
+                steps.push(json!({"type": "pointerDown", "button": 0}));
+            }
+        }
+        if holds {
+            steps.push(json!({"type": "pointerUp", "button": 0}));
+        }
+        self.act(&json!([{"type": "pointer", "id": "mouse", "actions": steps}]));
+    }
+
+    #[track_caller]
+    fn act(&self, actions: &Value) {
+        self.ask("/actions", &json!({ "actions": actions }));
+    }
+
     /// A picture of the page, as PNG in base 64.
     #[track_caller]
     pub(crate) fn picture(&self) -> String {

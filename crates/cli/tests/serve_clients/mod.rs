@@ -12,7 +12,7 @@
 //! `.ci/run` installs all of them. On another machine a test whose program is missing says so in
 //! one line and is skipped; where `CI` is set it fails.
 
-mod browser;
+pub(crate) mod browser;
 mod dashboard;
 mod libmemcached;
 mod nutcracker;

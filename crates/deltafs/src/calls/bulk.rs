@@ -15,7 +15,7 @@
 
 use super::codec::{Reply, Request};
 use super::error::{Error as CallError, Result as CallResult};
-use super::tree::{DirNumber, Tree};
+use super::tree::{DirNumber, Pace, Tree, unexpected};
 use crate::caller::Caller;
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, Inode, LogId, first_number};
@@ -37,28 +37,27 @@ use std::sync::Arc;
 pub struct Bulk {
     dir: DirNumber,
     log: LogId,
-    /// Names for each server, and the number of the directory there.
-    names: Vec<(u32, Vec<Box<[u8]>>)>,
+    names: Vec<Box<[u8]>>,
 }
+
+/// From so many files on a directory is split before they come: else all would go to one server,
+/// and on from there.
+const SPREAD_AT: usize = 1024;
 
 impl Bulk {
     /// Begins one in a directory.
     #[must_use]
-    pub fn new(tree: &mut Tree, dir: DirNumber) -> Bulk {
-        let log = LogId::draw(&[&random_token()]);
-        Bulk { dir, log, names: vec![(0, Vec::new()); tree.client().servers()] }
+    pub fn new(dir: DirNumber) -> Bulk {
+        Bulk { dir, log: LogId::draw(&[&random_token()]), names: Vec::new() }
     }
 
     /// Adds a file.
     ///
     /// # Errors
-    /// [`CallError::Usage`] for what is no name; those of opening the directory at its server.
-    pub fn add(&mut self, tree: &mut Tree, name: &[u8]) -> CallResult<()> {
+    /// [`CallError::Usage`] for what is no name.
+    pub fn add(&mut self, name: &[u8]) -> CallResult<()> {
         check_name(name).map_err(|error| CallError::Usage(error.to_string()))?;
-        let (server, at) = tree.place(self.dir, name)?;
-        let (number, names) = &mut self.names[server];
-        *number = at;
-        names.push(name.into());
+        self.names.push(name.into());
         Ok(())
     }
 
@@ -66,57 +65,101 @@ impl Bulk {
     ///
     /// # Errors
     /// [`CallError::Refused`] with the words of a server; what others have taken stays.
-    pub fn commit(self, tree: &mut Tree, area: &Path, user: &User, mode: u32) -> CallResult<u64> {
-        let local = |error: &dyn std::fmt::Display| CallError::Usage(error.to_string());
+    pub fn commit(
+        mut self,
+        tree: &mut Tree,
+        area: &Path,
+        user: &User,
+        mode: u32,
+    ) -> CallResult<u64> {
         RealFs.create_dir_all(area).map_err(|error| local(&error))?;
         let area = RealFs.canonicalize(area).map_err(|error| local(&error))?;
-        let inode = tree.inode(self.dir);
-        let (now_ns, mut count, mut number) = (wall::unix_ns(), 0, first_number(1));
-        for (server, (dir, mut names)) in self.names.into_iter().enumerate() {
-            if names.is_empty() {
-                continue;
+        if self.names.len() >= SPREAD_AT {
+            tree.spread(self.dir)?;
+        }
+        let attributes = Attributes {
+            inode: Inode::file(self.log, first_number(1)),
+            mode: mode & MODE_BITS,
+            uid: user.uid,
+            gid: user.gid,
+            nlink: 1,
+            size: 0,
+            mtime_ns: wall::unix_ns(),
+            ctime_ns: 0,
+        };
+        let mut next = Attributes { ctime_ns: attributes.mtime_ns, ..attributes };
+        let (mut count, mut tables, mut pace) = (0, 0, Pace::default());
+        // What a server does not have any more comes again, with what is known then.
+        while !self.names.is_empty() {
+            let mut groups: Vec<Vec<Box<[u8]>>> = vec![Vec::new(); tree.client().servers()];
+            for name in std::mem::take(&mut self.names) {
+                let server = tree.server_of(self.dir, &name);
+                groups[server].push(name);
             }
-            names.sort_unstable();
-            let path = area.join(format!("b{:016x}-{server}", self.log.to_bits()));
-            let entries = names.len() as u64;
-            let write = || -> keyrack_flodb::Result<()> {
-                let mut table = TableWriter::create(&RealFs, &path, &Options::default())?;
-                for name in &names {
-                    let attributes = Attributes {
-                        inode: Inode::file(self.log, number),
-                        mode: mode & MODE_BITS,
-                        uid: user.uid,
-                        gid: user.gid,
-                        nlink: 1,
-                        size: 0,
-                        mtime_ns: now_ns,
-                        ctime_ns: now_ns,
-                    };
-                    number += 1;
-                    let key = Key::entry(DirId(inode), name);
-                    table.put(&key, &Entry::File(attributes, &[]).encode())?;
+            for (server, mut names) in groups.into_iter().enumerate() {
+                if names.is_empty() {
+                    continue;
                 }
-                table.finish()
-            };
-            let mut write = write;
-            write().map_err(|error| local(&error))?;
-            let paths = vec![path.as_os_str().as_bytes()];
-            let request = Request::BulkIn { dir, entries, paths };
-            let taken = tree.client().call(server, &request, |reply| match reply {
-                Reply::Count(count) => count,
-                _ => 0,
-            });
-            // The server has it under a name of its own, or does not want it.
-            RealFs.remove_file(&path).map_err(|error| local(&error))?;
-            count += taken?;
+                names.sort_unstable();
+                let path = area.join(format!("b{:016x}-{tables}", self.log.to_bits()));
+                tables += 1;
+                write(&path, tree.inode(self.dir), &names, &mut next)
+                    .map_err(|error| local(&error))?;
+                let entries = names.len() as u64;
+                let bytes = path.as_os_str().as_bytes();
+                let make = |dir| Request::BulkIn { dir, entries, paths: vec![bytes] };
+                let taken = tree.try_server(self.dir, server, &make, count_reply);
+                // The server has it under a name of its own, or does not want it.
+                RealFs.remove_file(&path).map_err(|error| local(&error))?;
+                match taken {
+                    Ok(taken) => count += taken,
+                    Err(error) => {
+                        tree.detour((self.dir, server), error, &mut pace)?;
+                        self.names.append(&mut names);
+                    }
+                }
+            }
         }
         Ok(count)
     }
 }
 
+fn local(error: &dyn std::fmt::Display) -> CallError {
+    CallError::Usage(error.to_string())
+}
+
+fn count_reply(reply: Reply<'_>) -> CallResult<u64> {
+    match reply {
+        Reply::Count(count) => Ok(count),
+        _ => Err(unexpected("bulkin")),
+    }
+}
+
+/// A table of empty files; each takes a number.
+fn write(
+    path: &Path,
+    dir: u128,
+    names: &[Box<[u8]>],
+    next: &mut Attributes,
+) -> keyrack_flodb::Result<()> {
+    let mut table = TableWriter::create(&RealFs, path, &Options::default())?;
+    for name in names {
+        table.put(&Key::entry(DirId(dir), name), &Entry::File(*next, &[]).encode())?;
+        next.inode = Inode(next.inode.0 + 1);
+    }
+    table.finish()
+}
+
 impl Caller<'_> {
     /// Takes tables with new files of a directory in, whole or not at all. How many files.
-    pub(super) fn bulk_in(&self, dir: &Dir, entries: u64, paths: &[&[u8]]) -> Result<u64> {
+    /// `is_here` says whether this server has a name; the first that it has not refuses all.
+    pub(super) fn bulk_in(
+        &self,
+        dir: &Dir,
+        entries: u64,
+        paths: &[&[u8]],
+        is_here: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<u64> {
         let inner = self.inner;
         let paths: Vec<PathBuf> =
             paths.iter().map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
@@ -128,7 +171,7 @@ impl Caller<'_> {
         let top = inner.top("")?;
         let scratch = Scratch::new(top.dir())?;
         let is_empty = inner.is_empty(dir.state.id)?;
-        let (count, known) = self.verify(dir, &scratch, &paths, is_empty)?;
+        let (count, known) = self.verify(dir, &scratch, &paths, (is_empty, is_here))?;
         if count != entries {
             let what = format!("the tables hold {count} files, not {entries}: they are cut");
             return Err(Error::Invalid(what));
@@ -147,7 +190,7 @@ impl Caller<'_> {
         dir: &Dir,
         scratch: &Scratch,
         paths: &[PathBuf],
-        is_empty: bool,
+        (is_empty, is_here): (bool, &mut dyn FnMut(&[u8]) -> bool),
     ) -> Result<(u64, u64)> {
         let store = scratch.open()?;
         store.ingest(paths, IngestOptions { transfer: Transfer::Link })?;
@@ -172,6 +215,9 @@ impl Caller<'_> {
                 return Err(foreign());
             }
             check_name(name)?;
+            if !is_here(name) {
+                return Err(Error::Stale(shown(name)));
+            }
             if !is_empty {
                 let found = self.inner.layers.find(parent, name, |entry| match entry {
                     Entry::File(there, _) => Some(there.inode),

@@ -10,8 +10,9 @@
 //! numbers: the server answers from memory what it has carried out already. Datagrams are sent
 //! again after a silence. So a call is carried out once, or its error says that nobody knows.
 
-use super::codec::{FRAME_BYTES_MAX, Frame, Reply, Request};
+use super::codec::{FRAME_BYTES_MAX, Frame, RECALLED_BIT, Reply, Request};
 use super::error::{Error, Result, errno_of};
+use super::leases::LeaseClock;
 use super::session::WINDOW;
 use super::wire::{RESEND, Transport, Wire};
 use crate::job::random_token;
@@ -41,6 +42,11 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Timeouts are those of `timeout`; TLS where it is wanted.
     pub connect: ConnectOptions,
+    /// What tells how much of a lease is left.
+    pub lease_clock: LeaseClock,
+    /// How many creates of a [`Tree`](super::Tree) go with one call, behind its back; without, each
+    /// is waited for.
+    pub create_behind: Option<usize>,
 }
 
 impl Default for ClientOptions {
@@ -52,6 +58,8 @@ impl Default for ClientOptions {
             token: Vec::new(),
             timeout,
             connect: ConnectOptions::with_timeout(timeout),
+            lease_clock: LeaseClock::Machine,
+            create_behind: None,
         }
     }
 }
@@ -81,14 +89,25 @@ impl<'a> Answer<'a> {
     /// # Errors
     /// [`Error::Refused`]; [`Error::Protocol`] if it makes no sense.
     pub fn reply(&self) -> Result<Reply<'a>> {
+        if errno_of(self.code) == "EREMOTE" {
+            return Err(self.elsewhere().unwrap_or_else(|| self.senseless()));
+        }
         if self.code != 0 {
             let text = String::from_utf8_lossy(self.fields).into_owned();
             return Err(Error::Refused { errno: errno_of(self.code), text });
         }
-        Reply::decode(self.tag, self.fields).ok_or_else(|| Error::Protocol {
-            peer: self.peer.to_string(),
-            what: Request::name(self.tag).to_owned(),
-        })
+        Reply::decode(self.tag, self.fields).ok_or_else(|| self.senseless())
+    }
+
+    fn elsewhere(&self) -> Option<Error> {
+        let (dir, map) = self.fields.split_first_chunk::<16>()?;
+        let map = crate::partition::SplitMap::from_bytes(map)?;
+        Some(Error::Elsewhere { dir: u128::from_le_bytes(*dir), map })
+    }
+
+    fn senseless(&self) -> Error {
+        let (peer, what) = (self.peer.to_string(), Request::name(self.tag).to_owned());
+        Error::Protocol { peer, what }
     }
 }
 
@@ -110,6 +129,8 @@ struct Server {
     /// Vectors of requests that were answered.
     spare: Vec<Vec<u8>>,
     calls: u64,
+    /// It calls leases back.
+    is_recalling: bool,
 }
 
 /// Connections to servers of one name space.
@@ -135,6 +156,7 @@ impl Client {
             pending: VecDeque::new(),
             spare: Vec::new(),
             calls: 0,
+            is_recalling: false,
         };
         let servers = endpoints.into_iter().map(server).collect();
         Client { id: random_token(), options, servers, clock: Clock::vdso() }
@@ -144,6 +166,22 @@ impl Client {
     #[must_use]
     pub fn servers(&self) -> usize {
         self.servers.len()
+    }
+
+    /// Waits before something is asked again.
+    pub fn pause(&self, pause: Duration) {
+        let ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        self.clock.wait_until(self.clock.ticks() + self.clock.ticks_of_ns(ns));
+    }
+
+    /// Whether a server has called leases back since this was asked last.
+    pub(super) fn take_recall(&mut self, server: usize) -> bool {
+        std::mem::take(&mut self.servers[server].is_recalling)
+    }
+
+    /// How long an answer may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.options.timeout
     }
 
     /// Calls under way to a server.
@@ -253,14 +291,20 @@ impl Client {
         if !self.servers[server].pending.is_empty() {
             return Err(Error::Usage("other calls are under way".to_owned()));
         }
-        self.submit(server, request, 0)?;
         let mut take = Some(take);
         let mut result = None;
-        while self.under_way(server) > 0 {
-            self.drain(server, &mut |answer| {
+        let mut done = self.submit(server, request, 0);
+        while done.is_ok() && self.under_way(server) > 0 {
+            done = self.drain(server, &mut |answer| {
                 let take = take.take();
                 result = Some(answer.reply().map(|reply| take.map(|take| take(reply))));
-            })?;
+            });
+        }
+        if let Err(error) = done {
+            // It is given up: the next call begins anew.
+            self.servers[server].pending.clear();
+            self.servers[server].wire = None;
+            return Err(error);
         }
         match result {
             Some(Ok(Some(taken))) => Ok(taken),
@@ -273,7 +317,8 @@ impl Client {
     fn take(&mut self, server: usize, visit: &mut dyn FnMut(Answer<'_>)) -> Result<usize> {
         let mut count = 0;
         loop {
-            let Server { endpoint, wire, pending, spare, .. } = &mut self.servers[server];
+            let Server { endpoint, wire, pending, spare, is_recalling, .. } =
+                &mut self.servers[server];
             let Some(wire) = wire else { return Ok(count) };
             let (call, code, fields, bytes) = match wire.frame() {
                 Frame::Whole { call, tag, fields, bytes } => (call, tag, fields, bytes),
@@ -283,6 +328,8 @@ impl Client {
                     return Err(self.protocol(server, tag));
                 }
             };
+            *is_recalling |= code & RECALLED_BIT != 0;
+            let code = code & !RECALLED_BIT;
             // Answers of a connection come in order; of datagrams in any.
             let place = pending.iter().position(|pending| pending.call == call);
             if let Some(done) = place.and_then(|place| pending.remove(place)) {

@@ -36,25 +36,61 @@ pub enum Error {
         /// What was asked.
         what: String,
     },
+    /// Another server has the name: this is how far its directory has split.
+    #[error("another server has the name")]
+    Elsewhere {
+        /// The directory.
+        dir: u128,
+        /// Its partitions, as far as the server knows.
+        map: crate::partition::SplitMap,
+    },
+    /// Creates that were sent behind have failed; the call that says so was not carried out.
+    #[error("{}", behind(failed))]
+    Behind {
+        /// Paths, and why.
+        failed: Vec<(Vec<u8>, &'static str)>,
+    },
     /// The caller asked for something that cannot be sent.
     #[error("{0}")]
     Usage(String),
 }
 
 impl Error {
+    /// The name of an error number by its code, as batches have them; `OK` for 0.
+    #[must_use]
+    pub fn errno_of(code: u8) -> &'static str {
+        errno_of(code)
+    }
+
     /// The name of the error number.
     #[must_use]
     pub fn errno(&self) -> &'static str {
         match self {
             Error::Refused { errno, .. } => errno,
             Error::Usage(_) => "EINVAL",
+            Error::Elsewhere { .. } => "EREMOTE",
+            Error::Behind { failed } => failed.first().map_or("EIO", |first| first.1),
             Error::Peer { .. } | Error::Protocol { .. } => "EIO",
         }
     }
 }
 
+/// Paths of a message, at most.
+const SHOWN_MAX: usize = 3;
+
+fn behind(failed: &[(Vec<u8>, &'static str)]) -> String {
+    let shown = failed.iter().take(SHOWN_MAX);
+    let shown: Vec<String> =
+        shown.map(|(path, errno)| format!("{}: {errno}", path.escape_ascii())).collect();
+    let more = match failed.len().saturating_sub(SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("earlier creates failed: {}{more}", shown.join(", "))
+}
+
 /// Codes of replies. The place in the list is the code; new ones are added at the end.
-const ERRNOS: [&str; 22] = [
+const ERRNOS: [&str; 24] = [
     "OK",
     "EIO",
     "ENOENT",
@@ -77,6 +113,8 @@ const ERRNOS: [&str; 22] = [
     "EMFILE",
     "ENOTCONN",
     "EMSGSIZE",
+    "EAGAIN",
+    "EREMOTE",
 ];
 
 /// The code of an error number by name.

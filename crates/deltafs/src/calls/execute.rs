@@ -1,29 +1,34 @@
 //! Carries requests out on a name space.
 
 use super::codec::{
-    FRAME_BYTES_MAX, Facts, HOW_OPEN, HOW_UNCHECKED, Reply, Request, SetFields, kind_code,
+    FRAME_BYTES_MAX, Facts, HOW_OPEN, HOW_UNCHECKED, Listed, Peer, Reply, Request, SetFields,
+    kind_code,
 };
+use super::core::{Core, Executed, Refusal, Work};
 use super::error::code_of;
+use super::parts::{Access, State};
+use super::renames::{Order, Step};
 use super::replica::Original;
-use super::session::Session;
+use super::session::{Opened, Session};
 use crate::attributes::{SetAttributes, SetTime};
-use crate::caller::Caller;
-use crate::error::{Error, Result, shown};
+use crate::caller::{Caller, Found, Kind};
+use crate::error::{Error, shown};
+use crate::id::DirId;
 use crate::make::IfExists;
+use crate::name::DEPTH_MAX;
 use crate::namespace::{Dir, Namespace};
 use crate::record::INLINE_BYTES_MAX;
 use crate::rename::IfTaken;
+use std::sync::RwLockReadGuard;
 
 /// Entries of a page, at most: with their facts they fit a frame.
 const PAGE_ENTRIES_MAX: u32 = 2048;
 /// Above this nothing is added to a page.
 const PAGE_BYTES_MAX: usize = FRAME_BYTES_MAX - 1024;
 
-/// What a request came to: the fields of a reply, or an error number with words.
-pub(super) type Executed = std::result::Result<(), (&'static str, String)>;
-
 /// Carries one request out and appends the fields of its reply.
 pub(super) fn execute(
+    core: &Core,
     space: &Namespace,
     session: &mut Session,
     request: &Request<'_>,
@@ -32,152 +37,467 @@ pub(super) fn execute(
     match request {
         // Directories are kept by the session, which the calls of the others only read.
         Request::OpenDir { path } => {
-            let dir = space.by(&session.user).dir(path).map_err(refused)?;
-            give_out(session, dir, out)
+            let dir = space.by(&session.user).dir(path)?;
+            let lease_ms = lease(core, space, session, (path, &dir))?;
+            give_out(core, space, session, (dir, lease_ms), out)
         }
         Request::Mkdir { dir, name, mode } => {
-            let parent = dir_of(session, *dir)?;
-            let made = space.by(&session.user).mkdir_at(parent, name, *mode).map_err(refused)?;
-            give_out(session, made, out)
+            let parent = opened(session, *dir)?;
+            let held = admitted(parent, name, Access::Write)?;
+            let made = space.by(&session.user).mkdir_at(&parent.dir, name, *mode)?;
+            drop(held);
+            give_out(core, space, session, (made, 0), out)
         }
         Request::MkdirAs { dir, name, mode, uid, gid, inode } => {
             let original = Original { mode: *mode, uid: *uid, gid: *gid, inode: *inode };
-            let parent = dir_of(session, *dir)?;
-            let made =
-                space.by(&session.user).mkdir_as(parent, name, &original).map_err(refused)?;
-            give_out(session, made, out)
+            let parent = opened(session, *dir)?;
+            let made = space.by(&session.user).mkdir_as(&parent.dir, name, &original)?;
+            give_out(core, space, session, (made, 0), out)
         }
         Request::CloseDir { dir } => match session.close(*dir) {
             true => Ok(()),
             false => Err(not_open(*dir)),
         },
+        Request::Peer(peer) => peer_request(core, space, session, peer, out),
         _ => {
-            let call = Call { caller: space.by(&session.user), session };
+            let call = Call { core, caller: space.by(&session.user), session };
             call.run(space, request, out)
         }
     }
 }
 
-fn refused(error: Error) -> (&'static str, String) {
-    (error.errno(), error.to_string())
+fn not_open(dir: u32) -> Refusal {
+    Refusal::new("ESTALE", format!("directory {dir} is not open here: open it again"))
 }
 
-fn not_open(dir: u32) -> (&'static str, String) {
-    ("ESTALE", format!("directory {dir} is not open here: open it again"))
-}
-
-fn dir_of(session: &Session, dir: u32) -> std::result::Result<&Dir, (&'static str, String)> {
+fn opened(session: &Session, dir: u32) -> Executed<&Opened> {
     session.dir(dir).ok_or_else(|| not_open(dir))
 }
 
-fn give_out(session: &mut Session, dir: Dir, out: &mut Vec<u8>) -> Executed {
+/// Whether a name is here. As long as what comes back is held, it stays.
+fn admitted<'a>(
+    at: &'a Opened,
+    name: &[u8],
+    access: Access,
+) -> Executed<RwLockReadGuard<'a, State>> {
+    let state = at.part.read();
+    match state.admit(at.part.dir, name, access) {
+        None => Ok(state),
+        Some(detour) => Err(Refusal::detour(at.part.dir, detour)),
+    }
+}
+
+fn give_out(
+    core: &Core,
+    space: &Namespace,
+    session: &mut Session,
+    (dir, lease_ms): (Dir, u32),
+    out: &mut Vec<u8>,
+) -> Executed {
+    let part = core.parts.get(space, dir.state.id)?;
     let inode = dir.inode().to_u128();
-    let Some(number) = session.open(dir) else {
-        return Err(("EMFILE", "too many directories are open: close some".to_owned()));
+    let map = core.map_of(&part);
+    let Some(number) = session.open(Opened { dir, part }) else {
+        return Err(Refusal::new("EMFILE", "too many directories are open: close some"));
     };
-    Reply::Dir { dir: number, inode }.fields(out);
+    Reply::Dir { dir: number, inode, lease_ms, map: &map }.fields(out);
+    Ok(())
+}
+
+/// A lease on the way to a directory, if it is as the path says: links may be changed by anybody.
+fn lease(
+    core: &Core,
+    space: &Namespace,
+    session: &Session,
+    (path, dir): (&[u8], &Dir),
+) -> Executed<u32> {
+    if space.is_read_only() {
+        return Ok(u32::MAX);
+    }
+    if core.parts.server != 0 {
+        return Ok(0);
+    }
+    let (mut way, mut names, mut at) = (vec![DirId::ROOT], Vec::new(), dir.state.id);
+    while at != DirId::ROOT && way.len() <= DEPTH_MAX {
+        way.push(at);
+        let state = space.inner.dir(at)?.state;
+        let node = &state.read().node;
+        names.push(node.name.clone());
+        at = node.parent;
+    }
+    let wanted = path.split(|byte| *byte == b'/').rev().filter(|name| !name.is_empty());
+    if !wanted.eq(names.iter().map(|name| &name[..])) {
+        return Ok(0);
+    }
+    let lease_ms = core.leases.give(session.client, &way);
+    // From here on nothing of it changes; what changed a moment ago is seen by looking again.
+    match space.by(&session.user).dir(path) {
+        Ok(again) if again.state.id == dir.state.id => Ok(lease_ms),
+        _ => Ok(0),
+    }
+}
+
+/// What only another server may ask, which shows that it is user 0.
+fn peer_request(
+    core: &Core,
+    space: &Namespace,
+    session: &Session,
+    peer: &Peer<'_>,
+    out: &mut Vec<u8>,
+) -> Executed {
+    if session.user.uid != 0 || core.parts.has_all {
+        return Err(Refusal::new("EPERM", "only servers of one name space ask this of each other"));
+    }
+    match peer {
+        Peer::SplitBegin { dir, split, attempt } => {
+            Reply::Count(core.split_begin(*dir, split, *attempt)?).fields(out);
+        }
+        Peer::SplitPut { dir, to, attempt, records } => {
+            core.split_put(*dir, *to, *attempt, records)?;
+        }
+        Peer::SplitInstall { dir, split, attempt, count, spread, map } => {
+            core.split_install(*dir, split, *attempt, *count, (*spread, map))?;
+        }
+        Peer::Prepare { number, coordinator, rename } => {
+            let (step, mut order) = ((Step::Prepared, *coordinator), Order::of(rename));
+            core.prepare(space, *number, step, &mut order)?;
+            Reply::Data(&[]).fields(out);
+        }
+        Peer::Settle { number, commits } => core.settle(space, *number, *commits)?,
+        Peer::Outcome { number } => {
+            let step = core.renames.held().get(number).map(|held| held.step);
+            let known = match step {
+                Some(Step::Decided) => 2,
+                Some(_) => 1,
+                None => 0,
+            };
+            Reply::Count(known).fields(out);
+        }
+    }
     Ok(())
 }
 
 struct Call<'a> {
+    core: &'a Core,
     caller: Caller<'a>,
     session: &'a Session,
 }
 
 impl Call<'_> {
+    fn at(&self, dir: u32) -> Executed<&Opened> {
+        opened(self.session, dir)
+    }
+
+    /// Files were made in a directory.
+    fn made(&self, at: &Opened, files: usize) {
+        if files > 0 && at.part.made(i64::try_from(files).unwrap_or(i64::MAX)) {
+            self.core.tell(Work::Look(at.part.dir));
+        }
+    }
+
     fn run(&self, space: &Namespace, request: &Request<'_>, out: &mut Vec<u8>) -> Executed {
         let caller = &self.caller;
-        let dir = |number: &u32| dir_of(self.session, *number);
         match request {
-            Request::Create { dir: at, name, mode, how } => {
-                let (is_new, inode) =
-                    create(caller, dir(at)?, name, *mode, *how).map_err(refused)?;
+            Request::Create { dir, name, mode, how } => {
+                let at = self.at(*dir)?;
+                let held = admitted(at, name, Access::Write)?;
+                let (is_new, inode) = create(caller, &at.dir, name, *mode, *how)?;
+                drop(held);
+                self.made(at, usize::from(is_new));
                 Reply::Made { is_new, inode }.fields(out);
             }
-            Request::CreateMany { dir: at, mode, how, names } => {
-                let at = dir(at)?;
+            Request::CreateMany { dir, mode, how, names } => {
+                let at = self.at(*dir)?;
+                let state = at.part.read();
+                let mut made = 0;
                 let codes: Vec<u8> = names
                     .iter()
-                    .map(|name| match create(caller, at, name, *mode, *how) {
-                        Ok(_) => 0,
-                        Err(error) => code_of(error.errno()),
+                    .map(|name| match state.admit(at.part.dir, name, Access::Write) {
+                        Some(detour) => Refusal::detour(at.part.dir, detour).code,
+                        None => match create(caller, &at.dir, name, *mode, *how) {
+                            Ok((is_new, _)) => {
+                                made += usize::from(is_new);
+                                0
+                            }
+                            Err(error) => code_of(error.errno()),
+                        },
                     })
                     .collect();
+                drop(state);
+                self.made(at, made);
                 Reply::Codes(&codes).fields(out);
             }
-            Request::CreateWith { dir: at, name, mode, data } => {
-                let made = caller.create_with_at(dir(at)?, name, *mode, data).map_err(refused)?;
+            Request::CreateWith { dir, name, mode, data } => {
+                let at = self.at(*dir)?;
+                let held = admitted(at, name, Access::Write)?;
+                let made = caller.create_with_at(&at.dir, name, *mode, data)?;
+                drop(held);
+                self.made(at, usize::from(made.is_new));
                 let inode = made.stat.inode.to_u128();
                 Reply::Made { is_new: made.is_new, inode }.fields(out);
             }
-            Request::Lookup { dir: at, name } | Request::Stat { dir: at, name } => {
+            Request::Lookup { dir, name } | Request::Stat { dir, name } => {
+                let at = self.at(*dir)?;
                 let stat = match name.is_empty() {
-                    true => caller.stat_dir(dir(at)?),
-                    false => caller.stat_at(dir(at)?, name),
+                    true => caller.stat_dir(&at.dir)?,
+                    false => {
+                        let _held = admitted(at, name, Access::Read)?;
+                        caller.stat_at(&at.dir, name)?
+                    }
                 };
-                Reply::Facts(Facts(stat.map_err(refused)?)).fields(out);
+                Reply::Facts(Facts(stat)).fields(out);
             }
-            Request::StatDir { dir: at } => {
-                Reply::Facts(Facts(caller.stat_dir(dir(at)?).map_err(refused)?)).fields(out);
+            Request::StatDir { dir } => {
+                Reply::Facts(Facts(caller.stat_dir(&self.at(*dir)?.dir)?)).fields(out);
             }
-            Request::SetAttributes { dir: at, name, set } => {
-                let set = attributes(set);
-                let stat = match name.is_empty() {
-                    true => caller.set_dir_attributes(dir(at)?, &set),
-                    false => caller.set_attributes_at(dir(at)?, name, &set),
+            Request::SetAttributes { dir, name, set } => {
+                let (at, set) = (self.at(*dir)?, attributes(set));
+                let changes_way = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+                let (held, dir) = match name.is_empty() {
+                    true => (None, Some(at.part.dir)),
+                    false => {
+                        let held = admitted(at, name, Access::Write)?;
+                        (Some(held), self.dir_id(at, name)?)
+                    }
                 };
-                Reply::Facts(Facts(stat.map_err(refused)?)).fields(out);
+                let dir = dir.filter(|_| changes_way);
+                let stat = self.with_leases(dir.as_slice(), || match name.is_empty() {
+                    true => caller.set_dir_attributes(&at.dir, &set),
+                    false => caller.set_attributes_at(&at.dir, name, &set),
+                })?;
+                drop(held);
+                Reply::Facts(Facts(stat)).fields(out);
             }
-            Request::ReadDir { dir: at, after, count, plus } => {
-                page(caller, dir(at)?, after, *count, *plus, out).map_err(refused)?;
+            Request::ReadDir { dir, after, count, plus } => {
+                self.page(self.at(*dir)?, after, *count, *plus, out)?;
             }
-            Request::Unlink { dir: at, name } => {
-                caller.unlink_at(dir(at)?, name).map_err(refused)?;
+            Request::Unlink { dir, name } => {
+                let at = self.at(*dir)?;
+                let _held = admitted(at, name, Access::Write)?;
+                caller.unlink_at(&at.dir, name)?;
             }
-            Request::Rmdir { dir: at, name } => {
-                caller.rmdir_at(dir(at)?, name).map_err(refused)?;
-            }
-            Request::Rename { dir: at, name, to_dir, to_name, replace } => {
+            Request::Rmdir { dir, name } => self.rmdir(space, self.at(*dir)?, name)?,
+            Request::Rename { dir, name, to_dir, to_name, replace } => {
                 let if_taken = if *replace { IfTaken::Replace } else { IfTaken::Fail };
-                let to = dir(to_dir)?;
-                caller.rename_at(dir(at)?, name, to, to_name, if_taken).map_err(refused)?;
+                let (from, to) = (self.at(*dir)?, self.at(*to_dir)?);
+                // In one order, so that two renames do not wait for each other behind a split.
+                let is_one = from.part.dir == to.part.dir;
+                let mut both = [(from, name), (to, to_name)];
+                if from.part.dir > to.part.dir {
+                    both.reverse();
+                }
+                let _first = admitted(both[0].0, both[0].1, Access::Write)?;
+                let _second = match is_one {
+                    // The lock is held already.
+                    true => match _first.admit(to.part.dir, both[1].1, Access::Write) {
+                        None => None,
+                        Some(detour) => return Err(Refusal::detour(to.part.dir, detour)),
+                    },
+                    false => Some(admitted(both[1].0, both[1].1, Access::Write)?),
+                };
+                if !self.core.parts.has_all {
+                    let found = caller.stat_at(&from.dir, name)?;
+                    if found.kind == Kind::Dir {
+                        let words = "a directory on several servers is renamed by all of them";
+                        return Err(Refusal::new("EXDEV", words));
+                    }
+                }
+                let moved = self.dir_id(from, name)?;
+                let replaced = self.dir_id(to, to_name)?.filter(|_| moved.is_some());
+                let dirs: Vec<DirId> = moved.into_iter().chain(replaced).collect();
+                self.with_leases(&dirs, || {
+                    caller.rename_at(&from.dir, name, &to.dir, to_name, if_taken)
+                })?;
+                self.made(to, 1);
             }
-            Request::Symlink { dir: at, name, target } => {
-                let stat = caller.symlink_at(target, dir(at)?, name).map_err(refused)?;
+            Request::RenameAcross { dir, name, to_dir, to_name, replace, target } => {
+                let order = Order {
+                    user: self.session.user.clone(),
+                    from: self.at(*dir)?.part.dir,
+                    name: name.to_vec(),
+                    to: self.at(*to_dir)?.part.dir,
+                    to_name: to_name.to_vec(),
+                    replace: *replace,
+                    target: *target,
+                    entry: Vec::new(),
+                };
+                if self.core.work.get().is_none() {
+                    return Err(Refusal::new("EBUSY", "the servers are still meeting: ask again"));
+                }
+                let errand = self.core.renames.begin()?;
+                self.core.tell(Work::Rename(errand, order, 0));
+                Reply::Count(errand).fields(out);
+            }
+            Request::Errand { number } => self.core.renames.outcome(*number)?,
+            Request::Symlink { dir, name, target } => {
+                let at = self.at(*dir)?;
+                let held = admitted(at, name, Access::Write)?;
+                let stat = caller.symlink_at(target, &at.dir, name)?;
+                drop(held);
+                self.made(at, 1);
                 Reply::Facts(Facts(stat)).fields(out);
             }
-            Request::ReadLink { dir: at, name } => {
-                let target = caller.read_link_at(dir(at)?, name).map_err(refused)?;
-                Reply::Data(&target).fields(out);
+            Request::ReadLink { dir, name } => {
+                let at = self.at(*dir)?;
+                let _held = admitted(at, name, Access::Read)?;
+                Reply::Data(&caller.read_link_at(&at.dir, name)?).fields(out);
             }
-            Request::Read { dir: at, name, offset, count } => {
+            Request::Read { dir, name, offset, count } => {
+                let at = self.at(*dir)?;
+                let _held = admitted(at, name, Access::Read)?;
                 let count = (*count as usize).min(INLINE_BYTES_MAX);
-                let data = caller.read_at(dir(at)?, name, *offset, count).map_err(refused)?;
-                Reply::Data(&data).fields(out);
+                Reply::Data(&caller.read_at(&at.dir, name, *offset, count)?).fields(out);
             }
-            Request::Write { dir: at, name, offset, data } => {
-                let stat = caller.write_at(dir(at)?, name, *offset, data).map_err(refused)?;
+            Request::Write { dir, name, offset, data } => {
+                let at = self.at(*dir)?;
+                let _held = admitted(at, name, Access::Write)?;
+                let stat = caller.write_at(&at.dir, name, *offset, data)?;
                 Reply::Facts(Facts(stat)).fields(out);
             }
-            Request::BulkIn { dir: at, entries, paths } => {
-                let count = caller.bulk_in(dir(at)?, *entries, paths).map_err(refused)?;
+            Request::BulkIn { dir, entries, paths } => {
+                let at = self.at(*dir)?;
+                let state = at.part.read();
+                let mut detour = None;
+                let is_here = &mut |name: &[u8]| {
+                    detour = state.admit(at.part.dir, name, Access::Write);
+                    detour.is_none()
+                };
+                let taken = caller.bulk_in(&at.dir, *entries, paths, is_here);
+                if let Some(detour) = detour {
+                    return Err(Refusal::detour(at.part.dir, detour));
+                }
+                let count = taken?;
+                drop(state);
+                self.made(at, usize::try_from(count).unwrap_or(usize::MAX));
                 Reply::Count(count).fields(out);
             }
-            Request::Flush => space.flush().map_err(refused)?,
+            Request::Recalled => {
+                Reply::Inodes(self.core.leases.recalled(&self.session.client)).fields(out);
+            }
+            Request::Flush => space.flush()?,
             Request::Ping => {}
+            Request::Partitions { dir } => {
+                Reply::Data(&self.core.map_of(&self.at(*dir)?.part)).fields(out);
+            }
+            Request::Spread { dir } => {
+                let part = &self.at(*dir)?.part;
+                let mut state = part.write();
+                if !self.core.parts.has_all && !state.shards.is_empty() {
+                    state.spreads = true;
+                    self.core.tell(Work::Look(part.dir));
+                }
+            }
             // Those above have their own ways.
             Request::Hello { .. }
             | Request::Map
             | Request::OpenDir { .. }
             | Request::CloseDir { .. }
             | Request::Mkdir { .. }
-            | Request::MkdirAs { .. } => return Err(("EPROTO", "out of place".to_owned())),
+            | Request::MkdirAs { .. }
+            | Request::Peer(_) => return Err(Refusal::new("EPROTO", "out of place")),
         }
+        Ok(())
+    }
+
+    /// The directory of that name, if it is one.
+    fn dir_id(&self, at: &Opened, name: &[u8]) -> Executed<Option<DirId>> {
+        crate::check_name(name)?;
+        Ok(match self.caller.lookup(at.part.dir, name)? {
+            Some(Found::Dir(id)) => Some(id),
+            _ => None,
+        })
+    }
+
+    /// Changes directories once nobody has a lease on them.
+    fn with_leases<R>(
+        &self,
+        dirs: &[DirId],
+        change: impl FnOnce() -> crate::error::Result<R>,
+    ) -> Executed<R> {
+        let core = self.core;
+        let mut taken = 0;
+        let all = dirs.iter().try_for_each(|dir| {
+            core.take_back(*dir, Some(self.session.client))?;
+            taken += 1;
+            Ok(())
+        });
+        let changed = all.and_then(|()| Ok(change()?));
+        dirs[..taken].iter().for_each(|dir| core.leases.changed(*dir));
+        changed
+    }
+
+    /// The directory of that name, unless a rename needs it.
+    fn rmdir(&self, space: &Namespace, at: &Opened, name: &[u8]) -> Executed {
+        let later = || Refusal::new("EAGAIN", "a rename holds the name: ask again");
+        let Ok(child) = self.caller.dir_at(&at.dir, name) else {
+            // The call itself says what is wrong.
+            return Ok(self.caller.rmdir_at(&at.dir, name)?);
+        };
+        let child = self.core.parts.get(space, child.state.id)?;
+        let mut both = [&at.part, &child];
+        both.sort_by_key(|part| part.dir);
+        let held = both.map(|part| part.read());
+        let is_held = |state: &State, dir| match dir == child.dir {
+            true => !state.pins.is_empty() || state.closed.is_some(),
+            false => state.held.iter().any(|held| held.0 == name),
+        };
+        if both.iter().zip(&held).any(|(part, state)| is_held(state, part.dir)) {
+            return Err(later());
+        }
+        self.with_leases(&[child.dir], || self.caller.rmdir_at(&at.dir, name))
+    }
+
+    /// A page of what is here: all directories, and the files of the partitions that are.
+    fn page(
+        &self,
+        at: &Opened,
+        after: &[u8],
+        count: u32,
+        plus: bool,
+        out: &mut Vec<u8>,
+    ) -> Executed {
+        let state = at.part.read();
+        if state.is_sealed {
+            return Err(Refusal::new("EAGAIN", "a part of the directory is moving: ask again"));
+        }
+        let count = count.clamp(1, PAGE_ENTRIES_MAX) as usize;
+        let after = (!after.is_empty()).then_some(after);
+        let mut page = match plus {
+            true => self.caller.list_plus_at(&at.dir, after, count)?,
+            false => self.caller.list_at(&at.dir, after, count)?,
+        };
+        let shards = state.shards();
+        if !self.core.parts.has_all {
+            let dir = at.part.dir;
+            page.entries.retain(|entry| entry.kind == Kind::Dir || state.shows(dir, &entry.name));
+        }
+        drop(state);
+        let mut bytes = 5 * shards.len();
+        let mut entries: Vec<Listed<'_>> = Vec::with_capacity(page.entries.len());
+        let mut next = page.next.as_deref();
+        for entry in &page.entries {
+            // The longest that an entry can be: its name, its kind, its facts.
+            bytes += entry.name.len() + 80;
+            if bytes > PAGE_BYTES_MAX {
+                let words = || format!("'{}': no page has room for it", shown(&entry.name));
+                let last = entries.last().map(|last| last.0);
+                next = Some(last.ok_or_else(|| Error::Invalid(words()))?);
+                break;
+            }
+            entries.push((&entry.name[..], kind_code(entry.kind), entry.stat.map(Facts)));
+        }
+        Reply::Page { entries, next, shards }.fields(out);
         Ok(())
     }
 }
 
-fn create(caller: &Caller<'_>, dir: &Dir, name: &[u8], mode: u32, how: u8) -> Result<(bool, u128)> {
+fn create(
+    caller: &Caller<'_>,
+    dir: &Dir,
+    name: &[u8],
+    mode: u32,
+    how: u8,
+) -> crate::error::Result<(bool, u128)> {
     if how == HOW_UNCHECKED {
         return caller.create_unchecked_at(dir, name, mode).map(|()| (true, 0));
     }
@@ -194,37 +514,4 @@ fn attributes(set: &SetFields) -> SetAttributes {
         size: set.size,
         mtime: set.mtime_ns.map(SetTime::Ns),
     }
-}
-
-fn page(
-    caller: &Caller<'_>,
-    dir: &Dir,
-    after: &[u8],
-    count: u32,
-    plus: bool,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    let count = count.clamp(1, PAGE_ENTRIES_MAX) as usize;
-    let after = (!after.is_empty()).then_some(after);
-    let page = match plus {
-        true => caller.list_plus_at(dir, after, count)?,
-        false => caller.list_at(dir, after, count)?,
-    };
-    let mut bytes = 0;
-    let mut entries = Vec::with_capacity(page.entries.len());
-    let mut next = page.next.as_deref();
-    for entry in &page.entries {
-        // The longest that an entry can be: its name, its kind, its facts.
-        bytes += entry.name.len() + 80;
-        if bytes > PAGE_BYTES_MAX {
-            let last = entries.last().map(|(name, _, _): &(&[u8], u8, Option<Facts>)| *name);
-            next = Some(last.ok_or_else(|| {
-                Error::Invalid(format!("'{}': no page has room for it", shown(&entry.name)))
-            })?);
-            break;
-        }
-        entries.push((&entry.name[..], kind_code(entry.kind), entry.stat.map(Facts)));
-    }
-    Reply::Page { entries, next }.fields(out);
-    Ok(())
 }

@@ -15,27 +15,43 @@
 //! **Invariant:** a call that changes something happens once, however often it is sent: a server
 //! keeps the last answers of each client by the numbers of its calls.
 
+mod backstage;
+mod behind;
 mod bulk;
 mod client;
 mod codec;
+mod core;
+mod errands;
 mod error;
 mod execute;
+mod identity;
+mod leases;
+mod listing;
+mod opening;
+mod parts;
+mod renames;
+mod renaming;
 mod replica;
 mod server;
 mod session;
+mod splitting;
 mod tree;
 mod wire;
 
 pub use bulk::Bulk;
 pub use client::{Answer, Client, ClientOptions};
 pub use codec::{
-    BATCH_NAMES_MAX, FRAME_BYTES_MAX, Facts, Frame, HELLO_TOKEN_BYTES_MAX, Reply, Request, frame,
+    BATCH_NAMES_MAX, FRAME_BYTES_MAX, Facts, Frame, HELLO_TOKEN_BYTES_MAX, Listed, Peer, Reply,
+    Request, SetFields, frame,
 };
 pub use error::{Error, Result};
+pub use leases::LeaseClock;
 pub use server::{ServeOptions, Served, Service, serve};
 pub use session::WINDOW;
 pub use tree::{DirNumber, Tree};
 pub use wire::Transport;
 
+#[cfg(test)]
+mod cluster;
 #[cfg(test)]
 mod tests;

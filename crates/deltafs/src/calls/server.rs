@@ -7,21 +7,30 @@
 //! **Invariant:** without a hello, and without the token where one is asked for, nothing but the
 //! hello is answered.
 
-use super::codec::{FRAME_BYTES_MAX, Facts, Frame, Reply, Request, frame, put_frame};
+use super::backstage::Hand;
+use super::client::ClientOptions;
+use super::codec::{
+    CODE_AT, FRAME_BYTES_MAX, Facts, Frame, RECALLED_BIT, Reply, Request, frame, put_frame,
+};
+use super::core::{Core, Refusal};
 use super::error::code_of;
 use super::execute::execute;
-use super::session::{Known, Session, Sessions, lock};
+use super::leases::{LeaseClock, Leases};
+use super::parts::Parts;
+use super::session::{Known, Opened, Session, Sessions, lock};
 use crate::caller::{Kind, Stat};
 use crate::id::Inode;
-use crate::namespace::{Dir, Namespace};
+use crate::job::random_token;
+use crate::namespace::Namespace;
 use crate::user::User;
 use keyrack_net::{
-    DatagramPorts, Endpoint, Handle, Limits, Listener, ListenerKind, OUTPUT_SLICE_BYTES, Options,
-    Peer, Served as Turn, Server, Verdict, Waker, Worker,
+    ConnectOptions, DatagramPorts, Endpoint, Handle, Limits, Listener, ListenerKind,
+    OUTPUT_SLICE_BYTES, Options, Peer, Served as Turn, Server, Verdict, Waker, Worker,
 };
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// A datagram begins with this, then the client's number.
 pub(super) const DATAGRAM_MAGIC: &[u8; 4] = b"KFU1";
@@ -44,13 +53,47 @@ pub struct ServeOptions {
     pub servers: u32,
     /// Answers without doing anything, to measure the way there and back.
     pub is_dummy: bool,
+    /// Files of a partition that make it split, see [`crate::partition`].
+    pub split_at: u64,
+    /// How it connects to the other servers.
+    pub connect: ConnectOptions,
+    /// For how long clients may take the way to a directory as known. Without, they ask each time.
+    pub lease: Duration,
+    /// What tells how much of a lease is left.
+    pub lease_clock: LeaseClock,
 }
+
+impl Default for ServeOptions {
+    /// One server that listens nowhere yet.
+    fn default() -> Self {
+        ServeOptions {
+            listen: Vec::new(),
+            datagrams: Vec::new(),
+            threads: 1,
+            token: None,
+            server: 0,
+            servers: 1,
+            is_dummy: false,
+            split_at: SPLIT_AT,
+            connect: ConnectOptions::with_timeout(PEER_TIMEOUT),
+            lease: LEASE,
+            lease_clock: LeaseClock::Machine,
+        }
+    }
+}
+
+/// Files of a partition that make it split, unless somebody says otherwise.
+const SPLIT_AT: u64 = 2048;
+/// For how long a lease is given.
+const LEASE: Duration = Duration::from_secs(1);
+/// How long another server may take for an answer.
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A name space behind the protocol.
 #[derive(Debug)]
 pub struct Service {
-    space: Option<Namespace>,
-    root: Option<Dir>,
+    core: Arc<Core>,
+    root: Option<Opened>,
     sessions: Sessions,
     options: ServeOptions,
     map: Arc<OnceLock<Vec<String>>>,
@@ -64,13 +107,36 @@ pub struct Served {
     pub handle: Handle,
     map: Arc<OnceLock<Vec<String>>>,
     calls: Arc<AtomicU64>,
+    core: Arc<Core>,
+    peers: ClientOptions,
+    /// The thread that works with the other servers.
+    hand: Mutex<Option<Hand>>,
 }
 
 impl Served {
-    /// Says where all servers are. Until then a request for the map is refused.
+    /// Says where all servers are. Until then a request for the map is refused, and directories do
+    /// not split.
     pub fn set_map(&self, addresses: Vec<String>) {
+        let first = |text: &String| text.split(' ').next().unwrap_or_default().parse();
+        let endpoints: Result<Vec<Endpoint>, _> = addresses.iter().map(first).collect();
         // The first map stays: servers do not move.
-        let _ = self.map.set(addresses);
+        if self.map.set(addresses).is_err() {
+            return;
+        }
+        if let Ok(endpoints) = endpoints {
+            let hand = Hand::start(&self.core, endpoints, self.peers.clone());
+            *self.hand.lock().unwrap_or_else(PoisonError::into_inner) = hand;
+        }
+    }
+
+    /// Ends it: first what it does with other servers, then its clients.
+    ///
+    /// # Errors
+    /// A loop that failed.
+    pub fn shutdown(self, grace: Duration) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        drop(self.hand);
+        self.handle.shutdown(grace)?;
+        Ok(())
     }
 
     /// Calls that were carried out.
@@ -88,22 +154,33 @@ pub fn serve(
     space: Option<Namespace>,
     options: ServeOptions,
 ) -> Result<Served, Box<dyn std::error::Error + Send + Sync>> {
-    let root = match &space {
-        Some(space) => Some(space.root()?),
-        None => None,
-    };
     let mut listeners = options.listen.clone();
     for (endpoint, bytes) in &options.datagrams {
         listeners.push(Listener::datagrams(endpoint.clone(), DatagramPorts::Shared, *bytes));
     }
     let threads = options.threads.max(1);
-    let service = Service::new(space, root, options);
+    let peers = ClientOptions {
+        token: options.token.clone().unwrap_or_default(),
+        timeout: PEER_TIMEOUT,
+        connect: options.connect.clone(),
+        ..ClientOptions::default()
+    };
+    let start = match &space {
+        Some(space) if !space.is_read_only() => space.epoch() as u32,
+        // Nothing counts these starts.
+        _ => {
+            let [a, b, c, d, ..] = random_token();
+            u32::from_le_bytes([a, b, c, d])
+        }
+    };
+    let service = Service::new(space, options, start)?;
     let (map, calls) = (Arc::clone(&service.map), Arc::clone(&service.calls));
+    let core = Arc::clone(&service.core);
     let limits =
         Limits { input_bytes_max: FRAME_BYTES_MAX + (64 << 10), output_bytes_max: 8 << 20 };
     let handle =
         Server::start(service, Options { threads, listeners, limits, ..Options::default() })?;
-    Ok(Served { handle, map, calls })
+    Ok(Served { handle, map, calls, core, peers, hand: Mutex::new(None) })
 }
 
 impl keyrack_net::Service for Service {
@@ -224,16 +301,37 @@ fn refuse(out: &mut Vec<u8>, call: u64, errno: &str, words: &str) {
 }
 
 impl Service {
-    fn new(space: Option<Namespace>, root: Option<Dir>, options: ServeOptions) -> Service {
+    fn new(
+        space: Option<Namespace>,
+        options: ServeOptions,
+        start: u32,
+    ) -> crate::error::Result<Service> {
+        let has_all = options.servers <= 1 || space.as_ref().is_none_or(Namespace::is_read_only);
+        if let Some(space) = &space {
+            space.serve_as(options.server, options.servers)?;
+        }
+        let parts = Parts::new(options.servers, options.server, has_all, options.split_at);
+        let is_again =
+            space.as_ref().is_some_and(|space| !space.is_read_only() && space.epoch() > 1);
+        let leases = Leases::new(&options.lease_clock, options.lease, is_again);
+        let core = Arc::new(Core::new(space, parts, leases));
+        core.restore()?;
+        let root = match &core.space {
+            Some(space) => {
+                let dir = space.root()?;
+                let part = core.parts.get(space, dir.state.id)?;
+                Some(Opened { dir, part })
+            }
+            None => None,
+        };
         let (map, calls) = (Arc::new(OnceLock::new()), Arc::new(AtomicU64::new(0)));
-        Service { space, root, sessions: Sessions::new(), options, map, calls }
+        Ok(Service { core, root, sessions: Sessions::new(start), options, map, calls })
     }
 
     /// Without sockets.
     #[cfg(test)]
     pub(super) fn for_tests(space: Option<Namespace>, options: ServeOptions) -> Service {
-        let root = space.as_ref().map(|space| space.root().unwrap());
-        Service::new(space, root, options)
+        Service::new(space, options, 0).unwrap()
     }
 
     pub(super) fn new_loop(&self) -> Loop<'_> {
@@ -273,7 +371,7 @@ impl Service {
             let welcome = Reply::Welcome {
                 server: self.options.server,
                 servers: self.options.servers,
-                is_read_only: self.space.as_ref().is_some_and(Namespace::is_read_only),
+                is_read_only: self.core.space.as_ref().is_some_and(Namespace::is_read_only),
             };
             welcome.fields(out);
         });
@@ -301,6 +399,11 @@ impl Service {
         if is_change {
             session.keep(call, &out[start..]);
         }
+        if self.core.leases.is_recalled(&session.client)
+            && let Some(code) = out.get_mut(start + CODE_AT)
+        {
+            *code |= RECALLED_BIT;
+        }
     }
 
     fn answer(&self, session: &mut Session, call: u64, tag: u8, fields: &[u8], out: &mut Vec<u8>) {
@@ -318,8 +421,8 @@ impl Service {
         }
         let mut failure = None;
         put_frame(out, call, 0, |out| {
-            let done = match &self.space {
-                Some(space) => execute(space, session, &request, out),
+            let done = match &self.core.space {
+                Some(space) => execute(&self.core, space, session, &request, out),
                 None => {
                     pretend(&request, out);
                     Ok(())
@@ -327,9 +430,9 @@ impl Service {
             };
             failure = done.err();
         });
-        if let Some((errno, words)) = failure {
+        if let Some(Refusal { code, fields }) = failure {
             out.truncate(start);
-            refuse(out, call, errno, &words);
+            put_frame(out, call, code, |out| out.extend_from_slice(&fields));
         }
     }
 }
@@ -349,7 +452,10 @@ fn pretend(request: &Request<'_>, out: &mut Vec<u8>) {
         has_data: true,
     };
     match request.tag() {
-        4 | 6 | 7 => Reply::Dir { dir: 0, inode: 1 }.fields(out),
+        4 | 6 | 7 => {
+            let map = &[1, 0, 0, 0, 0, 0, 0, 0];
+            Reply::Dir { dir: 0, inode: 1, lease_ms: 0, map }.fields(out);
+        }
         8 | 10 => Reply::Made { is_new: true, inode: 0 }.fields(out),
         9 => {
             if let Request::CreateMany { names, .. } = request {
@@ -357,7 +463,11 @@ fn pretend(request: &Request<'_>, out: &mut Vec<u8>) {
             }
         }
         11..=14 | 19 | 22 => Reply::Facts(Facts(stat)).fields(out),
-        15 => Reply::Page { entries: Vec::new(), next: None }.fields(out),
+        15 => {
+            let shards = vec![(0, 0)];
+            Reply::Page { entries: Vec::new(), next: None, shards }.fields(out);
+        }
+        25 => Reply::Data(&[1, 0, 0, 0, 0, 0, 0, 0]).fields(out),
         20 | 21 => Reply::Data(&[]).fields(out),
         23 => Reply::Count(0).fields(out),
         _ => {}

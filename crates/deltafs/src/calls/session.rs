@@ -12,6 +12,7 @@
 //! carried out, so a call that comes over two connections at once is carried out once.
 
 use super::codec::Frame;
+use super::parts::Part;
 use crate::namespace::Dir;
 use crate::user::User;
 use std::collections::HashMap;
@@ -20,15 +21,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Answers that are kept for each client. A client has at most half as many calls under way.
 pub const WINDOW: usize = 1024;
 /// Directories that a client may have open.
-const DIRS_MAX: usize = 16_384;
+const DIRS_MAX: usize = 1 << DIR_BITS;
+/// Bits of a directory's number that say which; the others say of which start of the server.
+const DIR_BITS: u32 = 14;
 /// Bytes of an answer that are kept; calls with longer ones do not change anything.
 const SLOT_BYTES_KEPT: usize = 8 << 10;
+
+/// A directory that a client has open.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub(super) dir: Dir,
+    pub(super) part: Arc<Part>,
+}
 
 /// A client.
 #[derive(Debug)]
 pub(super) struct Session {
+    pub(super) client: [u8; 16],
     pub(super) user: User,
-    dirs: Vec<Option<Dir>>,
+    /// Of this start of the server: numbers of another are not taken for ours.
+    start: u32,
+    dirs: Vec<Option<Opened>>,
     free: Vec<u32>,
     answers: Vec<Slot>,
 }
@@ -52,33 +65,44 @@ pub(super) enum Known<'a> {
 }
 
 impl Session {
-    fn new(user: User, root: Option<&Dir>) -> Session {
-        Session { user, dirs: vec![root.cloned()], free: Vec::new(), answers: Vec::new() }
+    fn new(client: [u8; 16], user: User, root: Option<&Opened>, start: u32) -> Session {
+        let start = start & (u32::MAX >> DIR_BITS);
+        let (dirs, free, answers) = (vec![root.cloned()], Vec::new(), Vec::new());
+        Session { client, user, start, dirs, free, answers }
     }
 
-    pub(super) fn dir(&self, number: u32) -> Option<&Dir> {
-        self.dirs.get(number as usize)?.as_ref()
+    fn index(&self, number: u32) -> Option<usize> {
+        let is_ours = number == 0 || number >> DIR_BITS == self.start;
+        is_ours.then_some(number as usize % DIRS_MAX)
+    }
+
+    fn number(&self, index: u32) -> u32 {
+        self.start << DIR_BITS | index
+    }
+
+    pub(super) fn dir(&self, number: u32) -> Option<&Opened> {
+        self.dirs.get(self.index(number)?)?.as_ref()
     }
 
     /// Keeps a directory open. `None` if there are too many.
-    pub(super) fn open(&mut self, dir: Dir) -> Option<u32> {
-        if let Some(number) = self.free.pop() {
-            self.dirs[number as usize] = Some(dir);
-            return Some(number);
+    pub(super) fn open(&mut self, opened: Opened) -> Option<u32> {
+        if let Some(index) = self.free.pop() {
+            self.dirs[index as usize] = Some(opened);
+            return Some(self.number(index));
         }
         if self.dirs.len() >= DIRS_MAX {
             return None;
         }
-        self.dirs.push(Some(dir));
-        u32::try_from(self.dirs.len() - 1).ok()
+        self.dirs.push(Some(opened));
+        u32::try_from(self.dirs.len() - 1).ok().map(|index| self.number(index))
     }
 
     /// Closes a directory; the root stays.
     pub(super) fn close(&mut self, number: u32) -> bool {
-        let slot = self.dirs.get_mut(number as usize).filter(|_| number > 0);
-        match slot.and_then(Option::take) {
+        let Some(index) = self.index(number).filter(|index| *index > 0) else { return false };
+        match self.dirs.get_mut(index).and_then(Option::take) {
             Some(_) => {
-                self.free.push(number);
+                self.free.push(index as u32);
                 true
             }
             None => false,
@@ -111,6 +135,7 @@ impl Session {
 #[derive(Debug)]
 pub(super) struct Sessions {
     parts: Mutex<Table>,
+    start: u32,
 }
 
 #[derive(Debug, Default)]
@@ -124,8 +149,9 @@ impl Sessions {
     /// Clients that are remembered, at most; beyond, the one that was silent for longest goes.
     const MAX: usize = 4096;
 
-    pub(super) fn new() -> Sessions {
-        Sessions { parts: Mutex::new(Table::default()) }
+    /// Of a server that was started for the `start`-th time.
+    pub(super) fn new(start: u32) -> Sessions {
+        Sessions { parts: Mutex::new(Table::default()), start }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -147,7 +173,7 @@ impl Sessions {
         &self,
         client: [u8; 16],
         user: User,
-        root: Option<&Dir>,
+        root: Option<&Opened>,
     ) -> Arc<Mutex<Session>> {
         if let Some(session) = self.get(&client) {
             lock(&session).user = user;
@@ -163,7 +189,7 @@ impl Sessions {
         }
         table.uses += 1;
         let uses = table.uses;
-        let session = Arc::new(Mutex::new(Session::new(user, root)));
+        let session = Arc::new(Mutex::new(Session::new(client, user, root, self.start)));
         let entry = table.all.entry(client).or_insert_with(|| (session, uses));
         Arc::clone(&entry.0)
     }

@@ -28,10 +28,7 @@ fn serve_options() -> ServeOptions {
         listen: vec![Listener::stream("127.0.0.1:0".parse().unwrap())],
         datagrams: vec![("127.0.0.1:0".parse().unwrap(), 1432)],
         threads: 2,
-        token: None,
-        server: 0,
-        servers: 1,
-        is_dummy: false,
+        ..ServeOptions::default()
     }
 }
 
@@ -59,7 +56,20 @@ fn facts(number: u128) -> Facts {
 
 fn requests() -> Vec<Request<'static>> {
     let (dir, name, mode) = (7, &b"name"[..], 0o640);
-    let some = codec::SetFields { mode: Some(1), size: Some(0), ..codec::SetFields::default() };
+    let split = crate::partition::Split { from: 1, to: 3, depth: 2 };
+    let rename = codec::Rename {
+        uid: 1,
+        gid: 2,
+        groups: vec![3],
+        from: 4,
+        name,
+        to: 5,
+        to_name: b"other",
+        replace: true,
+        target: 1,
+        entry: b"record",
+    };
+    let some = SetFields { mode: Some(1), size: Some(0), ..SetFields::default() };
     vec![
         Request::Hello { client: [9; 16], uid: 1, gid: 2, groups: vec![3, 4], token: b"secret" },
         Request::Map,
@@ -85,6 +95,24 @@ fn requests() -> Vec<Request<'static>> {
         Request::Write { dir, name, offset: 3, data: b"bytes" },
         Request::BulkIn { dir, entries: 4, paths: vec![b"/x"] },
         Request::Flush,
+        Request::Partitions { dir },
+        Request::Spread { dir },
+        Request::RenameAcross { dir, name, to_dir: 0, to_name: b"n", replace: true, target: 3 },
+        Request::Errand { number: 1 << 40 },
+        Request::Recalled,
+        Request::Peer(Peer::SplitBegin { dir: 1, split, attempt: 5 }),
+        Request::Peer(Peer::SplitPut { dir: 1, to: 3, attempt: 5, records: vec![b"a", b"v"] }),
+        Request::Peer(Peer::SplitInstall {
+            dir: 1,
+            split,
+            attempt: 5,
+            count: 1,
+            spread: true,
+            map: b"words",
+        }),
+        Request::Peer(Peer::Prepare { number: 1 << 127, coordinator: 2, rename }),
+        Request::Peer(Peer::Settle { number: 8, commits: true }),
+        Request::Peer(Peer::Outcome { number: 8 }),
     ]
 }
 
@@ -116,7 +144,7 @@ fn replies_come_back() {
         (1, Reply::Welcome { server: 1, servers: 4, is_read_only: true }),
         (2, Reply::Map(vec![b"127.0.0.1:1", b"unix:/x"])),
         (5, Reply::Done),
-        (6, Reply::Dir { dir: 4, inode: 1 << 100 }),
+        (6, Reply::Dir { dir: 4, inode: 1 << 100, lease_ms: 7, map: b"words" }),
         (8, Reply::Made { is_new: false, inode: 77 }),
         (9, Reply::Codes(&[0, 3, 0])),
         (12, Reply::Facts(facts(8))),
@@ -125,10 +153,13 @@ fn replies_come_back() {
             Reply::Page {
                 entries: vec![(b"a", 1, None), (b"b", 2, Some(facts(9)))],
                 next: Some(b"b"),
+                shards: vec![(0, 1), (3, 2)],
             },
         ),
         (21, Reply::Data(b"bytes")),
         (23, Reply::Count(5)),
+        (25, Reply::Data(b"map")),
+        (29, Reply::Inodes(vec![1, 1 << 120])),
     ];
     for (tag, reply) in replies {
         let mut fields = Vec::new();
@@ -148,7 +179,7 @@ fn lengths_above_the_limits_are_refused_before_memory_is_taken() {
     // 65,535 names in no bytes; 4,096 of them are the most.
     let many = [&7_u32.to_le_bytes()[..], &[0; 4], &[0], &[0xff, 0xff]].concat();
     assert_eq!(Request::decode(9, &many), None);
-    let page = [&[0, 0, 0, 0][..], &u32::MAX.to_le_bytes()].concat();
+    let page = [&[0, 0, 0, 0, 0, 0][..], &u32::MAX.to_le_bytes()].concat();
     assert_eq!(Reply::decode(15, &page), None);
 }
 
@@ -345,61 +376,6 @@ fn a_directory_cannot_be_made_for_somebody_else() {
 }
 
 #[test]
-fn a_tree_over_three_servers_is_one() {
-    let servers: Vec<(Served, Endpoint, Endpoint)> = (0..3).map(|_| started()).collect();
-    let endpoints: Vec<Endpoint> = servers.iter().map(|server| server.1.clone()).collect();
-    let addresses: Vec<String> = endpoints.iter().map(Endpoint::to_string).collect();
-    servers[0].0.set_map(addresses);
-    let mut tree = Tree::discover(endpoints[0].clone(), ClientOptions::default()).unwrap();
-    tree.mkdir(b"/a", 0o755).unwrap();
-    tree.mkdir(b"/a/b/", 0o700).unwrap();
-    let mut names: Vec<Vec<u8>> = (0..60).map(|n| format!("f{n:02}").into_bytes()).collect();
-    for name in &names {
-        let path = [b"/a/", &name[..]].concat();
-        assert!(tree.create(&path, 0o640, IfExists::Fail).unwrap());
-        assert!(!tree.create(&path, 0o640, IfExists::Open).unwrap());
-        assert_eq!(tree.create(&path, 0, IfExists::Fail).unwrap_err().errno(), "EEXIST");
-        assert_eq!(tree.stat(&path).unwrap().mode, 0o640);
-    }
-    names.insert(0, b"b".to_vec());
-    let listed: Vec<Vec<u8>> = tree.list(b"/a").unwrap().into_iter().map(|entry| entry.0).collect();
-    assert_eq!(listed, names);
-    for server in &servers {
-        assert!(server.0.calls() > 30, "each has its share");
-    }
-    let root = tree.stat(b"/").unwrap();
-    assert_eq!((root.kind, root.nlink), (Kind::Dir, 3));
-    assert_eq!(tree.stat(b"/a").unwrap().nlink, 3);
-    // A file at one server keeps the directory everywhere.
-    assert!(tree.create(b"/a/b/one", 0o600, IfExists::Fail).unwrap());
-    assert_eq!(tree.rmdir(b"/a/b").unwrap_err().errno(), "ENOTEMPTY");
-    for n in 0..20 {
-        let path = format!("/a/b/again{n}");
-        assert!(tree.create(path.as_bytes(), 0o600, IfExists::Fail).unwrap(), "{path}");
-        tree.unlink(path.as_bytes()).unwrap();
-    }
-    tree.unlink(b"/a/b/one").unwrap();
-    tree.rmdir(b"/a/b").unwrap();
-    assert_eq!(tree.stat(b"/a/b").unwrap_err().errno(), "ENOENT");
-    assert_eq!(tree.create(b"/a/b/x", 0, IfExists::Fail).unwrap_err().errno(), "ENOENT");
-    // Made anew, it is empty, and the same everywhere.
-    tree.mkdir(b"/a/b", 0o755).unwrap();
-    assert_eq!(tree.list(b"/a/b").unwrap(), []);
-    for n in 0..9 {
-        tree.create(format!("/a/b/{n}").as_bytes(), 0o600, IfExists::Fail).unwrap();
-    }
-    assert_eq!(tree.rename(b"/a", b"/c", true).unwrap_err().errno(), "EXDEV");
-    let set = codec::SetFields { mode: Some(0o711), ..codec::SetFields::default() };
-    tree.set_attributes(b"/a", set).unwrap();
-    assert_eq!(tree.stat(b"/a").unwrap().mode, 0o711);
-    tree.symlink(b"f01", b"/a/link").unwrap();
-    assert_eq!(tree.read_link(b"/a/link").unwrap(), b"f01");
-    tree.write(b"/a/f01", 0, b"data").unwrap();
-    assert_eq!(tree.read(b"/a/f01", 0, 99).unwrap(), b"data");
-    tree.sync().unwrap();
-}
-
-#[test]
 fn one_server_renames_anything() {
     let (_served, stream, _) = started();
     let mut tree = Tree::new(vec![stream], ClientOptions::default());
@@ -436,7 +412,7 @@ fn creates_once(endpoint: &Endpoint, options: ClientOptions, count: u64) {
         let request = Request::ReadDir { dir: 0, after: &name, count: 15, plus: false };
         after = client
             .call(0, &request, |reply| match reply {
-                Reply::Page { entries, next } => {
+                Reply::Page { entries, next, .. } => {
                     names += entries.len() as u64;
                     next.map(<[u8]>::to_vec)
                 }
@@ -640,9 +616,9 @@ fn tables_are_taken_whole_or_refused_whole() {
     tree.mkdir(b"/d", 0o755).unwrap();
     let dir = tree.open(b"/d").unwrap();
     let bulk_of = |tree: &mut Tree, names: &[&str]| {
-        let mut bulk = Bulk::new(tree, dir);
+        let mut bulk = Bulk::new(dir);
         for name in names {
-            bulk.add(tree, name.as_bytes()).unwrap();
+            bulk.add(name.as_bytes()).unwrap();
         }
         bulk.commit(tree, &area, &user, 0o640)
     };

@@ -2,53 +2,82 @@
 //!
 //! ```text
 //!   every server   all directories
-//!   one server     each file, the one that `partition` says for (directory, name)
+//!   one server     each file: that of the partition that has (directory, name)
 //! ```
 //!
-//! So a path is resolved where the file is, and a call on a file is one round trip. A directory is
+//! So a path is resolved where the file is, and a call on a file is one round trip. How far a
+//! directory has split is known from opening it, and may be old: a server that has not the name
+//! any more says how far it has come, and the call goes on to another. A directory is
 //! made where its name belongs, which decides races, and then everywhere else under the same
 //! number. It is removed in the reverse order: as long as one server has an entry in it, it stays,
 //! and is made again where it was gone.
-//!
-//! What several servers cannot do as one step is refused with `EXDEV`: a rename of a file to a
-//! name of another server, and of a directory.
 
+use super::behind::Behind;
 use super::client::{Client, ClientOptions};
-use super::codec::{HOW_FAIL, HOW_OPEN, HOW_UNCHECKED, Reply, Request, SetFields, kind_of};
+use super::codec::{BATCH_NAMES_MAX, HOW_FAIL, HOW_OPEN, HOW_UNCHECKED, Reply, Request, SetFields};
 use super::error::{Error, Result};
+use super::leases::Ticker;
 use crate::caller::{Kind, Stat};
 use crate::make::IfExists;
-use crate::partition::{Placement, hash_name};
+use crate::partition::{Placement, SplitMap, hash_name};
 use keyrack_net::Endpoint;
 use std::collections::HashMap;
+use std::time::Duration;
 
-/// Directories that are kept open.
-const DIRS_MAX: usize = 4096;
-/// Entries of a page that is asked for.
-const PAGE_ENTRIES: u32 = 1024;
+/// How long splits that were asked for are waited for.
+const SPREAD_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// An open directory: a number in the list of a [`Tree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirNumber(usize);
+pub struct DirNumber(pub(super) usize);
 
 #[derive(Debug)]
-struct Opened {
-    path: Vec<u8>,
-    inode: u128,
+pub(super) struct Opened {
+    pub(super) path: Vec<u8>,
+    pub(super) inode: u128,
     /// Its number at each server.
-    at: Vec<Option<u32>>,
+    pub(super) at: Vec<Option<u32>>,
+    /// How far it has split, as far as is known here.
+    pub(super) map: SplitMap,
+    /// Until when the path is known to lead to it.
+    pub(super) until_ns: u64,
+}
+
+/// Counts how often something is asked again.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    waited: Duration,
+    pauses: u32,
+    is_reopened: bool,
+}
+
+impl Pace {
+    /// Waits a little; `false` if it was enough.
+    pub(super) fn pause(&mut self, client: &Client) -> bool {
+        self.pauses += 1;
+        let pause = Duration::from_millis(u64::from(self.pauses.min(20)));
+        self.waited += pause;
+        client.pause(pause);
+        self.waited < client.timeout()
+    }
 }
 
 /// Servers as one name space.
 #[derive(Debug)]
 pub struct Tree {
-    client: Client,
-    placement: Placement,
-    dirs: Vec<Opened>,
-    by_path: HashMap<Vec<u8>, usize>,
+    pub(super) client: Client,
+    pub(super) placement: Placement,
+    pub(super) dirs: Vec<Opened>,
+    pub(super) by_path: HashMap<Vec<u8>, usize>,
+    pub(super) ticker: Ticker,
+    /// Names of a batch of creates that are sent behind.
+    batch: Option<usize>,
+    pub(super) behind: Vec<Behind>,
+    /// Creates that failed, by path, and that nobody was told of.
+    pub(super) failed: Vec<(Vec<u8>, &'static str)>,
 }
 
-fn unexpected(what: &str) -> Error {
+pub(super) fn unexpected(what: &str) -> Error {
     Error::Protocol { peer: "a server".to_owned(), what: what.to_owned() }
 }
 
@@ -87,9 +116,19 @@ impl Tree {
     #[must_use]
     pub fn new(endpoints: Vec<Endpoint>, options: ClientOptions) -> Tree {
         let placement = Placement::new(u32::try_from(endpoints.len()).unwrap_or(u32::MAX));
-        let root = Opened { path: b"/".to_vec(), inode: 1, at: vec![Some(0); endpoints.len()] };
+        let root = Opened {
+            path: b"/".to_vec(),
+            inode: 1,
+            at: vec![Some(0); endpoints.len()],
+            map: SplitMap::new(),
+            until_ns: u64::MAX,
+        };
+        let ticker = options.lease_clock.start();
         let by_path = HashMap::from([(b"/".to_vec(), 0)]);
-        Tree { client: Client::new(endpoints, options), placement, dirs: vec![root], by_path }
+        let batch = options.create_behind.map(|batch| batch.clamp(1, BATCH_NAMES_MAX));
+        let (behind, failed, dirs) = (Vec::new(), Vec::new(), vec![root]);
+        let client = Client::new(endpoints, options);
+        Tree { client, placement, dirs, by_path, ticker, batch, behind, failed }
     }
 
     /// The connections, for calls that are kept under way.
@@ -97,50 +136,17 @@ impl Tree {
         &mut self.client
     }
 
-    /// Opens a directory.
-    ///
-    /// # Errors
-    /// [`Error::Refused`], [`Error::Peer`], [`Error::Protocol`].
-    pub fn open(&mut self, path: &[u8]) -> Result<DirNumber> {
-        if let Some(number) = self.by_path.get(path) {
-            return Ok(DirNumber(*number));
-        }
-        let (dir, inode) = self.client.call(0, &Request::OpenDir { path }, dir_reply)??;
-        Ok(self.remember(path, inode, dir))
+    /// A directory that is known by its path.
+    #[cfg(test)]
+    pub(super) fn by_known(&self, path: &[u8]) -> Option<DirNumber> {
+        let known = self.by_path.get(path).copied();
+        known.filter(|at| self.dirs[*at].until_ns > self.ticker.now_ns()).map(DirNumber)
     }
 
-    fn remember(&mut self, path: &[u8], inode: u128, dir: u32) -> DirNumber {
-        let mut at = vec![None; self.client.servers()];
-        at[0] = Some(dir);
-        let opened = Opened { path: path.to_vec(), inode, at };
-        // One that was opened long ago gives up its place; its number at servers stays open until
-        // the session ends, which is bounded there.
-        let number = match self.dirs.len() < DIRS_MAX {
-            true => {
-                self.dirs.push(opened);
-                self.dirs.len() - 1
-            }
-            false => {
-                let number = 1 + usize::try_from(inode % (DIRS_MAX as u128 - 1)).unwrap_or(0);
-                self.close(number);
-                self.dirs[number] = opened;
-                number
-            }
-        };
-        self.by_path.insert(path.to_vec(), number);
-        DirNumber(number)
-    }
-
-    /// Lets the servers forget a directory. It may be gone already, which is as good.
-    fn close(&mut self, number: usize) {
-        let opened = &mut self.dirs[number];
-        self.by_path.remove(&opened.path);
-        let at = std::mem::take(&mut opened.at);
-        for (server, dir) in at.into_iter().enumerate() {
-            if let Some(dir) = dir {
-                let _ = self.client.call(server, &Request::CloseDir { dir }, |_| ());
-            }
-        }
+    /// How many partitions of a directory are known here.
+    #[cfg(test)]
+    pub(super) fn dirs_map(&self, dir: DirNumber) -> u32 {
+        self.dirs[dir.0].map.count()
     }
 
     /// The number of a directory, the same at all servers.
@@ -153,30 +159,191 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn place(&mut self, dir: DirNumber, name: &[u8]) -> Result<(usize, u32)> {
-        let hash = hash_name(self.dirs[dir.0].inode, name);
-        let server = self.placement.server_of(hash) as usize;
+        let server = self.server_of(dir, name);
         Ok((server, self.at(dir, server)?))
     }
 
-    fn at(&mut self, dir: DirNumber, server: usize) -> Result<u32> {
+    /// The number of a directory at a server.
+    ///
+    /// # Errors
+    /// As for [`Tree::open`].
+    pub fn number_at(&mut self, dir: DirNumber, server: usize) -> Result<u32> {
+        self.at(dir, server)
+    }
+
+    pub(super) fn server_of(&self, dir: DirNumber, name: &[u8]) -> usize {
+        let opened = &self.dirs[dir.0];
+        let partition = opened.map.partition_of(hash_name(opened.inode, name));
+        self.placement.home(opened.inode, partition) as usize
+    }
+
+    /// Takes in what a server has said with [`Error::Elsewhere`]. Whether it was news.
+    pub fn learn(&mut self, inode: u128, map: &SplitMap) -> bool {
+        let mut is_news = false;
+        for opened in self.dirs.iter_mut().filter(|opened| opened.inode == inode) {
+            let before = opened.map.count();
+            opened.map.merge(map);
+            is_news |= opened.map.count() > before;
+        }
+        is_news
+    }
+
+    /// Asks all servers how far a directory has split.
+    ///
+    /// # Errors
+    /// As for [`Tree::open`].
+    pub fn learn_all(&mut self, dir: DirNumber) -> Result<()> {
+        for server in 0..self.client.servers() {
+            let number = self.at(dir, server)?;
+            let request = Request::Partitions { dir: number };
+            let map = self.client.call(server, &request, data_reply)??;
+            let map = SplitMap::from_bytes(&map).ok_or_else(|| unexpected("partitions"))?;
+            self.learn(self.dirs[dir.0].inode, &map);
+        }
+        Ok(())
+    }
+
+    pub(super) fn at(&mut self, dir: DirNumber, server: usize) -> Result<u32> {
         let opened = &self.dirs[dir.0];
         if let Some(number) = opened.at[server] {
             return Ok(number);
         }
-        let request = Request::OpenDir { path: &opened.path };
-        let (number, inode) = self.client.call(server, &request, dir_reply)??;
+        let path = opened.path.clone();
+        let opened_at = self.client.call(server, &Request::OpenDir { path: &path }, dir_reply);
+        let (number, inode, map) = match opened_at {
+            // Where it was opened first there are links that others have not.
+            Err(Error::Refused { errno: "ENOENT", .. }) if server > 0 => {
+                let path = self.resolve(&path)?;
+                let opened =
+                    self.client.call(server, &Request::OpenDir { path: &path }, dir_reply)??;
+                self.dirs[dir.0].path = path;
+                opened
+            }
+            opened => opened??,
+        };
+        let opened = &mut self.dirs[dir.0];
         if inode != opened.inode {
             return Err(Error::Refused {
                 errno: "ESTALE",
-                text: format!("{}: it is being made anew", opened.path.escape_ascii()),
+                text: format!("{}: it is another directory by now", opened.path.escape_ascii()),
             });
         }
-        self.dirs[dir.0].at[server] = Some(number);
+        opened.map.merge(&map);
+        opened.at[server] = Some(number);
         Ok(number)
     }
 
+    /// Splits a directory as far as it goes, before many files come. Where that takes too long, it
+    /// goes on without.
+    ///
+    /// # Errors
+    /// As for [`Tree::open`].
+    pub(super) fn spread(&mut self, dir: DirNumber) -> Result<()> {
+        let inode = self.dirs[dir.0].inode;
+        let first = self.placement.home(inode, 0) as usize;
+        let all = 1 << self.placement.depth_max();
+        let mut pace = Pace::default();
+        while self.dirs[dir.0].map.count() < all {
+            self.on_server(dir, first, &|dir| Request::Spread { dir }, done_reply)?;
+            self.learn_all(dir)?;
+            if pace.waited > SPREAD_TIMEOUT || !pace.pause(&self.client) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// One call on a directory at one server, once.
+    pub(super) fn try_server<'r, R>(
+        &mut self,
+        dir: DirNumber,
+        server: usize,
+        make: &dyn Fn(u32) -> Request<'r>,
+        take: impl Fn(Reply<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let at = self.at(dir, server)?;
+        self.client.call(server, &make(at), take)?
+    }
+
+    /// A call on a name, at whichever server has it.
+    pub(super) fn on_name<'r, R>(
+        &mut self,
+        dir: DirNumber,
+        name: &[u8],
+        make: &dyn Fn(u32) -> Request<'r>,
+        take: impl Fn(Reply<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let mut pace = Pace::default();
+        loop {
+            let (server, at) = self.place(dir, name)?;
+            match self.client.call(server, &make(at), &take) {
+                Ok(taken) => return taken,
+                Err(error) => self.detour((dir, server), error, &mut pace)?,
+            }
+        }
+    }
+
+    /// A call on a directory at one server.
+    pub(super) fn on_server<'r, R>(
+        &mut self,
+        dir: DirNumber,
+        server: usize,
+        make: &dyn Fn(u32) -> Request<'r>,
+        take: impl Fn(Reply<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let mut pace = Pace::default();
+        loop {
+            let at = self.at(dir, server)?;
+            match self.client.call(server, &make(at), &take) {
+                Ok(taken) => return taken,
+                Err(error) => self.detour((dir, server), error, &mut pace)?,
+            }
+        }
+    }
+
+    /// What an error means for a call that could go on: it goes on, or the error comes back.
+    pub(super) fn detour(
+        &mut self,
+        (dir, server): (DirNumber, usize),
+        error: Error,
+        pace: &mut Pace,
+    ) -> Result<()> {
+        let goes_on = match &error {
+            Error::Elsewhere { dir, map } => self.learn(*dir, map) || pace.pause(&self.client),
+            Error::Refused { errno: "EAGAIN", .. } => {
+                self.heed()?;
+                pace.pause(&self.client)
+            }
+            // A server that was started anew does not know the numbers that it gave.
+            Error::Refused { errno: "ESTALE", .. } if dir.0 > 0 && !pace.is_reopened => {
+                pace.is_reopened = true;
+                self.dirs[dir.0].at[server].take().is_some()
+            }
+            _ => false,
+        };
+        if goes_on { Ok(()) } else { Err(error) }
+    }
+
+    /// A call on what a path names. A path that was resolved long ago is resolved once more.
+    fn on_path<'r, R>(
+        &mut self,
+        path: &'r [u8],
+        make: &dyn Fn(u32, &'r [u8]) -> Request<'r>,
+        take: impl Fn(Reply<'_>) -> Result<R>,
+    ) -> Result<R> {
+        self.settled()?;
+        let (parent, name) = self.split(path)?;
+        match self.on_name(parent, name, &|dir| make(dir, name), &take) {
+            Err(Error::Refused { errno: "ESTALE", .. }) => {}
+            done => return done,
+        }
+        self.forget(parent);
+        let (parent, name) = self.split(path)?;
+        self.on_name(parent, name, &|dir| make(dir, name), &take)
+    }
+
     /// Directory and name of a path that ends with one.
-    fn split<'p>(&mut self, path: &'p [u8]) -> Result<(DirNumber, &'p [u8])> {
+    pub(super) fn split<'p>(&mut self, path: &'p [u8]) -> Result<(DirNumber, &'p [u8])> {
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
         let path = &path[..end];
         let Some(slash) = path.iter().rposition(|byte| *byte == b'/') else {
@@ -191,10 +358,10 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn mkdir(&mut self, path: &[u8], mode: u32) -> Result<()> {
+        let make = &|dir, name| Request::Mkdir { dir, name, mode };
+        let (opened, inode, _) = self.on_path(path, make, dir_reply)?;
         let (parent, name) = self.split(path)?;
-        let (owner, dir) = self.place(parent, name)?;
-        let request = Request::Mkdir { dir, name, mode };
-        let (opened, inode) = self.client.call(owner, &request, dir_reply)??;
+        let owner = self.server_of(parent, name);
         let facts = self.client.call(owner, &Request::StatDir { dir: opened }, facts_reply)??;
         self.client.call(owner, &Request::CloseDir { dir: opened }, |_| ())?;
         self.repeat(parent, name, &facts, inode, owner)
@@ -210,10 +377,9 @@ impl Tree {
         owner: usize,
     ) -> Result<()> {
         for server in (0..self.client.servers()).filter(|server| *server != owner) {
-            let dir = self.at(parent, server)?;
             let Stat { mode, uid, gid, .. } = *facts;
-            let request = Request::MkdirAs { dir, name, mode, uid, gid, inode };
-            let (opened, _) = self.client.call(server, &request, dir_reply)??;
+            let make = &|dir| Request::MkdirAs { dir, name, mode, uid, gid, inode };
+            let (opened, ..) = self.on_server(parent, server, make, dir_reply)?;
             self.client.call(server, &Request::CloseDir { dir: opened }, |_| ())?;
         }
         Ok(())
@@ -224,14 +390,14 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`]; `ENOTEMPTY` while any server has an entry in it.
     pub fn rmdir(&mut self, path: &[u8]) -> Result<()> {
+        let facts = self.on_path(path, &|dir, name| Request::Stat { dir, name }, facts_reply)?;
         let (parent, name) = self.split(path)?;
-        let (owner, dir) = self.place(parent, name)?;
-        let facts = self.client.call(owner, &Request::Stat { dir, name }, facts_reply)??;
+        let owner = self.server_of(parent, name);
         let others = (0..self.client.servers()).filter(|server| *server != owner);
         let order: Vec<usize> = others.chain([owner]).collect();
         for server in order {
-            let dir = self.at(parent, server)?;
-            let removed = self.client.call(server, &Request::Rmdir { dir, name }, |_| ());
+            let make = &|dir| Request::Rmdir { dir, name };
+            let removed = self.on_server(parent, server, make, done_reply);
             if let Err(error) = removed {
                 if facts.kind == Kind::Dir {
                     self.repeat(parent, name, &facts, facts.inode.to_u128(), owner)?;
@@ -240,24 +406,26 @@ impl Tree {
             }
         }
         if let Some(number) = self.by_path.get(path).copied() {
-            self.close(number);
+            self.close_dir(number);
         }
         Ok(())
     }
 
-    /// Makes an empty file. Whether this call made it.
+    /// Makes an empty file. Whether this call made it. With [`ClientOptions::create_behind`] it may
+    /// be made later, and what fails is told by the next other call.
     ///
     /// # Errors
-    /// As for [`Tree::open`].
+    /// As for [`Tree::open`]; [`Error::Behind`].
     pub fn create(&mut self, path: &[u8], mode: u32, if_exists: IfExists) -> Result<bool> {
-        let (parent, name) = self.split(path)?;
-        let (server, dir) = self.place(parent, name)?;
+        if let Some(batch) = self.batch.filter(|_| if_exists == IfExists::Fail) {
+            return self.create_behind(path, mode, batch);
+        }
         let how = if if_exists == IfExists::Open { HOW_OPEN } else { HOW_FAIL };
-        let request = Request::Create { dir, name, mode, how };
-        self.client.call(server, &request, |reply| match reply {
+        let make = &|dir, name| Request::Create { dir, name, mode, how };
+        self.on_path(path, make, |reply| match reply {
             Reply::Made { is_new, .. } => Ok(is_new),
             _ => Err(unexpected("create")),
-        })?
+        })
     }
 
     /// A request that makes a file, for [`Client::submit`].
@@ -285,23 +453,30 @@ impl Tree {
     /// As for [`Tree::open`].
     pub fn stat(&mut self, path: &[u8]) -> Result<Stat> {
         if path.iter().all(|byte| *byte == b'/') {
-            return self.stat_dir(&[], DirNumber(0), 0);
+            self.settled()?;
+            return self.stat_dir(DirNumber(0));
         }
-        let (parent, name) = self.split(path)?;
-        let (server, dir) = self.place(parent, name)?;
-        let found = self.client.call(server, &Request::Stat { dir, name }, facts_reply)??;
-        match found.kind {
-            Kind::Dir => self.stat_dir(name, parent, server),
-            _ => Ok(found),
+        let make = &|dir, name| Request::Stat { dir, name };
+        let found = self.on_path(path, make, facts_reply)?;
+        if found.kind != Kind::Dir || self.client.servers() == 1 {
+            return Ok(found);
+        }
+        let dir = self.open(path)?;
+        match self.stat_dir(dir) {
+            Err(Error::Refused { errno: "ESTALE", .. }) => {
+                self.forget(dir);
+                let dir = self.open(path)?;
+                self.stat_dir(dir)
+            }
+            done => done,
         }
     }
 
-    fn stat_dir(&mut self, name: &[u8], parent: DirNumber, first: usize) -> Result<Stat> {
+    fn stat_dir(&mut self, dir: DirNumber) -> Result<Stat> {
         let mut all: Option<Stat> = None;
-        let others = (0..self.client.servers()).filter(|server| *server != first);
-        for server in [first].into_iter().chain(others) {
-            let dir = self.at(parent, server)?;
-            let found = self.client.call(server, &Request::Stat { dir, name }, facts_reply)??;
+        for server in 0..self.client.servers() {
+            let make = &|dir| Request::StatDir { dir };
+            let found = self.on_server(dir, server, make, facts_reply)?;
             let all = all.get_or_insert(found);
             all.mtime_ns = all.mtime_ns.max(found.mtime_ns);
             all.ctime_ns = all.ctime_ns.max(found.ctime_ns);
@@ -314,21 +489,29 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn set_attributes(&mut self, path: &[u8], set: SetFields) -> Result<Stat> {
-        let (parent, name) = match path.iter().all(|byte| *byte == b'/') {
-            true => (DirNumber(0), &[][..]),
-            false => self.split(path)?,
-        };
-        let (server, dir) = self.place(parent, name)?;
-        let request = Request::SetAttributes { dir, name, set };
-        let stat = self.client.call(server, &request, facts_reply)??;
-        if stat.kind == Kind::Dir {
-            for other in (0..self.client.servers()).filter(|other| *other != server) {
-                let dir = self.at(parent, other)?;
-                let request = Request::SetAttributes { dir, name, set };
-                self.client.call(other, &request, |_| ())?;
-            }
+        if path.iter().all(|byte| *byte == b'/') {
+            self.settled()?;
+            return self.set_dir(DirNumber(0), set, None);
+        }
+        let make = &|dir, name| Request::SetAttributes { dir, name, set };
+        let stat = self.on_path(path, make, facts_reply)?;
+        if stat.kind == Kind::Dir && self.client.servers() > 1 {
+            let (parent, name) = self.split(path)?;
+            let owner = self.server_of(parent, name);
+            let dir = self.open(path)?;
+            self.set_dir(dir, set, Some(owner))?;
         }
         Ok(stat)
+    }
+
+    fn set_dir(&mut self, dir: DirNumber, set: SetFields, done: Option<usize>) -> Result<Stat> {
+        let mut first = None;
+        for server in (0..self.client.servers()).filter(|server| Some(*server) != done) {
+            let make = &|dir| Request::SetAttributes { dir, name: b"", set };
+            let stat = self.on_server(dir, server, make, facts_reply)?;
+            first.get_or_insert(stat);
+        }
+        first.ok_or_else(|| unexpected("setattr"))
     }
 
     /// Removes a file or a link.
@@ -336,44 +519,7 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn unlink(&mut self, path: &[u8]) -> Result<()> {
-        let (parent, name) = self.split(path)?;
-        let (server, dir) = self.place(parent, name)?;
-        self.client.call(server, &Request::Unlink { dir, name }, |_| ())
-    }
-
-    /// Renames a file, or anything where there is one server.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`]; `EXDEV` for what several servers cannot do as one step.
-    pub fn rename(&mut self, from: &[u8], to: &[u8], replace: bool) -> Result<()> {
-        let (old, name) = self.split(from)?;
-        let (new, to_name) = self.split(to)?;
-        let (server, dir) = self.place(old, name)?;
-        let (to_server, to_dir) = self.place(new, to_name)?;
-        let across = |what: &str| Error::Refused {
-            errno: "EXDEV",
-            text: format!("{}: {what}", from.escape_ascii()),
-        };
-        if self.client.servers() > 1 {
-            let found = self.client.call(server, &Request::Stat { dir, name }, facts_reply)??;
-            if found.kind == Kind::Dir {
-                return Err(across(
-                    "a directory on several servers cannot be renamed: make another",
-                ));
-            }
-        }
-        if server != to_server {
-            return Err(across(
-                "the new name is on another server: copy it and remove the old one",
-            ));
-        }
-        let request = Request::Rename { dir, name, to_dir, to_name, replace };
-        self.client.call(server, &request, |_| ())?;
-        // A directory that was open by its old path would be found there still.
-        if let Some(number) = self.by_path.get(from).copied() {
-            self.close(number);
-        }
-        Ok(())
+        self.on_path(path, &|dir, name| Request::Unlink { dir, name }, done_reply)
     }
 
     /// Makes a symbolic link.
@@ -381,9 +527,8 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn symlink(&mut self, target: &[u8], path: &[u8]) -> Result<()> {
-        let (parent, name) = self.split(path)?;
-        let (server, dir) = self.place(parent, name)?;
-        self.client.call(server, &Request::Symlink { dir, name, target }, |_| ())
+        let make = &|dir, name| Request::Symlink { dir, name, target };
+        self.on_path(path, make, facts_reply).map(|_| ())
     }
 
     /// The target of a link.
@@ -391,9 +536,7 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn read_link(&mut self, path: &[u8]) -> Result<Vec<u8>> {
-        let (parent, name) = self.split(path)?;
-        let (server, dir) = self.place(parent, name)?;
-        self.client.call(server, &Request::ReadLink { dir, name }, data_reply)?
+        self.on_path(path, &|dir, name| Request::ReadLink { dir, name }, data_reply)
     }
 
     /// The bytes of a small file.
@@ -401,9 +544,7 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn read(&mut self, path: &[u8], offset: u64, count: u32) -> Result<Vec<u8>> {
-        let (parent, name) = self.split(path)?;
-        let (server, dir) = self.place(parent, name)?;
-        self.client.call(server, &Request::Read { dir, name, offset, count }, data_reply)?
+        self.on_path(path, &|dir, name| Request::Read { dir, name, offset, count }, data_reply)
     }
 
     /// Changes bytes of a small file.
@@ -411,44 +552,7 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn write(&mut self, path: &[u8], offset: u64, data: &[u8]) -> Result<Stat> {
-        let (parent, name) = self.split(path)?;
-        let (server, dir) = self.place(parent, name)?;
-        self.client.call(server, &Request::Write { dir, name, offset, data }, facts_reply)?
-    }
-
-    /// All entries of a directory in the order of their names, from all servers.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`].
-    pub fn list(&mut self, path: &[u8]) -> Result<Vec<(Vec<u8>, Kind)>> {
-        let dir = self.open(path)?;
-        let mut all: Vec<(Vec<u8>, Kind)> = Vec::new();
-        for server in 0..self.client.servers() {
-            let number = self.at(dir, server)?;
-            let mut after = Some(Vec::new());
-            while let Some(name) = after {
-                let request = Request::ReadDir {
-                    dir: number,
-                    after: &name,
-                    count: PAGE_ENTRIES,
-                    plus: false,
-                };
-                after = self.client.call(server, &request, |reply| {
-                    let Reply::Page { entries, next } = reply else {
-                        return Err(unexpected("readdir"));
-                    };
-                    for (name, kind, _) in entries {
-                        let kind = kind_of(kind).ok_or_else(|| unexpected("readdir"))?;
-                        all.push((name.to_vec(), kind));
-                    }
-                    Ok(next.map(<[u8]>::to_vec))
-                })??;
-            }
-        }
-        // Directories are everywhere.
-        all.sort_unstable();
-        all.dedup_by(|a, b| a.0 == b.0);
-        Ok(all)
+        self.on_path(path, &|dir, name| Request::Write { dir, name, offset, data }, facts_reply)
     }
 
     /// Makes everything on all servers durable.
@@ -456,26 +560,31 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn sync(&mut self) -> Result<()> {
+        self.settled()?;
         (0..self.client.servers())
             .try_for_each(|server| self.client.call(server, &Request::Flush, |_| ()))
     }
 }
 
-fn dir_reply(reply: Reply<'_>) -> Result<(u32, u128)> {
+fn dir_reply(reply: Reply<'_>) -> Result<(u32, u128, SplitMap)> {
+    super::opening::given_reply(reply).map(|given| (given.dir, given.inode, given.map))
+}
+
+pub(super) fn done_reply(reply: Reply<'_>) -> Result<()> {
     match reply {
-        Reply::Dir { dir, inode } => Ok((dir, inode)),
-        _ => Err(unexpected("opendir")),
+        Reply::Done => Ok(()),
+        _ => Err(unexpected("a change")),
     }
 }
 
-fn facts_reply(reply: Reply<'_>) -> Result<Stat> {
+pub(super) fn facts_reply(reply: Reply<'_>) -> Result<Stat> {
     match reply {
         Reply::Facts(facts) => Ok(facts.0),
         _ => Err(unexpected("stat")),
     }
 }
 
-fn data_reply(reply: Reply<'_>) -> Result<Vec<u8>> {
+pub(super) fn data_reply(reply: Reply<'_>) -> Result<Vec<u8>> {
     match reply {
         Reply::Data(data) => Ok(data.to_vec()),
         _ => Err(unexpected("read")),

@@ -26,7 +26,7 @@ mod cut;
 
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, LogId};
-use crate::layers::Merged;
+use crate::layers::{Merged, count_dirs};
 use crate::open::LogHead;
 use crate::record::{Entry, KIND_WHITEOUT, Key, Node, Touched, parse_key};
 use keyrack_flodb::{Db, IngestOptions, Options, TableWriter, Transfer};
@@ -245,7 +245,7 @@ impl Merge {
             let value = if holders == 1 {
                 walk.value(0)
             } else if name.is_empty() {
-                folded = fold(&walk)?;
+                folded = fold(&walk, &self.logs, has_base)?;
                 &folded
             } else {
                 self.report(&walk, count)?;
@@ -340,10 +340,11 @@ fn is_part(name: &str) -> bool {
 }
 
 /// A directory as several logs have it: see `layers`.
-fn fold(walk: &Merged) -> Result<Vec<u8>> {
+fn fold(walk: &Merged, logs: &[Db], has_base: bool) -> Result<Vec<u8>> {
     let dir = parse_key(walk.key()).map_or(DirId::SYSTEM, |(dir, _)| dir);
     let mut found = None;
     let mut all = Touched::default();
+    let mut counting = 0;
     for n in 0..walk.holders().len() {
         let (node, touched) = match Node::read(walk.path(n), dir, walk.value(n))? {
             Node::Removed if n == 0 => return Ok(Node::Removed.encode()),
@@ -354,7 +355,11 @@ fn fold(walk: &Merged) -> Result<Vec<u8>> {
         all.subdirs = all.subdirs.saturating_add(touched.subdirs);
         all.mtime_ns = all.mtime_ns.max(touched.mtime_ns);
         all.ctime_ns = all.ctime_ns.max(touched.ctime_ns);
+        counting += usize::from(touched.subdirs != 0);
         found = found.or(node);
+    }
+    if counting > 1 && !has_base {
+        all.subdirs = count_dirs(logs, dir)?;
     }
     Ok(match found {
         Some(node) => Node::Dir(node, all).encode(),

@@ -1,28 +1,25 @@
 //! Which server has which name.
 //!
 //! ```text
-//!   (directory, name) --XXH3--> 64 bits --top 20--> virtual bucket --jump hash--> server
+//!   (directory, name) --XXH3--> 64 bits --the directory's map--> partition --home--> server
 //! ```
 //!
-//! Buckets are a power of two, servers are any number. There are so many buckets that a server has
-//! over 20,000 of them at 48 servers, so the fullest and the emptiest differ by some percent, where
-//! partitions of GIGA+ put straight on servers differ by a factor of two when servers are not a
-//! power of two. One more server takes its share from all others, and nothing else moves.
+//! A directory begins with one partition, at a server that follows from its number, and splits as
+//! it grows, the way of GIGA+ (FAST 2011): [`SplitMap`] and [`Shard`], without anybody who knows
+//! all of it. Its partitions lie on the servers in turn. They are a power of two in the end, and
+//! servers are any number: so where servers are not a power of two there are at least 16 for each,
+//! and the fullest and the emptiest differ by some percent, where as many partitions as servers
+//! would differ by a factor of two. Then a directory has its final shape, and splits no more.
 //!
-//! A directory need not use all buckets from its first name on: [`SplitMap`] and [`Shard`] are the
-//! way of GIGA+ (FAST 2011) from one partition to many, without anybody who knows all of it.
-//!
-//! **Invariant:** which server has a name follows from the directory's number, the name, and the
-//! count of servers: no table is kept, and clients cannot be stale about it.
+//! **Invariant:** where a partition is follows from the directory's number, the partition's, and
+//! the count of servers. What clients can be stale about is only how far a directory has split.
 
 mod split;
 
-pub use split::{Route, Shard, Split, SplitMap};
+pub(crate) use split::DEPTH_MAX;
+pub use split::{Route, Shard, Split, SplitMap, is_whole};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-/// Virtual buckets are two to this power.
-pub const BUCKET_BITS: u32 = 20;
 
 /// The hash of a name in the directory with that number.
 #[must_use]
@@ -50,14 +47,22 @@ impl Placement {
         self.servers
     }
 
-    /// The server of a name with that hash.
+    /// The server of a partition of the directory with that number.
     #[must_use]
     #[inline]
-    pub fn server_of(&self, hash: u64) -> u32 {
-        match self.servers {
-            1 => 0,
-            servers => jump(spread(hash >> (64 - BUCKET_BITS)), servers),
-        }
+    pub fn home(&self, dir: u128, partition: u32) -> u32 {
+        let first = spread((dir >> 64) as u64 ^ dir as u64) % u64::from(self.servers);
+        ((first + u64::from(partition)) % u64::from(self.servers)) as u32
+    }
+
+    /// The depth at which partitions split no more.
+    #[must_use]
+    pub fn depth_max(&self) -> u32 {
+        let wanted = match self.servers.is_power_of_two() {
+            true => self.servers,
+            false => self.servers.saturating_mul(16),
+        };
+        wanted.next_power_of_two().trailing_zeros().min(DEPTH_MAX)
     }
 }
 
@@ -67,20 +72,6 @@ fn spread(number: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
-}
-
-/// Jump consistent hash (Lamping and Veach, 2014): a key is followed over growing counts of
-/// servers, and jumps to a new one with the probability that it should; O(log servers).
-fn jump(key: u64, servers: u32) -> u32 {
-    let mut key = key;
-    let (mut at, mut next) = (0, 0_u64);
-    while next < u64::from(servers) {
-        at = next;
-        key = key.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
-        let draw = ((key >> 33) + 1) as f64 / (1_u64 << 31) as f64;
-        next = ((at + 1) as f64 / draw) as u64;
-    }
-    at as u32
 }
 
 #[cfg(test)]

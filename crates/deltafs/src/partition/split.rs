@@ -20,7 +20,7 @@
 //! the other side has it on disk, gives it away; `abort` goes back.
 
 /// Partitions are at most two to this power.
-pub(super) const DEPTH_MAX: u32 = 14;
+pub(crate) const DEPTH_MAX: u32 = 14;
 
 /// The partitions of a directory that somebody has heard of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,21 @@ impl SplitMap {
     #[must_use]
     pub fn new() -> SplitMap {
         SplitMap::default()
+    }
+
+    /// All partitions of a depth.
+    #[must_use]
+    pub fn full(depth: u32) -> SplitMap {
+        let mut map = SplitMap::new();
+        (0..1 << depth.min(DEPTH_MAX)).for_each(|partition| {
+            map.add(partition);
+        });
+        map
+    }
+
+    /// The partitions, the lowest first.
+    pub fn partitions(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.bits.len() as u32 * 64).filter(|at| self.has(*at))
     }
 
     /// Whether the partition has been heard of.
@@ -92,22 +107,43 @@ impl SplitMap {
         self.bits.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// The bitmap for a message: whole words, the lowest first.
+    /// For a message: whole words of the bitmap, little-endian, the lowest first.
     #[must_use]
-    pub fn words(&self) -> &[u64] {
-        &self.bits
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.bits.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
     /// From a message. `None` if it is no map: too long, or with a partition that comes from none.
     #[must_use]
-    pub fn from_words(words: &[u64]) -> Option<SplitMap> {
-        if words.is_empty() || words.len() > (1 << DEPTH_MAX) / 64 || words[0] & 1 == 0 {
+    pub fn from_bytes(bytes: &[u8]) -> Option<SplitMap> {
+        let (words, rest) = bytes.as_chunks::<8>();
+        if !rest.is_empty() || words.is_empty() || words.len() > (1 << DEPTH_MAX) / 64 {
             return None;
         }
-        let map = SplitMap { bits: words.to_vec() };
-        let all = 0..(words.len() as u32 * 64);
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        if words[0] & 1 == 0 {
+            return None;
+        }
+        let map = SplitMap { bits: words };
+        let all = 0..(map.bits.len() as u32 * 64);
         all.filter(|at| map.has(*at)).all(|at| map.has(parent(at))).then_some(map)
     }
+}
+
+/// Whether partitions, by number and depth, have every hash between them.
+#[must_use]
+pub fn is_whole(shards: &[(u32, u8)]) -> bool {
+    fn covers(shards: &[(u32, u8)], number: u32, depth: u8) -> bool {
+        shards.contains(&(number, depth))
+            || (u32::from(depth) < DEPTH_MAX
+                && shards.iter().any(|shard| shard.1 > depth && matches(shard.0, number, depth))
+                && covers(shards, number, depth + 1)
+                && covers(shards, number | 1 << depth, depth + 1))
+    }
+    fn matches(shard: u32, number: u32, depth: u8) -> bool {
+        shard & ((1 << depth) - 1) == number
+    }
+    covers(shards, 0, 0)
 }
 
 /// Where a partition comes from: without its highest bit.
@@ -141,6 +177,20 @@ pub struct Split {
 }
 
 impl Split {
+    /// Whether it is one that a partition can do.
+    #[must_use]
+    pub fn is_sane(&self) -> bool {
+        (1..=DEPTH_MAX).contains(&self.depth)
+            && self.from < 1 << (self.depth - 1)
+            && self.to == self.from | 1 << (self.depth - 1)
+    }
+
+    /// Whether the name with that hash is in the partition that splits, and goes to the new one.
+    #[must_use]
+    pub fn takes(&self, hash: u64) -> bool {
+        hash & ((1 << self.depth) - 1) == u64::from(self.to)
+    }
+
     /// Whether the name with that hash goes to the new partition.
     #[must_use]
     pub fn moves(&self, hash: u64) -> bool {
@@ -167,6 +217,27 @@ impl Shard {
     #[must_use]
     pub fn made_by(split: &Split) -> Shard {
         Shard { number: split.to, depth: split.depth, is_splitting: false }
+    }
+
+    /// As it was written down. `None` if there is no such partition.
+    #[must_use]
+    pub fn restore(number: u32, depth: u32, is_splitting: bool) -> Option<Shard> {
+        let is_sane = depth <= DEPTH_MAX && number < 1 << depth;
+        is_sane.then_some(Shard { number, depth, is_splitting })
+    }
+
+    /// How many bits of a hash it has.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// The split that is under way.
+    #[must_use]
+    pub fn splitting(&self) -> Option<Split> {
+        let depth = self.depth + 1;
+        let split = Split { from: self.number, to: self.number | 1 << self.depth, depth };
+        self.is_splitting.then_some(split)
     }
 
     /// Which one.

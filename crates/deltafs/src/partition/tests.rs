@@ -5,16 +5,18 @@ use crate::partition::split::DEPTH_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
-fn buckets_are_even_for_any_count_of_servers() {
+fn partitions_are_even_for_any_count_of_servers() {
     for servers in [1_u32, 2, 3, 5, 7, 48] {
         let placement = Placement::new(servers);
-        let mut counts = vec![0_u32; servers as usize];
-        for bucket in 0..1_u64 << BUCKET_BITS {
-            counts[placement.server_of(bucket << (64 - BUCKET_BITS)) as usize] += 1;
+        for dir in [1_u128, 77 << 90] {
+            let mut counts = vec![0_u32; servers as usize];
+            for partition in 0..1 << placement.depth_max() {
+                counts[placement.home(dir, partition) as usize] += 1;
+            }
+            let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+            let ratio = f64::from(*most) / f64::from(*least);
+            assert!(ratio < 1.1, "{servers} servers: {ratio}");
         }
-        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-        let ratio = f64::from(*most) / f64::from(*least);
-        assert!(ratio < 1.1, "{servers} servers: {ratio}");
     }
 }
 
@@ -22,10 +24,12 @@ fn buckets_are_even_for_any_count_of_servers() {
 fn names_of_the_benchmark_are_even_over_servers() {
     for servers in [2_u32, 3, 5, 7] {
         let placement = Placement::new(servers);
+        let map = SplitMap::full(placement.depth_max());
         let mut counts = vec![0_u32; servers as usize];
         for number in 0..40_000_u64 {
             let name = format!("++++{number:06}+++");
-            counts[placement.server_of(hash_name(12345, name.as_bytes())) as usize] += 1;
+            let partition = map.partition_of(hash_name(12345, name.as_bytes()));
+            counts[placement.home(12345, partition) as usize] += 1;
         }
         let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
         let ratio = f64::from(*most) / f64::from(*least);
@@ -34,16 +38,24 @@ fn names_of_the_benchmark_are_even_over_servers() {
 }
 
 #[test]
-fn one_more_server_takes_its_share_and_moves_nothing_else() {
-    let (before, after) = (Placement::new(6), Placement::new(7));
-    let mut moved = 0_u32;
-    for number in 0..10_000_u64 {
-        let hash = hash_name(7, &number.to_be_bytes());
-        let (old, new) = (before.server_of(hash), after.server_of(hash));
-        assert!(old == new || new == 6, "{number} went from {old} to {new}");
-        moved += u32::from(old != new);
+fn a_split_always_leads_to_another_server() {
+    for servers in 2_u32..100 {
+        let placement = Placement::new(servers);
+        for depth in 0..placement.depth_max() {
+            let (from, to) = (placement.home(5, 0), placement.home(5, 1 << depth));
+            assert_ne!(from, to, "{servers} servers, depth {depth}");
+        }
     }
-    assert!((1_200..1_700).contains(&moved), "{moved} of 10,000 moved, a seventh is expected");
+}
+
+#[test]
+fn partitions_are_whole_or_miss_some_hash() {
+    assert!(is_whole(&[(0, 0)]));
+    assert!(is_whole(&[(0, 1), (1, 2), (3, 2)]));
+    assert!(is_whole(&[(0, 0), (1, 1)]), "what is there twice is there");
+    assert!(!is_whole(&[(0, 1), (1, 2)]), "3 is missing");
+    assert!(!is_whole(&[]));
+    assert!(!is_whole(&[(1, 1)]));
 }
 
 #[test]
@@ -61,10 +73,14 @@ fn maps_lead_to_the_deepest_partition_that_they_know() {
     other.add(2);
     other.merge(&map);
     assert_eq!(other.count(), 4);
-    assert_eq!(SplitMap::from_words(other.words()), Some(other));
-    assert_eq!(SplitMap::from_words(&[0b10_0001]), None, "5 comes from 1, which is not there");
-    assert_eq!(SplitMap::from_words(&[0]), None);
-    assert_eq!(SplitMap::from_words(&vec![u64::MAX; 1 << DEPTH_MAX]), None);
+    assert_eq!(SplitMap::from_bytes(&other.to_bytes()), Some(other));
+    assert_eq!(
+        SplitMap::from_bytes(&0b10_0001_u64.to_le_bytes()),
+        None,
+        "5 comes from 1, which is not there"
+    );
+    assert_eq!(SplitMap::from_bytes(&[0; 8]), None);
+    assert_eq!(SplitMap::from_bytes(&vec![0xff; 1 << DEPTH_MAX]), None);
 }
 
 /// Numbers that follow from a seed.
@@ -104,7 +120,7 @@ struct World {
 
 impl World {
     fn home(&self, partition: u32) -> usize {
-        self.placement.server_of(spread(u64::from(partition))) as usize
+        self.placement.home(7, partition) as usize
     }
 
     /// A client's write or read: follows corrections until some server answers. `None` is "later".

@@ -40,8 +40,8 @@ pub use build::{BuildFacts, build_info, glibc_version};
 pub use captured::CapturedHost;
 pub use doctor::{Checkup, Finding, Status, doctor};
 pub use linux::LinuxHost;
-pub(crate) use sampler::written_bytes;
 pub use sampler::{SYSTEM_METRICS, Sampler};
+pub(crate) use sampler::{fetched_bytes, written_bytes};
 pub use system::{PinInfo, system_info};
 
 /// What is printed for a fact that cannot be read.

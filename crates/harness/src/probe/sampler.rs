@@ -117,6 +117,11 @@ pub(crate) fn written_bytes(host: &dyn Host) -> Option<u64> {
     field_number(&host.read("/proc/self/io")?, "write_bytes")
 }
 
+/// Bytes that the process has fetched from storage since it started; the page cache is none.
+pub(crate) fn fetched_bytes(host: &dyn Host) -> Option<u64> {
+    field_number(&host.read("/proc/self/io")?, "read_bytes")
+}
+
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / MIB
 }

@@ -182,6 +182,26 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         STORE,
+        "verify",
+        Flag,
+        "Check the answers of the stores: all with one worker, the order of ranges with more; \
+         times include the checks",
+    ),
+    key(
+        STORE,
+        "amplification",
+        Flag,
+        "Walk over each store on disk after its timed phase, so that its space amplification is \
+         known",
+    ),
+    key(
+        STORE,
+        "drop-caches",
+        Flag,
+        "Drop the kernel's caches of files before each timed phase; needs root on Linux",
+    ),
+    key(
+        STORE,
         "min-free",
         Value("SIZE"),
         "Refuse to start, and stop, with less free space than this under the data directory \
@@ -219,7 +239,7 @@ pub const KEYS: &[Key] = &[
         OUT,
         "auto-plot",
         Flag,
-        "After the run, draw DIR/<time>/figures with gnuplot; needs --report-dir",
+        "After the run, draw DIR/<time>/report.html and figures/; needs --report-dir",
     ),
     flag_only(OUT, "config", Value("FILE"), "Read settings from FILE first"),
     flag_only(

@@ -41,8 +41,8 @@ use super::text::{escape, fmt_latency, list, runs};
 use super::{Dialect, Sink, compare, summary};
 use keyrack_measure::stats::median;
 use keyrack_record::{
-    Cell, Failure, Header, OpSummary, OpenLoop, Point, Probe, RateSummary, Repeat, Run, SweepValue,
-    rate_text,
+    Cell, Failure, Header, OpSummary, OpenLoop, Point, Probe, RateSummary, Repeat, Run, STALL_S,
+    SweepValue, rate_text,
 };
 use std::fmt;
 use std::io::{self, Write};
@@ -197,6 +197,8 @@ fn point_lines(point: &Point, dialect: Dialect) -> String {
         let busy = point.summary.engine_busy * 100.0;
         let cpu = point.summary.cpu_us_per_unit;
         text.push_str(&format!("engine busy {busy:.0}%, cpu {cpu:.2} us/unit\n"));
+        text.push_str(&amplification_line(point));
+        text.push_str(&stall_line(point));
     }
     for note in &point.notes {
         text.push_str(&format!("{}\n", escape(note)));
@@ -205,6 +207,33 @@ fn point_lines(point: &Point, dialect: Dialect) -> String {
         text.push_str(&format!("! {}\n", escape(flag)));
     }
     text
+}
+
+/// Where the numbers come from is in the line: none of them is the engine's own word.
+fn amplification_line(point: &Point) -> String {
+    let [write, read, space] = point.amplification();
+    let parts = [
+        ("write", write, "bytes sent to storage / written by the workload"),
+        ("read", read, "fetched from storage / read by the workload"),
+        ("space", space, "files / rows"),
+    ];
+    let known = parts.into_iter().filter_map(|(name, value, source)| {
+        value.map(|value| format!("{name} {value:.2} ({source})"))
+    });
+    let known: Vec<String> = known.collect();
+    if known.is_empty() { String::new() } else { format!("amplification: {}\n", known.join(", ")) }
+}
+
+fn stall_line(point: &Point) -> String {
+    let paces = || point.repeats.iter().filter_map(|repeat| repeat.pace.as_ref());
+    let stalls: u64 = paces().map(|pace| pace.stalls).sum();
+    if stalls == 0 {
+        return String::new();
+    }
+    let (all, longest) = paces().fold((0.0, 0.0_f64), |(all, longest), pace| {
+        (all + pace.stalled_s, longest.max(pace.longest_s))
+    });
+    format!("stalls of {STALL_S} s or more: {stalls}, longest {longest:.2} s, in all {all:.2} s\n")
 }
 
 fn engine_line(point: &Point, dialect: Dialect) -> String {

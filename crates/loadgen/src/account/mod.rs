@@ -70,11 +70,19 @@ pub struct Counts {
     pub broken: u64,
     /// Connections that were made again.
     pub reconnects: u64,
+    /// Requests that a cluster sent elsewhere for good, each time.
+    pub moved: u64,
+    /// Requests that a cluster sent elsewhere this once, each time.
+    pub asked: u64,
+    /// Lookups that the first of two tiers missed.
+    pub tier_misses: u64,
+    /// Stores in a tier of what the other one had.
+    pub copies: u64,
 }
 
 impl Counts {
     fn merge(&mut self, other: &Counts) {
-        let pairs: [(&mut u64, u64); 18] = [
+        let pairs: [(&mut u64, u64); 22] = [
             (&mut self.ops, other.ops),
             (&mut self.ops_in_time, other.ops_in_time),
             (&mut self.offered, other.offered),
@@ -93,6 +101,10 @@ impl Counts {
             (&mut self.sent_bytes, other.sent_bytes),
             (&mut self.broken, other.broken),
             (&mut self.reconnects, other.reconnects),
+            (&mut self.moved, other.moved),
+            (&mut self.asked, other.asked),
+            (&mut self.tier_misses, other.tier_misses),
+            (&mut self.copies, other.copies),
         ];
         for (mine, theirs) in pairs {
             *mine = mine.saturating_add(theirs);

@@ -11,6 +11,8 @@ pub struct Second {
     pub end_s: f64,
     /// Its length.
     pub length_s: f64,
+    /// Requests a second that were due in it, under a ramp.
+    pub offered_per_s: Option<f64>,
     /// Replies.
     pub ops: u64,
     /// Lookups that missed.

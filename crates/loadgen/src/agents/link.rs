@@ -115,7 +115,7 @@ impl Runner for FleetRunner {
             settings.loading = Loading::No;
         }
         let plan = Plan::new(settings, &*self.own.fs).map_err(|error| error.to_string())?;
-        let connections = plan.connections() as u32;
+        let connections = plan.sources() as u32;
         // Connections of an earlier step are another plan's.
         self.fleet = None;
         self.plan = Some(Arc::new(plan));
@@ -153,7 +153,7 @@ impl Runner for FleetRunner {
 }
 
 /// Counts by their names.
-fn fields(counts: &mut Counts) -> [(&'static str, &mut u64); 18] {
+fn fields(counts: &mut Counts) -> [(&'static str, &mut u64); 22] {
     [
         ("ops", &mut counts.ops),
         ("ops_in_time", &mut counts.ops_in_time),
@@ -173,6 +173,10 @@ fn fields(counts: &mut Counts) -> [(&'static str, &mut u64); 18] {
         ("sent_bytes", &mut counts.sent_bytes),
         ("broken", &mut counts.broken),
         ("reconnects", &mut counts.reconnects),
+        ("moved", &mut counts.moved),
+        ("asked", &mut counts.asked),
+        ("tier_misses", &mut counts.tier_misses),
+        ("copies", &mut counts.copies),
     ]
 }
 

@@ -7,7 +7,9 @@ use crate::account::Second;
 /// A header, and a row for each second; latencies in microseconds, empty where there was no reply.
 #[must_use]
 pub fn csv(series: &[Second]) -> String {
-    let mut out = String::from("end_s,ops,qps,misses,errors,p50_us,p90_us,p99_us,p999_us,max_us\n");
+    let mut out = String::from(
+        "end_s,ops,qps,misses,errors,p50_us,p90_us,p99_us,p999_us,max_us,offered_qps\n",
+    );
     for second in series {
         let qps = if second.length_s > 0.0 { second.ops as f64 / second.length_s } else { 0.0 };
         // Writing to a String cannot fail, here and below.
@@ -24,7 +26,11 @@ pub fn csv(series: &[Second]) -> String {
                 None => write!(out, ","),
             };
         }
-        out.push('\n');
+        // Under a ramp alone: else the rate is one for all seconds.
+        let _ = match second.offered_per_s {
+            Some(rate) => writeln!(out, ",{rate:.1}"),
+            None => writeln!(out, ","),
+        };
     }
     out
 }
@@ -38,12 +44,25 @@ mod tests {
     fn a_second_is_a_row() {
         let mut latency = Histogram::new();
         latency.record_n(2000, 5);
-        let second = Second { end_s: 1.0, length_s: 0.5, ops: 5, misses: 1, errors: 0, latency };
-        let silent = Second { ops: 0, latency: Histogram::new(), ..second.clone() };
+        let second = Second {
+            end_s: 1.0,
+            length_s: 0.5,
+            offered_per_s: None,
+            ops: 5,
+            misses: 1,
+            errors: 0,
+            latency,
+        };
+        let silent = Second {
+            offered_per_s: Some(2.5),
+            ops: 0,
+            latency: Histogram::new(),
+            ..second.clone()
+        };
         let text = csv(&[second, silent]);
         let rows: Vec<&str> = text.lines().collect();
-        assert_eq!(rows[1], "1.000,5,10.0,1,0,2.000,2.000,2.000,2.000,2.000");
-        assert_eq!(rows[2], "1.000,0,0.0,1,0,,,,,");
+        assert_eq!(rows[1], "1.000,5,10.0,1,0,2.000,2.000,2.000,2.000,2.000,");
+        assert_eq!(rows[2], "1.000,0,0.0,1,0,,,,,,2.5");
         assert_eq!(rows[0].split(',').count(), rows[2].split(',').count());
     }
 }

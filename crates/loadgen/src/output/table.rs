@@ -231,6 +231,8 @@ fn remarks(report: &Report) -> String {
             let _ = writeln!(out, "{name} = {count}{words}");
         }
     };
+    line(&mut out, "Misses (first tier)", counts.tier_misses, "");
+    line(&mut out, "Copied to the other tier", counts.copies, "");
     line(&mut out, "Not stored", counts.not_stored, "");
     line(&mut out, "Filled", counts.fills, "");
     line(&mut out, "Removed half-way", counts.purged, "");
@@ -240,6 +242,8 @@ fn remarks(report: &Report) -> String {
     line(&mut out, "Unsent", counts.unsent, ", in the latencies with the time they waited");
     line(&mut out, "Broken connections", counts.broken, "");
     line(&mut out, "Made again", counts.reconnects, "");
+    line(&mut out, "Moved", counts.moved, " times, and followed");
+    line(&mut out, "Asked", counts.asked, " times, and followed");
     for agent in &report.agents {
         let offered = agent.offered_per_s.map_or_else(String::new, |rate| format!(" of {rate:.1}"));
         let _ = writeln!(out, "Agent {} = {:.1} QPS{offered}", agent.name, agent.achieved_per_s);

@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use crate::arrival::{self, Sizes, VALUE_BYTES_MAX};
 use crate::content::{KeyText, Popularity, Sample, Values};
+use crate::control::Ramp;
 use crate::error::{Error, Result};
+use crate::route::{Sharding, Shards};
 use crate::target::MEMCACHED_KEY_BYTES_MAX;
 use crate::trace;
 
@@ -34,6 +36,13 @@ pub const MGET_MAX: usize = 10_000;
 const KEY_BYTES_MAX: usize = 64 << 10;
 /// Longest run: a year.
 const TIME_S_MAX: f64 = 366.0 * 86_400.0;
+/// Requests under way on a connection while it loads.
+const LOAD_DEPTH: usize = 1024;
+/// Memcached 1.6 loses what comes behind a record of TLS until more comes: while loading there is
+/// never so much under way.
+const TLS_RECORD_BYTES: usize = 16 << 10;
+/// What a store has besides its key and its value, at most.
+const FRAMING_BYTES: usize = 64;
 /// The share that `--delete90` removes.
 const PURGED_SHARE: f64 = 0.9;
 
@@ -46,7 +55,7 @@ pub struct Plan {
     pub servers: Vec<Server>,
     /// How to connect, for each server.
     pub(crate) connect: Vec<ConnectOptions>,
-    /// Records of each server.
+    /// Records of each server, or of all together where they share the keys.
     pub records: u64,
     pub(crate) gaps: Law,
     pub(crate) keys: KeyText,
@@ -54,6 +63,12 @@ pub struct Plan {
     pub(crate) popularity: Popularity,
     pub(crate) values: Values,
     pub(crate) purged: Sample,
+    /// Requests under way on a connection while it loads.
+    pub(crate) load_depth: usize,
+    /// Who has which keys, where servers share them in a way that does not change.
+    pub(crate) shards: Option<Shards>,
+    /// The rate over time.
+    pub(crate) ramp: Option<Ramp>,
 }
 
 impl Plan {
@@ -61,14 +76,21 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Usage`] and its like, one line each, naming the option.
-    pub fn new(settings: Settings, fs: &dyn Fs) -> Result<Plan> {
+    pub fn new(mut settings: Settings, fs: &dyn Fs) -> Result<Plan> {
         check(&settings)?;
+        let ramp = settings.ramp.take();
+        if let Some(ramp) = &ramp {
+            settings.rate = mean_rate(ramp, &mut settings.time_s)?;
+        }
         let servers = endpoint::servers(&settings)?;
         let connect: Vec<ConnectOptions> = servers
             .iter()
             .map(|server| connect_options(&settings, server, fs))
             .collect::<Result<_>>()?;
-        let records = (settings.records / servers.len() as u64).max(1);
+        let records = match settings.sharding.is_some() {
+            true => settings.records,
+            false => (settings.records / servers.len() as u64).max(1),
+        };
         let gaps = named("--iadist", arrival::law(&settings.iadist, fs))?;
         if settings.rate > 0.0 {
             named("--iadist", gaps.with_mean(1.0 / settings.rate))?;
@@ -95,6 +117,14 @@ impl Plan {
         let traced = if settings.trace.is_some() { VALUE_BYTES_MAX } else { 0 };
         let values = Values::new(sizes.max().max(traced) as usize, settings.seed);
         let purged = Sample::new(PURGED_SHARE, settings.seed);
+        let shards = Shards::new(settings.sharding, &servers);
+        let load_depth = match settings.tls.is_some() && settings.protocol.is_memcached() {
+            true => {
+                let request = keys.len_max() + sizes.max() as usize + FRAMING_BYTES;
+                (TLS_RECORD_BYTES / 2 / request).clamp(1, LOAD_DEPTH)
+            }
+            false => LOAD_DEPTH,
+        };
         Ok(Plan {
             settings,
             servers,
@@ -106,6 +136,9 @@ impl Plan {
             popularity,
             values,
             purged,
+            load_depth,
+            shards,
+            ramp,
         })
     }
 
@@ -113,7 +146,8 @@ impl Plan {
     #[must_use]
     pub fn is_poisson(&self) -> bool {
         let settings = &self.settings;
-        let is_left = settings.skip || settings.moderate || settings.trace.is_some();
+        let is_left =
+            settings.skip || settings.moderate || settings.trace.is_some() || self.ramp.is_some();
         matches!(self.gaps, Law::Exponential { .. }) && !is_left
     }
 
@@ -154,6 +188,31 @@ impl Plan {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections_before(self.settings.threads)
+    }
+
+    /// Streams of requests of all threads, which share the rate: the connections, or where keys say
+    /// where they go the clients that have one to each server.
+    #[must_use]
+    pub fn sources(&self) -> usize {
+        match self.settings.sharding.is_some() {
+            true => self.settings.threads * self.settings.connections,
+            false => self.connections(),
+        }
+    }
+
+    /// Records of all servers together.
+    #[must_use]
+    pub fn records_total(&self) -> u64 {
+        match self.settings.sharding.is_some() {
+            true => self.records,
+            false => self.records * self.servers.len() as u64,
+        }
+    }
+
+    /// The rate over time, where it changes.
+    #[must_use]
+    pub fn ramp(&self) -> Option<&Ramp> {
+        self.ramp.as_ref()
     }
 
     /// The part of a number of requests that a thread has.
@@ -199,6 +258,24 @@ fn connect_options(settings: &Settings, _: &Server, _: &dyn Fs) -> Result<Connec
     Ok(ConnectOptions::with_timeout(Duration::from_secs_f64(settings.connect_timeout_s)))
 }
 
+/// The mean rate of a ramp over the time of the measurement, which is that of the ramp where there
+/// is no other.
+fn mean_rate(ramp: &Ramp, time_s: &mut f64) -> Result<f64> {
+    if *time_s == 0.0 {
+        *time_s = ramp.end_s();
+    }
+    if *time_s == 0.0 {
+        return Err(Error::usage(
+            "--ramp ends at second 0: give --time to say how long to measure",
+        ));
+    }
+    let rate = ramp.count_at(*time_s) / *time_s;
+    if rate <= 0.0 {
+        return Err(Error::usage("--ramp: no request is due within --time"));
+    }
+    Ok(rate)
+}
+
 /// What can be said of single settings, and of pairs.
 fn check(settings: &Settings) -> Result<()> {
     let refuse = |text: String| Err(Error::Usage(text));
@@ -241,7 +318,8 @@ fn check(settings: &Settings) -> Result<()> {
             return refuse("--loop needs --time or --queries: it has no end".to_owned());
         }
     }
-    if settings.time_s == 0.0 && settings.queries == 0 && settings.trace.is_none() {
+    let has_end = settings.trace.is_some() || settings.ramp.is_some();
+    if settings.time_s == 0.0 && settings.queries == 0 && !has_end {
         return refuse("--time is 0: give it, or --queries, to say how long to measure".to_owned());
     }
     if !(0.0..=1e12).contains(&settings.rate) {
@@ -272,7 +350,22 @@ fn check(settings: &Settings) -> Result<()> {
     if settings.verify && settings.mget > 1 {
         return refuse("--verify and --mget exclude each other".to_owned());
     }
-    if (settings.skip || settings.moderate) && settings.rate == 0.0 {
+    check_sharding(settings)?;
+    if settings.ramp.is_some() {
+        if settings.agents > 0 {
+            return refuse("--ramp and --agent exclude each other".to_owned());
+        }
+        if settings.rate > 0.0 {
+            return refuse("--ramp and --qps exclude each other: both are the rate".to_owned());
+        }
+        if settings.trace.as_ref().is_some_and(|trace| trace.speed.is_some()) {
+            return refuse(
+                "--ramp and --speed exclude each other: a trace has one pace".to_owned(),
+            );
+        }
+    }
+    let is_paced = settings.rate > 0.0 || settings.ramp.is_some();
+    if (settings.skip || settings.moderate) && !is_paced {
         return refuse(
             "--skip and --moderate need --qps: there is no schedule to leave".to_owned(),
         );
@@ -290,6 +383,44 @@ fn check(settings: &Settings) -> Result<()> {
         if them.user.contains('\0') || them.password.contains('\0') {
             return refuse("--username and --password cannot hold NUL".to_owned());
         }
+    }
+    Ok(())
+}
+
+/// Keys that say where they go.
+fn check_sharding(settings: &Settings) -> Result<()> {
+    if !settings.sharding.is_some() {
+        return Ok(());
+    }
+    let option = match settings.sharding {
+        Sharding::Cluster => "--cluster",
+        Sharding::Tiers => "--tier",
+        _ => "--shard",
+    };
+    if settings.sharding == Sharding::Cluster && settings.protocol.is_memcached() {
+        return Err(Error::usage("--cluster needs --redis or --resp3: memcached has none"));
+    }
+    if settings.sharding == Sharding::Tiers {
+        let servers = settings.servers.len();
+        if servers != 2 {
+            return Err(Error::usage(format!("--tier needs two servers, and there are {servers}")));
+        }
+        if settings.filling == Filling::Never {
+            return Err(Error::usage("--tier stores what both tiers miss: it needs --getset"));
+        }
+        if settings.delete90 {
+            return Err(Error::usage("--tier and --delete90 exclude each other"));
+        }
+    }
+    if settings.roundrobin {
+        return Err(Error::usage(format!(
+            "{option} and --roundrobin exclude each other: a thread needs every server"
+        )));
+    }
+    if settings.mget > 1 {
+        return Err(Error::usage(format!(
+            "{option} and --mget exclude each other: the keys of a lookup have many servers"
+        )));
     }
     Ok(())
 }

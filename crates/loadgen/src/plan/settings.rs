@@ -6,6 +6,8 @@ use std::sync::Arc;
 use keyrack_vfs::Fs;
 use serde::{Deserialize, Serialize};
 
+use crate::control::Ramp;
+use crate::route::Sharding;
 use crate::target::{Credentials, Protocol};
 use crate::trace::Format;
 
@@ -92,6 +94,9 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Requests a second over all threads; 0 is as many as are answered.
     pub rate: f64,
+    /// A rate that changes, instead of `rate`.
+    #[serde(skip)]
+    pub ramp: Option<Ramp>,
     /// Seconds of the measurement.
     pub time_s: f64,
     /// Requests of the measurement, over all threads; 0 is no limit.
@@ -108,6 +113,8 @@ pub struct Settings {
     pub depth: usize,
     /// Threads are dealt to servers.
     pub roundrobin: bool,
+    /// How servers share the keys.
+    pub sharding: Sharding,
     /// Records, over all servers.
     pub records: u64,
     /// The law of key sizes.
@@ -178,6 +185,7 @@ impl Default for Settings {
             credentials: None,
             tls: None,
             rate: 0.0,
+            ramp: None,
             time_s: 5.0,
             queries: 0,
             warmup_s: 0.0,
@@ -186,6 +194,7 @@ impl Default for Settings {
             connections: 1,
             depth: 1,
             roundrobin: false,
+            sharding: Sharding::None,
             records: 10_000,
             keysize: "30".to_owned(),
             valuesize: "200".to_owned(),

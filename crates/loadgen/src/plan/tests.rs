@@ -1,6 +1,8 @@
 //! Contradictions, and who has which part.
 
 use super::*;
+use crate::control::Ramp;
+use crate::route::Sharding;
 use crate::target::{Credentials, Protocol};
 use keyrack_vfs::MemFs;
 
@@ -14,10 +16,14 @@ fn plan(change: impl FnOnce(&mut Settings)) -> Result<Plan> {
     Plan::new(settings, &MemFs::new())
 }
 
+fn ramp(text: &str) -> Option<Ramp> {
+    Some(Ramp::parse(text).unwrap())
+}
+
 #[test]
 fn contradictions_are_named() {
     type Change = fn(&mut Settings);
-    let cases: [(Change, &str); 17] = [
+    let cases: [(Change, &str); 27] = [
         (|s| s.servers.clear(), "--server"),
         (|s| s.threads = 0, "--threads"),
         (|s| s.connections = 513, "--connections"),
@@ -34,6 +40,22 @@ fn contradictions_are_named() {
         (|s| s.delete90 = true, "--getset"),
         (|s| s.skip = true, "--qps"),
         (|s| s.prefix = "a b".to_owned(), "prefix"),
+        (|s| s.sharding = Sharding::Cluster, "--cluster needs --redis"),
+        (|s| s.sharding = Sharding::Tiers, "--tier needs two servers, and there are 1"),
+        (|s| (s.sharding, s.roundrobin) = (Sharding::Ketama, true), "--shard and --roundrobin"),
+        (|s| (s.sharding, s.mget) = (Sharding::Modula, 2), "--shard and --mget"),
+        (
+            |s| {
+                s.sharding = Sharding::Tiers;
+                s.servers.push("127.0.0.1:2".to_owned());
+            },
+            "--getset",
+        ),
+        (|s| (s.ramp, s.rate) = (ramp("0,1"), 1.0), "--ramp and --qps"),
+        (|s| (s.ramp, s.agents) = (ramp("0,1"), 1), "--ramp and --agent"),
+        (|s| (s.ramp, s.time_s) = (ramp("0,1"), 0.0), "--time"),
+        (|s| (s.ramp, s.time_s) = (ramp("0,0\n9,0\n10,1"), 8.0), "no request is due"),
+        (|s| s.prefix = "x".repeat(250), "--prefix included"),
         (
             |s| {
                 s.credentials = Some(Credentials { user: String::new(), password: "x".to_owned() });
@@ -89,6 +111,32 @@ fn each_record_of_a_server_has_one_thread() {
             assert!(owners.iter().all(|count| *count == 1), "server {server}: {owners:?}");
         }
     }
+}
+
+#[test]
+fn shared_keys_have_one_stream_of_requests_a_client() {
+    let two = |sharding: Sharding| {
+        plan(|s| {
+            s.servers.push("127.0.0.1:2".to_owned());
+            (s.sharding, s.threads, s.connections, s.records) = (sharding, 2, 3, 1001);
+        })
+        .unwrap()
+    };
+    let apart = two(Sharding::None);
+    assert_eq!((apart.sources(), apart.records, apart.records_total()), (12, 500, 1000));
+    let shared = two(Sharding::Ketama);
+    assert_eq!((shared.sources(), shared.records, shared.records_total()), (6, 1001, 1001));
+}
+
+#[test]
+fn a_ramp_says_how_long_and_how_much() {
+    let ramped = |time_s: f64| {
+        let plan = plan(|s| (s.ramp, s.time_s) = (ramp("0,100\n10,300"), time_s)).unwrap();
+        (plan.settings.time_s, plan.settings.rate)
+    };
+    assert_eq!(ramped(0.0), (10.0, 200.0));
+    assert_eq!(ramped(5.0), (5.0, 150.0));
+    assert_eq!(ramped(20.0), (20.0, 250.0), "the last rate holds on");
 }
 
 #[test]

@@ -50,6 +50,8 @@ pub enum Event<'a> {
     Connected {
         /// How many.
         connections: usize,
+        /// What the threads let others see.
+        live: &'a [Arc<Live>],
     },
     /// Records are being written.
     Loading {
@@ -165,7 +167,8 @@ fn work(
             return;
         }
     };
-    let _ = answer.send((thread, Ok(Done::default())));
+    let connected = Done { connections: worker.connections(), ..Done::default() };
+    let _ = answer.send((thread, Ok(connected)));
     while let Ok(phase) = inbox.recv() {
         let done = worker.mend().and_then(|()| worker.run(phase));
         if answer.send((thread, done)).is_err() {
@@ -223,9 +226,9 @@ impl Fleet {
             fleet.orders.push(order);
         }
         drop(answer);
-        fleet.collect(&mut |_, _| {})?;
-        let connections = plan.connections();
-        (surroundings.observer)(&Event::Connected { connections });
+        let mut connections = 0;
+        fleet.collect(&mut |_, done| connections += done.connections)?;
+        (surroundings.observer)(&Event::Connected { connections, live: &fleet.live });
         Ok(fleet)
     }
 
@@ -238,7 +241,7 @@ impl Fleet {
         if self.plan.settings.loading == Loading::No {
             return Ok(report);
         }
-        let records = self.plan.records * self.plan.servers.len() as u64;
+        let records = self.plan.records_total();
         (surroundings.observer)(&Event::Loading { records });
         let began = surroundings.clock.ticks();
         self.order(|_| Phase {
@@ -249,6 +252,7 @@ impl Fleet {
             budget: None,
             number: 0,
             samples: None,
+            is_ramped: false,
         });
         self.collect(&mut |_, done: Done| {
             report.account.merge(&done.account);
@@ -285,7 +289,9 @@ impl Fleet {
         let start = clock.ticks() + clock.ticks_of_ns(START_NS);
         let number = self.next_phase() | 1 << 16;
         let length_ns = (what.warmup_s * 1e9) as u64;
-        let rate = what.rate;
+        // A ramp warms up at its first rate.
+        let first = self.plan.ramp().map(|ramp| ramp.rate_at(0.0)).filter(|rate| *rate > 0.0);
+        let rate = first.unwrap_or(what.rate);
         self.order(|_| Phase {
             is_load: false,
             start,
@@ -294,6 +300,7 @@ impl Fleet {
             budget: None,
             number,
             samples: None,
+            is_ramped: false,
         });
         self.collect(&mut |_, _| {})
     }
@@ -316,16 +323,14 @@ impl Fleet {
             None => None,
         };
         let (sender, receiver) = sync_channel::<Vec<Sample>>(BATCHES_MAX);
-        let origin_s = {
-            let clock = &surroundings.clock;
-            clock.ns_between(surroundings.began, clock.ticks()) as f64 / 1e9
-        };
+        let start = self.start_of(what, surroundings);
+        let origin_s = surroundings.clock.ns_between(surroundings.began, start) as f64 / 1e9;
         let report = std::thread::scope(|scope| {
             let writer = saver.as_ref().map(|file| {
                 scope.spawn(move || series::write_samples(&**file, origin_s, &receiver))
             });
             let sender = writer.is_some().then_some(sender);
-            let report = self.measure_into(what, sender, surroundings);
+            let report = self.measure_into(what, start, sender, surroundings);
             let written = match writer {
                 Some(writer) => writer.join().unwrap_or(Ok(())),
                 None => Ok(()),
@@ -338,19 +343,23 @@ impl Fleet {
         report
     }
 
+    /// The tick at which a measurement begins: soon, but not before `--wait` is over and others
+    /// begin.
+    fn start_of(&self, what: &Measurement, surroundings: &Surroundings<'_>) -> u64 {
+        let clock = &surroundings.clock;
+        let wait_ns = (self.plan.settings.wait_s * 1e9) as u64;
+        let waited = surroundings.began + clock.ticks_of_ns(wait_ns);
+        let soon = clock.ticks() + clock.ticks_of_ns(START_NS);
+        waited.max(what.start.unwrap_or(0)).max(soon)
+    }
+
     fn measure_into(
         &mut self,
         what: &Measurement,
+        start: u64,
         samples: Option<std::sync::mpsc::SyncSender<Vec<Sample>>>,
         surroundings: &mut Surroundings<'_>,
     ) -> Result<Report> {
-        let wait_ns = (self.plan.settings.wait_s * 1e9) as u64;
-        let start = {
-            let clock = &surroundings.clock;
-            let waited = surroundings.began + clock.ticks_of_ns(wait_ns);
-            let soon = clock.ticks() + clock.ticks_of_ns(START_NS);
-            waited.max(what.start.unwrap_or(0)).max(soon)
-        };
         let number = self.next_phase();
         let length_ns = match what.time_s > 0.0 {
             true => (what.time_s * 1e9) as u64,
@@ -358,7 +367,7 @@ impl Fleet {
         };
         let (plan, rate) = (Arc::clone(&self.plan), what.rate);
         (surroundings.observer)(&Event::Measuring);
-        let mut series = Series::new(&self.live, start, surroundings.clock.clone());
+        let mut series = Series::new(&self.live, start, surroundings.clock.clone(), plan.ramp());
         self.order(|thread| Phase {
             is_load: false,
             start,
@@ -367,6 +376,7 @@ impl Fleet {
             budget: plan.budget_of(thread),
             number,
             samples: samples.clone(),
+            is_ramped: plan.ramp().is_some(),
         });
         drop(samples);
         let mut report = Report {
@@ -441,7 +451,7 @@ impl Fleet {
     /// Waits for the answers, and takes a sample each second.
     fn collect_sampling(
         &mut self,
-        series: &mut Series,
+        series: &mut Series<'_>,
         end: u64,
         observer: &mut dyn FnMut(&Event<'_>),
         take: &mut dyn FnMut(usize, Done),

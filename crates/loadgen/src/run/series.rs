@@ -9,6 +9,7 @@ use keyrack_measure::Clock;
 use keyrack_vfs::File;
 
 use crate::account::{Live, Sampled, Second};
+use crate::control::Ramp;
 use crate::worker::Sample;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -16,7 +17,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const SECOND_NS_MIN: u64 = 50_000_000;
 
 /// Looks at the threads once a second.
-pub(super) struct Series {
+pub(super) struct Series<'a> {
     live: Vec<Arc<Live>>,
     clock: Clock,
     start: u64,
@@ -24,13 +25,19 @@ pub(super) struct Series {
     at: u64,
     seen: Sampled,
     seconds: Vec<Second>,
+    ramp: Option<&'a Ramp>,
 }
 
-impl Series {
+impl<'a> Series<'a> {
     /// Before the measurement: what the threads have counted so far is not part of it.
-    pub(super) fn new(live: &[Arc<Live>], start: u64, clock: Clock) -> Series {
+    pub(super) fn new(
+        live: &[Arc<Live>],
+        start: u64,
+        clock: Clock,
+        ramp: Option<&'a Ramp>,
+    ) -> Series<'a> {
         let seen = Sampled::of(live.iter().map(|live| &**live));
-        Series { live: live.to_vec(), clock, start, at: start, seen, seconds: Vec::new() }
+        Series { live: live.to_vec(), clock, start, at: start, seen, seconds: Vec::new(), ramp }
     }
 
     fn next(&self) -> u64 {
@@ -55,9 +62,13 @@ impl Series {
     fn take(&mut self, now: u64) {
         let sampled = Sampled::of(self.live.iter().map(|live| &**live));
         let Sampled { ops, misses, errors, latency } = sampled.since(&self.seen);
+        let end_s = self.clock.ns_between(self.start, now) as f64 / 1e9;
+        let length_s = self.clock.ns_between(self.at, now) as f64 / 1e9;
+        let due = |ramp: &Ramp| ramp.count_at(end_s) - ramp.count_at(end_s - length_s);
         self.seconds.push(Second {
-            end_s: self.clock.ns_between(self.start, now) as f64 / 1e9,
-            length_s: self.clock.ns_between(self.at, now) as f64 / 1e9,
+            end_s,
+            length_s,
+            offered_per_s: self.ramp.map(|ramp| due(ramp) / length_s.max(1e-9)),
             ops,
             misses,
             errors,

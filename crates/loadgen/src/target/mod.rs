@@ -24,6 +24,7 @@ mod text;
 pub use encode::{Keys, Request, encode};
 pub use handshake::{Credentials, greet};
 pub use parser::{Malformed, Parser, Step};
+pub(crate) use resp::ASKING;
 
 /// Longest key that memcached takes.
 pub const MEMCACHED_KEY_BYTES_MAX: usize = 250;

@@ -12,6 +12,9 @@ use super::{ErrorClass, Kind, Outcome, Request};
 /// Elements of a reply at most: more is no answer to anything that is asked here.
 const ITEMS_MAX: u64 = 1 << 32;
 
+/// What lets a node of a cluster answer for a slot that is on its way to it, once.
+pub(crate) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+
 pub(super) fn encode(out: &mut Vec<u8>, request: &Request<'_>) {
     let Request { key, value, .. } = *request;
     if let Some(field_bytes) = request.assoc

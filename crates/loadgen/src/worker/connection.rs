@@ -36,6 +36,12 @@ pub(super) mod flags {
     pub(in crate::worker) const DONE: u8 = 8;
     /// Part of the loading.
     pub(in crate::worker) const LOAD: u8 = 16;
+    /// To be sent behind ASKING.
+    pub(in crate::worker) const ASK: u8 = 32;
+    /// ASKING itself, which nobody counts.
+    pub(in crate::worker) const ASKING: u8 = 64;
+    /// A copy for the other tier.
+    pub(in crate::worker) const COPY: u8 = 128;
 }
 
 /// One request under way.
@@ -52,6 +58,8 @@ pub(super) struct Flight {
     pub(super) ttl_s: u32,
     pub(super) kind: Kind,
     pub(super) flags: u8,
+    /// How often it was sent elsewhere, by a cluster or to the second tier.
+    pub(super) redirects: u8,
 }
 
 /// What became of reading or writing.
@@ -69,7 +77,10 @@ pub(super) enum Trouble {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: Option<Stream>,
+    /// Its place among the nodes of its thread.
     pub(super) server: usize,
+    /// Is the stream being made?
+    pub(super) is_awaited: bool,
     pub(super) queue: VecDeque<Flight>,
     pub(super) flights: VecDeque<Flight>,
     pub(super) unstamped: usize,
@@ -97,10 +108,19 @@ impl Connection {
         protocol: Protocol,
         keeps_values: bool,
     ) -> Connection {
+        let mut connection = Connection::absent(server, protocol, keeps_values);
+        connection.is_tls = stream.is_tls();
+        connection.stream = Some(stream);
+        connection
+    }
+
+    /// A connection that is still to be made.
+    pub(super) fn absent(server: usize, protocol: Protocol, keeps_values: bool) -> Connection {
         Connection {
-            is_tls: stream.is_tls(),
-            stream: Some(stream),
+            is_tls: false,
+            stream: None,
             server,
+            is_awaited: false,
             queue: VecDeque::new(),
             flights: VecDeque::new(),
             unstamped: 0,
@@ -123,6 +143,7 @@ impl Connection {
     pub(super) fn renew(&mut self, stream: Stream) {
         self.is_tls = stream.is_tls();
         self.stream = Some(stream);
+        self.is_awaited = false;
         self.parser = Parser::new(self.protocol, self.keeps_values);
         (self.taken, self.filled, self.sent_bytes) = (0, 0, 0);
         (self.is_armed, self.first_number, self.unstamped) = (false, 0, 0);
@@ -324,6 +345,7 @@ impl Connection {
 
     /// Flights that are not answered.
     pub(super) fn outstanding(&self) -> usize {
-        self.flights.iter().filter(|flight| flight.flags & flags::DONE == 0).count()
+        let is_open = |flight: &&Flight| flight.flags & (flags::DONE | flags::ASKING) == 0;
+        self.flights.iter().filter(is_open).count()
     }
 }

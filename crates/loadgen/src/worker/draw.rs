@@ -14,11 +14,24 @@ impl Worker<'_> {
         if let Some(flight) = self.connections[at].queue.pop_front() {
             return Some(flight);
         }
-        let lane = &mut self.lanes[at];
         if self.phase.is_load {
             if self.connections[at].output_bytes() > OUTPUT_BYTES_MAX {
                 return None;
             }
+        } else if self.feed.is_some() {
+            return if self.is_spent() { None } else { self.next_of_trace(at) };
+        }
+        if self.router.is_some() {
+            return self.next_routed(at);
+        }
+        self.next_of(at)
+    }
+
+    /// The next request that a lane draws, if one is to leave now.
+    #[inline]
+    pub(super) fn next_of(&mut self, at: usize) -> Option<Flight> {
+        let lane = &mut self.lanes[at];
+        if self.phase.is_load {
             return lane.next_load(self.plan);
         }
         if !lane.purge.is_over()
@@ -28,9 +41,6 @@ impl Worker<'_> {
         }
         if self.is_spent() {
             return None;
-        }
-        if self.feed.is_some() {
-            return self.next_of_trace(at);
         }
         if self.phase.rate > 0.0 {
             return self.next_due(at);
@@ -51,10 +61,18 @@ impl Worker<'_> {
                 feed.is_over = true;
             }
             let (mut flight, hash, at_ns) = feed.ahead?;
-            let count = self.connections.len();
-            let place = ((u128::from(hash) * count as u128) >> 64) as usize;
+            let place = match &self.router {
+                None => spread(hash, self.connections.len()),
+                Some(router) => {
+                    let client = spread(hash, router.clients);
+                    self.node_of(&flight) * self.plan.settings.connections + client
+                }
+            };
             let is_full = self.connections[place].flights.len() >= self.plan.settings.depth;
             if is_full && self.connections[place].is_alive() {
+                return None;
+            }
+            if self.router.is_some() && self.connections[place].is_awaited {
                 return None;
             }
             flight.intended = self.trace_is_due(at_ns)?;
@@ -151,6 +169,15 @@ impl Worker<'_> {
 
     /// Gives each connection its part of the records to remove.
     fn start_purge(&mut self) {
+        if let Some(router) = &self.router {
+            let clients = router.clients as u64;
+            let step = self.plan.settings.threads as u64 * clients;
+            for (at, lane) in (0..clients).zip(&mut self.lanes) {
+                let first = self.thread as u64 * clients + at;
+                lane.purge = Walk::new(first, step, self.plan.records);
+            }
+            return;
+        }
         let per_server = self.plan.settings.connections as u64;
         for at in 0..self.lanes.len() {
             let (first, step) = self.plan.place_at(self.thread, self.connections[at].server);
@@ -158,4 +185,9 @@ impl Worker<'_> {
             self.lanes[at].purge = Walk::new(place, step, self.plan.records);
         }
     }
+}
+
+/// One of so many places, by a hash.
+fn spread(hash: u64, places: usize) -> usize {
+    ((u128::from(hash) * places as u128) >> 64) as usize
 }

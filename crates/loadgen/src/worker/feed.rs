@@ -18,6 +18,8 @@ const TOKENS_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     keys: Vec<Vec<u8>>,
+    /// Who uses each.
+    uses: Vec<u32>,
     free: Vec<u64>,
 }
 
@@ -25,12 +27,21 @@ impl Kept {
     fn keep(&mut self, key: &[u8]) -> u64 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.keys.push(Vec::new());
+            self.uses.push(0);
             self.keys.len() as u64 - 1
         });
         let place = &mut self.keys[number as usize];
         place.clear();
         place.extend_from_slice(key);
+        self.uses[number as usize] = 1;
         number
+    }
+
+    /// The key of a flight is that of another one as well, if it was kept.
+    pub(super) fn share(&mut self, flight: &Flight) {
+        if flight.flags & flags::KEPT_KEY != 0 {
+            self.uses[flight.key as usize] += 1;
+        }
     }
 
     /// The key of a number.
@@ -43,7 +54,11 @@ impl Kept {
     #[inline]
     pub(super) fn release(&mut self, flight: &Flight) {
         if flight.flags & flags::KEPT_KEY != 0 {
-            self.free.push(flight.key);
+            let uses = &mut self.uses[flight.key as usize];
+            *uses -= 1;
+            if *uses == 0 {
+                self.free.push(flight.key);
+            }
         }
     }
 }
@@ -178,5 +193,5 @@ fn flight(row: &Row<'_>, filling: Filling, kept: &mut Kept) -> Flight {
     };
     let (size, ttl_s) = (row.value_bytes, row.ttl_s);
     let (key, flags) = (kept.keep(row.key), flags::KEPT_KEY);
-    Flight { intended: 0, sent: 0, key, size, ttl_s, kind, flags }
+    Flight { intended: 0, sent: 0, key, size, ttl_s, kind, flags, redirects: 0 }
 }

@@ -7,6 +7,7 @@ use keyrack_workload::{ArrivalSchedule, KeySource, Rng, mix64};
 use super::Phase;
 use super::connection::{Flight, flags};
 use crate::arrival::{self, Purpose, Stream};
+use crate::control::RampSchedule;
 use crate::error::Result;
 use crate::plan::{Filling, Plan};
 use crate::target::Kind;
@@ -55,6 +56,26 @@ pub(super) struct MissWindow {
     pub(super) accesses: u64,
 }
 
+/// When requests are due.
+#[derive(Debug, Clone)]
+enum Schedule {
+    /// At one rate.
+    Steady(ArrivalSchedule),
+    /// At a rate that changes.
+    Ramped(RampSchedule),
+}
+
+impl Schedule {
+    /// The offset of the next arrival; `None` when there is none any more.
+    #[inline]
+    fn next_at_ns(&mut self) -> Option<u64> {
+        match self {
+            Schedule::Steady(schedule) => Some(schedule.next_at_ns()),
+            Schedule::Ramped(schedule) => schedule.next_at_ns(),
+        }
+    }
+}
+
 /// One connection's share of the workload.
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -67,7 +88,7 @@ pub(super) struct Lane {
     sizes: Rng,
     pub(super) offset: usize,
     pub(super) nonce: u64,
-    schedule: Option<ArrivalSchedule>,
+    schedule: Option<Schedule>,
     /// When the next request is due.
     pub(super) due: u64,
     /// Is a timer set for that?
@@ -107,19 +128,32 @@ impl Lane {
         (self.due, self.is_timed, self.not_before) = (NEVER, false, 0);
         self.window = MissWindow::default();
         self.schedule = None;
-        // A trace has one schedule for all connections of its thread: the first has it.
+        // A trace has one schedule for all connections of its thread, and a client whose keys say
+        // where they go has one for all of its: the first has it.
         let (index, count) = match plan.settings.trace.is_some() {
             true => (self.stream.thread, plan.settings.threads as u32),
             false => (self.index, self.count),
         };
-        let is_scheduled = plan.settings.trace.is_none() || self.stream.connection == 0;
+        let at = self.stream.connection as usize;
+        let is_scheduled = match (plan.settings.trace.is_some(), plan.settings.sharding.is_some()) {
+            (true, _) => at == 0,
+            (false, true) => at < plan.settings.connections,
+            (false, false) => true,
+        };
         if phase.rate > 0.0 && is_scheduled {
             // Each phase has gaps of its own; the first has those of the seed.
             let seed = self.stream.seed.wrapping_add(u64::from(phase.number) << 40);
             let stream = Stream { seed, ..self.stream };
             let law = &plan.gaps;
-            let schedule = arrival::schedule(law, phase.rate, &stream, index, count)?;
-            self.schedule = Some(schedule);
+            self.schedule = Some(match &plan.ramp {
+                Some(ramp) if phase.is_ramped => {
+                    Schedule::Ramped(RampSchedule::new(ramp, law, &stream, index, count)?)
+                }
+                _ => {
+                    let rate = phase.rate;
+                    Schedule::Steady(arrival::schedule(law, rate, &stream, index, count)?)
+                }
+            });
             self.advance(phase, clock);
         }
         Ok(())
@@ -129,10 +163,9 @@ impl Lane {
     #[inline]
     pub(super) fn advance(&mut self, phase: &Phase, clock: &Clock) {
         let Some(schedule) = &mut self.schedule else { return };
-        let at_ns = schedule.next_at_ns();
-        self.due = match at_ns < phase.length_ns {
-            true => phase.start + clock.ticks_of_ns(at_ns),
-            false => NEVER,
+        self.due = match schedule.next_at_ns() {
+            Some(at_ns) if at_ns < phase.length_ns => phase.start + clock.ticks_of_ns(at_ns),
+            _ => NEVER,
         };
     }
 
@@ -142,10 +175,9 @@ impl Lane {
         let (mut schedule, mut due, mut count) = (schedule.clone(), self.due, 0);
         while due < tick {
             count += 1;
-            let at_ns = schedule.next_at_ns();
-            if at_ns >= phase.length_ns {
+            let Some(at_ns) = schedule.next_at_ns().filter(|at_ns| *at_ns < phase.length_ns) else {
                 break;
-            }
+            };
             due = phase.start + clock.ticks_of_ns(at_ns);
         }
         count
@@ -171,7 +203,7 @@ impl Lane {
         };
         let ttl_s = if sized { settings.ttl_s } else { 0 };
         let key = self.keys.next_index();
-        Flight { intended, sent: 0, key, size, ttl_s, kind, flags: 0 }
+        Flight { intended, sent: 0, key, size, ttl_s, kind, flags: 0, redirects: 0 }
     }
 
     /// Draws one more key, for a lookup of several.
@@ -185,13 +217,14 @@ impl Lane {
         let key = self.load.next()?;
         let size = plan.sizes.sample(&mut self.sizes);
         let ttl_s = plan.settings.ttl_s;
-        Some(Flight { intended: 0, sent: 0, key, size, ttl_s, kind: Kind::Set, flags: flags::LOAD })
+        let (kind, flags) = (Kind::Set, flags::LOAD);
+        Some(Flight { intended: 0, sent: 0, key, size, ttl_s, kind, flags, redirects: 0 })
     }
 
     /// A removal half-way.
     pub(super) fn next_purge(&mut self, plan: &Plan) -> Option<Flight> {
         let key = self.purge.find(|key| plan.purged.contains(*key))?;
-        let flags = flags::PURGE;
-        Some(Flight { intended: 0, sent: 0, key, size: 0, ttl_s: 0, kind: Kind::Delete, flags })
+        let (kind, flags) = (Kind::Delete, flags::PURGE);
+        Some(Flight { intended: 0, sent: 0, key, size: 0, ttl_s: 0, kind, flags, redirects: 0 })
     }
 }

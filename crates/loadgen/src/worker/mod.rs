@@ -25,30 +25,31 @@ mod lane;
 mod poller;
 mod repair;
 mod reply;
+mod route;
+mod send;
+mod setup;
+mod tier;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
 
-use keyrack_measure::{Clock, reduce_timer_slack, usage};
-use keyrack_net::Stream;
+use keyrack_measure::{Clock, usage};
 
 use crate::account::{Account, Live, ThreadUse, Window};
-use crate::arrival::Stream as Draws;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Waiting};
-use crate::target::{Keys, Kind, Request, encode};
-use connection::{Connection, Flight, Trouble, flags};
+use crate::target::Keys;
+use connection::Connection;
 use feed::{Feed, Kept};
-use lane::{Lane, NEVER, Walk};
+use lane::{Lane, NEVER};
 use poller::Poller;
-use repair::open;
+use repair::News;
+use route::{Node, Router};
 
-/// Requests under way on a connection while it loads, and the bytes that may wait for it.
-const LOAD_DEPTH: usize = 1024;
+/// Bytes that may wait for a connection while it loads.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// An adaptive thread sleeps until so long before something is due.
 const SPIN_NS: u64 = 50_000;
@@ -93,6 +94,8 @@ pub(crate) struct Phase {
     pub(crate) number: u32,
     /// Where samples go.
     pub(crate) samples: Option<SyncSender<Vec<Sample>>>,
+    /// Does the rate follow the ramp of the plan?
+    pub(crate) is_ramped: bool,
 }
 
 /// What a thread has to say after a phase.
@@ -108,10 +111,9 @@ pub(crate) struct Done {
     pub(crate) last_reply: u64,
     /// Is every connection gone?
     pub(crate) is_dead: bool,
+    /// How many connections there are, of a thread that has just connected.
+    pub(crate) connections: usize,
 }
-
-/// A connection made again, by a thread of its own.
-type Remade = (usize, io::Result<Stream>);
 
 /// One thread's everything.
 pub(crate) struct Worker<'p> {
@@ -126,8 +128,15 @@ pub(crate) struct Worker<'p> {
     /// Connections with something due: when, and which.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     ready: Vec<poller::Ready>,
-    remade: (Sender<Remade>, Receiver<Remade>),
+    /// From threads that make connections, or ask for the map of a cluster.
+    news: (Sender<News>, Receiver<News>),
     remaking: usize,
+    /// Where connections lead.
+    nodes: Vec<Node>,
+    /// How nodes of a cluster are connected to.
+    seed: Option<Node>,
+    /// Which node has which keys, where that is told apart.
+    router: Option<Router>,
     account: Account,
     done: Done,
     phase: Phase,
@@ -143,96 +152,14 @@ pub(crate) struct Worker<'p> {
     kept: Kept,
     /// Connections that have something to send besides the one that is looked at.
     touched: Vec<usize>,
+    /// Connections that a reply on another one gave something to send.
+    woken: Vec<usize>,
     key: Vec<u8>,
     value: Vec<u8>,
     many: Keys,
 }
 
-impl<'p> Worker<'p> {
-    /// Connects to the servers of thread `thread`.
-    ///
-    /// # Errors
-    /// The first connection that cannot be made.
-    pub(crate) fn new(
-        plan: &'p Plan,
-        thread: usize,
-        clock: Clock,
-        live: Arc<Live>,
-        stop: Arc<AtomicBool>,
-    ) -> Result<Worker<'p>> {
-        if plan.settings.affinity {
-            pin(thread);
-        }
-        reduce_timer_slack();
-        let mut worker = Worker {
-            plan,
-            thread,
-            clock,
-            live,
-            stop,
-            poller: Poller::new().map_err(Error::machine("make an epoll"))?,
-            connections: Vec::new(),
-            lanes: Vec::new(),
-            timers: BinaryHeap::new(),
-            ready: Vec::new(),
-            remade: channel(),
-            remaking: 0,
-            account: Account::default(),
-            done: Done::default(),
-            phase: Phase {
-                is_load: false,
-                start: 0,
-                length_ns: 0,
-                rate: 0.0,
-                budget: None,
-                number: 0,
-                samples: None,
-            },
-            is_drawing: false,
-            drawn: 0,
-            has_purged: false,
-            last_send: 0,
-            moderation: 0,
-            samples: Vec::new(),
-            feed: None,
-            kept: Kept::default(),
-            touched: Vec::new(),
-            key: Vec::new(),
-            value: Vec::new(),
-            many: Keys::default(),
-        };
-        worker.connect()?;
-        Ok(worker)
-    }
-
-    fn connect(&mut self) -> Result<()> {
-        let plan = self.plan;
-        let settings = &plan.settings;
-        let count = plan.connections() as u32;
-        let mut index = plan.connections_before(self.thread) as u32;
-        for server in plan.servers_of(self.thread) {
-            for _ in 0..settings.connections {
-                let stream = open(plan, server).map_err(|cause| Error::Server {
-                    server: plan.servers[server].name.clone(),
-                    cause,
-                })?;
-                let token = self.connections.len();
-                self.poller.add(&stream, token).map_err(Error::machine("watch a socket"))?;
-                let protocol = settings.protocol;
-                self.connections.push(Connection::new(stream, server, protocol, settings.verify));
-                let stream = Draws {
-                    seed: settings.seed,
-                    agent: settings.agent,
-                    thread: self.thread as u32,
-                    connection: token as u32,
-                };
-                self.lanes.push(Lane::new(plan, stream, index, count)?);
-                index += 1;
-            }
-        }
-        Ok(())
-    }
-
+impl Worker<'_> {
     /// Carries out a phase.
     ///
     /// # Errors
@@ -291,47 +218,19 @@ impl<'p> Worker<'p> {
                 self.receive(ready.token, now);
             }
             self.pump(ready.token);
-        }
-        if self.remaking > 0 {
-            while let Ok((connection, remade)) = self.remade.1.try_recv() {
-                self.remaking -= 1;
-                self.take_over(connection, remade);
+            while let Some(other) = self.woken.pop() {
+                self.pump(other);
             }
         }
-        Ok(())
-    }
-
-    fn begin(&mut self, phase: Phase) -> Result<()> {
-        self.phase = phase;
-        self.account = Account::default();
-        self.done = Done::default();
-        self.timers.clear();
-        (self.is_drawing, self.drawn, self.has_purged) = (!self.phase.is_load, 0, false);
-        self.last_send = 0;
-        if !self.phase.is_load {
-            // Each phase replays from the start.
-            let threads = self.plan.settings.threads as u32;
-            self.feed = Feed::open(self.plan, self.thread as u32, threads)
-                .map_err(|error| Error::Usage(error.to_string()))?;
-        }
-        self.moderation = match self.plan.settings.moderate && self.phase.rate > 0.0 {
-            true => {
-                let gap_ns = self.plan.connections() as f64 * 1e9 / self.phase.rate;
-                self.clock.ticks_of_ns(gap_ns as u64)
-            }
-            false => 0,
-        };
-        let per_server = self.plan.settings.connections;
-        for (at, (lane, connection)) in self.lanes.iter_mut().zip(&mut self.connections).enumerate()
-        {
-            lane.begin(self.plan, &self.phase, &self.clock)?;
-            (connection.received_bytes, connection.written_bytes) = (0, 0);
-            lane.load = Walk::default();
-            lane.purge = Walk::default();
-            // The first connection to a server loads this thread's part.
-            if self.phase.is_load && at % per_server == 0 {
-                let (first, step) = self.plan.place_at(self.thread, connection.server);
-                lane.load = Walk::new(first, step, self.plan.records);
+        if self.is_told() {
+            while let Ok(news) = self.news.1.try_recv() {
+                match news {
+                    News::Remade(connection, remade) => {
+                        self.remaking -= 1;
+                        self.take_over(connection, remade);
+                    }
+                    News::Shape(shape) => self.take_map(shape),
+                }
             }
         }
         Ok(())
@@ -346,7 +245,7 @@ impl<'p> Worker<'p> {
             }
             self.timers.pop();
             self.lanes[connection].is_timed = false;
-            self.pump(connection);
+            self.wake(connection);
         }
     }
 
@@ -361,11 +260,17 @@ impl<'p> Worker<'p> {
             NEVER => u64::MAX,
             tick => self.clock.ns_between(now, tick),
         };
-        let wait_ns = if self.remaking > 0 { wait_ns.min(RECONNECT_LOOK_NS) } else { wait_ns };
+        let wait_ns = if self.is_told() { wait_ns.min(RECONNECT_LOOK_NS) } else { wait_ns };
         match self.plan.settings.waiting {
             Waiting::Adaptive => wait_ns.saturating_sub(SPIN_NS),
             _ => wait_ns,
         }
+    }
+
+    /// Is there a thread that finds something out for us?
+    #[inline]
+    fn is_told(&self) -> bool {
+        self.remaking > 0 || self.router.as_ref().is_some_and(|router| router.is_refreshing)
     }
 
     /// Is nothing left to do?
@@ -374,15 +279,24 @@ impl<'p> Worker<'p> {
             return false;
         }
         let is_spent = self.is_spent();
-        let lanes = self.lanes.iter().zip(&self.connections);
-        lanes.clone().all(|(lane, connection)| {
-            !connection.is_alive()
-                || (connection.flights.is_empty()
-                    && connection.queue.is_empty()
-                    && !connection.has_output()
-                    && lane.load.is_over()
-                    && (lane.due == NEVER || is_spent))
-        }) && self.remaking == 0
+        let is_quiet = |connection: &Connection| {
+            connection.flights.is_empty() && connection.queue.is_empty() && !connection.has_output()
+        };
+        let is_over = |lane: &Lane| lane.load.is_over() && (lane.due == NEVER || is_spent);
+        let mut lanes = self.lanes.iter().zip(&self.connections);
+        // Where keys say where they go, a lane draws for connections beside its own.
+        let is_over = match &self.router {
+            Some(router) => {
+                router.ahead.iter().all(Option::is_none)
+                    && lanes.all(|(lane, connection)| {
+                        is_over(lane) && (!connection.is_alive() || is_quiet(connection))
+                    })
+            }
+            None => lanes.all(|(lane, connection)| {
+                !connection.is_alive() || (is_quiet(connection) && is_over(lane))
+            }),
+        };
+        is_over && self.remaking == 0
     }
 
     /// Has the thread drawn as many requests as it may, or as there are?
@@ -394,107 +308,6 @@ impl<'p> Worker<'p> {
 
     fn is_dead(&self) -> bool {
         self.remaking == 0 && !self.connections.iter().any(Connection::is_alive)
-    }
-
-    /// Puts as many requests on a connection as may be under way, and sends them.
-    fn pump(&mut self, at: usize) {
-        if !self.connections[at].is_alive() {
-            return;
-        }
-        let depth = if self.phase.is_load { LOAD_DEPTH } else { self.plan.settings.depth };
-        while self.connections[at].flights.len() < depth {
-            let Some(flight) = self.next(at) else { break };
-            self.launch(at, flight);
-        }
-        if self.connections[at].has_output() || self.connections[at].unstamped > 0 {
-            self.flush(at);
-        }
-        while let Some(other) = self.touched.pop() {
-            self.flush(other);
-        }
-    }
-
-    /// Do latencies count from an intended start?
-    #[inline]
-    fn is_open(&self) -> bool {
-        self.phase.rate > 0.0 || self.feed.as_ref().is_some_and(Feed::is_paced)
-    }
-
-    /// Writes a request behind a connection's output.
-    #[inline]
-    fn launch(&mut self, at: usize, flight: Flight) {
-        let plan = self.plan;
-        let (lane, connection) = (&mut self.lanes[at], &mut self.connections[at]);
-        self.key.clear();
-        if flight.flags & flags::KEPT_KEY != 0 {
-            self.key.extend_from_slice(self.kept.key(flight.key));
-        } else {
-            plan.keys.append(flight.key, &mut self.key);
-        }
-        let mut request = Request::new(flight.kind, &self.key, &[]);
-        if flight.kind == Kind::Mget {
-            self.many.clear();
-            self.many.push(&self.key);
-            for _ in 1..flight.size {
-                self.value.clear();
-                plan.keys.append(lane.draw_key(), &mut self.value);
-                self.many.push(&self.value);
-            }
-            request.keys = Some(&self.many);
-        } else if flight.kind.has_value() {
-            request.value = if plan.settings.verify {
-                self.value.clear();
-                lane.nonce = lane.nonce.wrapping_add(1);
-                let size = flight.size as usize;
-                plan.values.append_checked(&self.key, lane.nonce, size, &mut self.value);
-                &self.value
-            } else {
-                plan.values.plain(flight.size as usize, &mut lane.offset)
-            };
-        }
-        request.number = match (flight.kind, &self.feed) {
-            (Kind::Cas, Some(feed)) => feed.token(&self.key),
-            _ => 1,
-        };
-        request.ttl_s = flight.ttl_s;
-        request.opaque = connection.next_opaque();
-        request.assoc = plan.settings.assoc;
-        encode(plan.settings.protocol, connection.output(), &request);
-        connection.flights.push_back(flight);
-        connection.unstamped += 1;
-        if flight.flags & (flags::LOAD | flags::PURGE) == 0 {
-            self.account.depth.record(connection.flights.len() as u64);
-        }
-    }
-
-    /// Sends what a connection has, by one reading of the clock.
-    #[inline]
-    fn flush(&mut self, at: usize) {
-        let connection = &mut self.connections[at];
-        let count = connection.unstamped as u64;
-        if count > 0 {
-            let now = self.clock.ticks();
-            connection.stamp(now);
-            if self.phase.rate > 0.0 && self.done.gaps_ns.len() < GAPS_MAX {
-                if self.last_send > 0 {
-                    self.done.gaps_ns.push(self.clock.ns_between(self.last_send, now));
-                    let more = (count - 1).min(GAPS_MAX as u64) as usize;
-                    self.done.gaps_ns.extend(std::iter::repeat_n(0, more));
-                }
-                self.last_send = now;
-            }
-        }
-        match connection.flush() {
-            Ok(None) => {}
-            Ok(Some(is_armed)) => {
-                if let Some(stream) = &connection.stream
-                    && let Err(cause) = self.poller.arm_write(stream, at, is_armed)
-                {
-                    self.lose(at, Trouble::Broken(cause));
-                }
-            }
-            Err(trouble) => self.lose(at, trouble),
-        }
     }
 
     /// Reads what has come on a connection, and accounts for it.
@@ -517,7 +330,11 @@ impl<'p> Worker<'p> {
     /// How long the queue was when the measurement ended.
     fn note_backlog(&mut self, end: u64) {
         let due = self.lanes.iter().map(|lane| lane.due_before(end, &self.phase, &self.clock));
-        self.account.counts.backlog = due.sum();
+        let placed = self.router.as_ref().map_or(0, |router| {
+            let queued = self.connections.iter().map(|connection| connection.queue.len());
+            queued.sum::<usize>() + router.ahead.iter().flatten().count()
+        });
+        self.account.counts.backlog = due.sum::<u64>() + placed as u64;
     }
 
     fn finish(&mut self, cpu_ns: u64) -> Done {
@@ -549,20 +366,3 @@ impl<'p> Worker<'p> {
         done
     }
 }
-
-/// Ties the calling thread to the processor that is its turn, among those that it may use.
-#[cfg(target_os = "linux")]
-fn pin(thread: usize) {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    let Ok(allowed) = sched_getaffinity(None) else { return };
-    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
-    if let Some(cpu) = processors.get(thread % processors.len().max(1)) {
-        let mut one = CpuSet::new();
-        one.set(*cpu);
-        // A thread that cannot be tied runs where the kernel puts it.
-        let _ = sched_setaffinity(None, &one);
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn pin(_: usize) {}

@@ -1,24 +1,38 @@
 //! Connections that break, and what was under way on them; connections that are made, and made
 //! again.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use keyrack_net::{ConnectOptions, Endpoint, Stream};
+use keyrack_net::Stream;
 
-use super::connection::{Trouble, flags};
+use super::connection::{Flight, Trouble, flags};
 use super::lane::NEVER;
+use super::route::Node;
 use super::{RECONNECT_PAUSE_NS, Worker};
 use crate::error::{Error, Result};
-use crate::plan::Plan;
-use crate::target::{self, Credentials, ErrorClass, Protocol};
+use crate::plan::Settings;
+use crate::route::{Shape, parse_shape};
+use crate::target::{self, ErrorClass};
+
+/// Bytes of a cluster's map at most: a range for each slot, and replicas of each.
+const SHAPE_BYTES_MAX: usize = 64 << 20;
+
+/// What threads that may wait have found out for the one that may not.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A connection was made, or not.
+    Remade(usize, io::Result<Stream>),
+    /// Who has which slots of a cluster.
+    Shape(io::Result<Shape>),
+}
 
 impl Worker<'_> {
     /// A connection is gone: what was under way on it is not answered any more.
     pub(super) fn lose(&mut self, at: usize, trouble: Trouble) {
         let connection = &mut self.connections[at];
-        let name = &self.plan.servers[connection.server].name;
+        let name = &self.nodes[connection.server].server.name;
         let (class, words) = match trouble {
             Trouble::Closed => {
                 (ErrorClass::Closed, format!("{name}: the server closed the connection"))
@@ -40,7 +54,6 @@ impl Worker<'_> {
         connection.flights.drain(..).for_each(|flight| self.kept.release(&flight));
         connection.queue.drain(..).for_each(|flight| self.kept.release(&flight));
         connection.unstamped = 0;
-        let server = connection.server;
         if let Some(stream) = connection.stream.take() {
             self.poller.remove(&stream, at);
         }
@@ -48,35 +61,40 @@ impl Worker<'_> {
             self.done.troubles.push(words);
         }
         if self.plan.settings.reconnect && (self.is_drawing || self.phase.is_load) {
-            self.remake(at, server);
+            self.remake(at);
         }
+        self.ask_others();
     }
 
     /// Makes a connection again, in a thread that may wait.
-    fn remake(&mut self, at: usize, server: usize) {
+    pub(super) fn remake(&mut self, at: usize) {
         let plan = self.plan;
-        let (endpoint, options) =
-            (plan.servers[server].endpoint.clone(), plan.connect[server].clone());
-        let (protocol, credentials) = (plan.settings.protocol, plan.settings.credentials.clone());
-        let nodelay = plan.settings.nodelay;
-        let (sender, clock) = (self.remade.0.clone(), self.clock.clone());
+        let node = self.nodes[self.connections[at].server].clone();
+        let settings = plan.settings.clone();
+        let (sender, clock) = (self.news.0.clone(), self.clock.clone());
         let stop = Arc::clone(&self.stop);
-        let give_up = self.phase.start.saturating_add(clock.ticks_of_ns(self.phase.length_ns));
+        // A connection to a node that came up is tried once, one that broke to the end.
+        let give_up = match settings.reconnect {
+            true => self.phase.start.saturating_add(clock.ticks_of_ns(self.phase.length_ns)),
+            false => 0,
+        };
         let attempts = move || {
             loop {
-                let opened =
-                    open_with(&endpoint, &options, protocol, credentials.as_ref(), nodelay);
+                let opened = open(&node, &settings);
                 let is_over = clock.ticks() >= give_up || stop.load(Ordering::Relaxed);
                 if opened.is_ok() || is_over {
                     // Nobody listens any more when the run is over.
-                    let _ = sender.send((at, opened));
+                    let _ = sender.send(News::Remade(at, opened));
                     return;
                 }
                 clock.wait_until(clock.ticks() + clock.ticks_of_ns(RECONNECT_PAUSE_NS));
             }
         };
         match std::thread::Builder::new().name("reconnect".to_owned()).spawn(attempts) {
-            Ok(_) => self.remaking += 1,
+            Ok(_) => {
+                self.remaking += 1;
+                self.connections[at].is_awaited = true;
+            }
             Err(cause) => self.account.errors.add(ErrorClass::Connect, 1, || cause.to_string()),
         }
     }
@@ -90,8 +108,15 @@ impl Worker<'_> {
                 self.pump(at);
             }
             Err(cause) => {
-                self.account.errors.add(ErrorClass::Connect, 1, || cause.to_string());
-                self.live.errors.add(1);
+                let connection = &mut self.connections[at];
+                connection.is_awaited = false;
+                // What waited for it fails with it.
+                let lost = (connection.queue.len() as u64).max(1);
+                connection.queue.drain(..).for_each(|flight| self.kept.release(&flight));
+                let name = &self.nodes[connection.server].server.name;
+                self.account.errors.add(ErrorClass::Connect, lost, || format!("{name}: {cause}"));
+                self.live.errors.add(lost);
+                self.wake(at);
             }
         }
     }
@@ -99,9 +124,12 @@ impl Worker<'_> {
     /// Accounts for what will not be answered any more.
     pub(super) fn give_up(&mut self, now: u64) {
         let is_open = self.is_open();
+        self.give_up_routed();
         for at in 0..self.connections.len() {
             let flights = std::mem::take(&mut self.connections[at].flights);
-            for flight in flights.iter().filter(|flight| flight.flags & flags::DONE == 0) {
+            let is_open_flight =
+                |flight: &&Flight| flight.flags & (flags::DONE | flags::ASKING | flags::COPY) == 0;
+            for flight in flights.iter().filter(is_open_flight) {
                 if flight.flags & (flags::LOAD | flags::PURGE) != 0 {
                     let words = || "no reply while records were written or removed".to_owned();
                     self.account.errors.add(ErrorClass::Timeout, 1, words);
@@ -143,6 +171,13 @@ impl Worker<'_> {
         }
     }
 
+    /// A connection to a node.
+    pub(super) fn open(&self, node: usize) -> Result<Stream> {
+        let node = &self.nodes[node];
+        let server = node.server.name.clone();
+        open(node, &self.plan.settings).map_err(|cause| Error::Server { server, cause })
+    }
+
     /// Makes connections that earlier phases closed again, before a further phase.
     ///
     /// # Errors
@@ -152,11 +187,7 @@ impl Worker<'_> {
             if self.connections[at].is_alive() {
                 continue;
             }
-            let server = self.connections[at].server;
-            let stream = open(self.plan, server).map_err(|cause| Error::Server {
-                server: self.plan.servers[server].name.clone(),
-                cause,
-            })?;
+            let stream = self.open(self.connections[at].server)?;
             self.poller.add(&stream, at).map_err(Error::machine("watch a socket"))?;
             self.connections[at].renew(stream);
         }
@@ -164,36 +195,55 @@ impl Worker<'_> {
     }
 }
 
-/// A connection to a server of the plan that has been greeted and does not block.
-pub(super) fn open(plan: &Plan, server: usize) -> io::Result<Stream> {
-    let settings = &plan.settings;
-    let (endpoint, options) = (&plan.servers[server].endpoint, &plan.connect[server]);
-    let credentials = settings.credentials.as_ref();
-    open_with(endpoint, options, settings.protocol, credentials, settings.nodelay)
+/// A connection to a node that has been greeted and does not block.
+fn open(node: &Node, settings: &Settings) -> io::Result<Stream> {
+    let stream = greeted(node, settings)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
 }
 
-fn open_with(
-    endpoint: &Endpoint,
-    options: &ConnectOptions,
-    protocol: Protocol,
-    credentials: Option<&Credentials>,
-    nodelay: bool,
-) -> io::Result<Stream> {
-    let mut stream = Stream::connect(endpoint, options).map_err(|error| match error {
-        keyrack_net::Error::Endpoint { cause, .. } => {
-            io::Error::new(cause.kind(), format!("cannot connect: {cause}"))
+/// Asks a node of a cluster who has which slots.
+pub(super) fn shape(node: &Node, settings: &Settings) -> io::Result<Shape> {
+    let mut stream = greeted(node, settings)?;
+    stream.write_all(b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n")?;
+    stream.flush()?;
+    let (mut reply, mut chunk) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = stream.read(&mut chunk)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        other => io::Error::other(other.to_string()),
-    })?;
-    if !nodelay {
+        reply.extend_from_slice(&chunk[..count]);
+        let shape = parse_shape(&reply, &node.server.host);
+        if let Some(shape) = shape.map_err(io::Error::other)? {
+            return Ok(shape);
+        }
+        if reply.len() > SHAPE_BYTES_MAX {
+            return Err(io::Error::other("an endless answer to CLUSTER SLOTS"));
+        }
+    }
+}
+
+/// A connection to a node that has been greeted.
+fn greeted(node: &Node, settings: &Settings) -> io::Result<Stream> {
+    let mut stream =
+        Stream::connect(&node.server.endpoint, &node.options).map_err(|error| match error {
+            keyrack_net::Error::Endpoint { cause, .. } => {
+                io::Error::new(cause.kind(), format!("cannot connect: {cause}"))
+            }
+            other => io::Error::other(other.to_string()),
+        })?;
+    if !settings.nodelay {
         stream.set_nodelay(false)?;
     }
-    target::greet(&mut stream, protocol, credentials).map_err(|cause| match cause.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            io::Error::new(io::ErrorKind::TimedOut, "connected, but there is no answer in time")
+    let credentials = settings.credentials.as_ref();
+    target::greet(&mut stream, settings.protocol, credentials).map_err(|cause| {
+        match cause.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                io::Error::new(io::ErrorKind::TimedOut, "connected, but there is no answer in time")
+            }
+            _ => cause,
         }
-        _ => cause,
     })?;
-    stream.set_nonblocking(true)?;
     Ok(stream)
 }

@@ -57,11 +57,20 @@ impl Worker<'_> {
     fn landed(&mut self, at: usize, flight: &Flight, outcome: Outcome, now: u64) {
         self.done.last_reply = now;
         if let Outcome::Failed(class) = outcome {
+            if self.redirect(at, flight, class) {
+                return;
+            }
             let parser = &self.connections[at].parser;
             self.account
                 .errors
                 .add(class, 1, || String::from_utf8_lossy(parser.words()).into_owned());
             self.live.errors.add(1);
+        }
+        if flight.flags & flags::ASKING != 0 {
+            return;
+        }
+        if flight.flags & flags::COPY != 0 {
+            return self.note_copy(flight, outcome);
         }
         if flight.flags & (flags::LOAD | flags::PURGE) != 0 {
             if outcome == Outcome::Stored {
@@ -71,6 +80,10 @@ impl Worker<'_> {
             }
             return;
         }
+        if self.descend(at, flight, outcome) {
+            return;
+        }
+        self.copy(at, flight, outcome, now);
         let is_success = self.count(at, flight, outcome, now);
         if let Outcome::Failed(_) = outcome {
             return;
@@ -125,7 +138,8 @@ impl Worker<'_> {
             let fill = Flight {
                 intended: now,
                 kind: Kind::Set,
-                flags: flight.flags | flags::FILL,
+                flags: (flight.flags & !flags::ASK) | flags::FILL,
+                redirects: 0,
                 ..*flight
             };
             self.connections[at].queue.push_back(fill);
@@ -158,7 +172,8 @@ impl Worker<'_> {
     fn measure(&mut self, at: usize, flight: &Flight, now: u64) {
         let is_open = self.is_open();
         let service_ns = self.clock.ns_between(flight.sent, now);
-        let response_ns = match is_open {
+        // What was sent elsewhere began with its first send.
+        let response_ns = match is_open || flight.redirects > 0 {
             true => self.clock.ns_between(flight.intended, now),
             false => service_ns,
         };
@@ -190,7 +205,8 @@ impl Worker<'_> {
             }
         }
         if self.moderation > 0 {
-            self.lanes[at].not_before = now + self.moderation;
+            let home = self.home(at);
+            self.lanes[home].not_before = now + self.moderation;
         }
     }
 

@@ -57,6 +57,8 @@ pub(super) fn repeat(index: u32, gets_ns: &[u64], per_s: f64) -> Repeat {
         clock_drift_ppm: -0.5,
         rows: Vec::new(),
         aftermath: None,
+        traffic: None,
+        pace: None,
     }
 }
 

@@ -157,6 +157,30 @@ fn rows_are_described() {
     }
 }
 
+/// What stores on disk, and phases that somebody looked at, have beside.
+#[test]
+fn bytes_and_pace_are_described() {
+    let mut run = run();
+    let repeat = &mut run.points[0].repeats[0];
+    repeat.aftermath = Some(Aftermath {
+        settle_s: 0.5,
+        is_settled: true,
+        cpu_s: 1.5,
+        written_bytes: Some(4096),
+        disk_bytes: None,
+    });
+    repeat.traffic = Some(Traffic { live_bytes: Some(7), ..Traffic::default() });
+    repeat.pace = Some(Pace { is_steady: Some(false), drift: Some(0.5), ..Pace::default() });
+    let whole = written(&run);
+    assert_eq!(check(&whole), None);
+    for (object, key) in [("aftermath", "cpu_s"), ("traffic", "read_bytes"), ("pace", "stalls")] {
+        let mut less = whole.clone();
+        let place = less.pointer_mut(&format!("/points/0/repeats/0/{object}")).unwrap();
+        place.as_object_mut().unwrap().remove(key);
+        assert!(check(&less).is_some(), "{object} without {key}");
+    }
+}
+
 /// Each key that the schema requires is missed where it is taken away, and none is left out.
 #[test]
 fn every_key_is_required() {

@@ -9,8 +9,8 @@
 //! key. So the file is read once a panel, or once a figure whose panels share their cells, and not
 //! once a curve.
 
-use super::figure::{Curve, Dot, Group, Panel, Quantity, Samples, Source, XAxis};
-use super::text::{number, quoted, rate_unit, shortened, time_unit, tsv_field};
+use crate::figures::figure::{Curve, Dot, Group, Panel, Quantity, Samples, Source, XAxis};
+use crate::figures::text::{number, quoted, rate_unit, shortened, time_unit, tsv_field};
 
 /// Letters of a workload's name below its bars, and of an engine's in the legend.
 pub(super) const NAME_CHARS_MAX: usize = 40;

@@ -18,12 +18,12 @@
 //! A figure's numbers stand in one data block named after it, one curve a dataset; two empty lines
 //! end a dataset, and `index N` picks it.
 
-use super::figure::{Content, Dot, Figure, Group, Series, Source};
 use super::plots::{
     KEY_STEP, NAME_CHARS_MAX, bars, fill_style, group_px, line_types, panel, plot, sample_table,
     samples,
 };
-use super::text::{
+use crate::figures::figure::{Content, Dot, Figure, Group, Series, Source};
+use crate::figures::text::{
     comment, number, one_line, quoted, shell_word, short_number, shortened, wrapped,
 };
 use keyrack_record::Run;

@@ -109,6 +109,8 @@ fn repeat(index: u32, rate: f64, get_ns: u64) -> Repeat {
         clock_drift_ppm: 0.0,
         rows: Vec::new(),
         aftermath: None,
+        traffic: None,
+        pace: None,
     }
 }
 

@@ -65,6 +65,8 @@ fn repeat(index: u32, wall_s: f64, units: u64, ops: Vec<OpStats>) -> Repeat {
         clock_drift_ppm: 0.5,
         rows: Vec::new(),
         aftermath: None,
+        traffic: None,
+        pace: None,
     }
 }
 

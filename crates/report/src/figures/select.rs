@@ -12,15 +12,15 @@ use super::text::file_name;
 use keyrack_record::{Load, OpSummary, Point, Run};
 
 /// Panels of one file; more go to further files.
-const PANELS_MAX: usize = 16;
+pub(crate) const PANELS_MAX: usize = 16;
 /// Bars of one file; more workloads go to further files.
 const BARS_MAX: usize = 32;
 /// Calls below which a 99th percentile is the maximum or near it, and is not drawn.
-const P99_CALLS_MIN: u64 = 100;
-const MIB: f64 = 1_048_576.0;
+pub(crate) const P99_CALLS_MIN: u64 = 100;
+pub(crate) const MIB: f64 = 1_048_576.0;
 
 /// Samples of the system: metric, title of its panel, divisor.
-const SYSTEM_METRICS: [(&str, &str, f64); 16] = [
+pub(crate) const SYSTEM_METRICS: [(&str, &str, f64); 16] = [
     ("cpu_util_pct", "CPU of the machine, %", 1.0),
     ("proc_cpu_pct", "CPU of the process, % of one", 1.0),
     ("iowait_pct", "waiting for devices, %", 1.0),
@@ -39,32 +39,48 @@ const SYSTEM_METRICS: [(&str, &str, f64); 16] = [
     ("disk_bytes", "data directory, MiB", MIB),
 ];
 
-/// The engines with points, in the order of the command line, then of their first point.
-pub(super) fn series(run: &Run) -> Vec<Series> {
-    let measured = run.points.iter().map(|point| &point.cell.engine);
-    let asked = run.header.backends.iter().filter(|name| measured.clone().any(|m| m == *name));
-    let engines = distinct(asked.chain(measured.clone()));
-    let durabilities = distinct(run.points.iter().map(|point| &point.durability));
-    engines
-        .into_iter()
-        .filter_map(|engine| run.points.iter().find(|point| point.cell.engine == *engine))
-        .map(|point| {
+/// A run, and what to call it where there are several.
+#[derive(Debug)]
+pub(crate) struct Named<'a> {
+    pub(crate) name: String,
+    pub(crate) run: &'a Run,
+}
+
+/// The engines with points: run by run, in the order of the command line, then of their first
+/// point.
+pub(crate) fn series(runs: &[Named<'_>]) -> Vec<Series> {
+    let points = || runs.iter().flat_map(|named| &named.run.points);
+    let durabilities = distinct(points().map(|point| &point.durability));
+    let mut all = Vec::new();
+    for (index, Named { name, run }) in runs.iter().enumerate() {
+        let measured = run.points.iter().map(|point| &point.cell.engine);
+        let asked = run.header.backends.iter().filter(|name| measured.clone().any(|m| m == *name));
+        for engine in distinct(asked.chain(measured.clone())) {
+            let Some(point) = run.points.iter().find(|point| point.cell.engine == *engine) else {
+                continue;
+            };
             let mut label = point.engine_version.clone();
             // Engines that keep different promises may not be taken for equals.
             if durabilities.len() > 1 {
                 label = format!("{label} [{}]", point.durability);
             }
-            Series { engine: point.cell.engine.clone(), label }
-        })
-        .collect()
+            if runs
+                .iter()
+                .filter(|other| other.run.points.iter().any(|p| p.cell.engine == *engine))
+                .count()
+                > 1
+            {
+                label = format!("{label} ({name})");
+            }
+            all.push(Series { run: index, engine: engine.clone(), label });
+        }
+    }
+    all
 }
 
 /// All figures, each with at least one value.
-pub(super) fn figures(run: &Run, series: &[Series]) -> Vec<Figure> {
-    let workloads: Vec<Workload<'_>> = distinct(run.points.iter().map(|p| &p.cell.workload))
-        .into_iter()
-        .map(|name| Workload::of(run, name, series))
-        .collect();
+pub(crate) fn figures(runs: &[Named<'_>], series: &[Series]) -> Vec<Figure> {
+    let workloads = workloads(runs, series);
     let mut figures = throughput_compare(&workloads, series);
     figures.extend(panels("scalability", "Scalability", workloads.iter().filter_map(scalability)));
     for workload in &workloads {
@@ -83,28 +99,43 @@ pub(super) fn figures(run: &Run, series: &[Series]) -> Vec<Figure> {
         "Progress of the load",
         workloads.iter().map(seed_progress),
     ));
+    let has_data_dir = runs.iter().any(|named| named.run.header.data_dir.is_some());
     for workload in &workloads {
-        figures.extend(timeline_system(workload, run.header.data_dir.is_some()));
+        figures.extend(timeline_system(workload, has_data_dir));
     }
     with_distinct_names(figures)
 }
 
+/// The workloads of all runs, in the order of their first point.
+pub(crate) fn workloads<'a>(runs: &[Named<'a>], series: &[Series]) -> Vec<Workload<'a>> {
+    let points = runs.iter().flat_map(|named| &named.run.points);
+    distinct(points.map(|point| &point.cell.workload))
+        .into_iter()
+        .map(|name| Workload::of(runs, name, series))
+        .collect()
+}
+
 /// The points of one workload.
-struct Workload<'a> {
-    name: &'a str,
-    /// Each with the index of its series; a cell that was measured twice is there once.
-    points: Vec<(usize, &'a Point)>,
-    series_count: usize,
+#[derive(Debug)]
+pub(crate) struct Workload<'a> {
+    pub(crate) name: &'a str,
+    /// Each with the index of its series; a cell that was measured twice in a run is there once.
+    pub(crate) points: Vec<(usize, &'a Point)>,
+    pub(crate) series_count: usize,
 }
 
 impl<'a> Workload<'a> {
-    fn of(run: &'a Run, name: &'a str, series: &[Series]) -> Workload<'a> {
+    fn of(runs: &[Named<'a>], name: &'a str, series: &[Series]) -> Workload<'a> {
         let mut points: Vec<(usize, &Point)> = Vec::new();
-        for point in run.points.iter().filter(|point| point.cell.workload == *name) {
-            let index = series.iter().position(|series| series.engine == point.cell.engine);
-            let known = points.iter().any(|(_, other)| other.cell == point.cell);
-            if let (Some(index), false) = (index, known) {
-                points.push((index, point));
+        for (run, named) in runs.iter().enumerate() {
+            for point in named.run.points.iter().filter(|point| point.cell.workload == *name) {
+                let is_its =
+                    |series: &Series| series.run == run && series.engine == point.cell.engine;
+                let Some(index) = series.iter().position(is_its) else { continue };
+                let mut known = points.iter().filter(|(other, _)| *other == index);
+                if !known.any(|(_, other)| other.cell == point.cell) {
+                    points.push((index, point));
+                }
             }
         }
         Workload { name, points, series_count: series.len() }
@@ -123,7 +154,12 @@ impl<'a> Workload<'a> {
     }
 
     /// The points of one engine at these threads and this swept value, in order of rate.
-    fn along_rate(&self, series: usize, at_threads: f64, at_sweep: Option<f64>) -> Vec<&'a Point> {
+    pub(crate) fn along_rate(
+        &self,
+        series: usize,
+        at_threads: f64,
+        at_sweep: Option<f64>,
+    ) -> Vec<&'a Point> {
         let mut found: Vec<&Point> = self
             .points
             .iter()
@@ -141,16 +177,16 @@ impl<'a> Workload<'a> {
         self.along_rate(series, at_threads, at_sweep).last().copied()
     }
 
-    fn peak_threads(&self) -> f64 {
+    pub(crate) fn peak_threads(&self) -> f64 {
         self.threads().last().copied().unwrap_or(0.0)
     }
 
     /// The smallest swept value; `None` without a sweep.
-    fn base_sweep(&self) -> Option<f64> {
+    pub(crate) fn base_sweep(&self) -> Option<f64> {
         self.values(swept).first().copied()
     }
 
-    fn head(&self, series: usize) -> Option<&'a Point> {
+    pub(crate) fn head(&self, series: usize) -> Option<&'a Point> {
         self.point(series, self.peak_threads(), self.base_sweep())
     }
 
@@ -176,7 +212,7 @@ impl<'a> Workload<'a> {
     }
 }
 
-fn samples(
+pub(crate) fn samples(
     point: &Point,
     phase: &'static str,
     repeat: Option<u32>,
@@ -222,7 +258,7 @@ fn throughput_compare(workloads: &[Workload<'_>], series: &[Series]) -> Vec<Figu
 }
 
 /// `8 threads, batch=1`.
-fn detail(workload: &Workload<'_>) -> String {
+pub(crate) fn detail(workload: &Workload<'_>) -> String {
     let threads = workload.peak_threads();
     let mut text = format!("{threads} thread{}", if threads == 1.0 { "" } else { "s" });
     if let Some(value) = workload.base_sweep() {
@@ -425,12 +461,12 @@ fn panels(name: &str, title: &str, panels: impl Iterator<Item = Panel>) -> Vec<F
     files.into_iter().zip(1..).map(figure).collect()
 }
 
-fn numbered(name: &str, number: usize) -> String {
+pub(crate) fn numbered(name: &str, number: usize) -> String {
     if number == 1 { name.to_owned() } else { format!("{name}_{number}") }
 }
 
 /// Two workloads may differ only in letters that file names cannot hold.
-fn with_distinct_names(mut figures: Vec<Figure>) -> Vec<Figure> {
+pub(crate) fn with_distinct_names(mut figures: Vec<Figure>) -> Vec<Figure> {
     for index in 1..figures.len() {
         let stem = figures[index].name.clone();
         let mut number = 2;
@@ -460,7 +496,7 @@ fn rate(point: &Point) -> f64 {
 }
 
 /// Each text once, in the order of its first appearance.
-fn distinct<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
+pub(crate) fn distinct<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
     let mut found: Vec<&String> = Vec::new();
     for text in texts {
         if !found.contains(&text) {

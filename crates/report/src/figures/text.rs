@@ -7,7 +7,7 @@ const FILE_NAME_BYTES_MAX: usize = 80;
 /// and no commands in back quotes. A single quote inside, and in some releases a backslash before
 /// one, upsets its count of quotes; so these two stand apart, as octal escapes:
 /// `'it'."\047".'s'`. Control characters become blanks, since a line end would end the command.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     for piece in one_line(text).split_inclusive(['\'', '\\']) {
         let plain = piece.trim_end_matches(['\'', '\\']);
@@ -24,7 +24,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// `value` to four decimals, so that gnuplot does not take a large one for an integer.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value.abs() < 1e11 {
         ((value * 1e4).round() / 1e4).to_string()
     } else {
@@ -33,17 +33,17 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// `text` without control characters.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// `text` for a comment inside a data block: no quotes of any kind.
-pub(super) fn comment(text: &str) -> String {
+pub(crate) fn comment(text: &str) -> String {
     one_line(text).replace(['\'', '"', '`', '\\'], " ")
 }
 
 /// `text` in at most `chars` characters, its end replaced by dots when it is longer.
-pub(super) fn shortened(text: &str, chars: usize) -> String {
+pub(crate) fn shortened(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();
     }
@@ -53,7 +53,7 @@ pub(super) fn shortened(text: &str, chars: usize) -> String {
 
 /// `text` broken at blanks into lines of at most `chars` characters, `lines` of them at most. A
 /// longer word is cut.
-pub(super) fn wrapped(text: &str, chars: usize, lines: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, chars: usize, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in one_line(text).split_whitespace() {
         let length = word.chars().count();
@@ -75,7 +75,7 @@ pub(super) fn wrapped(text: &str, chars: usize, lines: usize) -> Vec<String> {
 }
 
 /// A word of a command line, in quotes where a shell would need them.
-pub(super) fn shell_word(word: &str) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -85,7 +85,7 @@ pub(super) fn shell_word(word: &str) -> String {
 }
 
 /// `name` as part of a file name: `ycsb/a` gives `ycsb_a`.
-pub(super) fn file_name(name: &str) -> String {
+pub(crate) fn file_name(name: &str) -> String {
     let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let safe: String = name.chars().map(|c| if kept(c) { c } else { '_' }).collect();
     let safe: String = safe.trim_start_matches('.').chars().take(FILE_NAME_BYTES_MAX).collect();
@@ -93,7 +93,7 @@ pub(super) fn file_name(name: &str) -> String {
 }
 
 /// The field of `timeline.tsv` that stands for `name`, as the timeline sink writes names.
-pub(super) fn tsv_field(name: &str) -> String {
+pub(crate) fn tsv_field(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
         match c {
@@ -109,7 +109,7 @@ pub(super) fn tsv_field(name: &str) -> String {
 }
 
 /// Three significant digits with a suffix: 950, 17.8k, 1.23M.
-pub(super) fn short_number(value: f64) -> String {
+pub(crate) fn short_number(value: f64) -> String {
     let (mut scaled, mut suffix) = (value, "");
     for next in ["k", "M", "G", "T"] {
         // 999.5 would round to 1000 of the smaller unit.
@@ -128,7 +128,7 @@ pub(super) fn short_number(value: f64) -> String {
 }
 
 /// The unit of rates up to `largest`: its divisor and the word before "units/s".
-pub(super) fn rate_unit(largest: f64) -> (f64, &'static str) {
+pub(crate) fn rate_unit(largest: f64) -> (f64, &'static str) {
     match largest {
         _ if largest >= 2e9 => (1e9, "billion "),
         _ if largest >= 2e6 => (1e6, "million "),
@@ -138,7 +138,7 @@ pub(super) fn rate_unit(largest: f64) -> (f64, &'static str) {
 }
 
 /// The unit of times up to `largest_ns`: its divisor and its name.
-pub(super) fn time_unit(largest_ns: f64) -> (f64, &'static str) {
+pub(crate) fn time_unit(largest_ns: f64) -> (f64, &'static str) {
     match largest_ns {
         _ if largest_ns >= 2e9 => (1e9, "s"),
         _ if largest_ns >= 2e6 => (1e6, "ms"),

@@ -6,62 +6,64 @@
 //!    +- Panels: each with its axes and curves, one per series (everything else)
 //! ```
 //!
-//! A series is an engine; it has the same colour in every figure. Values keep the units of the
-//! record: per second and nanoseconds.
+//! A series is an engine of a run; it has the same colour in every figure. Values keep the units of
+//! the record: per second and nanoseconds.
 
 /// An engine, as the legend names it.
 #[derive(Debug)]
-pub(super) struct Series {
+pub(crate) struct Series {
+    /// Index of the run that it belongs to.
+    pub(crate) run: usize,
     /// The engine's name on the command line: the key of its points.
-    pub(super) engine: String,
+    pub(crate) engine: String,
     /// What the legend says: the name with the version.
-    pub(super) label: String,
+    pub(crate) label: String,
 }
 
 /// One file.
 #[derive(Debug)]
-pub(super) struct Figure {
+pub(crate) struct Figure {
     /// The file's name without its extension, already safe.
-    pub(super) name: String,
-    pub(super) title: String,
+    pub(crate) name: String,
+    pub(crate) title: String,
     /// Small print under the title that only this figure needs; may be empty.
-    pub(super) note: String,
-    pub(super) content: Content,
+    pub(crate) note: String,
+    pub(crate) content: Content,
 }
 
 #[derive(Debug)]
-pub(super) enum Content {
+pub(crate) enum Content {
     Bars(Vec<Group>),
     Panels(Vec<Panel>),
 }
 
 /// The bars over one workload.
 #[derive(Debug)]
-pub(super) struct Group {
-    pub(super) label: String,
+pub(crate) struct Group {
+    pub(crate) label: String,
     /// Second line: threads, swept value, rate.
-    pub(super) detail: String,
+    pub(crate) detail: String,
     /// One entry a series; `None` where the cell was not measured.
-    pub(super) bars: Vec<Option<Bar>>,
+    pub(crate) bars: Vec<Option<Bar>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Bar {
-    pub(super) dot: Dot,
+pub(crate) struct Bar {
+    pub(crate) dot: Dot,
     /// Whether the point has flags: its number is marked.
-    pub(super) flagged: bool,
+    pub(crate) flagged: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Panel {
-    pub(super) title: String,
-    pub(super) x: XAxis,
-    pub(super) y: Quantity,
-    pub(super) curves: Vec<Curve>,
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) x: XAxis,
+    pub(crate) y: Quantity,
+    pub(crate) curves: Vec<Curve>,
 }
 
 #[derive(Debug)]
-pub(super) enum XAxis {
+pub(crate) enum XAxis {
     /// Marks at these values, ascending; a logarithm of base 2 where all of them are positive.
     Values { label: String, values: Vec<f64> },
     /// Seconds of a phase, from zero to the last sample.
@@ -70,7 +72,7 @@ pub(super) enum XAxis {
 
 /// What y counts. `typical` picks the unit where the numbers are not in the script.
 #[derive(Clone, Debug)]
-pub(super) enum Quantity {
+pub(crate) enum Quantity {
     /// Things a second.
     PerSecond { of: &'static str },
     /// Nanoseconds.
@@ -84,14 +86,14 @@ pub(super) enum Quantity {
 }
 
 #[derive(Debug)]
-pub(super) struct Curve {
+pub(crate) struct Curve {
     /// Index of the series.
-    pub(super) series: usize,
-    pub(super) source: Source,
+    pub(crate) series: usize,
+    pub(crate) source: Source,
 }
 
 #[derive(Debug)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// Numbers of the record, ascending in x.
     Dots(Vec<Dot>),
     /// Rows of `timeline.tsv`.
@@ -100,43 +102,43 @@ pub(super) enum Source {
 
 /// Which rows of `timeline.tsv`, and how their value is divided.
 #[derive(Clone, Debug)]
-pub(super) struct Samples {
-    pub(super) workload: String,
-    pub(super) engine_version: String,
-    pub(super) threads: u32,
-    pub(super) sweep_value: i64,
+pub(crate) struct Samples {
+    pub(crate) workload: String,
+    pub(crate) engine_version: String,
+    pub(crate) threads: u32,
+    pub(crate) sweep_value: i64,
     /// All repeats where there is none: they are averaged.
-    pub(super) repeat: Option<u32>,
-    pub(super) phase: &'static str,
-    pub(super) metric: &'static str,
-    pub(super) divisor: f64,
+    pub(crate) repeat: Option<u32>,
+    pub(crate) phase: &'static str,
+    pub(crate) metric: &'static str,
+    pub(crate) divisor: f64,
 }
 
 /// A value with its range over the repeats.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dot {
-    pub(super) x: f64,
-    pub(super) y: f64,
+pub(crate) struct Dot {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
     /// Smallest of the repeats; `y` where there is no range.
-    pub(super) low: f64,
+    pub(crate) low: f64,
     /// Largest of the repeats; `y` where there is no range.
-    pub(super) high: f64,
+    pub(crate) high: f64,
 }
 
 impl Dot {
     /// A value without a range.
-    pub(super) fn plain(x: f64, y: f64) -> Dot {
+    pub(crate) fn plain(x: f64, y: f64) -> Dot {
         Dot { x, y, low: y, high: y }
     }
 
-    pub(super) fn has_range(&self) -> bool {
+    pub(crate) fn has_range(&self) -> bool {
         self.low < self.high
     }
 }
 
 impl Panel {
     /// The dots of all curves.
-    pub(super) fn dots(&self) -> impl Iterator<Item = &Dot> {
+    pub(crate) fn dots(&self) -> impl Iterator<Item = &Dot> {
         self.curves.iter().flat_map(|curve| match &curve.source {
             Source::Dots(dots) => dots.as_slice(),
             Source::Samples(_) => &[],
@@ -146,14 +148,14 @@ impl Panel {
 
 impl Content {
     /// Whether it is drawn from `timeline.tsv`.
-    pub(super) fn is_sampled(&self) -> bool {
+    pub(crate) fn is_sampled(&self) -> bool {
         let Content::Panels(panels) = self else { return false };
         let mut curves = panels.iter().flat_map(|panel| &panel.curves);
         curves.any(|curve| matches!(curve.source, Source::Samples(_)))
     }
 
     /// Whether any value has a range over the repeats.
-    pub(super) fn has_ranges(&self) -> bool {
+    pub(crate) fn has_ranges(&self) -> bool {
         match self {
             Content::Bars(groups) => groups
                 .iter()
@@ -164,7 +166,7 @@ impl Content {
     }
 
     /// Indices of the series in it, ascending.
-    pub(super) fn series(&self) -> Vec<usize> {
+    pub(crate) fn series(&self) -> Vec<usize> {
         let mut found: Vec<usize> = match self {
             Content::Bars(groups) => groups
                 .iter()

@@ -1,0 +1,241 @@
+//! `keyrack report`: recorded runs as pictures, as a page, or set against each other.
+//!
+//! ```text
+//!   keyrack report plot DIR... --format svg,png,pdf --out figures
+//!   keyrack report html DIR... --out report.html
+//!   keyrack report compare BASE NEW          the same as keyrack compare
+//! ```
+//!
+//! A `DIR` is what `--report-dir` was given (its newest report counts), one report in it, or a JSON
+//! file. Samples are read from `timeline.tsv` beside the record, where it is.
+
+mod png;
+
+use crate::compare;
+use clap::{Arg, ArgMatches, Command};
+use keyrack_record::Run;
+use keyrack_report::{
+    Charts, Format, Palette, Recorded, Timeline, gnuplot_script, html_page, load,
+};
+use keyrack_vfs::{Fs, RealFs};
+use keyrack_workload::Rng;
+use std::path::{Path, PathBuf};
+
+/// Runs in one report.
+const RUNS_MAX: usize = 64;
+
+/// The subcommand.
+pub(crate) fn command() -> Command {
+    let runs = || {
+        Arg::new("run")
+            .value_name("DIR")
+            .required(true)
+            .num_args(1..)
+            .help("Reports of --report-dir, or JSON files of --report json:FILE")
+    };
+    let palette = || {
+        Arg::new("palette")
+            .long("palette")
+            .value_name("FILE")
+            .help("Looks of engines: a line each, NAME #LIGHT #DARK SHAPE")
+    };
+    let out = |default: &'static str, help: &'static str| {
+        Arg::new("out").long("out").value_name("PATH").default_value(default).help(help)
+    };
+    Command::new("report")
+        .about("Draw recorded runs: pictures, a page for a browser, comparisons")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("plot")
+                .about("Draw every figure of the runs, one file each")
+                .long_about(
+                    "Draw every figure of the runs, one file each. Of several runs the first is \
+                     what the others are compared with. SVG and PDF are drawn by keyrack itself; \
+                     PNG needs rsvg-convert or Chromium.",
+                )
+                .arg(runs())
+                .arg(
+                    Arg::new("format")
+                        .long("format")
+                        .value_name("LIST")
+                        .default_value("svg")
+                        .help("svg, png or pdf, or several with commas"),
+                )
+                .arg(out("figures", "The directory of the figures"))
+                .arg(palette()),
+        )
+        .subcommand(
+            Command::new("html")
+                .about("Write one page with all charts and tables, which needs no other file")
+                .arg(runs())
+                .arg(out("report.html", "The file of the page"))
+                .arg(palette()),
+        )
+        .subcommand(compare::command())
+}
+
+/// Runs the command.
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
+    match matches.subcommand() {
+        Some(("plot", matches)) => plot(matches),
+        Some(("html", matches)) => html(matches),
+        Some(("compare", matches)) => compare::run(matches),
+        _ => Err("no such command; see keyrack report --help".to_owned()),
+    }
+}
+
+/// What a picture can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Own(Format),
+    /// Made of the SVG by another program.
+    Png,
+}
+
+fn kinds(list: &str) -> Result<Vec<Kind>, String> {
+    let names = || Format::ALL.iter().map(|format| format.name()).chain(["png"]);
+    let mut kinds = Vec::new();
+    for name in list.split(',').map(str::trim) {
+        let own = Format::ALL.iter().find(|format| format.name() == name);
+        let kind = match own {
+            Some(format) => Kind::Own(*format),
+            None if name == "png" => Kind::Png,
+            None => {
+                let names: Vec<&str> = names().collect();
+                return Err(format!(
+                    "--format: {}",
+                    keyrack_harness::unknown("format", name, &names)
+                ));
+            }
+        };
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    Ok(kinds)
+}
+
+fn plot(matches: &ArgMatches) -> Result<u8, String> {
+    let kinds = kinds(word(matches, "format"))?;
+    let converter = kinds.contains(&Kind::Png).then(png::Converter::find).transpose()?;
+    let palette = palette(matches)?;
+    let runs = recorded(matches)?;
+    let out = PathBuf::from(word(matches, "out"));
+    let charts = Charts::of(&runs, &palette, &mut draws(&runs[0].run));
+    RealFs.create_dir_all(&out).map_err(|error| error.to_string())?;
+    let mut count = 0;
+    for kind in kinds {
+        count += match kind {
+            Kind::Own(format) => write(&RealFs, &charts, format, &out)?,
+            Kind::Png => match &converter {
+                Some(converter) => converter.draw(&charts, &out)?,
+                None => 0,
+            },
+        };
+    }
+    say!("keyrack: drew {count} figures in {}/", out.display());
+    Ok(crate::DONE)
+}
+
+fn html(matches: &ArgMatches) -> Result<u8, String> {
+    let palette = palette(matches)?;
+    let runs = recorded(matches)?;
+    let out = PathBuf::from(word(matches, "out"));
+    let page = html_page(&runs, &palette, || draws(&runs[0].run));
+    RealFs.write_atomic(&out, page.as_bytes()).map_err(|error| error.to_string())?;
+    say!("keyrack: wrote {} ({} KiB)", out.display(), page.len().div_ceil(1024));
+    Ok(crate::DONE)
+}
+
+/// Figures, page and gnuplot script in the directory of a report that was just written. Gives the
+/// number of figures.
+pub(crate) fn beside(record: &Run, fs: &dyn Fs, dir: &Path) -> Result<usize, String> {
+    if record.points.is_empty() {
+        return Err("no cell was measured".to_owned());
+    }
+    let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let timeline = timeline(fs, dir)?;
+    let runs = [Recorded { name, run: record.clone(), timeline }];
+    let palette = Palette::default();
+    let text = |error: keyrack_vfs::Error| error.to_string();
+    fs.write_atomic(&dir.join("plot.gp"), gnuplot_script(record).as_bytes()).map_err(text)?;
+    let page = html_page(&runs, &palette, || draws(record));
+    fs.write_atomic(&dir.join("report.html"), page.as_bytes()).map_err(text)?;
+    let figures = dir.join("figures");
+    fs.create_dir_all(&figures).map_err(text)?;
+    write(fs, &Charts::of(&runs, &palette, &mut draws(record)), Format::Svg, &figures)
+}
+
+/// Writes each figure; gives their number.
+fn write(fs: &dyn Fs, charts: &Charts, format: Format, out: &Path) -> Result<usize, String> {
+    let mut count = 0;
+    for (name, bytes) in charts.pictures(format) {
+        let path = out.join(format!("{name}.{}", format.name()));
+        fs.write_atomic(&path, &bytes).map_err(|error| error.to_string())?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn word<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
+    matches.get_one::<String>(name).map_or("", String::as_str)
+}
+
+fn palette(matches: &ArgMatches) -> Result<Palette, String> {
+    let Some(path) = matches.get_one::<String>("palette") else { return Ok(Palette::default()) };
+    let text = RealFs.read_to_string(Path::new(path)).map_err(|error| error.to_string())?;
+    Palette::parse(path, &text).map_err(|error| error.to_string())
+}
+
+/// The draws of the bootstrap: those of the first run's seed, so that a report can be made again.
+fn draws(run: &Run) -> impl FnMut() -> u64 + use<> {
+    let mut rng = Rng::from_seed(run.header.seed);
+    move || rng.next_u64()
+}
+
+/// The runs that are named, each with its samples.
+fn recorded(matches: &ArgMatches) -> Result<Vec<Recorded>, String> {
+    let given: Vec<&String> = matches.get_many::<String>("run").into_iter().flatten().collect();
+    if given.len() > RUNS_MAX {
+        return Err(format!("{} runs are more than {RUNS_MAX} in one report", given.len()));
+    }
+    let mut runs: Vec<Recorded> = Vec::new();
+    for given in given {
+        let path = compare::run_file(Path::new(given))?;
+        let text = RealFs.read_to_string(&path).map_err(|error| error.to_string())?;
+        let run = load(&path.display().to_string(), &text).map_err(|error| error.to_string())?;
+        let dir = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let mut name = name(&path, dir);
+        let stem = name.clone();
+        let mut number = 2;
+        while runs.iter().any(|other| other.name == name) {
+            name = format!("{stem}-{number}");
+            number += 1;
+        }
+        runs.push(Recorded { name, run, timeline: timeline(&RealFs, dir)? });
+    }
+    Ok(runs)
+}
+
+/// What a run is called: its file's name, or its directory's where the file is `run.json`.
+fn name(path: &Path, dir: &Path) -> String {
+    let of_file = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let of_dir = dir.file_name().map(|name| name.to_string_lossy().into_owned());
+    let is_usual = path.file_name().is_some_and(|name| name == "run.json");
+    let name = if is_usual { of_dir.or(of_file) } else { of_file };
+    name.unwrap_or_else(|| "run".to_owned())
+}
+
+fn timeline(fs: &dyn Fs, dir: &Path) -> Result<Timeline, String> {
+    let path = dir.join("timeline.tsv");
+    if !fs.exists(&path).map_err(|error| error.to_string())? {
+        return Ok(Timeline::default());
+    }
+    let text = fs.read_to_string(&path).map_err(|error| error.to_string())?;
+    Timeline::parse(&path.display().to_string(), &text).map_err(|error| error.to_string())
+}

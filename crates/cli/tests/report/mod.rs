@@ -1,0 +1,103 @@
+//! `keyrack report`, and what `--auto-plot` leaves beside a report.
+
+mod example;
+mod page;
+
+use crate::support::{Lab, ROTATION, only_report};
+
+/// A run of two engines with samples.
+const BENCH: &str = "bench work.lua --backend btree,skiplist --threads 1,2 --repeat 2 --secs 0.3 \
+                     --timeline 0.05 --report-dir out";
+
+fn measured() -> Lab {
+    let lab = Lab::new();
+    lab.write("work.lua", ROTATION);
+    lab.run(&format!("{BENCH} --auto-plot")).exits(0).warns("drew out/");
+    lab
+}
+
+#[test]
+fn figures_and_page_lie_beside_a_report() {
+    let lab = measured();
+    let report = only_report(&lab, "out");
+    let figures = lab.names(&format!("{report}/figures"));
+    for name in [
+        "comparison_engines.svg",
+        "latency_spectrum_rotation.svg",
+        "scalability.svg",
+        "throughput_compare.svg",
+        "timeline_throughput.svg",
+    ] {
+        assert!(figures.iter().any(|figure| figure == name), "no {name} in {figures:?}");
+    }
+    let page = lab.read(&format!("{report}/report.html"));
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("rotation"));
+    assert!(lab.read(&format!("{report}/plot.gp")).contains("gnuplot"));
+
+    // The same, later and elsewhere, of the newest report of a directory.
+    lab.run("report plot out --format svg,pdf --out later").exits(0);
+    let svg = |names: Vec<String>| -> Vec<String> {
+        names.into_iter().filter(|name| name.ends_with(".svg")).collect()
+    };
+    assert_eq!(svg(lab.names("later")), figures);
+    assert_eq!(lab.names("later").len(), 2 * figures.len());
+    assert_eq!(
+        lab.read("later/scalability.svg"),
+        lab.read(&format!("{report}/figures/scalability.svg"))
+    );
+    lab.run("report html out --out page.html").exits(0).warns("wrote page.html");
+    assert_eq!(lab.read("page.html"), page);
+
+    // A run against itself: every row is there, and nothing has changed.
+    let same = lab.run(&format!("report compare {report} {report}")).exits(0);
+    assert_eq!(same.stdout, lab.run(&format!("compare {report} {report}")).exits(0).stdout);
+    lab.run(&format!("report html {report} {report}/run.json --out two.html")).exits(0);
+    assert!(lab.read("two.html").contains(" against "));
+}
+
+#[test]
+fn pictures_of_dots_are_made_by_another_program() {
+    let lab = Lab::new();
+    lab.write("work.lua", ROTATION);
+    lab.run("bench work.lua --backend btree --ops 500 --report json:run.json").exits(0);
+    let tool = "#!/bin/sh\necho \"$@\" >> said\ncp \"$5\" \"$4\"\n";
+    lab.make_dir("bin");
+    lab.write("bin/rsvg-convert", tool);
+    lab.shell("chmod +x bin/rsvg-convert").exits(0);
+    lab.shell("PATH=bin:$PATH \"$KEYRACK\" report plot run.json --format png --out p").exits(0);
+    let names = lab.names("p");
+    assert!(names.contains(&"throughput_compare.png".to_owned()), "{names:?}");
+    assert!(names.iter().all(|name| name.ends_with(".png")), "{names:?}");
+    assert!(lab.read("said").contains("--zoom 2 --output p/throughput_compare.png"));
+    // A program that fails, and none at all.
+    lab.write("bin/rsvg-convert", "#!/bin/sh\nexit 3\n");
+    let line = "PATH=bin:$PATH \"$KEYRACK\" report plot run.json --format png --out q";
+    lab.shell(line).refuses(&["rsvg-convert could not make q/"]);
+    let line = "PATH=/nowhere \"$KEYRACK\" report plot run.json --format png --out r";
+    lab.shell(line).refuses(&["librsvg2-bin"]);
+    assert!(!lab.exists("r"));
+}
+
+#[test]
+fn bad_input_is_one_line() {
+    let lab = Lab::new();
+    lab.write("work.lua", ROTATION);
+    lab.run("bench work.lua --backend btree --ops 500 --report json:run.json").exits(0);
+    lab.make_dir("bad");
+    lab.make_dir("odd");
+    lab.write("bad/run.json", "{}");
+    lab.write("odd/run.json", lab.read("run.json"));
+    lab.write("odd/timeline.tsv", "not\tit\n");
+    lab.write("colors", "btree red blue circle\n");
+    for (line, words) in [
+        ("report plot run.json --format gif", ["--format: unknown format 'gif'", "svg, pdf, png"]),
+        ("report plot nowhere", ["nowhere", "No such file"]),
+        ("report html bad", ["cannot read run 'bad/run.json'", "missing field"]),
+        ("report html odd", ["odd/timeline.tsv', line 1", "no column 'workload'"]),
+        ("report html run.json --palette colors", ["'colors', line 1", "'red' is not a color"]),
+        ("report plt run.json", ["unknown command 'plt'", "did you mean 'plot'"]),
+        ("report html", ["missing", "see --help"]),
+    ] {
+        lab.run(line).refuses(&words);
+    }
+}

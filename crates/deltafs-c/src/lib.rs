@@ -1,0 +1,29 @@
+//! # keyrack-deltafs-c: name spaces of files for programs in C
+//!
+//! `include/keyrack_fs.h` is the interface; it is kept by hand, and tests hold it against this
+//! crate: the names, and by a program in C the layouts. `python/keyrack_fs.py` is a module over the
+//! same library.
+//!
+//! ```text
+//!   program.c  -- keyrack_fs.h -->  calls    pointers become slices and references
+//!   module.py  -- ctypes -------->    |
+//!                                  status    results become numbers and a message
+//!                                     |
+//!                                  keyrack_deltafs
+//! ```
+//!
+//! A pointer that is null where it must not be is EINVAL. Everything else about pointers is the
+//! caller's promise, and stands at each function under "Safety".
+
+mod calls;
+mod listing;
+mod status;
+
+pub use calls::{
+    Fs, keyrack_fs_chmod, keyrack_fs_chown, keyrack_fs_close, keyrack_fs_create,
+    keyrack_fs_lstat_path, keyrack_fs_mkdir, keyrack_fs_open, keyrack_fs_read, keyrack_fs_readlink,
+    keyrack_fs_rename, keyrack_fs_rmdir, keyrack_fs_stat_path, keyrack_fs_symlink, keyrack_fs_sync,
+    keyrack_fs_unlink, keyrack_fs_utime, keyrack_fs_version, keyrack_fs_write,
+};
+pub use listing::{Entry, Listing, keyrack_fs_closedir, keyrack_fs_opendir, keyrack_fs_readdir};
+pub use status::{Facts, keyrack_fs_message};

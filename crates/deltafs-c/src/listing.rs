@@ -1,0 +1,119 @@
+//! Listings.
+
+use crate::calls::{Fs, bytes, log, put};
+use crate::status::{Facts, Failure, code, number};
+use keyrack_deltafs::{Dir, ListEntry, NAME_BYTES_MAX};
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_int};
+
+/// Entries that are taken at once.
+const PAGE: usize = 1024;
+
+/// A listing under way: `keyrack_fs_dir` in the header.
+#[derive(Debug)]
+pub struct Listing {
+    /// The log; it stays open as long as the listing, as the header demands.
+    fs: *const Fs,
+    dir: Dir,
+    page: VecDeque<ListEntry>,
+    /// Behind which name the next page begins.
+    after: Option<Vec<u8>>,
+    is_last: bool,
+}
+
+/// An entry, as `keyrack_fs_entry` in the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its facts.
+    pub stat: Facts,
+    /// Bytes of its name.
+    pub name_len: u32,
+    /// Its name, with a zero.
+    pub name: [u8; NAME_BYTES_MAX + 1],
+}
+
+/// Begins a listing.
+///
+/// # Safety
+/// `fs` is null or a log that stays open until the listing is closed; `path` and `after` are null
+/// or end with a zero; `dir` is null or room for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn keyrack_fs_opendir(
+    fs: *const Fs,
+    path: *const c_char,
+    after: *const c_char,
+    dir: *mut *mut Listing,
+) -> c_int {
+    let open = || {
+        // SAFETY: the caller promises the same.
+        let log = unsafe { log(fs) }?;
+        // SAFETY: the caller promises the same.
+        let path = unsafe { bytes(path) }?;
+        let after = match after.is_null() {
+            true => None,
+            // SAFETY: the caller promises the same.
+            false => Some(unsafe { bytes(after) }?.to_vec()),
+        };
+        if dir.is_null() {
+            return Err(Failure::invalid("the place of a result is a null pointer"));
+        }
+        let found = log.caller().dir(path)?;
+        let mut listing = Listing { fs, dir: found, page: VecDeque::new(), after, is_last: false };
+        listing.load(log)?;
+        // SAFETY: the caller promises room for a pointer.
+        unsafe { put(dir, Box::into_raw(Box::new(listing))) }
+    };
+    code(open())
+}
+
+impl Listing {
+    fn load(&mut self, log: &Fs) -> Result<(), Failure> {
+        let page = log.caller().list_plus_at(&self.dir, self.after.as_deref(), PAGE)?;
+        self.page = page.entries.into();
+        self.is_last = page.next.is_none();
+        self.after = page.next;
+        Ok(())
+    }
+}
+
+/// The next entry of a listing.
+///
+/// # Safety
+/// `dir` is null or from [`keyrack_fs_opendir`], used by no other thread; `entry` is null or room.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn keyrack_fs_readdir(dir: *mut Listing, entry: *mut Entry) -> c_int {
+    let next = || {
+        // SAFETY: as the caller promises, it is null or a listing that nobody else uses.
+        let listing = unsafe { dir.as_mut() };
+        let listing = listing.ok_or_else(|| Failure::invalid("the listing is a null pointer"))?;
+        if listing.page.is_empty() && !listing.is_last {
+            // SAFETY: the log is open as long as the listing.
+            let log = unsafe { log(listing.fs) }?;
+            listing.load(log)?;
+        }
+        let Some(found) = listing.page.pop_front() else { return Ok(0) };
+        let Some(stat) = &found.stat else { return Ok(0) };
+        let mut name = [0; NAME_BYTES_MAX + 1];
+        name[..found.name.len()].copy_from_slice(&found.name);
+        // At most 255.
+        let name_len = found.name.len() as u32;
+        // SAFETY: the caller promises room for an entry.
+        unsafe { put(entry, Entry { stat: Facts::from(stat), name_len, name }) }?;
+        Ok(1)
+    };
+    // Errno values, 0 and 1 fit.
+    number(next()) as c_int
+}
+
+/// Ends a listing.
+///
+/// # Safety
+/// `dir` is null or from [`keyrack_fs_opendir`], and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn keyrack_fs_closedir(dir: *mut Listing) {
+    if !dir.is_null() {
+        // SAFETY: it came from `Box::into_raw`, and as the caller promises nobody else has it.
+        drop(unsafe { Box::from_raw(dir) });
+    }
+}

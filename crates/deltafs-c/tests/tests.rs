@@ -1,0 +1,112 @@
+//! The interface as its users have it: a program in C against the header and the shared library,
+//! the same against the static one, and a program in Python.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test says what went wrong by panicking, and reads its own files"
+)]
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+/// A file of this crate.
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// The library of that kind that belongs to this test: the newest beside it.
+fn library(extension: &str) -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let deps = test.parent().unwrap();
+    let is_it = |path: &PathBuf| {
+        let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+        path.extension() == Some(OsStr::new(extension)) && name.starts_with("libkeyrack_fs")
+    };
+    let found = fs::read_dir(deps).unwrap().map(|entry| entry.unwrap().path()).filter(is_it);
+    let found = found.max_by_key(|path| path.metadata().and_then(|m| m.modified()).ok());
+    found.unwrap_or_else(|| panic!("no libkeyrack_fs.{extension} in {}", deps.display()))
+}
+
+#[track_caller]
+fn succeeds(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{told}", output.status);
+    output
+}
+
+/// Compiles the program against a library, and runs it.
+fn run_program(libraries: &[&OsStr], name: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]);
+    cc.arg("-I").arg(source("include")).arg(source("tests/program.c")).args(libraries);
+    succeeds(cc.arg("-o").arg(&program));
+    let output = succeeds(Command::new(&program).arg(dir.path().join("log")));
+    assert_eq!(output.stdout, b"done\n");
+}
+
+#[test]
+fn a_program_in_c_works_with_the_shared_library() {
+    let shared = library("so");
+    let rpath = format!("-Wl,-rpath,{}", shared.parent().unwrap().display());
+    run_program(&[shared.as_os_str(), rpath.as_ref()], "shared");
+}
+
+#[test]
+fn a_program_in_c_works_with_the_static_library() {
+    let archive = library("a");
+    let others = ["-lpthread", "-ldl", "-lm"].map(OsStr::new);
+    run_program(&[&[archive.as_os_str()], &others[..]].concat(), "static");
+}
+
+#[test]
+fn a_program_in_python_works_with_the_module() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = succeeds(
+        Command::new("python3")
+            .arg("-B")
+            .arg(source("tests/program.py"))
+            .arg(dir.path().join("log"))
+            .env("PYTHONPATH", source("python"))
+            .env("KEYRACK_FS_LIBRARY", library("so")),
+    );
+    assert_eq!(output.stdout, b"done\n");
+}
+
+/// The names `keyrack_fs_..` that stand before a bracket, on lines that are no comments.
+fn calls(text: &str, before: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in text.lines().filter(|line| line.contains(before)) {
+        for (start, _) in line.match_indices("keyrack_fs_") {
+            let rest = &line[start..];
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let (name, behind) = rest.split_at(end.unwrap_or(rest.len()));
+            if behind.starts_with('(') && !line.trim_start().starts_with(['*', '/']) {
+                found.insert(name.to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_header_has_the_calls_of_the_library_and_no_others() {
+    let header = calls(&fs::read_to_string(source("include/keyrack_fs.h")).unwrap(), "");
+    let mut code = BTreeSet::new();
+    let mut exported = 0;
+    for name in ["calls", "listing", "status"] {
+        let text = fs::read_to_string(source(&format!("src/{name}.rs"))).unwrap();
+        exported += text.matches("#[unsafe(no_mangle)]").count();
+        code.extend(calls(&text, "extern \"C\" fn "));
+    }
+    assert_eq!(header, code);
+    assert_eq!(code.len(), exported);
+    let program = calls(&fs::read_to_string(source("tests/program.c")).unwrap(), "");
+    assert_eq!(program, header, "the program in C uses every call");
+}

@@ -1,0 +1,129 @@
+//! The thread of a server that works with the others: splits, renames.
+//!
+//! Loops that serve clients never wait for another server; two of them could wait for each other.
+//! They leave work here. What cannot be done now, because the other is away, is tried again until
+//! it is done.
+
+use super::client::{Client, ClientOptions};
+use super::core::{Core, Work};
+use super::renames::Step;
+use crate::error::Result;
+use keyrack_measure::Clock;
+use keyrack_net::Endpoint;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// After so long what could not be done is tried again.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// Whether something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Done,
+    /// Again, in a while.
+    Later,
+}
+
+/// What the thread has.
+pub(super) struct Backstage {
+    pub(super) core: Arc<Core>,
+    pub(super) peers: Client,
+    later: Vec<Work>,
+}
+
+/// The thread, as its server holds it.
+#[derive(Debug)]
+pub(super) struct Hand {
+    core: Arc<Core>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hand {
+    /// Starts it. `None` if there is nothing to be done with others, or it was started before.
+    pub(super) fn start(
+        core: &Arc<Core>,
+        servers: Vec<Endpoint>,
+        options: ClientOptions,
+    ) -> Option<Hand> {
+        if core.parts.has_all || core.space.is_none() {
+            return None;
+        }
+        let (sender, receiver) = channel();
+        core.work.set(sender).ok()?;
+        let stage = Backstage {
+            core: Arc::clone(core),
+            peers: Client::new(servers, options),
+            later: Vec::new(),
+        };
+        let thread = thread::Builder::new().name("backstage".to_owned());
+        let thread = thread.spawn(move || stage.run(&receiver)).ok()?;
+        Some(Hand { core: Arc::clone(core), thread: Some(thread) })
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        self.core.tell(Work::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Backstage {
+    fn run(mut self, receiver: &Receiver<Work>) {
+        // A store that cannot be read tells its callers too.
+        for dir in self.core.unfinished().unwrap_or_default() {
+            self.later.push(Work::Look(dir));
+        }
+        for (number, held) in self.core.renames.held().iter() {
+            self.later.push(match held.step {
+                Step::Prepared => Work::Ask(*number),
+                Step::Begun | Step::Decided => Work::Settle(*number),
+            });
+        }
+        let clock = Clock::vdso();
+        let mut tried = clock.ticks();
+        loop {
+            let work = match self.later.is_empty() {
+                true => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => receiver.recv_timeout(RETRY),
+            };
+            match work {
+                Ok(Work::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(work) => self.perform(work),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let waited_ns = clock.ns_between(tried, clock.ticks());
+            if !self.later.is_empty() && u128::from(waited_ns) >= RETRY.as_nanos() {
+                for work in std::mem::take(&mut self.later) {
+                    self.perform(work);
+                }
+                tried = clock.ticks();
+            }
+        }
+    }
+
+    fn perform(&mut self, work: Work) {
+        let next: Result<Next> = match &work {
+            Work::Look(dir) => self.look(*dir),
+            Work::Rename(errand, order, tries) => self.rename(*errand, order, *tries),
+            Work::Settle(number) => self.settle(*number),
+            Work::Ask(number) => self.inquire(*number),
+            Work::End => Ok(Next::Done),
+        };
+        // What the store refuses it refuses to every caller; here there is nobody to tell.
+        if matches!(next, Ok(Next::Later)) {
+            self.later(work);
+        }
+    }
+
+    /// Something to be tried again.
+    pub(super) fn later(&mut self, work: Work) {
+        if !self.later.contains(&work) {
+            self.later.push(work);
+        }
+    }
+}

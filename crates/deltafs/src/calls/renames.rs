@@ -1,0 +1,553 @@
+//! Renames that several servers take part in: a file whose new name is another server's, and
+//! directories, which all servers have.
+//!
+//! ```text
+//!   coordinator                                    others
+//!   checks, holds the names, writes "begun"
+//!                        -- prepare -->            checks, holds, writes "prepared"
+//!   writes "decided"                                                         <- decides
+//!   does its part        -- settle  -->            does its part; record and holds go
+//!   record and holds go
+//! ```
+//!
+//! Who holds a name answers calls on it with "later", reads too: so nobody sees the file under both
+//! names, or under none. A coordinator that comes back and finds "begun" undoes it, and finishes
+//! what it finds "decided". Another that finds "prepared" holds the names, and asks.
+//!
+//! The server of the old name coordinates for a file; the first server does for directories, one
+//! after another, so that no two of them make a circle. The record of a rename, under `move` and
+//! its number among the records about the log:
+//!
+//! ```text
+//!   state: u8 (0 prepared, 1 begun, 2 decided) | coordinator: u32 | the fields of a rename
+//! ```
+
+use super::codec::{Peer, Rename};
+use super::core::{Core, Executed, Refusal, Work};
+use super::parts::{Access, Part, State};
+use crate::caller::{Caller, Found};
+use crate::error::{Error, Result, shown};
+use crate::id::DirId;
+use crate::namespace::{Dir, Namespace};
+use crate::record::{Attributes, Entry, KIND_ENTRY, Key, parse_key};
+use crate::rename::IfTaken;
+use crate::user::{PASS, User, WRITE};
+use keyrack_flodb::{Batch, WriteOptions};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockWriteGuard};
+
+/// Errands whose results are kept, at most.
+const ERRANDS_MAX: usize = 4096;
+
+/// A rename, with everything in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) user: User,
+    pub(super) from: DirId,
+    pub(super) name: Vec<u8>,
+    pub(super) to: DirId,
+    pub(super) to_name: Vec<u8>,
+    pub(super) replace: bool,
+    /// The server of the new name of a file.
+    pub(super) target: u32,
+    /// The record of what is renamed; empty before the coordinator has looked.
+    pub(super) entry: Vec<u8>,
+}
+
+/// What a server does in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// It has the file under the old name.
+    Source,
+    /// It gets the file.
+    Target,
+    /// It has the directory, as all have.
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Step {
+    Prepared = 0,
+    Begun = 1,
+    Decided = 2,
+}
+
+/// A rename that this server holds names for.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) step: Step,
+    pub(super) coordinator: u32,
+    pub(super) order: Order,
+    /// The directory that goes when it comes.
+    replaced: Option<DirId>,
+    /// Turns of the backstage since it came: who waits for long asks.
+    pub(super) turns: u32,
+}
+
+/// What an errand came to; `None` while it is under way.
+pub(super) type Outcome = Option<Executed>;
+
+/// The renames of a server.
+#[derive(Debug, Default)]
+pub(super) struct Renames {
+    held: Mutex<HashMap<u128, Held>>,
+    errands: Mutex<Errands>,
+}
+
+#[derive(Debug, Default)]
+struct Errands {
+    last: u64,
+    all: HashMap<u64, Outcome>,
+}
+
+impl Renames {
+    pub(super) fn held(&self) -> MutexGuard<'_, HashMap<u128, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn errands(&self) -> MutexGuard<'_, Errands> {
+        self.errands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new errand.
+    pub(super) fn begin(&self) -> Executed<u64> {
+        let mut errands = self.errands();
+        if errands.all.len() >= ERRANDS_MAX {
+            let oldest = errands.all.iter().filter(|(_, outcome)| outcome.is_some());
+            let Some(oldest) = oldest.map(|(number, _)| *number).min() else {
+                return Err(Refusal::new("EBUSY", "too many renames are under way: come again"));
+            };
+            errands.all.remove(&oldest);
+        }
+        errands.last += 1;
+        let number = errands.last;
+        errands.all.insert(number, None);
+        Ok(number)
+    }
+
+    pub(super) fn end(&self, errand: u64, outcome: Executed) {
+        self.errands().all.insert(errand, Some(outcome));
+    }
+
+    /// What came of an errand; asking for it twice is fine.
+    pub(super) fn outcome(&self, errand: u64) -> Executed {
+        match self.errands().all.get(&errand) {
+            Some(None) => Err(Refusal::new("EAGAIN", "it is under way: ask again")),
+            Some(Some(Ok(()))) => Ok(()),
+            Some(Some(Err(refusal))) => Err(refusal.clone()),
+            None => Err(Refusal::new("ESTALE", "nobody knows any more what came of it: look")),
+        }
+    }
+}
+
+impl Order {
+    pub(super) fn of(rename: &Rename<'_>) -> Order {
+        let user = User { uid: rename.uid, gid: rename.gid, groups: rename.groups.clone() };
+        Order {
+            user,
+            from: DirId(rename.from),
+            name: rename.name.to_vec(),
+            to: DirId(rename.to),
+            to_name: rename.to_name.to_vec(),
+            replace: rename.replace,
+            target: rename.target,
+            entry: rename.entry.to_vec(),
+        }
+    }
+
+    pub(super) fn rename(&self) -> Rename<'_> {
+        Rename {
+            uid: self.user.uid,
+            gid: self.user.gid,
+            groups: self.user.groups.clone(),
+            from: self.from.0,
+            name: &self.name,
+            to: self.to.0,
+            to_name: &self.to_name,
+            replace: self.replace,
+            target: self.target,
+            entry: &self.entry,
+        }
+    }
+
+    pub(super) fn is_dir(&self) -> bool {
+        self.entry.first() == Some(&KIND_ENTRY)
+    }
+
+    fn if_taken(&self) -> IfTaken {
+        if self.replace { IfTaken::Replace } else { IfTaken::Fail }
+    }
+
+    /// The names that a side holds.
+    fn names(&self, side: Side) -> Vec<(DirId, &[u8])> {
+        let (old, new) = ((self.from, &self.name[..]), (self.to, &self.to_name[..]));
+        match side {
+            Side::Source => vec![old],
+            Side::Target => vec![new],
+            Side::Both => vec![old, new],
+        }
+    }
+}
+
+fn record_key(number: u128) -> Key {
+    let mut name = [0; 20];
+    name[..4].copy_from_slice(b"move");
+    name[4..].copy_from_slice(&number.to_be_bytes());
+    Key::entry(DirId::SYSTEM, &name)
+}
+
+fn record(step: Step, coordinator: u32, order: &Order) -> Vec<u8> {
+    let mut out = vec![step as u8];
+    out.extend_from_slice(&coordinator.to_le_bytes());
+    order.rename().fields(&mut out);
+    out
+}
+
+fn read_record(record: &[u8]) -> Option<Held> {
+    let (&step, rest) = record.split_first()?;
+    let (coordinator, rest) = rest.split_first_chunk::<4>()?;
+    let step = match step {
+        0 => Step::Prepared,
+        1 => Step::Begun,
+        2 => Step::Decided,
+        _ => return None,
+    };
+    let order = Order::of(&Rename::read(rest)?);
+    Some(Held {
+        step,
+        coordinator: u32::from_le_bytes(*coordinator),
+        order,
+        replaced: None,
+        turns: 0,
+    })
+}
+
+/// The partitions of several directories, locked in the order of their numbers.
+struct Locked<'a>(Vec<(DirId, RwLockWriteGuard<'a, State>)>);
+
+impl<'a> Locked<'a> {
+    fn new(parts: &'a [Arc<Part>]) -> Locked<'a> {
+        Locked(parts.iter().map(|part| (part.dir, part.write())).collect())
+    }
+
+    fn of(&mut self, dir: DirId) -> &mut State {
+        let at = self.0.iter().position(|held| held.0 == dir);
+        &mut self.0[at.expect("the directory was locked")].1
+    }
+}
+
+impl Core {
+    fn parts_of(&self, space: &Namespace, dirs: &[DirId]) -> Result<Vec<Arc<Part>>> {
+        let mut dirs = dirs.to_vec();
+        dirs.sort_unstable();
+        dirs.dedup();
+        dirs.into_iter().map(|dir| self.parts.get(space, dir)).collect()
+    }
+
+    /// Which side of a rename this server is on.
+    pub(super) fn side(&self, held: &Held) -> Side {
+        match (held.order.is_dir(), held.step) {
+            (true, _) => Side::Both,
+            (false, Step::Prepared) => Side::Target,
+            (false, _) => Side::Source,
+        }
+    }
+
+    /// Looks whether this server can do its part; if so it holds the names from here on, and the
+    /// record is written. The coordinator gets the entry into its order.
+    pub(super) fn prepare(
+        &self,
+        space: &Namespace,
+        number: u128,
+        (step, coordinator): (Step, u32),
+        order: &mut Order,
+    ) -> Executed {
+        if self.renames.held().contains_key(&number) {
+            return Ok(());
+        }
+        let inner = &space.inner;
+        let caller = space.by(&order.user);
+        let stale = |name: &[u8]| Refusal::from(Error::Stale(shown(name)));
+        let open = |dir: DirId, name: &[u8]| -> Executed<Dir> {
+            let state = inner.dirs.get(&inner.layers, dir)?.ok_or_else(|| stale(name))?;
+            Ok(Dir { state })
+        };
+        if step == Step::Begun {
+            let from = open(order.from, &order.name)?;
+            order.entry = self.entry_of(&caller, &from, &order.name)?;
+        }
+        let side = match (order.is_dir(), step) {
+            (true, _) => Side::Both,
+            (false, Step::Prepared) => Side::Target,
+            (false, _) => Side::Source,
+        };
+        let replaced_now = || -> Result<Option<DirId>> {
+            match caller.lookup(order.to, &order.to_name)? {
+                Some(Found::Dir(id)) if side == Side::Both => Ok(Some(id)),
+                _ => Ok(None),
+            }
+        };
+        let replaced = replaced_now()?;
+        let dirs: Vec<DirId> =
+            order.names(side).iter().map(|name| name.0).chain(replaced).collect();
+        let parts = self.parts_of(space, &dirs)?;
+        let mut locked = Locked::new(&parts);
+        if replaced_now()? != replaced {
+            return Err(Refusal::new("EAGAIN", "the new name changed meanwhile: ask again"));
+        }
+        for (dir, name) in order.names(side) {
+            match locked.of(dir).admit(dir, name, Access::Write) {
+                // Whoever has a directory's name, all take part.
+                Some(super::parts::Detour::Elsewhere(_)) if side == Side::Both => {}
+                Some(detour) => return Err(Refusal::detour(dir, detour)),
+                None => {}
+            }
+        }
+        match side {
+            Side::Source => {
+                let from = open(order.from, &order.name)?;
+                self.may_leave(&caller, &from, &order.name)?;
+            }
+            Side::Target => {
+                let to = open(order.to, &order.to_name)?;
+                self.may_come(&caller, &to, &order.to_name, order.replace)?;
+            }
+            Side::Both => {
+                let (from, to) = (open(order.from, &order.name)?, open(order.to, &order.to_name)?);
+                let found = caller.lookup(order.from, &order.name)?;
+                let is_same = match (found, Entry::decode(&order.entry)) {
+                    (Some(Found::Dir(here)), Some(Entry::Dir(there))) => here == there,
+                    _ => false,
+                };
+                if !is_same {
+                    return Err(stale(&order.name));
+                }
+                let how = (order.if_taken(), true);
+                caller.rename_or_check(&from, &order.name, &to, &order.to_name, how)?;
+            }
+        }
+        let changed: Vec<DirId> = match Entry::decode(&order.entry) {
+            Some(Entry::Dir(moved)) => replaced.into_iter().chain([moved]).collect(),
+            _ => Vec::new(),
+        };
+        for (taken, dir) in changed.iter().enumerate() {
+            if let Err(refusal) = self.take_back(*dir, None) {
+                changed[..taken].iter().for_each(|dir| self.leases.changed(*dir));
+                return Err(refusal);
+            }
+        }
+        let top = inner.top(&shown(&order.name))?;
+        top.put(&record_key(number), &record(step, coordinator, order))?;
+        self.hold(&mut locked, number, order, (side, replaced));
+        drop(locked);
+        let held = Held { step, coordinator, order: order.clone(), replaced, turns: 0 };
+        self.renames.held().insert(number, held);
+        if step == Step::Prepared {
+            self.tell(Work::Ask(number));
+        }
+        Ok(())
+    }
+
+    fn hold(
+        &self,
+        locked: &mut Locked<'_>,
+        number: u128,
+        order: &Order,
+        (side, replaced): (Side, Option<DirId>),
+    ) {
+        for (dir, name) in order.names(side) {
+            locked.of(dir).held.push((name.to_vec(), number));
+        }
+        if side != Side::Source {
+            locked.of(order.to).pins.push(number);
+        }
+        if let Some(replaced) = replaced {
+            locked.of(replaced).closed = Some(number);
+        }
+    }
+
+    /// The record of what is to be renamed.
+    fn entry_of(&self, caller: &Caller<'_>, from: &Dir, name: &[u8]) -> Executed<Vec<u8>> {
+        crate::check_name(name)?;
+        caller.check(&from.state.read(), PASS, name)?;
+        let now_ns = caller.inner.time.now_ns();
+        let entry = caller.inner.layers.find(from.state.id, name, |entry| match entry {
+            Entry::File(attributes, data) => {
+                Entry::File(Attributes { ctime_ns: now_ns, ..attributes }, data).encode()
+            }
+            Entry::Sized(attributes) => {
+                Entry::Sized(Attributes { ctime_ns: now_ns, ..attributes }).encode()
+            }
+            other => other.encode(),
+        })?;
+        let entry =
+            entry.filter(|entry| Entry::decode(entry).is_some_and(|e| e != Entry::Whiteout));
+        entry.ok_or_else(|| Refusal::from(Error::NotFound(shown(name))))
+    }
+
+    fn may_leave(&self, caller: &Caller<'_>, from: &Dir, name: &[u8]) -> Executed {
+        let info = from.state.read();
+        caller.check(&info, WRITE | PASS, name)?;
+        match caller.lookup(from.state.id, name)? {
+            Some(Found::Other(stat)) => Ok(caller.check_sticky(&info, stat.uid, name)?),
+            // It was something else a moment ago.
+            _ => Err(Refusal::from(Error::NotFound(shown(name)))),
+        }
+    }
+
+    fn may_come(&self, caller: &Caller<'_>, to: &Dir, name: &[u8], replace: bool) -> Executed {
+        crate::check_name(name)?;
+        let info = to.state.read();
+        caller.check(&info, WRITE | PASS, name)?;
+        match caller.lookup(to.state.id, name)? {
+            None => Ok(()),
+            Some(_) if !replace => Err(Refusal::from(Error::Exists(shown(name)))),
+            Some(Found::Dir(_)) => Err(Refusal::from(Error::IsDir(shown(name)))),
+            Some(Found::Other(stat)) => Ok(caller.check_sticky(&info, stat.uid, name)?),
+        }
+    }
+
+    /// The coordinator has decided: from here on it will be done.
+    pub(super) fn decide(&self, space: &Namespace, number: u128) -> Result<()> {
+        let mut all = self.renames.held();
+        let Some(held) = all.get_mut(&number) else { return Ok(()) };
+        let top = space.inner.top("a rename")?;
+        top.put(&record_key(number), &record(Step::Decided, held.coordinator, &held.order))?;
+        held.step = Step::Decided;
+        Ok(())
+    }
+
+    /// Does this server's part, or does not, and lets the names go. Doing it again does nothing.
+    /// The coordinator keeps the record until the others have done theirs.
+    pub(super) fn settle(&self, space: &Namespace, number: u128, commits: bool) -> Result<()> {
+        let Some(held) = self.renames.held().get(&number).cloned() else { return Ok(()) };
+        let order = &held.order;
+        let side = self.side(&held);
+        if commits {
+            self.apply(space, order, side)?;
+        }
+        if held.step == Step::Prepared || !commits {
+            space.inner.top("a rename")?.delete(&record_key(number))?;
+        }
+        self.release(space, number, &held, side)?;
+        if held.step == Step::Prepared || !commits {
+            self.renames.held().remove(&number);
+        }
+        Ok(())
+    }
+
+    /// All have done their parts.
+    pub(super) fn forget(&self, space: &Namespace, number: u128) -> Result<()> {
+        space.inner.top("a rename")?.delete(&record_key(number))?;
+        self.renames.held().remove(&number);
+        Ok(())
+    }
+
+    fn release(&self, space: &Namespace, number: u128, held: &Held, side: Side) -> Result<()> {
+        let names = held.order.names(side);
+        let dirs: Vec<DirId> = names.iter().map(|name| name.0).chain(held.replaced).collect();
+        let parts = self.parts_of(space, &dirs)?;
+        let mut locked = Locked::new(&parts);
+        for (_, state) in &mut locked.0 {
+            state.held.retain(|held| held.1 != number);
+            state.pins.retain(|pin| *pin != number);
+            state.closed = state.closed.filter(|closed| *closed != number);
+        }
+        let moved = match Entry::decode(&held.order.entry) {
+            Some(Entry::Dir(moved)) => Some(moved),
+            _ => None,
+        };
+        moved.into_iter().chain(held.replaced).for_each(|dir| self.leases.changed(dir));
+        Ok(())
+    }
+
+    fn apply(&self, space: &Namespace, order: &Order, side: Side) -> Result<()> {
+        let inner = &space.inner;
+        let root = User::root();
+        let caller = space.by(&root);
+        let now_ns = inner.time.now_ns();
+        let Some(entry) = Entry::decode(&order.entry) else { return Ok(()) };
+        match (side, Found::of(entry)) {
+            (Side::Both, Some(Found::Dir(id))) => {
+                let found = caller.lookup(order.from, &order.name)?;
+                if !matches!(found, Some(Found::Dir(here)) if here == id) {
+                    return Ok(());
+                }
+                let (from, to) = (inner.dir(order.from)?, inner.dir(order.to)?);
+                caller.rename_at(&from, &order.name, &to, &order.to_name, IfTaken::Replace)
+            }
+            (Side::Source, Some(Found::Other(stat))) => {
+                let found = caller.lookup(order.from, &order.name)?;
+                if !matches!(found, Some(Found::Other(here)) if here.inode == stat.inode) {
+                    return Ok(());
+                }
+                let from = inner.dir(order.from)?;
+                let info = from.state.read();
+                let mut batch = Batch::new();
+                inner.hide(&mut batch, order.from, &order.name)?;
+                inner.top("a rename")?.write(&batch, WriteOptions::default())?;
+                caller.touch(&from, &info, now_ns)
+            }
+            (Side::Target, Some(Found::Other(_))) => {
+                let to = inner.dir(order.to)?;
+                let info = to.state.read();
+                let top = inner.top("a rename")?;
+                top.put(&Key::entry(order.to, &order.to_name), &order.entry)?;
+                caller.touch(&to, &info, now_ns)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Holds the names again that were held before a crash.
+    pub(super) fn restore(&self) -> Result<()> {
+        let Some(space) = self.space.as_ref().filter(|_| !self.parts.has_all) else {
+            return Ok(());
+        };
+        let mut found = Vec::new();
+        let mut iter = space.inner.top("renames")?.iter()?;
+        iter.seek(&Key::entry(DirId::SYSTEM, b"move"))?;
+        while let Some((key, value)) = iter.entry() {
+            let Some((DirId::SYSTEM, name)) = parse_key(key) else { break };
+            let Some(number) = name.strip_prefix(b"move") else { break };
+            let held = read_record(value).zip(<[u8; 16]>::try_from(number).ok());
+            let Some((held, number)) = held else {
+                return Err(Error::Corruption {
+                    path: space.inner.store_path().to_owned(),
+                    what: "the record of a rename is damaged".to_owned(),
+                });
+            };
+            found.push((u128::from_be_bytes(number), held));
+            iter.next()?;
+        }
+        for (number, mut held) in found {
+            let side = self.side(&held);
+            let root = User::root();
+            let replaced = match side {
+                Side::Both => match space.by(&root).lookup(held.order.to, &held.order.to_name)? {
+                    // What has come already replaces nothing any more.
+                    Some(Found::Dir(id))
+                        if Entry::decode(&held.order.entry) != Some(Entry::Dir(id)) =>
+                    {
+                        Some(id)
+                    }
+                    _ => None,
+                },
+                _ => None,
+            };
+            let names = held.order.names(side);
+            let dirs: Vec<DirId> = names.iter().map(|name| name.0).chain(replaced).collect();
+            let parts = self.parts_of(space, &dirs)?;
+            self.hold(&mut Locked::new(&parts), number, &held.order, (side, replaced));
+            held.replaced = replaced;
+            self.renames.held().insert(number, held);
+        }
+        Ok(())
+    }
+}
+
+/// What a coordinator sends.
+pub(super) fn prepare_of(number: u128, coordinator: u32, order: &Order) -> Peer<'_> {
+    Peer::Prepare { number, coordinator, rename: order.rename() }
+}

@@ -1,0 +1,370 @@
+//! A partition on its way from one server to another.
+//!
+//! ```text
+//!   giver                                              taker
+//!   begin: the half is not written any more
+//!                       -- begin(attempt) -->          forgets older attempts
+//!                       -- put, put, put  -->          in memory
+//!   seal: not read any more; written down
+//!                       -- install        -->          files and record: one batch   <- decides
+//!   commit: files go, record: one batch
+//! ```
+//!
+//! A giver that comes back after a crash finds the seal, and begins again: the taker says that it
+//! has the partition, or takes it anew. A taker that crashes has all of it or nothing. So no name
+//! is lost, and none is used in two places. What the taker did not decide can be given up.
+//!
+//! Names of directories stay: all servers have them. Whiteouts are copied and stay as well, for
+//! they may hide a directory of a log below.
+
+use super::backstage::{Backstage, Next};
+use super::codec::{Peer, Reply, Request};
+use super::core::{Core, Executed, Refusal, Work};
+use super::error::Error as CallError;
+use super::parts::{Part, part_key};
+use crate::error::Result;
+use crate::id::DirId;
+use crate::job::random_token;
+use crate::partition::{Shard, Split, SplitMap, hash_name};
+use crate::record::{KIND_ENTRY, KIND_WHITEOUT, Key, parse_key};
+use keyrack_flodb::{Batch, WriteOptions};
+use std::sync::{MutexGuard, PoisonError};
+
+/// Records of a message, at most, and their bytes.
+const PUT_RECORDS: usize = 2000;
+const PUT_BYTES: usize = 512 << 10;
+/// Bytes of a partition on its way, at most.
+const STAGED_BYTES_MAX: usize = 1 << 30;
+
+/// Names and values as they are in the log.
+type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A partition that is coming.
+#[derive(Debug)]
+pub(super) struct Staged {
+    attempt: u64,
+    records: Records,
+    bytes: usize,
+}
+
+impl Core {
+    fn staged(&self) -> MutexGuard<'_, std::collections::HashMap<(DirId, u32), Staged>> {
+        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn part_of(&self, dir: u128) -> Executed<std::sync::Arc<Part>> {
+        let Some(space) = &self.space else {
+            return Err(Refusal::new("EROFS", "a dummy has no partitions"));
+        };
+        Ok(self.parts.get(space, DirId(dir))?)
+    }
+
+    /// Shows all records of a directory in the log that is written to, but for directories.
+    fn each_file(&self, dir: DirId, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let Some(space) = &self.space else { return Ok(()) };
+        let mut iter = space.inner.top("a partition")?.iter()?;
+        iter.seek(&Key::entry(dir, &[0]))?;
+        while let Some((key, value)) = iter.entry() {
+            match parse_key(key) {
+                Some((of, name)) if of == dir => {
+                    if value.first() != Some(&KIND_ENTRY) {
+                        visit(name, value);
+                    }
+                }
+                _ => break,
+            }
+            iter.next()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn split_begin(&self, dir: u128, split: &Split, attempt: u64) -> Executed<u64> {
+        let part = self.part_of(dir)?;
+        let state = part.write();
+        if self.parts.placement.home(dir, split.to) != self.parts.server {
+            return Err(Refusal::new("EINVAL", "that partition belongs to another server"));
+        }
+        let key = (DirId(dir), split.to);
+        if state.map.has(split.to) {
+            self.staged().remove(&key);
+            return Ok(1);
+        }
+        self.staged().insert(key, Staged { attempt, records: Vec::new(), bytes: 0 });
+        Ok(0)
+    }
+
+    pub(super) fn split_put(
+        &self,
+        dir: u128,
+        to: u32,
+        attempt: u64,
+        records: &[&[u8]],
+    ) -> Executed {
+        let mut staged = self.staged();
+        let coming = staged.get_mut(&(DirId(dir), to)).filter(|at| at.attempt == attempt);
+        let Some(coming) = coming else { return Err(old_attempt()) };
+        let (pairs, rest) = records.as_chunks::<2>();
+        if !rest.is_empty() || pairs.iter().any(|[name, _]| crate::check_name(name).is_err()) {
+            return Err(Refusal::new("EPROTO", "these are no names and values"));
+        }
+        coming.bytes += records.iter().map(|bytes| bytes.len()).sum::<usize>();
+        if coming.bytes > STAGED_BYTES_MAX {
+            return Err(Refusal::new("EFBIG", "the partition is too large to move"));
+        }
+        coming.records.extend(pairs.iter().map(|[name, value]| (name.to_vec(), value.to_vec())));
+        Ok(())
+    }
+
+    pub(super) fn split_install(
+        &self,
+        dir: u128,
+        split: &Split,
+        attempt: u64,
+        count: u64,
+        (spreads, map): (bool, &[u8]),
+    ) -> Executed {
+        let part = self.part_of(dir)?;
+        let dir = DirId(dir);
+        let mut state = part.write();
+        if state.map.has(split.to) {
+            return Ok(());
+        }
+        // A rename that has looked here relies on what it saw: nothing comes under its names.
+        if !state.held.is_empty() || state.closed.is_some() {
+            return Err(Refusal::new(
+                "EAGAIN",
+                "a rename holds names of the directory: come again",
+            ));
+        }
+        let mut staged = self.staged();
+        let key = (dir, split.to);
+        let is_all = |at: &&Staged| at.attempt == attempt && at.records.len() as u64 == count;
+        let Some(coming) = staged.get(&key).filter(is_all) else { return Err(old_attempt()) };
+        let Some(map) = SplitMap::from_bytes(map) else {
+            return Err(Refusal::new("EPROTO", "that is no map of partitions"));
+        };
+        let Some(space) = &self.space else { return Err(old_attempt()) };
+        let gone = || Refusal::new("ENOENT", "the directory is not here, or not any more");
+        let Some(known) = space.inner.dirs.get(&space.inner.layers, dir)? else {
+            return Err(gone());
+        };
+        // Nobody removes it until its files are here.
+        let info = known.read();
+        if info.is_removed {
+            return Err(gone());
+        }
+        let mut next = state.clone();
+        next.map.merge(&map);
+        next.map.add(split.to);
+        next.shards.push(Shard::made_by(split));
+        next.spreads |= spreads;
+        let mut batch = Batch::new();
+        for (name, value) in &coming.records {
+            batch.put(&Key::entry(dir, name), value);
+        }
+        batch.put(&part_key(dir), &next.encode());
+        let top = space.inner.top("a partition")?;
+        top.write(&batch, WriteOptions::default())?;
+        *state = next;
+        staged.remove(&key);
+        // It may be that it has to go on.
+        if spreads {
+            self.tell(Work::Look(dir));
+        }
+        Ok(())
+    }
+}
+
+fn old_attempt() -> Refusal {
+    Refusal::new("ESTALE", "this move of a partition is over: begin again")
+}
+
+impl Backstage {
+    /// Splits a directory as long as one of its partitions here is too large; and finishes what
+    /// was begun.
+    pub(super) fn look(&mut self, dir: DirId) -> Result<Next> {
+        let core = std::sync::Arc::clone(&self.core);
+        let Some(space) = &core.space else { return Ok(Next::Done) };
+        let part = core.parts.get(space, dir)?;
+        let (depth_max, split_at) = (core.parts.placement.depth_max(), core.parts.split_at);
+        loop {
+            let begun = part.read().shards.iter().find_map(Shard::splitting);
+            if let Some(split) = begun {
+                match self.transfer(&part, &split)? {
+                    Next::Done => continue,
+                    Next::Later => return Ok(Next::Later),
+                }
+            }
+            let shards: Vec<Shard> = {
+                let state = part.read();
+                let all = state.shards.iter().filter(|shard| shard.depth() < depth_max);
+                all.cloned().collect()
+            };
+            if shards.is_empty() {
+                // It has its final shape: nobody has to count any more.
+                part.counted(u64::MAX);
+                return Ok(Next::Done);
+            }
+            let mut counts = vec![0_u64; shards.len()];
+            core.each_file(dir, &mut |name, value| {
+                let hash = hash_name(dir.0, name);
+                let here = crate::partition::Route::Here;
+                let at = shards.iter().position(|shard| shard.route(hash) == here);
+                if let Some(at) = at.filter(|_| value.first() != Some(&KIND_WHITEOUT)) {
+                    counts[at] += 1;
+                }
+            })?;
+            let most = (0..shards.len()).max_by_key(|at| counts[*at]).unwrap_or(0);
+            let mut state = part.write();
+            if counts[most] < split_at && !state.spreads {
+                let left = (split_at - counts[most]).max(split_at / 4);
+                part.counted(left);
+                return Ok(Next::Done);
+            }
+            if !state.held.is_empty() {
+                return Ok(Next::Later);
+            }
+            let number = shards[most].number();
+            let shard = state.shards.iter_mut().find(|shard| shard.number() == number);
+            if shard.and_then(Shard::begin).is_none() {
+                part.counted(split_at);
+                return Ok(Next::Done);
+            }
+        }
+    }
+
+    /// Gives the half away, or takes up where it was.
+    fn transfer(&mut self, part: &Part, split: &Split) -> Result<Next> {
+        let core = std::sync::Arc::clone(&self.core);
+        let dir = part.dir;
+        let taker = core.parts.placement.home(dir.0, split.to) as usize;
+        let token = random_token();
+        let attempt = u64::from_le_bytes(token[..8].try_into().unwrap_or_default());
+        let begin = Peer::SplitBegin { dir: dir.0, split: *split, attempt };
+        match self.ask(taker, begin, |reply| matches!(reply, Reply::Count(1))) {
+            Ok(true) => return core.commit(part, split).map(|()| Next::Done),
+            Ok(false) => {}
+            Err(_) => return give_up(&core, part, false),
+        }
+        let mut records: Records = Vec::new();
+        core.each_file(dir, &mut |name, value| {
+            if split.takes(hash_name(dir.0, name)) {
+                records.push((name.to_vec(), value.to_vec()));
+            }
+        })?;
+        for chunk in chunks(&records) {
+            let list = chunk.iter().flat_map(|(name, value)| [&name[..], &value[..]]).collect();
+            let put = Peer::SplitPut { dir: dir.0, to: split.to, attempt, records: list };
+            if self.ask(taker, put, |_| ()).is_err() {
+                return give_up(&core, part, false);
+            }
+        }
+        let (map, spread) = {
+            let mut state = part.write();
+            state.is_sealed = true;
+            core.write_down(dir, &state.encode())?;
+            (state.map.to_bytes(), state.spreads)
+        };
+        let (count, split) = (records.len() as u64, *split);
+        let install = Peer::SplitInstall { dir: dir.0, split, attempt, count, spread, map: &map };
+        match self.ask(taker, install, |_| ()) {
+            Ok(()) => core.commit(part, &split).map(|()| Next::Done),
+            Err(CallError::Refused { errno: "ENOENT", .. }) => give_up(&core, part, true),
+            // Nobody knows what came of it, so it stays sealed until somebody does.
+            Err(_) => Ok(Next::Later),
+        }
+    }
+
+    /// One request to another server.
+    pub(super) fn ask<R>(
+        &mut self,
+        server: usize,
+        peer: Peer<'_>,
+        take: impl FnOnce(Reply<'_>) -> R,
+    ) -> super::error::Result<R> {
+        self.peers.call(server, &Request::Peer(peer), take)
+    }
+}
+
+/// All is as before, if the taker cannot have decided. It is tried again later in any case.
+fn give_up(core: &Core, part: &Part, is_refused: bool) -> Result<Next> {
+    let mut state = part.write();
+    if state.is_sealed && !is_refused {
+        return Ok(Next::Later);
+    }
+    let was_sealed = std::mem::replace(&mut state.is_sealed, false);
+    state.shards.iter_mut().for_each(Shard::abort);
+    state.spreads = false;
+    if was_sealed {
+        core.write_down(part.dir, &state.encode())?;
+    }
+    drop(state);
+    part.counted(core.parts.split_at / 4 + 1);
+    // Not at once: the thread has other things to do, such as to end.
+    Ok(Next::Later)
+}
+
+fn chunks(records: &Records) -> Vec<&[(Vec<u8>, Vec<u8>)]> {
+    let (mut all, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (at, (name, value)) in records.iter().enumerate() {
+        bytes += name.len() + value.len();
+        if bytes > PUT_BYTES || at - start >= PUT_RECORDS {
+            all.push(&records[start..at]);
+            (start, bytes) = (at, name.len() + value.len());
+        }
+    }
+    if start < records.len() {
+        all.push(&records[start..]);
+    }
+    all
+}
+
+impl Core {
+    fn write_down(&self, dir: DirId, record: &[u8]) -> Result<()> {
+        let Some(space) = &self.space else { return Ok(()) };
+        Ok(space.inner.top("a partition")?.put(&part_key(dir), record)?)
+    }
+
+    /// The other server has the half: here it goes, with one batch.
+    fn commit(&self, part: &Part, split: &Split) -> Result<()> {
+        let mut state = part.write();
+        let mut batch = Batch::new();
+        self.each_file(part.dir, &mut |name, value| {
+            let is_whiteout = value.first() == Some(&KIND_WHITEOUT);
+            if !is_whiteout && split.takes(hash_name(part.dir.0, name)) {
+                batch.delete(&Key::entry(part.dir, name));
+            }
+        })?;
+        let mut next = state.clone();
+        next.shards.iter_mut().for_each(|shard| {
+            shard.commit(split);
+        });
+        next.map.add(split.to);
+        next.is_sealed = false;
+        batch.put(&part_key(part.dir), &next.encode());
+        if let Some(space) = &self.space {
+            space.inner.top("a partition")?.write(&batch, WriteOptions::default())?;
+        }
+        *state = next;
+        Ok(())
+    }
+
+    /// Directories with a split that a crash interrupted.
+    pub(super) fn unfinished(&self) -> Result<Vec<DirId>> {
+        let mut all = Vec::new();
+        let Some(space) = &self.space else { return Ok(all) };
+        let mut iter = space.inner.top("partitions")?.iter()?;
+        iter.seek(&Key::entry(DirId::SYSTEM, b"part"))?;
+        while let Some((key, _)) = iter.entry() {
+            let Some((DirId::SYSTEM, name)) = parse_key(key) else { break };
+            let Some(dir) = name.strip_prefix(b"part") else { break };
+            let Ok(dir) = <[u8; 16]>::try_from(dir) else { break };
+            let part = self.parts.get(space, DirId(u128::from_be_bytes(dir)))?;
+            if part.read().shards.iter().any(|shard| shard.splitting().is_some()) {
+                all.push(part.dir);
+            }
+            iter.next()?;
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,208 @@
+//! Files whose bytes do not fit into their records.
+
+use crate::support::{Lab, assert_sound, errno, path, touch};
+use keyrack_deltafs::{
+    Caller, INLINE_BYTES_MAX, IfTaken, Namespace, Registry, SetAttributes, User,
+};
+use keyrack_vfs::{CrashPolicy, Fs};
+use keyrack_workload::Rng;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The files in the directory of contents of a log, without the mark.
+fn kept(disk: &dyn Fs, log: &str) -> usize {
+    let dir = path(log).join("contents");
+    if !disk.exists(&dir).unwrap() {
+        return 0;
+    }
+    let shards = disk.list(&dir).unwrap().into_iter().filter(|entry| entry.name != "unfinished");
+    shards.map(|shard| disk.list(&dir.join(shard.name)).unwrap().len()).sum()
+}
+
+fn write(fs: Caller<'_>, name: &str, offset: u64, bytes: &[u8]) {
+    let root = fs.dir(b"/").unwrap();
+    fs.write_large_at(&root, name.as_bytes(), offset, bytes).unwrap();
+}
+
+fn read(fs: Caller<'_>, name: &str) -> Vec<u8> {
+    fs.read(format!("/{name}").as_bytes(), 0, usize::MAX).unwrap()
+}
+
+/// Random writes and cuts against bytes in memory.
+#[test]
+fn a_file_of_any_size_holds_what_was_written() {
+    let seed = 20_261_123;
+    println!("SEED={seed}");
+    let mut rng = Rng::from_seed(seed);
+    let lab = Lab::new();
+    let mut space = lab.open("log");
+    let user = User::root();
+    touch(space.by(&user), "/f");
+    let mut model: Vec<u8> = Vec::new();
+    for step in 0..400_u32 {
+        if step % 100 == 99 {
+            space.close().unwrap();
+            space = lab.open("log");
+        }
+        let fs = space.by(&user);
+        let root = fs.dir(b"/").unwrap();
+        let at = rng.below(6000) as usize;
+        if rng.below(4) == 0 {
+            let size = if rng.below(4) == 0 { 0 } else { at };
+            fs.resize_large_at(&root, b"f", size as u64, None).unwrap();
+            model.resize(size, 0);
+        } else {
+            let bytes = vec![step as u8 | 1; rng.below(3000) as usize];
+            let written = fs.write_large_at(&root, b"f", at as u64, &bytes);
+            written.unwrap_or_else(|error| panic!("step {step}, {} bytes: {error}", bytes.len()));
+            if !bytes.is_empty() {
+                model.resize(model.len().max(at + bytes.len()), 0);
+                model[at..at + bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+        let stat = fs.stat(b"/f").unwrap();
+        assert_eq!(stat.size, model.len() as u64, "step {step}");
+        assert!(stat.has_data == (kept(&lab.disk, "log") == 0), "step {step}");
+        assert!(!stat.has_data || model.len() <= INLINE_BYTES_MAX, "step {step}");
+        assert!(read(fs, "f") == model, "step {step}");
+    }
+    assert_sound(&space);
+}
+
+#[test]
+fn bytes_go_when_the_file_goes() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let user = User::root();
+    let fs = space.by(&user);
+    let bytes = vec![7; 9000];
+    for name in ["/a", "/b", "/c", "/d", "/e"] {
+        touch(fs, name);
+        write(fs, &name[1..], 0, &bytes);
+    }
+    assert_eq!(kept(&lab.disk, "log"), 5);
+    fs.unlink(b"/a").unwrap();
+    fs.rename(b"/b", b"/c", IfTaken::Replace).unwrap();
+    assert_eq!((kept(&lab.disk, "log"), read(fs, "c") == bytes), (3, true));
+    fs.put(b"/c", 0o644, b"small").unwrap();
+    let cut = SetAttributes { size: Some(0), ..SetAttributes::default() };
+    fs.set_attributes(b"/d", &cut).unwrap();
+    assert_eq!(kept(&lab.disk, "log"), 1);
+    assert_eq!(read(fs, "c"), b"small");
+    assert_eq!(read(fs, "d"), b"");
+    let handle = space.open_contents(&fs.stat(b"/e").unwrap()).unwrap().unwrap();
+    fs.unlink(b"/e").unwrap();
+    assert_eq!((kept(&lab.disk, "log"), handle.len().unwrap()), (0, 9000));
+    space.close().unwrap();
+    assert!(!lab.disk.exists(&path("log").join("contents/unfinished")).unwrap());
+}
+
+/// A size that was only noted promises no bytes; writing does not make some up.
+#[test]
+fn a_size_alone_has_no_bytes() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let user = User::root();
+    let fs = space.by(&user);
+    touch(fs, "/f");
+    let noted = SetAttributes { size: Some(1 << 40), ..SetAttributes::default() };
+    fs.set_attributes(b"/f", &noted).unwrap();
+    let root = fs.dir(b"/").unwrap();
+    assert_eq!(errno(fs.read(b"/f", 0, 10)), "ENODATA");
+    assert_eq!(errno(fs.write_large_at(&root, b"f", 0, b"x")), "ENODATA");
+    assert_eq!(errno(fs.write_large_at(&root, b"f", u64::MAX, b"x")), "EFBIG");
+    assert_eq!(fs.resize_large_at(&root, b"f", 0, None).unwrap().size, 0);
+    write(fs, "f", 5000, b"x");
+    assert_eq!(read(fs, "f").len(), 5001);
+    assert_eq!(errno(fs.write_large_at(&root, b"none", 0, b"x")), "ENOENT");
+    fs.mkdir(b"/d", 0o755).unwrap();
+    assert_eq!(errno(fs.write_large_at(&root, b"d", 0, b"x")), "EISDIR");
+    let other = User::new(5, 5);
+    assert_eq!(errno(space.by(&other).write_large_at(&root, b"f", 6000, b"x")), "EACCES");
+}
+
+/// What is below is copied when it is written to, and stays as it was.
+#[test]
+fn a_file_of_a_published_log_is_copied_before_it_changes() {
+    let lab = Lab::new();
+    let user = User::root();
+    let bytes: Vec<u8> = (0..20_000_u32).map(|n| n as u8).collect();
+    let below = lab.open("below");
+    touch(below.by(&user), "/f");
+    write(below.by(&user), "f", 0, &bytes);
+    let registry = Registry::new_in(lab.fs(), "/reg");
+    let publication = registry.publish(&below, "one", None).unwrap();
+    let listed = |file: &&keyrack_deltafs::PublishedFile| file.name.starts_with("contents/");
+    assert_eq!(publication.files.iter().find(listed).unwrap().bytes, 20_000);
+    assert_eq!(registry.check().unwrap(), [""; 0]);
+    // The log goes on in place; what is published does not.
+    write(below.by(&user), "f", 0, b"changed");
+    below.close().unwrap();
+    assert_eq!(registry.check().unwrap(), [""; 0]);
+    let published = registry.log_dirs(&registry.resolve(&["one"]).unwrap()).unwrap();
+    let open = |lower: Vec<_>| {
+        let settings = keyrack_deltafs::Settings { lower, ..lab.settings() };
+        Namespace::open_in(lab.fs(), &path("above"), settings).unwrap()
+    };
+    let above = open(published.clone());
+    assert!(read(above.by(&user), "f") == bytes);
+    write(above.by(&user), "f", 19_999, b"more");
+    let view = Namespace::open_read_only_in(lab.fs(), &published, lab.settings()).unwrap();
+    assert!(read(view.by(&user), "f") == bytes);
+    let dir = view.root().unwrap();
+    assert_eq!(errno(view.by(&user).write_large_at(&dir, b"f", 0, b"x")), "EROFS");
+    above.close().unwrap();
+    let above = open(published);
+    assert!(read(above.by(&user), "f") == [&bytes[..19_999], b"more"].concat());
+    assert_sound(&above);
+}
+
+/// Killed between any two writes: a record never counts bytes that are not there, what no record
+/// names goes, and what was cut off does not come back.
+#[test]
+fn a_kill_leaves_no_bytes_that_no_record_names() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let user = User::root();
+    let fs = space.by(&user);
+    for name in ["/a", "/b"] {
+        touch(fs, name);
+        write(fs, &name[1..], 0, &[1; 5000]);
+    }
+    // What a kill between bytes and record leaves: bytes of a number that no record has, and a file
+    // that is longer than its record says.
+    let stray = path("log").join("contents/00").join(format!("{:032x}", 1_u128 << 127));
+    let create = keyrack_vfs::OpenOptions::new().write(true).create(true);
+    lab.disk.create_dir_all(stray.parent().unwrap()).unwrap();
+    lab.disk.open(&stray, &create).unwrap().write_at(0, b"stray").unwrap();
+    let inode = fs.stat(b"/a").unwrap().inode;
+    let shard = format!("contents/{:02x}/{inode}", inode.to_u128() as u8);
+    let long = path("log").join(shard);
+    lab.disk.open(&long, &create).unwrap().write_at(5000, b"tail").unwrap();
+    let other = path("log").join("contents/00/notes");
+    lab.disk.open(&other, &create).unwrap();
+    let image = lab.disk.crash_image(1, CrashPolicy::KeepAll);
+    let again = Namespace::open_in(Arc::new(image.clone()), Path::new("/log"), lab.settings());
+    let again = again.unwrap();
+    let fs = again.by(&user);
+    assert!(!image.exists(&stray).unwrap() && image.exists(&other).unwrap());
+    assert_eq!(read(fs, "a"), [1; 5000]);
+    let root = fs.dir(b"/").unwrap();
+    fs.resize_large_at(&root, b"a", 5004, None).unwrap();
+    assert_eq!(read(fs, "a")[5000..], [0; 4]);
+    assert_sound(&again);
+}
+
+/// After a sync a power loss takes nothing.
+#[test]
+fn synced_bytes_survive_a_power_loss() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let user = User::root();
+    touch(space.by(&user), "/f");
+    write(space.by(&user), "f", 0, &[3; 10_000]);
+    space.sync().unwrap();
+    let image = lab.disk.crash_image(1, CrashPolicy::DropAll);
+    let again = Namespace::open_in(Arc::new(image), Path::new("/log"), lab.settings()).unwrap();
+    assert_eq!(read(again.by(&user), "f"), [3; 10_000]);
+}

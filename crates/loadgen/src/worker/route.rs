@@ -1,0 +1,368 @@
+//! Requests that do not go where they were drawn: shards, nodes of a cluster, tiers.
+//!
+//! ```text
+//!   client c of a thread    one connection to each node: c, clients + c, 2 clients + c, ...
+//!   lane c                  draws for all of them; `ahead` is what it drew and could not place
+//!   a request               lane --key--> node --> its connection of this client
+//! ```
+//!
+//! In a closed loop a client that has drawn a request for a connection that is full waits for it,
+//! as a program would that asks for one key after the other. Under a rate it goes on, and the
+//! request waits at its connection, up to [`QUEUE_MAX`] there.
+//!
+//! A node that answers MOVED has told us who has a slot: that is believed at once, the request
+//! follows, and the whole map is asked for beside. ASK is followed once and changes nothing.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use keyrack_net::ConnectOptions;
+
+use super::connection::{Connection, Flight, flags};
+use super::lane::Lane;
+use super::repair::{self, News};
+use super::{OUTPUT_BYTES_MAX, Worker};
+use crate::arrival::Stream as Draws;
+use crate::content::split_assoc;
+use crate::error::{Error, Result};
+use crate::plan::Server;
+use crate::route::{Redirect, Shape, Sharding, Shards, Slots};
+use crate::target::ErrorClass;
+
+/// Requests under a rate that wait at one connection.
+const QUEUE_MAX: usize = 1 << 16;
+/// A request is redirected so often, and then it has failed.
+const REDIRECTS_MAX: u8 = 16;
+/// After so many requests for connections that are gone, a client rests for so long.
+const GONE_MAX: u32 = 64;
+const REST_NS: u64 = 1_000_000;
+/// Between two questions for the map.
+const REFRESH_PAUSE_NS: u64 = 100_000_000;
+/// Nodes of a cluster at most.
+const NODES_MAX: usize = 1024;
+
+/// Where connections lead: a server of the plan, or a node that a cluster told us.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) server: Server,
+    pub(super) options: ConnectOptions,
+}
+
+/// Who has which keys.
+#[derive(Debug)]
+enum Map {
+    Shards(Shards),
+    Slots(Slots),
+    /// The first of two tiers, but for records that are loaded.
+    Tiers,
+}
+
+/// The routes of one thread.
+#[derive(Debug)]
+pub(super) struct Router {
+    map: Map,
+    /// Connections of the thread to each node.
+    pub(super) clients: usize,
+    /// Of each client, what was drawn and has no place yet.
+    pub(super) ahead: Vec<Option<Flight>>,
+    key: Vec<u8>,
+    /// The map is being asked for.
+    pub(super) is_refreshing: bool,
+    /// When it may be asked for again.
+    refresh_from: u64,
+}
+
+impl Router {
+    fn new(map: Map, clients: usize) -> Router {
+        let ahead = vec![None; clients];
+        Router { map, clients, ahead, key: Vec::new(), is_refreshing: false, refresh_from: 0 }
+    }
+}
+
+impl Worker<'_> {
+    /// Finds out where connections are to lead.
+    ///
+    /// # Errors
+    /// Servers that are no cluster.
+    pub(super) fn chart(&mut self) -> Result<()> {
+        let plan = self.plan;
+        let settings = &plan.settings;
+        let options = plan.connect.iter().cloned();
+        let servers = plan.servers.iter().cloned().zip(options);
+        self.nodes = servers.map(|(server, options)| Node { server, options }).collect();
+        if let Some(shards) = &plan.shards {
+            self.router = Some(Router::new(Map::Shards(shards.clone()), settings.connections));
+        }
+        if settings.sharding == Sharding::Tiers {
+            self.router = Some(Router::new(Map::Tiers, settings.connections));
+        }
+        if settings.sharding == Sharding::Cluster {
+            let seeds = std::mem::take(&mut self.nodes);
+            let mut failure = None;
+            // Any of them knows.
+            let found = seeds.iter().find_map(|seed| {
+                let shape = repair::shape(seed, settings);
+                let name = || seed.server.name.clone();
+                shape.map_err(|cause| failure = failure.take().or(Some((name(), cause)))).ok()
+            });
+            self.router = Some(Router::new(Map::Slots(Slots::new()), settings.connections));
+            match (found, failure) {
+                (Some(shape), _) if shape.is_empty() => {
+                    let text = "the cluster has no slots: create it, or wait until it has formed";
+                    return Err(Error::usage(format!("{}: {text}", seeds[0].server.name)));
+                }
+                (Some(shape), _) => {
+                    self.seed = seeds.into_iter().next();
+                    self.adopt(&shape);
+                }
+                (None, Some((server, cause))) => return Err(Error::Server { server, cause }),
+                (None, None) => return Err(Error::usage("no server to ask for its cluster")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Believes a map.
+    fn adopt(&mut self, shape: &Shape) {
+        for (first, last, place) in shape {
+            let Some(node) = self.node_named(place) else { continue };
+            if let Some(Router { map: Map::Slots(slots), .. }) = &mut self.router {
+                slots.give(*first, *last, node);
+            }
+        }
+    }
+
+    /// The node at a place, which may be new: then it is connected to beside.
+    fn node_named(&mut self, place: &str) -> Option<usize> {
+        let known = self.nodes.iter().position(|node| node.server.name == place);
+        if known.is_some() || self.nodes.len() >= NODES_MAX {
+            return known;
+        }
+        let endpoint = place.parse().ok()?;
+        let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let options = self.seed.as_ref()?.options.clone();
+        let server = Server { name: place.to_owned(), host, endpoint };
+        self.nodes.push(Node { server, options });
+        let node = self.nodes.len() - 1;
+        // Before the first connections are made all of them are.
+        if !self.connections.is_empty() && self.extend(node).is_err() {
+            return None;
+        }
+        Some(node)
+    }
+
+    /// Connections to a node that came up.
+    fn extend(&mut self, node: usize) -> Result<()> {
+        let settings = &self.plan.settings;
+        for client in 0..settings.connections {
+            let at = self.connections.len();
+            let lane = self.lane_of(client, at)?;
+            self.lanes.push(lane);
+            self.connections.push(Connection::absent(node, settings.protocol, settings.verify));
+            self.remake(at);
+        }
+        Ok(())
+    }
+
+    /// The lane of the connection `at`, which is one of a client.
+    pub(super) fn lane_of(&self, client: usize, at: usize) -> Result<Lane> {
+        let plan = self.plan;
+        let stream = Draws {
+            seed: plan.settings.seed,
+            agent: plan.settings.agent,
+            thread: self.thread as u32,
+            connection: at as u32,
+        };
+        let index = (self.thread * plan.settings.connections + client) as u32;
+        Lane::new(plan, stream, index, plan.sources() as u32)
+    }
+
+    /// The connection whose lane draws for this one.
+    #[inline]
+    pub(super) fn home(&self, at: usize) -> usize {
+        self.router.as_ref().map_or(at, |router| at % router.clients)
+    }
+
+    /// The place of the node of a request.
+    pub(super) fn node_of(&mut self, flight: &Flight) -> usize {
+        let Some(router) = &mut self.router else { return 0 };
+        if matches!(router.map, Map::Tiers) {
+            return usize::from(flight.flags & flags::LOAD != 0);
+        }
+        let key = match flight.flags & flags::KEPT_KEY != 0 {
+            true => self.kept.key(flight.key),
+            false => {
+                router.key.clear();
+                self.plan.keys.append(flight.key, &mut router.key);
+                router.key.as_slice()
+            }
+        };
+        // With --assoc the server knows the first part of a key alone.
+        let split = self.plan.settings.assoc.and_then(|bytes| split_assoc(key, bytes));
+        let key = split.map_or(key, |(name, _)| name);
+        match &router.map {
+            Map::Shards(shards) => shards.server_of(key),
+            Map::Slots(slots) => slots.node_of(key),
+            Map::Tiers => 0,
+        }
+    }
+
+    /// The next request of a client, if it is for this connection; those in front of it that are
+    /// for others are put there.
+    pub(super) fn next_routed(&mut self, at: usize) -> Option<Flight> {
+        let client = self.home(at);
+        let mut gone = 0;
+        loop {
+            let held = self.router.as_mut().and_then(|router| router.ahead[client].take());
+            let flight = match held {
+                Some(flight) => flight,
+                None => self.next_of(client)?,
+            };
+            let clients = self.router.as_ref().map_or(1, |router| router.clients);
+            let place = self.node_of(&flight) * clients + client;
+            if place == at {
+                return Some(flight);
+            }
+            let waits = self.phase.rate > 0.0 && !self.phase.is_load;
+            let depth = self.depth();
+            let other = &mut self.connections[place];
+            let has_room = other.flights.len() < depth
+                && other.queue.is_empty()
+                && !(self.phase.is_load && other.output_bytes() > OUTPUT_BYTES_MAX);
+            if other.is_alive() && has_room {
+                self.launch(place, flight);
+                self.touched.push(place);
+            } else if other.is_alive() || other.is_awaited {
+                if waits && other.queue.len() < QUEUE_MAX {
+                    other.queue.push_back(flight);
+                    continue;
+                }
+                if let Some(router) = &mut self.router {
+                    router.ahead[client] = Some(flight);
+                }
+                return None;
+            } else {
+                self.miss_out(&flight);
+                gone += 1;
+                if gone >= GONE_MAX {
+                    let lane = &mut self.lanes[client];
+                    if !lane.is_timed {
+                        lane.is_timed = true;
+                        let rest = self.clock.ticks_of_ns(REST_NS);
+                        self.timers.push(Reverse((self.clock.ticks() + rest, client)));
+                    }
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// A request whose server is gone is not sent.
+    fn miss_out(&mut self, flight: &Flight) {
+        if flight.flags & (flags::LOAD | flags::PURGE) == 0 {
+            self.account.counts.unsent += 1;
+            if self.is_open() {
+                let waited_ns = self.clock.ns_between(flight.intended, self.clock.ticks());
+                self.account.tally_mut(flight.kind.class()).response.record(waited_ns);
+            }
+        }
+        self.kept.release(flight);
+    }
+
+    /// Everything that was drawn and waits at no connection or in a queue, at the end of a phase.
+    pub(super) fn give_up_routed(&mut self) {
+        let ahead = self.router.iter_mut().flat_map(|router| &mut router.ahead);
+        let mut left: Vec<Flight> = ahead.filter_map(Option::take).collect();
+        if self.router.is_some() {
+            let queues = self.connections.iter_mut().map(|connection| &mut connection.queue);
+            left.extend(queues.flat_map(std::mem::take::<VecDeque<Flight>>));
+        }
+        for flight in &left {
+            match flight.flags & (flags::FILL | flags::COPY) != 0 {
+                // Nobody asked for it.
+                true => self.kept.release(flight),
+                false => self.miss_out(flight),
+            }
+        }
+    }
+
+    /// Follows a redirection. `false`: there is none, or it leads nowhere.
+    pub(super) fn redirect(&mut self, at: usize, flight: &Flight, class: ErrorClass) -> bool {
+        let is_cluster = matches!(&self.router, Some(Router { map: Map::Slots(_), .. }));
+        let is_ask = class == ErrorClass::Ask;
+        if !is_cluster
+            || !(is_ask || class == ErrorClass::Moved)
+            || flight.redirects >= REDIRECTS_MAX
+        {
+            return false;
+        }
+        let here = self.connections[at].server;
+        let host = self.nodes[here].server.host.clone();
+        let words = self.connections[at].parser.words();
+        let Some(Redirect { slot, place }) = Redirect::parse(words, &host) else { return false };
+        let Some(node) = self.node_named(&place) else { return false };
+        let to = node * self.plan.settings.connections + self.home(at);
+        if !self.connections[to].is_alive() && !self.connections[to].is_awaited {
+            return false;
+        }
+        let mut again = Flight { redirects: flight.redirects + 1, ..*flight };
+        again.flags &= !flags::ASK;
+        if flight.redirects == 0 && !self.is_open() {
+            // It began with the first send.
+            again.intended = flight.sent;
+        }
+        if is_ask {
+            self.account.counts.asked += 1;
+            again.flags |= flags::ASK;
+        } else {
+            self.account.counts.moved += 1;
+            if let Some(Router { map: Map::Slots(slots), .. }) = &mut self.router {
+                slots.give(slot, slot, node);
+            }
+            self.refresh(node);
+        }
+        self.connections[to].queue.push_back(again);
+        self.woken.push(to);
+        true
+    }
+
+    /// Asks a node for the map, in a thread that may wait, unless that was done just now.
+    pub(super) fn refresh(&mut self, node: usize) {
+        let now = self.clock.ticks();
+        let pause = self.clock.ticks_of_ns(REFRESH_PAUSE_NS);
+        let Some(router) = &mut self.router else { return };
+        if router.is_refreshing || now < router.refresh_from {
+            return;
+        }
+        router.refresh_from = now + pause;
+        let (node, sender) = (self.nodes[node].clone(), self.news.0.clone());
+        let settings = Arc::new(self.plan.settings.clone());
+        let ask = move || {
+            // Nobody listens any more when the run is over.
+            let _ = sender.send(News::Shape(repair::shape(&node, &settings)));
+        };
+        let spawned = std::thread::Builder::new().name("slots".to_owned()).spawn(ask);
+        router.is_refreshing = spawned.is_ok();
+    }
+
+    /// A cluster that lost a node may have another by now: any that is left knows.
+    pub(super) fn ask_others(&mut self) {
+        let is_cluster = matches!(&self.router, Some(Router { map: Map::Slots(_), .. }));
+        let alive = self.connections.iter().find(|connection| connection.is_alive());
+        if let (true, Some(node)) = (is_cluster, alive.map(|connection| connection.server)) {
+            self.refresh(node);
+        }
+    }
+
+    /// Takes a map that was asked for. One that could not be had changes nothing.
+    pub(super) fn take_map(&mut self, shape: std::io::Result<Shape>) {
+        if let Some(router) = &mut self.router {
+            router.is_refreshing = false;
+        }
+        if let Ok(shape) = shape {
+            self.adopt(&shape);
+        }
+    }
+}

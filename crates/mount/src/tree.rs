@@ -1,0 +1,450 @@
+//! What the kernel asks of files, as calls on a name space.
+//!
+//! The kernel has checked the permissions of who asks, so the calls are made by user 0; what is new
+//! is given to who made it.
+
+use crate::listing::Listing;
+use crate::nodes::{Gone, GoneBytes, Nodes, Place};
+use fuser::Errno;
+use keyrack_deltafs::{
+    Caller, Dir, Error, INLINE_BYTES_MAX, IfExists, IfTaken, Kind, Namespace, SetAttributes,
+    SetTime, Stat, User,
+};
+use std::collections::HashMap;
+
+const SET_GROUP: u32 = 0o2000;
+
+pub(crate) type Answer<T> = Result<T, Errno>;
+
+/// A mounted name space.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    space: Namespace,
+    nodes: Nodes,
+    listings: HashMap<u64, Listing>,
+    next_listing: u64,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// An answer about a file: its number and its facts.
+pub(crate) type Told = (u64, Stat);
+
+/// The error number of a failure.
+pub(crate) fn errno(error: &Error) -> Errno {
+    match error {
+        Error::Io(error) => match error.io_kind() {
+            std::io::ErrorKind::StorageFull => Errno::ENOSPC,
+            std::io::ErrorKind::QuotaExceeded => Errno::EDQUOT,
+            std::io::ErrorKind::FileTooLarge => Errno::EFBIG,
+            _ => Errno::EIO,
+        },
+        error => match error.errno() {
+            "ENOENT" => Errno::ENOENT,
+            "EEXIST" => Errno::EEXIST,
+            "ENOTDIR" => Errno::ENOTDIR,
+            "EISDIR" => Errno::EISDIR,
+            "ENOTEMPTY" => Errno::ENOTEMPTY,
+            "EACCES" => Errno::EACCES,
+            "EPERM" => Errno::EPERM,
+            "EROFS" => Errno::EROFS,
+            "ENAMETOOLONG" => Errno::ENAMETOOLONG,
+            "EINVAL" => Errno::EINVAL,
+            "ELOOP" => Errno::ELOOP,
+            "EFBIG" => Errno::EFBIG,
+            "ENODATA" => Errno::ENODATA,
+            "ESTALE" => Errno::ESTALE,
+            _ => Errno::EIO,
+        },
+    }
+}
+
+fn answer<T>(result: keyrack_deltafs::Result<T>) -> Answer<T> {
+    result.map_err(|error| errno(&error))
+}
+
+impl Tree {
+    pub(crate) fn new(space: Namespace) -> keyrack_deltafs::Result<Tree> {
+        let nodes = Nodes::new(&space.root()?);
+        Ok(Tree { space, nodes, listings: HashMap::new(), next_listing: 1 })
+    }
+
+    fn place(&self, number: u64) -> Answer<Place> {
+        self.nodes.get(number).map(|node| node.place.clone()).ok_or(Errno::ESTALE)
+    }
+
+    fn dir(&self, number: u64) -> Answer<Dir> {
+        match self.place(number)? {
+            Place::Dir(dir) => Ok(dir),
+            Place::Entry(..) | Place::Gone(_) => Err(Errno::ENOTDIR),
+        }
+    }
+
+    /// The number that listings show for a file.
+    pub(crate) fn number(&self, stat: &Stat) -> u64 {
+        self.nodes.number(stat.inode)
+    }
+
+    /// Notes an entry that the kernel is told of.
+    pub(crate) fn tell(&mut self, dir: &Dir, name: &[u8], stat: Stat) -> Answer<Told> {
+        let place = match stat.kind {
+            Kind::Dir => {
+                let root = User::root();
+                Place::Dir(answer(self.space.by(&root).dir_at(dir, name))?)
+            }
+            Kind::File | Kind::Symlink => Place::Entry(dir.clone(), name.to_vec()),
+        };
+        Ok((self.nodes.told(stat.inode, place), stat))
+    }
+
+    pub(crate) fn lookup(&mut self, parent: u64, name: &[u8]) -> Answer<Told> {
+        let dir = self.dir(parent)?;
+        let root = User::root();
+        let stat = answer(self.space.by(&root).stat_at(&dir, name))?;
+        self.tell(&dir, name, stat)
+    }
+
+    /// As [`Tree::lookup`] of an entry that a listing had. It is looked at anew: the page may be
+    /// older than the last change of the entry.
+    pub(crate) fn lookup_listed(&mut self, dir: &Dir, name: &[u8], old: Stat) -> Answer<Told> {
+        let root = User::root();
+        let stat = answer(self.space.by(&root).stat_at(dir, name))?;
+        match stat.inode == old.inode {
+            true => self.tell(dir, name, stat),
+            false => Err(Errno::ENOENT),
+        }
+    }
+
+    pub(crate) fn forget(&mut self, number: u64, count: u64) {
+        self.nodes.forget(number, count);
+    }
+
+    pub(crate) fn stat(&self, number: u64) -> Answer<Stat> {
+        let root = User::root();
+        let fs = self.space.by(&root);
+        match self.place(number)? {
+            Place::Dir(dir) => answer(fs.stat_dir(&dir)),
+            Place::Entry(dir, name) => answer(fs.stat_at(&dir, &name)),
+            Place::Gone(gone) => Ok(gone.stat),
+        }
+    }
+
+    /// Mode, owner and times; then the size.
+    pub(crate) fn set(&mut self, number: u64, set: &SetAttributes) -> Answer<Stat> {
+        let root = User::root();
+        let fs = self.space.by(&root);
+        let others = SetAttributes { size: None, ..*set };
+        let has_others = others != SetAttributes::default();
+        match self.place(number)? {
+            Place::Dir(_) if set.size.is_some() => Err(Errno::EISDIR),
+            Place::Dir(dir) if has_others => answer(fs.set_dir_attributes(&dir, &others)),
+            Place::Dir(dir) => answer(fs.stat_dir(&dir)),
+            Place::Entry(dir, name) => {
+                if let Some(size) = set.size {
+                    answer(fs.resize_large_at(&dir, &name, size, set.mtime))?;
+                }
+                match has_others {
+                    true => answer(fs.set_attributes_at(&dir, &name, &others)),
+                    false => answer(fs.stat_at(&dir, &name)),
+                }
+            }
+            Place::Gone(_) => self.set_gone(number, set),
+        }
+    }
+
+    pub(crate) fn make_dir(
+        &mut self,
+        parent: u64,
+        name: &[u8],
+        mode: u32,
+        owner: Owner,
+    ) -> Answer<Told> {
+        let dir = self.dir(parent)?;
+        let root = User::root();
+        let fs = self.space.by(&root);
+        let made = answer(fs.mkdir_at(&dir, name, mode))?;
+        if let Some(set) = given_to(&fs, &dir, owner)? {
+            answer(fs.set_dir_attributes(&made, &set))?;
+        }
+        let stat = answer(fs.stat_dir(&made))?;
+        self.tell(&dir, name, stat)
+    }
+
+    /// Makes a file. With [`IfExists::Open`] one that is there is taken.
+    pub(crate) fn make_file(
+        &mut self,
+        parent: u64,
+        name: &[u8],
+        mode: u32,
+        owner: Owner,
+        if_exists: IfExists,
+    ) -> Answer<Told> {
+        let dir = self.dir(parent)?;
+        let root = User::root();
+        let fs = self.space.by(&root);
+        let made = answer(fs.create_at(&dir, name, mode, if_exists))?;
+        let mut stat = made.stat;
+        if made.is_new
+            && let Some(set) = given_to(&fs, &dir, owner)?
+        {
+            stat = answer(fs.set_attributes_at(&dir, name, &set))?;
+        }
+        self.tell(&dir, name, stat)
+    }
+
+    pub(crate) fn make_link(
+        &mut self,
+        parent: u64,
+        name: &[u8],
+        target: &[u8],
+        owner: Owner,
+    ) -> Answer<Told> {
+        let dir = self.dir(parent)?;
+        let root = User::root();
+        let fs = self.space.by(&root);
+        let mut stat = answer(fs.symlink_at(target, &dir, name))?;
+        if let Some(set) = given_to(&fs, &dir, owner)? {
+            stat = answer(fs.set_attributes_at(&dir, name, &set))?;
+        }
+        self.tell(&dir, name, stat)
+    }
+
+    pub(crate) fn read_link(&self, number: u64) -> Answer<Vec<u8>> {
+        let root = User::root();
+        match self.place(number)? {
+            Place::Entry(dir, name) => answer(self.space.by(&root).read_link_at(&dir, &name)),
+            Place::Dir(_) | Place::Gone(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    pub(crate) fn unlink(&mut self, parent: u64, name: &[u8]) -> Answer<()> {
+        let dir = self.dir(parent)?;
+        let root = User::root();
+        let fs = self.space.by(&root);
+        let stat = answer(fs.stat_at(&dir, name))?;
+        let gone = self.without_name(&fs, &dir, name, stat)?;
+        answer(fs.unlink_at(&dir, name))?;
+        self.nodes.moved(stat.inode, Place::Gone(gone));
+        Ok(())
+    }
+
+    pub(crate) fn remove_dir(&mut self, parent: u64, name: &[u8]) -> Answer<()> {
+        let dir = self.dir(parent)?;
+        let root = User::root();
+        answer(self.space.by(&root).rmdir_at(&dir, name))
+    }
+
+    pub(crate) fn rename(
+        &mut self,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        if_taken: IfTaken,
+    ) -> Answer<()> {
+        let (old, new) = (self.dir(from.0)?, self.dir(to.0)?);
+        let root = User::root();
+        let fs = self.space.by(&root);
+        let moved = answer(fs.stat_at(&old, from.1))?;
+        let replaced = match fs.stat_at(&new, to.1) {
+            Err(Error::NotFound(_)) => None,
+            stat => Some(answer(stat)?),
+        };
+        let gone = match replaced {
+            Some(stat) if stat.kind != Kind::Dir && stat.inode != moved.inode => {
+                Some((stat.inode, self.without_name(&fs, &new, to.1, stat)?))
+            }
+            _ => None,
+        };
+        answer(fs.rename_at(&old, from.1, &new, to.1, if_taken))?;
+        if let Some((inode, gone)) = gone {
+            self.nodes.moved(inode, Place::Gone(gone));
+        }
+        // A directory is the same wherever it is.
+        if moved.kind != Kind::Dir {
+            self.nodes.moved(moved.inode, Place::Entry(new, to.1.to_vec()));
+        }
+        Ok(())
+    }
+
+    /// A file as it will be when its name is gone: with its bytes if somebody has it open.
+    fn without_name(&self, fs: &Caller<'_>, dir: &Dir, name: &[u8], stat: Stat) -> Answer<Gone> {
+        let mut bytes = GoneBytes::Memory(Vec::new());
+        if stat.kind == Kind::File && self.nodes.is_open(stat.inode) {
+            if stat.has_data {
+                bytes = GoneBytes::Memory(answer(fs.read_at(dir, name, 0, INLINE_BYTES_MAX))?);
+            } else if let Some(file) = answer(self.space.open_contents(&stat))? {
+                bytes = GoneBytes::File(file);
+            }
+        }
+        Ok(Gone { stat: Stat { nlink: 0, ..stat }, bytes })
+    }
+
+    pub(crate) fn open(&mut self, number: u64) -> Answer<()> {
+        let node = self.nodes.get_mut(number).ok_or(Errno::ESTALE)?;
+        node.opens += 1;
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self, number: u64) {
+        if let Some(node) = self.nodes.get_mut(number) {
+            node.opens = node.opens.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn read(&self, number: u64, offset: u64, count: usize) -> Answer<Vec<u8>> {
+        let root = User::root();
+        match self.place(number)? {
+            Place::Dir(_) => Err(Errno::EISDIR),
+            Place::Entry(dir, name) => {
+                answer(self.space.by(&root).read_at(&dir, &name, offset, count))
+            }
+            Place::Gone(gone) => {
+                let left = gone.stat.size.saturating_sub(offset);
+                let mut bytes = vec![0; count.min(usize::try_from(left).unwrap_or(usize::MAX))];
+                match &gone.bytes {
+                    GoneBytes::Memory(all) => {
+                        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(all.len());
+                        let end = start.saturating_add(bytes.len()).min(all.len());
+                        bytes[..end - start].copy_from_slice(&all[start..end]);
+                    }
+                    GoneBytes::File(file) => {
+                        file.read_at(offset, &mut bytes).map_err(|error| errno(&error.into()))?;
+                    }
+                }
+                Ok(bytes)
+            }
+        }
+    }
+
+    pub(crate) fn write(&mut self, number: u64, offset: u64, bytes: &[u8]) -> Answer<()> {
+        let root = User::root();
+        match self.place(number)? {
+            Place::Dir(_) => Err(Errno::EISDIR),
+            Place::Entry(dir, name) => {
+                let written = self.space.by(&root).write_large_at(&dir, &name, offset, bytes);
+                answer(written).map(|_| ())
+            }
+            Place::Gone(gone) => {
+                let end = offset.saturating_add(bytes.len() as u64);
+                let size = gone.stat.size.max(end);
+                let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
+                self.set_gone(number, &set)?;
+                let Some(Place::Gone(gone)) = self.nodes.get_mut(number).map(|n| &mut n.place)
+                else {
+                    return Err(Errno::ESTALE);
+                };
+                match &mut gone.bytes {
+                    GoneBytes::Memory(all) => {
+                        // It was extended to `size`, so both fit.
+                        let start = usize::try_from(offset).map_err(|_| Errno::EFBIG)?;
+                        all[start..start + bytes.len()].copy_from_slice(bytes);
+                        Ok(())
+                    }
+                    GoneBytes::File(file) => {
+                        file.write_at(offset, bytes).map_err(|error| errno(&error.into()))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Changes a file that has no name.
+    fn set_gone(&mut self, number: u64, set: &SetAttributes) -> Answer<Stat> {
+        let Some(Place::Gone(gone)) = self.nodes.get_mut(number).map(|node| &mut node.place) else {
+            return Err(Errno::ESTALE);
+        };
+        if let Some(size) = set.size {
+            if size > INLINE_BYTES_MAX as u64
+                && let GoneBytes::Memory(all) = &gone.bytes
+            {
+                let file = answer(self.space.open_nameless(&gone.stat, all))?;
+                gone.bytes = GoneBytes::File(file);
+            }
+            match &mut gone.bytes {
+                GoneBytes::Memory(all) => {
+                    all.resize(usize::try_from(size).map_err(|_| Errno::EFBIG)?, 0);
+                }
+                GoneBytes::File(file) => {
+                    file.set_len(size).map_err(|error| errno(&error.into()))?;
+                }
+            }
+            gone.stat.size = size;
+        }
+        let stat = &mut gone.stat;
+        stat.mode = set.mode.map_or(stat.mode, |mode| mode & keyrack_deltafs::MODE_BITS);
+        stat.uid = set.uid.unwrap_or(stat.uid);
+        stat.gid = set.gid.unwrap_or(stat.gid);
+        if let Some(SetTime::Ns(mtime_ns)) = set.mtime {
+            stat.mtime_ns = mtime_ns;
+        }
+        Ok(gone.stat)
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync(&self) -> Answer<()> {
+        answer(self.space.sync())
+    }
+
+    pub(crate) fn open_dir(&mut self, number: u64) -> Answer<u64> {
+        let dir = self.dir(number)?;
+        let handle = self.next_listing;
+        self.next_listing += 1;
+        self.listings.insert(handle, Listing::new(dir));
+        Ok(handle)
+    }
+
+    pub(crate) fn close_dir(&mut self, handle: u64) {
+        self.listings.remove(&handle);
+    }
+
+    /// Gives entries of a listing to `take` from the place `at` on, until it says no. `.` and `..`
+    /// have the places 0 and 1, and no facts.
+    pub(crate) fn list(
+        &mut self,
+        handle: u64,
+        at: u64,
+        mut take: impl FnMut(&mut Tree, u64, &Dir, &[u8], Option<Stat>) -> Answer<bool>,
+    ) -> Answer<()> {
+        let mut listing = self.listings.remove(&handle).ok_or(Errno::EBADF)?;
+        if at == 0 {
+            listing.rewind();
+        }
+        let dir = listing.dir().clone();
+        let root = User::root();
+        let space = self.space.clone();
+        let fs = space.by(&root);
+        let mut next = at;
+        let result = loop {
+            let taken = match next {
+                0 => take(self, 1, &dir, b".", None),
+                1 => take(self, 2, &dir, b"..", None),
+                _ => match answer(listing.entry(&fs, next - 2)) {
+                    Ok(None) => break Ok(()),
+                    Ok(Some(entry)) => take(self, next + 1, &dir, &entry.name, entry.stat),
+                    Err(error) => Err(error),
+                },
+            };
+            match taken {
+                Ok(true) => next += 1,
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        self.listings.insert(handle, listing);
+        result
+    }
+}
+
+/// What makes something new the owner's, if it is not so already. A directory with set-group gives
+/// its own group.
+fn given_to(fs: &Caller<'_>, dir: &Dir, owner: Owner) -> Answer<Option<SetAttributes>> {
+    let keeps_group = answer(fs.stat_dir(dir))?.mode & SET_GROUP != 0;
+    let gid = (!keeps_group && owner.gid != 0).then_some(owner.gid);
+    let uid = (owner.uid != 0).then_some(owner.uid);
+    let set = SetAttributes { uid, gid, ..SetAttributes::default() };
+    Ok((set != SetAttributes::default()).then_some(set))
+}

@@ -1,0 +1,163 @@
+//! What a picture consists of, in pixels from its top left corner.
+
+use crate::figures::Shape;
+
+/// A picture.
+#[derive(Debug)]
+pub(super) struct Scene {
+    /// For readers that cannot see it.
+    pub(super) title: String,
+    pub(super) width: f64,
+    pub(super) height: f64,
+    /// In the order in which they cover each other.
+    pub(super) items: Vec<Item>,
+}
+
+#[derive(Debug)]
+pub(super) enum Item {
+    Rect {
+        x: f64,
+        y: f64,
+        width: f64,
+        height: f64,
+        fill: String,
+    },
+    /// Through all points, not closed.
+    Line {
+        points: Vec<(f64, f64)>,
+        color: String,
+        width: f64,
+        dash: &'static [f64],
+    },
+    /// Closed and filled; with an outline instead where it is hollow.
+    Polygon {
+        points: Vec<(f64, f64)>,
+        color: String,
+        hollow: bool,
+    },
+    Disc {
+        x: f64,
+        y: f64,
+        radius: f64,
+        color: String,
+        hollow: bool,
+    },
+    Words(Words),
+}
+
+/// A line of text.
+#[derive(Clone, Debug)]
+pub(super) struct Words {
+    pub(super) x: f64,
+    /// Of the base line.
+    pub(super) y: f64,
+    pub(super) text: String,
+    pub(super) size: f64,
+    pub(super) bold: bool,
+    pub(super) color: &'static str,
+    pub(super) anchor: Anchor,
+    /// Reads upwards.
+    pub(super) turned: bool,
+}
+
+/// Which part of a text stands at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Colours of what is no data.
+pub(super) const INK: &str = "#1c2330";
+pub(super) const SOFT: &str = "#5b6472";
+pub(super) const RULE: &str = "#e3e6eb";
+pub(super) const AXIS: &str = "#8b93a1";
+pub(super) const PAPER: &str = "#ffffff";
+/// Width of the outline of a hollow mark.
+pub(super) const OUTLINE_PX: f64 = 1.6;
+
+impl Scene {
+    /// A straight line without dashes.
+    pub(super) fn rule(&mut self, from: (f64, f64), to: (f64, f64), color: &str, width: f64) {
+        let points = vec![from, to];
+        self.items.push(Item::Line { points, color: color.to_owned(), width, dash: &[] });
+    }
+
+    /// A text in ink, starting at its place.
+    pub(super) fn words(
+        &mut self,
+        x: f64,
+        y: f64,
+        text: impl Into<String>,
+        size: f64,
+    ) -> &mut Words {
+        self.items.push(Item::Words(Words {
+            x,
+            y,
+            text: text.into(),
+            size,
+            bold: false,
+            color: INK,
+            anchor: Anchor::Start,
+            turned: false,
+        }));
+        match self.items.last_mut() {
+            Some(Item::Words(words)) => words,
+            _ => unreachable!("it was pushed just now"),
+        }
+    }
+
+    /// The mark of a series.
+    pub(super) fn mark(&mut self, shape: Shape, (x, y): (f64, f64), color: &str, hollow: bool) {
+        let color = color.to_owned();
+        if shape == Shape::Circle {
+            self.items.push(Item::Disc { x, y, radius: 3.6, color, hollow });
+            return;
+        }
+        let points = corners(shape).iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
+        self.items.push(Item::Polygon { points, color, hollow });
+    }
+}
+
+/// The corners of a mark about its middle, in pixels.
+pub(super) fn corners(shape: Shape) -> &'static [(f64, f64)] {
+    match shape {
+        Shape::Circle => &[],
+        Shape::Square => &[(-3.3, -3.3), (3.3, -3.3), (3.3, 3.3), (-3.3, 3.3)],
+        Shape::Diamond => &[(0.0, -4.6), (4.6, 0.0), (0.0, 4.6), (-4.6, 0.0)],
+        Shape::Up => &[(0.0, -4.4), (4.2, 3.2), (-4.2, 3.2)],
+        Shape::Down => &[(0.0, 4.4), (4.2, -3.2), (-4.2, -3.2)],
+        Shape::Plus => &[
+            (-1.4, -4.4),
+            (1.4, -4.4),
+            (1.4, -1.4),
+            (4.4, -1.4),
+            (4.4, 1.4),
+            (1.4, 1.4),
+            (1.4, 4.4),
+            (-1.4, 4.4),
+            (-1.4, 1.4),
+            (-4.4, 1.4),
+            (-4.4, -1.4),
+            (-1.4, -1.4),
+        ],
+        Shape::Cross => &[
+            (0.0, -2.0),
+            (2.1, -4.1),
+            (4.1, -2.1),
+            (2.0, 0.0),
+            (4.1, 2.1),
+            (2.1, 4.1),
+            (0.0, 2.0),
+            (-2.1, 4.1),
+            (-4.1, 2.1),
+            (-2.0, 0.0),
+            (-4.1, -2.1),
+            (-2.1, -4.1),
+        ],
+        Shape::Hexagon => {
+            &[(-4.6, 0.0), (-2.3, -3.6), (2.3, -3.6), (4.6, 0.0), (2.3, 3.6), (-2.3, 3.6)]
+        }
+    }
+}
