@@ -23,7 +23,11 @@ pub enum Transport {
     },
 }
 
-/// After so much silence datagrams are sent again.
+/// After so much silence datagrams are sent again: at first, and after that twice as much each time,
+/// up to [`RESEND`]. One that was lost costs little, and a server that is busy is not asked faster.
+const RESEND_FIRST: Duration = Duration::from_millis(20);
+
+/// After so much silence datagrams are sent again, at most.
 pub(super) const RESEND: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub(super) struct Datagrams {
     output: Vec<u8>,
     /// Bytes that the answers of what is in `output` may have.
     answers: usize,
+    /// How long silence lasts before it is one.
+    patience: Duration,
     head: [u8; DATAGRAM_HEAD_BYTES],
     input: Vec<u8>,
     taken: usize,
@@ -66,7 +72,7 @@ impl Wire {
             let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
             let connected = UdpSocket::bind(any).and_then(|socket| {
                 socket.connect(address)?;
-                socket.set_read_timeout(Some(RESEND))?;
+                socket.set_read_timeout(Some(RESEND_FIRST))?;
                 Ok(socket)
             });
             match connected {
@@ -79,6 +85,7 @@ impl Wire {
                         bytes_max,
                         output: Vec::with_capacity(bytes_max),
                         answers: 0,
+                        patience: RESEND_FIRST,
                         head,
                         input: vec![0; 64 << 10],
                         taken: 0,
@@ -136,7 +143,17 @@ impl Wire {
             Wire::Datagrams(datagrams) => {
                 datagrams.taken = 0;
                 datagrams.filled = 0;
-                datagrams.filled = datagrams.socket.recv(&mut datagrams.input)?;
+                let patience = datagrams.patience;
+                let received = datagrams.socket.recv(&mut datagrams.input);
+                let next = match &received {
+                    Ok(_) => RESEND_FIRST,
+                    Err(_) => (2 * patience).min(RESEND),
+                };
+                if next != patience {
+                    datagrams.socket.set_read_timeout(Some(next))?;
+                    datagrams.patience = next;
+                }
+                datagrams.filled = received?;
                 Ok(())
             }
         }
