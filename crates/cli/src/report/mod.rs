@@ -157,9 +157,13 @@ pub(crate) fn beside(record: &Run, fs: &dyn Fs, dir: &Path) -> Result<usize, Str
     }
     let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let timeline = timeline(fs, dir)?;
-    let runs = [Recorded { name, run: record.clone(), timeline }];
     let palette = Palette::default();
     let text = |error: keyrack_vfs::Error| error.to_string();
+    // As whoever draws it later finds it: what is written down has fewer digits.
+    let path = dir.join("run.json");
+    let written = fs.read_to_string(&path).map_err(text)?;
+    let record = &load(&path.display().to_string(), &written).map_err(|error| error.to_string())?;
+    let runs = [Recorded { name, run: record.clone(), timeline }];
     fs.write_atomic(&dir.join("plot.gp"), gnuplot_script(record).as_bytes()).map_err(text)?;
     let page = html_page(&runs, &palette, || draws(record));
     fs.write_atomic(&dir.join("report.html"), page.as_bytes()).map_err(text)?;
