@@ -23,8 +23,8 @@ pub enum Transport {
     },
 }
 
-/// After so much silence datagrams are sent again: at first, and after that twice as much each time,
-/// up to [`RESEND`]. One that was lost costs little, and a server that is busy is not asked faster.
+/// After so much silence datagrams are sent again: at first, and after that twice as much each
+/// time, up to [`RESEND`]. One that was lost costs little, and a busy server is not asked faster.
 const RESEND_FIRST: Duration = Duration::from_millis(20);
 
 /// After so much silence datagrams are sent again, at most.
