@@ -206,11 +206,17 @@ impl<V: Slot> Tree<V> {
         });
     }
 
-    /// Brings near the memory that calls with these keys are about to read, side by side, so that
-    /// their cache misses overlap. Changes nothing and promises nothing.
-    pub fn prefetch(&self, keys: &[&[u8]], guard: &Guard) {
+    /// Searches many keys side by side, so that their cache misses overlap, and leaves in `nears`
+    /// where each belongs, in the order of `keys`: hints for the calls that come next. Changes
+    /// nothing and promises nothing.
+    pub fn expect<'t>(&'t self, keys: &[&[u8]], guard: &Guard, nears: &mut Vec<Near<'t>>) {
+        nears.clear();
+        nears.resize_with(keys.len(), Near::new);
         let wanted = |entry: &Entry| entry.has_cell() || V::owns(entry.value);
-        search_many(&self.shape, keys.iter().copied(), guard, wanted, |_, _| ());
+        search_many(&self.shape, keys.iter().copied(), guard, wanted, |index, found| {
+            let (spot, key) = (found.spot(), keys[index]);
+            nears[index].set(&self.shape, Some(Finger::at(&spot, key)), key);
+        });
     }
 
     /// Stores many pairs, in their order. The searches go side by side, so that their cache misses

@@ -218,3 +218,40 @@ fn a_hint_does_not_change_what_is_found() {
         }
     }
 }
+
+/// Keys that are announced have a hint each, which is where they are put without a search, and says
+/// nothing wrong when other keys come, or when nodes were split and emptied since.
+#[test]
+fn what_is_expected_is_put_where_it_belongs() {
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let (mut tree, mut model) = (Tree::<u64>::new(), BTreeMap::new());
+        let mut nears = Vec::new();
+        for round in 0..2_000 {
+            let keys: Vec<Vec<u8>> = (0..draw.below(40))
+                .map(|_| match draw.below(3) {
+                    0 => format!("a beginning of eight bytes and more {:03}", draw.below(500)),
+                    1 => format!("a beginning{}", draw.below(500)),
+                    _ => draw.below(1_000_000).to_string(),
+                })
+                .map(String::into_bytes)
+                .collect();
+            let guard = pin();
+            tree.expect(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>(), &guard, &mut nears);
+            assert_eq!(nears.len(), keys.len());
+            let shift = draw.below(8) / 7;
+            for (index, key) in keys.iter().enumerate() {
+                let Some(near) = nears.get_mut(index + shift) else { break };
+                if draw.below(4) == 0 {
+                    assert_eq!(tree.remove_near(key, &guard, near), model.remove(key));
+                } else {
+                    let old = tree.insert_near(key, round, &guard, near);
+                    assert_eq!(old, model.insert(key.clone(), round));
+                }
+            }
+        }
+        tree.check().unwrap();
+        assert_eq!(rows(&tree, b""), model.into_iter().collect::<Rows>());
+    }
+}

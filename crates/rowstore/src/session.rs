@@ -42,6 +42,10 @@ struct Way<'a> {
 pub(crate) struct Session<'a> {
     core: &'a Core,
     near: Near<'a>,
+    /// Where the rows that were announced were found, in the order in which they are to be used.
+    expected: Vec<Near<'a>>,
+    /// How many of them were used.
+    expected_used: usize,
     way: Option<Way<'a>>,
     seat: Arc<Seat>,
     /// The largest version given.
@@ -148,6 +152,8 @@ impl<'a> Session<'a> {
         Session {
             core,
             near: Near::new(),
+            expected: Vec::new(),
+            expected_used: 0,
             way,
             seat: core.roster.join(),
             clock: 0,
@@ -218,7 +224,15 @@ impl<'a> Session<'a> {
         };
         {
             let (judge, record, now_ms) = (&mut judge, &mut self.record, self.now_ms);
-            core.tree.update_near(key, &pin(), &mut self.near, move |old| {
+            // Of another key, if what was announced was left out: then it says nothing.
+            let near = match self.expected.get_mut(self.expected_used) {
+                Some(near) => {
+                    self.expected_used += 1;
+                    near
+                }
+                None => &mut self.near,
+            };
+            core.tree.update_near(key, &pin(), near, move |old| {
                 let old = old.as_deref().and_then(Row::parse);
                 let live = old.filter(|row| !row.is_expired(now_ms));
                 let change = decide(live, record.tail());
@@ -475,9 +489,11 @@ impl RowSession for Session<'_> {
     }
 
     fn expect(&mut self, keys: &[&[u8]]) {
-        // One alone is searched once, not twice.
+        self.expected.clear();
+        self.expected_used = 0;
+        // One alone has nobody to be searched beside.
         if keys.len() > 1 {
-            self.core.tree.prefetch(keys, &pin());
+            self.core.tree.expect(keys, &pin(), &mut self.expected);
         }
     }
 

@@ -96,7 +96,7 @@ pub(crate) fn step(
     draw: &mut Draw,
 ) {
     let key = key(draw);
-    match draw.below(40) {
+    match draw.below(41) {
         0..=9 => {
             let (found, expected) = (look(ours, &key), look(model, &key));
             assert_eq!(found.as_ref().map(|it| &it.1), expected.as_ref().map(|it| &it.1));
@@ -155,6 +155,19 @@ pub(crate) fn step(
             ours.flush().unwrap();
             if draw.below(4) == 0 {
                 ours.begin_group().unwrap();
+            }
+        }
+        39 => {
+            // What is announced is used at once, later, or not at all. A group ends before, or it
+            // would outgrow its limit.
+            ours.flush().unwrap();
+            let keys: Vec<Vec<u8>> = (0..draw.below(6)).map(|_| self::key(draw)).collect();
+            ours.expect(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            for key in keys.iter().take(draw.below(6)) {
+                let value = vec![b'e'; draw.below(40)];
+                let version = ours.put(key, &value, 0, 0).unwrap();
+                model.put(key, &value, 0, 0).unwrap();
+                note(versions, key, version);
             }
         }
         _ if draw.below(20) == 0 => {
