@@ -447,4 +447,8 @@ impl Mapping for FaultMapping {
         }
         self.inner.flush(offset, len)
     }
+
+    fn touch(&self, offset: u64) {
+        self.inner.touch(offset);
+    }
 }

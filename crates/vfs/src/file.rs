@@ -233,6 +233,13 @@ pub trait Mapping: Send + Sync + Debug {
     /// [`Error::OutOfRange`] when the range ends beyond the mapping. A failure of the system is
     /// final, as for [`File::sync_data`].
     fn flush(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Says that the page of `offset` is written to soon, so that its page fault comes now and is
+    /// this thread's alone: threads that meet at a page for the first time wait for each other, and
+    /// are woken, for longer than the fault takes. Changes no byte; beyond the end it does nothing.
+    fn touch(&self, offset: u64) {
+        let _ = offset;
+    }
 }
 
 /// A held lock file. Dropping it releases the lock and leaves the file in place, because removing

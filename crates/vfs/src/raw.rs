@@ -89,6 +89,15 @@ impl Region {
         copy_out(self.words(), offset, buf);
     }
 
+    /// Stores the word at `offset` as it is, so that its page is there to be written.
+    pub(crate) fn touch(&self, offset: usize) {
+        let word = &self.words()[offset / WORD];
+        let seen = word.load(Ordering::Relaxed);
+        // Not an addition of nothing: of that, compilers make a load. That somebody else has
+        // written meanwhile is as good.
+        let _ = word.compare_exchange(seen, seen, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Writes the pages that hold `len` bytes at `offset` to the file's device and waits for it.
     pub(crate) fn sync(&self, offset: usize, len: usize) -> io::Result<()> {
         assert!(offset <= self.len && len <= self.len - offset, "sync outside the region");

@@ -141,6 +141,12 @@ impl Mapping for RealMapping {
         Ok(())
     }
 
+    fn touch(&self, offset: u64) {
+        if offset < self.len {
+            self.region.touch(self.place(offset));
+        }
+    }
+
     /// On Linux a synchronous `msync` is a range `fdatasync`, device cache included. Elsewhere it
     /// may stop at the device, so a full sync of the file follows.
     fn flush(&self, offset: u64, len: u64) -> Result<()> {

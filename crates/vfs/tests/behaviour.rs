@@ -450,6 +450,12 @@ fn mappings_and_files_see_each_other(place: &Place) {
     mapping.flush(4_090, 13).unwrap();
     mapping.flush(0, 10_000).unwrap();
     mapping.flush(10_000, 0).unwrap();
+    for offset in [0, 4_093, 9_999, 10_000, u64::MAX] {
+        mapping.touch(offset);
+    }
+    let mut bytes = [0; 13];
+    file.read_exact_at(4_090, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"across a page", "a touch changes nothing");
 }
 
 fn mappings_stay_within_the_file(place: &Place) {

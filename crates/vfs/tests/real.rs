@@ -47,6 +47,33 @@ fn mapping_a_hole_gives_it_space() {
     assert_eq!(file.len().unwrap(), 1 << 20, "no byte more");
 }
 
+/// A compiler may make a load of a change that changes nothing; pages that were only read fault
+/// again when they are written.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_touched_page_is_written_without_a_fault() {
+    const PAGES: u64 = 64;
+    let faults = || {
+        let stat = RealFs.read_to_string(at("/proc/thread-self/stat")).unwrap();
+        let behind_name = stat.rsplit_once(')').unwrap().1;
+        behind_name.split_whitespace().nth(7).unwrap().parse::<u64>().unwrap()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let options = OpenOptions::new().read(true).write(true).create(true);
+    let file = RealFs.open(&dir.path().join("f"), &options).unwrap();
+    file.allocate(0, PAGES * 4096).unwrap();
+    let mapping = file.map(0, PAGES * 4096).unwrap();
+    let write_all = || {
+        let before = faults();
+        (0..PAGES).for_each(|page| mapping.write(page * 4096 + 8, &[1; 8]).unwrap());
+        faults() - before
+    };
+    (0..PAGES).for_each(|page| mapping.touch(page * 4096));
+    let after_touch = write_all();
+    // A few are the test's own; the kernel may have begun to write pages out.
+    assert!(after_touch < PAGES / 2, "{after_touch} faults for {PAGES} touched pages");
+}
+
 #[test]
 fn sizes_do_not_follow_links() {
     let dir = tempfile::tempdir().unwrap();

@@ -34,7 +34,7 @@ use keyrack_vfs::{Fs, OpenOptions};
 use crate::error::{Error, Result};
 use crate::format::{FRONT_BYTES, Header, Life};
 use crate::group::Group;
-use crate::options::{Options, POSITION_MAX};
+use crate::options::{Options, POSITION_MAX, Sync};
 use crate::primitive::{Mutex, MutexGuard, Ordering, lock};
 use crate::recovery::{Found, Unsynced, path_of};
 use crate::rooms::Rooms;
@@ -191,6 +191,20 @@ impl Files {
         }
     }
 
+    /// Has pages touched that the records behind this one are about to need, if its segment is
+    /// still near. Where every record is synced, the page is not what is waited for.
+    #[inline]
+    pub(crate) fn touch_ahead(&self, start: u64, position: u64, end: u64) {
+        if self.options.sync == Sync::Always {
+            return;
+        }
+        let guard = pin();
+        let window = self.window.load(&guard);
+        if let Some(segment) = window.0.iter().flatten().find(|segment| segment.start == start) {
+            segment.touch_ahead(position, end);
+        }
+    }
+
     #[cold]
     fn far(&self, start: u64) -> Arc<Segment> {
         let directory = self.directory();
@@ -309,7 +323,11 @@ impl Files {
         let path = path_of(&self.dir, start);
         self.fs.rename(old, &path)?;
         self.final_sync(self.fs.sync_dir(&self.dir))?;
-        Ok(Segment { start, bytes, life: Life::new(start, bytes, epoch), path, mapping })
+        let segment = Segment { start, bytes, life: Life::new(start, bytes, epoch), path, mapping };
+        if self.options.sync != Sync::Always {
+            segment.touch_start();
+        }
+        Ok(segment)
     }
 
     /// Makes what was recovered durable.

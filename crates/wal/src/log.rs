@@ -13,6 +13,7 @@ use crate::order::Order;
 use crate::primitive::{AtomicU64, Line, Ordering};
 use crate::recovery::{Recovered, recover};
 use crate::rooms::Claim;
+use crate::segment::reaches_window;
 use crate::ticker::Ticker;
 
 /// Where the records go.
@@ -417,6 +418,9 @@ impl Reservation<'_> {
             debug_assert!(made_void.is_ok(), "the room lies in the mapping");
         }
         self.core.published.publish(self.turn, self.end);
+        if reaches_window(self.position, self.end) {
+            files.touch_ahead(self.segment_start(), self.position, self.end);
+        }
         if self.crosses_middle {
             files.prepare_behind(self.position / self.core.options.segment_bytes);
         }

@@ -13,11 +13,22 @@ use crate::format::{
     SMALL_BYTES_MAX, Seal, SmallBuffer, Summer, room_of,
 };
 
+/// The smallest page.
+const PAGE_BYTES: u64 = 4_096;
+/// Pages are touched so many bytes at a time.
+const WINDOW_BYTES: u64 = 32 * PAGE_BYTES;
+
 /// Bytes copied at once from the parts of a large record.
 const PIECE_BYTES: usize = 4_096;
 const _: () = assert!(PIECE_BYTES.is_multiple_of(ALIGN));
 
 type Result<T> = std::result::Result<T, keyrack_vfs::Error>;
+
+/// Whether a record holds the first byte of a window. Segments begin with one.
+#[inline]
+pub(crate) fn reaches_window(position: u64, end: u64) -> bool {
+    position.div_ceil(WINDOW_BYTES) <= (end - 1) / WINDOW_BYTES
+}
 
 /// A mapped segment.
 #[derive(Debug)]
@@ -83,6 +94,28 @@ impl Segment {
         debug_assert_eq!(at + padded as u64, place + room_of(length) as u64);
         record.checksum = summer.sum();
         self.mapping.write(place, &format::head(&record))
+    }
+
+    /// Touches the first window, where nobody comes from before.
+    pub(crate) fn touch_start(&self) {
+        self.touch(self.start);
+    }
+
+    /// Touches the window behind each whose first byte a record holds. That is one record alone, so
+    /// of threads that write side by side one takes the page faults, and the others find the pages
+    /// made. Page by page would not do: pages that lie together may share a lock in the kernel, and
+    /// to wait for it and be woken costs more than the fault.
+    pub(crate) fn touch_ahead(&self, position: u64, end: u64) {
+        for window in position.div_ceil(WINDOW_BYTES)..=(end - 1) / WINDOW_BYTES {
+            self.touch((window + 1) * WINDOW_BYTES);
+        }
+    }
+
+    /// Touches the pages of the window from `position` on, as far as they are the segment's.
+    fn touch(&self, position: u64) {
+        for at in (position..self.end().min(position + WINDOW_BYTES)).step_by(PAGE_BYTES as usize) {
+            self.mapping.touch(self.place(at));
+        }
     }
 
     /// Makes `room` bytes void. Less than a record's head is void by itself: it only occurs at the

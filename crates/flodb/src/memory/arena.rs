@@ -29,7 +29,7 @@
 //!   room for 16 thousand threads above the largest arena. Larger entries compare and swap.
 
 use super::Full;
-use super::mapping::{Mapping, Zeroed, prefetch};
+use super::mapping::{HUGE_BYTES, Mapping, Zeroed, prefetch};
 use crate::key::{Kind, TRAILER_BYTES, trailer};
 use crossbeam_utils::CachePadded;
 #[cfg(test)]
@@ -61,6 +61,9 @@ const UNITS_MAX: u64 = 1 << 31;
 
 /// The most entries of an arena.
 const ENTRIES_MAX: usize = 1 << 30;
+
+/// Units of a huge page.
+const HUGE_UNITS: u64 = (HUGE_BYTES / UNIT_BYTES) as u64;
 
 /// Units that one thread may add beyond the end.
 const OVERSHOT_UNITS_MAX: u64 = 1 << 17;
@@ -199,6 +202,7 @@ impl Arena {
         };
         let units = Self::bytes_of(key.len(), value.len(), kind) / UNIT_BYTES;
         let (index, handle) = self.reserve(units as u64)?;
+        self.make_ahead(handle, units as u64);
         let entry = self.entry(handle);
         entry.put(4, &key_bytes.to_le_bytes());
         entry.put(8, &value_bytes.to_le_bytes());
@@ -272,6 +276,17 @@ impl Arena {
         let at = self.units.base().wrapping_add(handle.0.get() as usize).cast::<u8>();
         prefetch(at);
         prefetch(at.wrapping_add(64));
+    }
+
+    /// Whoever reaches the middle of a huge page has the next one made. Threads that met at its
+    /// start would all clear a page, 2 MiB each, and all but one of them for nothing.
+    #[inline]
+    fn make_ahead(&self, handle: Handle, units: u64) {
+        let (from, to) = (u64::from(handle.0.get()), u64::from(handle.0.get()) + units);
+        let half = HUGE_UNITS / 2;
+        if (from + half) / HUGE_UNITS != (to + half) / HUGE_UNITS {
+            self.units.populate((to + half) / HUGE_UNITS * HUGE_UNITS);
+        }
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 
 /// Bytes of a huge page.
-const HUGE_BYTES: usize = 2 << 20;
+pub(super) const HUGE_BYTES: usize = 2 << 20;
 
 /// Words of which zero bytes are a value, and which threads may change together.
 ///
@@ -68,6 +68,23 @@ impl<T: Zeroed> Mapping<T> {
         // SAFETY: `len` words lie mapped from `items` on for as long as `self` lives; zero bytes
         // are words, and they change only as `Zeroed` permits.
         unsafe { std::slice::from_raw_parts(self.items.as_ptr(), self.len) }
+    }
+
+    /// Has the system make the huge page that begins at word `index`, if there is one, and nobody
+    /// has yet. A refusal changes nothing: it is made when somebody writes to it.
+    #[cold]
+    pub(super) fn populate(&self, index: u64) {
+        #[cfg(target_os = "linux")]
+        if index < self.len as u64 {
+            let advice = rustix::mm::Advice::LinuxPopulateWrite;
+            let word = self.items.as_ptr().wrapping_add(index as usize);
+            debug_assert!(word.addr().is_multiple_of(HUGE_BYTES), "words {index} and on");
+            // SAFETY: the page lies in the mapping, which is aligned and ends no sooner than its
+            // last word; the advice does not change what is stored there.
+            let _ = unsafe { rustix::mm::madvise(word.cast(), size_of::<T>(), advice) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = index;
     }
 
     /// The address of the first word, good for all of them.
