@@ -38,6 +38,10 @@ const SEED_VARIABLE: &str = "KEYRACK_SEED";
 /// The variable by which the longest tests do a part of what they could (1) or all of it (0).
 const BRIEF_VARIABLE: &str = "KEYRACK_BRIEF";
 
+/// Features with which everything is linted and tested: those of small crates that the binary
+/// leaves out because of what they depend on.
+const TEST_FEATURES: &str = "keyrack-objects/object-store";
+
 /// `cargo xtask check`.
 ///
 /// # Errors
@@ -45,8 +49,8 @@ const BRIEF_VARIABLE: &str = "KEYRACK_BRIEF";
 pub(crate) fn check(workspace: &Workspace, _: &Options) -> Outcome {
     stage("fmt", || run(&mut workspace.cargo(&["fmt", "--all", "--check"])))?;
     stage("clippy", || {
-        let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-        run(&mut workspace.cargo(&arguments))
+        let arguments = ["clippy", "--workspace", "--all-targets", "--features", TEST_FEATURES];
+        run(workspace.cargo(&arguments).args(["--", "-D", "warnings"]))
     })?;
     stage("doc", || {
         let mut command = workspace.cargo(&["doc", "--workspace", "--no-deps"]);
@@ -122,6 +126,11 @@ pub(crate) fn features(workspace: &Workspace, _: &Options) -> Outcome {
     for (feature, why) in NOT_BUILT {
         say(&format!("not built: features {feature} ({why}); see docs/testing.md"));
     }
+    // An engine that no default has: its tests run here, or nowhere.
+    stage("features sqlite", || {
+        let test = ["test", "--profile", TEST_PROFILE, "-p", "keyrack-peers", "--tests"];
+        run(workspace.cargo(&test).args(["--features", "sqlite", "sqlite", "engine"]))
+    })?;
     let package = ["-p", "keyrack-cli", "--no-default-features", "--features"];
     stage("features lua54", || run(workspace.cargo(&["check"]).args(package).arg("lua54")))?;
     if find_program("make").is_none() {
@@ -179,6 +188,19 @@ pub(crate) fn ci(workspace: &Workspace, options: &Options) -> Outcome {
     test(workspace, &none)
 }
 
+/// The test that draws the pictures of the documentation, or compares them.
+const FIGURES_TEST: &str = "report::record::pictures_are_those_of_the_record";
+
+/// `cargo xtask figures`: the test that compares the pictures with the record, told to write them.
+///
+/// # Errors
+/// When a record cannot be drawn.
+pub(crate) fn figures(workspace: &Workspace, _: &Options) -> Outcome {
+    let test = ["test", "--profile", TEST_PROFILE, "-p", "keyrack-cli", "--test", "cli"];
+    let mut command = workspace.cargo(&test);
+    run(command.args(["--", "--exact", FIGURES_TEST]).env(REWRITE_VARIABLE, "1"))
+}
+
 /// `cargo xtask fmt`.
 ///
 /// # Errors
@@ -211,6 +233,7 @@ const SEEDED: [&str; 7] = [
 fn run_tests(workspace: &Workspace, seed: Option<u64>) -> Outcome<Tally> {
     let arguments = ["test", "--no-fail-fast", "--profile", TEST_PROFILE, "--workspace"];
     let mut command = workspace.cargo(&arguments);
+    command.args(["--features", TEST_FEATURES]);
     if seed.is_some() {
         // A selection of packages would resolve to other features, and build everything again.
         command.args(["--tests", "--config", &runner_of(&SEEDED)]);
@@ -257,7 +280,8 @@ mod tests {
         let (_, defaults) = rows.next().expect("the defaults come first");
         for (feature, _) in rows {
             let is_built = defaults.contains(&format!("\"{feature}\""))
-                || ["luajit", "peers"].contains(&feature);
+                || ["luajit", "peers", "sqlite"].contains(&feature)
+                || TEST_FEATURES.ends_with(&format!("/{feature}"));
             let is_excused = NOT_BUILT.iter().any(|(name, _)| *name == feature);
             assert!(is_built != is_excused, "{feature}");
         }

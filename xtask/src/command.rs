@@ -128,6 +128,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         ],
         run: bench::command,
     },
+    Command {
+        name: "figures",
+        about: "the pictures of the documentation, drawn again from the newest records",
+        options: &[],
+        run: chores::figures,
+    },
     Command { name: "fmt", about: "format the tree", options: &[], run: chores::fmt },
 ];
 

@@ -9,6 +9,7 @@
 //!   ci      check, features, smoke, overhead, seeds, loom, asan, test
 //!   soak    many seeds until the time is up
 //!   bench   a claim of the documentation, measured again
+//!   figures the pictures of the documentation, from the records of claims
 //! ```
 //!
 //! One table, [`command::COMMANDS`], holds every command with its options and its function. The

@@ -1,11 +1,13 @@
 //! `keyrack bench`: from flags and files to a plan, and the run with its outputs and exit status.
 
 use crate::progress::Progress;
+use crate::watch::Watch;
 use crate::{bundled, engines, flags, modes};
 use clap::ArgMatches;
+use keyrack_harness::probe::LinuxHost;
 use keyrack_harness::sink::Dialect;
 use keyrack_harness::{
-    Bound, Facts, Outputs, Pin, Plan, Print, Settings, Stop, Surroundings, apply_config,
+    Bound, Facts, MemLimit, Outputs, Pin, Plan, Print, Settings, Stop, Surroundings, apply_config,
     render_replay,
 };
 use keyrack_measure::{Clock, wall};
@@ -57,9 +59,18 @@ pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &Style) -> Resul
     }
     // Until a plan stands a signal ends the process as any other: nothing has been written.
     let plan = Plan::new(settings, surroundings(&fs, argv, style)).map_err(|refusal| refusal.0)?;
+    let limit = plan.settings.mem_limit;
+    let _limit = limit
+        .map(|bytes| MemLimit::enter(bytes, std::process::id(), &LinuxHost, &*fs))
+        .transpose()?;
     let stop = stop_on_signals()?;
+    let watch = matches.get_one::<String>("watch").map(|place| Watch::start(place)).transpose()?;
     let save = matches.get_one::<String>("save-config").map(PathBuf::from);
-    let mut progress = Progress::new(plan.settings.progress, style.dialect);
+    let mut progress = match matches.get_flag("tui") {
+        true => Progress::on_a_screen(style.dialect, &stop)?,
+        false => Progress::new(plan.settings.progress, style.dialect),
+    }
+    .watched(watch);
     for note in plan.warnings.iter().map(|w| format!("warning: {w}")).chain(plan.notes.clone()) {
         crate::refuse(style.program, &note);
     }
@@ -98,9 +109,10 @@ fn measure(
             crate::refuse(style.program, &format!("wrote replay file {}", path.display()));
         }
     }
-    let stdout = || -> Box<dyn Write> { Box::new(std::io::stdout()) };
+    let stdout = || -> Box<dyn Write> { Box::new(crate::talk::Out) };
     let mut outputs = Outputs::open(&specs, fs, &stdout, style.dialect, plan.settings.seed)?;
     let result = keyrack_harness::run(plan, &mut outputs, progress, stop);
+    progress.close();
     for line in outputs.said() {
         say!("{line}");
     }
@@ -166,7 +178,7 @@ fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings
     {
         settings.backend = vec![backend.to_owned()];
     }
-    if settings.workloads.is_empty() && style.default_workload {
+    if settings.workloads.is_empty() && settings.replay.is_none() && style.default_workload {
         settings.workloads = vec![bundled::DEFAULT.to_owned()];
         if !bounded {
             settings.bound = Bound::Secs(5.0);
@@ -210,6 +222,7 @@ pub(crate) fn stop_on_signals() -> Result<Stop, String> {
             flag.store(true, Ordering::Relaxed);
             let now = clock.ticks();
             if clock.ns_between(*first.get_or_insert(now), now) > SAME_WISH_NS {
+                crate::talk::give_back();
                 std::process::exit(i32::from(crate::INTERRUPTED));
             }
         }

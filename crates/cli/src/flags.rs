@@ -50,6 +50,23 @@ pub(crate) fn with_settings(command: Command) -> Command {
         let arg = Arg::new(*name).long(*name).help(help).help_heading("Stores");
         command = command.arg(arg.value_name("PATH").allow_hyphen_values(true));
     }
+    command = command.arg(
+        Arg::new("tui")
+            .long("tui")
+            .action(ArgAction::SetTrue)
+            .conflicts_with("progress")
+            .help_heading("Output")
+            .help(
+                "Draw the run over the whole terminal while it goes on; q ends it and prints the \
+                 results",
+            ),
+    );
+    command =
+        command.arg(
+            Arg::new("watch").long("watch").value_name("[HOST:]PORT").help_heading("Output").help(
+                "Show the figures here to Prometheus while it goes on [default host: 127.0.0.1]",
+            ),
+        );
     for (name, help) in MODES {
         let arg = Arg::new(*name).long(*name).help(*help).help_heading("Instead of measuring");
         command = command.arg(arg.action(ArgAction::SetTrue));

@@ -23,10 +23,7 @@
 /// A line for a person on standard error, as `eprintln!`, which would panic where the reader went
 /// away (`2>&1 | head`): a run goes on without.
 macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($text)*);
-    }};
+    ($($text:tt)*) => { crate::talk::say(format_args!($($text)*)) };
 }
 
 mod bench;
@@ -44,6 +41,13 @@ mod modes;
 mod progress;
 mod report;
 mod serve;
+mod talk;
+#[cfg(feature = "tui")]
+mod tui;
+#[cfg(not(feature = "tui"))]
+#[path = "tui_absent.rs"]
+mod tui;
+mod watch;
 
 use clap::{ArgMatches, Command};
 use std::process::ExitCode;
@@ -71,7 +75,12 @@ fn main() -> ExitCode {
 }
 
 fn keyrack(argv: &[String]) -> u8 {
-    match command().try_get_matches_from(argv) {
+    // Paths of name spaces are bytes; elsewhere what is no text is shown as well as can be.
+    let parsed = match argv.get(1).map(String::as_str) {
+        Some("fs") => command().try_get_matches_from(std::env::args_os()),
+        _ => command().try_get_matches_from(argv),
+    };
+    match parsed {
         Ok(matches) => dispatch(&matches, argv),
         Err(error) => flags::explain(&error, &command(), argv),
     }
@@ -115,9 +124,8 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
 /// Writes a result to standard output and returns the exit status. A reader that went away, such
 /// as `head`, has all it wanted.
 fn print(text: &str) -> u8 {
-    use std::io::{ErrorKind, Write};
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    use std::io::ErrorKind;
+    match talk::write_out(text.as_bytes()) {
         Ok(()) => DONE,
         Err(error) if error.kind() == ErrorKind::BrokenPipe => DONE,
         Err(error) => {

@@ -49,6 +49,7 @@ const OPTIONAL_ENGINES: &[(bool, &str, &str)] = &[
     (cfg!(feature = "redb"), "redb", "redb"),
     (cfg!(feature = "fjall"), "fjall", "fjall"),
     (cfg!(feature = "lmdb"), "lmdb", "lmdb"),
+    (cfg!(feature = "sqlite"), "sqlite, compiled in from its source in half a minute", "sqlite"),
     (cfg!(feature = "loaded"), "rocksdb and leveldb, from shared libraries", "loaded"),
     (
         cfg!(feature = "rocksdb"),

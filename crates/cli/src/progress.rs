@@ -4,9 +4,11 @@
 //! Everything goes to standard error, so it never lands in a result. The plain lines are those of
 //! the original; the bar shows the same figures in one line that is drawn over.
 
+use crate::tui::{self, BenchScreen};
+use crate::watch::Watch;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use keyrack_harness::sink::Dialect;
-use keyrack_harness::{At, Event, Observer, ProgressMode};
+use keyrack_harness::{At, Event, Observer, ProgressMode, Second, Stop};
 use std::io::{IsTerminal, Write};
 
 /// Shows a run's events to a person.
@@ -14,6 +16,7 @@ use std::io::{IsTerminal, Write};
 pub(crate) struct Progress {
     look: Look,
     dialect: Dialect,
+    watch: Option<Watch>,
 }
 
 #[derive(Debug)]
@@ -22,6 +25,8 @@ enum Look {
     Plain,
     /// The bar of the running phase.
     Bar(Option<ProgressBar>),
+    /// The whole terminal.
+    Screen(Box<BenchScreen>),
 }
 
 impl Progress {
@@ -35,22 +40,40 @@ impl Progress {
             ProgressMode::Auto if !terminal => Look::Nothing,
             ProgressMode::Auto | ProgressMode::Bar => Look::Bar(None),
         };
-        Progress { look, dialect }
+        Progress { look, dialect, watch: None }
+    }
+
+    /// The whole terminal, or plain lines where there is none.
+    ///
+    /// # Errors
+    /// One line: a build without screens.
+    pub(crate) fn on_a_screen(dialect: Dialect, stop: &Stop) -> Result<Self, String> {
+        let look = match tui::refusal() {
+            Some(why) => {
+                say!("{why}");
+                Look::Plain
+            }
+            None => Look::Screen(Box::new(BenchScreen::start(stop)?)),
+        };
+        Ok(Progress { look, dialect, watch: None })
+    }
+
+    /// The same, and whoever asks over HTTP sees it too.
+    pub(crate) fn watched(self, watch: Option<Watch>) -> Self {
+        Progress { watch, ..self }
+    }
+
+    /// Gives the terminal back.
+    pub(crate) fn close(&mut self) {
+        if let Look::Screen(_) = self.look {
+            self.look = Look::Nothing;
+        }
+        crate::talk::give_back();
     }
 
     /// The cell in a few letters: `t8`, `t8 batch=256`; under the old name always with `b`.
     fn tag(&self, at: &At<'_>) -> String {
-        let batch = at.sweep.filter(|(param, _)| *param == "batch").map(|(_, value)| value);
-        let mut tag = format!("t{}", at.threads);
-        match (self.dialect, at.sweep) {
-            (Dialect::Seed, _) => tag.push_str(&format!(" b{}", batch.unwrap_or(1))),
-            (Dialect::Keyrack, Some((param, value))) => tag.push_str(&format!(" {param}={value}")),
-            (Dialect::Keyrack, None) => {}
-        }
-        if let Some(rate) = at.rate {
-            tag.push_str(&format!(" rate={rate:.0}"));
-        }
-        tag
+        tag(self.dialect, at)
     }
 
     fn plain(&self, event: &Event<'_>) {
@@ -141,7 +164,37 @@ impl Progress {
 }
 
 impl Observer for Progress {
+    fn step(&mut self, number: usize, count: usize) {
+        if let Some(watch) = &self.watch {
+            watch.step(number, count);
+        }
+        if let Look::Screen(screen) = &mut self.look {
+            screen.step(number, count);
+        }
+    }
+
+    fn wants_seconds(&self) -> bool {
+        matches!(self.look, Look::Screen(_)) || self.watch.is_some()
+    }
+
+    fn second(&mut self, at: &At<'_>, second: &Second) {
+        if let Some(watch) = &self.watch {
+            watch.second(at, second);
+        }
+        if let Look::Screen(screen) = &mut self.look {
+            screen.second(second);
+        }
+    }
+
     fn event(&mut self, event: &Event<'_>) {
+        if let Some(watch) = &self.watch {
+            watch.event(event);
+        }
+        let dialect = self.dialect;
+        if let Look::Screen(screen) = &mut self.look {
+            screen.event(event, &|at| tag(dialect, at));
+            return;
+        }
         let text = match (&self.look, event) {
             (Look::Plain, _) => {
                 self.plain(event);
@@ -153,7 +206,7 @@ impl Observer for Progress {
                 return;
             }
             (Look::Nothing, _) => return,
-            (Look::Bar(_), _) => self.bar_text(event),
+            (Look::Bar(_) | Look::Screen(_), _) => self.bar_text(event),
         };
         let Look::Bar(slot) = &mut self.look else { return };
         match event {
@@ -178,6 +231,21 @@ impl Observer for Progress {
             }
         }
     }
+}
+
+/// The cell in a few letters: `t8`, `t8 batch=256`; under the old name always with `b`.
+fn tag(dialect: Dialect, at: &At<'_>) -> String {
+    let batch = at.sweep.filter(|(param, _)| *param == "batch").map(|(_, value)| value);
+    let mut tag = format!("t{}", at.threads);
+    match (dialect, at.sweep) {
+        (Dialect::Seed, _) => tag.push_str(&format!(" b{}", batch.unwrap_or(1))),
+        (Dialect::Keyrack, Some((param, value))) => tag.push_str(&format!(" {param}={value}")),
+        (Dialect::Keyrack, None) => {}
+    }
+    if let Some(rate) = at.rate {
+        tag.push_str(&format!(" rate={rate:.0}"));
+    }
+    tag
 }
 
 /// How much of a phase is done, and of how much.

@@ -82,7 +82,7 @@ fn what_cannot_be_is_told_in_a_line() {
     let name = "n".repeat(256);
     lab.run(&format!("fs create --db s /{name}")).exits(1).warns("256, and the limit is 255");
     lab.write("large", vec![b'x'; 3902]);
-    lab.run("fs put --db s large /large").exits(1).warns("3902 bytes");
+    lab.run("fs put --db s large /a/b").exits(1).warns("/a/b: it is a directory");
     lab.run("db put other key value").exits(2);
     lab.run("db torture run other acks 0").exits(0);
     lab.run("db put other key value").exits(0);
@@ -257,7 +257,8 @@ fn imports_say_what_they_cannot_take() {
     lab.run("fs import --db s missing.tar").exits(1).warns("missing.tar");
     lab.write("text.tar", "this is no archive of anything, whatever its name says. ".repeat(20));
     lab.run("fs import --db s text.tar").exits(2).warns("no archive of tar");
-    lab.run("fs import --db s big.tar").exits(1).warns("--metadata-only");
+    lab.run("fs import --db whole big.tar").exits(0).warns("0 of them without");
+    assert_eq!(out(&lab, "fs get --db whole /t/big").len(), 5000);
     lab.run("fs import --db s --metadata-only big.tar").exits(0).warns("1 of them without");
     let stat = parse_json(&out(&lab, "fs stat --db s --json /t/big"));
     assert_eq!((&stat["size"], &stat["has_data"]), (&5000.into(), &false.into()));
@@ -336,6 +337,84 @@ fn the_benchmark_prints_the_lines_of_the_original() {
     assert_eq!(out(&lab, "fs find --db e/r0 --size 3901 --count"), "9\n");
 }
 
+#[test]
+fn the_phases_of_mdtest_are_counted_in_its_table() {
+    let lab = Lab::new();
+    let line = "fs bench --db m --mdtest --n=50 --ranks=3 --data_size=3901 --iterations=2 --json=j";
+    for (shared, trees) in [("1", "shared"), ("0", "unique")] {
+        let text = out(&lab, &format!("{line} --share_dir={shared}"));
+        assert!(text.contains("3 tasks, 50 files/directories each, 3901 bytes a file"), "{text}");
+        assert!(text.contains(&format!("trees {trees}")), "{text}");
+        let lines: Vec<&str> = text.lines().collect();
+        let head = lines.iter().position(|line| line.starts_with("SUMMARY rate")).unwrap();
+        assert_eq!(lines[head], "SUMMARY rate (in ops/sec): (of 2 iterations)");
+        assert!(lines[head + 3].starts_with("   Directory creation "), "{text}");
+        assert!(lines[head + 12].starts_with("   Tree removal "), "{text}");
+        let json = lab.json("j");
+        let rates = json["rates"].as_array().unwrap();
+        assert_eq!(rates.len(), 10);
+        assert!(rates.iter().all(|rate| rate["min"].as_f64() > Some(0.0)), "{json}");
+        assert_eq!(
+            out(&lab, "fs find --db m/r0 --count"),
+            "1
+",
+            "all is removed but the root"
+        );
+        lab.run(line).refuses(&["m/r0"]);
+        lab.shell("rm -r m").exits(0);
+    }
+}
+
+/// Import in two logs, merge, export: the archive is the same, large files and all.
+#[test]
+fn a_tree_of_tar_comes_back_through_a_merge() {
+    let lab = Lab::new();
+    for rank in 0..2 {
+        lab.shell(&format!(
+            "mkdir -p t{rank}/shared t{rank}/own{rank}; head -c 20000 /dev/urandom > \
+             t{rank}/own{rank}/large; echo {rank} > t{rank}/shared/small{rank}; ln -s ../x \
+             t{rank}/own{rank}/link; touch -d @1600000000 t{rank}/shared t{rank}; tar -C t{rank} \
+             -cf t{rank}.tar ."
+        ))
+        .exits(0);
+        lab.run(&format!("fs import --db src/r{rank} t{rank}.tar")).exits(0);
+    }
+    lab.run("fs merge --from src --to dst --parts 1").exits(0);
+    lab.run("fs export --db dst/r0 / merged.tar").exits(0);
+    lab.shell(
+        "mkdir got all; tar -C got -xf merged.tar; cp -a t0/. t1/. all; diff -r all got; test \
+         \"$(readlink got/own1/link)\" = ../x",
+    )
+    .exits(0);
+    lab.run("fs import --db again merged.tar").exits(0);
+    lab.run("fs export --db again / again.tar").exits(0);
+    lab.shell("cmp merged.tar again.tar").exits(0);
+    // Cut in a large file it is refused, and nothing of that file is there.
+    lab.shell("head -c 12000 t0.tar > cut.tar").exits(0);
+    lab.run("fs import --db cut cut.tar").exits(2);
+    assert_eq!(out(&lab, "fs find --db cut --name large --count"), "0\n");
+}
+
+/// Names on the command line are bytes.
+#[test]
+fn paths_that_are_no_text_are_taken_as_they_are() {
+    let lab = Lab::new();
+    let bad = |name: &str| format!("$(printf '{name}\\377')");
+    let keyrack = env!("CARGO_BIN_EXE_keyrack");
+    let script = format!(
+        "{keyrack} fs mkdir --db \"{db}\" \"/{d}\" && head -c 5000 /dev/zero > local && \
+         {keyrack} fs put --db \"{db}\" local \"/{d}/{f}\" && {keyrack} fs mv --db \"{db}\" \
+         \"/{d}/{f}\" \"/{d}/{g}\" && {keyrack} fs get --db \"{db}\" \"/{d}/{g}\" \"{out}\" && cmp \
+         local \"{out}\" && test $({keyrack} fs find --db \"{db}\" --name \"{g}\" --count) = 1",
+        db = bad("db"),
+        d = bad("d"),
+        f = bad("f"),
+        g = bad("g"),
+        out = bad("out"),
+    );
+    lab.shell(&script).exits(0);
+}
+
 /// A directory is made, looked at, listed whole and from the middle on, and removed again.
 #[test]
 fn the_benchmark_lists_resumes_and_removes() {
@@ -352,4 +431,23 @@ fn the_benchmark_lists_resumes_and_removes() {
     assert!(lab.json("j")["phases"][4]["peak_rss_kib"].as_u64() > Some(0));
     assert_eq!(out(&lab, "fs find --db d/r0 --type f --count"), "0\n");
     lab.run("fs bench --db e --remove_phase=2").refuses(&["--remove_phase", "'2'"]);
+}
+
+#[test]
+fn a_store_may_be_a_directory_and_what_is_none_is_refused() {
+    let lab = Lab::new();
+    log(&lab);
+    let store = format!("file://{}", lab.path("r").display());
+    assert!(out(&lab, &format!("fs publish --db s --store {store} one")).starts_with("one@1\t"));
+    assert_eq!(out(&lab, "fs ls --registry r --view one"), "a\nempty\n");
+    assert_eq!(out(&lab, "fs ls --store r --view one"), "a\nempty\n");
+    lab.run(&format!("fs mkdir --db t --store {store} --base one /t")).exits(0);
+    assert_eq!(out(&lab, "fs ls --db t --store r"), "a\nempty\nt\n");
+    assert_eq!(out(&lab, "fs views --store r"), out(&lab, "fs views --registry r"));
+    lab.run("fs views --store r save all one").exits(0);
+    lab.run("fs views save --store r all one").exits(0);
+    lab.run("fs ls --store ftp://x --view one").refuses(&["'ftp' is no store", "s3://"]);
+    lab.run("fs ls --store s3:// --view one").refuses(&["give a bucket", "s3://BUCKET"]);
+    lab.run("fs ls --store r --registry r --view one").exits(2);
+    lab.run("fs ls --view one").refuses(&["--registry DIR or --store ADDRESS"]);
 }

@@ -18,6 +18,11 @@ fn what_is_listed_can_be_run() {
     };
     let engines = section("engines:");
     assert_eq!(engines[..2], ["skiplist", "btree"], "{}", listed.told());
+    if cfg!(feature = "sqlite") {
+        assert!(engines.contains(&"sqlite".to_owned()), "{}", listed.told());
+    } else {
+        assert!(listed.stdout.contains("--features sqlite)"), "{}", listed.told());
+    }
     for engine in ["null", "redb", "fjall", "lmdb", "rocksdb", "leveldb"] {
         assert!(engines.contains(&engine.to_owned()), "{engine}: {}", listed.told());
     }

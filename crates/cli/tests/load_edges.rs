@@ -2,7 +2,7 @@
 //! readers and disks that are gone, too few descriptors. And what is looked at from outside.
 
 use crate::load::{agent, responder};
-use crate::support::Lab;
+use crate::support::{Lab, ROTATION};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -98,6 +98,16 @@ fn rates_change_by_a_file_or_in_steps() {
     assert_eq!((&json["counts"]["ops"], &json["loop"]), (&300.into(), &"open".into()));
     let offered = json["series"][0]["offered_qps"].as_f64().unwrap();
     assert!((offered - 300.0).abs() < 5.0, "{offered}");
+    // An agent with three connections has three quarters of it, at every moment.
+    let (_agent, place) = agent(&lab, "-T 3");
+    lab.run(&format!("{base} --ramp ramp -a {place}")).exits(0).says("Offered QPS = 200.0");
+    let json = lab.json("j");
+    // Each of the four streams has its own first arrival.
+    let ops = json["counts"]["ops"].as_u64().unwrap();
+    assert!((96..=104).contains(&ops), "{json}");
+    let theirs = json["agents"][0]["offered_qps"].as_f64().unwrap();
+    assert!((theirs - 150.0).abs() < 0.1, "{json}");
+    lab.run(&format!("{base} --ramp ramp -a {place} -Q 5")).refuses(&["--ramp", "--measure_qps"]);
     lab.run(&format!("{base} --ramp none")).refuses(&["--ramp", "none"]);
     lab.write("bad", "0,1\n1;2\n");
     lab.run(&format!("{base} --ramp bad")).refuses(&["bad", "line 2"]);
@@ -136,6 +146,48 @@ fn prometheus_sees_the_figures_while_it_goes_on() {
     lab.run(&format!("load -s {address} -t 1 --prometheus nowhere")).refuses(&["--prometheus"]);
 }
 
+/// What `/metrics` answers, and a number of it by its name and labels.
+fn metrics(place: &str) -> String {
+    let mut stream = TcpStream::connect(place).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn prometheus_sees_a_bench_while_it_goes_on() {
+    let lab = Lab::new();
+    lab.write("work.lua", ROTATION);
+    let line = "bench --backend btree --secs 600 --probe none --watch 0 work.lua";
+    let mut running = lab.start(line);
+    running.wait_for("figures at http://127.0.0.1:");
+    let place = running.seen().lines().find_map(|line| line.split("figures at http://").nth(1));
+    let place = place.unwrap().split('/').next().unwrap().to_owned();
+    let cell = "{phase=\"running\",workload=\"rotation\",engine=\"btree";
+    let sum = |page: &str, name: &str| -> u64 {
+        let begin = format!("{name}{cell}");
+        let lines = page.lines().filter(|line| line.starts_with(&begin));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    let mut page = metrics(&place);
+    while sum(&page, "keyrack_bench_operations_total") == 0 {
+        page = metrics(&place);
+    }
+    assert!(page.lines().any(|line| line == "keyrack_bench_stage{stage=\"running\"} 1"), "{page}");
+    assert!(page.lines().any(|line| line == "keyrack_bench_measurement_count 1"), "{page}");
+    let ops = sum(&page, "keyrack_bench_operations_total");
+    assert_eq!(sum(&page, "keyrack_bench_latency_seconds_count"), ops, "{page}");
+    assert_eq!(sum(&page, "keyrack_bench_errors_total"), 0, "{page}");
+    assert!(page.contains("\nkeyrack_bench_resident_bytes "), "{page}");
+    // A place that is taken, or none, is one line, and nothing was measured.
+    let line = "bench --backend btree --secs 600 --probe none work.lua --watch";
+    lab.run(&format!("{line} {place}")).refuses(&["--watch", "cannot listen on", &place]);
+    lab.run(&format!("{line} nowhere")).refuses(&["--watch"]);
+    running.signal("INT");
+    running.finish().exits(130);
+}
+
 #[test]
 fn servers_share_keys_or_stand_behind_each_other() {
     let lab = Lab::new();
@@ -154,4 +206,39 @@ fn servers_share_keys_or_stand_behind_each_other() {
     let out = lab.run(&format!("load {two} --tier -N 1000 -r 300 -u 0.1")).exits(0);
     // Our responder has everything: the first tier misses nothing, and stores go through.
     out.says("Copied to the other tier = ");
+}
+
+#[test]
+fn a_responder_in_shared_memory_counts_the_same_and_its_death_is_said() {
+    let lab = Lab::new();
+    let mut responder = lab.start("load --respond null --listen shm:ring");
+    responder.wait_for("ready");
+    assert!(responder.seen().contains("listening on shm:ring"), "{}", responder.seen());
+    lab.run("load -s shm:ring -T 2 -c 2 -d 16 -N 4000 -r 100 -u 0.1 --json j").exits(0);
+    assert_eq!(lab.json("j")["counts"]["ops"], 4000);
+    let mut running = lab.start("load -s shm:ring --noload -t 600 -v --json j");
+    running.wait_for("measuring");
+    responder.signal("TERM");
+    let told = responder.finish().exits(0);
+    let requests = told.stdout.lines().find_map(|line| line.strip_prefix("requests = "));
+    let requests: u64 = requests.unwrap().parse().unwrap();
+    let out = running.finish().exits(1).says("Total QPS = ").warns("shm:ring: the server closed");
+    // The last reply may have been lost on its way.
+    let ops = lab.json("j")["counts"]["ops"].as_u64().unwrap();
+    assert!((4100 + ops..=4101 + ops).contains(&requests), "{requests}: {}", out.told());
+
+    // Killed, it cannot say anything, and leaves its name; the next one takes it over.
+    let mut responder = lab.start("load --respond null --listen shm:ring");
+    responder.wait_for("ready");
+    let mut running = lab.start("load -s shm:ring --noload -t 600 -v");
+    running.wait_for("measuring");
+    responder.kill();
+    running.finish().exits(1).says("Total QPS = ").warns("shm:ring: the server closed");
+    assert_eq!(lab.names(".").iter().filter(|name| name.starts_with("ring")).count(), 1);
+    lab.run("load -s shm:ring -N 1").refuses(&["shm:ring", "cannot connect"]);
+    lab.run("load -s shm:ring --tls-ca ca -N 1").refuses(&["shm:ring", "no TLS"]);
+    let mut responder = lab.start("load --respond oracle:fixed:100 --listen shm:ring");
+    responder.wait_for("ready");
+    lab.run("load -s shm:ring --noload -N 10 -d 4").exits(0);
+    responder.kill();
 }

@@ -24,6 +24,13 @@ fn on_a_terminal(lab: &Lab, words: &str) -> Outcome {
 /// and how it looked at the end in `screen`.
 #[track_caller]
 pub(crate) fn in_a_pane(lab: &Lab, command: &str) -> Outcome {
+    in_a_pane_with(lab, command, "")
+}
+
+/// As [`in_a_pane`]. `meanwhile` are shell commands that run after `command` was started; `t` in
+/// them is tmux on the pane's server, and `until_shown TEXT` waits until the pane shows a text.
+#[track_caller]
+pub(crate) fn in_a_pane_with(lab: &Lab, command: &str, meanwhile: &str) -> Outcome {
     // A server of its own for each call: one told to end is still there for a moment.
     // `pipe-pane` copies the pane's output from before the command starts; `wait-for` ends with it.
     let script = format!(
@@ -31,7 +38,9 @@ pub(crate) fn in_a_pane(lab: &Lab, command: &str) -> Outcome {
          t new-session -d -s s -x 100 -y 30 'read go; {command}; echo \"status=$?\"; \
          tmux wait-for -S done; read stay' || exit 9\n\
          t pipe-pane -t s 'cat >seen' || exit 9\n\
+         until_shown() {{ until t capture-pane -p -t s | grep -qF -- \"$1\"; do :; done; }}\n\
          t send-keys -t s go Enter\n\
+         {meanwhile}\n\
          t wait-for done\n\
          t capture-pane -p -t s >screen\n\
          t kill-server\n"

@@ -6,6 +6,10 @@ use serde_json::Value;
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples");
 
+/// Where `samples/engines.toml` comes to engines that are no default.
+const OTHER_BUILDS: &str =
+    "\n# Engines of other builds: `keyrack bench --list` says how to get them.\n";
+
 /// The lines of the engines in `--list`.
 fn listed(lab: &Lab) -> Vec<String> {
     let text = lab.run("bench --list").exits(0).stdout;
@@ -59,6 +63,7 @@ fn every_engine_gets_the_common_settings_in_its_own_terms() {
         ("masstree", "durability=none no memory_bytes, cache_bytes, compression, filter_bits"),
         ("rowstore", "durability=os no memory_bytes, cache_bytes, compression, filter_bits"),
         ("lmdb", "durability=os no memory_bytes, cache_bytes, compression, filter_bits"),
+        ("sqlite", "cache_bytes=2M durability=os no memory_bytes, compression, filter_bits"),
         ("redb", "cache_bytes=2M durability=sync no memory_bytes, compression, filter_bits"),
         ("flodb", all),
         ("rocksdb", all),
@@ -207,16 +212,22 @@ fn the_sample_lists_every_option_of_every_engine_with_its_default() {
          # compression = [\"none\", \"none\", \"lz4\"]\n# filter_bits = 10\n\
          # durability = \"os\"\n",
     );
+    // Sections of engines that only some builds have are marked whole, at the end.
+    let mut others = String::from(OTHER_BUILDS);
+    let mut into = &mut text;
     for line in listed(&lab) {
         let Some(option) = line.strip_prefix("    ") else {
             let (name, about) = line.trim_start().split_once(' ').unwrap();
-            text += &format!("\n# {}\n[{name}]\n", about.trim());
+            let is_optional = ["sqlite", "rocksdb-bundled"].contains(&name);
+            into = if is_optional { &mut others } else { &mut text };
+            let mark = if is_optional { "# " } else { "" };
+            *into += &format!("\n# {}\n{mark}[{name}]\n", about.trim());
             continue;
         };
         let (key, rest) = option.split_once(' ').unwrap();
         let (about, default) = rest.trim().rsplit_once(" [default: ").unwrap();
         let default = default.trim_end_matches(']');
-        text += &match key {
+        *into += &match key {
             "*" => format!("# {about}.\n"),
             _ if default == "none" && about.contains("path") => {
                 format!("# {about}\n# {key} = \"\"\n")
@@ -225,13 +236,23 @@ fn the_sample_lists_every_option_of_every_engine_with_its_default() {
         };
     }
     let path = format!("{SAMPLES}/engines.toml");
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    let default_text = text.clone();
+    // A build without them cannot tell; RocksDB's options are those of the loaded one.
+    if !others.contains("[sqlite]") {
+        let at = before.find(OTHER_BUILDS).unwrap_or(before.len());
+        others = before[at..].to_owned();
+    } else if let Some(at) = others.find("\n# RocksDB") {
+        others.truncate(at);
+    }
+    text += &others;
     if std::env::var_os("KEYRACK_REWRITE").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(found, text, "samples/engines.toml is stale: run this test with KEYRACK_REWRITE=1");
     // As it stands it is a configuration, and with all marks gone, but for comments, too.
-    let set: Vec<&str> = text
+    let set: Vec<&str> = default_text
         .lines()
         .filter_map(|line| match line.strip_prefix("# ") {
             Some(rest) if rest.contains(" = \"") && !rest.contains("lib = ") => Some(rest),

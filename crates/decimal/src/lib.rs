@@ -13,11 +13,12 @@
 //! ```
 //!
 //! ```
-//! use keyrack_decimal::{Decimal, eight_digits};
+//! use keyrack_decimal::{Decimal, eight_digits, eight_digits_of};
 //!
 //! assert_eq!(&*Decimal::new(42), b"42");
 //! assert_eq!(&*Decimal::padded(42, 8), b"00000042");
 //! assert_eq!(eight_digits(b"00000042"), Some(42));
+//! assert_eq!(&eight_digits_of(42), b"00000042");
 //! assert_eq!(eight_digits(b"0000004x"), None);
 //! ```
 
@@ -65,6 +66,13 @@ pub const fn eight_digits(text: &[u8; GROUP]) -> Option<u64> {
     let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
     Some((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF)
+}
+
+/// The last eight digits of a number, with zeros in front.
+#[inline]
+#[must_use]
+pub const fn eight_digits_of(number: u64) -> [u8; GROUP] {
+    (digits(number % GROUP_END) | 0x3030_3030_3030_3030).to_le_bytes()
 }
 
 /// The decimal text of a number; dereferences to its bytes.

@@ -92,7 +92,7 @@ int keyrack_fs_lstat_path(const keyrack_fs *fs, const char *path, keyrack_fs_sta
 /* The target of a link with a zero, cut to size. Returns its whole length without the zero. */
 int64_t keyrack_fs_readlink(const keyrack_fs *fs, const char *path, char *target, size_t size);
 
-/* Bytes of a file of up to 3901 bytes. Both return how many. */
+/* Bytes of a file, of any size. Both return how many. */
 int64_t keyrack_fs_read(const keyrack_fs *fs, const char *path, uint64_t offset, void *bytes,
                         size_t count);
 int64_t keyrack_fs_write(const keyrack_fs *fs, const char *path, uint64_t offset,

@@ -218,7 +218,7 @@ class Fs:
         return room.raw[:length]
 
     def read(self, path, offset=0, count=3901):
-        """Bytes of a file that are in its record."""
+        """Up to `count` bytes of a file from `offset` on."""
         room = ctypes.create_string_buffer(max(count, 1))
         length = self._do("read", _bytes(path), offset, room, count)
         return room.raw[:length]

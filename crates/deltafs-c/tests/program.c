@@ -48,7 +48,12 @@ int main(int argc, char **argv) {
     CHECK(keyrack_fs_create(fs, "/a/f", 0640, KEYRACK_FS_EXCLUSIVE) == -EEXIST);
     CHECK(keyrack_fs_create(fs, "/a/f", 0640, 0) == 0);
     CHECK(keyrack_fs_write(fs, "/a/f", 0, "hello world", 11) == 11);
-    CHECK(keyrack_fs_write(fs, "/a/f", 4000, "x", 1) == -EFBIG);
+    CHECK(keyrack_fs_write(fs, "/a/f", UINT64_MAX, "x", 1) == -EFBIG);
+    CHECK(keyrack_fs_create(fs, "/a/large", 0640, KEYRACK_FS_EXCLUSIVE) == 0);
+    CHECK(keyrack_fs_write(fs, "/a/large", 4000, "x", 1) == 1);
+    CHECK(keyrack_fs_read(fs, "/a/large", 3999, bytes, sizeof bytes) == 2);
+    CHECK(bytes[0] == 0 && bytes[1] == 'x');
+    CHECK(keyrack_fs_unlink(fs, "/a/large") == 0);
     CHECK(keyrack_fs_write(fs, "/a/f", 0, NULL, 1) == -EINVAL);
     memset(bytes, 0, sizeof bytes);
     CHECK(keyrack_fs_read(fs, "/a/f", 6, bytes, sizeof bytes) == 5);

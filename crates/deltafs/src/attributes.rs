@@ -129,6 +129,17 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::set_attributes`].
     pub fn set_attributes_at(&self, dir: &Dir, name: &[u8], set: &SetAttributes) -> Result<Stat> {
+        if let Some(size) = set.size
+            && self.is_resized_here(dir, name, size)?
+        {
+            // Two steps: the size, then the rest.
+            let stat = self.resize_at(dir, name, size, set.mtime)?;
+            let rest = SetAttributes { size: None, mtime: None, ..*set };
+            return match rest == SetAttributes::default() {
+                true => Ok(stat),
+                false => Ok(self.set_in_record(dir, name, &rest)?.0),
+            };
+        }
         let contents = &self.inner.contents;
         // Nobody may put bytes there between the record and the removal.
         let mut turn = (set.size == Some(0)).then(|| contents.turn());

@@ -43,6 +43,8 @@ pub(crate) struct Contents {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     unsynced: BTreeSet<Inode>,
+    /// Files that no record names yet.
+    guests: BTreeSet<Inode>,
 }
 
 impl Contents {
@@ -126,6 +128,79 @@ impl Contents {
         Ok(file)
     }
 
+    /// Begins the bytes of a number whose record comes later. Until [`Contents::settle`] says that
+    /// it has come they are nobody's: a crash, and the end of the use, leave them to be swept.
+    pub(crate) fn begin(&self, inode: Inode) -> Result<Arc<dyn File>> {
+        let mut state = self.turn();
+        let (_, file) = self.make(&mut state, inode)?;
+        state.guests.insert(inode);
+        Ok(file)
+    }
+
+    /// Bytes of a file that comes from elsewhere, in the order of their offsets.
+    pub(crate) fn receive(&self, inode: Inode, offset: u64, bytes: &[u8]) -> Result<()> {
+        let file = match offset {
+            0 => self.begin(inode)?,
+            _ => {
+                let own = path(&self.dirs[0].0, inode);
+                self.fs.open(&own, &OpenOptions::new().read(true).write(true))?
+            }
+        };
+        Ok(file.write_at(offset, bytes)?)
+    }
+
+    /// The record of what was begun is written, or is about to be.
+    pub(crate) fn settle(&self, inode: Inode) -> Result<()> {
+        let mut state = self.turn();
+        // What was written since it began may have missed a sync.
+        self.note(&mut state, inode)?;
+        state.guests.remove(&inode);
+        Ok(())
+    }
+
+    /// As [`Contents::settle`] for what another server has sent, and makes it last: the other
+    /// removes its own. Where nothing was sent there is nothing to do.
+    pub(crate) fn settle_received(&self, inode: Inode) -> Result<()> {
+        match self.own(inode)? {
+            None => Ok(()),
+            Some(_) => {
+                self.settle(inode)?;
+                self.sync()
+            }
+        }
+    }
+
+    /// The bytes of a file that the highest log itself has.
+    pub(crate) fn own(&self, inode: Inode) -> Result<Option<Arc<dyn File>>> {
+        let (dir, is_there) = &self.dirs[0];
+        if !is_there && !self.is_begun() {
+            return Ok(None);
+        }
+        match self.fs.open(&path(dir, inode), &OpenOptions::new().read(true)) {
+            Err(error) if error.is_not_found() => Ok(None),
+            opened => Ok(Some(opened?)),
+        }
+    }
+
+    /// Files are about to lose their records: what a crash leaves of them is to be swept.
+    pub(crate) fn mark(&self) -> Result<()> {
+        match self.dirs[0].1 || self.is_begun() {
+            true => self.set_mark(),
+            false => Ok(()),
+        }
+    }
+
+    fn set_mark(&self) -> Result<()> {
+        let dir = &self.dirs[0].0;
+        if !self.is_begun() {
+            self.make_dir(dir)?;
+            let mark = OpenOptions::new().write(true).create(true);
+            self.fs.open(&dir.join(UNFINISHED), &mark)?;
+            self.is_begun.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Opens the bytes of a file of `size` bytes to be written to: a copy of them if a lower log
     /// has them. `None` if no log has them.
     pub(crate) fn open_to_write(
@@ -189,13 +264,7 @@ impl Contents {
 
     /// Notes that a file is about to change.
     fn note(&self, state: &mut State, inode: Inode) -> Result<()> {
-        let dir = &self.dirs[0].0;
-        if !self.is_begun() {
-            self.make_dir(dir)?;
-            let mark = OpenOptions::new().write(true).create(true);
-            self.fs.open(&dir.join(UNFINISHED), &mark)?;
-            self.is_begun.store(true, Ordering::Relaxed);
-        }
+        self.set_mark()?;
         if state.unsynced.len() >= UNSYNCED_MAX {
             self.sync_all(state)?;
         }
@@ -216,6 +285,7 @@ impl Contents {
             return Ok(());
         }
         state.unsynced.remove(&inode);
+        state.guests.remove(&inode);
         match self.fs.remove_file(&path(dir, inode)) {
             Err(error) if error.is_not_found() => Ok(()),
             removed => Ok(removed?),
@@ -249,7 +319,7 @@ impl Contents {
     pub(crate) fn finish(&self) -> Result<()> {
         let mut state = self.turn();
         self.sync_all(&mut state)?;
-        if self.is_begun.swap(false, Ordering::Relaxed) {
+        if self.is_begun.swap(false, Ordering::Relaxed) && state.guests.is_empty() {
             self.fs.remove_file(&self.dirs[0].0.join(UNFINISHED))?;
         }
         Ok(())
@@ -265,6 +335,42 @@ impl Contents {
         }
         Ok(self.fs.remove_file(&dir.join(UNFINISHED))?)
     }
+}
+
+/// Copies the bytes of one number from the first of `logs` that has them into the log in `to`, and
+/// syncs them. Whether there were any.
+pub(crate) fn carry(
+    fs: &dyn Fs,
+    logs: &[PathBuf],
+    to: &Path,
+    inode: Inode,
+    size: u64,
+) -> Result<bool> {
+    for log in logs {
+        let opened = fs.open(&path(&log.join(DIRECTORY), inode), &OpenOptions::new().read(true));
+        let below = match opened {
+            Err(error) if error.is_not_found() => continue,
+            opened => opened?,
+        };
+        let target = path(&to.join(DIRECTORY), inode);
+        fs.create_dir_all(target.parent().unwrap_or(to))?;
+        let options = OpenOptions::new().write(true).create(true).truncate(true);
+        let copied = fs.open(&target, &options)?;
+        copy(&*below, &*copied, size)?;
+        copied.sync_all()?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Makes the names of what was carried into the log in `to` durable.
+pub(crate) fn carried(fs: &dyn Fs, to: &Path) -> Result<()> {
+    let dir = to.join(DIRECTORY);
+    for shard in fs.list(&dir)?.into_iter().filter(|entry| entry.kind == FileKind::Dir) {
+        fs.sync_dir(&dir.join(shard.name))?;
+    }
+    fs.sync_dir(&dir)?;
+    Ok(fs.sync_dir(to)?)
 }
 
 /// Copies the files of the log in `from` into the copy of the log in `to`. Returns their paths in

@@ -1,15 +1,14 @@
-//! The bytes of small files, which are in their records, and the targets of links.
+//! The bytes of files, those of small ones from their records, and the targets of links.
 
 use crate::attributes::Changed;
 use crate::caller::{Caller, Stat};
-use crate::contents::{State, missing};
+use crate::contents::missing;
 use crate::error::{Error, Result, shown};
 use crate::name::check_name;
 use crate::namespace::Dir;
 use crate::record::{Attributes, Entry, INLINE_BYTES_MAX};
 use crate::resolve::named;
 use crate::user::{PASS, READ};
-use std::sync::MutexGuard;
 
 impl Caller<'_> {
     /// The bytes of a file from `offset` on, at most `count`; links are followed.
@@ -78,8 +77,7 @@ impl Caller<'_> {
     /// followed.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond 3,901 bytes; [`Error::NotFound`], [`Error::IsDir`],
-    /// [`Error::Denied`], [`Error::NoData`], [`Error::ReadOnly`], and those of the store.
+    /// As for [`Caller::write_at`].
     pub fn write(&self, path: &[u8], offset: u64, bytes: &[u8]) -> Result<Stat> {
         let written = || {
             let place = self.place_followed(path)?;
@@ -89,11 +87,14 @@ impl Caller<'_> {
         written().map_err(|error| named(error, path))
     }
 
-    /// Writes bytes into a file of `dir`.
-    ///
-    /// # Errors
-    /// As for [`Caller::write`].
-    pub fn write_at(&self, dir: &Dir, name: &[u8], offset: u64, bytes: &[u8]) -> Result<Stat> {
+    /// Writes bytes into a file of `dir` that has them in its record, and has room for these.
+    pub(crate) fn write_in_record(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<Stat> {
         let now = self.inner.time.now_ns();
         let changed = self.change_file_at(dir, name, |attributes, data, is_sized| {
             self.check_write(&attributes, name)?;
@@ -119,69 +120,6 @@ impl Caller<'_> {
         match changed? {
             Changed::File(stat) => Ok(stat),
             Changed::Dir(_) => Err(Error::IsDir(shown(name))),
-        }
-    }
-
-    /// Makes a file with these bytes, or gives them to the one that is there; links are followed.
-    ///
-    /// # Errors
-    /// As for [`Caller::write`] and [`Caller::create`].
-    pub fn put(&self, path: &[u8], mode: u32, bytes: &[u8]) -> Result<Stat> {
-        let put = || {
-            let place = self.place_followed(path)?;
-            let Some(name) = &place.name else { return Err(Error::IsDir(shown(path))) };
-            loop {
-                match self.create_with_at(&place.dir, name, mode, bytes) {
-                    Ok(made) => return Ok(made.stat),
-                    Err(Error::Exists(_)) => {}
-                    Err(error) => return Err(error),
-                }
-                match self.replace_at(&place.dir, name, bytes) {
-                    // Somebody removed it in between.
-                    Err(Error::NotFound(_)) => {}
-                    replaced => return replaced,
-                }
-            }
-        };
-        put().map_err(|error| named(error, path))
-    }
-
-    /// Replaces all bytes of a file, in one step.
-    ///
-    /// # Errors
-    /// As for [`Caller::write`].
-    pub fn replace_at(&self, dir: &Dir, name: &[u8], bytes: &[u8]) -> Result<Stat> {
-        let now = self.inner.time.now_ns();
-        let (size, limit) = (bytes.len() as u64, INLINE_BYTES_MAX as u64);
-        if size > limit {
-            return Err(Error::TooLarge { path: shown(name), bytes: size, limit });
-        }
-        let contents = &self.inner.contents;
-        let mut turn: Option<MutexGuard<'_, State>> = None;
-        loop {
-            let mut replaced = None;
-            let changed = self.change_file_at(dir, name, |attributes, _, is_sized| {
-                self.check_write(&attributes, name)?;
-                replaced = is_sized.then_some(attributes.inode);
-                if is_sized && turn.is_none() {
-                    return Ok(None);
-                }
-                let changed = Attributes { size, mtime_ns: now, ctime_ns: now, ..attributes };
-                Ok(Some((changed, bytes.to_vec(), false)))
-            })?;
-            match (replaced, &mut turn) {
-                (None, _) => {}
-                (Some(inode), Some(state)) => contents.remove_in(state, inode)?,
-                // Nobody may put bytes there between the record and the removal.
-                (Some(_), None) => {
-                    turn = Some(contents.turn());
-                    continue;
-                }
-            }
-            return match changed {
-                Changed::File(stat) => Ok(stat),
-                Changed::Dir(_) => Err(Error::IsDir(shown(name))),
-            };
         }
     }
 

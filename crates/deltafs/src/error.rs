@@ -51,7 +51,7 @@ pub enum Error {
     #[error("{0}: more than 40 symbolic links one behind the other")]
     Loop(String),
     /// EFBIG.
-    #[error("{path}: {bytes} bytes; files of more than {limit} bytes keep no data here")]
+    #[error("{path}: {bytes} bytes; the limit is {limit}")]
     TooLarge {
         /// Which file.
         path: String,
@@ -60,15 +60,29 @@ pub enum Error {
         /// Bytes that it may have.
         limit: u64,
     },
+    /// EIO: what was to be written could not be read.
+    #[error("{path}: cannot read what is to be written: {error}")]
+    Source {
+        /// Which file.
+        path: String,
+        /// What the reader said.
+        error: std::sync::Arc<std::io::Error>,
+    },
     /// ENODATA: the size is known, the bytes are not kept here.
     #[error("{0}: its bytes are not kept here, only what is known about it")]
     NoData(String),
     /// ESTALE: the directory of a handle was removed.
     #[error("{0}: the directory was removed")]
     Stale(String),
+    /// A log that cannot be read alone: what its server was doing with others is half done.
+    #[error("{0}")]
+    Unsettled(String),
     /// Somebody else was first to publish.
     #[error("{0}")]
     Conflict(String),
+    /// An object store refused or failed, or cannot be reached.
+    #[error("{0}")]
+    Remote(String),
     /// The caller asked for something that cannot be.
     #[error("{0}")]
     Usage(String),
@@ -113,8 +127,12 @@ impl Error {
             Error::TooLarge { .. } => "EFBIG",
             Error::NoData(_) => "ENODATA",
             Error::Stale(_) => "ESTALE",
-            Error::Conflict(_) => "EBUSY",
-            Error::Corruption { .. } | Error::Store(_) | Error::Io(_) => "EIO",
+            Error::Conflict(_) | Error::Unsettled(_) => "EBUSY",
+            Error::Remote(_)
+            | Error::Corruption { .. }
+            | Error::Store(_)
+            | Error::Io(_)
+            | Error::Source { .. } => "EIO",
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::attributes::Changed;
 use crate::caller::{Caller, Kind, Stat};
 use crate::contents::{State, missing};
 use crate::error::{Error, Result, shown};
+use crate::id::Inode;
 use crate::namespace::{Dir, Namespace};
 use crate::record::{Attributes, INLINE_BYTES_MAX};
 use crate::{SetAttributes, SetTime};
@@ -47,43 +48,52 @@ impl Namespace {
 }
 
 impl Caller<'_> {
-    /// Writes bytes into a file of `dir` from `offset` on, of whatever size it is then.
+    /// Writes bytes into a file of `dir` from `offset` on, zeros before them if it was shorter. A
+    /// file that outgrows its record gets one of its own for its bytes.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::IsDir`], [`Error::Denied`], [`Error::ReadOnly`];
-    /// [`Error::NoData`] if only the size of the file is known; those of the store and the machine.
-    pub fn write_large_at(
-        &self,
-        dir: &Dir,
-        name: &[u8],
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<Stat> {
+    /// [`Error::NoData`] if only the size of the file is known; [`Error::TooLarge`] beyond 2^63;
+    /// those of the store and the machine.
+    pub fn write_at(&self, dir: &Dir, name: &[u8], offset: u64, bytes: &[u8]) -> Result<Stat> {
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= LARGE_BYTES_MAX);
         let Some(end) = end else {
             let limit = LARGE_BYTES_MAX;
             return Err(Error::TooLarge { path: shown(name), bytes: u64::MAX, limit });
         };
+        if end <= INLINE_BYTES_MAX as u64 {
+            match self.write_in_record(dir, name, offset, bytes) {
+                // Its bytes are elsewhere, and that may be here.
+                Err(Error::NoData(_)) => {}
+                written => return written,
+            }
+        }
         let contents = &self.inner.contents;
         let mut state = contents.turn();
-        let stat = self.file_at(dir, name)?;
-        if bytes.is_empty() {
-            return Ok(stat);
+        loop {
+            let stat = self.file_at(dir, name)?;
+            if bytes.is_empty() {
+                return Ok(stat);
+            }
+            if stat.has_data && end <= INLINE_BYTES_MAX as u64 {
+                return self.write_in_record(dir, name, offset, bytes);
+            }
+            self.inner.top(&shown(name))?;
+            let moved = self.moved_out(&mut state, dir, name, &stat)?;
+            moved.file.write_at(offset, bytes)?;
+            let noted = self.note_size(dir, name, &moved, |size| size.max(end), None)?;
+            if let Some(stat) = noted {
+                return Ok(stat);
+            }
+            self.give_up(&mut state, &moved)?;
         }
-        if stat.has_data && end <= INLINE_BYTES_MAX as u64 {
-            return self.write_at(dir, name, offset, bytes);
-        }
-        self.inner.top(&shown(name))?;
-        let file = self.moved_out(&mut state, dir, name, &stat)?;
-        file.write_at(offset, bytes)?;
-        self.note_size(dir, name, |size| size.max(end), None)
     }
 
     /// Cuts a file of `dir`, or extends it with zeros.
     ///
     /// # Errors
-    /// As for [`Caller::write_large_at`].
-    pub fn resize_large_at(
+    /// As for [`Caller::write_at`].
+    pub fn resize_at(
         &self,
         dir: &Dir,
         name: &[u8],
@@ -96,25 +106,43 @@ impl Caller<'_> {
         }
         let contents = &self.inner.contents;
         let mut state = contents.turn();
-        let stat = self.file_at(dir, name)?;
-        let fits = stat.has_data && size <= INLINE_BYTES_MAX as u64;
-        if fits || size == 0 {
-            let set = SetAttributes { size: Some(size), mtime, ..SetAttributes::default() };
-            let (changed, left) = self.set_in_record(dir, name, &set)?;
-            if let Some(inode) = left {
-                contents.remove_in(&mut state, inode)?;
+        loop {
+            let stat = self.file_at(dir, name)?;
+            let fits = stat.has_data && size <= INLINE_BYTES_MAX as u64;
+            if fits || size == 0 {
+                let set = SetAttributes { size: Some(size), mtime, ..SetAttributes::default() };
+                let (changed, left) = self.set_in_record(dir, name, &set)?;
+                if let Some(inode) = left {
+                    contents.remove_in(&mut state, inode)?;
+                }
+                return Ok(changed);
             }
-            return Ok(changed);
+            self.inner.top(&shown(name))?;
+            let moved = self.moved_out(&mut state, dir, name, &stat)?;
+            if size >= stat.size {
+                moved.file.set_len(size)?;
+            }
+            if let Some(changed) = self.note_size(dir, name, &moved, |_| size, mtime)? {
+                if size < stat.size {
+                    moved.file.set_len(size)?;
+                }
+                return Ok(changed);
+            }
+            self.give_up(&mut state, &moved)?;
         }
-        self.inner.top(&shown(name))?;
-        let file = self.moved_out(&mut state, dir, name, &stat)?;
-        if size >= stat.size {
-            file.set_len(size)?;
-            return self.note_size(dir, name, |_| size, mtime);
+    }
+
+    /// Whether a change of size concerns bytes that are, or come to be, outside of the record. A
+    /// file without any gets a size alone: its bytes are elsewhere.
+    pub(crate) fn is_resized_here(&self, dir: &Dir, name: &[u8], size: u64) -> Result<bool> {
+        let stat = self.stat_at(dir, name)?;
+        if stat.kind != Kind::File || size == 0 || stat.size == 0 {
+            return Ok(false);
         }
-        let changed = self.note_size(dir, name, |_| size, mtime)?;
-        file.set_len(size)?;
-        Ok(changed)
+        match stat.has_data {
+            true => Ok(size > INLINE_BYTES_MAX as u64),
+            false => Ok(self.inner.contents.open(stat.inode)?.is_some()),
+        }
     }
 
     fn file_at(&self, dir: &Dir, name: &[u8]) -> Result<Stat> {
@@ -133,50 +161,73 @@ impl Caller<'_> {
         dir: &Dir,
         name: &[u8],
         stat: &Stat,
-    ) -> Result<Arc<dyn File>> {
+    ) -> Result<MovedOut> {
         let contents = &self.inner.contents;
+        let inode = stat.inode;
         // Before bytes change, whether they may is asked.
-        self.change_file_at(dir, name, |attributes, _, _| {
+        let mut bytes = Vec::new();
+        self.change_file_at(dir, name, |attributes, data, _| {
+            bytes = data.to_vec();
             self.check_write(&attributes, name).map(|()| None)
         })?;
         if stat.has_data {
-            let bytes = self.bytes_of(dir, name)?;
-            return contents.create(state, stat.inode, &bytes);
+            let file = contents.create(state, inode, &bytes)?;
+            return Ok(MovedOut { inode, file, of_record: Some(bytes) });
         }
-        contents.open_to_write(state, stat.inode, stat.size)?.ok_or_else(|| missing(name))
+        let file = contents.open_to_write(state, inode, stat.size)?;
+        let file = file.ok_or_else(|| missing(name))?;
+        Ok(MovedOut { inode, file, of_record: None })
     }
 
-    fn bytes_of(&self, dir: &Dir, name: &[u8]) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.change_file_at(dir, name, |_, data, _| {
-            bytes = data.to_vec();
-            Ok(None)
-        })?;
-        Ok(bytes)
+    /// The entry was changed by somebody else meanwhile: what was made of it goes.
+    fn give_up(&self, state: &mut State, moved: &MovedOut) -> Result<()> {
+        match moved.of_record {
+            Some(_) => self.inner.contents.remove_in(state, moved.inode),
+            None => Ok(()),
+        }
     }
 
-    /// Writes the record of a file whose bytes are in `contents`.
+    /// Writes the record of a file whose bytes are in `contents`; `None` if the entry is not any
+    /// more what they were made of.
     fn note_size(
         &self,
         dir: &Dir,
         name: &[u8],
+        moved: &MovedOut,
         size: impl FnOnce(u64) -> u64,
         mtime: Option<SetTime>,
-    ) -> Result<Stat> {
+    ) -> Result<Option<Stat>> {
         let now = self.inner.time.now_ns();
         let mtime_ns = match mtime {
             Some(SetTime::Ns(ns)) => ns,
             Some(SetTime::Now) | None => now,
         };
-        let changed = self.change_file_at(dir, name, |attributes, _, _| {
+        let mut is_same = true;
+        let changed = self.change_file_at(dir, name, |attributes, data, is_sized| {
             self.check_write(&attributes, name)?;
+            is_same = attributes.inode == moved.inode
+                && match &moved.of_record {
+                    Some(bytes) => !is_sized && data == &bytes[..],
+                    None => is_sized,
+                };
+            if !is_same {
+                return Ok(None);
+            }
             let size = size(attributes.size);
             let changed = Attributes { size, mtime_ns, ctime_ns: now, ..attributes };
             Ok(Some((changed, Vec::new(), true)))
         });
         match changed? {
-            Changed::File(stat) => Ok(stat),
+            Changed::File(stat) => Ok(is_same.then_some(stat)),
             Changed::Dir(_) => Err(Error::IsDir(shown(name))),
         }
     }
+}
+
+/// The bytes of a file, outside of its record.
+struct MovedOut {
+    inode: Inode,
+    file: Arc<dyn File>,
+    /// Those that the record had, if they were moved a moment ago.
+    of_record: Option<Vec<u8>>,
 }

@@ -69,8 +69,9 @@ mod name;
 mod names_cache;
 mod namespace;
 mod open;
-mod publication;
+mod put;
 mod record;
+mod registry;
 mod remove;
 mod rename;
 mod resolve;
@@ -87,9 +88,10 @@ pub use make::{Created, IfExists};
 pub use name::{DEPTH_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, check_name};
 pub use namespace::{Dir, Namespace, TimeSource};
 pub use open::{LogHead, Settings};
-pub use publication::{
-    Collected, GcOptions, Publication, PublishedFile, Reference, Registry, VIEW_LOGS_MAX,
-};
 pub use record::{INLINE_BYTES_MAX, MODE_BITS};
+pub use registry::{
+    Collected, CopyFacts, GcOptions, Publication, PublishedFile, Reference, Registry, Storage, Tag,
+    Text, VIEW_LOGS_MAX,
+};
 pub use rename::IfTaken;
 pub use user::User;

@@ -10,13 +10,13 @@
 use crate::caller::{Caller, Found, Kind, Stat};
 use crate::dirs::{DirInfo, DirState};
 use crate::error::{Error, Result, shown};
-use crate::id::DirId;
+use crate::id::{DirId, Inode};
 use crate::name::{DEPTH_MAX, PATH_BYTES_MAX, check_name, too_long};
 use crate::namespace::Dir;
-use crate::record::{Attributes, DirNode, Entry, INLINE_BYTES_MAX, Key, MODE_BITS};
+use crate::record::{Attributes, DirNode, Entry, INLINE_BYTES_MAX, Key, MODE_BITS, Node, Touched};
 use crate::resolve::named;
 use crate::user::{PASS, SET_GROUP, WRITE};
-use keyrack_flodb::{Batch, Change, WriteOptions};
+use keyrack_flodb::{Batch, Change, Db, WriteOptions};
 use std::sync::Arc;
 
 /// What a create does with an entry that is there.
@@ -90,6 +90,20 @@ impl Caller<'_> {
         self.make_file(dir, name, mode, IfExists::Fail, |attributes| {
             Entry::File(Attributes { size: data.len() as u64, ..attributes }, data)
         })
+    }
+
+    /// Makes a file whose bytes are in `contents` under a number that has no record yet.
+    pub(crate) fn create_sized_at(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        mode: u32,
+        (inode, size): (Inode, u64),
+    ) -> Result<Stat> {
+        let made = self.make_file(dir, name, mode, IfExists::Fail, |attributes| {
+            Entry::Sized(Attributes { inode, size, ..attributes })
+        })?;
+        Ok(made.stat)
     }
 
     /// Makes an empty file without asking whether there is an entry, or whether the user may: a
@@ -256,27 +270,12 @@ impl Caller<'_> {
         let inner = self.inner;
         let depth = inner.depth(dir.state.id)? + 1;
         let mut info = dir.state.write();
-        self.check(&info, PASS, name)?;
-        if self.lookup(dir.state.id, name)?.is_some() {
-            return Err(Error::Exists(shown(name)));
-        }
-        let top = inner.top(&shown(name))?;
-        self.check(&info, WRITE, name)?;
-        if depth > DEPTH_MAX {
-            return Err(too_long("the way from the root to the directory", depth, DEPTH_MAX));
-        }
+        let top = self.may_make(dir, &info, name, depth)?;
         let id = self.new_dir_id(dir, name)?;
         let now = inner.time.now_ns();
-        let inherited = info.node.mode & SET_GROUP;
         let made = DirInfo {
             is_removed: false,
-            node: DirNode {
-                mode: mode & MODE_BITS | inherited,
-                uid: self.user.uid,
-                gid: self.gid_in(&info),
-                parent: dir.state.id,
-                name: name.to_vec(),
-            },
+            node: self.new_node(dir, &info, name, mode),
             subdirs: 0,
             own_subdirs: 0,
             own_is_full: true,
@@ -298,6 +297,59 @@ impl Caller<'_> {
         inner.dirs.add(&inner.layers, &state)?;
         inner.names.insert(dir.state.id, name, id);
         Ok(Dir { state })
+    }
+
+    /// Whether a directory can be made.
+    fn may_make(&self, dir: &Dir, info: &DirInfo, name: &[u8], depth: usize) -> Result<&Db> {
+        self.check(info, PASS, name)?;
+        if self.lookup(dir.state.id, name)?.is_some() {
+            return Err(Error::Exists(shown(name)));
+        }
+        let top = self.inner.top(&shown(name))?;
+        self.check(info, WRITE, name)?;
+        match depth > DEPTH_MAX {
+            true => Err(too_long("the way from the root to the directory", depth, DEPTH_MAX)),
+            false => Ok(top),
+        }
+    }
+
+    fn new_node(&self, dir: &Dir, info: &DirInfo, name: &[u8], mode: u32) -> DirNode {
+        let inherited = info.node.mode & SET_GROUP;
+        DirNode {
+            mode: mode & MODE_BITS | inherited,
+            uid: self.user.uid,
+            gid: self.gid_in(info),
+            parent: dir.state.id,
+            name: name.to_vec(),
+        }
+    }
+
+    /// The number and the record that a directory would get. Nothing is made.
+    pub(crate) fn dir_to_make(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        mode: u32,
+    ) -> Result<(DirId, Vec<u8>)> {
+        check_name(name)?;
+        let depth = self.inner.depth(dir.state.id)? + 1;
+        let info = dir.state.read();
+        self.may_make(dir, &info, name, depth)?;
+        let now = self.inner.time.now_ns();
+        let touched = Touched { subdirs: 0, mtime_ns: now, ctime_ns: now };
+        let node = Node::Dir(self.new_node(dir, &info, name, mode), touched);
+        Ok((self.new_dir_id(dir, name)?, node.encode()))
+    }
+
+    /// Whether a directory can be made under this number, or is there.
+    pub(crate) fn may_make_as(&self, dir: &Dir, name: &[u8], id: DirId) -> Result<()> {
+        check_name(name)?;
+        let depth = self.inner.depth(dir.state.id)? + 1;
+        let info = dir.state.read();
+        match self.lookup(dir.state.id, name)? {
+            Some(Found::Dir(there)) if there == id => Ok(()),
+            _ => self.may_make(dir, &info, name, depth).map(|_| ()),
+        }
     }
 
     /// The number of a new directory: the first of its name has the one that other logs give too.

@@ -10,6 +10,7 @@
 //! The epoch is synced before the name space is given out, whatever the durability: numbers of
 //! files depend on it.
 
+use crate::calls::large_in_record;
 use crate::contents::Contents;
 use crate::dirs::Dirs;
 use crate::error::{Error, Result};
@@ -17,8 +18,8 @@ use crate::id::{DirId, EPOCH_MAX, Inode, LogId, first_number};
 use crate::layers::Layers;
 use crate::names_cache::NamesCache;
 use crate::namespace::{Inner, Namespace, TimeSource};
-use crate::publication::Reference;
 use crate::record::{DirNode, Entry, Key, Node, Touched, parse_key};
+use crate::registry::Reference;
 use keyrack_flodb::{Batch, Db, Options, WriteOptions};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, OpenOptions, RealFs};
@@ -261,6 +262,10 @@ fn with_contents(layers: &Layers) -> Result<BTreeSet<Inode>> {
     let mut entries = layers.everything()?;
     while entries.next()? {
         let (dir, name) = match parse_key(entries.key()) {
+            Some((DirId::SYSTEM, name)) if name.starts_with(b"move") => {
+                found.extend(large_in_record(entries.value(0)));
+                continue;
+            }
             Some((dir, name)) if dir != DirId::SYSTEM && !name.is_empty() => (dir, name),
             _ => continue,
         };

@@ -104,6 +104,11 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::rmdir`].
     pub fn rmdir_at(&self, dir: &Dir, name: &[u8]) -> Result<()> {
+        self.rmdir_or_check(dir, name, false)
+    }
+
+    /// The same; with `is_trial` it only says whether it could be done.
+    pub(crate) fn rmdir_or_check(&self, dir: &Dir, name: &[u8], is_trial: bool) -> Result<()> {
         check_name(name)?;
         let inner = self.inner;
         loop {
@@ -125,6 +130,9 @@ impl Caller<'_> {
             self.check_sticky(&parent, gone.node.uid, name)?;
             if !inner.is_empty(child.state.id)? {
                 return Err(Error::NotEmpty(shown(name)));
+            }
+            if is_trial {
+                return Ok(());
             }
             let now = inner.time.now_ns();
             let mut batch = Batch::new();

@@ -71,12 +71,19 @@ fn files_of_3901_bytes_and_sizes_beyond() {
     assert_eq!(fs.read(b"/f", 0, usize::MAX).unwrap(), data);
     assert_eq!(fs.read(b"/f", 3900, 10).unwrap(), data[3900..]);
     assert_eq!(fs.read(b"/f", 4000, 10).unwrap(), b"");
-    let error = fs.write(b"/f", 3901, b"x").unwrap_err();
-    assert_eq!(error.errno(), "EFBIG");
-    assert!(error.to_string().starts_with("/f: 3902 bytes; files of more than 3901"), "{error}");
+    // One more, and they leave the record; a size changes them there as well.
+    assert!(!fs.write(b"/f", 3901, b"x").unwrap().has_data);
+    assert_eq!(fs.read(b"/f", 3900, 10).unwrap(), [data[3900], b'x']);
     assert_eq!(errno(fs.write(b"/f", u64::MAX, b"x")), "EFBIG");
-    assert_eq!(errno(fs.set_attributes(b"/f", &size(4000))), "EFBIG");
-    fs.set_attributes(b"/f", &size(2)).unwrap();
+    for bytes in [3000, 6000] {
+        fs.set_attributes(b"/f", &size(bytes)).unwrap();
+    }
+    assert_eq!(fs.read(b"/f", 2999, 3).unwrap(), [data[2999], 0, 0]);
+    assert_eq!(fs.read(b"/f", 5999, 3).unwrap(), [0]);
+    fs.put(b"/f", 0, &data).unwrap();
+    fs.set_attributes(b"/f", &size(4000)).unwrap();
+    assert_eq!(fs.read(b"/f", 3900, 2).unwrap(), [data[3900], 0]);
+    fs.put(b"/f", 0, &data[..2]).unwrap();
     fs.set_attributes(b"/f", &size(4)).unwrap();
     assert_eq!(fs.read(b"/f", 0, 9).unwrap(), [0, 1, 0, 0]);
     // A file whose bytes are elsewhere has a size, and nothing to read.

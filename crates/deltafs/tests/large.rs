@@ -21,7 +21,7 @@ fn kept(disk: &dyn Fs, log: &str) -> usize {
 
 fn write(fs: Caller<'_>, name: &str, offset: u64, bytes: &[u8]) {
     let root = fs.dir(b"/").unwrap();
-    fs.write_large_at(&root, name.as_bytes(), offset, bytes).unwrap();
+    fs.write_at(&root, name.as_bytes(), offset, bytes).unwrap();
 }
 
 fn read(fs: Caller<'_>, name: &str) -> Vec<u8> {
@@ -49,11 +49,11 @@ fn a_file_of_any_size_holds_what_was_written() {
         let at = rng.below(6000) as usize;
         if rng.below(4) == 0 {
             let size = if rng.below(4) == 0 { 0 } else { at };
-            fs.resize_large_at(&root, b"f", size as u64, None).unwrap();
+            fs.resize_at(&root, b"f", size as u64, None).unwrap();
             model.resize(size, 0);
         } else {
             let bytes = vec![step as u8 | 1; rng.below(3000) as usize];
-            let written = fs.write_large_at(&root, b"f", at as u64, &bytes);
+            let written = fs.write_at(&root, b"f", at as u64, &bytes);
             written.unwrap_or_else(|error| panic!("step {step}, {} bytes: {error}", bytes.len()));
             if !bytes.is_empty() {
                 model.resize(model.len().max(at + bytes.len()), 0);
@@ -109,16 +109,16 @@ fn a_size_alone_has_no_bytes() {
     fs.set_attributes(b"/f", &noted).unwrap();
     let root = fs.dir(b"/").unwrap();
     assert_eq!(errno(fs.read(b"/f", 0, 10)), "ENODATA");
-    assert_eq!(errno(fs.write_large_at(&root, b"f", 0, b"x")), "ENODATA");
-    assert_eq!(errno(fs.write_large_at(&root, b"f", u64::MAX, b"x")), "EFBIG");
-    assert_eq!(fs.resize_large_at(&root, b"f", 0, None).unwrap().size, 0);
+    assert_eq!(errno(fs.write_at(&root, b"f", 0, b"x")), "ENODATA");
+    assert_eq!(errno(fs.write_at(&root, b"f", u64::MAX, b"x")), "EFBIG");
+    assert_eq!(fs.resize_at(&root, b"f", 0, None).unwrap().size, 0);
     write(fs, "f", 5000, b"x");
     assert_eq!(read(fs, "f").len(), 5001);
-    assert_eq!(errno(fs.write_large_at(&root, b"none", 0, b"x")), "ENOENT");
+    assert_eq!(errno(fs.write_at(&root, b"none", 0, b"x")), "ENOENT");
     fs.mkdir(b"/d", 0o755).unwrap();
-    assert_eq!(errno(fs.write_large_at(&root, b"d", 0, b"x")), "EISDIR");
+    assert_eq!(errno(fs.write_at(&root, b"d", 0, b"x")), "EISDIR");
     let other = User::new(5, 5);
-    assert_eq!(errno(space.by(&other).write_large_at(&root, b"f", 6000, b"x")), "EACCES");
+    assert_eq!(errno(space.by(&other).write_at(&root, b"f", 6000, b"x")), "EACCES");
 }
 
 /// What is below is copied when it is written to, and stays as it was.
@@ -150,7 +150,7 @@ fn a_file_of_a_published_log_is_copied_before_it_changes() {
     let view = Namespace::open_read_only_in(lab.fs(), &published, lab.settings()).unwrap();
     assert!(read(view.by(&user), "f") == bytes);
     let dir = view.root().unwrap();
-    assert_eq!(errno(view.by(&user).write_large_at(&dir, b"f", 0, b"x")), "EROFS");
+    assert_eq!(errno(view.by(&user).write_at(&dir, b"f", 0, b"x")), "EROFS");
     above.close().unwrap();
     let above = open(published);
     assert!(read(above.by(&user), "f") == [&bytes[..19_999], b"more"].concat());
@@ -188,7 +188,7 @@ fn a_kill_leaves_no_bytes_that_no_record_names() {
     assert!(!image.exists(&stray).unwrap() && image.exists(&other).unwrap());
     assert_eq!(read(fs, "a"), [1; 5000]);
     let root = fs.dir(b"/").unwrap();
-    fs.resize_large_at(&root, b"a", 5004, None).unwrap();
+    fs.resize_at(&root, b"a", 5004, None).unwrap();
     assert_eq!(read(fs, "a")[5000..], [0; 4]);
     assert_sound(&again);
 }
@@ -205,4 +205,48 @@ fn synced_bytes_survive_a_power_loss() {
     let image = lab.disk.crash_image(1, CrashPolicy::DropAll);
     let again = Namespace::open_in(Arc::new(image), Path::new("/log"), lab.settings()).unwrap();
     assert_eq!(read(again.by(&user), "f"), [3; 10_000]);
+}
+
+/// Gives bytes, then fails.
+struct Failing<'a>(&'a [u8]);
+
+impl std::io::Read for Failing<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        match self.0.is_empty() {
+            true => Err(std::io::Error::other("the source is gone")),
+            false => self.0.read(buf),
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_put_is_the_old_one_or_the_new_one() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let user = User::root();
+    let fs = space.by(&user);
+    let (one, two) = (vec![1; 9000], vec![2; 700_000]);
+    let first = fs.put(b"/f", 0o640, &one).unwrap();
+    assert_eq!((first.size, first.mode, first.has_data), (9000, 0o640, false));
+    let failed = fs.put_from(b"/f", 0o600, &mut Failing(&two)).unwrap_err();
+    assert!(failed.to_string().contains("/f: cannot read") || failed.errno() == "EIO", "{failed}");
+    assert!(read(fs, "f") == one);
+    assert_eq!(kept(&lab.disk, "log"), 1, "what had come of the other is gone");
+    let second = fs.put_from(b"/f", 0o600, &mut &two[..]).unwrap();
+    // The new bytes have a number of their own; what is said about the file stays.
+    assert_eq!((second.size, second.mode), (700_000, 0o640));
+    assert_ne!(second.inode, first.inode);
+    assert!(read(fs, "f") == two);
+    assert_eq!(kept(&lab.disk, "log"), 1);
+    fs.put(b"/f", 0, b"few").unwrap();
+    assert_eq!((read(fs, "f"), kept(&lab.disk, "log")), (b"few".to_vec(), 0));
+    fs.mkdir(b"/d", 0o755).unwrap();
+    assert_eq!(errno(fs.put(b"/d", 0o600, &one)), "EISDIR");
+    let root = space.root().unwrap();
+    let only_new = (IfTaken::Fail, &mut &one[..] as &mut dyn std::io::Read);
+    assert_eq!(errno(fs.put_from_at(&root, b"f", 0o600, only_new)), "EEXIST");
+    let other = User::new(7, 7);
+    assert_eq!(errno(space.by(&other).put(b"/f", 0o600, &one)), "EACCES");
+    assert_eq!(kept(&lab.disk, "log"), 0);
+    assert_sound(&space);
 }

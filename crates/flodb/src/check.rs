@@ -97,11 +97,13 @@ impl Report {
 ///
 /// # Errors
 /// [`Error::Locked`] if the store is open, [`Error::Usage`] if there is none, if its keys have
-/// another order, or if a later program wrote it; [`Error::Io`]. Damage is no error, but a finding.
+/// another order, or some of them one that the comparator does not know, or if a later program
+/// wrote it; [`Error::Io`]. Damage is no error, but a finding.
 pub fn verify(fs: Arc<dyn Fs>, dir: &Path, options: &Options) -> Result<Report> {
     let _lock = lock_if_there(&*fs, dir)?;
     let mut check = Check { fs, dir, options, report: Report::default() };
     check.run()?;
+    options.comparator.check_complete(dir)?;
     Ok(check.report)
 }
 

@@ -9,8 +9,9 @@ use crate::batch::decode;
 use crate::cache::BlockCache;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::key::{Comparator, Kind, parse};
+use crate::key::{Comparator, Kind, SPACES_ORDER, parse};
 use crate::manifest::{self, Edit};
+use crate::spaces::Spaces;
 use crate::table::{ReadOptions, Table};
 use keyrack_vfs::Fs;
 use std::path::Path;
@@ -44,7 +45,8 @@ pub enum Item<'a> {
 }
 
 /// Gives what the file at `path` holds to `visit`, in the order of the file, until it returns
-/// false. Tables are those of the order of bytes. O(bytes).
+/// false. Tables are those of the order of bytes; keys of key spaces are shown with the prefix of
+/// their space. O(bytes).
 ///
 /// # Errors
 /// [`Error::Usage`] if that is no file of a store, or one in another order;
@@ -75,7 +77,13 @@ fn kind_name(kind: Kind) -> &'static str {
 
 fn table(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Result<()> {
     let cache = Arc::new(BlockCache::new(0));
-    let table = Arc::new(Table::open(fs, path, 0, cache, Comparator::Bytewise)?);
+    let order = match Table::stored_order(fs, path)? == SPACES_ORDER {
+        true => Spaces::comparator(&[])?,
+        false => Comparator::Bytewise,
+    };
+    let table = Table::open(fs, path, 0, cache, order.clone());
+    order.check_complete(path)?;
+    let table = Arc::new(table?);
     let mut cursor = table.cursor(ReadOptions { fill_cache: false, ..ReadOptions::default() });
     cursor.seek_first()?;
     while let Some((key, value)) = cursor.entry() {

@@ -168,7 +168,7 @@ fn compression_of(list: &str) -> Result<Vec<Compression>> {
 fn convert(error: DbError) -> Error {
     match error {
         DbError::Usage(message) => Error::usage(message),
-        DbError::Io(error) => {
+        DbError::Io(error) | DbError::NoSpace(error) => {
             let cause = match error.raw_os_error() {
                 Some(number) => std::io::Error::from_raw_os_error(number),
                 None => error.io_kind().into(),

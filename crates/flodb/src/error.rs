@@ -28,6 +28,10 @@ pub enum Error {
     /// An earlier failure was final: the store only reads since.
     #[error("the store accepts no more writes: {0}")]
     Poisoned(String),
+    /// The disk is full where tables are written. Reads go on; writes are taken again once a flush
+    /// or compaction that is tried again has found space, or `Db::resume` has.
+    #[error("no writes until there is space on the disk again: {0}")]
+    NoSpace(std::sync::Arc<keyrack_vfs::Error>),
     /// Another process or another handle has the directory open.
     #[error("{} is in use by another process; close it, or choose another directory", .0.display())]
     Locked(PathBuf),

@@ -8,8 +8,10 @@
 //! trailers descend. A sequence number is the position of the write in the log (`keyrack-wal`), so
 //! it has 56 bits and only ever grows.
 
+use crate::error::{Error, Result};
 use std::cmp::Ordering;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes of the trailer.
@@ -91,6 +93,12 @@ pub trait Compare: Send + Sync {
     fn is_bytewise(&self) -> bool {
         false
     }
+
+    /// Whether keys were compared that the order has no rule for, so that nothing is proved by what
+    /// was found with it. Of an order that has a rule for all keys, never.
+    fn is_incomplete(&self) -> bool {
+        false
+    }
 }
 
 /// The order of a store's keys.
@@ -125,6 +133,17 @@ impl Comparator {
         match self {
             Comparator::Bytewise => true,
             Comparator::Custom(rule) => rule.is_bytewise(),
+        }
+    }
+
+    /// Refuses what was found with an order that has not known all keys.
+    pub(crate) fn check_complete(&self, dir: &Path) -> Result<()> {
+        match self {
+            Comparator::Custom(rule) if rule.is_incomplete() => Err(Error::Usage(format!(
+                "{}: some keys are in an order that was not given",
+                dir.display()
+            ))),
+            _ => Ok(()),
         }
     }
 

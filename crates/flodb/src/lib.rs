@@ -58,6 +58,7 @@ mod ranges;
 mod repair;
 mod snapshot;
 mod spaces;
+mod stored_order;
 mod table;
 mod version;
 mod view;

@@ -248,6 +248,7 @@ mod tests {
             sequence_min: 5,
             sequence_max: 20,
             raw_bytes: 500,
+            replaced: 0,
         };
         let seen = |change: fn(&mut FileMeta)| {
             let mut file = file_meta(7, table.clone());

@@ -3,9 +3,12 @@
 
 use crate::journal::{Journal, Model};
 use crate::rng::{Draw, is_brief};
-use keyrack_flodb::{Batch, Db, Durability, Error, Options, Result, WriteOptions};
+use keyrack_flodb::{
+    Batch, Change, Db, Durability, Error, FindingKind, Options, Result, WriteOptions, verify,
+};
 use keyrack_vfs::{CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -84,7 +87,7 @@ impl Told {
         self.failures += 1;
         match error {
             Error::Poisoned(_) => (self.poisoned, self.ever_poisoned) = (true, true),
-            Error::Io(_) => {}
+            Error::Io(_) | Error::NoSpace(_) => {}
             error => panic!("the machine's failure became something else: {error:?}"),
         }
     }
@@ -337,22 +340,198 @@ fn on_a_full_disk_writes_fail_and_go_on_when_there_is_space() {
     assert_eq!(rows(&db).unwrap().len(), written as usize + 100);
 }
 
-/// A table that finds no space is final for this opening. The log has what was to be in it.
-#[test]
-fn a_flush_on_a_full_disk_is_final_until_the_store_is_opened_again() {
-    let disk = MemFs::new();
-    let db = open(&disk, Durability::Os).unwrap();
+fn filled(disk: &MemFs, options: Options) -> Db {
+    let db = Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options).unwrap();
     (0..30_u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 300]).unwrap());
+    db
+}
+
+#[track_caller]
+fn refused_for_now(result: Result<()>) {
+    let error = result.unwrap_err();
+    assert!(matches!(&error, Error::NoSpace(cause) if cause.is_no_space()), "{error:?}");
+    assert!(error.to_string().contains("until there is space"), "{error}");
+}
+
+/// A table that finds no space: writes are refused, by name, until a flush has found some. The
+/// store stays open, and nothing is lost.
+#[test]
+fn a_flush_on_a_full_disk_goes_on_when_there_is_space() {
+    let disk = MemFs::new();
+    let db = filled(&disk, options(Durability::Os));
+    let snapshot = db.snapshot();
+    for way in 0..3_u32 {
+        disk.set_capacity(0);
+        let error = db.flush().unwrap_err();
+        assert!(matches!(&error, Error::Io(cause) if cause.is_no_space()), "{error:?}");
+        refused_for_now(db.put(b"key", b"value"));
+        refused_for_now(db.delete_with(b"key", WriteOptions { sync: true }));
+        refused_for_now(db.update(b"key", WriteOptions::default(), |_| Change::Delete));
+        assert!(db.property("keyrack.background-error").unwrap().contains("No space left"));
+        assert!(db.resume().is_err(), "the disk is still full");
+        assert_eq!(rows(&db).unwrap().len(), 30 + way as usize, "reads go on");
+        disk.set_capacity(1 << 30);
+        match way {
+            0 => db.flush().unwrap(),
+            1 => db.resume().unwrap(),
+            // By itself, after a pause.
+            _ => bounded("a full disk with space again", {
+                let db = db.clone();
+                move || while db.put(b"key", b"value").is_err() {}
+            }),
+        }
+        assert_eq!(db.property("keyrack.background-error").unwrap(), "");
+        db.put(&(1000 + way).to_be_bytes(), b"later").unwrap();
+    }
+    assert_eq!(rows(&db).unwrap().len(), 34);
+    assert_eq!(db.get_at(&snapshot, b"key", |_| ()).unwrap(), None);
+    drop(snapshot);
+    // With what the log alone has.
+    let open_again = |disk: &MemFs| rows(&open(disk, Durability::Os).unwrap()).unwrap().len();
+    assert!(open_again(&disk.crash_image(0, CrashPolicy::KeepAll)) == 34);
+    db.close().unwrap();
+    nothing_is_left_over(&disk, "what was begun is thrown away");
+    assert_eq!(open_again(&disk), 34);
+}
+
+/// The closed store is sound, and names all of its files.
+fn nothing_is_left_over(disk: &MemFs, what: &str) {
+    let report = verify(Arc::new(disk.clone()), Path::new(DIR), &Options::default()).unwrap();
+    let extra = report.findings.iter().any(|it| it.kind == FindingKind::Extra);
+    assert!(report.is_sound() && !extra, "{what}: {report:?}");
+}
+
+/// Without a log the memory component is all there is: it is kept until there is space.
+#[test]
+fn a_flush_on_a_full_disk_without_a_log_keeps_what_is_in_memory() {
+    let disk = MemFs::new();
+    let db = filled(&disk, options(Durability::None));
     disk.set_capacity(0);
-    let error = db.flush().unwrap_err();
-    assert!(error.to_string().contains("No space left"), "{error}");
+    assert!(db.flush().is_err());
+    refused_for_now(db.put(b"key", b"value"));
     disk.set_capacity(1 << 30);
-    let refused = db.put(b"key", b"value").unwrap_err();
-    assert!(matches!(&refused, Error::Poisoned(why) if why.contains("No space left")), "{refused}");
-    assert_eq!(rows(&db).unwrap().len(), 30, "reads go on");
-    drop(db);
-    let db = open(&disk, Durability::Os).unwrap();
-    db.put(b"key", b"value").unwrap();
+    db.resume().unwrap();
+    db.put_with(b"key", b"value", WriteOptions { sync: true }).unwrap();
+    let image = disk.crash_image(0, CrashPolicy::DropAll);
+    assert_eq!(rows(&open(&image, Durability::None).unwrap()).unwrap().len(), 31);
+}
+
+/// An edit of the manifest that finds no space may be there or not. Whichever: the store goes on,
+/// now and after a power loss, and the table that it named goes only when another edit counts.
+#[test]
+fn an_edit_that_finds_no_space_is_made_again() {
+    let mut tried = 0;
+    for at in 1.. {
+        let disk = MemFs::new();
+        let fs = FaultFs::new(Arc::new(disk.clone()));
+        let db = open(&fs, Durability::Os).unwrap();
+        (0..30_u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 300]).unwrap());
+        let changes = [Operation::Open, Operation::Write, Operation::Rename];
+        fs.arm(FaultPlan::once(at, Fault::NoSpace).only(&changes));
+        // The flush thread may be the one that meets it.
+        let _ = db.flush();
+        if fs.injected() == 0 {
+            break;
+        }
+        tried += 1;
+        let image = disk.crash_image(at, CrashPolicy::DropAll);
+        db.resume().unwrap();
+        db.put(b"key", b"value").unwrap();
+        db.flush().unwrap();
+        let count = |disk: &MemFs| rows(&open(disk, Durability::Os).unwrap()).unwrap().len();
+        let found = count(&image);
+        assert!(found == 0 || found == 30, "at {at}: {found}");
+        assert_eq!(count(&disk.crash_image(at, CrashPolicy::DropAll)), 31, "at {at}");
+        db.close().unwrap();
+        nothing_is_left_over(&disk, &format!("at {at}"));
+        assert_eq!(count(&disk), 31, "at {at}");
+    }
+    assert!(tried >= 3, "{tried}");
+}
+
+/// A sync that reports a full disk is a failed sync, and final.
+#[test]
+fn a_sync_that_finds_no_space_is_final() {
+    for kind in [Operation::Sync, Operation::SyncDir] {
+        let disk = MemFs::new();
+        let fs = FaultFs::new(Arc::new(disk.clone()));
+        let db = open(&fs, Durability::Os).unwrap();
+        db.put(b"key", b"value").unwrap();
+        fs.arm(FaultPlan::once(1, Fault::NoSpace).only(&[kind]));
+        db.flush().unwrap_err();
+        fs.disarm();
+        assert!(matches!(db.resume(), Err(Error::Poisoned(_))), "{kind:?}");
+        let refused = db.put(b"key", b"value").unwrap_err();
+        assert!(matches!(&refused, Error::Poisoned(why) if why.contains("No space left")));
+        drop(db);
+        let db = open(&disk, Durability::Os).unwrap();
+        assert_eq!(rows(&db).unwrap().len(), 1, "{kind:?}");
+    }
+}
+
+/// A compaction in the background that finds no space: the same, and its inputs stay.
+#[test]
+fn a_compaction_on_a_full_disk_goes_on_when_there_is_space() {
+    bounded("a compaction on a full disk", || {
+        let fs = FaultFs::new(Arc::new(MemFs::new()));
+        let with = Options { compaction_threads: 1, ..options(Durability::Os) };
+        let db = Db::open_in(Arc::new(fs.clone()), Path::new(DIR), with).unwrap();
+        let full = Arc::new(AtomicBool::new(true));
+        let (itself, is_full) = (fs.clone(), Arc::clone(&full));
+        fs.watch(move |operation, _| {
+            let thread = std::thread::current();
+            let compacts = thread.name().is_some_and(|name| name.starts_with("flodb-compact"));
+            if compacts && operation == Operation::Write && is_full.load(Ordering::SeqCst) {
+                itself.arm(FaultPlan::once(1, Fault::NoSpace).only(&[Operation::Write]));
+            }
+        });
+        let mut written = 0_u32;
+        // The same keys again and again: tables that share none are moved, and nothing is written.
+        let put = |n: u32| db.put(&(n % 20).to_be_bytes(), &[7; 300]);
+        let error = loop {
+            match put(written) {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+            if written.is_multiple_of(20) {
+                // It may be the one that meets what was meant for a compaction.
+                let _ = db.flush();
+            }
+        };
+        refused_for_now(Err(error));
+        assert_eq!(rows(&db).unwrap().len(), 20, "reads go on");
+        full.store(false, Ordering::SeqCst);
+        let done = number(&db, "compactions");
+        while number(&db, "compactions") == done {
+            // A compaction that had begun before there was space may fail behind the first try.
+            let again = db.resume().and_then(|()| put(written));
+            match again {
+                Ok(()) => written += 1,
+                Err(error) => refused_for_now(Err(error)),
+            }
+            db.flush().unwrap();
+        }
+        assert_eq!(rows(&db).unwrap().len(), 20);
+        // It holds itself.
+        fs.watch(|_, _| {});
+    });
+}
+
+/// What somebody asked for finds no space: that is an error for him alone.
+#[test]
+fn a_compaction_on_request_on_a_full_disk_is_an_error_of_the_call() {
+    let disk = MemFs::new();
+    let db = filled(&disk, options(Durability::Os));
     db.flush().unwrap();
+    disk.set_capacity(0);
+    let error = db.compact_range(None, None).unwrap_err();
+    assert!(matches!(&error, Error::Io(cause) if cause.is_no_space()), "{error:?}");
+    disk.set_capacity(1 << 30);
+    db.put(b"key", b"value").unwrap();
+    db.compact_range(None, None).unwrap();
     assert_eq!(rows(&db).unwrap().len(), 31);
+}
+
+fn number(db: &Db, name: &str) -> u64 {
+    db.property(&format!("keyrack.{name}")).unwrap().parse().unwrap()
 }

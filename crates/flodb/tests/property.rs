@@ -20,6 +20,10 @@ fn number(db: &Db, name: &str) -> u64 {
     db.property(name).unwrap().parse().unwrap()
 }
 
+fn number_of(db: &Db, name: &str) -> f64 {
+    db.property(&format!("keyrack.{name}")).unwrap().parse().unwrap()
+}
+
 #[test]
 fn tables_are_counted_and_listed_by_level() {
     let db = open(&MemFs::new());
@@ -58,17 +62,24 @@ fn compactions_are_told_of_by_level() {
         db.flush().unwrap();
     }
     db.compact_range(None, None).unwrap();
+    let head = db.property("leveldb.stats").unwrap();
+    let head = head.lines().nth(1).unwrap().to_owned();
+    assert_eq!(head, "Level  Files Size(MB) Time(sec) Read(MB) Write(MB)");
+    let seconds = number_of(&db, "into_level0_seconds");
+    assert!(seconds > 0.0 && number_of(&db, "into_level6_seconds") > 0.0);
     let lines = lines(&db);
+    let shown: f64 = lines[0][3].parse().unwrap();
+    assert!((shown - seconds).abs() < 0.001, "{lines:?} {seconds}");
     let megabytes = |level: usize, column: usize| -> f64 {
         let line = lines.iter().find(|line| line[0] == level.to_string()).unwrap();
         line[column].parse().unwrap()
     };
     // Three tables of a megabyte were flushed, and became one.
-    assert!((2.8..3.1).contains(&megabytes(0, 4)), "{lines:?}");
+    assert!((2.8..3.1).contains(&megabytes(0, 5)), "{lines:?}");
     let (read, written): (f64, f64) = (1..7)
         .filter(|level| lines.iter().any(|line| line[0] == level.to_string()))
         .fold((0.0, 0.0), |(read, written), level| {
-            (read + megabytes(level, 3), written + megabytes(level, 4))
+            (read + megabytes(level, 4), written + megabytes(level, 5))
         });
     assert!((2.8..3.1).contains(&read) && (0.9..1.1).contains(&written), "{lines:?}");
 }

@@ -3,7 +3,7 @@
 
 use crate::hook::HookFs;
 use crate::support::{files, newest_round, round, rows, tiny};
-use keyrack_flodb::{Batch, Change, Db, Durability, Error, Options, WriteOptions};
+use keyrack_flodb::{Batch, Change, Db, Durability, Error, Item, Options, WriteOptions, dump};
 use keyrack_vfs::{FaultFs, Fs, MemFs, Operation};
 use std::path::Path;
 use std::sync::Arc;
@@ -65,6 +65,41 @@ fn it_sees_everything_and_changes_nothing() {
         assert_eq!(files(&image, Path::new(DIR)), before);
         // And it is still a store.
         assert_eq!(rows(&open(&image, tiny())), expected);
+    }
+}
+
+/// The largest sequence number in the files of a store, as dumps of them show it.
+fn last_sequence(disk: &MemFs) -> u64 {
+    let mut last = 0;
+    for path in files(disk, Path::new(DIR)).into_keys() {
+        if path.ends_with(".table") || path.ends_with(".wal") {
+            dump(disk, Path::new(&path), &mut |item| {
+                if let Item::Write { sequence, .. } = item {
+                    last = last.max(sequence);
+                }
+                true
+            })
+            .unwrap();
+        }
+    }
+    last
+}
+
+/// The number is that of a write, in the log or in tables, and not where a writer would go on.
+#[test]
+fn the_last_sequence_is_that_of_the_last_write() {
+    let disk = MemFs::new();
+    let db = open(&disk, tiny());
+    for n in 1..=3 {
+        db.write(&round(n), WriteOptions::default()).unwrap();
+        if n == 2 {
+            db.flush().unwrap();
+        }
+        let seen = read_only(disk.clone()).unwrap();
+        let told: u64 = seen.property("keyrack.last-sequence").unwrap().parse().unwrap();
+        assert_eq!(told, last_sequence(&disk), "round {n}");
+        let visible: u64 = db.property("keyrack.last-sequence").unwrap().parse().unwrap();
+        assert!(told <= visible && visible < told + 1000, "round {n}: {told} of {visible}");
     }
 }
 

@@ -5,6 +5,8 @@
 //! Sizes grow with `KEYRACK_STRESS=n`, a factor.
 
 #[cfg(test)]
+mod burdens;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod checkpoint;
@@ -26,6 +28,8 @@ mod hook;
 mod ingest;
 #[cfg(test)]
 mod journal;
+#[cfg(test)]
+mod leftovers;
 #[cfg(test)]
 mod linear;
 #[cfg(test)]
@@ -52,6 +56,8 @@ mod repair;
 mod rng;
 #[cfg(test)]
 mod semantics;
+#[cfg(test)]
+mod space_tools;
 #[cfg(test)]
 mod spaces;
 #[cfg(test)]

@@ -20,9 +20,11 @@ use keyrack_record::{
     ThreadRow, WorkloadText,
 };
 use keyrack_store::Store;
+use keyrack_trace::{Origin, Recorder};
 use keyrack_workload::Rng;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
 
 /// Runs `plan`, writing to `outputs`. Returns the record of everything that was measured.
 ///
@@ -111,10 +113,11 @@ impl Grid<'_> {
         let steps = grid::steps(&dimensions, self.plan.order, settings.seed);
         let mut collected: HashMap<String, Collected> = HashMap::new();
         let mut kept: Option<Kept> = None;
-        for step in &steps {
+        for (place, step) in steps.iter().enumerate() {
             if self.stop.is_set() || outputs.all_failed() {
                 break;
             }
+            observer.step(place + 1, steps.len());
             let key = step.cell.to_string();
             if collected.get(&key).is_some_and(|cell| cell.failed) {
                 continue;
@@ -247,7 +250,11 @@ impl Grid<'_> {
         let value = step.cell.sweep.as_ref().map(|sweep| (sweep.param.clone(), sweep.value));
         let prepared = Prepared::new(self.workload, &self.plan.env, value)
             .map_err(|error| Failed { reason: error.message, detail: error.traceback })?;
+        let recorder = self.recorder(step)?;
+        let findings = Mutex::default();
         let measurement = Measurement {
+            recorder: recorder.as_ref(),
+            findings: &findings,
             plan: self.plan,
             workload: self.workload,
             prepared: &prepared,
@@ -292,6 +299,15 @@ impl Grid<'_> {
                 }),
             None => measurement.run(&stage, load.clone(), observer, &mut |row| outputs.row(&row)),
         };
+        cell.notes.append(&mut findings.lock().unwrap_or_else(PoisonError::into_inner));
+        let result = result.and_then(|repeat| match recorder {
+            Some(recorder) => {
+                let written = recorder.finish().map_err(|error| Failed::new(error.to_string()))?;
+                cell.notes.push(recorded(&written));
+                Ok(repeat)
+            }
+            None => Ok(repeat),
+        });
         let result = result.map(|mut repeat| {
             observer.measured(stage.store());
             let fs = &*self.plan.surroundings.fs;
@@ -322,6 +338,18 @@ impl Grid<'_> {
         closed.map(|()| repeat)
     }
 
+    /// The trace of `--record`.
+    fn recorder(&self, step: &Step) -> Result<Option<Recorder>, Failed> {
+        let Some(path) = &self.plan.settings.record else { return Ok(None) };
+        let origin = Origin {
+            workload: self.workload.name.clone(),
+            engine: step.cell.engine.clone(),
+            version: self.plan.surroundings.facts.version.clone(),
+        };
+        let recorder = Recorder::create(&*self.plan.surroundings.fs, path, &origin);
+        recorder.map(Some).map_err(|error| Failed::new(format!("--record: {error}")))
+    }
+
     fn open(&self, step: &Step) -> Result<Stage, Failed> {
         let settings = &self.plan.settings;
         let planned = &self.plan.engines[step.engine];
@@ -346,12 +374,26 @@ impl Grid<'_> {
 
     fn load_threads(&self, step: &Step) -> u32 {
         let settings = &self.plan.settings;
+        if self.workload.trace().is_some() {
+            // In the order of their times.
+            return 1;
+        }
         match settings.seed_threads {
             0 if settings.seed_once => settings.threads.iter().copied().max().unwrap_or(1),
             0 => step.cell.threads,
             threads => threads,
         }
     }
+}
+
+/// What was written into a trace.
+fn recorded(summary: &keyrack_trace::Summary) -> String {
+    let keyrack_trace::Summary { records, file_bytes, waits } = *summary;
+    let waited = match waits {
+        0 => String::new(),
+        waits => format!("; workers waited {waits} times for the file, so rates are lower"),
+    };
+    format!("recorded {records} operations in {file_bytes} bytes{waited}")
 }
 
 /// Keys and values of all rows, by a walk over them; `None` where the engine has no walks or fails.

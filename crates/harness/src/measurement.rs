@@ -11,22 +11,26 @@ use crate::pin::{self, Pin};
 use crate::plan::Plan;
 use crate::probe::{LinuxHost, Sampler};
 use crate::program::{MakeVerbs, Prepared, Workload};
+use crate::recording::Recording;
 use crate::rows;
+use crate::seconds::Seconds;
 use crate::settings::Bound;
 use crate::stage::Stage;
 use crate::verbs::{Mode, Verbs};
-use crate::worker::{self, Job, Outcome, Rendezvous, Until, Watch, Word, WorkerFailure};
+use crate::worker::{self, Job, Outcome, Rendezvous, Schedule, Until, Watch, Word, WorkerFailure};
 use keyrack_measure::{Clock, ClockSource, LiveCounter, usage};
 use keyrack_record::{
     Cell, LOOK_S, Load, OpStats, Pace, PaceKeeper, Phase, Repeat, ThreadRow, TimelineRow, Traffic,
     UnitStats,
 };
 use keyrack_store::Store;
+use keyrack_trace::{Phase as RecordedPhase, Recorder};
 use keyrack_workload::{ArrivalSchedule, Phase as StreamPhase, Rng};
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// What a measurement is of.
@@ -42,6 +46,10 @@ pub(crate) struct Measurement<'a> {
     pub(crate) stop: &'a Stop,
     pub(crate) mode: Mode,
     pub(crate) breaker: Breaker,
+    /// Where operations are written down, with `--record`.
+    pub(crate) recorder: Option<&'a Recorder>,
+    /// What is worth a note at the point.
+    pub(crate) findings: &'a Mutex<Vec<String>>,
 }
 
 /// Why a run has to end early. Set once, by a signal handler, a full disk or a guard.
@@ -99,11 +107,21 @@ impl Measurement<'_> {
         }
     }
 
-    /// The makers of verbs that count into `live`.
-    fn maker<'s>(&self, live: &'s LiveWorker, clock: &Clock) -> MakeVerbs<'s> {
+    /// The makers of verbs of a worker that count into `live`. Called on the worker's thread.
+    fn maker<'s>(
+        &self,
+        (phase, thread): (RecordedPhase, u32),
+        live: &'s LiveWorker,
+        clock: &Clock,
+    ) -> MakeVerbs<'s> {
         let (clock, mode) = (clock.share(), self.mode);
         let traced = self.plan.settings.trace_hash;
-        Arc::new(move |session| Verbs::new(session, clock.share(), live, mode, traced))
+        let tape = self.recorder.map(|recorder| recorder.tape(phase, thread));
+        let recording = tape.map(|tape| Recording::new(tape, self.origin));
+        Rc::new(move |session| {
+            let verbs = Verbs::new(session, clock.share(), live, mode, traced);
+            verbs.recording(recording.clone())
+        })
     }
 
     /// Fills the store. `None` when the workload has no load.
@@ -138,7 +156,8 @@ impl Measurement<'_> {
         let outcomes =
             self.phase(threads, &mut progress, observer, rows, &rendezvous, |t, leader| {
                 let clock = self.clock.clone();
-                let make = self.maker(&lives[t as usize], &clock);
+                let place = (RecordedPhase::Load, t);
+                let make = self.maker(place, &lives[t as usize], &clock);
                 let who = (t, threads);
                 let task = worker::build(|| {
                     self.prepared.task(StreamPhase::Load, who, stage.store(), &make, &self.breaker)
@@ -186,7 +205,8 @@ impl Measurement<'_> {
             let (cpu, meet) = (&mut cpu_before, &rendezvous);
             self.phase_started(workers, &mut progress, observer, rows, meet, cpu, |t, leader| {
                 let clock = self.clock.clone();
-                let make = self.maker(&before[t as usize], &clock);
+                let place = (RecordedPhase::Warmup, t);
+                let make = self.maker(place, &before[t as usize], &clock);
                 let who = (t, threads);
                 let task = worker::build(|| {
                     self.prepared.task(StreamPhase::Run, who, stage.store(), &make, &self.breaker)
@@ -202,26 +222,51 @@ impl Measurement<'_> {
         }
         let cpu_ns = (cpu_after.user_ns + cpu_after.system_ns)
             .saturating_sub(cpu_before.user_ns + cpu_before.system_ns);
+        self.note_differences(&outcomes);
         let pace = progress.pace.take();
         Ok(Repeat { pace, ..self.repeat_of(&lives, &outcomes, load, cpu_ns) })
+    }
+
+    /// How a replay's results differ from those that were recorded.
+    fn note_differences(&self, outcomes: &[Outcome]) {
+        let sum = |pick: &dyn Fn(&Outcome) -> u64| outcomes.iter().map(pick).sum::<u64>();
+        let compared = sum(&|outcome| outcome.differences.compared);
+        let differ = sum(&|outcome| outcome.differences.differ);
+        if compared > 0 {
+            let note = match differ {
+                0 => format!("replay: {compared} results compared, all as recorded"),
+                _ => format!("replay: {differ} of {compared} results are not as recorded"),
+            };
+            self.findings.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+        }
     }
 
     fn job<'l>(&'l self, thread: u32, live: &'l LiveWorker, leader: &Sender<Word>) -> Job<'l> {
         let settings = &self.plan.settings;
         let threads = self.cell.threads;
+        let trace = self.workload.trace();
         let arrivals = self.cell.rate.and_then(|rate| {
+            if let Some(trace) = trace {
+                return Some(Schedule::Recorded(Box::new(trace.offsets((thread, threads))?)));
+            }
             let rng = Rng::stream(settings.seed, StreamPhase::Other(1), thread, 0);
             let share = rate / f64::from(threads);
             let schedule = ArrivalSchedule::new(settings.arrivals, share, rng).ok()?;
-            Some(schedule.staggered(thread, threads))
+            Some(Schedule::Drawn(schedule.staggered(thread, threads)))
         });
         Job {
             warmup_ns: (settings.warmup * 1e9) as u64,
             until: match self.workload.bound() {
                 Bound::Secs(secs) => Until::Ns((secs * 1e9) as u64),
                 Bound::Ops(ops) => {
-                    let (ops, thread, threads) = (ops, u64::from(thread), u64::from(threads));
-                    Until::Count(ops / threads + u64::from(thread < ops % threads))
+                    let (n, of) = (u64::from(thread), u64::from(threads));
+                    let share = ops / of + u64::from(n < ops % of);
+                    Until::Count(match trace.map(|trace| trace.count_of(thread, threads)) {
+                        // All of it, or a beginning of each thread's.
+                        Some(own) if ops >= trace.map_or(0, |t| t.survey.timed_records()) => own,
+                        Some(own) => share.min(own),
+                        None => share,
+                    })
                 }
             },
             arrivals,
@@ -547,6 +592,7 @@ impl<'a> Progress<'a> {
         let interval_s = m.interval_s(self.phase);
         let host = LinuxHost;
         let mut sampler = interval_s.map(|_| Sampler::new(&host));
+        let mut seconds = observer.wants_seconds().then(|| Seconds::new(&host));
         let mut timeline = rows::Timeline::new(m.cell, self.version, m.repeat, self.phase);
         let mut next_sample = interval_s.unwrap_or(f64::INFINITY);
         let (mut next_tick, mut next_guard) = (1.0_f64, 1.0 - warmup_s);
@@ -605,6 +651,11 @@ impl<'a> Progress<'a> {
                 last = (elapsed, units);
                 next_tick = elapsed.floor() + 1.0;
                 self.tell(observer, elapsed, units, rate);
+                if let Some(second) =
+                    seconds.as_mut().and_then(|seconds| seconds.look(elapsed, lives))
+                {
+                    observer.second(&m.at(self.version), &second);
+                }
             }
             if let Some(interval_s) = interval_s
                 && (elapsed >= next_sample || look.is_some())
@@ -626,6 +677,9 @@ impl<'a> Progress<'a> {
         if interval_s.is_some() {
             // Of the moment at which the last worker ended.
             sample(elapsed_at(end), rows);
+        }
+        if let Some(second) = seconds.and_then(|mut seconds| seconds.look(elapsed_at(end), lives)) {
+            observer.second(&m.at(self.version), &second);
         }
         observer.event(&Event::Finished);
     }
@@ -691,6 +745,9 @@ impl<'a> Progress<'a> {
     fn guard_space(&self) {
         let m = self.measurement;
         let min_free = m.plan.settings.min_free;
+        if m.recorder.is_some_and(Recorder::has_failed) {
+            m.stop.set("the trace of --record cannot be written");
+        }
         let Some(dir) = self.dir.filter(|_| min_free > 0) else { return };
         if m.plan.surroundings.fs.space(dir).is_ok_and(|space| space.free_bytes < min_free) {
             m.stop.set("the data directory has less free space than --min-free");

@@ -1,5 +1,6 @@
 //! What a run tells the program around it while it goes on. The harness prints nothing itself.
 
+use crate::seconds::Second;
 use keyrack_store::Store;
 
 /// Something that a person watching would like to know.
@@ -90,6 +91,21 @@ pub struct At<'a> {
 pub trait Observer {
     /// Takes note of `event`.
     fn event(&mut self, event: &Event<'_>);
+
+    /// A measurement begins, the `number`th from 1 of the `count` of its workload.
+    fn step(&mut self, number: usize, count: usize) {
+        let _ = (number, count);
+    }
+
+    /// Whether [`Observer::second`] is to be called, which costs some time of the leading thread.
+    fn wants_seconds(&self) -> bool {
+        false
+    }
+
+    /// About a second of a phase is over, or its last part.
+    fn second(&mut self, at: &At<'_>, second: &Second) {
+        let _ = (at, second);
+    }
 
     /// A store has been opened, and nothing has been written to it since.
     fn opened(&mut self, store: &dyn Store) {

@@ -23,6 +23,7 @@ use crate::stage::Stage;
 use crate::verbs::Mode;
 use keyrack_measure::stats::median;
 use keyrack_record::{Cell, Repeat};
+use std::sync::Mutex;
 
 /// Nanoseconds a unit, by where they go.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +64,9 @@ pub fn measure(plan: &Plan, stop: &Stop) -> Result<Vec<Overhead>, String> {
     if let Some(job) = plan.workloads.iter().find(|workload| workload.is_jobs()) {
         return Err(format!("{}: a job has no units, so there is no cost of one", job.source));
     }
+    if plan.workloads.iter().any(|workload| workload.trace().is_some()) {
+        return Err("--overhead measures workloads: leave --replay out".to_owned());
+    }
     let one = |workload: &Workload| {
         measure_one(plan, workload, stop)
             .map_err(|failed| format!("{}: {} {}", workload.source, failed.reason, failed.detail))
@@ -99,6 +103,8 @@ fn measure_one(plan: &Plan, workload: &Workload, stop: &Stop) -> Result<Overhead
             stop,
             mode,
             breaker: Breaker::default(),
+            recorder: None,
+            findings: &Mutex::default(),
         };
         measurement.run(&stage, None, &mut Silent, &mut |_| {})
     };

@@ -4,6 +4,7 @@
 
 pub(crate) mod common;
 mod engines;
+mod traces;
 
 use crate::drop_caches;
 use crate::lua::Print;
@@ -145,6 +146,7 @@ impl Plan {
             seed: settings.seed,
         };
         let mut workloads = Vec::new();
+        workloads.extend(traces::replay(&mut settings, &surroundings, &env.params, &mut notes)?);
         for source in &settings.workloads {
             let workload = open_workload(source, &settings, &surroundings, &env, &mut notes)?;
             if workload.sweep.as_ref().is_none_or(|sweep| !sweep.is_batch)
@@ -157,6 +159,16 @@ impl Plan {
             }
             workloads.push(workload);
         }
+        if let Some(bytes) = settings.mem_limit {
+            for planned in &mut engines {
+                planned.remarks.push(match planned.engine.name.contains("://") {
+                    true => {
+                        format!("memory limit {bytes} bytes: of this program, not of the server")
+                    }
+                    false => format!("memory limit {bytes} bytes, page cache included"),
+                });
+            }
+        }
         if settings.verify {
             check_answers(&settings, &workloads, &mut engines);
         }
@@ -166,6 +178,7 @@ impl Plan {
                  ycsb/a",
             ));
         }
+        traces::check_record(&settings, &engines, &workloads)?;
         check_names(&settings, &workloads, &env.params)?;
         Ok(Plan {
             settings,

@@ -63,7 +63,17 @@ pub fn render(plan: &Plan) -> String {
             line(key, "yes".to_owned());
         }
     }
-    if !settings.rate.is_empty() {
+    if let Some(path) = &settings.record {
+        line("record", path.display().to_string());
+    }
+    if let Some(path) = &settings.replay {
+        line("replay", path.display().to_string());
+        line("speed", settings.speed.map_or("max".to_owned(), |speed| speed.to_string()));
+        if let Some(format) = settings.format {
+            line("format", format.name().to_owned());
+        }
+    }
+    if !settings.rate.is_empty() && settings.replay.is_none() {
         line("rate", join(&settings.rate));
     }
     if !settings.rate.is_empty() || settings.rate_search.is_some() {
@@ -84,6 +94,9 @@ pub fn render(plan: &Plan) -> String {
     if settings.settle > 0.0 {
         line("settle", settings.settle.to_string());
     }
+    if let Some(bytes) = settings.mem_limit {
+        line("mem_limit", bytes.to_string());
+    }
     if settings.min_free > 0 {
         line("min_free", settings.min_free.to_string());
     }
@@ -100,7 +113,7 @@ pub fn render(plan: &Plan) -> String {
     for (name, value) in &settings.params {
         line("param", format!("{name}={value}"));
     }
-    for workload in &plan.workloads {
+    for workload in plan.workloads.iter().filter(|workload| workload.trace().is_none()) {
         line("workload", workload.source.clone());
     }
     sections(&mut out, settings, &plan.workloads);

@@ -14,8 +14,11 @@ use crate::lua::Sandbox;
 use crate::names::unknown;
 use crate::pin::Pin;
 use keyrack_store::{Durability, parse_bool, parse_size};
+use keyrack_trace::Format;
 use keyrack_workload::Arrivals;
-use parse::{choice, count, count_up_to, directory, goal, list, names, pair, pin, rate, seconds};
+use parse::{
+    choice, count, count_up_to, directory, goal, list, names, pair, pin, rate, seconds, speed,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -93,6 +96,8 @@ pub struct Settings {
     pub backend: Vec<String>,
     /// Thread counts.
     pub threads: Vec<u32>,
+    /// Whether somebody has set them. A replay has those of its trace.
+    pub threaded: bool,
     /// Global batch list.
     pub batch: Vec<i64>,
     /// Requests of a session under way at once, for engines that have more than one.
@@ -126,6 +131,14 @@ pub struct Settings {
     /// The CPUs that workers are pinned to, in order of workers; empty takes those that the process
     /// may use.
     pub cpus: Vec<usize>,
+    /// The trace that operations are written into.
+    pub record: Option<PathBuf>,
+    /// The trace that is run instead of workloads.
+    pub replay: Option<PathBuf>,
+    /// What that trace is; `None` looks at it.
+    pub format: Option<Format>,
+    /// How much faster than recorded; `None` is as fast as possible.
+    pub speed: Option<f64>,
     /// Offered rates; empty is a closed loop.
     pub rate: Vec<f64>,
     /// Gaps between starts.
@@ -146,6 +159,8 @@ pub struct Settings {
     pub amplification: bool,
     /// Whether the kernel's caches are dropped before each timed phase.
     pub drop_caches: bool,
+    /// Memory that the process may have, in bytes.
+    pub mem_limit: Option<u64>,
     /// Free space to keep, in bytes.
     pub min_free: u64,
     /// Sink list as text.
@@ -187,6 +202,7 @@ impl Default for Settings {
         Settings {
             backend: Vec::new(),
             threads: vec![1],
+            threaded: false,
             batch: vec![1],
             depth: 1,
             repeat: 1,
@@ -203,6 +219,10 @@ impl Default for Settings {
             seed_once: false,
             pin: Pin::Never,
             cpus: Vec::new(),
+            record: None,
+            replay: None,
+            format: None,
+            speed: None,
             rate: Vec::new(),
             arrivals: Arrivals::Constant,
             rate_search: None,
@@ -213,6 +233,7 @@ impl Default for Settings {
             verify: false,
             amplification: false,
             drop_caches: false,
+            mem_limit: None,
             min_free: 0,
             report: None,
             report_dir: None,
@@ -326,6 +347,7 @@ impl Settings {
             "backend" => self.backend = names(value)?,
             "threads" => {
                 self.threads = list(value, |v| Ok(count_up_to(v, 1, THREADS_MAX)? as u32))?;
+                self.threaded = true;
             }
             "batch" => self.batch = list(value, |v| Ok(count_up_to(v, 1, 1 << 20)? as i64))?,
             "depth" => self.depth = count_up_to(value, 1, DEPTH_MAX)? as u32,
@@ -353,6 +375,10 @@ impl Settings {
             "pin" => self.pin = pin(value)?,
             "no-pin" if parse_bool(value)? => self.pin = Pin::Never,
             "no-pin" => {}
+            "record" => self.record = Some(directory(value)?),
+            "replay" => self.replay = Some(directory(value)?),
+            "format" => self.format = Some(choice(value, &Format::NAMES)?),
+            "speed" => self.speed = speed(value)?,
             "rate" => self.rate = list(value, rate)?,
             "arrivals" => self.arrivals = Arrivals::parse(value).map_err(|e| e.to_string())?,
             "rate-search" => self.rate_search = Some(goal(value)?),
@@ -366,6 +392,7 @@ impl Settings {
             "verify" => self.verify = parse_bool(value)?,
             "amplification" => self.amplification = parse_bool(value)?,
             "drop-caches" => self.drop_caches = parse_bool(value)?,
+            "mem-limit" => self.mem_limit = Some(parse_size(value)?),
             "min-free" => self.min_free = parse_size(value)?,
             "report" => self.report = Some(value.to_owned()),
             "report-dir" => self.report_dir = Some(directory(value)?),
@@ -454,6 +481,9 @@ mod tests {
             ("param", "novalue"),
             ("durability", "fsync"),
             ("progress", "loud"),
+            ("format", "leveldb"),
+            ("speed", "0"),
+            ("speed", "fast"),
         ];
         for (key, value) in table {
             let error = apply(&mut Settings::default(), &[(key, value)]).unwrap_err();

@@ -5,8 +5,10 @@
 //! it the two clock readings; `keyrack bench --overhead` measures it where it runs.
 
 use crate::live::{KINDS, Kind, LiveWorker};
+use crate::recording::Recording;
 use keyrack_measure::Clock;
 use keyrack_store::{Batch, Error, Removed, Session, Update};
+use keyrack_trace::{Outcome, Verb, Write};
 use keyrack_workload::TraceHash;
 use std::ops::ControlFlow;
 
@@ -17,6 +19,10 @@ pub(crate) struct Verbs<'s> {
     live: &'s LiveWorker,
     /// Tick at which the last timed call returned; lets the unit loop go without a reading.
     last_end: u64,
+    /// Tick at which the last call began, where calls are written down.
+    last_begin: u64,
+    /// Where calls are written down, with `--record`.
+    recording: Option<Recording>,
     mode: Mode,
     /// Whether every put is synced, whatever the call.
     syncs_all: bool,
@@ -81,6 +87,8 @@ impl<'s> Verbs<'s> {
             clock,
             live,
             last_end: 0,
+            last_begin: 0,
+            recording: None,
             mode,
             syncs_all: false,
             trace: traced.then(TraceHash::new),
@@ -94,6 +102,11 @@ impl<'s> Verbs<'s> {
         Verbs { syncs_all, ..self }
     }
 
+    /// Has every call written down.
+    pub(crate) fn recording(self, recording: Option<Recording>) -> Self {
+        Verbs { recording, ..self }
+    }
+
     pub(crate) fn last_end(&self) -> u64 {
         self.last_end
     }
@@ -102,6 +115,9 @@ impl<'s> Verbs<'s> {
     pub(crate) fn switch(&mut self, live: &'s LiveWorker) {
         self.live = live;
         self.first_errors = Default::default();
+        if let Some(recording) = &self.recording {
+            recording.start_timed();
+        }
         if self.trace.is_some() {
             self.trace = Some(TraceHash::new());
         }
@@ -152,11 +168,16 @@ impl<'s> Verbs<'s> {
                 let begin = self.clock.ticks();
                 let result = call(&mut *self.session);
                 let end = self.clock.ticks();
-                self.last_end = end;
+                (self.last_begin, self.last_end) = (begin, end);
                 self.live.ops[kind as usize].service.record(self.clock.ns_between(begin, end));
                 result
             }
-            Mode::Untimed => call(&mut *self.session),
+            Mode::Untimed => {
+                if self.recording.is_some() {
+                    self.last_begin = self.clock.ticks();
+                }
+                call(&mut *self.session)
+            }
             Mode::Idle => return None,
         };
         self.live.calls.add(1);
@@ -187,6 +208,28 @@ impl<'s> Verbs<'s> {
         }
     }
 
+    /// Writes a call on one key down.
+    #[inline(always)]
+    fn record(&self, verb: Verb, outcome: Outcome, key: &[u8], write: Write, value: &[u8]) {
+        if let Some(recording) = &self.recording {
+            let at_ns = recording.at_ns(&self.clock, self.last_begin);
+            recording.one(verb, outcome, at_ns, key, write, value);
+        }
+    }
+
+    /// Writes a walk over rows down. Where the visitor broke off, what it saw is the limit.
+    fn record_range(&self, verb: Verb, range: (&[u8], Option<&[u8]>), limit: u64, seen: Seen) {
+        let Some(recording) = &self.recording else { return };
+        let at_ns = recording.at_ns(&self.clock, self.last_begin);
+        let outcome = if seen.failed { Outcome::Failed } else { Outcome::Done };
+        let limit = match limit {
+            _ if seen.broke => seen.rows,
+            u64::MAX => 0,
+            limit => limit,
+        };
+        recording.range(verb, outcome, at_ns, range, limit, seen.rows);
+    }
+
     /// Counts the bytes of a write that succeeded.
     #[inline(always)]
     fn wrote(&self, is_done: bool, bytes: usize) {
@@ -212,6 +255,7 @@ impl<'s> Verbs<'s> {
         self.trace(key);
         let done = self.timed(Kind::Put, |session| session.put(key, value));
         self.wrote(done.is_some(), key.len() + value.len());
+        self.record(Verb::Put, outcome(done), key, put_of(value), value);
         done
     }
 
@@ -225,6 +269,7 @@ impl<'s> Verbs<'s> {
         self.trace(key);
         let done = self.timed(Kind::Put, |session| session.put_synced(key, value));
         self.wrote(done.is_some(), key.len() + value.len());
+        self.record(Verb::PutSynced, outcome(done), key, put_of(value), value);
         done
     }
 
@@ -241,6 +286,10 @@ impl<'s> Verbs<'s> {
         });
         self.live.read_bytes.add(bytes as u64);
         self.looked_up(Kind::Get, found);
+        if let Some(recording) = &self.recording {
+            let at_ns = recording.at_ns(&self.clock, self.last_begin);
+            recording.lookup(Verb::Get, found_of(found), at_ns, &[key], bytes as u64);
+        }
         found == Some(true)
     }
 
@@ -250,6 +299,13 @@ impl<'s> Verbs<'s> {
         self.trace(key);
         let done = self.timed(Kind::Del, |session| session.remove(key));
         self.wrote(done.is_some(), key.len());
+        let outcome = match done {
+            Some(Removed::Existed) => Outcome::Hit,
+            Some(Removed::Absent) => Outcome::Miss,
+            Some(Removed::Unknown) => Outcome::Done,
+            None => Outcome::Failed,
+        };
+        self.record(Verb::Del, outcome, key, Write::Remove, &[]);
         done
     }
 
@@ -271,12 +327,14 @@ impl<'s> Verbs<'s> {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> u64 {
         self.trace(low);
-        let mut bytes = 0;
+        let (mut bytes, mut broke) = (0, false);
         let visited = {
-            let mut limited = up_to(limit, &mut bytes, visit);
+            let mut limited = up_to(limit, &mut bytes, &mut broke, visit);
             self.timed(Kind::Range, |session| session.scan(low, high, &mut limited))
         };
         self.live.read_bytes.add(bytes);
+        let seen = Seen { rows: visited.unwrap_or(0), failed: visited.is_none(), broke };
+        self.record_range(Verb::Range, (low, high), limit, seen);
         visited.unwrap_or(0)
     }
 
@@ -289,12 +347,14 @@ impl<'s> Verbs<'s> {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> u64 {
         self.trace(high.unwrap_or(low));
-        let mut bytes = 0;
+        let (mut bytes, mut broke) = (0, false);
         let visited = {
-            let mut limited = up_to(limit, &mut bytes, visit);
+            let mut limited = up_to(limit, &mut bytes, &mut broke, visit);
             self.timed(Kind::Range, |session| session.scan_rev(low, high, &mut limited))
         };
         self.live.read_bytes.add(bytes);
+        let seen = Seen { rows: visited.unwrap_or(0), failed: visited.is_none(), broke };
+        self.record_range(Verb::RangeDown, (low, high), limit, seen);
         visited.unwrap_or(0)
     }
 
@@ -322,6 +382,11 @@ impl<'s> Verbs<'s> {
         op.hits.add(hits);
         op.misses.add(answered - hits);
         self.live.read_bytes.add(bytes);
+        if let Some(recording) = &self.recording {
+            let at_ns = recording.at_ns(&self.clock, self.last_begin);
+            let all = result.map(|()| hits == keys.len() as u64);
+            recording.lookup(Verb::Mget, found_of(all), at_ns, keys, bytes);
+        }
         result
     }
 
@@ -344,6 +409,11 @@ impl<'s> Verbs<'s> {
             keyrack_store::BatchOp::Remove(key) => key.len(),
         };
         self.wrote(result.is_some(), batch.iter().map(bytes).sum());
+        if let Some(recording) = &self.recording {
+            let at_ns = recording.at_ns(&self.clock, self.last_begin);
+            let verb = if kind == Kind::Mdel { Verb::Mdel } else { Verb::Mput };
+            recording.batch(verb, outcome(result), at_ns, batch);
+        }
         result
     }
 
@@ -365,28 +435,57 @@ impl<'s> Verbs<'s> {
     ) -> Option<()> {
         self.trace(key);
         let (mut found, mut bytes) = (false, 0);
+        let mut write = Write::Nothing;
         let result = self.timed(Kind::Rmw, |session| {
             session.update(key, &mut |old, new| {
                 found = old.is_some();
                 let decision = decide(old, new);
-                bytes = match decision {
-                    Update::Keep => 0,
-                    Update::Put => key.len() + new.len(),
-                    Update::Remove => key.len(),
+                (bytes, write) = match decision {
+                    Update::Keep => (0, Write::Nothing),
+                    Update::Put => (key.len() + new.len(), put_of(new)),
+                    Update::Remove => (key.len(), Write::Remove),
                 };
                 decision
             })
         });
         self.wrote(result.is_some(), bytes);
-        self.looked_up(Kind::Rmw, result.map(|()| found));
+        let found = result.map(|()| found);
+        self.looked_up(Kind::Rmw, found);
+        self.record(Verb::Rmw, found_of(found), key, write, &[]);
         result
     }
+}
+
+/// What came of a walk over rows.
+#[derive(Clone, Copy)]
+struct Seen {
+    rows: u64,
+    failed: bool,
+    /// Whether the visitor wanted no more.
+    broke: bool,
+}
+
+fn outcome<R>(done: Option<R>) -> Outcome {
+    if done.is_some() { Outcome::Done } else { Outcome::Failed }
+}
+
+fn found_of(found: Option<bool>) -> Outcome {
+    match found {
+        Some(true) => Outcome::Hit,
+        Some(false) => Outcome::Miss,
+        None => Outcome::Failed,
+    }
+}
+
+fn put_of(value: &[u8]) -> Write {
+    Write::Put(u32::try_from(value.len()).unwrap_or(u32::MAX))
 }
 
 /// Lets `visit` see up to `limit` rows, of which there is at least one, and adds up their bytes.
 fn up_to(
     limit: u64,
     bytes: &mut u64,
+    broke: &mut bool,
     visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
 ) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()> {
     let mut left = limit;
@@ -395,7 +494,11 @@ fn up_to(
         *bytes += (key.len() + value.len()) as u64;
         match visit(key, value) {
             ControlFlow::Continue(()) if left > 0 => ControlFlow::Continue(()),
-            _ => ControlFlow::Break(()),
+            ControlFlow::Continue(()) => ControlFlow::Break(()),
+            ControlFlow::Break(()) => {
+                *broke = true;
+                ControlFlow::Break(())
+            }
         }
     }
 }

@@ -22,7 +22,7 @@
 
 use crate::live::{KINDS, LiveWorker};
 use crate::lua::ScriptError;
-use crate::program::{Around, JobTask, MixTask, Task};
+use crate::program::{Around, Differences, JobTask, MixTask, Offsets, PlaybackTask, Task};
 use crate::verbs::Verbs;
 use keyrack_measure::{Clock, Histogram};
 use keyrack_record::ThreadRow;
@@ -147,6 +147,33 @@ pub(crate) enum Until {
     Ns(u64),
 }
 
+/// When the units of an open loop are due.
+#[derive(Debug)]
+pub(crate) enum Schedule {
+    /// By a law.
+    Drawn(ArrivalSchedule),
+    /// As they were recorded.
+    Recorded(Box<Offsets>),
+}
+
+impl Schedule {
+    /// Nanoseconds from the start to the next unit.
+    fn next_at_ns(&mut self) -> u64 {
+        match self {
+            Schedule::Drawn(schedule) => schedule.next_at_ns(),
+            Schedule::Recorded(offsets) => offsets.next_at_ns(),
+        }
+    }
+
+    /// Another walk over the same moments from the first on; nothing was taken off this one yet.
+    fn again(&self) -> Option<Schedule> {
+        Some(match self {
+            Schedule::Drawn(schedule) => Schedule::Drawn(schedule.clone()),
+            Schedule::Recorded(offsets) => Schedule::Recorded(Box::new(offsets.again()?)),
+        })
+    }
+}
+
 /// What a worker is to do once it has started.
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
@@ -154,7 +181,7 @@ pub(crate) struct Job<'a> {
     pub(crate) warmup_ns: u64,
     pub(crate) until: Until,
     /// The schedule of an open loop.
-    pub(crate) arrivals: Option<ArrivalSchedule>,
+    pub(crate) arrivals: Option<Schedule>,
     /// Where the timed part counts; the task's verbs were made for the warm-up's counts.
     pub(crate) live: &'a LiveWorker,
     pub(crate) stop: &'a AtomicBool,
@@ -177,6 +204,8 @@ pub(crate) struct Outcome {
     /// Units that the schedule started within the phase, served or not.
     pub(crate) due: u64,
     pub(crate) no_space: bool,
+    /// How the results of a replay differ from those that were recorded.
+    pub(crate) differences: Differences,
     /// What `kb.time` filed, by label.
     pub(crate) labels: Vec<(String, Histogram)>,
     /// What jobs reported.
@@ -222,6 +251,10 @@ pub(crate) fn run<'s>(
         (Task::Mix(mix), Some(watch)) => {
             drive_watched(&mut **mix, watch, clock, start, &mut job, &mut outcome)
         }
+        (Task::Playback(trace), None) => drive(&mut **trace, clock, start, &mut job, &mut outcome),
+        (Task::Playback(trace), Some(watch)) => {
+            drive_watched(&mut **trace, watch, clock, start, &mut job, &mut outcome)
+        }
         (Task::Job(jobs), _) => {
             run_jobs(jobs, clock, start, &job, &mut outcome);
             Ok(())
@@ -266,6 +299,9 @@ pub(crate) fn load<'s>(
 
 /// Ends the task and notes what it found.
 fn finish(task: Task<'_>, outcome: &mut Outcome) {
+    if let Task::Playback(trace) = &task {
+        outcome.differences = trace.differences();
+    }
     let (verbs, labels) = task.finish();
     outcome.labels = labels;
     if let Some(verbs) = verbs {
@@ -304,6 +340,22 @@ impl<'s> Unit<'s> for MixTask<'s> {
     fn unit(&mut self, _iter: u64) -> Result<(), ScriptError> {
         MixTask::unit(self);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn verbs_of(&mut self) -> Option<&mut Verbs<'s>> {
+        Some(self.verbs_mut())
+    }
+
+    fn switch(&mut self, live: &'s LiveWorker) {
+        self.verbs_mut().switch(live);
+    }
+}
+
+impl<'s> Unit<'s> for PlaybackTask<'s> {
+    #[inline(always)]
+    fn unit(&mut self, _iter: u64) -> Result<(), ScriptError> {
+        PlaybackTask::unit(self)
     }
 
     #[inline(always)]
@@ -451,7 +503,7 @@ const NAP_NS: u64 = 20_000_000;
 fn open<'s, U: Unit<'s>>(
     unit: &mut U,
     clock: &Clock,
-    mut schedule: ArrivalSchedule,
+    mut schedule: Schedule,
     begin: u64,
     job: &Job<'s>,
     outcome: &mut Outcome,
@@ -463,7 +515,9 @@ fn open<'s, U: Unit<'s>>(
     };
     // A second walk over the same schedule counts what is due, so that a backlog is counted
     // exactly.
-    let mut ahead = schedule.clone();
+    let Some(mut ahead) = schedule.again() else {
+        return Err((0, ScriptError::plain("the trace cannot be read again".to_owned())));
+    };
     let mut next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());
     let nap = clock.ticks_of_ns(NAP_NS);
     let mut due: u64 = 0;

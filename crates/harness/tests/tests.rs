@@ -31,3 +31,4 @@ mod scan;
 mod streams;
 mod support;
 mod sweeps;
+mod traces;

@@ -34,6 +34,7 @@ pub mod export;
 pub mod output;
 pub mod plan;
 pub mod respond;
+mod ring;
 pub mod route;
 pub mod run;
 pub mod target;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::support::{Manners, Small, load, settings, try_load};
+use crate::support::{Manners, Small, load, load_seen, settings, try_load};
 use keyrack_loadgen::plan::{Filling, Loading, Settings};
 use keyrack_loadgen::target::{Class, ErrorClass};
 
@@ -34,6 +34,29 @@ fn every_request_is_made_and_counted_once() {
         assert_eq!(all.response.count(), queries);
         assert!(report.account.depth.max().unwrap() <= depth as u64);
         assert!(report.rate() > 0.0 && report.window_s > 0.0);
+    }
+}
+
+#[test]
+fn what_is_seen_while_it_goes_on_ends_with_nothing_under_way() {
+    for close_after in [None, Some(500)] {
+        let small = Small::start(Manners { close_after, ..Manners::default() });
+        let (report, seen) = load_seen(Settings {
+            threads: 2,
+            depth: 16,
+            queries: 2000,
+            update: 0.25,
+            ..settings(&small.address)
+        });
+        let told = format!("close_after {close_after:?}: {report:?}");
+        assert_eq!(seen.outstanding, 0, "{told}");
+        assert_eq!(seen.ops, report.account.counts.ops, "{told}");
+        for class in Class::ALL {
+            let latency = &seen.classes[class as usize];
+            assert_eq!(latency.count(), report.account.tally(class).response.count(), "{told}");
+        }
+        assert_eq!(seen.latency.count(), seen.ops, "{told}");
+        assert_eq!(close_after.is_some(), seen.errors > 0, "{told}");
     }
 }
 

@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use keyrack_loadgen::account::Report;
+use keyrack_loadgen::account::{Report, Sampled};
 use keyrack_loadgen::plan::{Plan, Settings};
-use keyrack_loadgen::run::{Surroundings, run};
+use keyrack_loadgen::run::{Event, Surroundings, run};
 use keyrack_measure::Clock;
 use keyrack_vfs::{Fs, RealFs};
 use tempfile::TempDir;
@@ -177,6 +177,28 @@ fn load_with(
     let mut surroundings =
         Surroundings { clock, stop, observer: &mut |_| {}, fs: &fs as &dyn Fs, save, began };
     run(&plan, &mut surroundings)
+}
+
+/// Runs the settings; what the threads let others see is looked at when all is over.
+pub(crate) fn load_seen(settings: Settings) -> (Report, Sampled) {
+    let fs = RealFs;
+    let plan = Arc::new(Plan::new(settings, &fs).unwrap());
+    let clock = Clock::calibrated();
+    let began = clock.ticks();
+    let mut threads = Vec::new();
+    let mut observer = |event: &Event<'_>| {
+        if let Event::Connected { live, .. } = event {
+            threads = live.to_vec();
+        }
+    };
+    let report = {
+        let (stop, save) = (Arc::default(), None);
+        let fs = &fs as &dyn Fs;
+        let mut surroundings =
+            Surroundings { clock, stop, observer: &mut observer, fs, save, began };
+        run(&plan, &mut surroundings).unwrap()
+    };
+    (report, Sampled::of(threads.iter().map(|live| &**live)))
 }
 
 /// Asks again and again until it is so.

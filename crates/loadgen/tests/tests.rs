@@ -11,9 +11,11 @@
 mod closed;
 mod cluster;
 mod edges;
+mod memory;
 mod open;
 mod real;
 mod sharded;
 mod support;
+mod theory;
 mod tiers;
 mod traces;

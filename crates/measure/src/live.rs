@@ -80,14 +80,21 @@ impl LiveHistogram {
     /// Counts one value in nanoseconds. For the owning thread alone.
     #[inline]
     pub fn record(&self, ns: u64) {
+        self.record_n(ns, 1);
+    }
+
+    /// Counts a value in nanoseconds `n` times, of which there is at least one. For the owning
+    /// thread alone.
+    #[inline]
+    pub fn record_n(&self, ns: u64, n: u64) {
         let Ends { sum, min, max } = &self.ends;
-        sum.store(sum.load(Relaxed).wrapping_add(ns), Relaxed);
+        sum.store(sum.load(Relaxed).wrapping_add(ns.wrapping_mul(n)), Relaxed);
         min.store(min.load(Relaxed).min(ns), Relaxed);
         max.store(max.load(Relaxed).max(ns), Relaxed);
         let bucket = &self.buckets[index_of(ns)];
         // Release, paired with the acquiring load in `snapshot_into`: who sees this count sees the
         // three stores above.
-        bucket.store(bucket.load(Relaxed).wrapping_add(1), Release);
+        bucket.store(bucket.load(Relaxed).wrapping_add(n), Release);
     }
 
     /// Copies the present state into `snapshot`, replacing what it held. Any thread. O(buckets).

@@ -146,7 +146,7 @@ impl Tree {
             Place::Dir(dir) => answer(fs.stat_dir(&dir)),
             Place::Entry(dir, name) => {
                 if let Some(size) = set.size {
-                    answer(fs.resize_large_at(&dir, &name, size, set.mtime))?;
+                    answer(fs.resize_at(&dir, &name, size, set.mtime))?;
                 }
                 match has_others {
                     true => answer(fs.set_attributes_at(&dir, &name, &others)),
@@ -325,7 +325,7 @@ impl Tree {
         match self.place(number)? {
             Place::Dir(_) => Err(Errno::EISDIR),
             Place::Entry(dir, name) => {
-                let written = self.space.by(&root).write_large_at(&dir, &name, offset, bytes);
+                let written = self.space.by(&root).write_at(&dir, &name, offset, bytes);
                 answer(written).map(|_| ())
             }
             Place::Gone(gone) => {

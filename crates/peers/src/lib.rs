@@ -13,6 +13,7 @@
 //! | `rocksdb` | log-structured merge tree in C++, from a shared library (feature `loaded`) | disk | one point in time | atomic |
 //! | `leveldb` | its ancestor, from a shared library (feature `loaded`) | disk | one point in time | atomic |
 //! | `rocksdb-bundled` | RocksDB compiled in (feature `rocksdb`, not a default) | disk | one point in time | atomic |
+//! | `sqlite` | B-tree in one file with a log (feature `sqlite`, not a default) | disk | one point in time | atomic |
 //! | `null` | nothing; answers from a constant | nothing | as configured | no |
 //!
 //! [`servers`] lists what a run can reach over the network, under URLs.
@@ -50,9 +51,11 @@ mod redb;
 mod rocksdb;
 mod servers;
 mod skiplist;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 #[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded"))]
 mod stripes;
-#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded"))]
+#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded", feature = "sqlite"))]
 mod ticker;
 
 use keyrack_store::{Durability, Engine, Error, OpenOptions, Result};
@@ -81,6 +84,8 @@ pub fn engines() -> Vec<Engine> {
         loaded::LEVELDB,
         #[cfg(feature = "rocksdb")]
         rocksdb::ENGINE,
+        #[cfg(feature = "sqlite")]
+        sqlite::ENGINE,
         null::ENGINE,
     ]
 }

@@ -94,6 +94,16 @@ impl ValueSource {
         &self.pool[start..start + size]
     }
 
+    /// A value of `bytes` bytes at a place that follows from `place` alone: the same for every
+    /// source of one specification. Cut at the largest size of the specification.
+    #[inline]
+    #[must_use]
+    pub fn value_at(&self, place: u64, bytes: usize) -> &[u8] {
+        let start = (place % STARTS as u64) as usize;
+        let end = (start + bytes).min(self.pool.len());
+        &self.pool[start..end]
+    }
+
     fn start(pool: Arc<[u8]>, sizes: SizeSampler, mut rng: Rng) -> ValueSource {
         let offset = rng.below(STARTS as u64) as usize;
         ValueSource { pool, sizes, rng, offset }
@@ -132,6 +142,16 @@ mod tests {
             .map(|n| f64::from(*n) * (f64::from(count) / f64::from(*n)).log2())
             .sum();
         (f64::from(runs) * 4.0 + bits / 8.0) / bytes.len() as f64
+    }
+
+    #[test]
+    fn a_place_has_one_value_in_every_source() {
+        let (one, other) = (source("0:5000", 0.5), source("5000", 0.5));
+        for place in [0, 7, u64::MAX, (1 << 20) - 1] {
+            assert_eq!(one.value_at(place, 5000).len(), 5000);
+            assert_eq!(one.value_at(place, 5000), other.value_at(place, 5000));
+        }
+        assert_ne!(one.value_at(1, 100), one.value_at(4000, 100));
     }
 
     #[test]

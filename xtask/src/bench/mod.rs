@@ -207,7 +207,8 @@ mod tests {
         assert!(!out.join("old.txt").exists());
         for turn in 1..=2 {
             let ours = read(&format!("ours-{turn}.txt"));
-            assert_eq!(ours, format!("keyrack bench a b --to {}/f -n 9\n", out.display()));
+            // From the root, wherever that is.
+            assert_eq!(ours, "keyrack bench a b --to out/f -n 9\n");
             assert_eq!(read(&format!("other-name-{turn}.txt")), "mttest -j1\n");
         }
         assert_eq!(read("definition.toml"), DEFINITION);
@@ -238,7 +239,7 @@ mod tests {
             let text = fs::read_to_string(workspace.root().join(page)).expect(page);
             let slug = |line: &str| {
                 let title = line.trim_start_matches('#').trim().to_lowercase();
-                let keep = |c: &char| c.is_alphanumeric() || *c == ' ' || *c == '-';
+                let keep = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
                 title.chars().filter(keep).collect::<String>().replace(' ', "-")
             };
             let found = text.lines().any(|line| line.starts_with('#') && slug(line) == heading);

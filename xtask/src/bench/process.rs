@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ impl Programs {
             None => find_program(first),
         };
         let Some(program) = program.filter(|program| program.exists()) else { return Ok(None) };
-        let (out, data) = (self.out.display().to_string(), self.data.display().to_string());
+        let (out, data) = (self.shown(&self.out), self.shown(&self.data));
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let has_cpu = cpu.parse::<usize>().is_ok_and(|cpu| cpu < cpus);
         let mut command = match find_program("taskset").filter(|_| has_cpu) {
@@ -63,11 +64,24 @@ impl Programs {
                 command.args(["-c", cpu]).arg(program);
                 command
             }
-            None => Command::new(program),
+            None => {
+                let mut command = Command::new(program);
+                // The record has the command as it is typed, not where the binary was built.
+                if first == "keyrack" {
+                    command.arg0(first);
+                }
+                command
+            }
         };
         let fill = |word: &String| word.replace("{out}", &out).replace("{data}", &data);
         command.args(rest.iter().map(fill)).current_dir(&self.root).stdin(Stdio::null());
         Ok(Some(command))
+    }
+
+    /// A folder as commands are told it: from the root, where they run, so that a record does not
+    /// depend on where the checkout lies.
+    fn shown(&self, folder: &Path) -> String {
+        folder.strip_prefix(&self.root).unwrap_or(folder).display().to_string()
     }
 
     /// The binary under another name.

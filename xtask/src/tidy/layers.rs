@@ -2,10 +2,11 @@
 //! other people are used at all.
 //!
 //! ```text
-//! L4  cli                                                           testkit: for tests, and for
-//! L3  rowstore deltafs deltafs-c mount server loadgen harness report  the self-test of the cli
+//! L4  cli                                             testkit: for tests, and for
+//! L3  rowstore deltafs deltafs-c mount objects server   the self-test of the cli
+//!     loadgen harness live report
 //! L2  masstree flodb peers
-//! L1  store record wal net workload leveldb
+//! L1  store record wal net workload leveldb trace
 //! L0  measure vfs concurrent wire
 //! ```
 //!
@@ -20,9 +21,20 @@ use super::{Breach, File, Tree};
 /// The layers from the lowest up.
 const LAYERS: &[&[&str]] = &[
     &["measure", "vfs", "concurrent", "decimal", "wire"],
-    &["store", "record", "wal", "net", "workload", "leveldb"],
+    &["store", "record", "wal", "net", "workload", "leveldb", "trace"],
     &["masstree", "flodb", "peers"],
-    &["rowstore", "deltafs", "deltafs-c", "mount", "server", "loadgen", "harness", "report"],
+    &[
+        "rowstore",
+        "deltafs",
+        "deltafs-c",
+        "mount",
+        "objects",
+        "server",
+        "loadgen",
+        "harness",
+        "live",
+        "report",
+    ],
     &["cli"],
 ];
 
@@ -38,6 +50,7 @@ const EDGES: &[(&str, &str, &str)] = &[
     ("wire", "decimal", "lengths and numbers of protocols are decimal text"),
     ("deltafs-c", "deltafs", "the interface for C is one of name spaces"),
     ("mount", "deltafs", "what is mounted is a name space"),
+    ("objects", "deltafs", "what is kept in object stores are published name spaces"),
     ("server", "rowstore", "the server serves rows, whichever store holds them"),
     ("harness", "loadgen", "network workloads are driven by the clients of the load generator"),
 ];

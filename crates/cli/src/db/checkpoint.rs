@@ -1,6 +1,7 @@
 //! `keyrack db checkpoint`: a copy of a store that shares its tables.
 
-use super::{Failure, Outcome, on_store, open, path};
+use super::store::open;
+use super::{Failure, Outcome, on_store, path};
 use clap::{Arg, ArgMatches, Command};
 use keyrack_vfs::{Fs, RealFs};
 
@@ -17,8 +18,8 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
         let target = target.display();
         return Err(Failure::Usage(format!("{target}: it is there; choose a name that is not")));
     }
-    let db = open(matches)?;
-    db.checkpoint(&target)?;
-    db.close()?;
+    let store = open(matches)?;
+    store.checkpoint(&target)?;
+    store.close()?;
     Ok(crate::DONE)
 }

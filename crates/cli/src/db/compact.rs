@@ -1,22 +1,33 @@
 //! `keyrack db compact`: merges tables down, and so frees what was removed or replaced.
 
-use super::{Bounds, Outcome, hex_flag, on_store, open, range_args};
+use super::store::{open, space_arg};
+use super::{Bounds, Outcome, flag, hex_flag, on_store, range_args};
 use clap::{ArgMatches, Command};
 use keyrack_vfs::{Fs, RealFs};
 
 pub(super) fn command() -> Command {
     on_store("compact", "Merge the tables, and free what was removed or replaced")
         .args(range_args())
+        .arg(space_arg("Only this key space; a store has all of them compacted without it"))
         .arg(hex_flag())
+        .arg(flag("times", "Print what was read and written into each level, and the seconds"))
 }
 
 pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let bounds = Bounds::of(matches)?;
-    let db = open(matches)?;
-    let dir = db.dir().to_owned();
+    let store = open(matches)?;
+    let (from, to) = (bounds.from.as_deref(), bounds.to.as_deref());
+    let is_all = from.is_none() && to.is_none() && store.chosen(matches)?.is_none();
+    let keys = if is_all { None } else { Some(store.keys(matches)?) };
+    let dir = store.dir().to_owned();
     let before = RealFs.size_recursive(&dir)?;
-    db.compact_range(bounds.from.as_deref(), bounds.to.as_deref())?;
-    db.close()?;
+    match keys {
+        Some(keys) => keys.compact(from, to)?,
+        None => store.compact()?,
+    }
+    let times = store.property("leveldb.stats").filter(|_| matches.get_flag("times"));
+    store.close()?;
     let after = RealFs.size_recursive(&dir)?;
-    Ok(crate::print(&format!("{before} bytes before, {after} bytes after\n")))
+    let times = times.unwrap_or_default();
+    Ok(crate::print(&format!("{times}{before} bytes before, {after} bytes after\n")))
 }

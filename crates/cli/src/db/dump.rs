@@ -1,15 +1,17 @@
 //! `keyrack db dump`: the entries of a store, in order; or what one of its files holds, with
 //! sequence numbers, and what was replaced or removed.
 
+use super::store::{Keys, open_to_read, space_arg};
 use super::text::{Format, Out};
 use super::{
-    Bounds, Failure, Outcome, STATUSES, check_signal, flag, hex_flag, number, on_signals,
-    open_to_read, path, range_args,
+    Bounds, Failure, Outcome, STATUSES, check_signal, flag, hex_flag, number, on_signals, path,
+    range_args,
 };
 use clap::{Arg, ArgMatches, Command};
-use keyrack_flodb::{Db, Item};
+use keyrack_flodb::Item;
 use keyrack_vfs::{FileKind, Fs, RealFs};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 pub(super) fn command() -> Command {
     let dir = Arg::new("dir").value_name("PATH").required(true);
@@ -20,11 +22,13 @@ pub(super) fn command() -> Command {
         .long_about(
             "Print the keys and values of a store, in order; nothing is changed, and the store \
              may be in use. Of a file (a table, a manifest, a segment of the log), print what it \
-             holds: key, sequence number, what was done, and value.",
+             holds: key, sequence number, what was done, and value. Of a store with key spaces, \
+             the name of the space comes before each key, unless one is chosen.",
         )
         .after_help(STATUSES)
         .arg(dir.help("The directory of a store, or a file of one"))
         .args(range_args())
+        .arg(space_arg("Only this key space, without its name in front of each key"))
         .arg(limit.allow_hyphen_values(true).help("Print at most N entries"))
         .arg(flag("keys-only", "Print no values"))
         .arg(format.help("text (\\xNN for what is none), json (an object a line), or hex"))
@@ -50,9 +54,12 @@ impl Shape {
         })
     }
 
-    fn line(&self, key: &[u8], value: &[u8]) -> String {
-        let fields = [("key", key), ("value", value)];
-        self.format.line(&fields[..if self.keys_only { 1 } else { 2 }])
+    /// A line for an entry, with the name of its space if there is one to be told.
+    fn line(&self, space: Option<&str>, key: &[u8], value: &[u8]) -> String {
+        let fields =
+            [("space", space.unwrap_or_default().as_bytes()), ("key", key), ("value", value)];
+        let from = usize::from(space.is_none());
+        self.format.line(&fields[from..if self.keys_only { 2 } else { 3 }])
     }
 
     /// A line for what a file holds; `None` if it was not asked for.
@@ -84,7 +91,25 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     if RealFs.metadata(&path).is_ok_and(|found| found.kind == FileKind::File) {
         return dump_file(&path, &shape);
     }
-    dump_store(&open_to_read(matches)?, &shape)
+    let store = open_to_read(matches)?;
+    let mut left = shape.limit;
+    let stop = on_signals()?;
+    let mut out = Out::new();
+    match store.spaces() {
+        Some(spaces) if store.chosen(matches)?.is_none() => {
+            for space in spaces {
+                let name = space.name().to_owned();
+                let keys = Keys::Space(space);
+                if !dump_keys(&keys, Some(&name), &shape, (&mut left, &mut out, &stop))? {
+                    break;
+                }
+            }
+        }
+        _ => {
+            dump_keys(&store.keys(matches)?, None, &shape, (&mut left, &mut out, &stop))?;
+        }
+    }
+    out.finish()
 }
 
 /// Everything that the file holds, and then what is wrong with it.
@@ -113,23 +138,25 @@ fn dump_file(path: &Path, shape: &Shape) -> Outcome {
     Ok(printed)
 }
 
-fn dump_store(db: &Db, shape: &Shape) -> Outcome {
-    let stop = on_signals()?;
-    let mut out = Out::new();
-    let mut walk = db.iter()?;
-    match &shape.bounds.from {
-        Some(from) => walk.seek(from)?,
-        None => walk.seek_first()?,
-    }
-    let mut left = shape.limit;
+/// Writes at most `left` entries. Whether more are wanted.
+fn dump_keys(
+    keys: &Keys,
+    space: Option<&str>,
+    shape: &Shape,
+    (left, out, stop): (&mut u64, &mut Out, &AtomicBool),
+) -> Result<bool, Failure> {
+    let mut walk = keys.walk()?;
+    walk.start(shape.bounds.from.as_deref())?;
     while let Some((key, value)) = walk.entry() {
-        let is_behind = shape.bounds.to.as_ref().is_some_and(|to| key > to.as_slice());
-        if left == 0 || is_behind || !out.write(shape.line(key, value).as_bytes())? {
-            break;
+        if shape.bounds.to.as_ref().is_some_and(|to| key > to.as_slice()) {
+            return Ok(true);
         }
-        left -= 1;
-        check_signal(&stop)?;
+        if *left == 0 || !out.write(shape.line(space, key, value).as_bytes())? {
+            return Ok(false);
+        }
+        *left -= 1;
+        check_signal(stop)?;
         walk.next()?;
     }
-    out.finish()
+    Ok(true)
 }

@@ -22,12 +22,13 @@ mod import;
 mod point;
 mod repair;
 mod stat;
+mod store;
 pub(crate) mod text;
 mod torture;
 mod verify;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use keyrack_flodb::{Db, Error, Options};
+use keyrack_flodb::{Error, Options};
 use keyrack_vfs::{FileKind, Fs, RealFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -239,20 +240,6 @@ fn check_store(fs: &dyn Fs, dir: &Path) -> Result<(), Failure> {
 /// What a store is opened with, to be worked on as it is.
 fn options() -> Options {
     Options { create_if_missing: false, ..Options::default() }
-}
-
-/// The store in `DIR`, opened as it is by a program that works with it.
-fn open(matches: &ArgMatches) -> Result<Db, Failure> {
-    let dir = path(matches, "dir");
-    check_store(&RealFs, &dir)?;
-    Db::open(&dir, options()).map_err(|error| explain(&dir, error))
-}
-
-/// The store in `DIR`, opened to be read: no file changes, and whoever writes to it goes on.
-fn open_to_read(matches: &ArgMatches) -> Result<Db, Failure> {
-    let dir = path(matches, "dir");
-    check_store(&RealFs, &dir)?;
-    Db::open_read_only(&dir, options()).map_err(|error| explain(&dir, error))
 }
 
 /// The failure of an opening, with the way out.

@@ -1,19 +1,23 @@
 //! `keyrack db get`, `put` and `delete`: one key.
 
+use super::store::{open, open_to_read, space_arg};
 use super::text::{Out, hex};
-use super::{Failure, Outcome, bytes, hex_flag, on_store, open, open_to_read};
+use super::{Failure, Outcome, bytes, hex_flag, on_store};
 use clap::{Arg, ArgMatches, Command};
-use keyrack_flodb::WriteOptions;
 
-/// What is written from the command line is on disk when the command ends.
-const SYNCED: WriteOptions = WriteOptions { sync: true };
+fn space() -> Arg {
+    space_arg("The key space, in a store that has some")
+}
 
 fn key() -> Arg {
     Arg::new("key").value_name("KEY").required(true).allow_hyphen_values(true).help("The key")
 }
 
 pub(super) fn get_command() -> Command {
-    on_store("get", "Print the value of a key, and a line feed").arg(key()).arg(hex_flag())
+    on_store("get", "Print the value of a key, and a line feed")
+        .arg(key())
+        .arg(space())
+        .arg(hex_flag())
 }
 
 pub(super) fn put_command() -> Command {
@@ -21,18 +25,20 @@ pub(super) fn put_command() -> Command {
     on_store("put", "Store a value under a key, synced")
         .arg(key())
         .arg(value.help("The value"))
+        .arg(space())
         .arg(hex_flag())
 }
 
 pub(super) fn delete_command() -> Command {
     on_store("delete", "Remove a key, synced, whether it is there or not")
         .arg(key())
+        .arg(space())
         .arg(hex_flag())
 }
 
 pub(super) fn get(matches: &ArgMatches) -> Outcome {
     let key = bytes(matches, "key")?.unwrap_or_default();
-    let Some(value) = open_to_read(matches)?.get(&key)? else {
+    let Some(value) = open_to_read(matches)?.keys(matches)?.get(&key)? else {
         let shown = matches.get_one::<String>("key").map(String::as_str).unwrap_or_default();
         return Err(Failure::Failed(format!("there is no key '{shown}'")));
     };
@@ -46,16 +52,16 @@ pub(super) fn get(matches: &ArgMatches) -> Outcome {
 pub(super) fn put(matches: &ArgMatches) -> Outcome {
     let key = bytes(matches, "key")?.unwrap_or_default();
     let value = bytes(matches, "value")?.unwrap_or_default();
-    let db = open(matches)?;
-    db.put_with(&key, &value, SYNCED)?;
-    db.close()?;
+    let store = open(matches)?;
+    store.keys(matches)?.put(&key, &value)?;
+    store.close()?;
     Ok(crate::DONE)
 }
 
 pub(super) fn delete(matches: &ArgMatches) -> Outcome {
     let key = bytes(matches, "key")?.unwrap_or_default();
-    let db = open(matches)?;
-    db.delete_with(&key, SYNCED)?;
-    db.close()?;
+    let store = open(matches)?;
+    store.keys(matches)?.delete(&key)?;
+    store.close()?;
     Ok(crate::DONE)
 }

@@ -1,9 +1,10 @@
 //! `keyrack db repair`: restores what can be restored of a damaged store.
 
+use super::store::{file_options, has_spaces};
 use super::verify::{check_dir, findings_json, findings_text};
-use super::{Outcome, explain, flag, on_store, path};
+use super::{Failure, Outcome, explain, flag, on_store, path};
 use clap::{ArgMatches, Command};
-use keyrack_flodb::{Options, RepairReport};
+use keyrack_flodb::RepairReport;
 use keyrack_vfs::RealFs;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -17,12 +18,22 @@ pub(super) fn command() -> Command {
              was lost: that is on standard output.",
         )
         .arg(flag("json", "Print the report as JSON"))
+        .arg(flag(
+            "spaces",
+            "The store has key spaces; to be said where no manifest and no table can say it",
+        ))
 }
 
 pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let dir = path(matches, "dir");
     check_dir(&dir)?;
-    let report = keyrack_flodb::repair(Arc::new(RealFs), &dir, &Options::default())
+    let says = has_spaces(&dir)?;
+    if says == Some(false) && matches.get_flag("spaces") {
+        let dir = dir.display();
+        return Err(Failure::Usage(format!("{dir}: it has no key spaces; leave out --spaces")));
+    }
+    let with = file_options(says.unwrap_or(matches.get_flag("spaces")))?;
+    let report = keyrack_flodb::repair(Arc::new(RealFs), &dir, &with)
         .map_err(|error| explain(&dir, error))?;
     let is_json = matches.get_flag("json");
     Ok(crate::print(&if is_json { as_json(&report) } else { as_text(&report) }))

@@ -1,14 +1,19 @@
 //! `keyrack db stat`: what a store consists of.
 
-use super::{Failure, Outcome, flag, on_store, open_to_read};
-use clap::{ArgMatches, Command};
-use keyrack_flodb::Db;
+use super::store::{Store, open_to_read, space_arg};
+use super::{Failure, Outcome, flag, on_store};
+use clap::{Arg, ArgMatches, Command};
+use keyrack_flodb::KeySpace;
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
 pub(super) fn command() -> Command {
-    on_store("stat", "Print what the store consists of").arg(flag("json", "Print it as JSON"))
+    let property = Arg::new("property").long("property").value_name("NAME");
+    on_store("stat", "Print what the store consists of")
+        .arg(flag("json", "Print it as JSON"))
+        .arg(space_arg("Of the key spaces, tell only of this one"))
+        .arg(property.help("Print only this property, such as leveldb.sstables"))
 }
 
 /// Levels that a store may have.
@@ -29,6 +34,27 @@ impl Level {
     }
 }
 
+/// One key space.
+struct Space {
+    name: String,
+    order: String,
+    /// About the bytes of its keys in tables.
+    bytes: u64,
+}
+
+impl Space {
+    fn of(space: &KeySpace) -> Self {
+        let order = space.comparator().name().to_owned();
+        let bytes = space.approximate_size(None, None);
+        Space { name: space.name().to_owned(), order, bytes }
+    }
+
+    fn json(&self) -> Value {
+        let Space { name, order, bytes } = self;
+        json!({ "name": name, "comparator": order, "bytes": bytes })
+    }
+}
+
 struct Stat {
     dir: String,
     comparator: String,
@@ -37,18 +63,30 @@ struct Stat {
     memory_bytes: u64,
     memory_entries: u64,
     levels: Vec<Level>,
+    /// None in a plain store.
+    spaces: Option<Vec<Space>>,
     /// Bytes of all files.
     disk_bytes: u64,
 }
 
 pub(super) fn run(matches: &ArgMatches) -> Outcome {
-    let db = open_to_read(matches)?;
-    let stat = Stat::of(&db)?;
+    let store = open_to_read(matches)?;
+    if let Some(name) = matches.get_one::<String>("property") {
+        let Some(text) = store.property(name) else {
+            return Err(Failure::Usage(format!("there is no property '{name}'")));
+        };
+        return Ok(crate::print(&format!("{}\n", text.trim_end_matches('\n'))));
+    }
+    let chosen = store.chosen(matches)?.map(|space| vec![space]);
+    let mut stat = Stat::of(&store)?;
+    let spaces = chosen.or_else(|| store.spaces());
+    stat.spaces = spaces.map(|spaces| spaces.iter().map(Space::of).collect());
     Ok(crate::print(&if matches.get_flag("json") { stat.json() } else { stat.text() }))
 }
 
 impl Stat {
-    fn of(db: &Db) -> Result<Self, Failure> {
+    /// Without the key spaces.
+    fn of(db: &Store) -> Result<Self, Failure> {
         let mut numbers: HashMap<String, u64> = HashMap::new();
         db.stats(&mut |name, number| {
             numbers.insert(name.to_owned(), number as u64);
@@ -70,6 +108,7 @@ impl Stat {
             memory_bytes: number("memory_bytes"),
             memory_entries: number("memory_entries"),
             levels: levels.filter(|level| level.tables > 0).collect(),
+            spaces: None,
             disk_bytes: RealFs.size_recursive(db.dir())?,
         })
     }
@@ -77,7 +116,7 @@ impl Stat {
     fn json(&self) -> String {
         let levels: Value = self.levels.iter().map(Level::json).collect();
         let memory = json!({ "bytes": self.memory_bytes, "entries": self.memory_entries });
-        let stat = json!({
+        let mut stat = json!({
             "dir": self.dir,
             "comparator": self.comparator,
             "last_sequence": self.last_sequence,
@@ -86,6 +125,9 @@ impl Stat {
             "levels": levels,
             "disk_bytes": self.disk_bytes,
         });
+        if let Some(spaces) = &self.spaces {
+            stat["spaces"] = spaces.iter().map(Space::json).collect();
+        }
         format!("{stat:#}\n")
     }
 
@@ -110,6 +152,13 @@ impl Stat {
         }
         for Level { level, tables, bytes, entries } in &self.levels {
             text.push_str(&format!("{level:>5} {tables:>9} {bytes:>13} {entries:>13}\n"));
+        }
+        let spaces = self.spaces.as_deref().unwrap_or_default();
+        if !spaces.is_empty() {
+            text.push_str("in tables      order of keys           key space\n");
+        }
+        for Space { name, order, bytes } in spaces {
+            text.push_str(&format!("{bytes:>13}  {order:<22}  {name}\n"));
         }
         text
     }

@@ -1,8 +1,9 @@
 //! `keyrack db verify`: reads every file of a store, and says what is wrong.
 
+use super::store::{file_options, has_spaces};
 use super::{DAMAGED, Failure, Outcome, check_store, explain, flag, on_store, path};
 use clap::{ArgMatches, Command};
-use keyrack_flodb::{Finding, FindingKind, Options, Report};
+use keyrack_flodb::{Finding, FindingKind, Report};
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -22,7 +23,8 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let dir = path(matches, "dir");
     // A store without its file CURRENT is one to be checked, so a directory is enough.
     check_dir(&dir)?;
-    let report = keyrack_flodb::verify(Arc::new(RealFs), &dir, &Options::default())
+    let with = file_options(has_spaces(&dir)?.unwrap_or(false))?;
+    let report = keyrack_flodb::verify(Arc::new(RealFs), &dir, &with)
         .map_err(|error| explain(&dir, error))?;
     let text = if matches.get_flag("json") { as_json(&report) } else { as_text(&report) };
     let printed = crate::print(&text);

@@ -1,16 +1,16 @@
 //! `keyrack fs import` and `export`: trees as archives of tar, and as lines of JSON.
 //!
-//! Both directions stream: one entry is in memory at a time. Directories get their times and rights
-//! at the end, as entries in them come later.
+//! Both directions stream: one entry is in memory at a time, and of a large file a piece.
+//! Directories get their times and rights at the end, as entries in them come later.
 
-use super::{Failure, Outcome, beginning, finish, flag, open, open_to_read, option, reading, text};
-use super::{jsonl, tape, user};
-use clap::{Arg, ArgMatches, Command};
-use keyrack_deltafs::{
-    Caller, Dir, Error, INLINE_BYTES_MAX, IfExists, Kind, SetAttributes, SetTime, Stat,
-};
+use super::{Failure, Outcome, beginning, finish, flag, open, open_to_read, option, os};
+use super::{jsonl, path_arg, path_bytes, reading, tape, text, user};
+use clap::{Arg, ArgMatches, Command, value_parser};
+use keyrack_deltafs::{Caller, Dir, Error, IfExists, IfTaken, Kind, SetAttributes, SetTime, Stat};
 use keyrack_vfs::{File, Fs, OpenOptions, RealFs};
+use std::ffi::{OsStr, OsString};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,21 +21,28 @@ pub(super) fn commands() -> Vec<Command> {
         beginning("import", "Take in an archive or lines of JSON")
             .arg(format())
             .arg(flag("overwrite", "Replace files that are there"))
-            .arg(flag("metadata-only", "Of larger files, note only what is known about them"))
+            .arg(flag(
+                "metadata-only",
+                "Of files of more than 3,901 bytes, note only what is known",
+            ))
             .arg(
                 Arg::new("file")
                     .value_name("FILE")
                     .required(true)
+                    .value_parser(value_parser!(OsString))
                     .help("Which; - is standard input"),
             )
-            .arg(
-                Arg::new("path").value_name("PATH").help("The directory to put it in [default: /]"),
-            ),
+            .arg(path_arg("path", "The directory to put it in [default: /]").required(false)),
         reading("export", "Write a tree as an archive or lines of JSON")
             .arg(format())
             .arg(flag("metadata-only", "Write files whose bytes are elsewhere without them"))
-            .arg(Arg::new("path").value_name("PATH").required(true).help("What to write"))
-            .arg(Arg::new("file").value_name("FILE").help("Where to [default: standard output]")),
+            .arg(path_arg("path", "What to write"))
+            .arg(
+                Arg::new("file")
+                    .value_name("FILE")
+                    .value_parser(value_parser!(OsString))
+                    .help("Where to [default: standard output]"),
+            ),
     ]
 }
 
@@ -62,6 +69,15 @@ pub(super) struct Item {
     pub(super) data: Option<Vec<u8>>,
 }
 
+/// Gives one entry after the other, a large file with what reads its bytes.
+pub(super) type Items<'a> = dyn FnMut() -> Result<Option<Given<'a>>, Failure> + 'a;
+
+/// An entry, and what reads the bytes of a large file.
+type Given<'a> = (Item, Option<Box<dyn Read + 'a>>);
+
+/// Takes one entry, a large file with what reads its bytes.
+pub(super) type Take<'a> = dyn FnMut(Item, Option<&mut dyn Read>) -> Result<(), Failure> + 'a;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Tar,
@@ -69,14 +85,14 @@ enum Format {
 }
 
 impl Format {
-    fn of(matches: &ArgMatches, file: &str) -> Result<Format, Failure> {
+    fn of(matches: &ArgMatches, file: &OsStr) -> Result<Format, Failure> {
         match text(matches, "format") {
             Some("tar") => Ok(Format::Tar),
             Some("jsonl") => Ok(Format::Jsonl),
             Some(other) => {
                 Err(Failure::Usage(keyrack_harness::unknown("format", other, &["tar", "jsonl"])))
             }
-            None if file.ends_with(".jsonl") => Ok(Format::Jsonl),
+            None if file.as_bytes().ends_with(b".jsonl") => Ok(Format::Jsonl),
             None => Ok(Format::Tar),
         }
     }
@@ -86,6 +102,12 @@ impl Format {
 pub(super) struct Stream {
     file: Arc<dyn File>,
     offset: u64,
+}
+
+impl Stream {
+    pub(super) fn new(file: Arc<dyn File>) -> Stream {
+        Stream { file, offset: 0 }
+    }
 }
 
 impl Read for Stream {
@@ -125,7 +147,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn take(&mut self, item: Item) -> Result<(), Failure> {
+    fn take(&mut self, item: Item, bytes: Option<&mut dyn Read>) -> Result<(), Failure> {
         let full = [&self.base[..], b"/", &item.path].concat();
         let set = SetAttributes {
             mode: Some(item.mode),
@@ -150,29 +172,39 @@ impl Import<'_> {
             self.last = Some((parent.to_vec(), self.fs.dir(path)?));
         }
         let Some((_, dir)) = &self.last else { return Ok(()) };
-        let made = self.make(dir, name, &item).and_then(|set_size| {
-            self.fs.set_attributes_at(dir, name, &SetAttributes { size: set_size, ..set })
+        let made = self.make(dir, name, &item, bytes).and_then(|set_size| {
+            let set = SetAttributes { size: set_size, ..set };
+            self.fs.set_attributes_at(dir, name, &set).map(|_| set_size.is_some())
         });
-        made.map(|_| ()).map_err(|error| {
+        let is_without = made.map_err(|error| {
             let shown = super::shown(&full);
             match error {
                 Error::Exists(_) => Failure::Failed(format!(
                     "{shown}: it is there already; remove it, or import with --overwrite"
                 )),
-                Error::TooLarge { .. } => Failure::Failed(format!(
-                    "{shown}: {} bytes, and files of more than {INLINE_BYTES_MAX} keep none here; \
-                     import with --metadata-only to note only what is known about such files",
+                Error::NoData(_) => Failure::Failed(format!(
+                    "{shown}: its {} bytes are not in there; import with --metadata-only to note \
+                     only what is known about such files",
                     item.size
                 )),
+                Error::Source { error, .. } if error.kind() == ErrorKind::UnexpectedEof => {
+                    Failure::Usage(format!("{shown}: {error}"))
+                }
                 error => error.into(),
             }
         })?;
-        self.without_bytes += u64::from(item.kind == Kind::File && item.data.is_none());
+        self.without_bytes += u64::from(is_without);
         Ok(())
     }
 
     /// Makes a file or a link. Returns the size that is to be set, if its bytes are elsewhere.
-    fn make(&self, dir: &Dir, name: &[u8], item: &Item) -> keyrack_deltafs::Result<Option<u64>> {
+    fn make(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        item: &Item,
+        bytes: Option<&mut dyn Read>,
+    ) -> keyrack_deltafs::Result<Option<u64>> {
         let fs = self.fs;
         if self.overwrite {
             match fs.unlink_at(dir, name) {
@@ -187,29 +219,23 @@ impl Import<'_> {
                 fs.create_at(dir, name, item.mode, IfExists::Fail)?;
                 Ok(Some(item.size))
             }
-            (None, _) => Err(Error::TooLarge {
-                path: String::new(),
-                bytes: item.size,
-                limit: INLINE_BYTES_MAX as u64,
-            }),
+            (None, _) => match bytes {
+                Some(bytes) => {
+                    fs.put_from_at(dir, name, item.mode, (IfTaken::Fail, bytes)).map(|_| None)
+                }
+                None => Err(Error::NoData(String::new())),
+            },
         }
     }
 }
 
 fn import(matches: &ArgMatches) -> Outcome {
-    let file = text(matches, "file").unwrap_or_default();
+    let file = os(matches, "file").unwrap_or_default();
     let format = Format::of(matches, file)?;
-    let source: Box<dyn Read> = match file {
-        "-" => Box::new(std::io::stdin().lock()),
-        _ => {
-            let file = RealFs.open(Path::new(file), &OpenOptions::new().read(true))?;
-            Box::new(Stream { file, offset: 0 })
-        }
-    };
-    let source = BufReader::with_capacity(1 << 16, source);
+    let source = BufReader::with_capacity(1 << 16, super::change::read_local(file)?);
     let user = user(matches)?;
     let space = open(matches, true)?;
-    let base = text(matches, "path").unwrap_or("/").trim_end_matches('/').as_bytes().to_vec();
+    let base = super::change::trimmed(path_bytes(matches, "path").unwrap_or(b"/")).to_vec();
     let mut import = Import {
         fs: space.by(&user),
         base,
@@ -222,9 +248,9 @@ fn import(matches: &ArgMatches) -> Outcome {
         without_bytes: 0,
     };
     let stop = crate::db::on_signals()?;
-    let mut take = |item: Item| {
+    let mut take = |item: Item, bytes: Option<&mut dyn Read>| {
         crate::db::check_signal(&stop)?;
-        import.take(item)
+        import.take(item, bytes)
     };
     let taken = match format {
         Format::Tar => tape::read(source, &mut take),
@@ -244,39 +270,45 @@ fn import(matches: &ArgMatches) -> Outcome {
 }
 
 fn export(matches: &ArgMatches) -> Outcome {
-    let file = text(matches, "file").unwrap_or("-");
+    let file = os(matches, "file").unwrap_or(OsStr::new("-"));
     let format = Format::of(matches, file)?;
     let user = user(matches)?;
     let space = open_to_read(matches)?;
     let fs = space.by(&user);
     let metadata_only = matches.get_flag("metadata-only") || format == Format::Jsonl;
-    let path = text(matches, "path").unwrap_or_default().as_bytes();
+    let path = path_bytes(matches, "path").unwrap_or_default();
     let mut walk = fs.walk(path)?;
     let base = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
-    let sink: Box<dyn Write> = match file {
-        "-" => Box::new(std::io::stdout().lock()),
-        name => {
+    let sink: Box<dyn Write> = match file == "-" {
+        true => Box::new(std::io::stdout().lock()),
+        false => {
             let options = OpenOptions::new().write(true).create(true).truncate(true);
-            Box::new(Stream { file: RealFs.open(Path::new(name), &options)?, offset: 0 })
+            Box::new(Stream::new(RealFs.open(Path::new(file), &options)?))
         }
     };
-    let mut items = || -> Result<Option<Item>, Failure> {
+    let mut items = || -> Result<Option<Given<'_>>, Failure> {
         let Some(walked) = walk.next() else { return Ok(None) };
         let walked = walked.map_err(|(_, error)| error)?;
         let stat: Stat = walked.stat;
+        let mut bytes: Option<Box<dyn Read + '_>> = None;
         let data = match stat.kind {
             Kind::Dir => None,
             Kind::Symlink => Some(fs.read_link(&walked.path)?),
             Kind::File if stat.has_data => Some(fs.read(&walked.path, 0, usize::MAX)?),
             Kind::File if metadata_only => None,
-            Kind::File => match fs.read(&walked.path, 0, usize::MAX) {
+            Kind::File => match fs.read(&walked.path, 0, 1) {
                 Err(Error::NoData(_)) => {
                     return Err(Failure::Failed(format!(
                         "{}: its bytes are not kept here; export with --metadata-only, or as jsonl",
                         super::shown(&walked.path)
                     )));
                 }
-                bytes => Some(bytes?),
+                first => {
+                    first?;
+                    let (path, offset) = (walked.path.clone(), 0);
+                    bytes = Some(Box::new(Bytes { fs, path, offset }));
+                    None
+                }
             },
         };
         let relative = walked.path.get(base..).unwrap_or_default();
@@ -288,21 +320,30 @@ fn export(matches: &ArgMatches) -> Outcome {
             }
             _ => relative,
         };
-        Ok(Some(Item {
-            path,
-            kind: stat.kind,
-            mode: stat.mode,
-            uid: stat.uid,
-            gid: stat.gid,
-            mtime_ns: stat.mtime_ns,
-            size: stat.size,
-            data,
-        }))
+        let Stat { kind, mode, uid, gid, mtime_ns, size, .. } = stat;
+        Ok(Some((Item { path, kind, mode, uid, gid, mtime_ns, size, data }, bytes)))
     };
     let sink = BufWriter::with_capacity(1 << 16, sink);
     match format {
         Format::Tar => tape::write(sink, &mut items),
         Format::Jsonl => jsonl::write(sink, &mut items),
+    }
+}
+
+/// The bytes of a large file, read as they are needed.
+struct Bytes<'a> {
+    fs: Caller<'a>,
+    path: Vec<u8>,
+    offset: u64,
+}
+
+impl Read for Bytes<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.fs.read(&self.path, self.offset, buf.len());
+        let bytes = read.map_err(std::io::Error::other)?;
+        buf[..bytes.len()].copy_from_slice(&bytes);
+        self.offset += bytes.len() as u64;
+        Ok(bytes.len())
     }
 }
 

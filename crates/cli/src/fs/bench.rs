@@ -15,9 +15,10 @@
 //! What differs: a log that is there is refused, not removed; and what the header says of
 //! durability is what an acknowledged create survives.
 
+mod mdtest;
 mod walks;
 
-use super::{Failure, Outcome, option, text};
+use super::{Failure, Outcome, flag, option, text};
 use clap::{ArgMatches, Command};
 use keyrack_deltafs::{Caller, Dir, IfExists, Namespace, Settings, User};
 use keyrack_flodb::{Compression, Durability, Options};
@@ -73,6 +74,12 @@ pub(super) fn command() -> Command {
             option("durability", "none|os|interval:MS|sync", "What a create survives")
                 .default_value("os"),
         )
+        .arg(flag("mdtest", "The phases and the table of mdtest instead, in one log"))
+        .arg(option("iterations", "N", "Of mdtest, how often").default_value("1"))
+        .arg(
+            option("stride", "N", "Of mdtest, whose entries a rank looks at: so many further on")
+                .default_value("1"),
+        )
         .arg(option("json", "FILE", "Write the results there too"))
 }
 
@@ -124,7 +131,7 @@ impl Plan {
             return Err(Failure::Usage(what));
         }
         let data_bytes = super::find::bytes(matches, "data_size")?.unwrap_or(0);
-        if data_bytes > keyrack_deltafs::INLINE_BYTES_MAX as u64 {
+        if data_bytes > keyrack_deltafs::INLINE_BYTES_MAX as u64 && !matches.get_flag("mdtest") {
             return Err(Failure::Usage(format!("--data_size: {data_bytes} is more than 3901")));
         }
         let durability = text(matches, "durability").unwrap_or_default();
@@ -322,6 +329,7 @@ struct Rank {
 
 pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let plan = Plan::of(matches)?;
+    let is_mdtest = matches.get_flag("mdtest");
     let mut ranks = Vec::new();
     let user = User::new(ID, ID);
     RealFs.create_dir_all(&plan.db)?;
@@ -333,6 +341,12 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
                 log.display()
             )));
         }
+    }
+    if is_mdtest {
+        let number = |name| Ok::<_, Failure>(super::find::number(matches, name)?.unwrap_or(1));
+        let wishes =
+            mdtest::Wishes { iterations: number("iterations")?.max(1), stride: number("stride")? };
+        return mdtest::run(&plan, &wishes, text(matches, "json"));
     }
     crate::print(&plan.header());
     crate::print("preparing run...\n");

@@ -3,13 +3,15 @@
 //! Each command opens the log, does its part, and ends when that is on disk. What several paths are
 //! named for is done for all of them, also behind one that fails.
 
+use super::archive::Stream;
 use super::{
-    Failure, Outcome, beginning, finish, flag, for_each, mode, on_log, open, option, path_arg,
-    paths, text, user, words,
+    Failure, Outcome, beginning, finish, flag, for_each, mode, on_log, open, option, os, path_arg,
+    path_bytes, paths, paths_of, text, user,
 };
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command, value_parser};
 use keyrack_deltafs::{Caller, Error, IfExists, IfTaken, Kind, SetAttributes, SetTime};
-use keyrack_vfs::{Fs, RealFs};
+use keyrack_vfs::{Fs, OpenOptions, RealFs};
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::Path;
 
@@ -35,7 +37,7 @@ pub(super) fn commands() -> Vec<Command> {
             .arg(paths()),
         beginning("ln", "Make a symbolic link")
             .arg(flag("symbolic", "Needed: there are no other links").short('s'))
-            .arg(Arg::new("target").value_name("TARGET").required(true).help("What it leads to"))
+            .arg(path_arg("target", "What it leads to").value_name("TARGET"))
             .arg(path_arg("path", "The link")),
         on_log("chmod", "Set permissions")
             .arg(Arg::new("mode").value_name("MODE").required(true).help("Octal, such as 644"))
@@ -50,13 +52,13 @@ pub(super) fn commands() -> Vec<Command> {
             )
             .arg(flag("recursive", "And of all that is below").short('R'))
             .arg(paths()),
-        beginning("put", "Write a local file into the name space, up to 3,901 bytes")
+        beginning("put", "Write a local file into the name space")
             .arg(mode("644"))
             .arg(
                 Arg::new("file")
                     .value_name("FILE")
                     .required(true)
-                    .action(ArgAction::Set)
+                    .value_parser(value_parser!(OsString))
                     .help("The local file; - is standard input"),
             )
             .arg(path_arg("path", "Where to")),
@@ -88,8 +90,7 @@ fn on_paths(
 ) -> Outcome {
     let user = user(matches)?;
     let space = open(matches, may_begin)?;
-    let status =
-        for_each(name, words(matches, "path"), |path| body(space.by(&user), path.as_bytes()))?;
+    let status = for_each(name, paths_of(matches, "path"), |path| body(space.by(&user), path))?;
     finish(space)?;
     Ok(status)
 }
@@ -163,7 +164,7 @@ fn rmdir(matches: &ArgMatches) -> Outcome {
 }
 
 fn mv(matches: &ArgMatches) -> Outcome {
-    let named = words(matches, "path");
+    let named = paths_of(matches, "path");
     let (Some((to, from)), true) = (named.split_last(), named.len() > 1) else {
         return Err(Failure::Usage("mv needs two paths: what, and where to".to_owned()));
     };
@@ -171,19 +172,21 @@ fn mv(matches: &ArgMatches) -> Outcome {
     let user = user(matches)?;
     let space = open(matches, false)?;
     let fs = space.by(&user);
-    let into = match fs.stat(to.as_bytes()) {
+    let into = match fs.stat(to) {
         Ok(stat) => stat.kind == Kind::Dir,
         Err(Error::NotFound(_)) => false,
         Err(error) => return Err(error.into()),
     };
     if from.len() > 1 && !into {
-        return Err(Failure::Usage(format!("{to}: several paths need a directory to move into")));
+        return Err(Failure::Usage(format!(
+            "{}: several paths need a directory to move into",
+            super::shown(to)
+        )));
     }
     let status = for_each("mv", from.iter().copied(), |from| {
-        let name = from.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let to =
-            if into { format!("{}/{name}", to.trim_end_matches('/')) } else { (*to).to_owned() };
-        Ok(fs.rename(from.as_bytes(), to.as_bytes(), if_taken)?)
+        let name = trimmed(from).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let to = if into { [trimmed(to), b"/", name].concat() } else { to.to_vec() };
+        Ok(fs.rename(from, &to, if_taken)?)
     })?;
     finish(space)?;
     Ok(status)
@@ -195,10 +198,8 @@ fn ln(matches: &ArgMatches) -> Outcome {
     }
     let user = user(matches)?;
     let space = open(matches, true)?;
-    let target = text(matches, "target").unwrap_or_default();
-    space
-        .by(&user)
-        .symlink(target.as_bytes(), text(matches, "path").unwrap_or_default().as_bytes())?;
+    let target = path_bytes(matches, "target").unwrap_or_default();
+    space.by(&user).symlink(target, path_bytes(matches, "path").unwrap_or_default())?;
     finish(space)?;
     Ok(crate::DONE)
 }
@@ -249,23 +250,28 @@ fn chown(matches: &ArgMatches) -> Outcome {
 
 fn put(matches: &ArgMatches) -> Outcome {
     let bits = mode(text(matches, "mode").unwrap_or("644"))?;
-    let bytes = read_local(text(matches, "file").unwrap_or_default())?;
+    let mut source = read_local(os(matches, "file").unwrap_or_default())?;
     let user = user(matches)?;
     let space = open(matches, true)?;
     let fs = space.by(&user);
-    let path = text(matches, "path").unwrap_or_default().as_bytes();
-    fs.put(path, bits, &bytes)?;
+    fs.put_from(path_bytes(matches, "path").unwrap_or_default(), bits, &mut *source)?;
     finish(space)?;
     Ok(crate::DONE)
 }
 
-/// The bytes of a local file, or of standard input.
-pub(super) fn read_local(name: &str) -> Result<Vec<u8>, Failure> {
-    if name != "-" {
-        return Ok(RealFs.read(Path::new(name))?);
-    }
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().read_to_end(&mut bytes);
-    read.map_err(|error| Failure::Failed(format!("cannot read standard input: {error}")))?;
-    Ok(bytes)
+/// A path without the slashes at its end.
+pub(super) fn trimmed(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    &path[..end]
+}
+
+/// A local file, or standard input.
+pub(super) fn read_local(name: &OsStr) -> Result<Box<dyn Read>, Failure> {
+    Ok(match name == "-" {
+        true => Box::new(std::io::stdin().lock()),
+        false => {
+            let file = RealFs.open(Path::new(name), &OpenOptions::new().read(true))?;
+            Box::new(Stream::new(file))
+        }
+    })
 }

@@ -1,19 +1,21 @@
 //! `keyrack fs find`: a walk with conditions, all of which must hold.
 
-use super::{Failure, Outcome, flag, open_to_read, option, reading, shown, text, user, words};
+use super::{Failure, Outcome, flag, local, open_to_read, option, path_bytes, paths_of};
+use super::{reading, shown, text, user};
 use crate::db::text::Out;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use keyrack_deltafs::{Kind, Stat, Walked};
+use std::ffi::OsString;
 
 pub(super) fn command() -> Command {
     reading("find", "Find entries; all conditions must hold")
-        .arg(option("name", "GLOB", "The name fits: * is any text, ? one byte, [a-z] one of"))
+        .arg(local("name", "GLOB", "The name fits: * is any text, ? one byte, [a-z] one of"))
         .arg(option("type", "f|d|l", "What it is"))
         .arg(
             option("size", "[+-]BYTES", "Exactly, more (+) or fewer (-) bytes; K, M, G")
                 .allow_hyphen_values(true),
         )
-        .arg(option("newer", "PATH", "Changed after this entry of the name space"))
+        .arg(local("newer", "PATH", "Changed after this entry of the name space"))
         .arg(option("newer-ns", "NS", "Changed after this time, nanoseconds since 1970"))
         .arg(option("user", "UID", "Its owner"))
         .arg(option("group", "GID", "Its group"))
@@ -28,6 +30,7 @@ pub(super) fn command() -> Command {
             Arg::new("path")
                 .value_name("PATH")
                 .action(ArgAction::Append)
+                .value_parser(value_parser!(OsString))
                 .help("Where to begin [default: /]"),
         )
 }
@@ -74,7 +77,7 @@ impl Conditions {
             }),
         };
         Ok(Conditions {
-            name: text(matches, "name").map(|glob| glob.as_bytes().to_vec()),
+            name: path_bytes(matches, "name").map(<[u8]>::to_vec),
             kind,
             size,
             newer_ns: number(matches, "newer-ns")?,
@@ -117,19 +120,19 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let user = user(matches)?;
     let space = open_to_read(matches)?;
     let fs = space.by(&user);
-    if let Some(path) = text(matches, "newer") {
-        let newer_ns = fs.lstat(path.as_bytes())?.mtime_ns;
+    if let Some(path) = path_bytes(matches, "newer") {
+        let newer_ns = fs.lstat(path)?.mtime_ns;
         conditions.newer_ns = Some(conditions.newer_ns.unwrap_or(0).max(newer_ns));
     }
     let mut out = Out::new();
     let mut count = 0_u64;
-    let mut given = words(matches, "path");
+    let mut given = paths_of(matches, "path");
     if given.is_empty() {
-        given.push("/");
+        given.push(b"/");
     }
     let status = super::for_each("find", given, |path| {
         let mut is_whole = true;
-        let mut walk = fs.walk(path.as_bytes())?;
+        let mut walk = fs.walk(path)?;
         while let Some(walked) = walk.next() {
             let walked = match walked {
                 Ok(walked) => walked,
@@ -178,7 +181,10 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
         }
         match is_whole {
             true => Ok(()),
-            false => Err(Failure::Failed(format!("{path}: not all of it could be read"))),
+            false => {
+                let path = shown(path);
+                Err(Failure::Failed(format!("{path}: not all of it could be read")))
+            }
         }
     })?;
     if count_only {

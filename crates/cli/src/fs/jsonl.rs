@@ -7,7 +7,7 @@
 //! Bytes that are no text have `_hex` behind the name of their field, and two digits each. A file
 //! without `data` is one whose bytes are elsewhere.
 
-use super::archive::{Item, local, settle};
+use super::archive::{Item, Items, Take, local, settle};
 use super::{Failure, Outcome};
 use crate::db::text::{from_hex, hex};
 use keyrack_deltafs::Kind;
@@ -32,11 +32,8 @@ fn bytes_of(object: &Value, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-pub(super) fn write(
-    mut to: impl Write,
-    items: &mut dyn FnMut() -> Result<Option<Item>, Failure>,
-) -> Outcome {
-    while let Some(item) = items()? {
+pub(super) fn write(mut to: impl Write, items: &mut Items<'_>) -> Outcome {
+    while let Some((item, _)) = items()? {
         let mut object = json!({
             "type": item.kind.letter().to_string(),
             "mode": format!("{:04o}", item.mode),
@@ -58,10 +55,7 @@ pub(super) fn write(
     settle(to.flush())
 }
 
-pub(super) fn read(
-    mut from: impl BufRead,
-    take: &mut dyn FnMut(Item) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub(super) fn read(mut from: impl BufRead, take: &mut Take<'_>) -> Result<(), Failure> {
     let mut line = Vec::new();
     let mut number = 0_u64;
     loop {
@@ -83,7 +77,7 @@ pub(super) fn read(
         }
         let object: Value =
             serde_json::from_slice(&line).map_err(|error| wrong(&format!("no JSON: {error}")))?;
-        take(item(&object).map_err(|what| wrong(&what))?)?;
+        take(item(&object).map_err(|what| wrong(&what))?, None)?;
     }
 }
 
@@ -168,9 +162,9 @@ mod tests {
         ];
         let mut left = items.clone().into_iter();
         let mut text = Vec::new();
-        write(&mut text, &mut || Ok(left.next())).unwrap();
+        write(&mut text, &mut || Ok(left.next().map(|item| (item, None)))).unwrap();
         let mut found = Vec::new();
-        read(&text[..], &mut |item| {
+        read(&text[..], &mut |item, _| {
             found.push(item);
             Ok(())
         })
@@ -190,12 +184,12 @@ mod tests {
             (r#"{"path":"a","type":"l"}"#, "target"),
         ] {
             let text = format!("\n{line}\n");
-            let failure = read(text.as_bytes(), &mut |_| Ok(())).unwrap_err();
+            let failure = read(text.as_bytes(), &mut |_, _| Ok(())).unwrap_err();
             assert_eq!(failure.status(), 2);
             let message = failure.message();
             assert!(message.starts_with("line 2: ") && message.contains(words), "{message}");
         }
         let long = vec![b' '; LINE_BYTES_MAX + 1];
-        assert!(read(&long[..], &mut |_| Ok(())).unwrap_err().message().contains("more than"));
+        assert!(read(&long[..], &mut |_, _| Ok(())).unwrap_err().message().contains("more than"));
     }
 }

@@ -2,18 +2,15 @@
 
 use super::{
     Failure, Outcome, flag, list, log_dir, on_log, open_references, open_to_read, open_view,
-    option, reading, registry, shown, text, words,
+    option, os, reading, registry, shown, text, words,
 };
 use crate::db::text::Out;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use keyrack_deltafs::{
-    Difference, GcOptions, LogHead, Namespace, Reference, Registry, Said, Settings,
-};
+use keyrack_deltafs::{Difference, GcOptions, LogHead, Namespace, Reference, Registry, Said};
 use keyrack_flodb::Options;
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::json;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,7 +107,8 @@ fn views(matches: &ArgMatches) -> Outcome {
 
 /// The registry of a command of a command: the options may stand in either place.
 fn registry_of(outer: &ArgMatches, inner: &ArgMatches) -> Result<Registry, Failure> {
-    registry(inner).or_else(|_| registry(outer))
+    let is_given = |name: &&str| text(inner, name).is_some();
+    registry(if ["store", "registry", "db"].iter().any(is_given) { inner } else { outer })
 }
 
 fn list_views(matches: &ArgMatches) -> Outcome {
@@ -203,18 +201,9 @@ fn publish(matches: &ArgMatches) -> Outcome {
 /// A view by its words, or the log.
 fn side(matches: &ArgMatches, name: &str) -> Result<Namespace, Failure> {
     match text(matches, name).unwrap_or_default() {
-        "." => open_log(matches),
+        "." => super::open_log(matches),
         words => open_view(&registry(matches)?, &list(words)),
     }
-}
-
-fn open_log(matches: &ArgMatches) -> Result<Namespace, Failure> {
-    let dir = log_dir(matches)?;
-    let fs: Arc<dyn Fs> = Arc::new(RealFs);
-    let head = LogHead::read(&fs, &dir)?.ok_or_else(|| super::no_log(&dir))?;
-    let mut logs: Vec<PathBuf> = vec![dir];
-    logs.extend(super::lower_of(matches, &head)?);
-    Ok(Namespace::open_read_only(&logs, Settings::default())?)
 }
 
 fn diff(matches: &ArgMatches) -> Outcome {
@@ -269,7 +258,7 @@ fn gc(matches: &ArgMatches) -> Outcome {
 fn fsck(matches: &ArgMatches) -> Outcome {
     let mut flaws: Vec<String> = Vec::new();
     if matches.get_flag("deep") {
-        if text(matches, "db").is_some() {
+        if os(matches, "db").is_some() {
             let fs: Arc<dyn Fs> = Arc::new(RealFs);
             let report = keyrack_flodb::verify(fs, &log_dir(matches)?, &Options::default())?;
             let damage =

@@ -1,23 +1,25 @@
 //! `keyrack fs ls`, `stat`, `du`, `tree`, `get`: looking, without changing anything.
 
 use super::{
-    Failure, Outcome, flag, for_each, open_to_read, option, path_arg, reading, shown, text,
+    Failure, Outcome, flag, for_each, open_to_read, option, os, path_arg, path_bytes, paths_of,
+    reading, shown, user,
 };
-use super::{user, words};
 use crate::db::text::Out;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use keyrack_deltafs::{Caller, Kind, ListEntry, Stat, Walked};
 use keyrack_measure::wall;
-use keyrack_vfs::{Fs, RealFs};
+use keyrack_vfs::{Fs, OpenOptions, RealFs};
 use serde_json::json;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 /// Entries that are listed at once.
 const PAGE: usize = 4096;
 
 fn some_paths() -> Arg {
     let help = "Paths, from / [default: /]";
-    Arg::new("path").value_name("PATH").action(ArgAction::Append).help(help)
+    let parser = value_parser!(OsString);
+    Arg::new("path").value_name("PATH").action(ArgAction::Append).value_parser(parser).help(help)
 }
 
 pub(super) fn commands() -> Vec<Command> {
@@ -39,6 +41,7 @@ pub(super) fn commands() -> Vec<Command> {
         reading("get", "Read a file").arg(path_arg("path", "Which")).arg(
             Arg::new("file")
                 .value_name("FILE")
+                .value_parser(value_parser!(OsString))
                 .help("A local file to write to [default: standard output]"),
         ),
     ]
@@ -60,13 +63,13 @@ pub(super) fn run(name: &str, matches: &ArgMatches) -> Option<Outcome> {
 fn on_paths(
     name: &str,
     matches: &ArgMatches,
-    mut body: impl FnMut(Caller<'_>, &str, &mut Out) -> Result<(), Failure>,
+    mut body: impl FnMut(Caller<'_>, &[u8], &mut Out) -> Result<(), Failure>,
 ) -> Outcome {
     let user = user(matches)?;
     let space = open_to_read(matches)?;
-    let mut given = words(matches, "path");
+    let mut given = paths_of(matches, "path");
     if given.is_empty() {
-        given.push("/");
+        given.push(b"/");
     }
     let mut out = Out::new();
     let status = for_each(name, given, |path| body(space.by(&user), path, &mut out))?;
@@ -121,18 +124,18 @@ fn target(fs: Caller<'_>, path: &[u8], stat: &Stat) -> Result<Option<Vec<u8>>, F
     })
 }
 
-fn join(dir: &str, name: &[u8]) -> Vec<u8> {
-    [dir.trim_end_matches('/').as_bytes(), b"/", name].concat()
+fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    [super::change::trimmed(dir), b"/", name].concat()
 }
 
 fn ls(matches: &ArgMatches) -> Outcome {
     let (long, inode) = (matches.get_flag("long"), matches.get_flag("inode"));
     let (json, itself) = (matches.get_flag("json"), matches.get_flag("directory"));
     let facts = long || inode || json;
-    let several = words(matches, "path").len() > 1;
+    let several = paths_of(matches, "path").len() > 1;
     let mut is_first = true;
     on_paths("ls", matches, |fs, path, out| {
-        let bytes = path.as_bytes();
+        let bytes = path;
         let stat = if itself || long { fs.lstat(bytes)? } else { fs.stat(bytes)? };
         let lists = !itself && stat.kind == Kind::Dir;
         if lists && several && !json {
@@ -194,8 +197,7 @@ fn ls(matches: &ArgMatches) -> Outcome {
 
 fn stat(matches: &ArgMatches) -> Outcome {
     let (json, follow) = (matches.get_flag("json"), matches.get_flag("dereference"));
-    on_paths("stat", matches, |fs, path, out| {
-        let bytes = path.as_bytes();
+    on_paths("stat", matches, |fs, bytes, out| {
         let stat = if follow { fs.stat(bytes)? } else { fs.lstat(bytes)? };
         let target = target(fs, bytes, &stat)?;
         if json {
@@ -259,7 +261,7 @@ fn du(matches: &ArgMatches) -> Outcome {
             Ok(())
         };
         let mut failed = None;
-        for walked in fs.walk(path.as_bytes())? {
+        for walked in fs.walk(path)? {
             let Walked { path, stat, depth } = match walked {
                 Ok(walked) => walked,
                 Err((walked, error)) => {
@@ -293,7 +295,7 @@ fn tree(matches: &ArgMatches) -> Outcome {
     on_paths("tree", matches, |fs, path, out| {
         let (mut dirs, mut others) = (0_u64, 0_u64);
         let mut failed = None;
-        let mut walk = fs.walk(path.as_bytes())?;
+        let mut walk = fs.walk(path)?;
         while let Some(walked) = walk.next() {
             let walked = match walked {
                 Ok(walked) => walked,
@@ -333,19 +335,51 @@ fn tree(matches: &ArgMatches) -> Outcome {
     })
 }
 
+/// Bytes of a file that are read at once.
+const CHUNK: usize = 1 << 20;
+
 fn get(matches: &ArgMatches) -> Outcome {
     let user = user(matches)?;
     let space = open_to_read(matches)?;
-    let path = text(matches, "path").unwrap_or_default();
-    let bytes = space.by(&user).read(path.as_bytes(), 0, usize::MAX)?;
-    match text(matches, "file") {
-        None | Some("-") => {
+    let fs = space.by(&user);
+    let path = path_bytes(matches, "path").unwrap_or_default();
+    let each = |take: &mut dyn FnMut(u64, &[u8]) -> Result<bool, Failure>| {
+        let mut offset = 0;
+        loop {
+            let bytes = fs.read(path, offset, CHUNK)?;
+            let is_last = bytes.len() < CHUNK;
+            if !take(offset, &bytes)? || is_last {
+                return Ok::<(), Failure>(());
+            }
+            offset += bytes.len() as u64;
+        }
+    };
+    match os(matches, "file").filter(|file| *file != "-") {
+        None => {
             let mut out = Out::new();
-            out.write(&bytes)?;
+            each(&mut |_, bytes| out.write(bytes))?;
             out.finish()
         }
         Some(file) => {
-            RealFs.write_atomic(Path::new(file), &bytes)?;
+            // Under another name until it is whole.
+            let to = Path::new(file);
+            let mut name = OsString::from(".");
+            name.push(to.file_name().unwrap_or(file));
+            name.push(format!(".{:016x}.tmp", RealFs.unique_number()));
+            let unfinished: PathBuf = to.with_file_name(name);
+            let options = OpenOptions::new().write(true).create_new(true);
+            let local = RealFs.open(&unfinished, &options)?;
+            let written = each(&mut |offset, bytes| {
+                local.write_at(offset, bytes)?;
+                Ok(true)
+            });
+            let written = written.and_then(|()| Ok(local.sync_all()?));
+            if let Err(failure) = written.and_then(|()| Ok(RealFs.rename(&unfinished, to)?)) {
+                // The first failure is the one to report.
+                let _ = RealFs.remove_file(&unfinished);
+                return Err(failure);
+            }
+            RealFs.sync_parent(to)?;
             Ok(crate::DONE)
         }
     }

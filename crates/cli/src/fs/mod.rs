@@ -5,6 +5,7 @@
 //!      --db DIR          the log that is written to, made by the first change
 //!      --view LIST       publications that are only read, instead
 //!      --registry DIR    where publications are; DIR/registry of --db if it is not given
+//!      --store ADDRESS   the same in an object store
 //! ```
 //!
 //! | status | |
@@ -28,9 +29,12 @@ mod tape;
 
 use crate::db::text::escaped;
 pub(crate) use crate::db::{Failure, Outcome};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use keyrack_deltafs::{Error, LogHead, LogId, Namespace, Reference, Registry, Settings, User};
+use keyrack_objects::{Access, Address};
 use keyrack_vfs::{Fs, RealFs};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -95,6 +99,11 @@ pub(crate) fn run(matches: &ArgMatches) -> u8 {
     })
 }
 
+/// An option with a path of the machine, which need not be text.
+fn local(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    option(name, value, help).value_parser(value_parser!(OsString))
+}
+
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
 }
@@ -108,8 +117,16 @@ fn on_log(name: &'static str, about: &'static str) -> Command {
     Command::new(name)
         .about(about)
         .after_help(STATUSES)
-        .arg(option("db", "DIR", "The directory of the log"))
-        .arg(option("registry", "DIR", "Where publications are [default: registry in --db]"))
+        .arg(local("db", "DIR", "The directory of the log"))
+        .arg(local("registry", "DIR", "Where publications are [default: registry in --db]"))
+        .arg(
+            option(
+                "store",
+                "ADDRESS",
+                "Where publications are: s3://, gs://, az:// or a directory",
+            )
+            .conflicts_with("registry"),
+        )
         .arg(option("as", "UID:GID[,GID]", "Who asks [default: 0:0, who may do everything]"))
 }
 
@@ -136,11 +153,13 @@ fn paths() -> Arg {
         .value_name("PATH")
         .action(ArgAction::Append)
         .required(true)
+        .value_parser(value_parser!(OsString))
         .help("Paths, from /")
 }
 
 fn path_arg(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).value_name("PATH").required(true).help(help)
+    let parser = value_parser!(OsString);
+    Arg::new(name).value_name("PATH").required(true).value_parser(parser).help(help)
 }
 
 fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
@@ -151,25 +170,44 @@ fn words<'a>(matches: &'a ArgMatches, name: &str) -> Vec<&'a str> {
     matches.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
 }
 
+/// What was given as bytes.
+fn os<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a OsStr> {
+    matches.get_one::<OsString>(name).map(OsString::as_os_str)
+}
+
+/// A path of the name space, as it was given.
+fn path_bytes<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a [u8]> {
+    os(matches, name).map(OsStrExt::as_bytes)
+}
+
+fn paths_of<'a>(matches: &'a ArgMatches, name: &str) -> Vec<&'a [u8]> {
+    let all = matches.get_many::<OsString>(name).into_iter().flatten();
+    all.map(|path| path.as_bytes()).collect()
+}
+
 /// What stands between commas.
 fn list(given: &str) -> Vec<&str> {
     given.split(',').filter(|word| !word.is_empty()).collect()
 }
 
 fn log_dir(matches: &ArgMatches) -> Result<PathBuf, Failure> {
-    match text(matches, "db") {
+    match os(matches, "db") {
         Some(dir) => Ok(PathBuf::from(dir)),
         None => Err(Failure::Usage("missing --db DIR, the directory of the log".to_owned())),
     }
 }
 
 fn registry(matches: &ArgMatches) -> Result<Registry, Failure> {
-    match (text(matches, "registry"), text(matches, "db")) {
+    if let Some(address) = text(matches, "store") {
+        let (address, access) = (Address::parse(address)?, Access::of_environment());
+        return Ok(keyrack_objects::registry(&address, &access, Arc::new(RealFs))?);
+    }
+    match (os(matches, "registry"), os(matches, "db")) {
         (Some(dir), _) => Ok(Registry::new(dir)),
         (None, Some(dir)) => Ok(Registry::new(Path::new(dir).join("registry"))),
-        (None, None) => {
-            Err(Failure::Usage("missing --registry DIR, where publications are".to_owned()))
-        }
+        (None, None) => Err(Failure::Usage(
+            "missing --registry DIR or --store ADDRESS, where publications are".to_owned(),
+        )),
     }
 }
 
@@ -185,18 +223,19 @@ fn user(matches: &ArgMatches) -> Result<User, Failure> {
     Ok(User { uid: uid.parse().map_err(|_| wrong())?, gid, groups })
 }
 
-/// What a log was begun on, as directories.
-fn lower_of(matches: &ArgMatches, head: &LogHead) -> Result<Vec<PathBuf>, Failure> {
-    match head.base.is_empty() {
-        true => Ok(Vec::new()),
-        false => Ok(registry(matches)?.log_dirs(&head.base)?),
+/// What a log was begun on, as directories, and the file system that has them and the log.
+fn lower_of(matches: &ArgMatches, head: &LogHead) -> Result<(Arc<dyn Fs>, Vec<PathBuf>), Failure> {
+    if head.base.is_empty() {
+        return Ok((Arc::new(RealFs), Vec::new()));
     }
+    let registry = registry(matches)?;
+    Ok((registry.fs(), registry.log_dirs(&head.base)?))
 }
 
 /// The log, opened to be changed. It is made if `may_begin` says so.
 fn open(matches: &ArgMatches, may_begin: bool) -> Result<Namespace, Failure> {
     let dir = log_dir(matches)?;
-    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let mut fs: Arc<dyn Fs> = Arc::new(RealFs);
     let head = LogHead::read(&fs, &dir)?;
     let base = match may_begin {
         true => text(matches, "base").map(list),
@@ -210,22 +249,22 @@ fn open(matches: &ArgMatches, may_begin: bool) -> Result<Namespace, Failure> {
                 dir.display()
             )));
         }
-        (Some(head), None) => settings.lower = lower_of(matches, head)?,
+        (Some(head), None) => (fs, settings.lower) = lower_of(matches, head)?,
         (None, _) if !may_begin => return Err(no_log(&dir)),
         (None, None) => {}
         (None, Some(words)) => {
             let registry = registry(matches)?;
             settings.base = registry.with_bases(&registry.resolve(&words)?)?;
             settings.lower = registry.log_dirs(&settings.base)?;
+            fs = registry.fs();
+            // Before the log is there: a crash in between leaves a note too many, and no log
+            // without.
+            let log = LogId::draw_random();
+            registry.hold(log, &settings.base)?;
+            settings.log = Some(log);
         }
     }
-    if !settings.base.is_empty() {
-        // Before the log is there: a crash in between leaves a note too many, and no log without.
-        let log = LogId::draw_random();
-        registry(matches)?.hold(log, &settings.base)?;
-        settings.log = Some(log);
-    }
-    Ok(Namespace::open(&dir, settings)?)
+    Ok(Namespace::open_in(fs, &dir, settings)?)
 }
 
 fn no_log(dir: &Path) -> Failure {
@@ -240,12 +279,18 @@ fn open_to_read(matches: &ArgMatches) -> Result<Namespace, Failure> {
     if let Some(given) = text(matches, "view") {
         return open_view(&registry(matches)?, &list(given));
     }
+    open_log(matches)
+}
+
+/// The log with what it was begun on, to be read.
+fn open_log(matches: &ArgMatches) -> Result<Namespace, Failure> {
     let dir = log_dir(matches)?;
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
     let head = LogHead::read(&fs, &dir)?.ok_or_else(|| no_log(&dir))?;
     let mut logs = vec![dir];
-    logs.extend(lower_of(matches, &head)?);
-    Ok(Namespace::open_read_only(&logs, Settings::default())?)
+    let (fs, lower) = lower_of(matches, &head)?;
+    logs.extend(lower);
+    Ok(Namespace::open_read_only_in(fs, &logs, Settings::default())?)
 }
 
 fn open_view(registry: &Registry, words: &[&str]) -> Result<Namespace, Failure> {
@@ -253,7 +298,8 @@ fn open_view(registry: &Registry, words: &[&str]) -> Result<Namespace, Failure> 
 }
 
 fn open_references(registry: &Registry, references: &[Reference]) -> Result<Namespace, Failure> {
-    Ok(Namespace::open_read_only(&registry.log_dirs(references)?, Settings::default())?)
+    let logs = registry.log_dirs(references)?;
+    Ok(Namespace::open_read_only_in(registry.fs(), &logs, Settings::default())?)
 }
 
 /// Ends a change: what was done is on disk afterwards.
@@ -263,10 +309,10 @@ fn finish(space: Namespace) -> Result<(), Failure> {
 }
 
 /// Does something for each word, and goes on behind what fails.
-fn for_each<'w>(
+fn for_each<W>(
     program: &str,
-    words: impl IntoIterator<Item = &'w str>,
-    mut body: impl FnMut(&'w str) -> Result<(), Failure>,
+    words: impl IntoIterator<Item = W>,
+    mut body: impl FnMut(W) -> Result<(), Failure>,
 ) -> Result<u8, Failure> {
     let mut status = crate::DONE;
     for word in words {

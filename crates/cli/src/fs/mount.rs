@@ -1,10 +1,11 @@
 //! `keyrack fs mount`: a log or a view as a file system of the kernel, until it is unmounted.
 
-use super::{Failure, Outcome, beginning, finish, flag, open, open_to_read, option, text, words};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use super::{Failure, Outcome, beginning, finish, flag, open, open_to_read, option, os, text};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use keyrack_mount::{Error, Options, Unmounter};
 use keyrack_vfs::{Fs, RealFs};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub(super) fn command() -> Command {
                 .value_name("[DIR] MOUNTPOINT")
                 .action(ArgAction::Append)
                 .num_args(1..=2)
+                .value_parser(value_parser!(OsString))
                 .required(true)
                 .help("The log, unless --db or --view is given; an empty directory"),
         )
@@ -34,8 +36,13 @@ pub(super) fn command() -> Command {
 
 /// The command as if the directory of the log had been given as `--db`.
 pub(super) fn run(matches: &ArgMatches) -> Outcome {
-    let given = words(matches, "path");
-    let is_named = text(matches, "db").is_some() || text(matches, "view").is_some();
+    let given: Vec<&OsStr> = matches
+        .get_many::<OsString>("path")
+        .into_iter()
+        .flatten()
+        .map(OsString::as_os_str)
+        .collect();
+    let is_named = os(matches, "db").is_some() || text(matches, "view").is_some();
     let at = match (&given[..], is_named) {
         ([at], true) | ([_, at], false) => PathBuf::from(at),
         ([_], false) => {
@@ -51,14 +58,17 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
         }
     };
     let Some(dir) = given.first().filter(|_| !is_named) else { return mount(matches, &at) };
-    let mut argv = vec!["mount".to_owned(), format!("--db={dir}")];
-    for name in ["registry", "as", "base"] {
-        argv.extend(text(matches, name).map(|value| format!("--{name}={value}")));
+    let mut argv: Vec<OsString> = vec!["mount".into(), "--db".into(), dir.into()];
+    if let Some(registry) = os(matches, "registry") {
+        argv.extend(["--registry".into(), registry.to_owned()]);
+    }
+    for name in ["store", "as", "base"] {
+        argv.extend(text(matches, name).map(|value| format!("--{name}={value}").into()));
     }
     for name in ["read-only", "allow-other"] {
-        argv.extend(matches.get_flag(name).then(|| format!("--{name}")));
+        argv.extend(matches.get_flag(name).then(|| format!("--{name}").into()));
     }
-    argv.extend(["--".to_owned(), at.to_string_lossy().into_owned()]);
+    argv.extend(["--".into(), at.as_os_str().to_owned()]);
     let again = command().try_get_matches_from(argv);
     mount(&again.map_err(|error| Failure::Usage(error.to_string()))?, &at)
 }
@@ -77,11 +87,17 @@ fn mount(matches: &ArgMatches, at: &Path) -> Outcome {
         true => open_to_read(matches)?,
         false => open(matches, true)?,
     };
-    let store = space.stores()[0].dir().to_owned();
-    let options = Options {
-        name: format!("keyrack:{}", text(matches, "view").or(text(matches, "db")).unwrap_or("")),
-        allow_other: matches.get_flag("allow-other"),
+    // Free space is that around the mount point where the view is in an object store.
+    let store = match space.stores()[0].dir() {
+        dir if disk.exists(dir)? => dir.to_owned(),
+        _ => at.parent().unwrap_or(at).to_owned(),
     };
+    let named = match text(matches, "view") {
+        Some(view) => view.to_owned(),
+        None => os(matches, "db").unwrap_or_default().to_string_lossy().into_owned(),
+    };
+    let options =
+        Options { name: format!("keyrack:{named}"), allow_other: matches.get_flag("allow-other") };
     let mounted = keyrack_mount::mount(&space, &disk, &store, at, &options, |unmounter| {
         match on_signals(unmounter) {
             Ok(()) => say!("mounted at {}", at.display()),

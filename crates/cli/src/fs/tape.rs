@@ -5,7 +5,7 @@
 //! write as well: long names of GNU, PAX, plain headers. Devices, pipes and hard links have no
 //! counterpart here; they are refused by name.
 
-use super::archive::{Item, local, settle};
+use super::archive::{Item, Items, Take, local, settle};
 use super::{Failure, Outcome};
 use keyrack_deltafs::{INLINE_BYTES_MAX, Kind};
 use std::io::{Read, Write};
@@ -16,20 +16,21 @@ const NS_PER_S: u64 = 1_000_000_000;
 const SMALL_MAX: u64 = 0o7_777_777;
 const LARGE_MAX: u64 = 0o77_777_777_777;
 
-pub(super) fn write(
-    to: impl Write,
-    items: &mut dyn FnMut() -> Result<Option<Item>, Failure>,
-) -> Outcome {
+pub(super) fn write(to: impl Write, items: &mut Items<'_>) -> Outcome {
     let mut builder = Builder::new(to);
-    while let Some(item) = items()? {
-        if let Err(error) = append(&mut builder, &item) {
+    while let Some((item, bytes)) = items()? {
+        if let Err(error) = append(&mut builder, &item, bytes) {
             return settle(Err(error));
         }
     }
     settle(builder.into_inner().and_then(|mut to| to.flush()))
 }
 
-fn append(builder: &mut Builder<impl Write>, item: &Item) -> std::io::Result<()> {
+fn append(
+    builder: &mut Builder<impl Write>,
+    item: &Item,
+    bytes: Option<Box<dyn Read + '_>>,
+) -> std::io::Result<()> {
     let mut name = match item.path.is_empty() {
         true => b".".to_vec(),
         false => item.path.clone(),
@@ -69,15 +70,19 @@ fn append(builder: &mut Builder<impl Write>, item: &Item) -> std::io::Result<()>
     header.set_uid(u64::from(item.uid).min(SMALL_MAX));
     header.set_gid(u64::from(item.gid).min(SMALL_MAX));
     header.set_mtime(seconds.min(LARGE_MAX));
-    header.set_size(data.len() as u64);
-    if item.kind == Kind::File && item.data.is_none() {
+    let size = if bytes.is_some() { item.size } else { data.len() as u64 };
+    header.set_size(size);
+    if item.kind == Kind::File && item.data.is_none() && bytes.is_none() {
         more.push((SIZE_ELSEWHERE, item.size.to_string().into_bytes()));
     }
     if !more.is_empty() {
         builder.append_pax_extensions(more.iter().map(|(key, value)| (*key, &value[..])))?;
     }
     header.set_cksum();
-    builder.append(&header, data)
+    match bytes {
+        Some(bytes) => builder.append(&header, bytes.take(size)),
+        None => builder.append(&header, data),
+    }
 }
 
 /// A record of our own: the size of a file whose bytes are not in the archive.
@@ -90,10 +95,7 @@ fn fill(field: &mut [u8; 100], bytes: &[u8]) -> bool {
     bytes.len() <= field.len()
 }
 
-pub(super) fn read(
-    from: impl Read,
-    take: &mut dyn FnMut(Item) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub(super) fn read(from: impl Read, take: &mut Take<'_>) -> Result<(), Failure> {
     let broken = |error: &std::io::Error| match error.get_ref() {
         // What the machine said, not what the archive looks like.
         Some(inner) if inner.is::<keyrack_vfs::Error>() => local("cannot read the archive", error),
@@ -170,11 +172,34 @@ pub(super) fn read(
                 }
                 item.data = Some(data);
             }
+            (Kind::File, None) => {
+                let left = item.size;
+                take(item, Some(&mut Whole { from: &mut entry, left }))?;
+                continue;
+            }
             _ => {}
         }
-        take(item)?;
+        take(item, None)?;
     }
     Ok(())
+}
+
+/// The bytes of an entry: all of them, or an error.
+struct Whole<'a> {
+    from: &'a mut dyn Read,
+    left: u64,
+}
+
+impl Read for Whole<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.from.read(buf)?;
+        if count == 0 && !buf.is_empty() && self.left > 0 {
+            let what = format!("the archive ends {} bytes before the file does", self.left);
+            return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what));
+        }
+        self.left = self.left.saturating_sub(count as u64);
+        Ok(count)
+    }
 }
 
 /// A path of an archive: without slashes around it and dots in it. What leads out is refused.

@@ -3,6 +3,8 @@
 use super::bench::result_line;
 use super::header::Header;
 use super::store::StoreSettings;
+use keyrack_deltafs::Error;
+use keyrack_deltafs::calls::settle;
 use keyrack_deltafs::job::{Fold, Job};
 use keyrack_deltafs::merge::{Merge, PartCount, Summary, logs_in};
 use keyrack_measure::Clock;
@@ -73,7 +75,7 @@ impl Plan {
 /// Merges as one rank. Rank 0 prints.
 pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
     let gone = |error: keyrack_deltafs::job::Error| error.to_string();
-    let words = |error: keyrack_deltafs::Error| error.to_string();
+    let words = |error: Error| error.to_string();
     let is_root = job.is_root();
     let say = |text: &str| if is_root { crate::print(text) } else { crate::DONE };
     let parts = plan.parts.unwrap_or(job.size()).max(1);
@@ -91,7 +93,18 @@ pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
     say("Running...\n");
     let clock = Clock::vdso();
     let began = clock.ticks();
-    let merge = Merge::open(Arc::clone(&fs), &logs).map_err(words)?;
+    let mut merge = Merge::open(Arc::clone(&fs), &logs);
+    let is_unsettled = matches!(merge, Err(Error::Unsettled(_)));
+    if job.fold(&[u64::from(is_unsettled)], Fold::Max).map_err(gone)?[0] > 0 {
+        // Servers crashed: what they left is settled once, and all look again.
+        drop(merge);
+        if is_root && settle(&fs, &logs).map_err(words)? {
+            crate::refuse("keyrack fs merge", "settled what servers had left half done");
+        }
+        job.barrier().map_err(gone)?;
+        merge = Merge::open(Arc::clone(&fs), &logs);
+    }
+    let merge = merge.map_err(words)?;
     let cuts = match is_root {
         true => serde_json::to_vec(&merge.cuts(parts).map_err(words)?),
         false => Ok(Vec::new()),
@@ -106,6 +119,7 @@ pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
         all.written += count.written;
         all.bytes_read += count.bytes_read;
         all.bytes_written += count.bytes_written;
+        all.contents += count.contents;
         all.conflicts += count.conflicts;
         all.shown.extend(count.shown);
     }

@@ -5,7 +5,7 @@
 use super::header::Header;
 use super::store::{StoreSettings, statistics};
 use super::target::destroy;
-use keyrack_deltafs::calls::{ServeOptions, serve};
+use keyrack_deltafs::calls::{ServeOptions, is_half_done, serve};
 use keyrack_deltafs::job::Job;
 use keyrack_deltafs::merge::logs_in;
 use keyrack_deltafs::{Namespace, Settings};
@@ -14,6 +14,7 @@ use keyrack_net::{Endpoint, Listener, TlsClient, TlsServer};
 use keyrack_vfs::{Fs, RealFs};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -98,6 +99,14 @@ impl Plan {
                 Ok(true) => vec![self.db.clone()],
                 _ => logs_in(&RealFs, &self.db).map_err(words)?,
             };
+            let fs: Arc<dyn Fs> = Arc::new(RealFs);
+            if is_half_done(&fs, &logs).map_err(words)? {
+                return Err(format!(
+                    "{}: the servers that wrote it left something half done; merge it, or start \
+                     them once, before it is only read",
+                    self.db.display()
+                ));
+            }
             logs.extend(self.chain.iter().cloned());
             let settings = Settings { lower: Vec::new(), ..settings };
             return Namespace::open_read_only(&logs, settings).map(Some).map_err(words);

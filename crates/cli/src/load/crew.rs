@@ -145,7 +145,11 @@ impl<'a> Crew<'a> {
     fn shipped(&self, what: &Measurement) -> Result<serde_json::Value> {
         let settings = &self.plan.settings;
         let senders = settings.agents as u64 + u64::from(settings.threads > 0);
+        let ramp = self.plan.ramp().cloned();
         let shipped = Settings {
+            // Of a ramp, the rate is no setting but its mean.
+            rate: if ramp.is_some() { 0.0 } else { settings.rate },
+            ramp,
             connections: self.options.connections,
             depth: self.options.depth,
             queries: settings.queries / senders.max(1),

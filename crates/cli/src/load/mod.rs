@@ -80,10 +80,15 @@ fn respond(kind: &str, options: &Options) -> Result<u8, String> {
     let manner = respond::Manner::parse(kind).map_err(|error| error.to_string())?;
     let mut settings = respond::Settings::on_loopback(manner);
     if !options.listen.is_empty() {
-        let endpoints = options.listen.iter().map(|text| text.parse());
-        settings.endpoints = endpoints
-            .collect::<Result<_, keyrack_net::Error>>()
-            .map_err(|error| format!("--listen: {error}"))?;
+        settings.endpoints.clear();
+        for text in &options.listen {
+            let place =
+                respond::Place::parse(text).map_err(|error| format!("--listen: {error}"))?;
+            match place {
+                respond::Place::Socket(endpoint) => settings.endpoints.push(endpoint),
+                respond::Place::Memory(path) => settings.shared.push(path),
+            }
+        }
     }
     settings.threads = options.threads;
     settings.value_bytes = options
@@ -93,9 +98,13 @@ fn respond(kind: &str, options: &Options) -> Result<u8, String> {
     settings.miss_share = options.miss_share;
     settings.seed = options.seed;
     let stop = crate::bench::stop_on_signals()?;
+    let shared = settings.shared.clone();
     let mut ready = |endpoints: &[keyrack_net::Endpoint]| {
         for endpoint in endpoints {
             say!("listening on {endpoint}");
+        }
+        for path in &shared {
+            say!("listening on shm:{}", path.display());
         }
         say!("ready");
     };

@@ -75,7 +75,7 @@ pub(crate) struct Options {
         short,
         long = "server",
         value_name = "HOST[:PORT]",
-        help = "Server: HOST[:PORT], [IPV6]:PORT or unix:PATH; repeat for several",
+        help = "Server: HOST[:PORT], [IPV6]:PORT, unix:PATH or shm:PATH; repeat for several",
         help_heading = "Servers"
     )]
     pub(crate) servers: Vec<String>,
@@ -361,9 +361,12 @@ pub(crate) struct Options {
     /// Write the latencies of lookups as a percentile distribution of HdrHistogram
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) hgrm: Option<PathBuf>,
-    /// Show the figures here to Prometheus while it goes on
-    #[arg(long, value_name = "HOST:PORT", help_heading = "Output")]
+    /// Show the figures here to Prometheus while it goes on [default host: 127.0.0.1]
+    #[arg(long, value_name = "[HOST:]PORT", help_heading = "Output")]
     pub(crate) prometheus: Option<String>,
+    /// Draw the run over the whole terminal while it goes on; q ends it and prints the results
+    #[arg(long, conflicts_with = "quiet", help_heading = "Output")]
+    pub(crate) tui: bool,
     /// End with status 3 when the verdict warns
     #[arg(long, help_heading = "Output")]
     pub(crate) strict: bool,
@@ -371,7 +374,7 @@ pub(crate) struct Options {
     /// Be a server instead: null, oracle:LAW or fault:LIST
     #[arg(long, value_name = "KIND", help_heading = "Instead of load")]
     pub(crate) respond: Option<String>,
-    /// Where it listens; repeat for several
+    /// Where it listens, also unix:PATH or shm:PATH; repeat for several
     #[arg(long, value_name = "HOST:PORT", requires = "respond", help_heading = "Instead of load")]
     pub(crate) listen: Vec<String>,
     /// Its share of misses
@@ -392,6 +395,10 @@ impl Options {
     /// A number of a trace's columns that there is not.
     pub(crate) fn settings(&self) -> Result<Settings, String> {
         let ramp = self.ramp()?;
+        if ramp.is_some() && self.measure_qps.is_some_and(|rate| rate > 0.0) {
+            let why = "the master has its part of the ramp";
+            return Err(format!("--ramp and --measure_qps exclude each other: {why}"));
+        }
         let time_s = match (self.time, self.queries) {
             (Some(time), _) => time,
             (None, 0) if self.read_file.is_none() && ramp.is_none() => TIME_S,

@@ -2,9 +2,10 @@
 
 use super::crew::Crew;
 use super::{Options, Style, TableShape};
-use keyrack_loadgen::account::Report;
+use crate::tui::LoadScreen;
+use keyrack_loadgen::account::{Report, Second};
 use keyrack_loadgen::control::{Figures, Goal, Scan, Search, Until, repeat};
-use keyrack_loadgen::export::{Exporter, Stage};
+use keyrack_loadgen::export::{Exporter, Stage, page_endpoint};
 use keyrack_loadgen::output::{Columns, csv, hgrm, json, scan_header, scan_row, table};
 use keyrack_loadgen::plan::{Loading, Plan, Settings, Waiting};
 use keyrack_loadgen::run::{Event, Measurement, Surroundings};
@@ -43,10 +44,21 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
     let plan = Plan::new(options.settings()?, &fs).map_err(|error| error.to_string())?;
     let plan = Arc::new(plan);
     let stop = crate::bench::stop_on_signals()?;
-    let talk = Talk::new(options);
+    let mut talk = Talk::new(options);
     let exporter = exporter(options)?;
+    let mut screen = None;
+    if let (true, Some(why)) = (options.tui, crate::tui::refusal()) {
+        say!("{why}");
+        talk.look = Look::Plain;
+    } else if options.tui {
+        talk.look = Look::Nothing;
+        screen = Some(LoadScreen::start(&plan, clock.clone(), &stop.flag)?);
+    }
     let mut observer = |event: &Event<'_>| {
         talk.show(event);
+        if let Some(screen) = &mut screen {
+            screen.show(event);
+        }
         if let Some(exporter) = &exporter {
             export(exporter, event);
         }
@@ -60,7 +72,8 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
         began,
     };
     let columns = options.table.map_or(style.columns, columns);
-    let mut printer = Printer { options, style, columns, text: String::new(), failed: false };
+    let mut printer =
+        Printer { options, style, columns, text: String::new(), failed: false, has_quit: false };
     let times =
         || fs.read_to_string(Path::new("/proc/stat")).ok().and_then(|t| CpuTimes::parse(&t));
     let before = times();
@@ -76,9 +89,13 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
         report.account.errors.merge(&loading.account.errors);
         Ok(report)
     };
-    let report = led().map_err(|error| error.to_string())?;
+    let led = led();
+    let has_quit = screen.take().is_some_and(|screen| screen.has_quit());
+    crate::talk::give_back();
+    let report = led.map_err(|error| error.to_string())?;
     let share = before.zip(times()).and_then(|(before, after)| after.since(&before));
     let verdict = verdict(&report, &plan, share.map(|share| share.steal_pct));
+    printer.has_quit = has_quit;
     printer.end(&report, &plan, &verdict, &fs)
 }
 
@@ -86,7 +103,7 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
 fn exporter(options: &Options) -> Result<Option<Exporter>, String> {
     let Some(text) = &options.prometheus else { return Ok(None) };
     let failed = |error: keyrack_net::Error| format!("--prometheus: {error}");
-    let exporter = Exporter::start(text.parse().map_err(failed)?).map_err(failed)?;
+    let exporter = Exporter::start(page_endpoint(text).map_err(failed)?).map_err(failed)?;
     if let Some(place) = exporter.endpoint() {
         say!("figures at http://{place}/metrics");
     }
@@ -173,6 +190,8 @@ struct Printer<'a> {
     text: String,
     /// The answer is no.
     failed: bool,
+    /// Whoever watches had seen enough.
+    has_quit: bool,
 }
 
 impl Printer<'_> {
@@ -364,7 +383,7 @@ impl Printer<'_> {
         if printed != crate::DONE {
             return Ok(printed);
         }
-        if report.is_interrupted {
+        if report.is_interrupted && !self.has_quit {
             return Ok(crate::INTERRUPTED);
         }
         Ok(match (self.failed, options.strict && is_judged && !verdict.is_clean()) {
@@ -407,14 +426,25 @@ fn figures(report: &Report) -> Figures {
 
 /// What a person sees while it goes on, on standard error.
 struct Talk {
-    is_terminal: bool,
+    look: Look,
     is_verbose: bool,
+}
+
+/// How the present second is shown.
+#[derive(Clone, Copy, PartialEq)]
+enum Look {
+    Nothing,
+    /// A line that is drawn over.
+    Line,
+    /// A line of its own.
+    Plain,
 }
 
 impl Talk {
     fn new(options: &Options) -> Talk {
+        let has_line = std::io::stderr().is_terminal() && !options.quiet;
         Talk {
-            is_terminal: std::io::stderr().is_terminal() && !options.quiet,
+            look: if has_line { Look::Line } else { Look::Nothing },
             is_verbose: options.verbose > 0 && !options.quiet,
         }
     }
@@ -429,23 +459,28 @@ impl Talk {
             }
             Event::WarmingUp if self.is_verbose => say!("warming up"),
             Event::Measuring if self.is_verbose => say!("measuring"),
-            Event::Second(second) if self.is_terminal => {
-                let us = |p| second.latency.percentile(p).unwrap_or(0) as f64 / 1e3;
-                let rate = second.ops as f64 / second.length_s.max(1e-9);
+            Event::Second(second) if self.look == Look::Plain => say!("{}", line(second)),
+            Event::Second(second) if self.look == Look::Line => {
                 // The line is drawn over; a terminal that is gone needs none.
-                let _ = write!(
-                    std::io::stderr(),
-                    "\r\x1b[K{:7.1} s {rate:12.0} QPS   p50 {:9.1} us   p99 {:9.1} us   {} errors",
-                    second.end_s,
-                    us(50.0),
-                    us(99.0),
-                    second.errors,
-                );
+                let _ = write!(std::io::stderr(), "\r\x1b[K{}", line(second));
             }
-            Event::Finished if self.is_terminal => {
+            Event::Finished if self.look == Look::Line => {
                 let _ = write!(std::io::stderr(), "\r\x1b[K");
             }
             _ => {}
         }
     }
+}
+
+/// A second in a line.
+fn line(second: &Second) -> String {
+    let us = |p| second.latency.percentile(p).unwrap_or(0) as f64 / 1e3;
+    let rate = second.ops as f64 / second.length_s.max(1e-9);
+    format!(
+        "{:7.1} s {rate:12.0} QPS   p50 {:9.1} us   p99 {:9.1} us   {} errors",
+        second.end_s,
+        us(50.0),
+        us(99.0),
+        second.errors,
+    )
 }

@@ -2,6 +2,7 @@
 
 mod example;
 mod page;
+mod record;
 
 use crate::support::{Lab, ROTATION, only_report};
 

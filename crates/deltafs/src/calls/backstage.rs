@@ -6,7 +6,7 @@
 
 use super::client::{Client, ClientOptions};
 use super::core::{Core, Work};
-use super::renames::Step;
+use super::orders::Step;
 use crate::error::Result;
 use keyrack_measure::Clock;
 use keyrack_net::Endpoint;

@@ -180,6 +180,10 @@ impl Client {
     }
 
     /// How long an answer may take.
+    pub(super) fn transport(&self) -> Transport {
+        self.options.transport
+    }
+
     pub(super) fn timeout(&self) -> Duration {
         self.options.timeout
     }

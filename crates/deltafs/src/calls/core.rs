@@ -2,8 +2,9 @@
 
 use super::error::{Error as CallError, code_of};
 use super::leases::Leases;
+use super::orders::Order;
 use super::parts::{Detour, Part, Parts};
-use super::renames::{Order, Renames};
+use super::renames::Renames;
 use super::splitting::Staged;
 use crate::error::Error;
 use crate::id::DirId;

@@ -3,7 +3,9 @@
 use super::backstage::{Backstage, Next};
 use super::codec::{Peer, Reply};
 use super::core::{Executed, Refusal, Work};
-use super::renames::{Order, Step, prepare_of};
+use super::error::Result as CallResult;
+use super::orders::{Order, Step, prepare_of};
+use super::splitting::each_chunk;
 use crate::error::Result;
 use std::sync::Arc;
 
@@ -34,7 +36,9 @@ impl Backstage {
         let mut order = order.clone();
         core.prepare(space, number, (Step::Begun, me), &mut order)?;
         for server in self.others(&order) {
-            let prepared = self.ask(server, prepare_of(number, me, &order), |_| ());
+            let prepared = self
+                .ask(server, prepare_of(number, me, &order), |_| ())
+                .and_then(|()| self.send_large(server, number, &order));
             if let Err(error) = prepared {
                 let refusal = Refusal::of_peer(&error);
                 // Those that cannot be told now are told later.
@@ -49,6 +53,14 @@ impl Backstage {
             self.later(Work::Settle(number));
         }
         Ok(())
+    }
+
+    /// Sends the bytes of a large file that gets a name of another server.
+    fn send_large(&mut self, server: usize, number: u128, order: &Order) -> CallResult<()> {
+        let core = Arc::clone(&self.core);
+        each_chunk(&core, &order.entry, &mut |_, offset, data| {
+            self.ask(server, Peer::RenameContents { number, offset, data }, |_| ())
+        })
     }
 
     /// Who takes part beside this server.

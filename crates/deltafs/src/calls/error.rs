@@ -62,6 +62,11 @@ impl Error {
         errno_of(code)
     }
 
+    /// What the name space of this process says.
+    pub(super) fn from_store(error: crate::error::Error) -> Error {
+        Error::Refused { errno: error.errno(), text: error.to_string() }
+    }
+
     /// The name of the error number.
     #[must_use]
     pub fn errno(&self) -> &'static str {

@@ -1,14 +1,13 @@
 //! Carries requests out on a name space.
 
 use super::codec::{
-    FRAME_BYTES_MAX, Facts, HOW_OPEN, HOW_UNCHECKED, Listed, Peer, Reply, Request, SetFields,
+    FRAME_BYTES_MAX, Facts, HOW_OPEN, HOW_UNCHECKED, Listed, Peer, Reply, Request, SetFields, What,
     kind_code,
 };
 use super::core::{Core, Executed, Refusal, Work};
 use super::error::code_of;
+use super::orders::{Order, Step};
 use super::parts::{Access, State};
-use super::renames::{Order, Step};
-use super::replica::Original;
 use super::session::{Opened, Session};
 use crate::attributes::{SetAttributes, SetTime};
 use crate::caller::{Caller, Found, Kind};
@@ -17,12 +16,13 @@ use crate::id::DirId;
 use crate::make::IfExists;
 use crate::name::DEPTH_MAX;
 use crate::namespace::{Dir, Namespace};
-use crate::record::INLINE_BYTES_MAX;
 use crate::rename::IfTaken;
 use std::sync::RwLockReadGuard;
 
 /// Entries of a page, at most: with their facts they fit a frame.
 const PAGE_ENTRIES_MAX: u32 = 2048;
+/// Bytes of a file in an answer, at most.
+const READ_BYTES_MAX: usize = 512 << 10;
 /// Above this nothing is added to a page.
 const PAGE_BYTES_MAX: usize = FRAME_BYTES_MAX - 1024;
 
@@ -42,16 +42,9 @@ pub(super) fn execute(
             give_out(core, space, session, (dir, lease_ms), out)
         }
         Request::Mkdir { dir, name, mode } => {
+            alone(core)?;
             let parent = opened(session, *dir)?;
-            let held = admitted(parent, name, Access::Write)?;
             let made = space.by(&session.user).mkdir_at(&parent.dir, name, *mode)?;
-            drop(held);
-            give_out(core, space, session, (made, 0), out)
-        }
-        Request::MkdirAs { dir, name, mode, uid, gid, inode } => {
-            let original = Original { mode: *mode, uid: *uid, gid: *gid, inode: *inode };
-            let parent = opened(session, *dir)?;
-            let made = space.by(&session.user).mkdir_as(&parent.dir, name, &original)?;
             give_out(core, space, session, (made, 0), out)
         }
         Request::CloseDir { dir } => match session.close(*dir) {
@@ -62,6 +55,17 @@ pub(super) fn execute(
         _ => {
             let call = Call { core, caller: space.by(&session.user), session };
             call.run(space, request, out)
+        }
+    }
+}
+
+/// Refuses what this server must not do to a directory that others have too.
+fn alone(core: &Core) -> Executed {
+    match core.parts.has_all {
+        true => Ok(()),
+        false => {
+            let words = "a directory on several servers is changed by all of them together";
+            Err(Refusal::new("EXDEV", words))
         }
     }
 }
@@ -162,6 +166,12 @@ fn peer_request(
             let (step, mut order) = ((Step::Prepared, *coordinator), Order::of(rename));
             core.prepare(space, *number, step, &mut order)?;
             Reply::Data(&[]).fields(out);
+        }
+        Peer::SplitContents { dir, to, attempt, inode, offset, data } => {
+            core.split_contents((*dir, *to, *attempt), *inode, *offset, data)?;
+        }
+        Peer::RenameContents { number, offset, data } => {
+            core.rename_contents(space, *number, *offset, data)?;
         }
         Peer::Settle { number, commits } => core.settle(space, *number, *commits)?,
         Peer::Outcome { number } => {
@@ -276,7 +286,17 @@ impl Call<'_> {
                 let _held = admitted(at, name, Access::Write)?;
                 caller.unlink_at(&at.dir, name)?;
             }
-            Request::Rmdir { dir, name } => self.rmdir(space, self.at(*dir)?, name)?,
+            Request::Rmdir { dir, name } => self.rmdir(self.at(*dir)?, name)?,
+            Request::MkdirAcross { dir, name, mode } => {
+                let at = self.at(*dir)?;
+                let alone = || Ok(caller.mkdir_at(&at.dir, name, *mode).map(|_| ())?);
+                self.errand(self.order(What::Mkdir, at, name, *mode), alone, out)?;
+            }
+            Request::RmdirAcross { dir, name } => {
+                let at = self.at(*dir)?;
+                let alone = || self.rmdir(at, name);
+                self.errand(self.order(What::Rmdir, at, name, 0), alone, out)?;
+            }
             Request::Rename { dir, name, to_dir, to_name, replace } => {
                 let if_taken = if *replace { IfTaken::Replace } else { IfTaken::Fail };
                 let (from, to) = (self.at(*dir)?, self.at(*to_dir)?);
@@ -311,22 +331,16 @@ impl Call<'_> {
                 self.made(to, 1);
             }
             Request::RenameAcross { dir, name, to_dir, to_name, replace, target } => {
+                let (from, to) = (self.at(*dir)?, self.at(*to_dir)?);
+                let what = if *replace { What::Replace } else { What::Rename };
                 let order = Order {
-                    user: self.session.user.clone(),
-                    from: self.at(*dir)?.part.dir,
-                    name: name.to_vec(),
-                    to: self.at(*to_dir)?.part.dir,
+                    to: to.part.dir,
                     to_name: to_name.to_vec(),
-                    replace: *replace,
-                    target: *target,
-                    entry: Vec::new(),
+                    ..self.order(what, from, name, *target)
                 };
-                if self.core.work.get().is_none() {
-                    return Err(Refusal::new("EBUSY", "the servers are still meeting: ask again"));
-                }
-                let errand = self.core.renames.begin()?;
-                self.core.tell(Work::Rename(errand, order, 0));
-                Reply::Count(errand).fields(out);
+                let if_taken = if *replace { IfTaken::Replace } else { IfTaken::Fail };
+                let alone = || Ok(caller.rename_at(&from.dir, name, &to.dir, to_name, if_taken)?);
+                self.errand(order, alone, out)?;
             }
             Request::Errand { number } => self.core.renames.outcome(*number)?,
             Request::Symlink { dir, name, target } => {
@@ -345,7 +359,7 @@ impl Call<'_> {
             Request::Read { dir, name, offset, count } => {
                 let at = self.at(*dir)?;
                 let _held = admitted(at, name, Access::Read)?;
-                let count = (*count as usize).min(INLINE_BYTES_MAX);
+                let count = (*count as usize).min(READ_BYTES_MAX);
                 Reply::Data(&caller.read_at(&at.dir, name, *offset, count)?).fields(out);
             }
             Request::Write { dir, name, offset, data } => {
@@ -393,7 +407,6 @@ impl Call<'_> {
             | Request::OpenDir { .. }
             | Request::CloseDir { .. }
             | Request::Mkdir { .. }
-            | Request::MkdirAs { .. }
             | Request::Peer(_) => return Err(Refusal::new("EPROTO", "out of place")),
         }
         Ok(())
@@ -426,25 +439,50 @@ impl Call<'_> {
         changed
     }
 
-    /// The directory of that name, unless a rename needs it.
-    fn rmdir(&self, space: &Namespace, at: &Opened, name: &[u8]) -> Executed {
-        let later = || Refusal::new("EAGAIN", "a rename holds the name: ask again");
-        let Ok(child) = self.caller.dir_at(&at.dir, name) else {
-            // The call itself says what is wrong.
-            return Ok(self.caller.rmdir_at(&at.dir, name)?);
-        };
-        let child = self.core.parts.get(space, child.state.id)?;
-        let mut both = [&at.part, &child];
-        both.sort_by_key(|part| part.dir);
-        let held = both.map(|part| part.read());
-        let is_held = |state: &State, dir| match dir == child.dir {
-            true => !state.pins.is_empty() || state.closed.is_some(),
-            false => state.held.iter().any(|held| held.0 == name),
-        };
-        if both.iter().zip(&held).any(|(part, state)| is_held(state, part.dir)) {
-            return Err(later());
+    fn rmdir(&self, at: &Opened, name: &[u8]) -> Executed {
+        alone(self.core)?;
+        let child = self.dir_id(at, name)?;
+        self.with_leases(child.as_slice(), || self.caller.rmdir_at(&at.dir, name))
+    }
+
+    /// Hands over what several servers do together. Where there is one, or nothing changes, it is
+    /// done at once.
+    fn errand(
+        &self,
+        order: Order,
+        alone: impl FnOnce() -> Executed,
+        out: &mut Vec<u8>,
+    ) -> Executed {
+        let core = self.core;
+        if core.parts.has_all {
+            alone()?;
+            let errand = core.renames.begin()?;
+            core.renames.end(errand, Ok(()));
+            Reply::Count(errand).fields(out);
+            return Ok(());
         }
-        self.with_leases(&[child.dir], || self.caller.rmdir_at(&at.dir, name))
+        if core.work.get().is_none() {
+            return Err(Refusal::new("EBUSY", "the servers are still meeting: ask again"));
+        }
+        let errand = core.renames.begin()?;
+        core.tell(Work::Rename(errand, order, 0));
+        Reply::Count(errand).fields(out);
+        Ok(())
+    }
+
+    /// What is done to a directory; the number of one comes later.
+    fn order(&self, what: What, at: &Opened, name: &[u8], mode: u32) -> Order {
+        let dir = at.part.dir;
+        Order {
+            user: self.session.user.clone(),
+            from: dir,
+            name: name.to_vec(),
+            to: dir,
+            to_name: name.to_vec(),
+            what,
+            target: mode,
+            entry: Vec::new(),
+        }
     }
 
     /// A page of what is here: all directories, and the files of the partitions that are.

@@ -158,6 +158,11 @@ impl State {
         Some(State { is_sealed, ..State::new(map, shards) })
     }
 
+    /// Whether a record about the log is that of a directory with a split under way.
+    pub(super) fn splits(name: &[u8], record: &[u8]) -> bool {
+        name.starts_with(b"part") && State::decode(record).is_some_and(|state| state.is_sealed)
+    }
+
     pub(super) fn new(map: SplitMap, shards: Vec<Shard>) -> State {
         State {
             map,

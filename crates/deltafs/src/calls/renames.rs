@@ -1,10 +1,11 @@
-//! Renames that several servers take part in: a file whose new name is another server's, and
-//! directories, which all servers have.
+//! What several servers do to a name together: renames of a file whose new name is another
+//! server's, and of directories, which all servers have; and making and removing these.
 //!
 //! ```text
 //!   coordinator                                    others
 //!   checks, holds the names, writes "begun"
 //!                        -- prepare -->            checks, holds, writes "prepared"
+//!   a large file:        -- bytes   -->            keeps them, not named yet
 //!   writes "decided"                                                         <- decides
 //!   does its part        -- settle  -->            does its part; record and holds go
 //!   record and holds go
@@ -15,21 +16,23 @@
 //! what it finds "decided". Another that finds "prepared" holds the names, and asks.
 //!
 //! The server of the old name coordinates for a file; the first server does for directories, one
-//! after another, so that no two of them make a circle. The record of a rename, under `move` and
-//! its number among the records about the log:
+//! after another, so that no two of them make a circle, and none is made in one that goes. The
+//! record of a rename, under `move` and its number among the records about the log:
 //!
 //! ```text
 //!   state: u8 (0 prepared, 1 begun, 2 decided) | coordinator: u32 | the fields of a rename
 //! ```
 
-use super::codec::{Peer, Rename};
+use super::codec::What;
 use super::core::{Core, Executed, Refusal, Work};
+use super::orders::{Held, Order, Side, Step, large_of, read_record, record, record_key};
 use super::parts::{Access, Part, State};
+use super::replica::Original;
 use crate::caller::{Caller, Found};
 use crate::error::{Error, Result, shown};
 use crate::id::DirId;
 use crate::namespace::{Dir, Namespace};
-use crate::record::{Attributes, Entry, KIND_ENTRY, Key, parse_key};
+use crate::record::{Attributes, Entry, Key, Node, parse_key};
 use crate::rename::IfTaken;
 use crate::user::{PASS, User, WRITE};
 use keyrack_flodb::{Batch, WriteOptions};
@@ -38,52 +41,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockWriteGuard};
 
 /// Errands whose results are kept, at most.
 const ERRANDS_MAX: usize = 4096;
-
-/// A rename, with everything in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Order {
-    pub(super) user: User,
-    pub(super) from: DirId,
-    pub(super) name: Vec<u8>,
-    pub(super) to: DirId,
-    pub(super) to_name: Vec<u8>,
-    pub(super) replace: bool,
-    /// The server of the new name of a file.
-    pub(super) target: u32,
-    /// The record of what is renamed; empty before the coordinator has looked.
-    pub(super) entry: Vec<u8>,
-}
-
-/// What a server does in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// It has the file under the old name.
-    Source,
-    /// It gets the file.
-    Target,
-    /// It has the directory, as all have.
-    Both,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Step {
-    Prepared = 0,
-    Begun = 1,
-    Decided = 2,
-}
-
-/// A rename that this server holds names for.
-#[derive(Clone, Debug)]
-pub(super) struct Held {
-    pub(super) step: Step,
-    pub(super) coordinator: u32,
-    pub(super) order: Order,
-    /// The directory that goes when it comes.
-    replaced: Option<DirId>,
-    /// Turns of the backstage since it came: who waits for long asks.
-    pub(super) turns: u32,
-}
 
 /// What an errand came to; `None` while it is under way.
 pub(super) type Outcome = Option<Executed>;
@@ -141,88 +98,6 @@ impl Renames {
     }
 }
 
-impl Order {
-    pub(super) fn of(rename: &Rename<'_>) -> Order {
-        let user = User { uid: rename.uid, gid: rename.gid, groups: rename.groups.clone() };
-        Order {
-            user,
-            from: DirId(rename.from),
-            name: rename.name.to_vec(),
-            to: DirId(rename.to),
-            to_name: rename.to_name.to_vec(),
-            replace: rename.replace,
-            target: rename.target,
-            entry: rename.entry.to_vec(),
-        }
-    }
-
-    pub(super) fn rename(&self) -> Rename<'_> {
-        Rename {
-            uid: self.user.uid,
-            gid: self.user.gid,
-            groups: self.user.groups.clone(),
-            from: self.from.0,
-            name: &self.name,
-            to: self.to.0,
-            to_name: &self.to_name,
-            replace: self.replace,
-            target: self.target,
-            entry: &self.entry,
-        }
-    }
-
-    pub(super) fn is_dir(&self) -> bool {
-        self.entry.first() == Some(&KIND_ENTRY)
-    }
-
-    fn if_taken(&self) -> IfTaken {
-        if self.replace { IfTaken::Replace } else { IfTaken::Fail }
-    }
-
-    /// The names that a side holds.
-    fn names(&self, side: Side) -> Vec<(DirId, &[u8])> {
-        let (old, new) = ((self.from, &self.name[..]), (self.to, &self.to_name[..]));
-        match side {
-            Side::Source => vec![old],
-            Side::Target => vec![new],
-            Side::Both => vec![old, new],
-        }
-    }
-}
-
-fn record_key(number: u128) -> Key {
-    let mut name = [0; 20];
-    name[..4].copy_from_slice(b"move");
-    name[4..].copy_from_slice(&number.to_be_bytes());
-    Key::entry(DirId::SYSTEM, &name)
-}
-
-fn record(step: Step, coordinator: u32, order: &Order) -> Vec<u8> {
-    let mut out = vec![step as u8];
-    out.extend_from_slice(&coordinator.to_le_bytes());
-    order.rename().fields(&mut out);
-    out
-}
-
-fn read_record(record: &[u8]) -> Option<Held> {
-    let (&step, rest) = record.split_first()?;
-    let (coordinator, rest) = rest.split_first_chunk::<4>()?;
-    let step = match step {
-        0 => Step::Prepared,
-        1 => Step::Begun,
-        2 => Step::Decided,
-        _ => return None,
-    };
-    let order = Order::of(&Rename::read(rest)?);
-    Some(Held {
-        step,
-        coordinator: u32::from_le_bytes(*coordinator),
-        order,
-        replaced: None,
-        turns: 0,
-    })
-}
-
 /// The partitions of several directories, locked in the order of their numbers.
 struct Locked<'a>(Vec<(DirId, RwLockWriteGuard<'a, State>)>);
 
@@ -275,7 +150,15 @@ impl Core {
         };
         if step == Step::Begun {
             let from = open(order.from, &order.name)?;
-            order.entry = self.entry_of(&caller, &from, &order.name)?;
+            (order.to, order.entry) = match order.what {
+                What::Mkdir => caller.dir_to_make(&from, &order.name, order.target)?,
+                _ => (order.to, self.entry_of(&caller, &from, &order.name)?),
+            };
+            match (order.what, Entry::decode(&order.entry)) {
+                (What::Rmdir, Some(Entry::Dir(child))) => order.to = child,
+                (What::Rmdir, _) => return Err(Error::NotDir(shown(&order.name)).into()),
+                _ => {}
+            }
         }
         let side = match (order.is_dir(), step) {
             (true, _) => Side::Both,
@@ -283,8 +166,11 @@ impl Core {
             (false, _) => Side::Source,
         };
         let replaced_now = || -> Result<Option<DirId>> {
-            match caller.lookup(order.to, &order.to_name)? {
-                Some(Found::Dir(id)) if side == Side::Both => Ok(Some(id)),
+            let (dir, name) = order.goes();
+            match caller.lookup(dir, name)? {
+                Some(Found::Dir(id)) if side == Side::Both && order.what != What::Mkdir => {
+                    Ok(Some(id))
+                }
                 _ => Ok(None),
             }
         };
@@ -304,14 +190,36 @@ impl Core {
                 None => {}
             }
         }
+        if let Some(replaced) = replaced {
+            let state = locked.of(replaced);
+            if !state.pins.is_empty() || state.closed.is_some() {
+                let words = "something comes into the directory: ask again";
+                return Err(Refusal::new("EAGAIN", words));
+            }
+        }
         match side {
+            Side::Both if order.what == What::Mkdir => {
+                let from = open(order.from, &order.name)?;
+                caller.may_make_as(&from, &order.name, order.to)?;
+            }
+            Side::Both if order.what == What::Rmdir => {
+                let from = open(order.from, &order.name)?;
+                match replaced {
+                    Some(here) if here == order.to => {
+                        caller.rmdir_or_check(&from, &order.name, true)?;
+                    }
+                    // It is gone here already.
+                    None if step == Step::Prepared => {}
+                    _ => return Err(stale(&order.name)),
+                }
+            }
             Side::Source => {
                 let from = open(order.from, &order.name)?;
                 self.may_leave(&caller, &from, &order.name)?;
             }
             Side::Target => {
                 let to = open(order.to, &order.to_name)?;
-                self.may_come(&caller, &to, &order.to_name, order.replace)?;
+                self.may_come(&caller, &to, &order.to_name, order.what == What::Replace)?;
             }
             Side::Both => {
                 let (from, to) = (open(order.from, &order.name)?, open(order.to, &order.to_name)?);
@@ -327,10 +235,7 @@ impl Core {
                 caller.rename_or_check(&from, &order.name, &to, &order.to_name, how)?;
             }
         }
-        let changed: Vec<DirId> = match Entry::decode(&order.entry) {
-            Some(Entry::Dir(moved)) => replaced.into_iter().chain([moved]).collect(),
-            _ => Vec::new(),
-        };
+        let changed = order.changed(replaced);
         for (taken, dir) in changed.iter().enumerate() {
             if let Err(refusal) = self.take_back(*dir, None) {
                 changed[..taken].iter().for_each(|dir| self.leases.changed(*dir));
@@ -359,8 +264,11 @@ impl Core {
         for (dir, name) in order.names(side) {
             locked.of(dir).held.push((name.to_vec(), number));
         }
-        if side != Side::Source {
-            locked.of(order.to).pins.push(number);
+        match order.what {
+            What::Rmdir => {}
+            What::Mkdir => locked.of(order.from).pins.push(number),
+            What::Rename | What::Replace if side == Side::Source => {}
+            What::Rename | What::Replace => locked.of(order.to).pins.push(number),
         }
         if let Some(replaced) = replaced {
             locked.of(replaced).closed = Some(number);
@@ -408,6 +316,23 @@ impl Core {
         }
     }
 
+    /// Bytes of the large file that comes with a rename that is prepared here.
+    pub(super) fn rename_contents(
+        &self,
+        space: &Namespace,
+        number: u128,
+        offset: u64,
+        data: &[u8],
+    ) -> Executed {
+        let all = self.renames.held();
+        let held = all.get(&number).filter(|held| held.step == Step::Prepared);
+        let entry = held.and_then(|held| Entry::decode(&held.order.entry));
+        let Some(Entry::Sized(attributes)) = entry else {
+            return Err(Refusal::new("ESTALE", "no rename of a large file is prepared here"));
+        };
+        Ok(space.inner.contents.receive(attributes.inode, offset, data)?)
+    }
+
     /// The coordinator has decided: from here on it will be done.
     pub(super) fn decide(&self, space: &Namespace, number: u128) -> Result<()> {
         let mut all = self.renames.held();
@@ -426,6 +351,8 @@ impl Core {
         let side = self.side(&held);
         if commits {
             self.apply(space, order, side)?;
+        } else if let (Side::Target, Some(inode)) = (side, large_of(&order.entry)) {
+            space.inner.contents.remove(inode)?;
         }
         if held.step == Step::Prepared || !commits {
             space.inner.top("a rename")?.delete(&record_key(number))?;
@@ -454,11 +381,8 @@ impl Core {
             state.pins.retain(|pin| *pin != number);
             state.closed = state.closed.filter(|closed| *closed != number);
         }
-        let moved = match Entry::decode(&held.order.entry) {
-            Some(Entry::Dir(moved)) => Some(moved),
-            _ => None,
-        };
-        moved.into_iter().chain(held.replaced).for_each(|dir| self.leases.changed(dir));
+        let changed = held.order.changed(held.replaced);
+        changed.into_iter().for_each(|dir| self.leases.changed(dir));
         Ok(())
     }
 
@@ -467,8 +391,23 @@ impl Core {
         let root = User::root();
         let caller = space.by(&root);
         let now_ns = inner.time.now_ns();
+        if order.what == What::Mkdir {
+            let node = Node::read(inner.store_path(), order.to, &order.entry)?;
+            let Node::Dir(node, _) = node else { return Ok(()) };
+            let (mode, uid, gid) = (node.mode, node.uid, node.gid);
+            let original = Original { mode, uid, gid, inode: order.to.0 };
+            return caller.mkdir_as(&inner.dir(order.from)?, &order.name, &original).map(|_| ());
+        }
         let Some(entry) = Entry::decode(&order.entry) else { return Ok(()) };
         match (side, Found::of(entry)) {
+            (Side::Both, Some(Found::Dir(id))) if order.what == What::Rmdir => {
+                match caller.lookup(order.from, &order.name)? {
+                    Some(Found::Dir(here)) if here == id => {
+                        caller.rmdir_at(&inner.dir(order.from)?, &order.name)
+                    }
+                    _ => Ok(()),
+                }
+            }
             (Side::Both, Some(Found::Dir(id))) => {
                 let found = caller.lookup(order.from, &order.name)?;
                 if !matches!(found, Some(Found::Dir(here)) if here == id) {
@@ -486,14 +425,30 @@ impl Core {
                 let info = from.state.read();
                 let mut batch = Batch::new();
                 inner.hide(&mut batch, order.from, &order.name)?;
+                let large = large_of(&order.entry);
+                if large.is_some() {
+                    inner.contents.mark()?;
+                }
                 inner.top("a rename")?.write(&batch, WriteOptions::default())?;
+                large.map_or(Ok(()), |inode| inner.contents.remove(inode))?;
                 caller.touch(&from, &info, now_ns)
             }
             (Side::Target, Some(Found::Other(_))) => {
                 let to = inner.dir(order.to)?;
                 let info = to.state.read();
+                let replaced = match caller.lookup(order.to, &order.to_name)? {
+                    Some(Found::Other(there)) if !there.has_data => Some(there.inode),
+                    _ => None,
+                };
+                let come = large_of(&order.entry);
+                if let Some(inode) = come {
+                    inner.contents.settle_received(inode)?;
+                }
                 let top = inner.top("a rename")?;
                 top.put(&Key::entry(order.to, &order.to_name), &order.entry)?;
+                if let Some(inode) = replaced.filter(|inode| Some(*inode) != come) {
+                    inner.contents.remove(inode)?;
+                }
                 caller.touch(&to, &info, now_ns)
             }
             _ => Ok(()),
@@ -525,15 +480,17 @@ impl Core {
             let side = self.side(&held);
             let root = User::root();
             let replaced = match side {
-                Side::Both => match space.by(&root).lookup(held.order.to, &held.order.to_name)? {
-                    // What has come already replaces nothing any more.
-                    Some(Found::Dir(id))
-                        if Entry::decode(&held.order.entry) != Some(Entry::Dir(id)) =>
-                    {
-                        Some(id)
+                Side::Both if held.order.what != What::Mkdir => {
+                    let (dir, name) = held.order.goes();
+                    let is_moved = |id| Entry::decode(&held.order.entry) == Some(Entry::Dir(id));
+                    match space.by(&root).lookup(dir, name)? {
+                        // What has come already replaces nothing any more.
+                        Some(Found::Dir(id)) if held.order.what == What::Rmdir || !is_moved(id) => {
+                            Some(id)
+                        }
+                        _ => None,
                     }
-                    _ => None,
-                },
+                }
                 _ => None,
             };
             let names = held.order.names(side);
@@ -545,9 +502,4 @@ impl Core {
         }
         Ok(())
     }
-}
-
-/// What a coordinator sends.
-pub(super) fn prepare_of(number: u128, coordinator: u32, order: &Order) -> Peer<'_> {
-    Peer::Prepare { number, coordinator, rename: order.rename() }
 }

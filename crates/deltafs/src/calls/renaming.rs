@@ -58,7 +58,7 @@ impl Tree {
     }
 
     /// Starts what takes several servers, and waits for its end.
-    fn errand(&mut self, server: usize, request: &Request<'_>) -> Result<Result<()>> {
+    pub(super) fn errand(&mut self, server: usize, request: &Request<'_>) -> Result<Result<()>> {
         let number = self.client.call(server, request, |reply| match reply {
             Reply::Count(number) => Ok(number),
             _ => Err(unexpected("renameacross")),

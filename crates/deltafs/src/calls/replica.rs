@@ -1,7 +1,7 @@
 //! A directory that another server has made: the same number here.
 //!
-//! With several servers each has all directories, and a share of the files. The server of the
-//! directory's name decides whether it can be made, the others repeat what it did.
+//! With several servers each has all directories, and a share of the files. The first server says
+//! under which number one is made, and all make it so.
 
 use crate::caller::{Caller, Found};
 use crate::dirs::{DirInfo, DirState};

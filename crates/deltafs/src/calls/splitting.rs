@@ -5,6 +5,7 @@
 //!   begin: the half is not written any more
 //!                       -- begin(attempt) -->          forgets older attempts
 //!                       -- put, put, put  -->          in memory
+//!                       -- contents       -->          bytes of large files, not named yet
 //!   seal: not read any more; written down
 //!                       -- install        -->          files and record: one batch   <- decides
 //!   commit: files go, record: one batch
@@ -23,10 +24,10 @@ use super::core::{Core, Executed, Refusal, Work};
 use super::error::Error as CallError;
 use super::parts::{Part, part_key};
 use crate::error::Result;
-use crate::id::DirId;
+use crate::id::{DirId, Inode};
 use crate::job::random_token;
 use crate::partition::{Shard, Split, SplitMap, hash_name};
-use crate::record::{KIND_ENTRY, KIND_WHITEOUT, Key, parse_key};
+use crate::record::{Entry, KIND_ENTRY, KIND_WHITEOUT, Key, parse_key};
 use keyrack_flodb::{Batch, WriteOptions};
 use std::sync::{MutexGuard, PoisonError};
 
@@ -35,16 +36,20 @@ const PUT_RECORDS: usize = 2000;
 const PUT_BYTES: usize = 512 << 10;
 /// Bytes of a partition on its way, at most.
 const STAGED_BYTES_MAX: usize = 1 << 30;
+/// Bytes of a large file in a message, at most.
+const CONTENTS_BYTES: usize = 512 << 10;
 
 /// Names and values as they are in the log.
-type Records = Vec<(Vec<u8>, Vec<u8>)>;
+pub(super) type Records = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A partition that is coming.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Staged {
     attempt: u64,
     records: Records,
     bytes: usize,
+    /// Large files whose bytes have come.
+    contents: Vec<Inode>,
 }
 
 impl Core {
@@ -60,7 +65,7 @@ impl Core {
     }
 
     /// Shows all records of a directory in the log that is written to, but for directories.
-    fn each_file(&self, dir: DirId, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+    pub(super) fn each_file(&self, dir: DirId, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
         let Some(space) = &self.space else { return Ok(()) };
         let mut iter = space.inner.top("a partition")?.iter()?;
         iter.seek(&Key::entry(dir, &[0]))?;
@@ -89,7 +94,7 @@ impl Core {
             self.staged().remove(&key);
             return Ok(1);
         }
-        self.staged().insert(key, Staged { attempt, records: Vec::new(), bytes: 0 });
+        self.staged().insert(key, Staged { attempt, ..Staged::default() });
         Ok(0)
     }
 
@@ -112,6 +117,27 @@ impl Core {
             return Err(Refusal::new("EFBIG", "the partition is too large to move"));
         }
         coming.records.extend(pairs.iter().map(|[name, value]| (name.to_vec(), value.to_vec())));
+        Ok(())
+    }
+
+    pub(super) fn split_contents(
+        &self,
+        (dir, to, attempt): (u128, u32, u64),
+        inode: u128,
+        offset: u64,
+        data: &[u8],
+    ) -> Executed {
+        let mut staged = self.staged();
+        let coming = staged.get_mut(&(DirId(dir), to)).filter(|at| at.attempt == attempt);
+        let (Some(coming), Some(space)) = (coming, &self.space) else { return Err(old_attempt()) };
+        let inode = Inode(inode);
+        if !inode.is_file() || (offset > 0 && coming.contents.last() != Some(&inode)) {
+            return Err(Refusal::new("EPROTO", "these are no bytes of a file that is coming"));
+        }
+        space.inner.contents.receive(inode, offset, data)?;
+        if offset == 0 {
+            coming.contents.push(inode);
+        }
         Ok(())
     }
 
@@ -163,6 +189,13 @@ impl Core {
             batch.put(&Key::entry(dir, name), value);
         }
         batch.put(&part_key(dir), &next.encode());
+        for inode in &coming.contents {
+            space.inner.contents.settle(*inode)?;
+        }
+        if !coming.contents.is_empty() {
+            // The giver removes its own, so these have to last as long as the record.
+            space.inner.contents.sync()?;
+        }
         let top = space.inner.top("a partition")?;
         top.write(&batch, WriteOptions::default())?;
         *state = next;
@@ -259,6 +292,12 @@ impl Backstage {
                 return give_up(&core, part, false);
             }
         }
+        for (_, value) in &records {
+            let number = (dir.0, split.to, attempt);
+            if self.send_contents(taker, value, number).is_err() {
+                return give_up(&core, part, false);
+            }
+        }
         let (map, spread) = {
             let mut state = part.write();
             state.is_sealed = true;
@@ -275,6 +314,21 @@ impl Backstage {
         }
     }
 
+    /// Sends the bytes of a large file that the log has.
+    fn send_contents(
+        &mut self,
+        taker: usize,
+        value: &[u8],
+        (dir, to, attempt): (u128, u32, u64),
+    ) -> super::error::Result<()> {
+        let core = std::sync::Arc::clone(&self.core);
+        each_chunk(&core, value, &mut |inode, offset, data| {
+            let inode = inode.to_u128();
+            let part = Peer::SplitContents { dir, to, attempt, inode, offset, data };
+            self.ask(taker, part, |_| ())
+        })
+    }
+
     /// One request to another server.
     pub(super) fn ask<R>(
         &mut self,
@@ -283,6 +337,35 @@ impl Backstage {
         take: impl FnOnce(Reply<'_>) -> R,
     ) -> super::error::Result<R> {
         self.peers.call(server, &Request::Peer(peer), take)
+    }
+}
+
+/// The bytes outside of a record that this log has, in pieces; at least one, if there are any.
+pub(super) fn each_chunk(
+    core: &Core,
+    value: &[u8],
+    visit: &mut dyn FnMut(Inode, u64, &[u8]) -> super::error::Result<()>,
+) -> super::error::Result<()> {
+    let (Some(space), Some(Entry::Sized(attributes))) = (&core.space, Entry::decode(value)) else {
+        return Ok(());
+    };
+    let (inode, size) = (attributes.inode, attributes.size);
+    let Some(file) = space.inner.contents.own(inode).map_err(CallError::from_store)? else {
+        return Ok(());
+    };
+    let mut chunk = vec![0; CONTENTS_BYTES];
+    let mut offset = 0;
+    loop {
+        let wanted = usize::try_from(size - offset).unwrap_or(usize::MAX).min(chunk.len());
+        let read = file.read_at(offset, &mut chunk[..wanted]);
+        let count = read.map_err(|error| CallError::from_store(error.into()))?;
+        if count > 0 || offset == 0 {
+            visit(inode, offset, &chunk[..count])?;
+        }
+        offset += count as u64;
+        if count == 0 || offset >= size {
+            return Ok(());
+        }
     }
 }
 
@@ -320,7 +403,7 @@ fn chunks(records: &Records) -> Vec<&[(Vec<u8>, Vec<u8>)]> {
 }
 
 impl Core {
-    fn write_down(&self, dir: DirId, record: &[u8]) -> Result<()> {
+    pub(super) fn write_down(&self, dir: DirId, record: &[u8]) -> Result<()> {
         let Some(space) = &self.space else { return Ok(()) };
         Ok(space.inner.top("a partition")?.put(&part_key(dir), record)?)
     }
@@ -329,10 +412,14 @@ impl Core {
     fn commit(&self, part: &Part, split: &Split) -> Result<()> {
         let mut state = part.write();
         let mut batch = Batch::new();
+        let mut large = Vec::new();
         self.each_file(part.dir, &mut |name, value| {
             let is_whiteout = value.first() == Some(&KIND_WHITEOUT);
             if !is_whiteout && split.takes(hash_name(part.dir.0, name)) {
                 batch.delete(&Key::entry(part.dir, name));
+                if let Some(Entry::Sized(attributes)) = Entry::decode(value) {
+                    large.push(attributes.inode);
+                }
             }
         })?;
         let mut next = state.clone();
@@ -343,10 +430,38 @@ impl Core {
         next.is_sealed = false;
         batch.put(&part_key(part.dir), &next.encode());
         if let Some(space) = &self.space {
+            let contents = &space.inner.contents;
+            if !large.is_empty() {
+                contents.mark()?;
+            }
             space.inner.top("a partition")?.write(&batch, WriteOptions::default())?;
+            *state = next;
+            large.into_iter().try_for_each(|inode| contents.remove(inode))?;
         }
-        *state = next;
         Ok(())
+    }
+
+    /// Ends the splits of a directory that were under way, by whether the taker has its half.
+    pub(super) fn settle_splits(
+        &self,
+        dir: DirId,
+        has_come: &dyn Fn(&Split) -> Result<bool>,
+    ) -> Result<()> {
+        let Some(space) = &self.space else { return Ok(()) };
+        let part = self.parts.get(space, dir)?;
+        loop {
+            let begun = part.read().shards.iter().find_map(Shard::splitting);
+            let Some(split) = begun else { return Ok(()) };
+            if has_come(&split)? {
+                self.commit(&part, &split)?;
+                continue;
+            }
+            let mut state = part.write();
+            let splits = |shard: &&mut Shard| shard.splitting() == Some(split);
+            state.shards.iter_mut().filter(splits).for_each(Shard::abort);
+            state.is_sealed = false;
+            self.write_down(dir, &state.encode())?;
+        }
     }
 
     /// Directories with a split that a crash interrupted.

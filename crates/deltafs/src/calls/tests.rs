@@ -65,7 +65,7 @@ fn requests() -> Vec<Request<'static>> {
         name,
         to: 5,
         to_name: b"other",
-        replace: true,
+        what: codec::What::Rmdir,
         target: 1,
         entry: b"record",
     };
@@ -77,7 +77,8 @@ fn requests() -> Vec<Request<'static>> {
         Request::OpenDir { path: b"/a/b" },
         Request::CloseDir { dir },
         Request::Mkdir { dir, name, mode },
-        Request::MkdirAs { dir, name, mode, uid: 0, gid: 0, inode: u128::MAX },
+        Request::MkdirAcross { dir, name, mode },
+        Request::RmdirAcross { dir, name },
         Request::Create { dir, name, mode, how: 2 },
         Request::CreateMany { dir, mode, how: 0, names: vec![b"a", b"", b"ccc"] },
         Request::CreateWith { dir, name, mode, data: b"some" },
@@ -355,24 +356,6 @@ fn without_the_token_nothing_is_answered() {
     Request::Create { dir: 0, name: b"f", mode: 0, how: 0 }.encode(1, &mut right);
     let (output, _) = answered(&service, &[&right]);
     assert_eq!(codes(&output), [0, error::code_of("EACCES")]);
-}
-
-#[test]
-fn a_directory_cannot_be_made_for_somebody_else() {
-    let service = Service::for_tests(Some(space()), serve_options());
-    let mut out = Vec::new();
-    let mut root = hello(1);
-    Request::Mkdir { dir: 0, name: b"open", mode: 0o777 }.encode(1, &mut root);
-    answered(&service, &[&root]);
-    let (client, groups) = ([2; 16], Vec::new());
-    Request::Hello { client, uid: 7, gid: 7, groups, token: b"" }.encode(0, &mut out);
-    Request::OpenDir { path: b"/open" }.encode(1, &mut out);
-    let forged =
-        |uid| Request::MkdirAs { dir: 1, name: b"d", mode: 0o777, uid, gid: 7, inode: 1 << 90 };
-    forged(0).encode(2, &mut out);
-    forged(7).encode(3, &mut out);
-    let got = codes(&answered(&service, &[&out]).0);
-    assert_eq!(got, [0, 0, error::code_of("EPERM"), 0]);
 }
 
 #[test]
@@ -672,4 +655,35 @@ fn tables_are_taken_whole_or_refused_whole() {
     let rest: Vec<_> =
         fs.list(temporary.path()).unwrap().into_iter().map(|entry| entry.name).collect();
     assert_eq!(rest, ["area", "r0"], "nothing is left behind");
+}
+
+#[test]
+fn readers_of_a_directory_see_all_or_nothing_of_tables_that_come() {
+    let temporary = tempfile::tempdir().unwrap();
+    let space = Namespace::open(temporary.path().join("r0"), Settings::default()).unwrap();
+    let served = serve(Some(space), serve_options()).unwrap();
+    let endpoint = served.handle.local_addrs()[0][0].clone();
+    let mut tree = Tree::new(vec![endpoint.clone()], ClientOptions::default());
+    tree.mkdir(b"/d", 0o755).unwrap();
+    tree.create(b"/d/before", 0o600, IfExists::Fail).unwrap();
+    let reader = thread::spawn(move || {
+        let mut tree = Tree::new(vec![endpoint], ClientOptions::default());
+        let mut counts = std::collections::BTreeSet::new();
+        // Until the last batch is seen.
+        while !counts.contains(&501) {
+            counts.insert(tree.list(b"/d").unwrap().len());
+            assert_eq!(tree.stat(b"/d/before").unwrap().mode, 0o600);
+        }
+        counts
+    });
+    for batch in 0..10 {
+        let mut bulk = Bulk::new(tree.open(b"/d").unwrap());
+        for number in 0..50 {
+            bulk.add(format!("b{batch}-{number:02}").as_bytes()).unwrap();
+        }
+        let area = temporary.path().join("area");
+        bulk.commit(&mut tree, &area, &User::root(), 0o640).unwrap();
+    }
+    let counts = reader.join().unwrap();
+    assert!(counts.iter().all(|count| count % 50 == 1), "{counts:?}");
 }

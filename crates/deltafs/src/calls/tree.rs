@@ -7,18 +7,15 @@
 //!
 //! So a path is resolved where the file is, and a call on a file is one round trip. How far a
 //! directory has split is known from opening it, and may be old: a server that has not the name
-//! any more says how far it has come, and the call goes on to another. A directory is
-//! made where its name belongs, which decides races, and then everywhere else under the same
-//! number. It is removed in the reverse order: as long as one server has an entry in it, it stays,
-//! and is made again where it was gone.
+//! any more says how far it has come, and the call goes on to another. What can be asked for stands
+//! in `files`, `directories`, `listing` and `renaming`.
 
 use super::behind::Behind;
 use super::client::{Client, ClientOptions};
-use super::codec::{BATCH_NAMES_MAX, HOW_FAIL, HOW_OPEN, HOW_UNCHECKED, Reply, Request, SetFields};
+use super::codec::{BATCH_NAMES_MAX, Reply, Request};
 use super::error::{Error, Result};
 use super::leases::Ticker;
-use crate::caller::{Kind, Stat};
-use crate::make::IfExists;
+use crate::caller::Stat;
 use crate::partition::{Placement, SplitMap, hash_name};
 use keyrack_net::Endpoint;
 use std::collections::HashMap;
@@ -71,7 +68,7 @@ pub struct Tree {
     pub(super) by_path: HashMap<Vec<u8>, usize>,
     pub(super) ticker: Ticker,
     /// Names of a batch of creates that are sent behind.
-    batch: Option<usize>,
+    pub(super) batch: Option<usize>,
     pub(super) behind: Vec<Behind>,
     /// Creates that failed, by path, and that nobody was told of.
     pub(super) failed: Vec<(Vec<u8>, &'static str)>,
@@ -325,7 +322,7 @@ impl Tree {
     }
 
     /// A call on what a path names. A path that was resolved long ago is resolved once more.
-    fn on_path<'r, R>(
+    pub(super) fn on_path<'r, R>(
         &mut self,
         path: &'r [u8],
         make: &dyn Fn(u32, &'r [u8]) -> Request<'r>,
@@ -353,208 +350,6 @@ impl Tree {
         Ok((self.open(parent)?, &path[slash + 1..]))
     }
 
-    /// Makes a directory on all servers.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`].
-    pub fn mkdir(&mut self, path: &[u8], mode: u32) -> Result<()> {
-        let make = &|dir, name| Request::Mkdir { dir, name, mode };
-        let (opened, inode, _) = self.on_path(path, make, dir_reply)?;
-        let (parent, name) = self.split(path)?;
-        let owner = self.server_of(parent, name);
-        let facts = self.client.call(owner, &Request::StatDir { dir: opened }, facts_reply)??;
-        self.client.call(owner, &Request::CloseDir { dir: opened }, |_| ())?;
-        self.repeat(parent, name, &facts, inode, owner)
-    }
-
-    /// Makes a directory that `owner` has on all others.
-    fn repeat(
-        &mut self,
-        parent: DirNumber,
-        name: &[u8],
-        facts: &Stat,
-        inode: u128,
-        owner: usize,
-    ) -> Result<()> {
-        for server in (0..self.client.servers()).filter(|server| *server != owner) {
-            let Stat { mode, uid, gid, .. } = *facts;
-            let make = &|dir| Request::MkdirAs { dir, name, mode, uid, gid, inode };
-            let (opened, ..) = self.on_server(parent, server, make, dir_reply)?;
-            self.client.call(server, &Request::CloseDir { dir: opened }, |_| ())?;
-        }
-        Ok(())
-    }
-
-    /// Removes an empty directory from all servers.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`]; `ENOTEMPTY` while any server has an entry in it.
-    pub fn rmdir(&mut self, path: &[u8]) -> Result<()> {
-        let facts = self.on_path(path, &|dir, name| Request::Stat { dir, name }, facts_reply)?;
-        let (parent, name) = self.split(path)?;
-        let owner = self.server_of(parent, name);
-        let others = (0..self.client.servers()).filter(|server| *server != owner);
-        let order: Vec<usize> = others.chain([owner]).collect();
-        for server in order {
-            let make = &|dir| Request::Rmdir { dir, name };
-            let removed = self.on_server(parent, server, make, done_reply);
-            if let Err(error) = removed {
-                if facts.kind == Kind::Dir {
-                    self.repeat(parent, name, &facts, facts.inode.to_u128(), owner)?;
-                }
-                return Err(error);
-            }
-        }
-        if let Some(number) = self.by_path.get(path).copied() {
-            self.close_dir(number);
-        }
-        Ok(())
-    }
-
-    /// Makes an empty file. Whether this call made it. With [`ClientOptions::create_behind`] it may
-    /// be made later, and what fails is told by the next other call.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`]; [`Error::Behind`].
-    pub fn create(&mut self, path: &[u8], mode: u32, if_exists: IfExists) -> Result<bool> {
-        if let Some(batch) = self.batch.filter(|_| if_exists == IfExists::Fail) {
-            return self.create_behind(path, mode, batch);
-        }
-        let how = if if_exists == IfExists::Open { HOW_OPEN } else { HOW_FAIL };
-        let make = &|dir, name| Request::Create { dir, name, mode, how };
-        self.on_path(path, make, |reply| match reply {
-            Reply::Made { is_new, .. } => Ok(is_new),
-            _ => Err(unexpected("create")),
-        })
-    }
-
-    /// A request that makes a file, for [`Client::submit`].
-    #[must_use]
-    pub fn create_request(dir: u32, name: &[u8], mode: u32, is_checked: bool) -> Request<'_> {
-        let how = if is_checked { HOW_FAIL } else { HOW_UNCHECKED };
-        Request::Create { dir, name, mode, how }
-    }
-
-    /// A request that makes several files, for [`Client::submit`].
-    #[must_use]
-    pub fn create_many_request<'n>(
-        dir: u32,
-        names: Vec<&'n [u8]>,
-        mode: u32,
-        is_checked: bool,
-    ) -> Request<'n> {
-        let how = if is_checked { HOW_FAIL } else { HOW_UNCHECKED };
-        Request::CreateMany { dir, mode, how, names }
-    }
-
-    /// Hard facts; links are not followed. The times of a directory are the latest of all servers.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`].
-    pub fn stat(&mut self, path: &[u8]) -> Result<Stat> {
-        if path.iter().all(|byte| *byte == b'/') {
-            self.settled()?;
-            return self.stat_dir(DirNumber(0));
-        }
-        let make = &|dir, name| Request::Stat { dir, name };
-        let found = self.on_path(path, make, facts_reply)?;
-        if found.kind != Kind::Dir || self.client.servers() == 1 {
-            return Ok(found);
-        }
-        let dir = self.open(path)?;
-        match self.stat_dir(dir) {
-            Err(Error::Refused { errno: "ESTALE", .. }) => {
-                self.forget(dir);
-                let dir = self.open(path)?;
-                self.stat_dir(dir)
-            }
-            done => done,
-        }
-    }
-
-    fn stat_dir(&mut self, dir: DirNumber) -> Result<Stat> {
-        let mut all: Option<Stat> = None;
-        for server in 0..self.client.servers() {
-            let make = &|dir| Request::StatDir { dir };
-            let found = self.on_server(dir, server, make, facts_reply)?;
-            let all = all.get_or_insert(found);
-            all.mtime_ns = all.mtime_ns.max(found.mtime_ns);
-            all.ctime_ns = all.ctime_ns.max(found.ctime_ns);
-        }
-        all.ok_or_else(|| unexpected("stat"))
-    }
-
-    /// Changes attributes; of a directory on all servers.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`].
-    pub fn set_attributes(&mut self, path: &[u8], set: SetFields) -> Result<Stat> {
-        if path.iter().all(|byte| *byte == b'/') {
-            self.settled()?;
-            return self.set_dir(DirNumber(0), set, None);
-        }
-        let make = &|dir, name| Request::SetAttributes { dir, name, set };
-        let stat = self.on_path(path, make, facts_reply)?;
-        if stat.kind == Kind::Dir && self.client.servers() > 1 {
-            let (parent, name) = self.split(path)?;
-            let owner = self.server_of(parent, name);
-            let dir = self.open(path)?;
-            self.set_dir(dir, set, Some(owner))?;
-        }
-        Ok(stat)
-    }
-
-    fn set_dir(&mut self, dir: DirNumber, set: SetFields, done: Option<usize>) -> Result<Stat> {
-        let mut first = None;
-        for server in (0..self.client.servers()).filter(|server| Some(*server) != done) {
-            let make = &|dir| Request::SetAttributes { dir, name: b"", set };
-            let stat = self.on_server(dir, server, make, facts_reply)?;
-            first.get_or_insert(stat);
-        }
-        first.ok_or_else(|| unexpected("setattr"))
-    }
-
-    /// Removes a file or a link.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`].
-    pub fn unlink(&mut self, path: &[u8]) -> Result<()> {
-        self.on_path(path, &|dir, name| Request::Unlink { dir, name }, done_reply)
-    }
-
-    /// Makes a symbolic link.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`].
-    pub fn symlink(&mut self, target: &[u8], path: &[u8]) -> Result<()> {
-        let make = &|dir, name| Request::Symlink { dir, name, target };
-        self.on_path(path, make, facts_reply).map(|_| ())
-    }
-
-    /// The target of a link.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`].
-    pub fn read_link(&mut self, path: &[u8]) -> Result<Vec<u8>> {
-        self.on_path(path, &|dir, name| Request::ReadLink { dir, name }, data_reply)
-    }
-
-    /// The bytes of a small file.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`].
-    pub fn read(&mut self, path: &[u8], offset: u64, count: u32) -> Result<Vec<u8>> {
-        self.on_path(path, &|dir, name| Request::Read { dir, name, offset, count }, data_reply)
-    }
-
-    /// Changes bytes of a small file.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`].
-    pub fn write(&mut self, path: &[u8], offset: u64, data: &[u8]) -> Result<Stat> {
-        self.on_path(path, &|dir, name| Request::Write { dir, name, offset, data }, facts_reply)
-    }
-
     /// Makes everything on all servers durable.
     ///
     /// # Errors
@@ -566,7 +361,7 @@ impl Tree {
     }
 }
 
-fn dir_reply(reply: Reply<'_>) -> Result<(u32, u128, SplitMap)> {
+pub(super) fn dir_reply(reply: Reply<'_>) -> Result<(u32, u128, SplitMap)> {
     super::opening::given_reply(reply).map(|given| (given.dir, given.inode, given.map))
 }
 

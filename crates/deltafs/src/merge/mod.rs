@@ -20,15 +20,18 @@
 //! of ranks, the highest first. Directories are folded, not overridden. So the result follows from
 //! the list, whatever the timing; what lost is counted and named.
 //!
+//! The bytes of large files are copied to the part that has their records.
+//!
 //! While a merge is under way its directory holds the file `MERGING`, and `MERGED` afterwards.
 
 mod cut;
 
+use crate::contents;
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, LogId};
 use crate::layers::{Merged, count_dirs};
 use crate::open::LogHead;
-use crate::record::{Entry, KIND_WHITEOUT, Key, Node, Touched, parse_key};
+use crate::record::{Entry, KIND_SIZED, KIND_WHITEOUT, Key, Node, Touched, parse_key};
 use keyrack_flodb::{Db, IngestOptions, Options, TableWriter, Transfer};
 use keyrack_vfs::{FileKind, Fs};
 use serde::{Deserialize, Serialize};
@@ -64,8 +67,10 @@ pub struct PartCount {
     pub written: u64,
     /// Bytes of keys and values that were read.
     pub bytes_read: u64,
-    /// Bytes of tables that were written.
+    /// Bytes of tables and of large files that were written.
     pub bytes_written: u64,
+    /// Large files whose bytes came along.
+    pub contents: u64,
     /// Names that several logs have, and not as one directory.
     pub conflicts: u64,
     /// Some of them.
@@ -139,7 +144,8 @@ impl Merge {
     /// logs is read as well.
     ///
     /// # Errors
-    /// Those of opening; [`Error::Usage`] if one is no log, or they were begun on different ones.
+    /// Those of opening; [`Error::Usage`] if one is no log, or they were begun on different ones;
+    /// [`Error::Unsettled`] if servers left something half done: see [`crate::calls::settle`].
     pub fn open(fs: Arc<dyn Fs>, dirs: &[PathBuf]) -> Result<Merge> {
         let options =
             Options { create_if_missing: false, compaction_threads: 0, ..Options::default() };
@@ -160,6 +166,10 @@ impl Merge {
                      same base",
                     dir.display()
                 )));
+            }
+            if crate::calls::has_half_done(&db)? {
+                let what = "its servers left something half done, which has to be settled first";
+                return Err(Error::Unsettled(format!("{}: {what}", dir.display())));
             }
             logs.push(db);
         }
@@ -197,9 +207,12 @@ impl Merge {
         let mut count = PartCount::default();
         let mut tables = Tables::new(self.fs.as_ref(), dir)?;
         self.head(part, &mut tables)?;
-        self.run(&from, to, &mut tables, &mut count)?;
+        self.run((&from, to), dir, &mut tables, &mut count)?;
+        if count.contents > 0 {
+            contents::carried(self.fs.as_ref(), dir)?;
+        }
         let (paths, bytes) = tables.finish()?;
-        count.bytes_written = bytes;
+        count.bytes_written += bytes;
         let db = Db::open_in(Arc::clone(&self.fs), dir, Options::default())?;
         db.ingest(&paths, IngestOptions { transfer: Transfer::Move })?;
         db.close()?;
@@ -223,11 +236,12 @@ impl Merge {
 
     fn run(
         &self,
-        from: &[u8],
-        to: Option<&[u8]>,
+        (from, to): (&[u8], Option<&[u8]>),
+        store: &Path,
         tables: &mut Tables<'_>,
         count: &mut PartCount,
     ) -> Result<()> {
+        let logs: Vec<PathBuf> = self.logs.iter().map(|log| log.dir().to_owned()).collect();
         let has_base = self.base != b"[]";
         let mut walk = Merged::new(&self.logs, from, None)?;
         while walk.next()? {
@@ -240,7 +254,7 @@ impl Merge {
             for n in 0..holders {
                 count.bytes_read += (key.len() + walk.value(n).len()) as u64;
             }
-            let (_, name) = walk.place()?;
+            let (dir, name) = walk.place()?;
             let folded;
             let value = if holders == 1 {
                 walk.value(0)
@@ -254,6 +268,13 @@ impl Merge {
             // Without logs below there is nothing left to hide.
             if !has_base && value == [KIND_WHITEOUT] {
                 continue;
+            }
+            if value.first() == Some(&KIND_SIZED)
+                && let Entry::Sized(file) = Entry::read(walk.path(0), dir, name, value)?
+                && contents::carry(self.fs.as_ref(), &logs, store, file.inode, file.size)?
+            {
+                count.contents += 1;
+                count.bytes_written += file.size;
             }
             tables.put(key, value)?;
             count.written += 1;

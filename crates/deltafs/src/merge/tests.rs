@@ -204,3 +204,45 @@ fn what_is_missing_or_half_done_is_said() {
     assert!(error.contains("r1 is missing"), "{error}");
     Merge::begin(&*lab.fs, Path::new("/dst"), true).unwrap();
 }
+
+#[test]
+fn bytes_of_large_files_come_along_to_the_part_of_their_records() {
+    let lab = Lab::new();
+    for rank in 0..3_u32 {
+        lab.write(rank, rank != 1, |space, user| {
+            let caller = space.by(user);
+            caller.mkdir(b"/d", 0o755).unwrap();
+            // One name is everybody's: the highest rank's bytes are right.
+            for name in ["/d/same".to_owned(), format!("/d/own{rank}"), format!("/large{rank}")] {
+                caller.put(name.as_bytes(), 0o600, &vec![rank as u8; 5000]).unwrap();
+            }
+        });
+    }
+    for parts in [1, 4] {
+        let order: Vec<u32> = (0..parts).collect();
+        lab.merge(parts, &order);
+        let logs = logs_in(&*lab.fs, Path::new("/dst")).unwrap();
+        let space =
+            Namespace::open_read_only_in(Arc::clone(&lab.fs), &logs, Settings::default()).unwrap();
+        let user = User::root();
+        let bytes = |path: &str| space.by(&user).read(path.as_bytes(), 0, usize::MAX).unwrap();
+        assert!(bytes("/d/same") == vec![2; 5000]);
+        for rank in 0..3 {
+            assert!(bytes(&format!("/d/own{rank}")) == vec![rank; 5000]);
+            assert!(bytes(&format!("/large{rank}")) == vec![rank; 5000]);
+        }
+        // Seven names, seven files: those of the losers stay behind.
+        let mut kept = 0;
+        for log in &logs {
+            let dir = log.join("contents");
+            if lab.fs.exists(&dir).unwrap() {
+                let shards = lab.fs.list(&dir).unwrap();
+                kept += shards
+                    .iter()
+                    .map(|shard| lab.fs.list(&dir.join(&shard.name)).unwrap().len())
+                    .sum::<usize>();
+            }
+        }
+        assert_eq!(kept, 7, "{parts} parts");
+    }
+}

@@ -24,7 +24,7 @@ mod pick;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use pick::{Manual, debt, pick, pick_range, targets};
+pub(crate) use pick::{Manual, debt, pick, pick_range, pick_table, targets};
 
 use crate::key::Comparator;
 use crate::manifest::Edit;

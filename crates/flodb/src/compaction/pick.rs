@@ -177,6 +177,25 @@ pub(crate) fn pick_range(
     }
 }
 
+/// The compaction that writes table `number` of `level`, from 1 on, anew in its place.
+pub(crate) fn pick_table(
+    version: &Version,
+    options: &CompactionOptions,
+    running: &Running,
+    level: usize,
+    number: u64,
+) -> Manual {
+    let Some(file) = version.files(level).iter().find(|file| file.number == number) else {
+        return Manual::Done;
+    };
+    let targets = targets(version, options);
+    let choice = Choice { version, options, running, oldest_snapshot: 0, targets };
+    match choice.assemble(level, level, vec![Arc::clone(file)], Reason::Removals) {
+        Some(compaction) => Manual::Run(Box::new(compaction)),
+        None => Manual::Busy,
+    }
+}
+
 /// What a choice is made from.
 struct Choice<'a> {
     version: &'a Version,

@@ -1,9 +1,11 @@
 //! The threads behind a store: one that flushes, and those that compact.
 //!
 //! Each does its work as long as there is some, and sleeps until somebody changes the view. A
-//! failure is final for the store, see the header of `db`. When nothing has been written for
+//! failure is final for the store, see the header of `db`; but on a full disk it is tried again
+//! after a pause, see `halt`. When nothing has been written for
 //! [`IDLE`], the thread that flushes gives back the space of the log's spare segments.
 
+use super::halt::{PAUSE_MAX, PAUSE_MIN, is_passing};
 use super::{Inner, compact, flush, lock};
 use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -29,6 +31,8 @@ pub(crate) struct State {
     stop: bool,
     /// How often there may have been new work.
     changes: u64,
+    /// How often somebody asked to try again what has failed.
+    retries: u64,
 }
 
 impl Signal {
@@ -41,6 +45,20 @@ impl Signal {
         state.stop |= stop;
         state.changes += 1;
         self.changed.notify_all();
+    }
+
+    /// Ends the pauses before what has failed is tried again.
+    pub(crate) fn retry(&self) {
+        let mut state = lock(&self.state);
+        state.retries += 1;
+        self.changed.notify_all();
+    }
+
+    /// Sleeps for so long, unless somebody asks to try again, as has nobody since `seen`.
+    fn pause(&self, seen: State, pause: Duration) {
+        let state = lock(&self.state);
+        let is_same = |state: &mut State| state.retries == seen.retries && !state.stop;
+        drop(self.changed.wait_timeout_while(state, pause, is_same));
     }
 
     /// Sleeps until something has changed since `seen`, or for [`IDLE`]. Whether it was that long.
@@ -135,14 +153,23 @@ impl Drop for Watch<'_> {
 
 fn run(inner: &Inner, work: fn(&Inner) -> Result<bool>, rest: fn(&Inner, State)) {
     let _watch = Watch(inner);
+    let mut pause = PAUSE_MIN;
     loop {
         let seen = inner.signal.now();
         if seen.stop {
             return;
         }
         match work(inner) {
-            Ok(true) => {}
-            Ok(false) => rest(inner, seen),
+            Ok(is_done) => {
+                pause = PAUSE_MIN;
+                if !is_done {
+                    rest(inner, seen);
+                }
+            }
+            Err(error) if is_passing(&error) => {
+                inner.signal.pause(seen, pause);
+                pause = PAUSE_MAX.min(2 * pause);
+            }
             Err(error) => {
                 inner.poison(&error);
                 return;

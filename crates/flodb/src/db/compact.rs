@@ -2,17 +2,19 @@
 //! below become new tables there.
 
 use super::build::{Below, Recipe};
+use super::halt::{Work, is_passing};
 use super::{Counters, Db, Inner, lock};
 use crate::compaction::{
-    Compaction, CompactionOptions, Manual, Running, Ticket, pick, pick_range, targets,
+    Compaction, CompactionOptions, Manual, Running, Ticket, pick, pick_range, pick_table, targets,
 };
 use crate::error::{Error, Result};
 use crate::iterator::{Child, LevelCursor, Merge};
 use crate::options::Options;
 use crate::ranges::{RangeDelete, RangeIndex};
 use crate::table::ReadOptions;
-use crate::version::{LAST_LEVEL, Version};
+use crate::version::{LAST_LEVEL, LEVELS, Version};
 use crate::view::{OpenTable, View};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// How many times larger a level is than the one above it.
@@ -36,25 +38,69 @@ impl Db {
     /// first.
     ///
     /// # Errors
-    /// A table cannot be read or written. The store only reads then.
+    /// A table cannot be read or written. The store only reads then, but for a full disk: what was
+    /// compacted until then stays so, and the store takes writes.
     pub fn compact_range(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
         let inner = self.inner();
         self.flush()?;
         for level in 0..LAST_LEVEL {
             while let Some(claim) = Claim::of_range(inner, level, (low, high))? {
-                claim.run().inspect_err(|error| inner.poison(error))?;
+                run_asked(claim)?;
+            }
+        }
+        // What a snapshot had held back when it was written, and nothing above has come to.
+        for (level, number) in with_leftovers(inner, low, high) {
+            if let Some(claim) = Claim::of_table(inner, level, number)? {
+                run_asked(claim)?;
             }
         }
         Ok(())
     }
 }
 
+/// Runs what somebody asked for. Nobody waits for it but the caller, so that a full disk is an
+/// error for the caller alone.
+fn run_asked(claim: Claim<'_>) -> Result<()> {
+    claim.run().inspect_err(|error| {
+        if !is_passing(error) {
+            claim.inner.poison(error);
+        }
+    })
+}
+
+/// The tables from level 1 on with keys from `low` to `high` that may hold what nobody sees any
+/// more, each with its level: versions that were replaced, and removals where nothing lies below.
+fn with_leftovers(inner: &Inner, low: Option<&[u8]>, high: Option<&[u8]>) -> Vec<(usize, u64)> {
+    let view = inner.view();
+    let oldest = inner.snapshots.oldest(|| inner.visible());
+    let mut found = Vec::new();
+    for level in 1..LEVELS {
+        let files: HashSet<u64> =
+            view.version.overlapping(level, low, high).map(|file| file.number).collect();
+        for table in view.levels[level].iter() {
+            let (file, meta) = (table.file(), table.table().meta());
+            let (first, last) = (Some(file.first()), Some(file.last()));
+            let is_over = || file.deletes > 0 && !view.version.overlaps_below(level, first, last);
+            let may_have = meta.replaced > 0 || is_over();
+            // Of a table from outside, all entries are of one moment, and none is replaced.
+            let is_seen = file.sequence_min > oldest || file.sequence.is_some();
+            if files.contains(&file.number) && may_have && !is_seen {
+                found.push((level, file.number));
+            }
+        }
+    }
+    found
+}
+
 /// Does the most urgent compaction. `false` if none is due.
 pub(crate) fn compact_once(inner: &Inner) -> Result<bool> {
-    match Claim::of_most_urgent(inner) {
-        None => Ok(false),
-        Some(claim) => claim.run().map(|()| true),
-    }
+    let Some(claim) = Claim::of_most_urgent(inner) else {
+        inner.succeeded(Work::Compaction);
+        return Ok(false);
+    };
+    claim.run().inspect_err(|error| inner.failed(Work::Compaction, error))?;
+    inner.succeeded(Work::Compaction);
+    Ok(true)
 }
 
 /// A compaction whose tables nobody else takes meanwhile.
@@ -82,13 +128,30 @@ impl<'a> Claim<'a> {
         level: usize,
         range: (Option<&[u8]>, Option<&[u8]>),
     ) -> Result<Option<Self>> {
+        let options = inner.options.compaction();
+        Claim::of_choice(inner, |version, running| {
+            pick_range(version, &options, running, level, range)
+        })
+    }
+
+    /// `None` when the table is not there any more. Waits while others have it.
+    fn of_table(inner: &'a Inner, level: usize, number: u64) -> Result<Option<Self>> {
+        let options = inner.options.compaction();
+        Claim::of_choice(inner, |version, running| {
+            pick_table(version, &options, running, level, number)
+        })
+    }
+
+    fn of_choice(
+        inner: &'a Inner,
+        choose: impl Fn(&Version, &Running) -> Manual,
+    ) -> Result<Option<Self>> {
         loop {
             inner.check_poison()?;
             let seen = inner.signal.now();
             let mut running = lock(&inner.running);
             let view = inner.view();
-            let options = inner.options.compaction();
-            match pick_range(&view.version, &options, &running, level, range) {
+            match choose(&view.version, &running) {
                 Manual::Done => return Ok(None),
                 Manual::Run(compaction) => {
                     let oldest = inner.snapshots.oldest(|| inner.visible());
@@ -163,6 +226,7 @@ impl<'a> Claim<'a> {
         let level = &counters.levels[compaction.output_level];
         Counters::add(&level.read_bytes, bytes_read);
         Counters::add(&level.written_bytes, built.bytes);
+        Counters::add(&level.ns, inner.speed.now_ns().saturating_sub(begin_ns));
         Ok(())
     }
 

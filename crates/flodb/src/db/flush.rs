@@ -1,6 +1,7 @@
 //! A frozen generation becomes a table of level 0.
 
 use super::build::{Anything, Recipe};
+use super::halt::Work;
 use super::rotate::{MIDDLE_BYTES, freeze_active};
 use super::{Counters, Db, Inner, lock};
 use crate::error::{Error, Result};
@@ -28,7 +29,8 @@ impl Db {
     /// Writes everything that is in memory into tables.
     ///
     /// # Errors
-    /// A table or the manifest cannot be written. The store only reads then.
+    /// A table or the manifest cannot be written. The store only reads then, but for a full disk:
+    /// what was to be written stays in memory, and is written by the next attempt.
     pub fn flush(&self) -> Result<()> {
         flush_all(self.inner())
     }
@@ -48,10 +50,16 @@ pub(crate) fn flush_all(inner: &Inner) -> Result<()> {
 /// Writes the oldest frozen generation. `false` if there is none.
 pub(crate) fn flush_oldest(inner: &Inner) -> Result<bool> {
     let _alone = lock(&inner.flushing);
+    // Somebody else may have met a failure that is final meanwhile.
+    inner.check_poison()?;
     let view = inner.view();
-    let [.., above, oldest] = view.generations.as_slice() else { return Ok(false) };
+    let [.., above, oldest] = view.generations.as_slice() else {
+        inner.succeeded(Work::Flush);
+        return Ok(false);
+    };
     let written = write(inner, oldest, above.from());
-    written.inspect_err(|error| inner.poison(error))?;
+    written.inspect_err(|error| inner.failed(Work::Flush, error))?;
+    inner.succeeded(Work::Flush);
     Ok(true)
 }
 
@@ -89,7 +97,9 @@ fn write(inner: &Inner, generation: &Arc<Generation>, end: u64) -> Result<()> {
     inner.install(&edit, &built.tables, Some(generation))?;
     Counters::add(&inner.counters.flushes, 1);
     Counters::add(&inner.counters.flush_bytes, built.bytes);
-    Counters::add(&inner.counters.levels[0].written_bytes, built.bytes);
+    let level = &inner.counters.levels[0];
+    Counters::add(&level.written_bytes, built.bytes);
+    Counters::add(&level.ns, inner.speed.now_ns().saturating_sub(begin_ns));
     inner.log.release(end).map_err(Error::from)?;
     inner.wake_background();
     Ok(())

@@ -12,7 +12,8 @@ impl Inner {
     /// Makes `edit` true: logs it, and exchanges the view for one with the tables that it adds,
     /// without those that it deletes, and without `flushed`.
     ///
-    /// A failure is final: whether the manifest has the edit is not known then.
+    /// After a failure it is not known whether the manifest has the edit: `added` stay on disk
+    /// until another has succeeded.
     pub(crate) fn install(
         &self,
         edit: &Edit,
@@ -22,7 +23,11 @@ impl Inner {
         let mut manifest = lock(&self.manifest);
         // Tables that were taken in meanwhile may have a larger number.
         let last_sequence = edit.last_sequence.map(|it| it.max(manifest.state().last_sequence));
-        manifest.log(&Edit { last_sequence, ..edit.clone() })?;
+        manifest.log(&Edit { last_sequence, ..edit.clone() }).inspect_err(|_| {
+            lock(&self.doubtful).extend(added.iter().cloned());
+        })?;
+        // The edits that named them do not count: this one, without them, does.
+        lock(&self.doubtful).drain(..).for_each(|table| table.set_obsolete());
         let version = Arc::clone(&manifest.state().version);
         let _exchange = lock(&self.exchange);
         let view = self.view();

@@ -17,7 +17,7 @@
 //!
 //! **Failures.** What fails in a writer before the log is given to its caller. What fails in the
 //! log's sync, in a flush, or in a compaction is final: the store only reads from then on, and
-//! every write says why.
+//! every write says why. A full disk is another matter, see `halt`.
 
 mod background;
 mod bucket;
@@ -26,6 +26,7 @@ mod checkpoint;
 mod compact;
 mod flush;
 mod gate;
+mod halt;
 mod ingest;
 mod install;
 mod limit;
@@ -50,9 +51,10 @@ use crate::manifest::{FileNumbers, Manifest};
 use crate::options::Options;
 use crate::snapshot::{Pinned, Snapshots};
 use crate::version::LEVELS;
-use crate::view::{Removals, View};
+use crate::view::{OpenTable, Removals, View};
 use background::{Background, Signal};
 use gate::Gate;
+use halt::{Halts, Work};
 use keyrack_concurrent::{Swap, pin};
 use keyrack_vfs::{Fs, Lock};
 use keyrack_wal::{Log, Recovered};
@@ -65,6 +67,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+pub(crate) const NS_PER_SECOND: f64 = 1e9;
 
 /// A store in a directory. Cloning the handle is cheap; the store closes with the last one.
 #[derive(Clone)]
@@ -99,12 +103,17 @@ pub(crate) struct Inner {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) gate: Gate,
+    pub(crate) halts: Halts,
+    /// Tables of edits that have failed: the manifest may name them until an edit has succeeded.
+    pub(crate) doubtful: Mutex<Vec<Arc<OpenTable>>>,
     pub(crate) limit: Limit,
     pub(crate) speed: Speed,
     pub(crate) locks: KeyLocks,
     pub(crate) counters: Counters,
     /// What the log had when the store was opened, and what it had lost.
     pub(crate) recovered: Recovered,
+    /// The last sequence number in the log when the store was opened.
+    pub(crate) last_replayed: u64,
     /// Why the store only reads, as every write says.
     pub(crate) poison: OnceLock<Error>,
     /// Keeps others out of the directory. None for reading only.
@@ -124,9 +133,10 @@ pub(crate) struct Counters {
     pub(crate) levels: [LevelCounters; LEVELS],
 }
 
-/// What flushes and compactions into a level have moved.
+/// What flushes and compactions into a level have moved, and how long they took.
 #[derive(Default)]
 pub(crate) struct LevelCounters {
+    pub(crate) ns: AtomicU64,
     pub(crate) read_bytes: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
 }
@@ -212,11 +222,11 @@ impl Db {
         &self.owner.inner
     }
 
-    /// Closes the store: what is without a log goes to a table first. The last handle does it as
-    /// well, but cannot say what failed. Other handles are of no use afterwards.
+    /// Closes the store: the log is synced; what is without a log goes to a table first. The last
+    /// handle does it as well, but cannot say what failed. Other handles are of no use afterwards.
     ///
     /// # Errors
-    /// A failure of the flush, or the one that has made the store read-only before.
+    /// A failure of the sync or flush, or the one that has made the store read-only before.
     pub fn close(self) -> Result<()> {
         let inner = &self.owner.inner;
         let flushed = if inner.is_read_only() {
@@ -224,7 +234,11 @@ impl Db {
         } else if inner.options.durability == crate::options::Durability::None {
             self.flush()
         } else {
-            inner.check_poison()
+            // The log syncs at its end in any case, but then there is nobody to be told.
+            inner.check_poison().and_then(|()| {
+                let synced = inner.log.sync(inner.log.published()).map_err(Error::from);
+                synced.inspect_err(|error| inner.poison(error))
+            })
         };
         if let Some(background) = &self.owner.background {
             background.stop();
@@ -232,6 +246,22 @@ impl Db {
         // Writes through other handles would wait for nobody.
         inner.poison(&Error::Poisoned("it is closed".to_owned()));
         flushed
+    }
+
+    /// Tries again what found the disk full: flushes what memory holds, and lets compactions begin
+    /// again. The background does so by itself after a while; this is for who has just made space.
+    /// Nothing to do in a store that takes writes.
+    ///
+    /// # Errors
+    /// The disk is still full, and writes stay refused; or a flush fails for good. What has made
+    /// the store read-only before.
+    pub fn resume(&self) -> Result<()> {
+        let inner = self.inner();
+        inner.check_poison()?;
+        while flush::flush_oldest(inner)? {}
+        inner.succeeded(Work::Compaction);
+        inner.signal.retry();
+        Ok(())
     }
 
     /// Numbers of the store, by name.
@@ -250,6 +280,18 @@ impl Db {
                 visit(&format!("level{level}_bytes"), bytes as f64);
                 let entries: u64 = tables.iter().map(|table| table.file().entries).sum();
                 visit(&format!("level{level}_entries"), entries as f64);
+            }
+        }
+        for (level, counters) in inner.counters.levels.iter().enumerate() {
+            let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+            let seconds = counted(&counters.ns) / NS_PER_SECOND;
+            if seconds > 0.0 {
+                visit(&format!("into_level{level}_seconds"), seconds);
+                visit(&format!("into_level{level}_read_bytes"), counted(&counters.read_bytes));
+                visit(
+                    &format!("into_level{level}_written_bytes"),
+                    counted(&counters.written_bytes),
+                );
             }
         }
         let debt_bytes = debt(&view.version, &inner.options.compaction());

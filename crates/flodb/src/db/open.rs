@@ -152,6 +152,7 @@ pub(crate) fn assemble(
         Access::Write(_) => open_log(&fs, dir, &options, &state, &mut replay)?,
         Access::Read => read_log(&fs, dir, &options, &state, &mut replay)?,
     };
+    let last_replayed = replay.last;
     let cache = Arc::new(BlockCache::new(options.cache_bytes));
     let removals = Removals::new(Arc::clone(&fs));
     let levels = open_tables(&removals, &*fs, dir, &state.version, &cache, &options)?;
@@ -185,11 +186,14 @@ pub(crate) fn assemble(
         cache,
         snapshots: Arc::new(Snapshots::default()),
         gate: Gate::new(),
+        halts: Default::default(),
+        doubtful: Mutex::default(),
         limit: Limit::new(options.table_bytes_per_second),
         speed: Speed::new(),
         locks: KeyLocks::new(),
         counters: Counters::default(),
         recovered,
+        last_replayed,
         poison,
         directory_lock,
         options,
@@ -254,11 +258,13 @@ struct Replay<'a> {
     generations: Vec<Arc<Generation>>,
     /// Where the next generation begins.
     next: u64,
+    /// The sequence number of the last write; 0 without any.
+    last: u64,
 }
 
 impl<'a> Replay<'a> {
     fn new(options: &'a Options, from: u64) -> Self {
-        Replay { options, generations: Vec::new(), next: from }
+        Replay { options, generations: Vec::new(), next: from, last: 0 }
     }
 
     fn record(&mut self, position: u64, payload: &[u8]) -> Result<()> {
@@ -273,6 +279,7 @@ impl<'a> Replay<'a> {
             ));
         };
         let room = room_of(payload.len(), writes.len() as u64);
+        self.last = self.last.max((position + writes.len() as u64).saturating_sub(1));
         let full = self
             .generations
             .last()

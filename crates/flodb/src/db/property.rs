@@ -3,7 +3,7 @@
 //! The names that begin with `leveldb.` mean what they mean there; those with `keyrack.` are ours.
 //! A name that nobody knows has no answer.
 
-use super::{Db, Inner};
+use super::{Db, Inner, NS_PER_SECOND};
 use crate::key::{Parsed, parse};
 use crate::version::{FileMeta, LEVELS, Version};
 use std::fmt::Write as _;
@@ -18,19 +18,20 @@ impl Db {
     /// | name | answer |
     /// |---|---|
     /// | `leveldb.num-files-at-level<N>` | tables of level N, from 0 to 6 |
-    /// | `leveldb.stats` | lines for people: tables, sizes and compactions of each level that has any |
+    /// | `leveldb.stats` | lines for people: tables, sizes, and times and megabytes of compactions of each level that has any |
     /// | `leveldb.sstables` | lines for people: every table of each level, with its size and its first and last key |
     /// | `leveldb.approximate-memory-usage` | bytes of the memory component and of cached blocks |
     /// | `keyrack.comparator` | the name of the order of keys |
     /// | `keyrack.read-only` | `1` if the store was opened for reading only, `0` otherwise |
-    /// | `keyrack.background-error` | why the store takes no more writes; empty while it does |
-    /// | `keyrack.last-sequence` | the sequence number up to which everything is visible |
+    /// | `keyrack.background-error` | why the store takes no writes, for a while or for good; empty while it does |
+    /// | `keyrack.last-sequence` | the sequence number up to which everything is visible; of a store that was opened for reading only, the last one that a write has |
     /// | `keyrack.estimate-num-keys` | about how many keys there are: the entries in memory, and of tables the entries less twice the removals |
     /// | `keyrack.cache-bytes` | bytes of cached blocks |
     /// | `keyrack.NAME` | the number that [`Db::stats`] visits as `NAME` |
     ///
     /// The lines for people may change. In the table of `leveldb.stats`, what is read and written
-    /// counts from the opening on, for the level that it was written to. It has no times.
+    /// counts from the opening on, for the level that it was written to, and so do the seconds that
+    /// flushes and compactions into it took.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<String> {
         let inner = self.inner();
@@ -43,9 +44,9 @@ impl Db {
             "read-only" => u8::from(inner.is_read_only()).to_string(),
             "background-error" => match inner.poison.get() {
                 Some(error) if !inner.is_read_only() => error.to_string(),
-                _ => String::new(),
+                _ => inner.check_halt().err().map_or_else(String::new, |why| why.to_string()),
             },
-            "last-sequence" => inner.visible().to_string(),
+            "last-sequence" => inner.last_sequence().to_string(),
             "estimate-num-keys" => inner.estimate_keys().to_string(),
             "cache-bytes" => inner.cache.stats().bytes.to_string(),
             _ => {
@@ -83,9 +84,9 @@ impl Inner {
 
     fn stats_table(&self, version: &Version) -> String {
         let mut text = String::from(
-            "                 Compactions\n\
-             Level  Files Size(MB) Read(MB) Write(MB)\n\
-             ----------------------------------------\n",
+            "                               Compactions\n\
+             Level  Files Size(MB) Time(sec) Read(MB) Write(MB)\n\
+             --------------------------------------------------\n",
         );
         for (level, counters) in self.counters.levels.iter().enumerate() {
             let files = version.files(level).len();
@@ -97,10 +98,24 @@ impl Inner {
             let megabytes = |bytes: u64| bytes as f64 / MEGABYTE;
             let (size, read) = (megabytes(version.level_bytes(level)), megabytes(read));
             let written = megabytes(written);
+            let seconds = counters.ns.load(Ordering::Relaxed) as f64 / NS_PER_SECOND;
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{level:>5}  {files:>5} {size:>8.1} {read:>8.1} {written:>9.1}");
+            let _ = writeln!(
+                text,
+                "{level:>5}  {files:>5} {size:>8.1} {seconds:>9.3} {read:>8.1} {written:>9.1}"
+            );
         }
         text
+    }
+
+    /// Where a writer goes on behind the log, the end of what is visible is no write's number.
+    fn last_sequence(&self) -> u64 {
+        if !self.is_read_only() {
+            return self.visible();
+        }
+        let version = &self.view().version;
+        let files = (0..LEVELS).flat_map(|level| version.files(level));
+        files.map(|file| file.sequence_max).fold(self.last_replayed, u64::max)
     }
 
     fn estimate_keys(&self) -> u64 {

@@ -163,6 +163,7 @@ impl Inner {
     #[inline]
     pub(super) fn admit(&self, bytes: usize) -> Result<()> {
         if self.gate.pass(bytes as u64) {
+            self.check_halt()?;
             Counters::add(&self.counters.waits, 1);
         }
         self.check_poison()
@@ -272,8 +273,12 @@ impl Inner {
     /// Waits for the disk, if that was asked for.
     fn settle(&self, end: u64, options: WriteOptions) -> Result<()> {
         if options.sync && self.options.durability == Durability::None {
-            // Without a log, tables are all that lasts. A failure is final: the write can be seen.
-            return flush_all(self).or_else(|error| self.check_poison().and(Err(error)));
+            // Without a log, tables are all that lasts. A failure is final, whichever: the write
+            // can be seen, and must not count as refused.
+            return flush_all(self).or_else(|error| {
+                self.poison(&error);
+                self.check_poison()
+            });
         }
         if options.sync || self.options.durability == Durability::Sync {
             self.log.sync(end).map_err(|error| {

@@ -41,6 +41,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use current::read as named;
 pub(crate) use dump::edits;
 pub(crate) use edit::Edit;
 pub(crate) use names::{

@@ -62,6 +62,9 @@ impl Plan {
         };
         let planned = Planner { shop: &mut shop, losses, gone: Vec::new(), renamed: Vec::new() }
             .plan(state, is_current, &gleaned, &names);
+        // What was merged by a wrong rule goes.
+        let planned =
+            planned.and_then(|plan| options.comparator.check_complete(dir).map(|()| plan));
         let kept = planned.as_ref().map_or(Vec::new(), |plan| {
             let files = |level: usize| plan.state.version.files(level).to_vec();
             (0..LEVELS).flat_map(files).collect()

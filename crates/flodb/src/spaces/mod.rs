@@ -36,8 +36,9 @@ pub use space::KeySpace;
 use crate::batch::Batch;
 use crate::db::{Db, Inner, Snapshot, WriteOptions};
 use crate::error::{Error, Result};
-use crate::key::Comparator;
+use crate::key::{Comparator, SPACES_ORDER};
 use crate::options::Options;
+use crate::stored_order::stored_order;
 use catalog::{Catalog, Entry, NAME_BYTES_MAX};
 use keyrack_vfs::{Fs, RealFs};
 use order::{IDS_MAX, Prefix, SpacesOrder};
@@ -148,6 +149,16 @@ impl Spaces {
         Spaces::open_by(dir, options, orders, |options, accept| {
             Db::open_read_only_accepted(fs, dir, options, accept)
         })
+    }
+
+    /// Whether the store in `dir` has key spaces, as far as one of its files says so: a manifest,
+    /// or when all of them are damaged, a table. `None` if nothing is left that could. Opens
+    /// nothing, and takes no lock.
+    ///
+    /// # Errors
+    /// A later program wrote the store; the machine's.
+    pub fn are_in(fs: &dyn Fs, dir: &Path) -> Result<Option<bool>> {
+        Ok(stored_order(fs, dir)?.map(|name| name == SPACES_ORDER))
     }
 
     /// The order of all keys of a store with such key spaces, for tools that work on the files of

@@ -171,6 +171,10 @@ impl Compare for SpacesOrder {
     fn is_bytewise(&self) -> bool {
         self.rules.is_empty()
     }
+
+    fn is_incomplete(&self) -> bool {
+        self.is_missing()
+    }
 }
 
 #[cfg(test)]

@@ -94,6 +94,8 @@ impl Table {
             unsound(end("a filter without a key that is there"));
         }
         seen.meta.bytes = self.meta.bytes;
+        // Early tables do not say it.
+        seen.meta.replaced = if self.meta.replaced > 0 { seen.replaced } else { 0 };
         let mut listed: Vec<RangeDelete> =
             self.range_deletes.iter().flat_map(|index| index.ranges()).collect();
         if self.ranges_among_entries {
@@ -170,13 +172,14 @@ impl From<Damage> for Stop {
 struct Seen {
     meta: TableMeta,
     ranges: Vec<RangeDelete>,
+    replaced: u64,
     missed_by_filter: bool,
 }
 
 impl Default for Seen {
     fn default() -> Self {
         let meta = TableMeta { sequence_min: u64::MAX, ..TableMeta::default() };
-        Seen { meta, ranges: Vec::new(), missed_by_filter: false }
+        Seen { meta, ranges: Vec::new(), replaced: 0, missed_by_filter: false }
     }
 }
 
@@ -188,6 +191,8 @@ impl Seen {
         self.missed_by_filter |= !may_contain(hash(parsed.user));
         if meta.entries == 0 {
             meta.smallest = internal_key.to_vec();
+        } else {
+            self.replaced += u64::from(key::user_of(&meta.largest) == parsed.user);
         }
         meta.largest.clear();
         meta.largest.extend_from_slice(internal_key);

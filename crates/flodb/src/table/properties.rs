@@ -31,6 +31,8 @@ const TAG_LAST: u64 = TAG_RANGE_DELETES;
 /// Tags from here on may be unknown.
 const TAG_IGNORABLE: u64 = 64;
 
+const TAG_REPLACED: u64 = 64;
+
 /// What the levels need to know about a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableMeta {
@@ -52,6 +54,8 @@ pub(crate) struct TableMeta {
     pub(crate) sequence_max: u64,
     /// Bytes of the internal keys and values, uncompressed.
     pub(crate) raw_bytes: u64,
+    /// Entries of keys that have a newer one in the table; 0 also where nobody has counted them.
+    pub(crate) replaced: u64,
 }
 
 impl TableMeta {
@@ -125,6 +129,10 @@ impl Properties {
             put_varint(&mut out, tag);
             put_string(&mut out, bytes);
         }
+        if self.meta.replaced > 0 {
+            put_varint(&mut out, TAG_REPLACED);
+            put_string(&mut out, &self.meta.replaced.to_le_bytes());
+        }
         out
     }
 
@@ -132,6 +140,7 @@ impl Properties {
     pub(super) fn decode(stored: &[u8], bytes: u64) -> Result<Self, &'static str> {
         let mut reader = Reader::new(stored);
         let mut fields = [None; TAG_LAST as usize + 1];
+        let mut replaced = None;
         while !reader.is_empty() {
             let (tag, value) =
                 reader.varint().zip(reader.string()).ok_or("properties that end within a field")?;
@@ -141,7 +150,13 @@ impl Properties {
                         return Err("a property that stands twice");
                     }
                 }
-                TAG_IGNORABLE.. => {}
+                TAG_REPLACED => {
+                    let value = <[u8; 8]>::try_from(value).map_err(|_| "a number of other size")?;
+                    if replaced.replace(u64::from_le_bytes(value)).is_some() {
+                        return Err("a property that stands twice");
+                    }
+                }
+                tag if tag >= TAG_IGNORABLE => {}
                 _ => return Err("a property that this program must know and does not"),
             }
         }
@@ -183,6 +198,7 @@ impl Properties {
                 sequence_min: number(TAG_SEQUENCE_MIN)?,
                 sequence_max: number(TAG_SEQUENCE_MAX)?,
                 raw_bytes: number(TAG_RAW_BYTES)?,
+                replaced: replaced.unwrap_or(0),
             },
         };
         Ok(properties)
@@ -243,6 +259,8 @@ mod tests {
     #[test]
     fn properties_come_back_and_unknown_ones_are_skipped() {
         let mut sample = sample();
+        assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
+        sample.meta.replaced = 7;
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
         sample.range_deletes = sample.filter.take();
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));

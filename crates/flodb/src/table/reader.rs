@@ -122,6 +122,19 @@ impl Table {
         })
     }
 
+    /// The name of the order that the table at `path` says it is sorted by. Reads its end alone.
+    ///
+    /// # Errors
+    /// As for [`Table::open`].
+    pub(crate) fn stored_order(fs: &dyn Fs, path: &Path) -> Result<String> {
+        let file = fs.open(path, &OpenOptions::new().read(true))?;
+        let (handle, footer_at) = read_footer(&*file)?;
+        let stored = read_block(&*file, handle, BlockType::Properties)?;
+        let properties = Properties::decode(&stored, footer_at + FOOTER_BYTES as u64)
+            .map_err(|what| Error::corruption(path, handle.offset, what))?;
+        Ok(properties.comparator)
+    }
+
     /// The same table, all of whose entries are writes of this sequence number: the file has 0 in
     /// its place. Nothing leaves the table as it is.
     #[must_use]

@@ -226,6 +226,7 @@ impl TableWriter {
         if is_new_user && self.options.filter_bits_per_key > 0 {
             self.hashes.push(hash(parsed.user));
         }
+        meta.replaced += u64::from(!is_new_user);
         meta.entries += 1;
         meta.deletes += u64::from(parsed.kind != Kind::Put);
         meta.sequence_min = meta.sequence_min.min(parsed.sequence);

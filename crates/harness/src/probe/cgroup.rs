@@ -72,6 +72,16 @@ pub(super) fn limits(host: &dyn Host) -> Option<Limits> {
     Some(limits)
 }
 
+/// Directories of this process's group of version 2 and of its ancestors, up to the mount point;
+/// `None` where there is no such group.
+pub(crate) fn group_dirs(host: &dyn Host) -> Option<Vec<String>> {
+    let groups = host.read("/proc/self/cgroup")?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let mounts = mounts(&host.read("/proc/self/mountinfo")?);
+    let mount = mounts.iter().find(|mount| mount.fstype == "cgroup2")?;
+    Some(levels(mount, path))
+}
+
 impl Limits {
     fn tighten_cpus(&mut self, found: Option<Limit<f64>>) {
         let Some(found) = found else { return };

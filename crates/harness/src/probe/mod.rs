@@ -38,6 +38,7 @@ use std::fmt::Debug;
 
 pub use build::{BuildFacts, build_info, glibc_version};
 pub use captured::CapturedHost;
+pub(crate) use cgroup::group_dirs;
 pub use doctor::{Checkup, Finding, Status, doctor};
 pub use linux::LinuxHost;
 pub use sampler::{SYSTEM_METRICS, Sampler};

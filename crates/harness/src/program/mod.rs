@@ -4,15 +4,18 @@
 //!   source text --Workload::open--> Workload     name, sweep, what load and run are
 //!   Workload + cell --Prepared::new--> Prepared  counters shared by the workers of one measurement
 //!   Prepared + thread --Prepared::task--> Task   a Lua machine, or a native mix; calls unit(iter)
-//!                                                or a sequence of jobs, which runs once
+//!                                                or a sequence of jobs, which runs once,
+//!                                                or the operations of a trace
 //! ```
 
 mod job;
 mod mix;
+mod playback;
 mod script;
 
 pub(crate) use job::{Around, JobTask};
 pub(crate) use mix::MixTask;
+pub(crate) use playback::{Differences, Offsets, Playback, PlaybackTask, share_of};
 
 use self::job::{JOB_SECONDS, JobPlan};
 use crate::interrupt::Breaker;
@@ -24,6 +27,7 @@ use crate::verbs::Verbs;
 use keyrack_measure::{Clock, Histogram};
 use keyrack_store::{Durability, Session, Store};
 use keyrack_workload::{MixSpec, Phase};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -48,6 +52,8 @@ pub struct Workload {
     script: Option<Arc<Script>>,
     /// The jobs, where it is a sequence of them.
     jobs: Option<Arc<JobPlan>>,
+    /// The trace, where it is one.
+    playback: Option<Arc<Playback>>,
 }
 
 /// A swept parameter.
@@ -74,6 +80,8 @@ enum Kind {
     Native,
     /// Jobs, which are run once and not called in a loop.
     Jobs,
+    /// The operations of a trace.
+    Playback,
 }
 
 /// What every machine of a run shares.
@@ -104,7 +112,32 @@ impl Workload {
             kind: Kind::Native,
             script: None,
             jobs: None,
+            playback: None,
         })
+    }
+
+    /// The operations of a trace.
+    pub(crate) fn playback(playback: Playback, bound: Bound) -> Workload {
+        let source = playback.path.display().to_string();
+        let name = playback.path.file_name().map_or(source.clone(), |n| n.display().to_string());
+        Workload {
+            name: format!("replay {name}"),
+            source,
+            sha256: String::new(),
+            text: String::new(),
+            sweep: None,
+            has_load: !playback.survey.before.is_empty(),
+            settings: Override { bound: Some(bound), ..Override::default() },
+            kind: Kind::Playback,
+            script: None,
+            jobs: None,
+            playback: Some(Arc::new(playback)),
+        }
+    }
+
+    /// The trace, where it is one.
+    pub(crate) fn trace(&self) -> Option<&Arc<Playback>> {
+        self.playback.as_ref()
     }
 
     /// Whether `source` begins with the name of a job; whether all of its names are those of jobs
@@ -160,6 +193,7 @@ impl Workload {
             kind: Kind::Jobs,
             script: None,
             jobs: Some(Arc::new(plan)),
+            playback: None,
         }))
     }
 
@@ -228,6 +262,7 @@ impl Workload {
             kind: Kind::Script,
             script: Some(Arc::clone(&script)),
             jobs: None,
+            playback: None,
         };
         let inspect = |workload: &mut Workload| {
             let (counters, who) = (Counters::default(), (0, 1));
@@ -306,13 +341,14 @@ pub(crate) struct Prepared<'w> {
 }
 
 /// Makes the timed verbs of a worker over a session.
-pub(crate) type MakeVerbs<'s> = Arc<dyn Fn(Box<dyn Session + 's>) -> Verbs<'s> + 's>;
+pub(crate) type MakeVerbs<'s> = Rc<dyn Fn(Box<dyn Session + 's>) -> Verbs<'s> + 's>;
 
 /// One worker's share of a workload.
 pub(crate) enum Task<'s> {
     Script(Box<Vm<'s>>),
     Mix(Box<MixTask<'s>>),
     Job(Box<JobTask<'s>>),
+    Playback(Box<PlaybackTask<'s>>),
 }
 
 impl<'w> Prepared<'w> {
@@ -323,7 +359,7 @@ impl<'w> Prepared<'w> {
     ) -> Result<Self, ScriptError> {
         let counters = Counters::default();
         let mix = match workload.kind {
-            Kind::Script | Kind::Jobs => None,
+            Kind::Script | Kind::Jobs | Kind::Playback => None,
             Kind::Native => {
                 keyrack_workload::native(&workload.source, workload.settings.items.unwrap_or(1))
             }
@@ -379,6 +415,12 @@ impl<'w> Prepared<'w> {
     ) -> Result<Task<'s>, ScriptError> {
         let session = store.session().map_err(|e| ScriptError::plain(e.to_string()))?;
         let verbs = make(session);
+        if let Some(plan) = &self.workload.playback {
+            // A store that syncs every write has no other way to store.
+            let verbs = verbs.syncing_all(!store.has_synced_put());
+            let task = PlaybackTask::new(plan, phase, (thread, threads), verbs)?;
+            return Ok(Task::Playback(Box::new(task)));
+        }
         if let Some(plan) = &self.workload.jobs {
             return Ok(Task::Job(Box::new(JobTask {
                 plan: Arc::clone(plan),
@@ -404,7 +446,7 @@ impl<'w> Prepared<'w> {
                 let setup = self.workload.setup(script_text, self.env, counters, phase, who, sweep);
                 let mut vm =
                     Vm::load(&VmSetup { idle: self.idle, breaker: breaker.clone(), ..setup })?;
-                let make = Arc::clone(make);
+                let make = Rc::clone(make);
                 let open = Box::new(move || store.session().map(|session| make(session)));
                 vm.bridge.sessions.connect(verbs, open);
                 // `setup(ctx)` prepares upvalues before anything is timed.
@@ -433,6 +475,7 @@ impl<'s> Task<'s> {
         match self {
             Task::Script(vm) => vm.unit(0),
             Task::Mix(mix) => mix.load(&|| around.stop.load(Ordering::Relaxed)),
+            Task::Playback(trace) => trace.load(&|| around.stop.load(Ordering::Relaxed)),
             Task::Job(job) => job.load(around).map_err(ScriptError::plain),
         }
     }
@@ -442,6 +485,7 @@ impl<'s> Task<'s> {
         match self {
             Task::Script(mut vm) => (vm.bridge.sessions.disconnect(), vm.bridge.labels.take()),
             Task::Mix(mix) => (Some(mix.into_verbs()), Vec::new()),
+            Task::Playback(trace) => (Some(trace.into_verbs()), Vec::new()),
             Task::Job(job) => (Some(job.verbs), Vec::new()),
         }
     }

@@ -38,6 +38,7 @@ const fn flag_only(group: &'static str, name: &'static str, form: Form, help: &'
 
 const WORK: &str = "Work";
 const GRID: &str = "Grid";
+const TRACE: &str = "Traces";
 const LOOP: &str = "Open loop";
 const STORE: &str = "Stores";
 const OUT: &str = "Output";
@@ -136,6 +137,32 @@ pub const KEYS: &[Key] = &[
     ),
     flag_only(WORK, "no-pin", Flag, "Leave workers where the scheduler puts them"),
     key(
+        TRACE,
+        "record",
+        Value("FILE"),
+        "Write every operation into a trace; one measurement alone",
+    ),
+    key(
+        TRACE,
+        "replay",
+        Value("FILE"),
+        "Run the operations of a trace instead of a workload, by the threads that were recorded; \
+         plain or .zst",
+    ),
+    key(
+        TRACE,
+        "format",
+        Value("NAME"),
+        "What the trace is: keyrack|rocksdb|cachelib [default: by how it begins]",
+    ),
+    key(
+        TRACE,
+        "speed",
+        Value("X"),
+        "At the recorded times, X times as fast, or max: each thread as fast as it can [default: \
+         max]",
+    ),
+    key(
         LOOP,
         "rate",
         Value("LIST"),
@@ -199,6 +226,12 @@ pub const KEYS: &[Key] = &[
         "drop-caches",
         Flag,
         "Drop the kernel's caches of files before each timed phase; needs root on Linux",
+    ),
+    key(
+        STORE,
+        "mem-limit",
+        Value("SIZE"),
+        "Run in a control group with so much memory, the cache of its files included; Linux",
     ),
     key(
         STORE,

@@ -57,6 +57,19 @@ pub(super) fn seconds(value: &str, zero: bool) -> Result<f64, String> {
     }
 }
 
+/// How much faster than recorded; `None` for `max`.
+pub(super) fn speed(value: &str) -> Result<Option<f64>, String> {
+    match value.trim() {
+        "max" => Ok(None),
+        text => match text.parse::<f64>() {
+            Ok(speed) if (1e-3..=1e6).contains(&speed) => Ok(Some(speed)),
+            _ => {
+                Err(format!("invalid speed '{value}': write max, or a number of 0.001 to 1000000"))
+            }
+        },
+    }
+}
+
 pub(super) fn rate(value: &str) -> Result<f64, String> {
     let (number, factor) = match value.as_bytes().last() {
         Some(b'k' | b'K') => (&value[..value.len() - 1], 1e3),

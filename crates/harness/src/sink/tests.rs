@@ -9,6 +9,7 @@ mod notebook;
 mod sample;
 
 use super::*;
+use keyrack_record::{Pace, Traffic};
 use sample::{DRAW_SEED, kept_run, seed_run, timeline_rows};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -293,6 +294,46 @@ fn the_first_columns_of_tsv_are_those_of_keybench() {
             assert!(fields[index].parse::<f64>().is_ok(), "{} in {line}", head[index]);
         }
     }
+}
+
+#[test]
+fn amplification_and_stalls_have_columns() {
+    let mut run = kept_run();
+    let point = &mut run.points[0];
+    for repeat in &mut point.repeats {
+        repeat.traffic = Some(Traffic {
+            user_written_bytes: 100,
+            user_read_bytes: 50,
+            written_bytes: Some(250),
+            read_bytes: Some(0),
+            disk_bytes: Some(300),
+            live_bytes: None,
+        });
+        repeat.pace = Some(Pace {
+            stalls: 2,
+            stalled_s: 0.75,
+            longest_s: 0.5,
+            is_steady: Some(repeat.index != 1),
+            drift: Some(1.25),
+            variation: None,
+        });
+    }
+    let repeats = point.repeats.len() as u64;
+    let text = rendered(SinkKind::Tsv, Dialect::Keyrack, &run);
+    let head: Vec<&str> = text.lines().next().unwrap().split('\t').collect();
+    let line: Vec<&str> = text.lines().nth(1).unwrap().split('\t').collect();
+    let of = |name: &str| line[head.iter().position(|column| *column == name).unwrap()];
+    let moved = ["user_written_bytes", "user_read_bytes", "written_bytes", "read_bytes"].map(of);
+    assert_eq!(moved, ["100", "50", "250", "0"]);
+    assert_eq!(["disk_bytes", "live_bytes"].map(of), ["300", ""]);
+    assert_eq!(["write_amp", "read_amp", "space_amp"].map(of), ["2.5000", "0.0000", ""]);
+    let (stalls, stalled_s) = ((2 * repeats).to_string(), format!("{:.3}", 0.75 * repeats as f64));
+    assert_eq!(["stalls", "stalled_s"].map(of), [&stalls, &stalled_s]);
+    let rest = ["longest_stall_s", "steady", "drift", "variation"].map(of);
+    assert_eq!(rest, ["0.500", "no", "1.2500", ""]);
+    // A point on no disk, too short to be judged: all of them are empty.
+    let last: Vec<&str> = text.lines().last().unwrap().split('\t').collect();
+    assert!(last[36..].iter().all(|field| field.is_empty()), "{last:?}");
 }
 
 #[test]

@@ -6,11 +6,12 @@
 
 use super::Sink;
 use super::text::{escape, sweep_columns};
-use keyrack_record::{Header, OpSummary, Point, RateSummary, Run};
+use keyrack_measure::stats::median;
+use keyrack_record::{Header, OpSummary, Pace, Point, RateSummary, Run, Traffic};
 use std::fmt;
 use std::io::{self, Write};
 
-const COLUMNS: [&str; 36] = [
+const COLUMNS: [&str; 51] = [
     "workload",
     "engine",
     "threads",
@@ -48,6 +49,22 @@ const COLUMNS: [&str; 36] = [
     "durability",
     "flags",
     "notes",
+    // What was moved, and how evenly.
+    "user_written_bytes",
+    "user_read_bytes",
+    "written_bytes",
+    "read_bytes",
+    "disk_bytes",
+    "live_bytes",
+    "write_amp",
+    "read_amp",
+    "space_amp",
+    "stalls",
+    "stalled_s",
+    "longest_stall_s",
+    "steady",
+    "drift",
+    "variation",
 ];
 
 /// See the module.
@@ -126,7 +143,62 @@ fn row(point: &Point, op: &OpSummary) -> Vec<String> {
     row.push(escape(&point.durability));
     row.push(escape(&point.flags.join("; ")));
     row.push(escape(&point.notes.join("; ")));
+    row.extend(moved(point));
+    row.extend(evenness(point));
     row
+}
+
+/// The parts of the three amplifications and the amplifications, each the median of the repeats
+/// that know it.
+fn moved(point: &Point) -> [String; 9] {
+    let bytes = |of: &dyn Fn(&Traffic) -> Option<u64>| {
+        let traffic = point.repeats.iter().filter_map(|repeat| repeat.traffic.as_ref());
+        let known: Vec<f64> = traffic.filter_map(|t| of(t).map(|bytes| bytes as f64)).collect();
+        median(&known).map(|bytes| format!("{bytes:.0}")).unwrap_or_default()
+    };
+    let [write, read, space] =
+        point.amplification().map(|ratio| ratio.map(|r| format!("{r:.4}")).unwrap_or_default());
+    [
+        bytes(&|traffic| Some(traffic.user_written_bytes)),
+        bytes(&|traffic| Some(traffic.user_read_bytes)),
+        bytes(&|traffic| traffic.written_bytes),
+        bytes(&|traffic| traffic.read_bytes),
+        bytes(&|traffic| traffic.disk_bytes),
+        bytes(&|traffic| traffic.live_bytes),
+        write,
+        read,
+        space,
+    ]
+}
+
+/// Stalls over all repeats, and whether each was steady; drift and variation are medians.
+fn evenness(point: &Point) -> [String; 6] {
+    let paces: Vec<&Pace> =
+        point.repeats.iter().filter_map(|repeat| repeat.pace.as_ref()).collect();
+    if paces.is_empty() {
+        return Default::default();
+    }
+    let stalls: u64 = paces.iter().map(|pace| pace.stalls).sum();
+    let stalled_s: f64 = paces.iter().map(|pace| pace.stalled_s).sum();
+    let longest_s = paces.iter().map(|pace| pace.longest_s).fold(0.0, f64::max);
+    let judged: Vec<bool> = paces.iter().filter_map(|pace| pace.is_steady).collect();
+    let steady = match judged.as_slice() {
+        [] => "",
+        all if all.iter().all(|is_steady| *is_steady) => "yes",
+        _ => "no",
+    };
+    let over = |of: &dyn Fn(&Pace) -> Option<f64>| {
+        let known: Vec<f64> = paces.iter().filter_map(|pace| of(pace)).collect();
+        median(&known).map(|value| format!("{value:.4}")).unwrap_or_default()
+    };
+    [
+        stalls.to_string(),
+        format!("{stalled_s:.3}"),
+        format!("{longest_s:.3}"),
+        steady.to_owned(),
+        over(&|pace| pace.drift),
+        over(&|pace| pace.variation),
+    ]
 }
 
 /// Smallest, largest, and both ends of the interval.

@@ -3,6 +3,8 @@
 
 use keyrack_measure::{Histogram, LiveCounter, LiveHistogram};
 
+use crate::target::Class;
+
 /// The figures of one thread, for whoever draws the line of the present second.
 #[derive(Debug, Default)]
 pub struct Live {
@@ -12,8 +14,12 @@ pub struct Live {
     pub misses: LiveCounter,
     /// Failures.
     pub errors: LiveCounter,
-    /// The headline latency of all classes.
-    pub latency: LiveHistogram,
+    /// The headline latency of each class, in the order of [`Class::ALL`].
+    pub latency: [LiveHistogram; Class::ALL.len()],
+    /// Requests of any kind that went out.
+    pub sent: LiveCounter,
+    /// Those that will get no reply any more: answered, or lost with their connection.
+    pub settled: LiveCounter,
 }
 
 /// Those figures of all threads, at one moment.
@@ -27,6 +33,10 @@ pub struct Sampled {
     pub errors: u64,
     /// The headline latency.
     pub latency: Histogram,
+    /// That of each class, in the order of [`Class::ALL`].
+    pub classes: [Histogram; Class::ALL.len()],
+    /// Requests under way, those of the loader included.
+    pub outstanding: u64,
 }
 
 impl Sampled {
@@ -38,13 +48,19 @@ impl Sampled {
             sampled.ops += live.ops.get();
             sampled.misses += live.misses.get();
             sampled.errors += live.errors.get();
-            live.latency.snapshot_into(&mut one);
-            sampled.latency.merge(&one);
+            for (class, latency) in sampled.classes.iter_mut().zip(&live.latency) {
+                latency.snapshot_into(&mut one);
+                class.merge(&one);
+            }
+            // What was settled is read first: a request cannot be settled before it was sent.
+            let settled = live.settled.get();
+            sampled.outstanding += live.sent.get().saturating_sub(settled);
         }
+        sampled.classes.iter().for_each(|class| sampled.latency.merge(class));
         sampled
     }
 
-    /// What came since an earlier look.
+    /// What came since an earlier look; what is outstanding is that of this one.
     #[must_use]
     pub fn since(&self, earlier: &Sampled) -> Sampled {
         Sampled {
@@ -52,6 +68,8 @@ impl Sampled {
             misses: self.misses.saturating_sub(earlier.misses),
             errors: self.errors.saturating_sub(earlier.errors),
             latency: self.latency.subtract(&earlier.latency),
+            classes: std::array::from_fn(|at| self.classes[at].subtract(&earlier.classes[at])),
+            outstanding: self.outstanding,
         }
     }
 }

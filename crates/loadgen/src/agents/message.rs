@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::outcome::Outcome;
 
 /// The version of this language. Both sides must speak the same one.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 /// What an agent begins with, so that a master knows whom it has reached.
 pub(super) const NAME: &str = "keyrack-load-agent";
 

@@ -476,7 +476,7 @@ fn versions_must_be_equal() {
         let newer = Message::Greeting { name, version: VERSION + 1, nonce, wants_token: false };
         let agent = raw_agent(scope, vec![newer], hang_up);
         let refused = Team::enlist(&[agent], None, patient()).unwrap_err().to_string();
-        assert!(refused.contains("speaks version 3, and this master version 2"), "{refused}");
+        assert!(refused.contains("speaks version 4, and this master version 3"), "{refused}");
     });
     let complaints = with_agents(1, None, patient(), |agents| {
         let mut wire = Wire::connect(&agents[0], MINUTE).unwrap();
@@ -487,7 +487,7 @@ fn versions_must_be_equal() {
             heard.extend(message);
         }
         let Some(Message::Refused { reason }) = heard.last() else { panic!("{heard:?}") };
-        assert_eq!(reason, "speaks version 2, and the master version 3");
+        assert_eq!(reason, "speaks version 3, and the master version 4");
     });
     assert!(complaints[0].contains("turned away"), "{complaints:?}");
 }

@@ -10,11 +10,13 @@
 //! So a key has one size for ever, and sizes follow the law. The prefix stands in front and is not
 //! counted in the size, but it is in the limit.
 
-use keyrack_decimal::Decimal;
+use keyrack_decimal::{Decimal, eight_digits_of};
 use keyrack_workload::{Error, Law, fnv1a64};
 
 /// The longest key that mutilate makes.
 const MUTILATE_BYTES_MAX: usize = 255;
+/// Digits that are overwritten together.
+const PATCH_DIGITS: usize = 8;
 
 /// How an index becomes the bytes of a key.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,8 @@ pub struct KeyText {
     digits_max: usize,
     /// The digits of every key, when all have as many.
     digits_fixed: Option<usize>,
+    /// Do keys differ in their last eight digits alone?
+    is_patched: bool,
 }
 
 impl KeyText {
@@ -64,9 +68,12 @@ impl KeyText {
             digits_min,
             digits_max,
             digits_fixed: None,
+            is_patched: false,
         };
         if matches!(law, Law::Fixed(_)) {
-            text.digits_fixed = Some(text.digits(0));
+            let digits = text.digits(0);
+            text.digits_fixed = Some(digits);
+            text.is_patched = digits >= PATCH_DIGITS && digits_min <= PATCH_DIGITS;
         }
         Ok(text)
     }
@@ -121,6 +128,19 @@ impl KeyText {
         prefix.copy_from_slice(&self.prefix);
         digits.fill(b'0');
         put_digits(index, digits);
+    }
+
+    /// Overwrites `out`, which holds another key of [`KeyText::fixed_len`] bytes, with key `index`,
+    /// one of the records: only digits that may differ are written.
+    ///
+    /// # Panics
+    /// When `out` is shorter than such a key.
+    #[inline]
+    pub fn overwrite(&self, index: u64, out: &mut [u8]) {
+        match out.last_chunk_mut() {
+            Some(digits) if self.is_patched => *digits = eight_digits_of(index),
+            _ => self.write(index, out),
+        }
     }
 
     #[inline]

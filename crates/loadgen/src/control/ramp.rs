@@ -14,6 +14,7 @@
 //! **Invariant:** corners ascend in time; counts that were summed to each corner never decrease.
 
 use keyrack_workload::{ArrivalSchedule, Law};
+use serde::{Deserialize, Serialize};
 
 use super::Error;
 use crate::arrival::{Purpose, Stream};
@@ -30,8 +31,9 @@ struct Corner {
     count: f64,
 }
 
-/// A rate over time.
-#[derive(Clone, Debug, PartialEq)]
+/// A rate over time. As a value that travels it is its corners: seconds and rates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<(f64, f64)>", into = "Vec<(f64, f64)>")]
 pub struct Ramp {
     corners: Vec<Corner>,
 }
@@ -159,24 +161,46 @@ impl Ramp {
     }
 }
 
+impl From<Ramp> for Vec<(f64, f64)> {
+    fn from(ramp: Ramp) -> Vec<(f64, f64)> {
+        ramp.corners.iter().map(|corner| (corner.at_s, corner.rate_per_s)).collect()
+    }
+}
+
+impl TryFrom<Vec<(f64, f64)>> for Ramp {
+    type Error = Error;
+
+    /// # Errors
+    /// Corners that a file could not have either.
+    fn try_from(places: Vec<(f64, f64)>) -> Result<Ramp, Error> {
+        let is_number = |n: f64| n.is_finite() && n >= 0.0;
+        let are_numbers = places.iter().all(|(at_s, rate)| is_number(*at_s) && is_number(*rate));
+        let ascend = places.is_sorted_by(|a, b| a.0 <= b.0) && places.len() <= CORNERS_MAX + 1;
+        let ramp = if are_numbers && ascend { Ramp::of(&places) } else { None };
+        ramp.ok_or_else(|| Error::usage("ramp", "corners that cannot be"))
+    }
+}
+
 fn slope(before: Corner, next: Corner) -> f64 {
     let length_s = next.at_s - before.at_s;
     if length_s > 0.0 { (next.rate_per_s - before.rate_per_s) / length_s } else { 0.0 }
 }
 
-/// The arrivals of one of several connections that share a ramp alike.
+/// The arrivals of one of several connections that share a ramp, or a part of it, alike.
 #[derive(Clone, Debug)]
 pub struct RampSchedule {
     ramp: Ramp,
     /// One request a "second".
     schedule: ArrivalSchedule,
-    schedules: u32,
+    /// Requests of the whole ramp for each of its own.
+    scale: f64,
     /// The first corner that may lie beyond the next arrival.
     after: usize,
 }
 
 impl RampSchedule {
-    /// The schedule `index` of `schedules`.
+    /// The schedule `index` of `schedules` that share a part of the ramp: all of it is `share` 1,
+    /// which is more than 0.
     ///
     /// # Errors
     /// A law that cannot have mean 1.
@@ -189,11 +213,13 @@ impl RampSchedule {
         stream: &Stream,
         index: u32,
         schedules: u32,
+        share: f64,
     ) -> Result<RampSchedule, keyrack_workload::Error> {
         assert!(index < schedules, "a schedule is one of those that share the rate");
         let schedule = ArrivalSchedule::of_law(law, 1.0, stream.rng(Purpose::Gaps))?;
         let schedule = schedule.settled().staggered(index, schedules);
-        Ok(RampSchedule { ramp: ramp.clone(), schedule, schedules, after: 0 })
+        let scale = f64::from(schedules) / share;
+        Ok(RampSchedule { ramp: ramp.clone(), schedule, scale, after: 0 })
     }
 
     /// The offset of the next arrival from the start; `None` when the ramp has come down to 0 for
@@ -201,7 +227,7 @@ impl RampSchedule {
     #[inline]
     pub fn next_at_ns(&mut self) -> Option<u64> {
         let own = self.schedule.next_at_ns() as f64 / 1e9;
-        let count = own * f64::from(self.schedules);
+        let count = own * self.scale;
         while self.ramp.corners.get(self.after).is_some_and(|corner| corner.count < count) {
             self.after += 1;
         }

@@ -294,7 +294,7 @@ fn connections_share_a_ramp() {
         let mut seconds = [0u64; 30];
         for index in 0..4 {
             let stream = Stream { seed: SEED, agent: 0, thread: 0, connection: index };
-            let mut schedule = RampSchedule::new(&ramp, &law, &stream, index, 4).unwrap();
+            let mut schedule = RampSchedule::new(&ramp, &law, &stream, index, 4, 1.0).unwrap();
             let mut last_ns = 0;
             while let Some(at_ns) = schedule.next_at_ns().filter(|at| *at < 30_000_000_000) {
                 assert!(at_ns >= last_ns, "{text} goes back");

@@ -15,6 +15,8 @@ pub struct Server {
     pub host: String,
     /// Where it is. A name stands for one address, the first that answers.
     pub endpoint: Endpoint,
+    /// Is it a responder's shared memory, at the path of `endpoint`?
+    pub is_shared: bool,
 }
 
 /// The servers of the settings, resolved.
@@ -26,12 +28,21 @@ pub(super) fn servers(settings: &Settings) -> Result<Vec<Server>> {
 }
 
 fn server(settings: &Settings, text: &str) -> Result<Server> {
-    let stripped = strip_scheme(text);
     let name = text.to_owned();
+    if let Some(path) = text.strip_prefix("shm:") {
+        if settings.tls.is_some() {
+            return Err(Error::usage(format!("{text}: there is no TLS in shared memory")));
+        }
+        let endpoint: Endpoint = format!("unix:{path}").parse()?;
+        let host = "localhost".to_owned();
+        return Ok(Server { name, host, endpoint, is_shared: true });
+    }
+    let stripped = strip_scheme(text);
     if settings.unix_socket || stripped.starts_with("unix:") {
         let path = stripped.strip_prefix("unix:").unwrap_or(stripped);
         let endpoint: Endpoint = format!("unix:{path}").parse()?;
-        return Ok(Server { name, host: "localhost".to_owned(), endpoint });
+        let host = "localhost".to_owned();
+        return Ok(Server { name, host, endpoint, is_shared: false });
     }
     let written = with_port(stripped, settings.protocol.default_port());
     let endpoint: Endpoint = written.parse()?;
@@ -42,7 +53,7 @@ fn server(settings: &Settings, text: &str) -> Result<Server> {
     };
     // A name that has no address is said now, before anything is connected.
     endpoint.resolve()?;
-    Ok(Server { name, host, endpoint })
+    Ok(Server { name, host, endpoint, is_shared: false })
 }
 
 /// URLs name a protocol that other options say already.
@@ -83,6 +94,8 @@ mod tests {
             ("localhost", "localhost:11211"),
             ("memcached://127.0.0.1:5/", "127.0.0.1:5"),
             ("unix:/tmp/x.sock", "unix:/tmp/x.sock"),
+            ("shm:/tmp/x", "unix:/tmp/x"),
+            ("shm:///tmp/x", "unix:/tmp/x"),
         ] {
             assert_eq!(endpoint(text, Protocol::Text).unwrap(), expected, "{text}");
         }

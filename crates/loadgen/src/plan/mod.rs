@@ -352,9 +352,6 @@ fn check(settings: &Settings) -> Result<()> {
     }
     check_sharding(settings)?;
     if settings.ramp.is_some() {
-        if settings.agents > 0 {
-            return refuse("--ramp and --agent exclude each other".to_owned());
-        }
         if settings.rate > 0.0 {
             return refuse("--ramp and --qps exclude each other: both are the rate".to_owned());
         }

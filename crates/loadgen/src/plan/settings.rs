@@ -95,7 +95,6 @@ pub struct Settings {
     /// Requests a second over all threads; 0 is as many as are answered.
     pub rate: f64,
     /// A rate that changes, instead of `rate`.
-    #[serde(skip)]
     pub ramp: Option<Ramp>,
     /// Seconds of the measurement.
     pub time_s: f64,

@@ -31,8 +31,9 @@ use rustix::net::sockopt;
 use super::answer::{Answerer, Taken, Talk};
 use super::faults::Faults;
 use super::oracle::Oracle;
-use super::{Error, Manner, Settings, Tally};
+use super::{Error, Manner, Settings, Tally, shm};
 use crate::arrival::{Purpose, Stream};
+use crate::ring;
 
 /// Before a reply is due by less than this, the loop does not sleep.
 const LOOK_NS: u64 = 150_000;
@@ -79,12 +80,14 @@ enum Behaviour {
 enum Door {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
+    Memory(ring::Door),
 }
 
 #[derive(Debug)]
 enum Socket {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
+    Memory(Box<ring::End>),
 }
 
 #[derive(Debug)]
@@ -136,6 +139,9 @@ impl Clerk {
                 addresses.push(address);
             }
         }
+        for path in &settings.shared {
+            doors.push(Door::Memory(shm::bind(path)?));
+        }
         let of = |connection| Stream { seed: settings.seed, agent: 0, thread: 0, connection };
         let behaviour = match &settings.manner {
             Manner::Oracle(law) => {
@@ -184,17 +190,23 @@ impl Clerk {
         let due_ns = due_ns.filter_map(|connection| connection.outbox.front()).map(|p| p.due_ns);
         let until_ns = due_ns.min().unwrap_or(u64::MAX);
         let sleep_ns = until_ns.saturating_sub(now_ns.saturating_add(LOOK_NS)).min(SLEEP_NS_MAX);
+        let may_sleep = self.connections.iter().all(Connection::may_sleep);
+        let sleep_ns = if may_sleep { sleep_ns } else { 0 };
         let timeout = Timespec { tv_sec: 0, tv_nsec: sleep_ns as _ };
         let doors = self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN));
         let sockets = self.connections.iter().map(|connection| {
             let mut flags = PollFlags::empty();
-            flags.set(PollFlags::IN, connection.wants_input());
-            flags.set(PollFlags::OUT, connection.is_full);
+            // Memory wakes through bytes that come, whatever for.
+            let is_memory = matches!(connection.socket, Socket::Memory(_));
+            flags.set(PollFlags::OUT, connection.is_full && !is_memory);
+            flags.set(PollFlags::IN, connection.wants_input() || is_memory);
             PollFd::new(&connection.socket, flags)
         });
         let mut places: Vec<PollFd<'_>> = doors.chain(sockets).collect();
         // An interruption is as good as a timeout: everything is looked at in any case.
         let _ = poll(&mut places, Some(&timeout));
+        drop(places);
+        self.connections.iter_mut().for_each(Connection::wake);
     }
 
     fn turn(&mut self) {
@@ -303,6 +315,23 @@ impl Connection {
         !self.is_ended && !self.is_leaving && self.outbox_bytes < OUTPUT_BYTES_MAX
     }
 
+    /// May the loop sleep, as far as this connection knows without a socket that says so?
+    fn may_sleep(&self) -> bool {
+        match &self.socket {
+            Socket::Memory(end) => {
+                end.sleep(ring::Wants { bytes: self.wants_input(), room: self.is_full })
+            }
+            _ => true,
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Socket::Memory(end) = &mut self.socket {
+            end.wake();
+            end.hear();
+        }
+    }
+
     fn put(&mut self, parcel: Parcel) {
         self.outbox_bytes += parcel.bytes.len();
         self.is_leaving |= parcel.after != After::Nothing;
@@ -356,6 +385,7 @@ impl Door {
                 stream.set_nonblocking(true).ok()?;
                 Some(Socket::Unix(stream))
             }
+            Door::Memory(door) => door.accept().map(|end| Socket::Memory(Box::new(end))),
         }
     }
 }
@@ -365,6 +395,7 @@ impl AsFd for Door {
         match self {
             Door::Tcp(listener) => listener.as_fd(),
             Door::Unix(listener, _) => listener.as_fd(),
+            Door::Memory(door) => door.as_fd(),
         }
     }
 }
@@ -374,6 +405,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.read(bytes),
             Socket::Unix(stream) => stream.read(bytes),
+            Socket::Memory(end) => end.read(bytes),
         }
     }
 
@@ -381,10 +413,12 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.write(bytes),
             Socket::Unix(stream) => stream.write(bytes),
+            Socket::Memory(end) => end.write(bytes),
         }
     }
 
-    /// Lets the close that follows be a reset. Unix sockets have none; they are just closed.
+    /// Lets the close that follows be a reset. Unix sockets and memory have none; they are just
+    /// closed.
     fn make_reset(&self) {
         if let Socket::Tcp(stream) = self {
             // A socket that is gone already has been reset by the other side.
@@ -398,6 +432,7 @@ impl AsFd for Socket {
         match self {
             Socket::Tcp(stream) => stream.as_fd(),
             Socket::Unix(stream) => stream.as_fd(),
+            Socket::Memory(end) => end.as_fd(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Servers for tests and calibration that answer without storing anything.
 //!
 //! ```text
-//!   null      net's loops, replies built before: what a client can reach at most
+//!   null      net's loops, replies built before: what a client can reach at most; a loop of
+//!             its own for connections in shared memory
 //!   fault     a loop of its own: late, cut, slow, wrong, gone, by a seed
 //!   oracle    a loop of its own: one queue, one server, a service time by a law, so that the
 //!             percentiles that a client reports have a theory
@@ -24,11 +25,13 @@ mod clerk;
 mod faults;
 mod null;
 mod oracle;
+mod shm;
 pub mod theory;
 
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -114,11 +117,36 @@ impl Manner {
     }
 }
 
+/// Where a responder listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A socket.
+    Socket(Endpoint),
+    /// Shared memory, at the path of a Unix socket that tells of it.
+    Memory(PathBuf),
+}
+
+impl Place {
+    /// Reads `HOST:PORT`, `unix:PATH` or `shm:PATH`.
+    ///
+    /// # Errors
+    /// None of them.
+    pub fn parse(text: &str) -> Result<Place, Error> {
+        let Some(path) = text.strip_prefix("shm:") else { return Ok(Place::Socket(text.parse()?)) };
+        match format!("unix:{path}").parse()? {
+            Endpoint::Unix(path) => Ok(Place::Memory(path)),
+            other => Ok(Place::Socket(other)),
+        }
+    }
+}
+
 /// What a responder is started with.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where it listens. Port 0 lets the kernel choose.
     pub endpoints: Vec<Endpoint>,
+    /// Paths where it takes connections in shared memory.
+    pub shared: Vec<PathBuf>,
     /// How it behaves.
     pub manner: Manner,
     /// Loop threads of `null`; the others have one, since one queue is what they are about.
@@ -139,6 +167,7 @@ impl Settings {
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         Settings {
             endpoints: vec![Endpoint::Ip(address)],
+            shared: Vec::new(),
             manner,
             threads: 1,
             value_bytes: 200,
@@ -150,7 +179,7 @@ impl Settings {
     fn check(&self) -> Result<(), Error> {
         let usage =
             |text: String, problem: &str| Err(Error::Usage { text, problem: problem.into() });
-        if self.endpoints.is_empty() {
+        if self.endpoints.is_empty() && self.shared.is_empty() {
             return usage(String::new(), "say where it listens, such as 127.0.0.1:11211");
         }
         if self.value_bytes > VALUE_BYTES_MAX {
@@ -202,13 +231,11 @@ impl Tally {
 pub struct Responder {
     addresses: Vec<Endpoint>,
     tally: Arc<Tally>,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Null(Option<keyrack_net::Handle>),
-    Clerk { stop: Arc<AtomicBool>, thread: Option<JoinHandle<()>> },
+    /// The loops of net, where they serve.
+    handle: Option<keyrack_net::Handle>,
+    /// The thread of another loop, and what ends it.
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Responder {
@@ -219,22 +246,33 @@ impl Responder {
     pub fn start(settings: &Settings) -> Result<Responder, Error> {
         settings.check()?;
         let tally = Arc::new(Tally::default());
-        if settings.manner == Manner::Null {
-            let handle = null::start(settings, &tally)?;
-            let addresses = handle.local_addrs().iter().flatten().cloned().collect();
-            return Ok(Responder { addresses, tally, kind: Kind::Null(Some(handle)) });
-        }
-        let (clerk, addresses) = clerk::Clerk::bind(settings, Arc::clone(&tally))?;
         let stop = Arc::new(AtomicBool::new(false));
-        let stop_of_thread = Arc::clone(&stop);
-        let thread = thread::Builder::new()
-            .name("responder".to_owned())
-            .spawn(move || clerk.run(&stop_of_thread))
-            .map_err(|cause| Error::Machine { action: "start a thread".to_owned(), cause })?;
-        Ok(Responder { addresses, tally, kind: Kind::Clerk { stop, thread: Some(thread) } })
+        let mut responder = Responder {
+            addresses: Vec::new(),
+            tally: Arc::clone(&tally),
+            handle: None,
+            stop: Arc::clone(&stop),
+            thread: None,
+        };
+        if settings.manner != Manner::Null {
+            let (clerk, addresses) = clerk::Clerk::bind(settings, tally)?;
+            responder.addresses = addresses;
+            responder.thread = Some(spawn(move || clerk.run(&stop))?);
+            return Ok(responder);
+        }
+        if !settings.endpoints.is_empty() {
+            let handle = null::start(settings, &tally)?;
+            responder.addresses = handle.local_addrs().iter().flatten().cloned().collect();
+            responder.handle = Some(handle);
+        }
+        if !settings.shared.is_empty() {
+            let looking = shm::Loop::bind(settings, tally)?;
+            responder.thread = Some(spawn(move || looking.run(&stop))?);
+        }
+        Ok(responder)
     }
 
-    /// Where it listens.
+    /// Where it listens, but for shared memory.
     #[must_use]
     pub fn addresses(&self) -> &[Endpoint] {
         &self.addresses
@@ -256,25 +294,24 @@ impl Responder {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        match &mut self.kind {
-            Kind::Null(handle) => {
-                if let Some(handle) = handle.take() {
-                    handle.shutdown(GRACE)?;
-                }
-            }
-            Kind::Clerk { stop, thread } => {
-                // Release: pairs with the acquiring load of the loop, though nothing hangs on it.
-                stop.store(true, Ordering::Release);
-                if let Some(thread) = thread.take()
-                    && thread.join().is_err()
-                {
-                    let cause = std::io::Error::other("its thread panicked");
-                    return Err(Error::Machine { action: "end the responder".to_owned(), cause });
-                }
-            }
+        // Release: pairs with the acquiring loads of the loops, though nothing hangs on it.
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            let cause = std::io::Error::other("its thread panicked");
+            return Err(Error::Machine { action: "end the responder".to_owned(), cause });
+        }
+        if let Some(handle) = self.handle.take() {
+            handle.shutdown(GRACE)?;
         }
         Ok(())
     }
+}
+
+fn spawn(serve: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    let thread = thread::Builder::new().name("responder".to_owned()).spawn(serve);
+    thread.map_err(|cause| Error::Machine { action: "start a thread".to_owned(), cause })
 }
 
 impl Drop for Responder {

@@ -11,7 +11,7 @@ fn servers(places: &[&str]) -> Vec<Server> {
             Endpoint::Host { name, .. } => name.clone(),
             _ => "localhost".to_owned(),
         };
-        Server { name: (*place).to_owned(), host, endpoint }
+        Server { name: (*place).to_owned(), host, endpoint, is_shared: false }
     };
     places.iter().map(server).collect()
 }

@@ -290,8 +290,9 @@ impl Fleet {
         let number = self.next_phase() | 1 << 16;
         let length_ns = (what.warmup_s * 1e9) as u64;
         // A ramp warms up at its first rate.
-        let first = self.plan.ramp().map(|ramp| ramp.rate_at(0.0)).filter(|rate| *rate > 0.0);
-        let rate = first.unwrap_or(what.rate);
+        let ramp = self.plan.ramp();
+        let first = ramp.map(|ramp| ramp.rate_at(0.0) * self.share_of(what.rate));
+        let rate = first.filter(|rate| *rate > 0.0).unwrap_or(what.rate);
         self.order(|_| Phase {
             is_load: false,
             start,
@@ -303,6 +304,11 @@ impl Fleet {
             is_ramped: false,
         });
         self.collect(&mut |_, _| {})
+    }
+
+    /// The part of a ramp that a rate is, of its mean over all processes.
+    fn share_of(&self, rate: f64) -> f64 {
+        rate / self.plan.settings.rate
     }
 
     /// Measures.
@@ -367,7 +373,8 @@ impl Fleet {
         };
         let (plan, rate) = (Arc::clone(&self.plan), what.rate);
         (surroundings.observer)(&Event::Measuring);
-        let mut series = Series::new(&self.live, start, surroundings.clock.clone(), plan.ramp());
+        let ramp = plan.ramp().map(|ramp| (ramp, self.share_of(rate)));
+        let mut series = Series::new(&self.live, start, surroundings.clock.clone(), ramp);
         self.order(|thread| Phase {
             is_load: false,
             start,

@@ -25,7 +25,8 @@ pub(super) struct Series<'a> {
     at: u64,
     seen: Sampled,
     seconds: Vec<Second>,
-    ramp: Option<&'a Ramp>,
+    /// The rate over time, and our part of it.
+    ramp: Option<(&'a Ramp, f64)>,
 }
 
 impl<'a> Series<'a> {
@@ -34,7 +35,7 @@ impl<'a> Series<'a> {
         live: &[Arc<Live>],
         start: u64,
         clock: Clock,
-        ramp: Option<&'a Ramp>,
+        ramp: Option<(&'a Ramp, f64)>,
     ) -> Series<'a> {
         let seen = Sampled::of(live.iter().map(|live| &**live));
         Series { live: live.to_vec(), clock, start, at: start, seen, seconds: Vec::new(), ramp }
@@ -61,14 +62,14 @@ impl<'a> Series<'a> {
 
     fn take(&mut self, now: u64) {
         let sampled = Sampled::of(self.live.iter().map(|live| &**live));
-        let Sampled { ops, misses, errors, latency } = sampled.since(&self.seen);
+        let Sampled { ops, misses, errors, latency, .. } = sampled.since(&self.seen);
         let end_s = self.clock.ns_between(self.start, now) as f64 / 1e9;
         let length_s = self.clock.ns_between(self.at, now) as f64 / 1e9;
         let due = |ramp: &Ramp| ramp.count_at(end_s) - ramp.count_at(end_s - length_s);
         self.seconds.push(Second {
             end_s,
             length_s,
-            offered_per_s: self.ramp.map(|ramp| due(ramp) / length_s.max(1e-9)),
+            offered_per_s: self.ramp.map(|(ramp, share)| share * due(ramp) / length_s.max(1e-9)),
             ops,
             misses,
             errors,

@@ -19,12 +19,16 @@ mod handshake;
 mod meta;
 mod parser;
 mod resp;
+mod template;
 mod text;
+mod whole;
 
 pub use encode::{Keys, Request, encode};
 pub use handshake::{Credentials, greet};
 pub use parser::{Malformed, Parser, Step};
 pub(crate) use resp::ASKING;
+pub use template::Template;
+pub use whole::whole_hit;
 
 /// Longest key that memcached takes.
 pub const MEMCACHED_KEY_BYTES_MAX: usize = 250;

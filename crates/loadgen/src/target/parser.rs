@@ -87,6 +87,13 @@ impl Parser {
         }
     }
 
+    /// Does the next byte begin a reply?
+    #[inline]
+    #[must_use]
+    pub fn is_between_replies(&self) -> bool {
+        self.phase == Phase::Start && self.items == 0 && self.hits == 0
+    }
+
     /// Takes what it can of `buffer`, in which the present reply goes on. `kind` is what it
     /// answers.
     ///

@@ -24,7 +24,6 @@
 //! with their times and their expirations; lengths are not moved to 1 to 524,000 but cut at the
 //! limit of values; lines on the border of chunks are not lost.
 
-mod lines;
 mod pace;
 mod parse;
 mod reader;

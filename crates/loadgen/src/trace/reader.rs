@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use keyrack_trace::{Line, Lines};
 use keyrack_vfs::Fs;
 use keyrack_workload::mix64;
 
-use super::lines::{Line, Lines};
 use super::parse::parse;
 use super::{Counts, Error, Fault, Options, Row};
 

@@ -13,9 +13,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 
-use keyrack_net::Stream;
-
-use crate::target::{Kind, Malformed, Outcome, Parser, Protocol, Step};
+use super::wire::Wire;
+use crate::target::{Kind, Malformed, Outcome, Parser, Protocol, Step, Template, whole_hit};
 
 /// Room for replies at first.
 const INPUT_BYTES: usize = 64 << 10;
@@ -76,7 +75,7 @@ pub(super) enum Trouble {
 /// A connection to one server.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) stream: Option<Stream>,
+    pub(super) stream: Option<Wire>,
     /// Its place among the nodes of its thread.
     pub(super) server: usize,
     /// Is the stream being made?
@@ -87,6 +86,10 @@ pub(super) struct Connection {
     /// The number of the oldest flight, since the connection was made.
     first_number: u64,
     output: Vec<u8>,
+    /// Bytes at the end of the output that are requests of an earlier batch, to be overwritten.
+    spare_bytes: usize,
+    /// The output is copies of one template and nothing else.
+    is_stock: bool,
     sent_bytes: usize,
     is_armed: bool,
     is_tls: bool,
@@ -103,7 +106,7 @@ pub(super) struct Connection {
 impl Connection {
     /// A connection that does not block any more.
     pub(super) fn new(
-        stream: Stream,
+        stream: Wire,
         server: usize,
         protocol: Protocol,
         keeps_values: bool,
@@ -126,6 +129,8 @@ impl Connection {
             unstamped: 0,
             first_number: 0,
             output: Vec::with_capacity(INPUT_BYTES),
+            spare_bytes: 0,
+            is_stock: false,
             sent_bytes: 0,
             is_armed: false,
             input: vec![0; INPUT_BYTES],
@@ -140,14 +145,14 @@ impl Connection {
     }
 
     /// Another stream to the same server, in place of one that broke.
-    pub(super) fn renew(&mut self, stream: Stream) {
+    pub(super) fn renew(&mut self, stream: Wire) {
         self.is_tls = stream.is_tls();
         self.stream = Some(stream);
         self.is_awaited = false;
         self.parser = Parser::new(self.protocol, self.keeps_values);
         (self.taken, self.filled, self.sent_bytes) = (0, 0, 0);
         (self.is_armed, self.first_number, self.unstamped) = (false, 0, 0);
-        self.output.clear();
+        self.clear_output();
     }
 
     #[inline]
@@ -164,19 +169,49 @@ impl Connection {
     /// Where requests are appended.
     #[inline]
     pub(super) fn output(&mut self) -> &mut Vec<u8> {
+        if self.is_stock {
+            self.output.truncate(self.output_end());
+            (self.is_stock, self.spare_bytes) = (false, 0);
+        }
         &mut self.output
+    }
+
+    /// A copy of a template behind the output, with the key of an earlier request or its own.
+    /// Between two calls of [`Connection::output`] there is one template.
+    #[inline]
+    pub(super) fn copy_of(&mut self, template: &Template) -> &mut [u8] {
+        let bytes = template.head().len();
+        if self.spare_bytes > 0 {
+            self.spare_bytes -= bytes;
+        } else {
+            self.is_stock |= self.output.is_empty();
+            self.output.extend_from_slice(template.head());
+        }
+        let end = self.output_end();
+        &mut self.output[end - bytes..end]
+    }
+
+    /// Where the bytes end that are to be sent.
+    #[inline]
+    fn output_end(&self) -> usize {
+        self.output.len() - self.spare_bytes
+    }
+
+    fn clear_output(&mut self) {
+        self.output.clear();
+        (self.is_stock, self.spare_bytes) = (false, 0);
     }
 
     /// Is there anything to send?
     #[inline]
     pub(super) fn has_output(&self) -> bool {
-        self.sent_bytes < self.output.len()
+        self.sent_bytes < self.output_end()
     }
 
     /// Bytes that the socket has not taken.
     #[inline]
     pub(super) fn output_bytes(&self) -> usize {
-        self.output.len() - self.sent_bytes
+        self.output_end() - self.sent_bytes
     }
 
     /// Marks what has not left yet as leaving now.
@@ -202,8 +237,9 @@ impl Connection {
                 Err(error) => return Err(Trouble::Broken(error)),
             }
         }
-        while self.sent_bytes < self.output.len() {
-            match stream.write(&self.output[self.sent_bytes..]) {
+        let end = self.output.len() - self.spare_bytes;
+        while self.sent_bytes < end {
+            match stream.write(&self.output[self.sent_bytes..end]) {
                 Ok(count) => {
                     self.sent_bytes += count;
                     self.written_bytes += count as u64;
@@ -218,7 +254,10 @@ impl Connection {
                 Err(error) => return Err(Trouble::Broken(error)),
             }
         }
-        self.output.clear();
+        match self.is_stock {
+            true => self.spare_bytes = self.output.len(),
+            false => self.output.clear(),
+        }
         self.sent_bytes = 0;
         Ok(self.arm(false))
     }
@@ -317,6 +356,28 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Takes hits at the front that are whole, as long as their requests left at one time: when
+    /// that was, and how many.
+    #[inline]
+    pub(super) fn take_hits(&mut self, key_bytes: usize) -> (u64, u64) {
+        let Some(front) = self.flights.front().filter(|_| self.parser.is_between_replies()) else {
+            return (0, 0);
+        };
+        let sent = front.sent;
+        let mut count = 0;
+        for flight in &self.flights {
+            let input = &self.input[self.taken..self.filled];
+            match whole_hit(self.protocol, input, key_bytes) {
+                Some(bytes) if flight.sent == sent => self.taken += bytes,
+                _ => break,
+            }
+            count += 1;
+        }
+        self.flights.drain(..count);
+        self.first_number += count as u64;
+        (sent, count as u64)
     }
 
     /// The flight that a reply answers.

@@ -147,7 +147,9 @@ impl Lane {
             let law = &plan.gaps;
             self.schedule = Some(match &plan.ramp {
                 Some(ramp) if phase.is_ramped => {
-                    Schedule::Ramped(RampSchedule::new(ramp, law, &stream, index, count)?)
+                    // The rate of the settings is the mean of the whole ramp.
+                    let share = phase.rate / plan.settings.rate;
+                    Schedule::Ramped(RampSchedule::new(ramp, law, &stream, index, count, share)?)
                 }
                 _ => {
                     let rate = phase.rate;
@@ -204,6 +206,14 @@ impl Lane {
         let ttl_s = if sized { settings.ttl_s } else { 0 };
         let key = self.keys.next_index();
         Flight { intended, sent: 0, key, size, ttl_s, kind, flags: 0, redirects: 0 }
+    }
+
+    /// A lookup of a closed loop, as [`Lane::draw`] draws it where there is nothing but lookups.
+    #[inline]
+    pub(super) fn lookup(&mut self) -> Flight {
+        let key = self.keys.next_index();
+        let (kind, flags, redirects) = (Kind::Get, 0, 0);
+        Flight { intended: 0, sent: 0, key, size: 0, ttl_s: 0, kind, flags, redirects }
     }
 
     /// Draws one more key, for a lookup of several.

@@ -22,6 +22,8 @@ mod connection;
 mod draw;
 mod feed;
 mod lane;
+mod memory;
+mod plain;
 mod poller;
 mod repair;
 mod reply;
@@ -29,6 +31,7 @@ mod route;
 mod send;
 mod setup;
 mod tier;
+mod wire;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -41,7 +44,7 @@ use keyrack_measure::{Clock, usage};
 use crate::account::{Account, Live, ThreadUse, Window};
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Waiting};
-use crate::target::Keys;
+use crate::target::{Keys, Template};
 use connection::Connection;
 use feed::{Feed, Kept};
 use lane::{Lane, NEVER};
@@ -123,6 +126,10 @@ pub(crate) struct Worker<'p> {
     live: Arc<Live>,
     stop: Arc<AtomicBool>,
     poller: Poller,
+    /// Are there connections in shared memory?
+    has_memory: bool,
+    /// Waits for those so far.
+    turns: u32,
     connections: Vec<Connection>,
     lanes: Vec<Lane>,
     /// Connections with something due: when, and which.
@@ -157,6 +164,12 @@ pub(crate) struct Worker<'p> {
     key: Vec<u8>,
     value: Vec<u8>,
     many: Keys,
+    /// Requests of which only the key, and the value, differ.
+    lookup: Option<Template>,
+    store: Option<Template>,
+    /// Is the phase one of lookups alone, in a closed loop?
+    is_plain: bool,
+    depths: plain::Depths,
 }
 
 impl Worker<'_> {
@@ -208,9 +221,13 @@ impl Worker<'_> {
 
     /// One wait, and what it brought.
     fn look(&mut self, wait_ns: u64) -> Result<()> {
-        let ready = self.poller.wait(wait_ns).map_err(Error::machine("wait for sockets"))?;
-        self.ready.clear();
-        self.ready.extend_from_slice(ready);
+        if self.has_memory {
+            self.wait_for_memory(wait_ns)?;
+        } else {
+            let ready = self.poller.wait(wait_ns).map_err(Error::machine("wait for sockets"))?;
+            self.ready.clear();
+            self.ready.extend_from_slice(ready);
+        }
         let now = self.clock.ticks();
         for at in 0..self.ready.len() {
             let ready = self.ready[at];
@@ -339,6 +356,8 @@ impl Worker<'_> {
 
     fn finish(&mut self, cpu_ns: u64) -> Done {
         self.send_samples();
+        let depth = &mut self.account.depth;
+        self.depths.drain(|under_way, count| depth.record_n(under_way, count));
         self.phase.samples = None;
         for (at, (lane, connection)) in self.lanes.iter_mut().zip(&self.connections).enumerate() {
             self.account.counts.received_bytes += connection.received_bytes;

@@ -1,15 +1,16 @@
 //! Connections that break, and what was under way on them; connections that are made, and made
 //! again.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-use keyrack_net::Stream;
+use std::time::Duration;
 
 use super::connection::{Flight, Trouble, flags};
 use super::lane::NEVER;
 use super::route::Node;
+use super::wire::Wire;
 use super::{RECONNECT_PAUSE_NS, Worker};
 use crate::error::{Error, Result};
 use crate::plan::Settings;
@@ -23,9 +24,14 @@ const SHAPE_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug)]
 pub(super) enum News {
     /// A connection was made, or not.
-    Remade(usize, io::Result<Stream>),
+    Remade(usize, io::Result<Wire>),
     /// Who has which slots of a cluster.
     Shape(io::Result<Shape>),
+}
+
+/// Flights that no reply has come for.
+fn unsettled(flights: &VecDeque<Flight>) -> u64 {
+    flights.iter().filter(|flight| flight.flags & flags::DONE == 0).count() as u64
 }
 
 impl Worker<'_> {
@@ -51,6 +57,7 @@ impl Worker<'_> {
         self.account.errors.add(class, lost.max(1), || words.clone());
         self.live.errors.add(lost.max(1));
         self.account.counts.broken += 1;
+        self.live.settled.add(unsettled(&connection.flights));
         connection.flights.drain(..).for_each(|flight| self.kept.release(&flight));
         connection.queue.drain(..).for_each(|flight| self.kept.release(&flight));
         connection.unstamped = 0;
@@ -99,7 +106,7 @@ impl Worker<'_> {
         }
     }
 
-    pub(super) fn take_over(&mut self, at: usize, remade: io::Result<Stream>) {
+    pub(super) fn take_over(&mut self, at: usize, remade: io::Result<Wire>) {
         let watched = remade.and_then(|stream| self.poller.add(&stream, at).map(|()| stream));
         match watched {
             Ok(stream) => {
@@ -127,6 +134,7 @@ impl Worker<'_> {
         self.give_up_routed();
         for at in 0..self.connections.len() {
             let flights = std::mem::take(&mut self.connections[at].flights);
+            self.live.settled.add(unsettled(&flights));
             let is_open_flight =
                 |flight: &&Flight| flight.flags & (flags::DONE | flags::ASKING | flags::COPY) == 0;
             for flight in flights.iter().filter(is_open_flight) {
@@ -172,7 +180,7 @@ impl Worker<'_> {
     }
 
     /// A connection to a node.
-    pub(super) fn open(&self, node: usize) -> Result<Stream> {
+    pub(super) fn open(&self, node: usize) -> Result<Wire> {
         let node = &self.nodes[node];
         let server = node.server.name.clone();
         open(node, &self.plan.settings).map_err(|cause| Error::Server { server, cause })
@@ -196,9 +204,9 @@ impl Worker<'_> {
 }
 
 /// A connection to a node that has been greeted and does not block.
-fn open(node: &Node, settings: &Settings) -> io::Result<Stream> {
-    let stream = greeted(node, settings)?;
-    stream.set_nonblocking(true)?;
+fn open(node: &Node, settings: &Settings) -> io::Result<Wire> {
+    let mut stream = greeted(node, settings)?;
+    stream.set_nonblocking()?;
     Ok(stream)
 }
 
@@ -225,25 +233,23 @@ pub(super) fn shape(node: &Node, settings: &Settings) -> io::Result<Shape> {
 }
 
 /// A connection to a node that has been greeted.
-fn greeted(node: &Node, settings: &Settings) -> io::Result<Stream> {
-    let mut stream =
-        Stream::connect(&node.server.endpoint, &node.options).map_err(|error| match error {
-            keyrack_net::Error::Endpoint { cause, .. } => {
-                io::Error::new(cause.kind(), format!("cannot connect: {cause}"))
-            }
-            other => io::Error::other(other.to_string()),
-        })?;
+fn greeted(node: &Node, settings: &Settings) -> io::Result<Wire> {
+    let patience = Duration::from_secs_f64(settings.connect_timeout_s);
+    let mut stream = Wire::connect(node, patience)?;
     if !settings.nodelay {
         stream.set_nodelay(false)?;
     }
     let credentials = settings.credentials.as_ref();
-    target::greet(&mut stream, settings.protocol, credentials).map_err(|cause| {
-        match cause.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                io::Error::new(io::ErrorKind::TimedOut, "connected, but there is no answer in time")
-            }
-            _ => cause,
-        }
-    })?;
+    target::greet(&mut stream, settings.protocol, credentials).map_err(unheard)?;
     Ok(stream)
+}
+
+/// The words for a server that is there and says nothing.
+pub(super) fn unheard(cause: io::Error) -> io::Error {
+    match cause.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            io::Error::new(io::ErrorKind::TimedOut, "connected, but there is no answer in time")
+        }
+        _ => cause,
+    }
 }

@@ -17,6 +17,9 @@ pub(super) fn window(thread: usize, connection: usize, open: &mut MissWindow) ->
 impl Worker<'_> {
     /// Takes all whole replies of a connection.
     pub(super) fn digest(&mut self, at: usize, now: u64) -> Result<(), Trouble> {
+        if self.is_plain {
+            return self.digest_plain(at, now);
+        }
         let verifies = self.plan.settings.verify;
         loop {
             let next = match verifies {
@@ -54,8 +57,9 @@ impl Worker<'_> {
 
     /// Accounts for one reply.
     #[inline]
-    fn landed(&mut self, at: usize, flight: &Flight, outcome: Outcome, now: u64) {
+    pub(super) fn landed(&mut self, at: usize, flight: &Flight, outcome: Outcome, now: u64) {
         self.done.last_reply = now;
+        self.live.settled.add(1);
         if let Outcome::Failed(class) = outcome {
             if self.redirect(at, flight, class) {
                 return;
@@ -195,7 +199,7 @@ impl Worker<'_> {
             Headline::Sent => service_ns,
         };
         self.live.ops.add(1);
-        self.live.latency.record(headline_ns);
+        self.live.latency[flight.kind.class() as usize].record(headline_ns);
         if self.phase.samples.is_some() && flight.kind.class() == Class::Read {
             let from = if is_open { flight.intended } else { flight.sent };
             let start_ns = self.clock.ns_between(self.phase.start, from);

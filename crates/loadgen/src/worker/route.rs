@@ -143,7 +143,7 @@ impl Worker<'_> {
         let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let options = self.seed.as_ref()?.options.clone();
-        let server = Server { name: place.to_owned(), host, endpoint };
+        let server = Server { name: place.to_owned(), host, endpoint, is_shared: false };
         self.nodes.push(Node { server, options });
         let node = self.nodes.len() - 1;
         // Before the first connections are made all of them are.

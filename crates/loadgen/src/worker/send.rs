@@ -2,12 +2,16 @@
 
 use super::connection::{Flight, Trouble, flags};
 use super::feed::Feed;
+use super::wire::Wire;
 use super::{GAPS_MAX, Worker};
 use crate::target::{ASKING, Kind, Request, encode};
 
 impl Worker<'_> {
     /// Puts as many requests on a connection as may be under way, and sends them.
     pub(super) fn pump(&mut self, at: usize) {
+        if self.is_plain {
+            return self.pump_plain(at);
+        }
         if !self.connections[at].is_alive() {
             return;
         }
@@ -55,6 +59,23 @@ impl Worker<'_> {
     pub(super) fn launch(&mut self, at: usize, flight: Flight) {
         let plan = self.plan;
         let (lane, connection) = (&mut self.lanes[at], &mut self.connections[at]);
+        if flight.flags & (flags::KEPT_KEY | flags::ASK) == 0
+            && let (Kind::Get, Some(template), _) | (Kind::Set, _, Some(template)) =
+                (flight.kind, &self.lookup, &self.store)
+            && (flight.kind == Kind::Get || template.fits(flight.size as usize, flight.ttl_s))
+        {
+            let opaque = connection.next_opaque();
+            let output = connection.output();
+            let start = output.len();
+            output.extend_from_slice(template.head());
+            plan.keys.overwrite(flight.key, template.patch(&mut output[start..], opaque));
+            if flight.kind == Kind::Set {
+                let value = plan.values.plain(flight.size as usize, &mut lane.offset);
+                output.extend_from_slice(value);
+                output.extend_from_slice(template.tail());
+            }
+            return self.add(at, flight);
+        }
         self.key.clear();
         if flight.flags & flags::KEPT_KEY != 0 {
             self.key.extend_from_slice(self.kept.key(flight.key));
@@ -94,10 +115,19 @@ impl Worker<'_> {
             let (kind, flags) = (Kind::Flush, flags::ASKING);
             connection.flights.push_back(Flight { kind, flags, ..flight });
             connection.unstamped += 1;
+            self.live.sent.add(1);
         }
         encode(plan.settings.protocol, connection.output(), &request);
+        self.add(at, flight);
+    }
+
+    /// What was written behind the output is under way.
+    #[inline]
+    fn add(&mut self, at: usize, flight: Flight) {
+        let connection = &mut self.connections[at];
         connection.flights.push_back(flight);
         connection.unstamped += 1;
+        self.live.sent.add(1);
         if flight.flags & (flags::LOAD | flags::PURGE) == 0 {
             self.account.depth.record(connection.flights.len() as u64);
         }
@@ -105,7 +135,7 @@ impl Worker<'_> {
 
     /// Sends what a connection has, by one reading of the clock.
     #[inline]
-    fn flush(&mut self, at: usize) {
+    pub(super) fn flush(&mut self, at: usize) {
         let connection = &mut self.connections[at];
         let count = connection.unstamped as u64;
         if count > 0 {
@@ -123,7 +153,8 @@ impl Worker<'_> {
         match connection.flush() {
             Ok(None) => {}
             Ok(Some(is_armed)) => {
-                if let Some(stream) = &connection.stream
+                // Memory wakes by itself when there is room.
+                if let Some(stream @ Wire::Socket(_)) = &connection.stream
                     && let Err(cause) = self.poller.arm_write(stream, at, is_armed)
                 {
                     self.lose(at, Trouble::Broken(cause));

@@ -11,12 +11,12 @@ use super::connection::Connection;
 use super::feed::{Feed, Kept};
 use super::lane::{Lane, Walk};
 use super::poller::Poller;
-use super::{Done, Phase, Worker};
+use super::{Done, Phase, Worker, plain};
 use crate::account::{Account, Live};
 use crate::arrival::Stream as Draws;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::target::Keys;
+use crate::target::{Keys, Kind, Template};
 
 impl<'p> Worker<'p> {
     /// Connects to the servers of thread `thread`.
@@ -41,6 +41,8 @@ impl<'p> Worker<'p> {
             live,
             stop,
             poller: Poller::new().map_err(Error::machine("make an epoll"))?,
+            has_memory: plan.servers.iter().any(|server| server.is_shared),
+            turns: 0,
             connections: Vec::new(),
             lanes: Vec::new(),
             timers: BinaryHeap::new(),
@@ -75,6 +77,10 @@ impl<'p> Worker<'p> {
             key: Vec::new(),
             value: Vec::new(),
             many: Keys::default(),
+            lookup: template(plan, Kind::Get),
+            store: template(plan, Kind::Set),
+            is_plain: false,
+            depths: plain::Depths::default(),
         };
         worker.connect()?;
         Ok(worker)
@@ -127,6 +133,7 @@ impl<'p> Worker<'p> {
         self.timers.clear();
         (self.is_drawing, self.drawn, self.has_purged) = (!self.phase.is_load, 0, false);
         self.last_send = 0;
+        self.is_plain = self.lookup.is_some() && plain::is_plain(self.plan, &self.phase);
         if !self.phase.is_load {
             // Each phase replays from the start.
             let threads = self.plan.settings.threads as u32;
@@ -161,6 +168,21 @@ impl<'p> Worker<'p> {
         }
         Ok(())
     }
+}
+
+/// The request of a kind, where all of them are alike but for the key and the bytes of the value.
+fn template(plan: &Plan, kind: Kind) -> Option<Template> {
+    let settings = &plan.settings;
+    let key_bytes = plan.keys.fixed_len().filter(|_| settings.assoc.is_none())?;
+    let value_bytes = match kind.has_value() {
+        true if settings.verify => return None,
+        true => plan.sizes.fixed()? as usize,
+        false => 0,
+    };
+    let mut key = vec![0; key_bytes];
+    plan.keys.write(0, &mut key);
+    let ttl_s = if kind.has_value() { settings.ttl_s } else { 0 };
+    Template::new(settings.protocol, kind, &key, value_bytes, ttl_s)
 }
 
 /// Ties the calling thread to the processor that is its turn, among those that it may use.

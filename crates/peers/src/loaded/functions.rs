@@ -54,8 +54,6 @@ functions! {
     Shared {
         open: (Raw, Bytes, ErrorPlace) -> Raw;
         close: (Raw);
-        put: (Raw, Raw, Bytes, usize, Bytes, usize, ErrorPlace);
-        delete: (Raw, Raw, Bytes, usize, ErrorPlace);
         write: (Raw, Raw, Raw, ErrorPlace);
         get: (Raw, Raw, Bytes, usize, *mut usize, ErrorPlace) -> *mut c_char;
         free: (Raw);

@@ -192,17 +192,23 @@ struct LoadedSession<'a> {
 }
 
 impl LoadedSession<'_> {
+    /// Writes what `fill` puts into the batch of the session. A batch that stays costs less than
+    /// one for each write, which is what the calls for single keys make.
+    ///
     /// # Errors
     /// Those of the thread that syncs, which come before every write.
-    fn write(
-        &self,
-        action: &str,
-        write: impl FnOnce(&Database) -> std::result::Result<(), String>,
-    ) -> Result<()> {
+    fn write(&mut self, action: &str, fill: impl FnOnce(&mut WriteBatch)) -> Result<()> {
+        self.batch.clear();
+        fill(&mut self.batch);
+        self.write_batch(action, &self.how)
+    }
+
+    fn write_batch(&self, action: &str, how: &WriteOptions) -> Result<()> {
         if let Some(ticker) = &self.store.ticker {
             ticker.check()?;
         }
-        write(&self.store.database).map_err(|text| self.store.convert(action, &text))
+        let written = self.store.database.write(how, &self.batch);
+        written.map_err(|text| self.store.convert(action, &text))
     }
 }
 
@@ -213,21 +219,26 @@ impl Session for LoadedSession<'_> {
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let _shared = self.store.stripes.share(key);
-        self.write("put", |database| database.put(&self.how, key, value))
+        let store = self.store;
+        let _shared = store.stripes.share(key);
+        self.write("put", |batch| batch.put(key, value))
     }
 
     fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if !self.store.has_synced_put() {
             return Err(Error::usage("with durability none there is no log to sync"));
         }
-        let _shared = self.store.stripes.share(key);
-        self.write("put", |database| database.put(&self.synced, key, value))
+        let store = self.store;
+        let _shared = store.stripes.share(key);
+        self.batch.clear();
+        self.batch.put(key, value);
+        self.write_batch("put", &self.synced)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {
-        let _shared = self.store.stripes.share(key);
-        self.write("remove", |database| database.delete(&self.how, key))?;
+        let store = self.store;
+        let _shared = store.stripes.share(key);
+        self.write("remove", |batch| batch.delete(key))?;
         Ok(Removed::Unknown)
     }
 
@@ -248,8 +259,8 @@ impl Session for LoadedSession<'_> {
         let decision = decision.unwrap_or_else(|| decide(None, &mut buffer));
         let written = match decision {
             Update::Keep => Ok(()),
-            Update::Put => self.write("update", |database| database.put(&self.how, key, &buffer)),
-            Update::Remove => self.write("update", |database| database.delete(&self.how, key)),
+            Update::Put => self.write("update", |batch| batch.put(key, &buffer)),
+            Update::Remove => self.write("update", |batch| batch.delete(key)),
         };
         self.buffer = buffer;
         written
@@ -279,15 +290,16 @@ impl Session for LoadedSession<'_> {
         let keys = batch.iter().map(|op| match op {
             BatchOp::Put(key, _) | BatchOp::Remove(key) => key,
         });
-        let _shared = self.store.stripes.share_all(keys);
-        self.batch.clear();
-        for op in batch.iter() {
-            match op {
-                BatchOp::Put(key, value) => self.batch.put(key, value),
-                BatchOp::Remove(key) => self.batch.delete(key),
+        let store = self.store;
+        let _shared = store.stripes.share_all(keys);
+        self.write("apply", |own| {
+            for op in batch.iter() {
+                match op {
+                    BatchOp::Put(key, value) => own.put(key, value),
+                    BatchOp::Remove(key) => own.delete(key),
+                }
             }
-        }
-        self.write("apply", |database| database.write(&self.how, &self.batch))
+        })
     }
 }
 

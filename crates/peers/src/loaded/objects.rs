@@ -146,27 +146,6 @@ impl Database {
 
     /// # Errors
     /// What the library says.
-    pub(super) fn put(&self, how: &WriteOptions, key: &[u8], value: &[u8]) -> Result<(), String> {
-        let (k, v) = (key.as_ptr().cast(), value.as_ptr().cast());
-        let put = self.loaded.shared.put;
-        checked(self.loaded, |error| {
-            // SAFETY: the bytes live during the call, which copies them.
-            unsafe { put(self.raw(), how.0.raw, k, key.len(), v, value.len(), error) }
-        })
-    }
-
-    /// # Errors
-    /// What the library says.
-    pub(super) fn delete(&self, how: &WriteOptions, key: &[u8]) -> Result<(), String> {
-        let delete = self.loaded.shared.delete;
-        checked(self.loaded, |error| {
-            // SAFETY: the bytes live during the call, which copies them.
-            unsafe { delete(self.raw(), how.0.raw, key.as_ptr().cast(), key.len(), error) }
-        })
-    }
-
-    /// # Errors
-    /// What the library says.
     pub(super) fn write(&self, how: &WriteOptions, batch: &WriteBatch) -> Result<(), String> {
         let write = self.loaded.shared.write;
         checked(self.loaded, |error| {

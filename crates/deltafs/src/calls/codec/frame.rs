@@ -8,7 +8,7 @@ pub const FRAME_BYTES_MAX: usize = 1 << 20;
 const FRAME_BYTES_MIN: usize = 9;
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"KFS1");
 /// The version of the protocol.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 
 /// Where the code of a reply stands in its frame.
 pub(in crate::calls) const CODE_AT: usize = 12;

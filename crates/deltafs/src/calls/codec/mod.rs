@@ -17,7 +17,7 @@ mod request;
 pub(super) use frame::{CODE_AT, RECALLED_BIT, put_frame};
 pub use frame::{FRAME_BYTES_MAX, Frame, frame};
 pub use peer::Peer;
-pub(super) use peer::Rename;
+pub(super) use peer::{Rename, What};
 pub use reply::{Facts, Listed, Reply};
 pub(super) use reply::{kind_code, kind_of};
 pub use request::{BATCH_NAMES_MAX, HELLO_TOKEN_BYTES_MAX, Request, SetFields};

@@ -21,9 +21,27 @@ pub enum Peer<'a> {
     Settle { number: u128, commits: bool },
     /// What was decided: 0 nothing, 1 not yet, 2 to do it.
     Outcome { number: u128 },
+    /// Bytes of a large file of a partition that is coming, in the order of their offsets.
+    SplitContents { dir: u128, to: u32, attempt: u64, inode: u128, offset: u64, data: &'a [u8] },
+    /// Bytes of the large file that a rename brings.
+    RenameContents { number: u128, offset: u64, data: &'a [u8] },
 }
 
-/// A rename as servers tell each other of it.
+/// What several servers do to a name together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum What {
+    /// It becomes another name, which nothing has.
+    Rename = 0,
+    /// It becomes another name, whatever has that.
+    Replace = 1,
+    /// A directory is made.
+    Mkdir = 2,
+    /// A directory is removed.
+    Rmdir = 3,
+}
+
+/// A rename as servers tell each other of it; or a directory that is made or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename<'a> {
     /// On whose behalf.
@@ -36,15 +54,15 @@ pub struct Rename<'a> {
     pub from: u128,
     /// The old name.
     pub name: &'a [u8],
-    /// The directory of the new name.
+    /// The directory of the new name; the directory that is made or removed.
     pub to: u128,
-    /// The new name.
+    /// The new name; that of the directory again.
     pub to_name: &'a [u8],
-    /// Whether what has the new name may go.
-    pub replace: bool,
+    /// Which of them.
+    pub what: What,
     /// The server of the new name of a file.
     pub target: u32,
-    /// The record of a file that comes from another server; empty for a directory, which all have.
+    /// The record of what is renamed or removed, or of the directory that is made.
     pub entry: &'a [u8],
 }
 
@@ -72,7 +90,7 @@ impl Rename<'_> {
         put_bytes(out, self.name);
         put_u128(out, self.to);
         put_bytes(out, self.to_name);
-        out.push(u8::from(self.replace));
+        out.push(self.what as u8);
         put_u32(out, self.target);
         put_bytes(out, self.entry);
     }
@@ -98,7 +116,13 @@ impl Rename<'_> {
             name: at.name()?,
             to: at.u128()?,
             to_name: at.name()?,
-            replace: at.flag()?,
+            what: match at.u8()? {
+                0 => What::Rename,
+                1 => What::Replace,
+                2 => What::Mkdir,
+                3 => What::Rmdir,
+                _ => return None,
+            },
             target: at.u32()?,
             entry: at.bytes(FRAME_BYTES_MAX)?,
         })
@@ -114,6 +138,8 @@ impl<'a> Peer<'a> {
             Peer::Prepare { .. } => 35,
             Peer::Settle { .. } => 36,
             Peer::Outcome { .. } => 37,
+            Peer::SplitContents { .. } => 38,
+            Peer::RenameContents { .. } => 39,
         }
     }
 
@@ -142,6 +168,19 @@ impl<'a> Peer<'a> {
                 out.push(u8::from(*commits));
             }
             Peer::Outcome { number } => put_u128(out, *number),
+            Peer::SplitContents { dir, to, attempt, inode, offset, data } => {
+                put_u128(out, *dir);
+                put_u32(out, *to);
+                put_u64(out, *attempt);
+                put_u128(out, *inode);
+                put_u64(out, *offset);
+                put_bytes(out, data);
+            }
+            Peer::RenameContents { number, offset, data } => {
+                put_u128(out, *number);
+                put_u64(out, *offset);
+                put_bytes(out, data);
+            }
         }
     }
 
@@ -169,6 +208,19 @@ impl<'a> Peer<'a> {
             },
             36 => Peer::Settle { number: at.u128()?, commits: at.flag()? },
             37 => Peer::Outcome { number: at.u128()? },
+            38 => Peer::SplitContents {
+                dir: at.u128()?,
+                to: at.u32()?,
+                attempt: at.u64()?,
+                inode: at.u128()?,
+                offset: at.u64()?,
+                data: at.bytes(FRAME_BYTES_MAX)?,
+            },
+            39 => Peer::RenameContents {
+                number: at.u128()?,
+                offset: at.u64()?,
+                data: at.bytes(FRAME_BYTES_MAX)?,
+            },
             _ => return None,
         })
     }

@@ -145,7 +145,7 @@ impl Reply<'_> {
                 Reply::Welcome { server, servers, is_read_only: at.u8()? != 0 }
             }
             2 => Reply::Map(at.list()?),
-            4 | 6 | 7 => Reply::Dir {
+            4 | 6 => Reply::Dir {
                 dir: at.u32()?,
                 inode: at.u128()?,
                 lease_ms: at.u32()?,
@@ -158,9 +158,9 @@ impl Reply<'_> {
             11..=14 | 19 | 22 => Reply::Facts(Facts::decode(&mut at)?),
             15 => Reply::page(&mut at)?,
             20 | 21 | 25 | 35 => Reply::Data(at.bytes(FRAME_BYTES_MAX)?),
-            23 | 27 | 32 | 37 => Reply::Count(at.u64()?),
+            23 | 27 | 30..=32 | 37 => Reply::Count(at.u64()?),
             29 => Reply::Inodes(at.inodes()?),
-            3 | 5 | 16..=18 | 24 | 26 | 28 | 33 | 34 | 36 => Reply::Done,
+            3 | 5 | 16..=18 | 24 | 26 | 28 | 33 | 34 | 36 | 38 | 39 => Reply::Done,
             _ => return None,
         };
         at.0.is_empty().then_some(reply)

@@ -38,15 +38,6 @@ pub enum Request<'a> {
         name: &'a [u8],
         mode: u32,
     },
-    /// A directory that another server has made.
-    MkdirAs {
-        dir: u32,
-        name: &'a [u8],
-        mode: u32,
-        uid: u32,
-        gid: u32,
-        inode: u128,
-    },
     Create {
         dir: u32,
         name: &'a [u8],
@@ -149,6 +140,17 @@ pub enum Request<'a> {
         /// The server of the new name.
         target: u32,
     },
+    /// A directory that several servers make: gives the number of an errand.
+    MkdirAcross {
+        dir: u32,
+        name: &'a [u8],
+        mode: u32,
+    },
+    /// A directory that several servers remove: gives the number of an errand.
+    RmdirAcross {
+        dir: u32,
+        name: &'a [u8],
+    },
     /// What an errand came to.
     Errand {
         number: u64,
@@ -190,7 +192,6 @@ impl Request<'_> {
             Request::OpenDir { .. } => 4,
             Request::CloseDir { .. } => 5,
             Request::Mkdir { .. } => 6,
-            Request::MkdirAs { .. } => 7,
             Request::Create { .. } => 8,
             Request::CreateMany { .. } => 9,
             Request::CreateWith { .. } => 10,
@@ -213,6 +214,8 @@ impl Request<'_> {
             Request::RenameAcross { .. } => 27,
             Request::Errand { .. } => 28,
             Request::Recalled => 29,
+            Request::MkdirAcross { .. } => 30,
+            Request::RmdirAcross { .. } => 31,
             Request::Peer(peer) => peer.tag(),
         }
     }
@@ -220,7 +223,7 @@ impl Request<'_> {
     /// The operation's name, for messages.
     #[must_use]
     pub fn name(tag: u8) -> &'static str {
-        const NAMES: [&str; 38] = [
+        const NAMES: [&str; 40] = [
             "reply",
             "hello",
             "map",
@@ -228,7 +231,7 @@ impl Request<'_> {
             "opendir",
             "closedir",
             "mkdir",
-            "mkdiras",
+            "call",
             "create",
             "createmany",
             "createwith",
@@ -251,14 +254,16 @@ impl Request<'_> {
             "renameacross",
             "errand",
             "recalled",
-            "call",
-            "call",
+            "mkdiracross",
+            "rmdiracross",
             "splitbegin",
             "splitput",
             "splitinstall",
             "prepare",
             "settle",
             "outcome",
+            "splitcontents",
+            "renamecontents",
         ];
         NAMES.get(usize::from(tag)).copied().unwrap_or("call")
     }
@@ -266,7 +271,7 @@ impl Request<'_> {
     /// Whether doing it twice is more than doing it once, so that answers are kept.
     #[must_use]
     pub(in crate::calls) fn is_change(tag: u8) -> bool {
-        matches!(tag, 4..=10 | 14 | 16..=19 | 22 | 23 | 27 | 32..=36)
+        matches!(tag, 4..=10 | 14 | 16..=19 | 22 | 23 | 27 | 30..=36 | 38 | 39)
     }
 
     /// Appends the request as a frame.
@@ -292,16 +297,9 @@ impl Request<'_> {
             Request::Peer(peer) => peer.fields(out),
             Request::OpenDir { path } => put_bytes(out, path),
             Request::CloseDir { dir } | Request::StatDir { dir } => put_u32(out, *dir),
-            Request::Mkdir { dir, name, mode } => {
+            Request::Mkdir { dir, name, mode } | Request::MkdirAcross { dir, name, mode } => {
                 put_at(out, *dir, name);
                 put_u32(out, *mode);
-            }
-            Request::MkdirAs { dir, name, mode, uid, gid, inode } => {
-                put_at(out, *dir, name);
-                put_u32(out, *mode);
-                put_u32(out, *uid);
-                put_u32(out, *gid);
-                out.extend_from_slice(&inode.to_le_bytes());
             }
             Request::Create { dir, name, mode, how } => {
                 put_at(out, *dir, name);
@@ -323,6 +321,7 @@ impl Request<'_> {
             | Request::Stat { dir, name }
             | Request::Unlink { dir, name }
             | Request::Rmdir { dir, name }
+            | Request::RmdirAcross { dir, name }
             | Request::ReadLink { dir, name } => put_at(out, *dir, name),
             Request::SetAttributes { dir, name, set } => {
                 put_at(out, *dir, name);
@@ -402,14 +401,6 @@ impl Request<'_> {
             4 => Request::OpenDir { path: at.bytes(FRAME_BYTES_MAX)? },
             5 => Request::CloseDir { dir: at.u32()? },
             6 => Request::Mkdir { dir: at.u32()?, name: at.name()?, mode: at.u32()? },
-            7 => Request::MkdirAs {
-                dir: at.u32()?,
-                name: at.name()?,
-                mode: at.u32()?,
-                uid: at.u32()?,
-                gid: at.u32()?,
-                inode: u128::from_le_bytes(at.array()?),
-            },
             8 => Request::Create {
                 dir: at.u32()?,
                 name: at.name()?,
@@ -490,7 +481,9 @@ impl Request<'_> {
             },
             28 => Request::Errand { number: at.u64()? },
             29 => Request::Recalled,
-            32..=37 => Request::Peer(Peer::decode(tag, &mut at)?),
+            30 => Request::MkdirAcross { dir: at.u32()?, name: at.name()?, mode: at.u32()? },
+            31 => Request::RmdirAcross { dir: at.u32()?, name: at.name()? },
+            32..=39 => Request::Peer(Peer::decode(tag, &mut at)?),
             _ => return None,
         };
         at.0.is_empty().then_some(request)

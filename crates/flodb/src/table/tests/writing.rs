@@ -31,6 +31,7 @@ fn the_meta_is_that_of_the_entries() {
         sequence_min: 3,
         sequence_max: 12,
         raw_bytes,
+        replaced: 1,
     };
     assert_eq!(meta, expected);
     let table = open(&fs);

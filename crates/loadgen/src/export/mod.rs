@@ -1,54 +1,27 @@
-//! The figures of a run while it goes on, for Prometheus: text over HTTP, on an event loop of its
-//! own, so that whoever looks takes no time from the threads that send.
+//! The figures of a run while it goes on, for Prometheus: text over HTTP.
 //!
 //! ```text
-//!   threads --Live--> Exporter <--GET /metrics-- Prometheus
+//!   threads --Live--> Exporter --text--> page <--GET /metrics-- Prometheus
 //!   leader --follow, enter-->
 //! ```
 //!
+//! [`Page`] and [`Text`] know nothing of load: `keyrack bench` shows its figures by them too.
+//!
 //! Counters grow from the start of the program over warm-up and all measurements of a search or a
 //! scan, as Prometheus wants them; rates and percentiles are its own to compute. What the loader
-//! writes is in none. The histogram has bounds from 10 us to 10 s, at which the counts of our
-//! finer one are summed up: a bucket that a bound falls into counts as above it.
+//! writes is in none.
 
-use std::fmt::Write;
+mod page;
+mod text;
+
+pub use page::{Page, page_endpoint};
+pub use text::{Labels, Text};
+
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use keyrack_measure::Histogram;
-use keyrack_net::{
-    Endpoint, Handle, Limits, Listener, Options, Peer, Served, Server, Service, Timeouts, Verdict,
-    Waker, Worker,
-};
+use keyrack_net::Endpoint;
 
 use crate::account::{Live, Sampled};
-
-/// Upper ends of the histogram: 1, 2, 5 and so on, from 10 us to 10 s.
-const BOUNDS_NS: [u64; 19] = [
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    2_000_000,
-    5_000_000,
-    10_000_000,
-    20_000_000,
-    50_000_000,
-    100_000_000,
-    200_000_000,
-    500_000_000,
-    1_000_000_000,
-    2_000_000_000,
-    5_000_000_000,
-    10_000_000_000,
-];
-/// Bytes of a request at most.
-const REQUEST_BYTES_MAX: usize = 16 << 10;
-/// Those who look at once, at most.
-const CONNECTIONS_MAX: usize = 16;
 
 /// What a run is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,11 +62,11 @@ struct Shown {
     live: Vec<Arc<Live>>,
 }
 
-/// The page of figures. It ends when it is dropped.
+/// The page of a load's figures. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Exporter {
     shown: Arc<Mutex<Shown>>,
-    handle: Handle,
+    page: Page,
 }
 
 impl Exporter {
@@ -103,27 +76,17 @@ impl Exporter {
     /// An address that cannot be listened on.
     pub fn start(endpoint: Endpoint) -> keyrack_net::Result<Exporter> {
         let shown = Arc::<Mutex<Shown>>::default();
-        let patience = Some(Duration::from_secs(10));
-        let options = Options {
-            listeners: vec![Listener::stream(endpoint)],
-            connections_max: CONNECTIONS_MAX,
-            limits: Limits { input_bytes_max: REQUEST_BYTES_MAX, output_bytes_max: 1 << 20 },
-            timeouts: Timeouts {
-                first_request: patience,
-                request: patience,
-                idle: patience,
-                stalled_output: patience,
-            },
-            ..Options::default()
-        };
-        let handle = Server::start(Page(Arc::clone(&shown)), options)?;
-        Ok(Exporter { shown, handle })
+        let theirs = Arc::clone(&shown);
+        let page = Page::start(endpoint, move || {
+            text(&theirs.lock().unwrap_or_else(PoisonError::into_inner))
+        })?;
+        Ok(Exporter { shown, page })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn endpoint(&self) -> Option<&Endpoint> {
-        self.handle.local_addrs().first().and_then(|places| places.first())
+        self.page.endpoint()
     }
 
     /// The threads of a run are these, with so many connections.
@@ -138,96 +101,36 @@ impl Exporter {
     }
 }
 
-/// Answers one GET a connection.
-struct Page(Arc<Mutex<Shown>>);
-
-impl Service for Page {
-    type Worker<'a> = &'a Page;
-
-    fn worker(&self, _: usize, _: Waker) -> &Page {
-        self
-    }
-}
-
-impl Worker for &Page {
-    type Connection = ();
-
-    fn open(&mut self, _: usize, _: &Peer, _: &mut Limits) {}
-
-    fn serve(&mut self, (): &mut (), input: &[u8], output: &mut Vec<u8>, _: &mut Limits) -> Served {
-        if memchr::memmem::find(input, b"\r\n\r\n").is_none() {
-            return Served { consumed: 0, need: input.len() + 1, verdict: Verdict::Continue };
-        }
-        let (status, body) = match target(input) {
-            Some("/" | "/metrics") => {
-                let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                ("200 OK", text(&shown))
-            }
-            Some(_) => ("404 Not Found", "there is /metrics\n".to_owned()),
-            None => ("400 Bad Request", "GET is all there is\n".to_owned()),
-        };
-        let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-             Content-Length: {}\r\nConnection: close\r\n\r\n",
-            body.len()
-        );
-        output.extend_from_slice(head.as_bytes());
-        output.extend_from_slice(body.as_bytes());
-        Served { consumed: input.len(), need: 0, verdict: Verdict::Close }
-    }
-}
-
-/// What a GET asks for, without what is behind `?`.
-fn target(request: &[u8]) -> Option<&str> {
-    let line = request.split(|byte| *byte == b'\r').next()?;
-    let mut words = std::str::from_utf8(line).ok()?.split(' ');
-    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
-    let is_known = method == "GET" && version.starts_with("HTTP/1.");
-    is_known.then(|| target.split_once('?').map_or(target, |(path, _)| path))
-}
-
 /// The figures as Prometheus reads them.
 fn text(shown: &Shown) -> String {
     let sampled = Sampled::of(shown.live.iter().map(|live| &**live));
-    let mut out = String::new();
+    let mut text = Text::default();
     for (name, help, count) in [
         ("replies", "Replies that are no errors.", sampled.ops),
         ("misses", "Keys that were looked up and not found.", sampled.misses),
         ("errors", "Requests that failed.", sampled.errors),
     ] {
         let name = format!("keyrack_load_{name}_total");
-        // Writing to a String cannot fail, here and below.
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}");
+        text.metric(&name, "counter", help);
+        text.value(&name, &[], count);
     }
-    let name = "keyrack_load_connections";
-    let _ = writeln!(out, "# HELP {name} Connections made at the start.\n# TYPE {name} gauge");
-    let _ = writeln!(out, "{name} {}", shown.connections);
+    for (name, help, count) in [
+        ("connections", "Connections made at the start.", shown.connections as u64),
+        ("outstanding", "Requests under way.", sampled.outstanding),
+    ] {
+        let name = format!("keyrack_load_{name}");
+        text.metric(&name, "gauge", help);
+        text.value(&name, &[], count);
+    }
     let name = "keyrack_load_stage";
-    let _ = writeln!(out, "# HELP {name} What the run is doing: 1 at one of them.");
-    let _ = writeln!(out, "# TYPE {name} gauge");
+    text.metric(name, "gauge", "What the run is doing: 1 at one of them.");
     for stage in Stage::ALL {
-        let is_here = u8::from(stage == shown.stage);
-        let _ = writeln!(out, "{name}{{stage=\"{}\"}} {is_here}", stage.name());
+        text.value(name, &[("stage", stage.name())], u8::from(stage == shown.stage));
     }
-    latency(&mut out, &sampled.latency);
-    out
-}
-
-/// The headline latency as a histogram with cumulative counts.
-fn latency(out: &mut String, latency: &Histogram) {
     let name = "keyrack_load_latency_seconds";
-    let _ = writeln!(out, "# HELP {name} The headline latency.\n# TYPE {name} histogram");
-    let mut buckets = latency.buckets().peekable();
-    let mut count = 0;
-    for bound in BOUNDS_NS {
-        while let Some((_, _, more)) = buckets.next_if(|(_, high, _)| *high <= bound) {
-            count += more;
-        }
-        let _ = writeln!(out, "{name}_bucket{{le=\"{}\"}} {count}", bound as f64 / 1e9);
-    }
-    let (sum_s, all) = (latency.sum() as f64 / 1e9, latency.count());
-    let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {all}");
-    let _ = writeln!(out, "{name}_sum {sum_s}\n{name}_count {all}");
+    text.metric(name, "histogram", "The headline latency.");
+    text.histogram(name, &[], &sampled.latency);
+    text.finish()
 }
 
 #[cfg(test)]
@@ -235,6 +138,7 @@ mod tests {
     use super::*;
     use keyrack_net::{ConnectOptions, Stream};
     use std::io::{Read, Write};
+    use std::time::Duration;
 
     fn ask(exporter: &Exporter, request: &str) -> String {
         let patience = ConnectOptions::with_timeout(Duration::from_secs(60));
@@ -252,10 +156,12 @@ mod tests {
         exporter.follow(&live, 7);
         exporter.enter(Stage::Measuring);
         live[0].ops.add(3);
+        live[1].sent.add(9);
+        live[1].settled.add(2);
         live[1].ops.add(4);
         live[1].misses.add(1);
         for ns in [9_000, 15_000, 3_000_000_000, 30_000_000_000] {
-            live[0].latency.record(ns);
+            live[0].latency[0].record(ns);
         }
         let reply = ask(&exporter, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         let (head, body) = reply.split_once("\r\n\r\n").unwrap();
@@ -266,6 +172,7 @@ mod tests {
             "keyrack_load_misses_total 1",
             "keyrack_load_errors_total 0",
             "keyrack_load_connections 7",
+            "keyrack_load_outstanding 7",
             "keyrack_load_stage{stage=\"measuring\"} 1",
             "keyrack_load_stage{stage=\"loading\"} 0",
             "keyrack_load_latency_seconds_bucket{le=\"0.00001\"} 1",

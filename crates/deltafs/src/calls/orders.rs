@@ -1,0 +1,173 @@
+//! What several servers are asked to do together, and how a log notes it: see `renames`.
+
+use super::codec::{Peer, Rename, What};
+use crate::id::{DirId, Inode};
+use crate::record::{Entry, KIND_DIR, KIND_ENTRY, Key};
+use crate::rename::IfTaken;
+use crate::user::User;
+
+/// A rename, with everything in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) user: User,
+    pub(super) from: DirId,
+    pub(super) name: Vec<u8>,
+    pub(super) to: DirId,
+    pub(super) to_name: Vec<u8>,
+    pub(super) what: What,
+    /// The server of the new name of a file; the mode of a directory that is made.
+    pub(super) target: u32,
+    /// The record of what is renamed; empty before the coordinator has looked.
+    pub(super) entry: Vec<u8>,
+}
+
+/// What a server does in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// It has the file under the old name.
+    Source,
+    /// It gets the file.
+    Target,
+    /// It has the directory, as all have.
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Step {
+    Prepared = 0,
+    Begun = 1,
+    Decided = 2,
+}
+
+/// A rename that this server holds names for.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) step: Step,
+    pub(super) coordinator: u32,
+    pub(super) order: Order,
+    /// The directory that goes when it comes.
+    pub(super) replaced: Option<DirId>,
+    /// Turns of the backstage since it came: who waits for long asks.
+    pub(super) turns: u32,
+}
+
+impl Order {
+    pub(super) fn of(rename: &Rename<'_>) -> Order {
+        let user = User { uid: rename.uid, gid: rename.gid, groups: rename.groups.clone() };
+        Order {
+            user,
+            from: DirId(rename.from),
+            name: rename.name.to_vec(),
+            to: DirId(rename.to),
+            to_name: rename.to_name.to_vec(),
+            what: rename.what,
+            target: rename.target,
+            entry: rename.entry.to_vec(),
+        }
+    }
+
+    pub(super) fn rename(&self) -> Rename<'_> {
+        Rename {
+            uid: self.user.uid,
+            gid: self.user.gid,
+            groups: self.user.groups.clone(),
+            from: self.from.0,
+            name: &self.name,
+            to: self.to.0,
+            to_name: &self.to_name,
+            what: self.what,
+            target: self.target,
+            entry: &self.entry,
+        }
+    }
+
+    pub(super) fn is_dir(&self) -> bool {
+        matches!(self.entry.first(), Some(&(KIND_ENTRY | KIND_DIR)))
+    }
+
+    pub(super) fn if_taken(&self) -> IfTaken {
+        if self.what == What::Replace { IfTaken::Replace } else { IfTaken::Fail }
+    }
+
+    /// Directories whose ways change: nobody may have a lease on them.
+    pub(super) fn changed(&self, replaced: Option<DirId>) -> Vec<DirId> {
+        match (self.what, Entry::decode(&self.entry)) {
+            (What::Rename | What::Replace, Some(Entry::Dir(moved))) => {
+                replaced.into_iter().chain([moved]).collect()
+            }
+            (What::Rmdir, _) => replaced.into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The name whose directory goes: that which is replaced, or removed.
+    pub(super) fn goes(&self) -> (DirId, &[u8]) {
+        match self.what {
+            What::Rmdir => (self.from, &self.name),
+            _ => (self.to, &self.to_name),
+        }
+    }
+
+    /// The names that a side holds.
+    pub(super) fn names(&self, side: Side) -> Vec<(DirId, &[u8])> {
+        let (old, new) = ((self.from, &self.name[..]), (self.to, &self.to_name[..]));
+        match side {
+            Side::Source => vec![old],
+            Side::Target => vec![new],
+            Side::Both if matches!(self.what, What::Mkdir | What::Rmdir) => vec![old],
+            Side::Both => vec![old, new],
+        }
+    }
+}
+
+pub(super) fn record_key(number: u128) -> Key {
+    let mut name = [0; 20];
+    name[..4].copy_from_slice(b"move");
+    name[4..].copy_from_slice(&number.to_be_bytes());
+    Key::entry(DirId::SYSTEM, &name)
+}
+
+pub(super) fn record(step: Step, coordinator: u32, order: &Order) -> Vec<u8> {
+    let mut out = vec![step as u8];
+    out.extend_from_slice(&coordinator.to_le_bytes());
+    order.rename().fields(&mut out);
+    out
+}
+
+pub(super) fn read_record(record: &[u8]) -> Option<Held> {
+    let (&step, rest) = record.split_first()?;
+    let (coordinator, rest) = rest.split_first_chunk::<4>()?;
+    let step = match step {
+        0 => Step::Prepared,
+        1 => Step::Begun,
+        2 => Step::Decided,
+        _ => return None,
+    };
+    let order = Order::of(&Rename::read(rest)?);
+    Some(Held {
+        step,
+        coordinator: u32::from_le_bytes(*coordinator),
+        order,
+        replaced: None,
+        turns: 0,
+    })
+}
+
+/// The number of a large file, if that is what is renamed.
+pub(super) fn large_of(entry: &[u8]) -> Option<Inode> {
+    match Entry::decode(entry) {
+        Some(Entry::Sized(attributes)) => Some(attributes.inode),
+        _ => None,
+    }
+}
+
+/// The large file that the record of a rename has: its bytes may be here before its entry.
+pub(crate) fn large_in_record(record: &[u8]) -> Option<Inode> {
+    large_of(&read_record(record)?.order.entry)
+}
+
+/// What a coordinator sends.
+pub(super) fn prepare_of(number: u128, coordinator: u32, order: &Order) -> Peer<'_> {
+    Peer::Prepare { number, coordinator, rename: order.rename() }
+}

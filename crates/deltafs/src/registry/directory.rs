@@ -1,0 +1,168 @@
+//! A registry in a directory that those who share it see.
+//!
+//! Who is first is told by a hard link: a text is written and synced under a name of its own, and
+//! linked to its name, which fails where that is taken. Copies are made in their place; they are
+//! nobody's until a text names them.
+
+use crate::error::{Error, Result};
+use crate::registry::storage::{CopyFacts, Storage, Tag, Text};
+use crate::registry::{PublishedFile, hex};
+use keyrack_vfs::{DirEntry, Fs, OpenOptions};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+/// Who holds it may replace texts of its directory.
+const LOCK: &str = ".lock";
+
+/// A directory of a file system.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+}
+
+impl Directory {
+    pub(crate) fn new(fs: Arc<dyn Fs>, dir: PathBuf) -> Directory {
+        Directory { fs, dir }
+    }
+
+    /// The names in a directory; none if it is not there.
+    fn entries(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        match self.fs.list(dir) {
+            Err(error) if error.is_not_found() => Ok(Vec::new()),
+            listed => Ok(listed?),
+        }
+    }
+
+    /// Makes a directory whose name is durable afterwards, and its parents likewise.
+    fn make_dir(&self, dir: &Path) -> Result<()> {
+        if self.fs.exists(dir)? {
+            return Ok(());
+        }
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            self.make_dir(parent)?;
+        }
+        match self.fs.create_dir(dir) {
+            Err(error) if error.is_already_exists() => {}
+            made => made?,
+        }
+        Ok(self.fs.sync_parent(dir)?)
+    }
+
+    fn make_parent(&self, path: &Path) -> Result<PathBuf> {
+        let parent = path.parent().unwrap_or(&self.dir).to_owned();
+        self.make_dir(&parent)?;
+        Ok(parent)
+    }
+
+    /// Writes the text beside its name, and gives it the name if nobody has it.
+    fn place(&self, path: &Path, parent: &Path, bytes: &[u8]) -> keyrack_vfs::Result<()> {
+        let unfinished = parent.join(format!(".{:016x}.tmp", self.fs.unique_number()));
+        let file = self.fs.open(&unfinished, &OpenOptions::new().write(true).create_new(true))?;
+        let written = file.write_at(0, bytes).and_then(|()| file.sync_all());
+        drop(file);
+        let linked = written.and_then(|()| self.fs.hard_link(&unfinished, path));
+        // A file that stays is nobody's; the first error is the one to report.
+        let _ = self.fs.remove_file(&unfinished);
+        linked?;
+        self.fs.sync_dir(parent)
+    }
+}
+
+fn tag(bytes: &[u8]) -> Tag {
+    Tag { e_tag: Some(hex(&Sha256::digest(bytes))), version: None }
+}
+
+impl Storage for Directory {
+    fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.dir.clone() } else { self.dir.join(name) }
+    }
+
+    fn fs(&self) -> Arc<dyn Fs> {
+        Arc::clone(&self.fs)
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Text>> {
+        match self.fs.read(&self.path(name)) {
+            Err(error) if error.is_not_found() => Ok(None),
+            read => {
+                let bytes = read?;
+                Ok(Some(Text { tag: tag(&bytes), bytes }))
+            }
+        }
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        let path = self.path(name);
+        let parent = self.make_parent(&path)?;
+        match self.place(&path, &parent, bytes) {
+            Err(error) if error.is_already_exists() => Ok(false),
+            placed => Ok(placed.map(|()| true)?),
+        }
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8], seen: &Tag) -> Result<bool> {
+        let path = self.path(name);
+        let parent = self.make_parent(&path)?;
+        let lock = match self.fs.lock(&parent.join(LOCK)) {
+            // Somebody is just replacing a text: what was seen may be over.
+            Err(error) if error.is_locked() => return Ok(false),
+            lock => lock?,
+        };
+        let is_same = self.get(name)?.is_some_and(|text| text.tag == *seen);
+        if is_same {
+            self.fs.write_atomic(&path, bytes)?;
+        }
+        drop(lock);
+        Ok(is_same)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path(name);
+        match self.fs.remove_file(&path) {
+            Err(error) if error.is_not_found() => return Ok(()),
+            removed => removed?,
+        }
+        Ok(self.fs.sync_parent(&path)?)
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>> {
+        let entries = self.entries(&self.path(directory))?;
+        let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
+        Ok(names.filter(|name| !name.starts_with('.')).collect())
+    }
+
+    fn begin_copy(&self, _log: &Path, directory: &str) -> Result<PathBuf> {
+        let path = self.path("logs").join(directory);
+        self.make_parent(&path)?;
+        Ok(path)
+    }
+
+    fn complete_copy(&self, _: &Path, _: &str, _: &[PublishedFile]) -> Result<()> {
+        // It was made in its place, and synced.
+        Ok(())
+    }
+
+    fn end_copy(&self, _: &Path, _: &str) {}
+
+    fn copy_facts(&self, directory: &str) -> Result<Option<CopyFacts>> {
+        let path = self.path("logs").join(directory);
+        let changed = match self.fs.metadata(&path) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            found => found?.modified,
+        };
+        let bytes = self.fs.size_recursive(&path)?;
+        let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let changed_ns = u64::try_from(changed).unwrap_or(u64::MAX);
+        Ok(Some(CopyFacts { bytes, changed_ns }))
+    }
+
+    fn remove_copy(&self, directory: &str) -> Result<()> {
+        match self.fs.remove_dir_all(&self.path("logs").join(directory)) {
+            Err(error) if error.is_not_found() => Ok(()),
+            removed => removed.map_err(Error::from),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The files of published logs: which there are, and whether they are still what was published.
+
+use crate::changes::key_range;
+use crate::error::{Error, Result};
+use crate::open::LogHead;
+use crate::registry::{Publication, PublishedFile, Reference, Registry, hex};
+use keyrack_flodb::Db;
+use keyrack_measure::wall;
+use keyrack_vfs::{DirEntry, FileKind, Fs, OpenOptions};
+use sha2::{Digest, Sha256};
+use std::path::Path;
+use std::sync::Arc;
+
+impl Registry {
+    /// The text about a copy. O(records and bytes).
+    pub(super) fn describe(
+        &self,
+        copy: &Path,
+        name: &str,
+        version: u64,
+        directory: String,
+        contents: Vec<String>,
+    ) -> Result<Publication> {
+        let options = keyrack_flodb::Options { create_if_missing: false, ..Default::default() };
+        let fs = self.fs();
+        let store = Db::open_read_only_in(Arc::clone(&fs), copy, options)?;
+        let head = LogHead::of(&store)?.ok_or_else(|| Error::Corruption {
+            path: copy.to_owned(),
+            what: "the copy of the log is empty".to_owned(),
+        })?;
+        let range = key_range(&store)?;
+        drop(store);
+        let mut files = Vec::new();
+        for entry in fs.list(copy)? {
+            if entry.kind == FileKind::File && entry.name != "LOCK" {
+                files.push(digest(&*fs, copy, &entry)?);
+            }
+        }
+        for name in contents {
+            files.push(digest(&*fs, copy, &DirEntry { name: name.into(), kind: FileKind::File })?);
+        }
+        Ok(Publication {
+            format: 1,
+            name: name.to_owned(),
+            version,
+            log: head.log.to_string(),
+            epoch: head.epoch,
+            directory,
+            files,
+            records: range.records,
+            keys: range.ends.map(|(first, last)| (hex(&first), hex(&last))),
+            base: head.base,
+            published_ns: wall::unix_ns(),
+        })
+    }
+
+    /// Holds every published file against its length and digest. Gives what differs, a line each.
+    ///
+    /// # Errors
+    /// The machine's. Damage is none.
+    pub fn check(&self) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for name in self.names()? {
+            for version in self.versions(&name)? {
+                let reference = Reference { name: name.clone(), version };
+                match self.publication(&reference) {
+                    Ok(publication) => self.check_files(&publication, &mut found)?,
+                    Err(error) => found.push(error.to_string()),
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn check_files(&self, publication: &Publication, found: &mut Vec<String>) -> Result<()> {
+        let fs = self.fs();
+        let dir = self.copy_dir(&publication.directory);
+        for file in &publication.files {
+            let entry = DirEntry { name: file.name.clone().into(), kind: FileKind::File };
+            let path = dir.join(&file.name);
+            match digest(&*fs, &dir, &entry) {
+                Ok(now) if now == *file => {}
+                Ok(now) if now.bytes != file.bytes => found.push(format!(
+                    "{}: {} bytes, {} were published",
+                    path.display(),
+                    now.bytes,
+                    file.bytes
+                )),
+                Ok(_) => found.push(format!("{}: not what was published", path.display())),
+                Err(Error::Io(error)) if error.is_not_found() => {
+                    found.push(format!("{}: it is missing", path.display()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Length and digest of a file.
+fn digest(fs: &dyn Fs, dir: &Path, entry: &DirEntry) -> Result<PublishedFile> {
+    let file = fs.open(&dir.join(&entry.name), &OpenOptions::new().read(true))?;
+    let mut hash = Sha256::new();
+    let mut chunk = vec![0; 1 << 20];
+    let mut bytes = 0;
+    loop {
+        let count = file.read_at(bytes, &mut chunk)?;
+        hash.update(&chunk[..count]);
+        bytes += count as u64;
+        if count < chunk.len() {
+            break;
+        }
+    }
+    let name = entry.name.to_string_lossy().into_owned();
+    Ok(PublishedFile { name, bytes, sha256: hex(&hash.finalize()) })
+}

@@ -1,0 +1,98 @@
+//! What a full disk does to the background, and how it goes on.
+//!
+//! ```text
+//!   a flush or compaction finds no space --> its file goes, the view stays as it was
+//!                                            writes are refused, reads go on
+//!   after a pause, or when asked: again  --> no space: a longer pause
+//!                                        --> done: writes are taken again
+//! ```
+//!
+//! Nothing is lost meanwhile: a generation stays in memory, and its part of the log on disk, until
+//! the manifest has its table; the inputs of a compaction stay until the manifest has its outputs.
+//! What was written of either is thrown away, and the next attempt begins with new files. Tables
+//! that a failed edit of the manifest may have named stay on disk until an edit has succeeded.
+//!
+//! Only that is taken up again which failed before a sync. A sync that fails is final, whatever the
+//! reason it gives.
+
+use super::{Inner, lock};
+use crate::error::{Error, Result};
+use keyrack_vfs::Operation;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The pause before the second attempt.
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// Pauses grow up to this.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// What the background does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Flush,
+    Compaction,
+}
+
+/// Why writes are refused for a while.
+#[derive(Default)]
+pub(crate) struct Halts {
+    /// By [`Work`].
+    reasons: Mutex<[Option<Error>; 2]>,
+    /// Whether there is any. Written under the lock.
+    is_any: AtomicBool,
+}
+
+/// Whether a failure may be another outcome the next time: the disk is full, and it was no sync
+/// that said so.
+pub(crate) fn is_passing(error: &Error) -> bool {
+    let is_sync =
+        |operation| matches!(operation, Operation::Sync | Operation::SyncDir | Operation::Flush);
+    matches!(error, Error::Io(cause) if cause.is_no_space() && !is_sync(cause.operation()))
+}
+
+impl Inner {
+    /// Takes note of a failure: no writes until it is over, or ever.
+    pub(crate) fn failed(&self, work: Work, error: &Error) {
+        match error {
+            Error::Io(cause) if is_passing(error) => {
+                let mut reasons = lock(&self.halts.reasons);
+                reasons[work as usize] = Some(Error::NoSpace(cause.clone()));
+                // Relaxed: the lock orders it.
+                self.halts.is_any.store(true, Ordering::Relaxed);
+                self.gate.halt();
+            }
+            _ => self.poison(error),
+        }
+    }
+
+    /// Takes note of a success: what failed before is over.
+    #[inline]
+    pub(crate) fn succeeded(&self, work: Work) {
+        // Relaxed: who has noted the failure, or waits for its end, has the lock in between.
+        if self.halts.is_any.load(Ordering::Relaxed) {
+            self.end_halt(work);
+        }
+    }
+
+    #[cold]
+    fn end_halt(&self, work: Work) {
+        let mut reasons = lock(&self.halts.reasons);
+        reasons[work as usize] = None;
+        if reasons.iter().all(Option::is_none) {
+            self.halts.is_any.store(false, Ordering::Relaxed);
+            self.gate.resume();
+        }
+        drop(reasons);
+        self.pace();
+    }
+
+    /// Why writes are refused at present, if they are.
+    pub(crate) fn check_halt(&self) -> Result<()> {
+        match lock(&self.halts.reasons).iter().flatten().next() {
+            None => Ok(()),
+            Some(reason) => Err(reason.clone()),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The responder that costs as little as possible, for connections in shared memory: one thread
+//! that looks at their rings, and sleeps when they have been quiet for a moment.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use keyrack_measure::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::answer::{Answerer, Taken, Talk};
+use super::{Error, Settings, Tally};
+use crate::arrival::{Purpose, Stream};
+use crate::ring::{Door, End, Wants};
+
+/// So long after the last request the loop goes on looking.
+const LOOK_NS: u64 = 50_000;
+/// The longest sleep, so that an order to stop is seen.
+const SLEEP_NS: u64 = 20_000_000;
+/// Of busy turns, one in so many looks at the doors and hears what sockets say.
+const DOOR_TURNS: u32 = 256;
+/// Bytes of one read.
+const READ_BYTES: usize = 64 << 10;
+/// A connection is not read while so much waits to be sent.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Listens at a path.
+pub(super) fn bind(path: &Path) -> Result<Door, Error> {
+    let action = format!("listen on shm:{}", path.display());
+    Door::bind(path).map_err(|cause| Error::Machine { action, cause })
+}
+
+struct Connection {
+    end: End,
+    talk: Talk,
+    skip: u64,
+    /// Bytes that are no whole request yet.
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// Bytes of the output that are sent.
+    sent: usize,
+    is_leaving: bool,
+}
+
+/// The loop.
+pub(super) struct Loop {
+    doors: Vec<Door>,
+    connections: Vec<Connection>,
+    answerer: Answerer,
+    tally: Arc<Tally>,
+    clock: Clock,
+    scratch: Vec<u8>,
+}
+
+impl Loop {
+    /// Listens; nobody is served before [`Loop::run`].
+    pub(super) fn bind(settings: &Settings, tally: Arc<Tally>) -> Result<Loop, Error> {
+        let doors = settings.shared.iter().map(|path| bind(path)).collect::<Result<_, _>>()?;
+        // Threads of sockets count from 0.
+        let stream = Stream { seed: settings.seed, agent: 0, thread: u32::MAX, connection: 0 };
+        let rng = stream.rng(Purpose::Faults);
+        Ok(Loop {
+            doors,
+            connections: Vec::new(),
+            answerer: Answerer::new(settings.value_bytes, settings.miss_share, rng),
+            tally,
+            clock: Clock::vdso(),
+            scratch: vec![0; READ_BYTES],
+        })
+    }
+
+    /// Serves until it is told to stop.
+    pub(super) fn run(mut self, stop: &AtomicBool) {
+        let look = self.clock.ticks_of_ns(LOOK_NS);
+        let (mut busy_until, mut turns) = (0, 0u32);
+        // Acquire: pairs with the releasing store of whoever ends the responder.
+        while !stop.load(Ordering::Acquire) {
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(DOOR_TURNS) {
+                self.greet();
+            }
+            if self.turn() {
+                busy_until = self.clock.ticks() + look;
+            } else if self.clock.ticks() < busy_until {
+                std::hint::spin_loop();
+            } else {
+                self.sleep();
+                self.greet();
+            }
+        }
+    }
+
+    /// Lets connections in, and hears which are over.
+    fn greet(&mut self) {
+        for door in &self.doors {
+            while let Some(end) = door.accept() {
+                Tally::add(&self.tally.connections, 1);
+                self.connections.push(Connection {
+                    end,
+                    talk: Talk::default(),
+                    skip: 0,
+                    input: Vec::new(),
+                    output: Vec::new(),
+                    sent: 0,
+                    is_leaving: false,
+                });
+            }
+        }
+        self.connections.iter_mut().for_each(|connection| connection.end.hear());
+    }
+
+    /// Sleeps until somebody wakes us.
+    fn sleep(&mut self) {
+        if self.connections.iter().all(Connection::may_sleep) {
+            let doors = self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN));
+            let ends = self.connections.iter();
+            let ends = ends.map(|connection| PollFd::new(&connection.end, PollFlags::IN));
+            let mut places: Vec<PollFd<'_>> = doors.chain(ends).collect();
+            let timeout = Timespec { tv_sec: 0, tv_nsec: SLEEP_NS as _ };
+            // An interruption is as good as a timeout: everything is looked at in any case.
+            let _ = poll(&mut places, Some(&timeout));
+        }
+        self.connections.iter().for_each(|connection| connection.end.wake());
+    }
+
+    /// Looks at every ring once. Was there anything?
+    fn turn(&mut self) -> bool {
+        let (mut has_worked, mut requests, mut index) = (false, 0, 0);
+        while index < self.connections.len() {
+            let connection = &mut self.connections[index];
+            if !connection.end.is_ready(connection.wants()) {
+                index += 1;
+                continue;
+            }
+            has_worked = true;
+            match connection.step(&mut self.answerer, &mut self.scratch) {
+                Some(answered) => {
+                    requests += answered;
+                    index += 1;
+                }
+                None => drop(self.connections.swap_remove(index)),
+            }
+        }
+        if requests > 0 {
+            Tally::add(&self.tally.requests, requests);
+        }
+        has_worked
+    }
+}
+
+impl Connection {
+    fn has_output(&self) -> bool {
+        self.sent < self.output.len()
+    }
+
+    fn wants_input(&self) -> bool {
+        !self.is_leaving && self.output.len() - self.sent < OUTPUT_BYTES_MAX
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { bytes: self.wants_input(), room: self.has_output() }
+    }
+
+    fn may_sleep(&self) -> bool {
+        self.end.sleep(self.wants())
+    }
+
+    /// Reads, answers and sends; how many were answered, or `None` when the connection is over.
+    fn step(&mut self, answerer: &mut Answerer, scratch: &mut [u8]) -> Option<u64> {
+        let mut answered = 0;
+        if self.wants_input() {
+            match self.end.read(scratch) {
+                Ok(0) => return None,
+                Ok(bytes) => answered = self.answer(answerer, &scratch[..bytes]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return None,
+            }
+        }
+        while self.has_output() {
+            match self.end.write(&self.output[self.sent..]) {
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    return Some(answered);
+                }
+                Err(_) => return None,
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        (!self.is_leaving).then_some(answered)
+    }
+
+    fn answer(&mut self, answerer: &mut Answerer, bytes: &[u8]) -> u64 {
+        let is_whole = self.input.is_empty();
+        if !is_whole {
+            self.input.extend_from_slice(bytes);
+        }
+        let input = if is_whole { bytes } else { &self.input[..] };
+        let (mut consumed, mut answered) = (0, 0);
+        loop {
+            let rest = &input[consumed..];
+            match answerer.answer(&mut self.talk, &mut self.skip, rest, &mut self.output) {
+                Taken::Request(bytes) => {
+                    consumed += bytes;
+                    answered += 1;
+                }
+                Taken::Skip(bytes) => consumed += bytes,
+                Taken::Partial => break,
+                Taken::Close => {
+                    self.is_leaving = true;
+                    break;
+                }
+            }
+        }
+        if is_whole {
+            self.input.extend_from_slice(&bytes[consumed..]);
+        } else {
+            self.input.drain(..consumed);
+        }
+        answered
+    }
+}

@@ -1,0 +1,109 @@
+//! What a connection goes over: a socket of any kind, or memory that a responder shares.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use keyrack_net::{Endpoint, Stream};
+
+use super::repair::unheard;
+use super::route::Node;
+use crate::ring::End;
+
+/// A connection's transport.
+#[derive(Debug)]
+pub(super) enum Wire {
+    Socket(Stream),
+    Memory(Box<End>),
+}
+
+impl Wire {
+    /// Connects to a node, and blocks for as long as the plan says.
+    pub(super) fn connect(node: &Node, patience: Duration) -> io::Result<Wire> {
+        let told =
+            |cause: io::Error| io::Error::new(cause.kind(), format!("cannot connect: {cause}"));
+        if let (true, Endpoint::Unix(path)) = (node.server.is_shared, &node.server.endpoint) {
+            let end = End::connect(path, patience).map_err(|cause| match cause.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => unheard(cause),
+                _ => told(cause),
+            })?;
+            return Ok(Wire::Memory(Box::new(end)));
+        }
+        let stream = Stream::connect(&node.server.endpoint, &node.options);
+        stream.map(Wire::Socket).map_err(|error| match error {
+            keyrack_net::Error::Endpoint { cause, .. } => told(cause),
+            other => io::Error::other(other.to_string()),
+        })
+    }
+
+    /// From now on nothing waits.
+    pub(super) fn set_nonblocking(&mut self) -> io::Result<()> {
+        match self {
+            Wire::Socket(stream) => stream.set_nonblocking(true),
+            Wire::Memory(end) => {
+                end.set_nonblocking();
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn set_nodelay(&self, is_nodelay: bool) -> io::Result<()> {
+        match self {
+            Wire::Socket(stream) => stream.set_nodelay(is_nodelay),
+            Wire::Memory(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self, Wire::Socket(stream) if stream.is_tls())
+    }
+
+    pub(super) fn wants_write(&self) -> bool {
+        matches!(self, Wire::Socket(stream) if stream.wants_write())
+    }
+
+    /// The memory, where it is that.
+    #[inline]
+    pub(super) fn memory(&mut self) -> Option<&mut End> {
+        match self {
+            Wire::Socket(_) => None,
+            Wire::Memory(end) => Some(end),
+        }
+    }
+}
+
+impl Read for Wire {
+    #[inline]
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Wire::Socket(stream) => stream.read(bytes),
+            Wire::Memory(end) => end.read(bytes),
+        }
+    }
+}
+
+impl Write for Wire {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Wire::Socket(stream) => stream.write(bytes),
+            Wire::Memory(end) => end.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Wire::Socket(stream) => stream.flush(),
+            Wire::Memory(end) => end.flush(),
+        }
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Wire::Socket(stream) => stream.as_fd(),
+            Wire::Memory(end) => end.as_fd(),
+        }
+    }
+}

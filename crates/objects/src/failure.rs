@@ -1,0 +1,138 @@
+//! What an object store's errors mean to a person: one line, with what to do about it.
+
+use crate::address::Service;
+use keyrack_deltafs::Error;
+use std::error::Error as _;
+
+/// Whose errors they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Whose {
+    address: String,
+    bucket: String,
+    endpoint: String,
+    /// Variables with credentials.
+    credentials: &'static str,
+    /// Variables with the endpoint.
+    setting: &'static str,
+}
+
+impl Whose {
+    pub(crate) fn new(
+        service: Service,
+        address: String,
+        bucket: &str,
+        endpoint: Option<&str>,
+    ) -> Whose {
+        let (name, credentials, setting) = match service {
+            Service::S3 => {
+                ("Amazon S3", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL")
+            }
+            Service::Google => {
+                ("Google Cloud Storage", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_BASE_URL")
+            }
+            Service::Azure => (
+                "Azure",
+                "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+                "AZURE_STORAGE_ENDPOINT",
+            ),
+        };
+        let endpoint = endpoint.unwrap_or(name).to_owned();
+        Whose { address, bucket: bucket.to_owned(), endpoint, credentials, setting }
+    }
+
+    pub(crate) fn memory() -> Whose {
+        Whose {
+            address: "memory:".to_owned(),
+            bucket: String::new(),
+            endpoint: "memory".to_owned(),
+            credentials: "",
+            setting: "",
+        }
+    }
+
+    /// The error of a request.
+    pub(crate) fn error(&self, error: &object_store::Error) -> Error {
+        Error::Remote(self.line(error))
+    }
+
+    /// The error of the first request: what is not found there is the bucket.
+    pub(crate) fn first_error(&self, error: &object_store::Error) -> Error {
+        let is_not_found = matches!(error, object_store::Error::NotFound { .. });
+        if is_not_found || status_of(error) == Some(404) {
+            return Error::Usage(format!(
+                "{}: there is no bucket '{}' at {}; make it, or correct the address",
+                self.address, self.bucket, self.endpoint
+            ));
+        }
+        self.error(error)
+    }
+
+    /// The error in a line.
+    pub(crate) fn line(&self, error: &object_store::Error) -> String {
+        let said = innermost(error);
+        let address = &self.address;
+        let is_refused = matches!(
+            error,
+            object_store::Error::PermissionDenied { .. }
+                | object_store::Error::Unauthenticated { .. }
+        );
+        if is_refused || matches!(status_of(error), Some(401 | 403)) {
+            return format!(
+                "{address}: {} refuses access ({said}); check {}",
+                self.endpoint, self.credentials
+            );
+        }
+        match answer_of(error) {
+            true => format!("{address}: {}: {said}", self.endpoint),
+            false => format!(
+                "{address}: no answer from {} ({said}); check {}, {} and the network",
+                self.endpoint, self.setting, self.credentials
+            ),
+        }
+    }
+}
+
+/// The status of the answer. Only some requests have kinds of errors for it.
+fn status_of(error: &object_store::Error) -> Option<u16> {
+    let text = error.to_string();
+    let (_, rest) = text.split_once("status code: ")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Whether a server has said something.
+fn answer_of(error: &object_store::Error) -> bool {
+    use object_store::client::{HttpError, HttpErrorKind};
+    let mut next = error.source();
+    while let Some(source) = next {
+        if let Some(http) = source.downcast_ref::<HttpError>() {
+            return !matches!(
+                http.kind(),
+                HttpErrorKind::Connect
+                    | HttpErrorKind::Request
+                    | HttpErrorKind::Timeout
+                    | HttpErrorKind::Interrupted
+            );
+        }
+        next = source.source();
+    }
+    true
+}
+
+/// The reason at the bottom, on one line: the code of an answer in XML, or the last words.
+fn innermost(error: &object_store::Error) -> String {
+    let all = error.to_string();
+    if let Some((_, rest)) = all.split_once("<Code>")
+        && let Some((code, _)) = rest.split_once("</Code>")
+    {
+        return code.to_owned();
+    }
+    let mut text = all;
+    let mut next = error.source();
+    while let Some(source) = next {
+        text = source.to_string();
+        next = source.source();
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    line.split(" (os error").next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,109 @@
+//! A registry in an object store.
+//!
+//! A copy is made beside its log, in `publishing`, and then put object by object. It takes no room
+//! on the disk but for the bytes of large files; one that a crash leaves behind is removed by a
+//! publisher a day later.
+
+use crate::files::Files;
+use crate::remote::Remote;
+use keyrack_deltafs::{CopyFacts, PublishedFile, Result, Storage, Tag, Text};
+use keyrack_measure::wall;
+use keyrack_vfs::Fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The directory of a log with copies that are being published.
+const PUBLISHING: &str = "publishing";
+/// How old a copy is that nobody publishes any more.
+const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+
+/// A prefix of an object store, as a place for a registry.
+#[derive(Debug)]
+pub(crate) struct ObjectStorage {
+    root: PathBuf,
+    remote: Arc<Remote>,
+    local: Arc<dyn Fs>,
+    files: Arc<Files>,
+}
+
+impl ObjectStorage {
+    pub(crate) fn new(remote: Remote, address: &str, local: Arc<dyn Fs>) -> ObjectStorage {
+        let (root, remote) = (PathBuf::from(address), Arc::new(remote));
+        let files = Files::new(Arc::clone(&local), root.clone(), Arc::clone(&remote));
+        ObjectStorage { root, remote, local, files: Arc::new(files) }
+    }
+
+    /// Removes what crashes have left behind long ago. Nothing depends on it.
+    fn tidy(&self, dir: &Path) {
+        let now = UNIX_EPOCH + Duration::from_nanos(wall::unix_ns());
+        for entry in self.local.list(dir).unwrap_or_default() {
+            let path = dir.join(entry.name);
+            let changed = self.local.metadata(&path).map(|found| found.modified);
+            if changed.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > ABANDONED)) {
+                let _ = self.local.remove_dir_all(&path);
+            }
+        }
+    }
+}
+
+impl Storage for ObjectStorage {
+    fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.root.clone() } else { self.root.join(name) }
+    }
+
+    fn fs(&self) -> Arc<dyn Fs> {
+        Arc::clone(&self.files) as Arc<dyn Fs>
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Text>> {
+        self.remote.get(name)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.remote.create(name, bytes)
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8], seen: &Tag) -> Result<bool> {
+        self.remote.replace(name, bytes, seen)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.remote.remove(name)
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>> {
+        self.remote.list(directory)
+    }
+
+    fn begin_copy(&self, log: &Path, directory: &str) -> Result<PathBuf> {
+        let dir = log.join(PUBLISHING);
+        self.local.create_dir_all(&dir)?;
+        self.tidy(&dir);
+        Ok(dir.join(directory))
+    }
+
+    fn complete_copy(&self, staged: &Path, directory: &str, files: &[PublishedFile]) -> Result<()> {
+        let puts = files
+            .iter()
+            .map(|file| (format!("logs/{directory}/{}", file.name), staged.join(&file.name)));
+        self.remote.put_files(&*self.local, puts.collect())
+    }
+
+    fn end_copy(&self, staged: &Path, _: &str) {
+        let _ = self.local.remove_dir_all(staged);
+    }
+
+    fn copy_facts(&self, directory: &str) -> Result<Option<CopyFacts>> {
+        let objects = self.remote.list_all(&format!("logs/{directory}"))?;
+        let changed = objects.iter().map(|object| object.changed_ns).max();
+        Ok(changed.map(|changed_ns| CopyFacts {
+            bytes: objects.iter().map(|object| object.bytes).sum(),
+            changed_ns,
+        }))
+    }
+
+    fn remove_copy(&self, directory: &str) -> Result<()> {
+        self.remote.remove_all(&format!("logs/{directory}"))
+    }
+}

@@ -1,0 +1,54 @@
+//! What is wrong with a store, each in one line that names the remedy.
+
+use crate::server::{BUCKET, Server, access};
+use crate::support::Lab;
+use keyrack_deltafs::Error;
+use keyrack_objects::{Access, Address, registry};
+use std::net::TcpListener;
+
+#[track_caller]
+fn refusal(address: &str, access: &Access) -> Error {
+    let address = Address::parse(address).unwrap();
+    let error = registry(&address, access, Lab::new().fs()).unwrap_err();
+    assert!(!error.to_string().contains('\n'), "{error}");
+    error
+}
+
+#[track_caller]
+fn assert_names(error: &Error, words: &[&str]) {
+    let line = error.to_string();
+    assert!(words.iter().all(|word| line.contains(word)), "{line}");
+}
+
+#[test]
+fn an_endpoint_that_nobody_serves() {
+    // Bound and not listened to by anybody afterwards.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let endpoint = format!("http://127.0.0.1:{port}");
+    let error = refusal("s3://bucket/x", &access(&endpoint, "s"));
+    assert!(matches!(error, Error::Remote(_)), "{error:?}");
+    assert_names(&error, &["s3://bucket/x", "no answer", &endpoint, "AWS_ENDPOINT_URL"]);
+}
+
+#[test]
+fn a_bucket_that_is_not_there() {
+    let Some(server) = Server::start("a_bucket_that_is_not_there") else { return };
+    let error = refusal("s3://no-such-bucket/x", &server.access());
+    assert!(matches!(error, Error::Usage(_)), "{error:?}");
+    assert_names(&error, &["no bucket 'no-such-bucket'", &server.endpoint()]);
+}
+
+#[test]
+fn a_key_that_opens_nothing() {
+    let Some(server) = Server::start("a_key_that_opens_nothing") else { return };
+    if !server.is_strict {
+        println!("SKIPPED a_key_that_opens_nothing: the server here looks at no signatures");
+        return;
+    }
+    let address = format!("s3://{BUCKET}/x");
+    let error = refusal(&address, &access(&server.endpoint(), "another-secret"));
+    assert!(matches!(error, Error::Remote(_)), "{error:?}");
+    assert_names(&error, &["refuses access", "SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY"]);
+}

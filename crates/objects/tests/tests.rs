@@ -1,0 +1,15 @@
+//! Registries in object stores: in memory, and on a real server of S3's protocol. Where there is
+//! no such server, each test that wants one says SKIPPED.
+
+#[cfg(test)]
+mod cut;
+#[cfg(test)]
+mod proxy;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod registries;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod support;
