@@ -129,7 +129,7 @@ pub(crate) fn features(workspace: &Workspace, _: &Options) -> Outcome {
     // An engine that no default has: its tests run here, or nowhere.
     stage("features sqlite", || {
         let test = ["test", "--profile", TEST_PROFILE, "-p", "keyrack-peers", "--tests"];
-        run(workspace.cargo(&test).args(["--features", "sqlite", "sqlite", "engine"]))
+        run(workspace.cargo(&test).args(["--features", "sqlite", "--", "sqlite", "engine"]))
     })?;
     let package = ["-p", "keyrack-cli", "--no-default-features", "--features"];
     stage("features lua54", || run(workspace.cargo(&["check"]).args(package).arg("lua54")))?;
