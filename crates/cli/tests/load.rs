@@ -209,3 +209,28 @@ fn agents_are_named_when_they_fail() {
     lab.run(&with).refuses(&["token"]);
     lab.run("load -A --agent-listen 0.0.0.0").refuses(&["token"]);
 }
+
+/// What the kernel is asked for: the wait, the read and the write. Counted is the difference of two
+/// runs, so that start and end are not in it.
+#[test]
+fn a_request_at_depth_1_costs_three_system_calls_at_most() {
+    if !std::process::Command::new("strace").arg("-V").output().is_ok_and(|o| o.status.success()) {
+        println!("SKIPPED a_request_at_depth_1_costs_three_system_calls_at_most: no strace here");
+        return;
+    }
+    let lab = Lab::new();
+    let (_server, address) = responder(&lab, "null");
+    let calls_of = |requests: u64| {
+        let line = format!(
+            "strace -f -c -o calls $KEYRACK load -s {address} -N {requests} -T 1 -c 4 -d 1 -u 0 \
+             -r 100 --noload"
+        );
+        lab.shell(&line).exits(0);
+        let calls = lab.read("calls");
+        let total = calls.lines().find(|line| line.ends_with("total")).unwrap();
+        total.split_whitespace().nth(3).unwrap().parse::<u64>().unwrap()
+    };
+    let (few, many) = (calls_of(1000), calls_of(5000));
+    let per_request = (many - few) as f64 / 4000.0;
+    assert!(per_request <= 3.01, "{per_request} calls a request: {few} for 1000, {many} for 5000");
+}
