@@ -1,13 +1,17 @@
 //! Random operations on a store, beside a model that keeps every version: gets, snapshots, walks
 //! with turns, batches, updates, removed ranges, flushes, compactions and reopenings.
 
-use crate::rng::{Announced, Draw, factor, seeds};
+use crate::rng::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_flodb::WriteOptions;
 use keyrack_flodb::{Batch, Change, Compression, Db, Durability, Iter, Options, Snapshot};
 use keyrack_vfs::{Fs, MemFs};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+
+const DIR: &str = "/store";
+/// Of a hundred kinds of operations those below this are quick.
+const QUICK: usize = 86;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -124,96 +128,150 @@ fn compare_all(db: &Db, model: &Model) {
     assert_eq!(rows, model.clone().into_iter().collect::<Vec<_>>());
 }
 
+/// How often what takes long is done: walks, snapshots, flushes, compactions, reopenings.
+#[derive(Clone, Copy)]
+enum Pace {
+    Often,
+    /// One time in so many.
+    Rarely(usize),
+}
+
+/// A store and what it should hold.
+struct Pair {
+    fs: Arc<dyn Fs>,
+    /// There between any two steps.
+    db: Option<Db>,
+    model: Model,
+    snapshots: Vec<(Snapshot, Model)>,
+}
+
+impl Pair {
+    fn new(draw: &mut Draw) -> Pair {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = Db::open_in(Arc::clone(&fs), Path::new(DIR), small(draw)).unwrap();
+        Pair { fs, db: Some(db), model: Model::new(), snapshots: Vec::new() }
+    }
+
+    fn step(&mut self, draw: &mut Draw, round: usize, pace: Pace) {
+        let Pair { fs, db: held, model, snapshots } = self;
+        let db = held.as_ref().unwrap();
+        let mut what = draw.below(100);
+        if let Pace::Rarely(times) = pace
+            && what >= QUICK
+            && draw.below(times) > 0
+        {
+            what %= QUICK;
+        }
+        match what {
+            0..40 => {
+                let (key, value) = (key(draw), value(draw, round));
+                db.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            40..52 => {
+                let key = key(draw);
+                db.delete(&key).unwrap();
+                model.remove(&key);
+            }
+            52..55 => {
+                let range = range(draw);
+                db.delete_range(&range.0, &range.1).unwrap();
+                remove_range(model, &range);
+            }
+            55..62 => {
+                let mut batch = Batch::new();
+                for _ in 0..draw.below(30) {
+                    let (key, value) = (key(draw), value(draw, round));
+                    match draw.below(30) {
+                        0..10 => {
+                            batch.delete(&key);
+                            model.remove(&key);
+                        }
+                        10 => {
+                            let range = range(draw);
+                            batch.delete_range(&range.0, &range.1);
+                            remove_range(model, &range);
+                        }
+                        _ => {
+                            batch.put(&key, &value);
+                            model.insert(key, value);
+                        }
+                    }
+                }
+                db.write(&batch, WriteOptions::default()).unwrap();
+            }
+            62..66 => {
+                let (key, suffix) = (key(draw), round.to_string());
+                db.update(&key, WriteOptions::default(), |old| {
+                    assert_eq!(old, model.get(&key).map(Vec::as_slice));
+                    Change::Put([old.unwrap_or(b""), suffix.as_bytes()].concat())
+                })
+                .unwrap();
+                model.entry(key).or_default().extend_from_slice(suffix.as_bytes());
+            }
+            66..QUICK => {
+                let key = key(draw);
+                assert_eq!(db.get(&key).unwrap(), model.get(&key).cloned(), "{key:?}");
+            }
+            QUICK..90 => compare_walk(&mut db.iter().unwrap(), model, draw),
+            90..93 if snapshots.len() < 4 => snapshots.push((db.snapshot(), model.clone())),
+            90..96 if !snapshots.is_empty() => {
+                let (snapshot, then) = &snapshots[draw.below(snapshots.len())];
+                let key = key(draw);
+                let found = db.get_at(snapshot, &key, <[u8]>::to_vec).unwrap();
+                assert_eq!(found, then.get(&key).cloned(), "{key:?}");
+                compare_walk(&mut db.iter_at(snapshot).unwrap(), then, draw);
+                if draw.below(3) == 0 {
+                    let at = draw.below(snapshots.len());
+                    snapshots.swap_remove(at);
+                }
+            }
+            96 => db.flush().unwrap(),
+            97 => db.compact_range(None, None).unwrap(),
+            98 => {
+                let (low, high) = (key(draw), key(draw));
+                db.compact_range(Some(&low), Some(&high)).unwrap();
+            }
+            99 if draw.below(4) == 0 => {
+                snapshots.clear();
+                held.take().unwrap().close().unwrap();
+                let db = Db::open_in(Arc::clone(fs), Path::new(DIR), small(draw)).unwrap();
+                compare_all(&db, model);
+                *held = Some(db);
+            }
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn every_answer_is_the_models() {
     for seed in seeds() {
         let _seed = Announced(seed);
         let mut draw = Draw::new(seed);
-        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-        let dir = Path::new("/store");
-        let mut db = Db::open_in(Arc::clone(&fs), dir, small(&mut draw)).unwrap();
-        let mut model = Model::new();
-        let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
+        let mut pair = Pair::new(&mut draw);
         for round in 0..2500 * factor() {
-            match draw.below(100) {
-                0..40 => {
-                    let (key, value) = (key(&mut draw), value(&mut draw, round));
-                    db.put(&key, &value).unwrap();
-                    model.insert(key, value);
-                }
-                40..52 => {
-                    let key = key(&mut draw);
-                    db.delete(&key).unwrap();
-                    model.remove(&key);
-                }
-                52..55 => {
-                    let range = range(&mut draw);
-                    db.delete_range(&range.0, &range.1).unwrap();
-                    remove_range(&mut model, &range);
-                }
-                55..62 => {
-                    let mut batch = Batch::new();
-                    for _ in 0..draw.below(30) {
-                        let (key, value) = (key(&mut draw), value(&mut draw, round));
-                        match draw.below(30) {
-                            0..10 => {
-                                batch.delete(&key);
-                                model.remove(&key);
-                            }
-                            10 => {
-                                let range = range(&mut draw);
-                                batch.delete_range(&range.0, &range.1);
-                                remove_range(&mut model, &range);
-                            }
-                            _ => {
-                                batch.put(&key, &value);
-                                model.insert(key, value);
-                            }
-                        }
-                    }
-                    db.write(&batch, WriteOptions::default()).unwrap();
-                }
-                62..66 => {
-                    let (key, suffix) = (key(&mut draw), round.to_string());
-                    db.update(&key, WriteOptions::default(), |old| {
-                        assert_eq!(old, model.get(&key).map(Vec::as_slice));
-                        Change::Put([old.unwrap_or(b""), suffix.as_bytes()].concat())
-                    })
-                    .unwrap();
-                    model.entry(key).or_default().extend_from_slice(suffix.as_bytes());
-                }
-                66..86 => {
-                    let key = key(&mut draw);
-                    assert_eq!(db.get(&key).unwrap(), model.get(&key).cloned(), "{key:?}");
-                }
-                86..90 => compare_walk(&mut db.iter().unwrap(), &model, &mut draw),
-                90..93 if snapshots.len() < 4 => snapshots.push((db.snapshot(), model.clone())),
-                90..96 if !snapshots.is_empty() => {
-                    let (snapshot, then) = &snapshots[draw.below(snapshots.len())];
-                    let key = key(&mut draw);
-                    let found = db.get_at(snapshot, &key, <[u8]>::to_vec).unwrap();
-                    assert_eq!(found, then.get(&key).cloned(), "{key:?}");
-                    compare_walk(&mut db.iter_at(snapshot).unwrap(), then, &mut draw);
-                    if draw.below(3) == 0 {
-                        let at = draw.below(snapshots.len());
-                        snapshots.swap_remove(at);
-                    }
-                }
-                96 => db.flush().unwrap(),
-                97 => db.compact_range(None, None).unwrap(),
-                98 => {
-                    let (low, high) = (key(&mut draw), key(&mut draw));
-                    db.compact_range(Some(&low), Some(&high)).unwrap();
-                }
-                99 if draw.below(4) == 0 => {
-                    snapshots.clear();
-                    db.close().unwrap();
-                    db = Db::open_in(Arc::clone(&fs), dir, small(&mut draw)).unwrap();
-                    compare_all(&db, &model);
-                }
-                _ => {}
-            }
+            pair.step(&mut draw, round, Pace::Often);
         }
-        compare_all(&db, &model);
+        compare_all(pair.db.as_ref().unwrap(), &pair.model);
+    }
+}
+
+/// A million operations. What takes long is rare, so that the store lives long between.
+#[test]
+fn a_million_answers_over_64_seeds_are_the_models() {
+    const SEEDS: u64 = 64;
+    let (first, rounds) = match is_brief() {
+        true => (seeds()[0], 500),
+        false => (1, 1_000_000 / SEEDS as usize),
+    };
+    for seed in (first..).take(if is_brief() { 2 } else { SEEDS as usize }) {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let mut pair = Pair::new(&mut draw);
+        for round in 0..rounds {
+            pair.step(&mut draw, round, Pace::Rarely(100));
+        }
+        compare_all(pair.db.as_ref().unwrap(), &pair.model);
     }
 }

@@ -1,6 +1,6 @@
 //! Random changes to rows of all kinds, beside the model, over every way of holding rows.
 
-use crate::rng::{Announced, Draw, factor, seeds};
+use crate::rng::{Announced, Draw, factor, is_brief, seeds};
 use crate::support::{Held, close, content, open, tiny, with_logs};
 use keyrack_rowstore::{
     Change, Eviction, Kind, ModelRows, Options, Row, RowBuf, RowSession, RowStore, Rows, StoreRows,
@@ -186,9 +186,19 @@ fn note(versions: &mut Versions, key: &[u8], version: u64) {
 }
 
 fn compare(rows: &dyn Rows, model: &ModelRows, versions: &mut Versions, draw: &mut Draw) {
+    compare_for(3000 * factor(), rows, model, versions, draw);
+}
+
+fn compare_for(
+    steps: usize,
+    rows: &dyn Rows,
+    model: &ModelRows,
+    versions: &mut Versions,
+    draw: &mut Draw,
+) {
     let mut ours = rows.session().unwrap();
     let mut beside = model.session().unwrap();
-    for _ in 0..3000 * factor() {
+    for _ in 0..steps {
         step(&mut *ours, &mut *beside, versions, draw);
     }
     ours.flush().unwrap();
@@ -240,6 +250,37 @@ fn rows_on_disk_are_those_of_the_model_over_restarts_checkpoints_and_other_numbe
                 assert!(store.checkpoint().unwrap());
                 compare(&store, &model, &mut versions, &mut draw);
             }
+            if draw.below(2) == 0 {
+                close(store);
+            }
+        }
+    }
+}
+
+/// A million operations, in stores that are opened again after each 4,000.
+#[test]
+fn a_million_answers_over_64_seeds_are_those_of_the_model() {
+    const SEEDS: u64 = 64;
+    const STEPS: usize = 4_000;
+    let (first, count, lives) = match is_brief() {
+        true => (seeds()[0], 1, 1),
+        false => (1, SEEDS, 1_000_000 / STEPS / SEEDS as usize + 1),
+    };
+    for seed in (first..).take(count as usize) {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let (disk, model, mut versions) = (MemFs::new(), ModelRows::new(), Versions::new());
+        for _ in 0..lives {
+            let options = Options {
+                threads: 1 + draw.below(4),
+                checkpoint_log_bytes: [0, 200_000][draw.below(2)],
+                // So that no group outgrows its limit.
+                segment_bytes: 1 << 20,
+                group_bytes_max: 900 << 10,
+                ..with_logs(1 + draw.below(3))
+            };
+            let store = open(&disk, options);
+            compare_for(STEPS, &store, &model, &mut versions, &mut draw);
             if draw.below(2) == 0 {
                 close(store);
             }

@@ -34,6 +34,12 @@ pub(crate) fn factor() -> usize {
     factor.map_or(1, |factor| factor.parse().expect("KEYRACK_STRESS is a number"))
 }
 
+/// Whether the longest tests do a part of what they could, because everything takes many times as
+/// long: where `KEYRACK_BRIEF` says so (0 is no), without it in builds with debug assertions.
+pub(crate) fn is_brief() -> bool {
+    std::env::var_os("KEYRACK_BRIEF").map_or(cfg!(debug_assertions), |brief| brief != "0")
+}
+
 /// Prints the seed if the test fails while it lives.
 pub(crate) struct Announced(pub(crate) u64);
 

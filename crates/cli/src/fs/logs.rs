@@ -107,7 +107,7 @@ fn views(matches: &ArgMatches) -> Outcome {
 
 /// The registry of a command of a command: the options may stand in either place.
 fn registry_of(outer: &ArgMatches, inner: &ArgMatches) -> Result<Registry, Failure> {
-    let is_given = |name: &&str| text(inner, name).is_some();
+    let is_given = |name: &&str| inner.value_source(name).is_some();
     registry(if ["store", "registry", "db"].iter().any(is_given) { inner } else { outer })
 }
 

@@ -37,6 +37,7 @@ pub(super) fn execute(
     match request {
         // Directories are kept by the session, which the calls of the others only read.
         Request::OpenDir { path } => {
+            core.renames.admit(path)?;
             let dir = space.by(&session.user).dir(path)?;
             let lease_ms = lease(core, space, session, (path, &dir))?;
             give_out(core, space, session, (dir, lease_ms), out)

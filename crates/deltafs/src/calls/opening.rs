@@ -2,7 +2,7 @@
 
 use super::codec::{Reply, Request};
 use super::error::{Error, Result};
-use super::tree::{DirNumber, Opened, Tree, data_reply, facts_reply, unexpected};
+use super::tree::{DirNumber, Opened, Pace, Tree, data_reply, facts_reply, unexpected};
 use crate::caller::Kind;
 use crate::partition::SplitMap;
 use std::collections::VecDeque;
@@ -38,6 +38,27 @@ impl Tree {
         }
     }
 
+    /// Opens a directory at one server, which may wait for another to say what is there.
+    pub(super) fn open_at<R>(
+        &mut self,
+        server: usize,
+        path: &[u8],
+        take: impl Fn(Reply<'_>) -> R,
+    ) -> Result<R> {
+        let mut pace = Pace::default();
+        loop {
+            match self.client.call(server, &Request::OpenDir { path }, &take) {
+                Err(error @ Error::Refused { errno: "EAGAIN", .. }) => {
+                    self.heed()?;
+                    if !pace.pause(&self.client) {
+                        return Err(error);
+                    }
+                }
+                opened => return opened,
+            }
+        }
+    }
+
     fn open_at_first(&mut self, path: &[u8]) -> Result<DirNumber> {
         self.heed()?;
         let began_ns = self.ticker.now_ns();
@@ -45,7 +66,7 @@ impl Tree {
         if let Some(known) = known.filter(|known| self.dirs[*known].until_ns > began_ns) {
             return Ok(DirNumber(known));
         }
-        let given = self.client.call(0, &Request::OpenDir { path }, given_reply)??;
+        let given = self.open_at(0, path, given_reply)??;
         // The server counts from later on, so it never takes a lease for older than it is here.
         let until_ns = began_ns.saturating_add(u64::from(given.lease_ms) * 1_000_000);
         match known {

@@ -93,7 +93,7 @@ pub(super) enum Detour {
 }
 
 const MOVES: &str = "the name is moving to another server: ask again";
-const HELD: &str = "a rename holds the name: ask again";
+pub(super) const HELD: &str = "a rename holds the name: ask again";
 
 impl State {
     /// Whether the name is here, and may be used so.

@@ -26,7 +26,7 @@
 use super::codec::What;
 use super::core::{Core, Executed, Refusal, Work};
 use super::orders::{Held, Order, Side, Step, large_of, read_record, record, record_key};
-use super::parts::{Access, Part, State};
+use super::parts::{Access, HELD, Part, State};
 use super::replica::Original;
 use crate::caller::{Caller, Found};
 use crate::error::{Error, Result, shown};
@@ -61,6 +61,21 @@ struct Errands {
 impl Renames {
     pub(super) fn held(&self) -> MutexGuard<'_, HashMap<u128, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a path may be followed here. It may not where another server holds one of its names
+    /// for something that it coordinates: that may be decided already, and here nobody knows.
+    pub(super) fn admit(&self, path: &[u8]) -> Executed {
+        let held = self.held();
+        let holds = |held: &Held, name: &[u8]| {
+            let Order { name: old, to_name: new, .. } = &held.order;
+            held.step == Step::Prepared && !name.is_empty() && (old == name || new == name)
+        };
+        let mut names = path.split(|byte| *byte == b'/');
+        match names.any(|name| held.values().any(|held| holds(held, name))) {
+            true => Err(Refusal::new("EAGAIN", HELD)),
+            false => Ok(()),
+        }
     }
 
     fn errands(&self) -> MutexGuard<'_, Errands> {

@@ -206,13 +206,12 @@ impl Tree {
             return Ok(number);
         }
         let path = opened.path.clone();
-        let opened_at = self.client.call(server, &Request::OpenDir { path: &path }, dir_reply);
+        let opened_at = self.open_at(server, &path, dir_reply);
         let (number, inode, map) = match opened_at {
             // Where it was opened first there are links that others have not.
             Err(Error::Refused { errno: "ENOENT", .. }) if server > 0 => {
                 let path = self.resolve(&path)?;
-                let opened =
-                    self.client.call(server, &Request::OpenDir { path: &path }, dir_reply)??;
+                let opened = self.open_at(server, &path, dir_reply)??;
                 self.dirs[dir.0].path = path;
                 opened
             }
