@@ -7,7 +7,7 @@
 //!
 //! | variable | |
 //! |---|---|
-//! | `KEYRACK_QUEUE_S=200` | each queue for so many seconds, and within 3 % |
+//! | `KEYRACK_QUEUE_S=250` | each queue for so many seconds, slower, and within 3 % |
 //! | `KEYRACK_FREEZE_S=10` | so long a run, a tenth of it frozen, and within 5 % |
 
 use keyrack_loadgen::account::Report;
@@ -31,25 +31,31 @@ fn response_us(report: &Report, p: f64) -> f64 {
 /// and times that are all the same. Over shared memory, where the way costs next to nothing.
 #[test]
 fn percentiles_are_those_of_the_queue_in_front_of_an_oracle() {
-    const SERVICE_US: f64 = 500.0;
-    const RATE_PER_US: f64 = 0.5 / SERVICE_US;
     let asked_s = seconds("KEYRACK_QUEUE_S");
-    type Theory = fn(f64) -> f64;
-    let cases: [(&str, Theory); 2] = [
-        ("oracle:exponential:0.002", |q| theory::mm1_response(RATE_PER_US, 1.0 / SERVICE_US, q)),
-        ("oracle:fixed:500", |q| theory::md1_response(RATE_PER_US, SERVICE_US, q)),
+    // What the machine adds does not grow with it.
+    let service_us: f64 = if asked_s.is_some() { 2000.0 } else { 500.0 };
+    let rate_per_us = 0.5 / service_us;
+    type Theory<'a> = &'a dyn Fn(f64) -> f64;
+    let cases: [(String, Theory<'_>); 2] = [
+        (format!("oracle:exponential:{}", 1.0 / service_us), &|q| {
+            theory::mm1_response(rate_per_us, 1.0 / service_us, q)
+        }),
+        (format!("oracle:fixed:{service_us}"), &|q| {
+            theory::md1_response(rate_per_us, service_us, q)
+        }),
     ];
     for (manner, expected) in cases {
+        let mut worst: f64 = 0.0;
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("shm");
         let _responder = Responder::start(&respond::Settings {
             endpoints: Vec::new(),
             shared: vec![path.clone()],
-            ..respond::Settings::on_loopback(Manner::parse(manner).unwrap())
+            ..respond::Settings::on_loopback(Manner::parse(&manner).unwrap())
         })
         .unwrap();
         let report = load(Settings {
-            rate: RATE_PER_US * 1e6,
+            rate: rate_per_us * 1e6,
             time_s: asked_s.unwrap_or(0.5),
             queries: 0,
             depth: 4096,
@@ -65,8 +71,9 @@ fn percentiles_are_those_of_the_queue_in_front_of_an_oracle() {
             println!("{manner} p{p}: {found:.0} us, in theory {expected:.0}: {off:+.2} %");
             // Few requests say little; a machine that stands still says too much.
             assert!(asked_s.is_some() || found > 0.5 * expected, "{manner} p{p}: {found} us");
-            assert!(asked_s.is_none() || off.abs() < 3.0, "{manner} p{p}: {off} %");
+            worst = worst.max(off.abs());
         }
+        assert!(asked_s.is_none() || worst < 3.0, "{manner}: {worst} %");
     }
 }
 

@@ -37,6 +37,9 @@ use crate::ring;
 
 /// Before a reply is due by less than this, the loop does not sleep.
 const LOOK_NS: u64 = 150_000;
+/// For so long after a client in memory was heard the loop does not sleep: it may write at any
+/// moment, and a wake-up would be in its response times.
+const WATCH_NS: u64 = 10_000_000;
 /// The longest sleep, so that an order to stop is seen.
 const SLEEP_NS_MAX: u64 = 20_000_000;
 /// Bytes of one read.
@@ -118,6 +121,8 @@ pub(super) struct Clerk {
     rng: Rng,
     tally: Arc<Tally>,
     clock: Clock,
+    /// When a client in memory was heard last.
+    heard_ns: u64,
     scratch: Vec<u8>,
 }
 
@@ -160,6 +165,7 @@ impl Clerk {
             rng: of(2).rng(Purpose::Faults),
             tally,
             clock: Clock::vdso(),
+            heard_ns: 0,
             scratch: vec![0; READ_BYTES],
         };
         Ok((clerk, addresses))
@@ -179,18 +185,20 @@ impl Clerk {
                 self.clock.wait_until(slice_ns);
                 continue;
             }
-            self.wait(now_ns);
-            self.turn();
+            let is_called = self.wait(now_ns);
+            self.turn(is_called);
         }
     }
 
-    /// Sleeps until a socket has something, or until shortly before the next reply is due.
-    fn wait(&mut self, now_ns: u64) {
+    /// Sleeps until a socket has something, or until shortly before the next reply is due; true when
+    /// somebody is at a door.
+    fn wait(&mut self, now_ns: u64) -> bool {
         let due_ns = self.connections.iter().filter(|connection| !connection.is_full);
         let due_ns = due_ns.filter_map(|connection| connection.outbox.front()).map(|p| p.due_ns);
         let until_ns = due_ns.min().unwrap_or(u64::MAX);
         let sleep_ns = until_ns.saturating_sub(now_ns.saturating_add(LOOK_NS)).min(SLEEP_NS_MAX);
-        let may_sleep = self.connections.iter().all(Connection::may_sleep);
+        let is_watching = now_ns.saturating_sub(self.heard_ns) < WATCH_NS;
+        let may_sleep = !is_watching && self.connections.iter().all(Connection::may_sleep);
         let sleep_ns = if may_sleep { sleep_ns } else { 0 };
         let timeout = Timespec { tv_sec: 0, tv_nsec: sleep_ns as _ };
         let doors = self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN));
@@ -203,15 +211,24 @@ impl Clerk {
             PollFd::new(&connection.socket, flags)
         });
         let mut places: Vec<PollFd<'_>> = doors.chain(sockets).collect();
-        // An interruption is as good as a timeout: everything is looked at in any case.
+        // An interruption is as good as a timeout: every connection is looked at in any case. The
+        // doors are not: the kernel makes a socket before it finds nobody to accept, and frees
+        // thousands of them at once, which takes milliseconds.
         let _ = poll(&mut places, Some(&timeout));
+        let is_called = places[..self.doors.len()].iter().any(|door| !door.revents().is_empty());
+        let is_heard: Vec<bool> =
+            places[self.doors.len()..].iter().map(|place| !place.revents().is_empty()).collect();
         drop(places);
-        self.connections.iter_mut().for_each(Connection::wake);
+        for (connection, is_heard) in self.connections.iter_mut().zip(is_heard) {
+            connection.wake(is_heard);
+        }
+        is_called
     }
 
-    fn turn(&mut self) {
+    fn turn(&mut self, is_called: bool) {
         let now_ns = self.clock.ticks();
-        for index in 0..self.doors.len() {
+        let doors = if is_called { self.doors.len() } else { 0 };
+        for index in 0..doors {
             while let Some(socket) = self.doors[index].accept() {
                 Tally::add(&self.tally.connections, 1);
                 self.connections.push(Connection::new(socket));
@@ -236,7 +253,12 @@ impl Clerk {
         if connection.wants_input() {
             match connection.socket.read(&mut self.scratch) {
                 Ok(0) => connection.is_ended = true,
-                Ok(bytes) => connection.input.extend_from_slice(&self.scratch[..bytes]),
+                Ok(bytes) => {
+                    connection.input.extend_from_slice(&self.scratch[..bytes]);
+                    if matches!(connection.socket, Socket::Memory(_)) {
+                        self.heard_ns = now_ns;
+                    }
+                }
                 Err(error) if is_nothing(&error) => {}
                 Err(_) => return false,
             }
@@ -325,10 +347,13 @@ impl Connection {
         }
     }
 
-    fn wake(&mut self) {
+    /// The loop is awake; `is_heard`: the socket has something.
+    fn wake(&mut self, is_heard: bool) {
         if let Socket::Memory(end) = &mut self.socket {
             end.wake();
-            end.hear();
+            if is_heard {
+                end.hear();
+            }
         }
     }
 
