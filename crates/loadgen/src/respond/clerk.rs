@@ -190,8 +190,8 @@ impl Clerk {
         }
     }
 
-    /// Sleeps until a socket has something, or until shortly before the next reply is due; true when
-    /// somebody is at a door.
+    /// Sleeps until a socket has something, or until shortly before the next reply is due. Is
+    /// somebody at a door?
     fn wait(&mut self, now_ns: u64) -> bool {
         let due_ns = self.connections.iter().filter(|connection| !connection.is_full);
         let due_ns = due_ns.filter_map(|connection| connection.outbox.front()).map(|p| p.due_ns);
