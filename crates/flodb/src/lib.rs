@@ -66,7 +66,7 @@ mod view;
 pub use batch::Batch;
 pub use check::{Finding, FindingKind, Report, verify};
 pub use compress::Compression;
-pub use db::{Change, Db, IngestOptions, Snapshot, Transfer, WriteOptions};
+pub use db::{Change, CheckedTables, Db, IngestOptions, Snapshot, Transfer, WriteOptions};
 pub use dump::{Item, dump};
 pub use engine::engine;
 pub use error::{Error, Result};

@@ -13,6 +13,7 @@
 //! The directory is locked meanwhile, so nobody makes a name between the check and the taking in.
 //! The numbers of the files are those of a log that the client draws, so they meet no others.
 
+use super::client::Client;
 use super::codec::{Reply, Request};
 use super::error::{Error as CallError, Result as CallResult};
 use super::tree::{DirNumber, Pace, Tree, unexpected};
@@ -24,13 +25,12 @@ use crate::name::check_name;
 use crate::namespace::Dir;
 use crate::record::{Attributes, Entry, Key, MODE_BITS, parse_key};
 use crate::user::{PASS, User, WRITE};
-use keyrack_flodb::{Db, Durability, IngestOptions, Options, TableWriter, Transfer};
+use keyrack_flodb::{IngestOptions, Options, TableWriter, Transfer};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, RealFs};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Files that a client has made and nobody knows of yet.
 #[derive(Debug)]
@@ -91,36 +91,93 @@ impl Bulk {
         let (mut count, mut tables, mut pace) = (0, 0, Pace::default());
         // What a server does not have any more comes again, with what is known then.
         while !self.names.is_empty() {
-            let mut groups: Vec<Vec<Box<[u8]>>> = vec![Vec::new(); tree.client().servers()];
+            let servers = tree.client().servers();
+            let mut groups: Vec<Vec<Box<[u8]>>> = vec![Vec::new(); servers];
             for name in std::mem::take(&mut self.names) {
                 let server = tree.server_of(self.dir, &name);
                 groups[server].push(name);
             }
-            for (server, mut names) in groups.into_iter().enumerate() {
-                if names.is_empty() {
-                    continue;
+            // Many clients that begin at the same one would stand in a row behind it.
+            let first = usize::try_from(self.log.to_bits() % servers as u64).unwrap_or(0);
+            let mut parcels = Vec::new();
+            for server in (first..servers).chain(0..first) {
+                let names = std::mem::take(&mut groups[server]);
+                if !names.is_empty() {
+                    let path = area.join(format!("b{:016x}-{tables}", self.log.to_bits()));
+                    parcels.push(Parcel { server, at: tree.at(self.dir, server)?, names, path });
+                    tables += 1;
                 }
-                names.sort_unstable();
-                let path = area.join(format!("b{:016x}-{tables}", self.log.to_bits()));
-                tables += 1;
-                write(&path, tree.inode(self.dir), &names, &mut next)
-                    .map_err(|error| local(&error))?;
-                let entries = names.len() as u64;
-                let bytes = path.as_os_str().as_bytes();
-                let make = |dir| Request::BulkIn { dir, entries, paths: vec![bytes] };
-                let taken = tree.try_server(self.dir, server, &make, count_reply);
-                // The server has it under a name of its own, or does not want it.
-                RealFs.remove_file(&path).map_err(|error| local(&error))?;
+            }
+            let inode = tree.inode(self.dir);
+            // A table is written while servers look at those before.
+            let mut sent = Vec::new();
+            for mut parcel in parcels {
+                let written = parcel.write(inode, &mut next);
+                let begun = written.and_then(|()| parcel.send(&mut tree.client));
+                sent.push((parcel, begun));
+            }
+            // All of them before anything else is asked.
+            let client = &mut tree.client;
+            let end = |(parcel, begun): (Parcel, CallResult<u8>)| {
+                let taken = begun.and_then(|tag| client.finish(parcel.server, tag, count_reply)?);
+                (parcel, taken)
+            };
+            let taken: Vec<(Parcel, CallResult<u64>)> = sent.into_iter().map(end).collect();
+            let mut failed = None;
+            for (mut parcel, taken) in taken {
                 match taken {
                     Ok(taken) => count += taken,
-                    Err(error) => {
-                        tree.detour((self.dir, server), error, &mut pace)?;
-                        self.names.append(&mut names);
-                    }
+                    Err(error) => match tree.detour((self.dir, parcel.server), error, &mut pace) {
+                        Ok(()) => self.names.append(&mut parcel.names),
+                        Err(error) => failed = failed.or(Some(error)),
+                    },
                 }
+            }
+            if let Some(error) = failed {
+                return Err(error);
             }
         }
         Ok(count)
+    }
+}
+
+/// Names that go to one server.
+struct Parcel {
+    server: usize,
+    /// The directory, as the server numbers it.
+    at: u32,
+    names: Vec<Box<[u8]>>,
+    path: PathBuf,
+}
+
+impl Parcel {
+    /// Writes the table; each file takes a number.
+    fn write(&mut self, dir: u128, next: &mut Attributes) -> CallResult<()> {
+        self.names.sort_unstable();
+        let mut write = || -> keyrack_flodb::Result<()> {
+            let mut table = TableWriter::create(&RealFs, &self.path, &Options::default())?;
+            for name in &self.names {
+                let entry = Entry::File(*next, &[]).encode();
+                table.put(&Key::entry(DirId(dir), name), &entry)?;
+                next.inode = Inode(next.inode.0 + 1);
+            }
+            table.finish()
+        };
+        write().map_err(|error| local(&error))
+    }
+
+    fn send(&self, client: &mut Client) -> CallResult<u8> {
+        let entries = self.names.len() as u64;
+        let paths = vec![self.path.as_os_str().as_bytes()];
+        client.begin(self.server, &Request::BulkIn { dir: self.at, entries, paths })
+    }
+}
+
+impl Drop for Parcel {
+    fn drop(&mut self) {
+        // The server has it under a name of its own, or does not want it; one that is left is no
+        // harm.
+        let _ = RealFs.remove_file(&self.path);
     }
 }
 
@@ -133,21 +190,6 @@ fn count_reply(reply: Reply<'_>) -> CallResult<u64> {
         Reply::Count(count) => Ok(count),
         _ => Err(unexpected("bulkin")),
     }
-}
-
-/// A table of empty files; each takes a number.
-fn write(
-    path: &Path,
-    dir: u128,
-    names: &[Box<[u8]>],
-    next: &mut Attributes,
-) -> keyrack_flodb::Result<()> {
-    let mut table = TableWriter::create(&RealFs, path, &Options::default())?;
-    for name in names {
-        table.put(&Key::entry(DirId(dir), name), &Entry::File(*next, &[]).encode())?;
-        next.inode = Inode(next.inode.0 + 1);
-    }
-    table.finish()
 }
 
 impl Caller<'_> {
@@ -169,9 +211,13 @@ impl Caller<'_> {
         let info = dir.state.write();
         self.check(&info, PASS | WRITE, b"")?;
         let top = inner.top("")?;
-        let scratch = Scratch::new(top.dir())?;
         let is_empty = inner.is_empty(dir.state.id)?;
-        let (count, known) = self.verify(dir, &scratch, &paths, (is_empty, is_here))?;
+        let mut known = 0;
+        let tables = top.check_tables(&paths, |key, value| {
+            known += u64::from(self.verify(dir, (key, value), is_empty, is_here)?);
+            Ok::<(), Error>(())
+        })?;
+        let count = tables.entries();
         if count != entries {
             let what = format!("the tables hold {count} files, not {entries}: they are cut");
             return Err(Error::Invalid(what));
@@ -179,85 +225,50 @@ impl Caller<'_> {
         if known == count {
             return Ok(count);
         }
-        top.ingest(&paths, IngestOptions { transfer: Transfer::Link })?;
+        tables.ingest(IngestOptions { transfer: Transfer::Link })?;
         self.touch(dir, &info, inner.time.now_ns())?;
         Ok(count)
     }
 
-    /// Looks at every entry. How many, and how many of them are there already just so.
+    /// Looks at an entry. Is it there already just so?
     fn verify(
         &self,
         dir: &Dir,
-        scratch: &Scratch,
-        paths: &[PathBuf],
-        (is_empty, is_here): (bool, &mut dyn FnMut(&[u8]) -> bool),
-    ) -> Result<(u64, u64)> {
-        let store = scratch.open()?;
-        store.ingest(paths, IngestOptions { transfer: Transfer::Link })?;
-        let mut iter = store.iter()?;
-        iter.seek_first()?;
-        let (mut count, mut known) = (0, 0);
-        while let Some((key, value)) = iter.entry() {
-            let foreign = || {
-                let what = "holds something else than new files of the directory, by the caller";
-                Error::Invalid(format!("'{}': {what}", key.escape_ascii()))
-            };
-            let (parent, name) = parse_key(key).ok_or_else(foreign)?;
-            let Some(Entry::File(attributes, data)) = Entry::decode(value) else {
-                return Err(foreign());
-            };
-            let is_ours = parent == dir.state.id
-                && data.is_empty()
-                && attributes.nlink == 1
-                && self.user.owns(attributes.uid)
-                && (self.user.uid == 0 || self.user.is_in(attributes.gid));
-            if !is_ours {
-                return Err(foreign());
-            }
-            check_name(name)?;
-            if !is_here(name) {
-                return Err(Error::Stale(shown(name)));
-            }
-            if !is_empty {
-                let found = self.inner.layers.find(parent, name, |entry| match entry {
-                    Entry::File(there, _) => Some(there.inode),
-                    _ => None,
-                })?;
-                match found {
-                    None => {}
-                    Some(Some(inode)) if inode == attributes.inode => known += 1,
-                    Some(_) => return Err(Error::Exists(shown(name))),
-                }
-            }
-            count += 1;
-            iter.next()?;
+        (key, value): (&[u8], Option<&[u8]>),
+        is_empty: bool,
+        is_here: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<bool> {
+        let foreign = || {
+            let what = "holds something else than new files of the directory, by the caller";
+            Error::Invalid(format!("'{}': {what}", key.escape_ascii()))
+        };
+        let (parent, name) = parse_key(key).ok_or_else(foreign)?;
+        let Some(Entry::File(attributes, data)) = value.and_then(Entry::decode) else {
+            return Err(foreign());
+        };
+        let is_ours = parent == dir.state.id
+            && data.is_empty()
+            && attributes.nlink == 1
+            && self.user.owns(attributes.uid)
+            && (self.user.uid == 0 || self.user.is_in(attributes.gid));
+        if !is_ours {
+            return Err(foreign());
         }
-        Ok((count, known))
-    }
-}
-
-/// A store beside that of the log, to look at tables with.
-struct Scratch {
-    dir: PathBuf,
-}
-
-impl Scratch {
-    fn new(beside: &Path) -> Result<Scratch> {
-        let dir = beside.with_extension(format!("bulk{:016x}", RealFs.unique_number()));
-        RealFs.create_dir_all(&dir)?;
-        Ok(Scratch { dir })
-    }
-
-    fn open(&self) -> Result<Db> {
-        let options =
-            Options { durability: Durability::None, compaction_threads: 0, ..Options::default() };
-        Ok(Db::open_in(Arc::new(RealFs), &self.dir, options)?)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left is no harm, and has a name that says what it was.
-        let _ = RealFs.remove_dir_all(&self.dir);
+        check_name(name)?;
+        if !is_here(name) {
+            return Err(Error::Stale(shown(name)));
+        }
+        if is_empty {
+            return Ok(false);
+        }
+        let found = self.inner.layers.find(parent, name, |entry| match entry {
+            Entry::File(there, _) => Some(there.inode),
+            _ => None,
+        })?;
+        match found {
+            None => Ok(false),
+            Some(Some(inode)) if inode == attributes.inode => Ok(true),
+            Some(_) => Err(Error::Exists(shown(name))),
+        }
     }
 }

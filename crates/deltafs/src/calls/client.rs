@@ -292,12 +292,43 @@ impl Client {
         request: &Request<'_>,
         take: impl FnOnce(Reply<'_>) -> R,
     ) -> Result<R> {
+        let tag = self.begin(server, request)?;
+        self.finish(server, tag, take)
+    }
+
+    /// Sends a call that [`Client::finish`] waits for. Nothing else may be under way to that server.
+    /// Which operation it is.
+    ///
+    /// # Errors
+    /// As for [`Client::call`].
+    pub(super) fn begin(&mut self, server: usize, request: &Request<'_>) -> Result<u8> {
         if !self.servers[server].pending.is_empty() {
             return Err(Error::Usage("other calls are under way".to_owned()));
         }
+        let begun = self.submit(server, request, 0).and_then(|()| self.flush(server));
+        begun.inspect_err(|_| self.give_up(server))?;
+        Ok(request.tag())
+    }
+
+    /// It is given up: the next call begins anew.
+    fn give_up(&mut self, server: usize) {
+        self.servers[server].pending.clear();
+        self.servers[server].wire = None;
+    }
+
+    /// Waits for the answer to [`Client::begin`].
+    ///
+    /// # Errors
+    /// As for [`Client::call`].
+    pub(super) fn finish<R>(
+        &mut self,
+        server: usize,
+        tag: u8,
+        take: impl FnOnce(Reply<'_>) -> R,
+    ) -> Result<R> {
         let mut take = Some(take);
         let mut result = None;
-        let mut done = self.submit(server, request, 0);
+        let mut done = Ok(());
         while done.is_ok() && self.under_way(server) > 0 {
             done = self.drain(server, &mut |answer| {
                 let take = take.take();
@@ -305,15 +336,13 @@ impl Client {
             });
         }
         if let Err(error) = done {
-            // It is given up: the next call begins anew.
-            self.servers[server].pending.clear();
-            self.servers[server].wire = None;
+            self.give_up(server);
             return Err(error);
         }
         match result {
             Some(Ok(Some(taken))) => Ok(taken),
             Some(Err(error)) => Err(error),
-            _ => Err(self.protocol(server, request.tag())),
+            _ => Err(self.protocol(server, tag)),
         }
     }
 

@@ -249,18 +249,6 @@ impl Tree {
         Ok(())
     }
 
-    /// One call on a directory at one server, once.
-    pub(super) fn try_server<'r, R>(
-        &mut self,
-        dir: DirNumber,
-        server: usize,
-        make: &dyn Fn(u32) -> Request<'r>,
-        take: impl Fn(Reply<'_>) -> Result<R>,
-    ) -> Result<R> {
-        let at = self.at(dir, server)?;
-        self.client.call(server, &make(at), take)?
-    }
-
     /// A call on a name, at whichever server has it.
     pub(super) fn on_name<'r, R>(
         &mut self,

@@ -7,7 +7,8 @@
 //!   --- writers wait from here on ---
 //!   flush             what came meanwhile, and sync the log
 //!   reserve           a record of the log: its position is the sequence number of all entries
-//!   edit, view        each table in the lowest level that has nothing above or beside it
+//!   edit, view        each table in the lowest level that has nothing above or beside it, or in
+//!                     level 0: those that the data do not need would be drained again at once
 //!   publish           the record: now they are visible
 //! ```
 //!
@@ -22,7 +23,7 @@
 
 use super::{Db, Inner, flush, lock};
 use crate::cache::BlockCache;
-use crate::compaction::Running;
+use crate::compaction::{Running, targets};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
@@ -78,20 +79,64 @@ impl Db {
     /// damaged. Nothing has changed then. As for [`Db::flush`]. With [`Transfer::Move`],
     /// [`Error::Io`] also if a file cannot be removed; the tables are in the store then.
     pub fn ingest(&self, paths: &[impl AsRef<Path>], options: IngestOptions) -> Result<()> {
+        self.check_tables(paths, |_, _| Ok::<(), Error>(()))?.ingest(options)
+    }
+
+    /// Reads and checks tables as [`Db::ingest`] does, and shows each entry: its key, and its value
+    /// unless it is a removal. File by file in the given order, by keys in each. Nothing is taken in
+    /// before [`CheckedTables::ingest`].
+    ///
+    /// # Errors
+    /// The first of `visit`. As for [`Db::ingest`].
+    pub fn check_tables<E: From<Error>>(
+        &self,
+        paths: &[impl AsRef<Path>],
+        mut visit: impl FnMut(&[u8], Option<&[u8]>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<CheckedTables<'_>, E> {
         let inner = self.inner();
         inner.admit(0)?;
         let order = &inner.options.comparator;
         let mut taken = Vec::new();
         for path in paths {
-            taken.push(Taken::check(&*inner.fs, path.as_ref(), order)?);
+            taken.push(Taken::check(&*inner.fs, path.as_ref(), order, &mut visit)?);
         }
         taken.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
         for pair in taken.windows(2) {
             if order.user(pair[0].last(), pair[1].first()) != Ordering::Less {
                 let (one, other) = (pair[0].from.display(), pair[1].from.display());
-                return Err(Error::Usage(format!("{one} and {other} overlap")));
+                return Err(Error::Usage(format!("{one} and {other} overlap")).into());
             }
         }
+        Ok(CheckedTables { inner, taken })
+    }
+}
+
+/// Tables that were read as a whole, and can be taken in. The files must stay as they are until
+/// then.
+pub struct CheckedTables<'a> {
+    inner: &'a Arc<Inner>,
+    taken: Vec<Taken>,
+}
+
+impl std::fmt::Debug for CheckedTables<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.taken.iter().map(|table| &table.from)).finish()
+    }
+}
+
+impl CheckedTables<'_> {
+    /// Entries of all of them.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.taken.iter().map(|table| table.meta.entries).sum()
+    }
+
+    /// Takes them in.
+    ///
+    /// # Errors
+    /// As for [`Db::ingest`].
+    pub fn ingest(self, options: IngestOptions) -> Result<()> {
+        let CheckedTables { inner, taken } = self;
         if taken.is_empty() {
             return Ok(());
         }
@@ -118,14 +163,31 @@ struct Taken {
 }
 
 impl Taken {
-    fn check(fs: &dyn Fs, path: &Path, order: &Comparator) -> Result<Self> {
+    fn check<E: From<Error>>(
+        fs: &dyn Fs,
+        path: &Path,
+        order: &Comparator,
+        visit: &mut dyn FnMut(&[u8], Option<&[u8]>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Self, E> {
         let table = Table::open(fs, path, 0, Arc::new(BlockCache::new(0)), order.clone())?;
-        table.verify()?;
         let meta = table.meta();
         if meta.sequence_max > 0 || table.range_deletes().is_some() {
             let path = path.display();
-            return Err(Error::Usage(format!("{path}: a table of a store, not one to take in")));
+            let what = format!("{path}: a table of a store, not one to take in");
+            return Err(Error::Usage(what).into());
         }
+        let mut refusal = None;
+        let checked = table.verify_each(&mut |key, value| {
+            let is_put = key::parse(key).is_some_and(|parsed| parsed.kind == Kind::Put);
+            visit(key::user_of(key), is_put.then_some(value)).map_err(|error| {
+                refusal = Some(error);
+                Error::Usage("refused".to_owned())
+            })
+        });
+        match (refusal, checked) {
+            (Some(error), _) => Err(error),
+            (None, checked) => checked.map_err(E::from),
+        }?;
         Ok(Taken { from: path.to_owned(), meta: meta.clone() })
     }
 
@@ -223,7 +285,9 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     let running = lock(&inner.running);
     let version = Arc::clone(&inner.view().version);
     let order = &inner.options.comparator;
-    let place = |file: &Arc<FileMeta>| (level_for(&version, &running, file, order), file.clone());
+    let needed = targets(&version, &inner.options.compaction()).needed;
+    let place =
+        |file: &Arc<FileMeta>| (level_for(&version, &running, file, (order, needed)), file.clone());
     let added = tables.iter().map(|table| place(table.file())).collect();
     // An edit that fails may be in the manifest all the same.
     placed.is_done = true;
@@ -261,8 +325,13 @@ fn is_in_memory(inner: &Inner, taken: &[Taken]) -> Result<bool> {
 }
 
 /// The lowest level where nothing beside the table, or above it, has keys between its first and its
-/// last, and nothing will.
-fn level_for(version: &Version, running: &Running, file: &FileMeta, order: &Comparator) -> usize {
+/// last, and nothing will; level 0 if that is above the first that is `needed`.
+fn level_for(
+    version: &Version,
+    running: &Running,
+    file: &FileMeta,
+    (order, needed): (&Comparator, usize),
+) -> usize {
     let (low, high) = (file.first(), file.last());
     let is_taken =
         |level: &usize| version.overlapping(*level, Some(low), Some(high)).next().is_some();
@@ -270,5 +339,5 @@ fn level_for(version: &Version, running: &Running, file: &FileMeta, order: &Comp
     while level > 0 && running.writes_to(level, (low, high), order) {
         level -= 1;
     }
-    level
+    if level < needed { 0 } else { level }
 }

@@ -41,7 +41,7 @@ mod speed;
 mod tests;
 mod write;
 
-pub use ingest::{IngestOptions, Transfer};
+pub use ingest::{CheckedTables, IngestOptions, Transfer};
 pub use write::{Change, WriteOptions};
 
 use crate::cache::BlockCache;

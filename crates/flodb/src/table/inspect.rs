@@ -41,8 +41,16 @@ impl Table {
     /// # Errors
     /// [`Error::Corruption`] with the first thing that is wrong; errors of the file system.
     pub(crate) fn verify(&self) -> Result<()> {
+        self.verify_each(&mut |_, _| Ok(()))
+    }
+
+    /// As [`Table::verify`], and shows the entries of sound blocks.
+    ///
+    /// # Errors
+    /// As for [`Table::verify`], and those of `entry`.
+    pub(crate) fn verify_each(&self, entry: &mut Entries<'_>) -> Result<()> {
         let mut first = None;
-        self.inspect(&mut |_, _| Ok(()), &mut |unsound| {
+        self.inspect(entry, &mut |unsound| {
             first.get_or_insert(unsound);
         })?;
         match first {
