@@ -296,8 +296,8 @@ impl Client {
         self.finish(server, tag, take)
     }
 
-    /// Sends a call that [`Client::finish`] waits for. Nothing else may be under way to that server.
-    /// Which operation it is.
+    /// Sends a call that [`Client::finish`] waits for. Nothing else may be under way to that
+    /// server. Which operation it is.
     ///
     /// # Errors
     /// As for [`Client::call`].

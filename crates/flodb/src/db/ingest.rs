@@ -83,8 +83,8 @@ impl Db {
     }
 
     /// Reads and checks tables as [`Db::ingest`] does, and shows each entry: its key, and its value
-    /// unless it is a removal. File by file in the given order, by keys in each. Nothing is taken in
-    /// before [`CheckedTables::ingest`].
+    /// unless it is a removal. File by file in the given order, by keys in each. Nothing is taken
+    /// in before [`CheckedTables::ingest`].
     ///
     /// # Errors
     /// The first of `visit`. As for [`Db::ingest`].

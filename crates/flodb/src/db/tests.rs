@@ -350,5 +350,5 @@ fn a_table_stays_above_the_outputs_of_compactions_that_run() {
     db.ingest(&[external(&db, "/4", &["x", "y"])], IngestOptions::default()).unwrap();
     lock(&inner.running).finish(ticket);
     let shown = stats(&db);
-    assert_eq!((shown["level5_tables"], shown["level6_tables"]), (1.0, 3.0));
+    assert_eq!((shown["level0_tables"], shown["level6_tables"]), (1.0, 3.0));
 }
