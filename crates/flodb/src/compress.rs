@@ -199,12 +199,17 @@ mod tests {
         Compression::Zstd(19),
     ];
 
-    fn samples() -> Vec<Vec<u8>> {
-        let mut noise = 1_u64;
-        let mut draw = || {
+    /// Bytes that are the same for the same seed.
+    fn noise(seed: u64) -> impl FnMut() -> u8 {
+        let mut noise = seed;
+        move || {
             noise = noise.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
             (noise >> 56) as u8
-        };
+        }
+    }
+
+    fn samples() -> Vec<Vec<u8>> {
+        let mut draw = noise(1);
         let mut samples = vec![Vec::new(), vec![7], b"abc".repeat(1365), vec![0; 3 << 20]];
         samples.push((0..4096).map(|_| draw()).collect());
         samples.push((0..70_000).map(|at| if at % 64 < 32 { draw() } else { b'x' }).collect());
@@ -257,6 +262,48 @@ mod tests {
         let claims_4_gib = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
         assert!(decompress(Codec::Zstd, &claims_4_gib, &mut out).is_err());
         assert!(out.capacity() < 4096);
+    }
+
+    /// Decoders write with pointers. Each damage gets memory of its own, of just the size, so that
+    /// a byte read or written outside is one that the sanitizer of the stage `asan` finds.
+    #[test]
+    fn decoders_stay_within_their_memory() {
+        const SEEDS: u64 = 4000;
+        for compression in [Compression::Lz4, Compression::Snappy, Compression::Zstd(1)] {
+            let mut compressor = Compressor::new(compression).unwrap();
+            let mut refused = 0;
+            for seed in 0..SEEDS {
+                let mut draw = noise(seed);
+                let period = 1 + usize::from(draw()) % 80;
+                let some = usize::from(draw()) % period;
+                let bytes = 16 * (1 + usize::from(draw()));
+                let raw: Vec<u8> =
+                    (0..bytes).map(|at| if at % period < some { draw() } else { b'x' }).collect();
+                let (codec, stored) = compressor.compress(&raw);
+                if codec == Codec::Raw {
+                    continue;
+                }
+                let mut damaged = stored.to_vec();
+                for _ in 0..1 + draw() % 4 {
+                    let at = (usize::from(draw()) << 8 | usize::from(draw())) % damaged.len();
+                    damaged[at] = draw();
+                }
+                if draw() % 2 == 0 {
+                    damaged.truncate(LENGTH_BYTES + usize::from(draw()) * damaged.len() / 256);
+                }
+                // The length is right, a little wrong, or whatever came of it.
+                let length = match draw() % 3 {
+                    0 => bytes,
+                    1 => bytes + usize::from(draw()) % 64 - usize::from(draw()) % 16,
+                    _ => usize::from(draw()),
+                };
+                let room = damaged.len().max(LENGTH_BYTES);
+                damaged.resize(room, 0);
+                damaged[..LENGTH_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
+                refused += u64::from(decompress(codec, &damaged, &mut Vec::new()).is_err());
+            }
+            assert!(refused > SEEDS / 10, "{compression:?}: {refused} of {SEEDS} refused");
+        }
     }
 
     #[test]
