@@ -54,6 +54,7 @@
 mod blob;
 mod block;
 mod cell;
+mod change;
 mod check;
 mod descent;
 mod engine;
@@ -72,7 +73,8 @@ mod split;
 mod tree;
 mod unlink;
 
+pub use change::Change;
 pub use engine::engine;
 pub use near::Near;
 pub use slot::{Boxed, Bytes, BytesRef, Comparable, Slot};
-pub use tree::{Change, Stats, Tree};
+pub use tree::{Stats, Tree};

@@ -1,0 +1,251 @@
+//! How one key is changed.
+//!
+//! A writer finds the border node as a reader does, locks it, and looks again: the node may have
+//! been split or removed meanwhile, or the key may have gone into a new layer; then it searches
+//! again. Under the lock there are six cases:
+//!
+//! | found | put | mark |
+//! |---|---|---|
+//! | the key | exchange the value | none |
+//! | nothing, a slot free | fill it, publish the permutation | inserting, if the slot is stale |
+//! | nothing, no slot free | split (`split.rs`) | splitting |
+//! | nothing, no slot free, one slice has most of them | make a layer for its keys (`split.rs`) | inserting |
+//! | another long key of slice and tail | make a layer for both, exchange the entry for it | inserting |
+//! | the key, to be removed | publish the permutation without it; the slot is stale | none |
+//!
+//! Values and cells that were replaced or removed are retired after they were unlinked.
+
+use crate::descent::{Finger, Spot, search};
+use crate::key::{Place, RANK_LONG, SLICE_BYTES};
+use crate::near::Near;
+use crate::node::{BorderRef, Entry, Find, suffix_of};
+use crate::permutation::WIDTH;
+use crate::slot::{Slot, Unpublished};
+use crate::split::{abandon, group_to_push, push_group, split_insert};
+use crate::tree::Tree;
+use crate::unlink::tidy;
+use keyrack_concurrent::{Guard, Locked};
+
+/// What the closure of [`Tree::update`] decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<T> {
+    /// Leave the key as it is.
+    Keep,
+    /// Store the value.
+    Put(T),
+    /// Remove the key.
+    Remove,
+}
+
+impl<T> Change<T> {
+    pub(crate) fn map<U>(self, make: impl FnOnce(T) -> U) -> Change<U> {
+        match self {
+            Change::Keep => Change::Keep,
+            Change::Put(value) => Change::Put(make(value)),
+            Change::Remove => Change::Remove,
+        }
+    }
+}
+
+impl<V: Slot> Tree<V> {
+    /// Changes one key. Returns the word that was there, covered by the guard; if it was replaced
+    /// or removed, it is retired already.
+    #[inline]
+    pub(crate) fn change(
+        &self,
+        key: &[u8],
+        guard: &Guard,
+        decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
+    ) -> Option<u64> {
+        self.change_at(key, &mut self.search(key, guard), guard, decide)
+    }
+
+    /// As [`Tree::change`], with a hint.
+    #[inline]
+    pub(crate) fn change_near<'t>(
+        &'t self,
+        key: &[u8],
+        guard: &Guard,
+        near: &mut Near<'t>,
+        decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
+    ) -> Option<u64> {
+        let here = near.follow(&self.shape, key);
+        let mut spot = here.unwrap_or_else(|| self.search(key, guard));
+        let border = here.map(|here| here.border);
+        let old = self.change_at(key, &mut spot, guard, decide);
+        if border != Some(spot.border) {
+            near.set(&self.shape, Some(Finger::at(&spot, key)), key);
+        }
+        old
+    }
+
+    /// Where `key` belongs, for a writer.
+    #[inline]
+    pub(crate) fn search<'t, 'k>(&'t self, key: &'k [u8], guard: &Guard) -> Spot<'t, 'k> {
+        search(&self.shape, key, guard, true).spot()
+    }
+
+    /// As [`Tree::change`], from what a search has found. Leaves there where the change began,
+    /// which is elsewhere if the key had moved.
+    pub(crate) fn change_at<'t, 'k>(
+        &'t self,
+        key: &'k [u8],
+        spot: &mut Spot<'t, 'k>,
+        guard: &Guard,
+        decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
+    ) -> Option<u64> {
+        loop {
+            let (border, rest, place) = (spot.border, spot.rest, spot.place);
+            let locked = border.version().lock();
+            if spot.version.split_since(locked.version()) {
+                drop(locked);
+                *spot = self.search(key, guard);
+                continue;
+            }
+            let (slot, entry) = match border.find(place) {
+                Find::Entry(slot, entry) => (slot, entry),
+                Find::Layer(..) => {
+                    drop(locked);
+                    *spot = self.search(key, guard);
+                    continue;
+                }
+                Find::Absent => {
+                    let permutation = border.permutation();
+                    let position = border.position(permutation, place);
+                    if permutation.len() == WIDTH
+                        && let Some(slice) = group_to_push(border, position, place.slice)
+                    {
+                        push_group(&self.shape, border, locked, slice, guard);
+                        *spot = self.search(key, guard);
+                        continue;
+                    }
+                    if let Change::Put(value) = decide(None) {
+                        let value = self.publish(value);
+                        if place.rank == RANK_LONG {
+                            self.shape.note_owner();
+                        }
+                        let entry = Entry::make(rest, value);
+                        self.insert_at(border, locked, position, entry);
+                    }
+                    return None;
+                }
+            };
+            // SAFETY: the entry is live, and its node locked.
+            let cell = unsafe { entry.cell() };
+            if cell.is_some_and(|cell| cell.suffix() != suffix_of(rest)) {
+                if let Change::Put(value) = decide(None) {
+                    let value = self.publish(value);
+                    self.push_down(border, locked, slot, rest, value, guard);
+                }
+                return None;
+            }
+            // What is linked now stays good under the guard.
+            guard.cover();
+            let old = cell.map_or(entry.value, |cell| cell.value());
+            match decide(Some(old)) {
+                Change::Keep => {}
+                Change::Put(value) => {
+                    match cell {
+                        Some(cell) => cell.set_value(self.publish(value)),
+                        None => border.set_value(slot, self.publish(value)),
+                    }
+                    drop(locked);
+                    retire_value::<V>(old, guard);
+                }
+                Change::Remove => {
+                    let permutation = border.permutation();
+                    let left = permutation.remove(permutation.position_of(slot));
+                    border.set_stale(slot);
+                    border.publish(left);
+                    self.shape.keys.add(-1);
+                    abandon(&self.shape, locked, cell.as_slice(), guard);
+                    retire_value::<V>(old, guard);
+                    if left.len() == 0 {
+                        tidy(&self.shape, key, rest.len(), guard);
+                    }
+                }
+            }
+            return Some(old);
+        }
+    }
+
+    /// The word of a value that becomes the tree's.
+    #[inline]
+    fn publish(&self, value: Unpublished<V>) -> u64 {
+        let word = value.publish();
+        if V::owns(word) {
+            self.shape.note_owner();
+        }
+        word
+    }
+
+    /// A new key in a node that has none of its slice, tail and rank.
+    fn insert_at<'t>(
+        &'t self,
+        border: BorderRef<'t>,
+        mut locked: Locked<'t>,
+        position: usize,
+        entry: Entry,
+    ) {
+        self.shape.keys.add(1);
+        let permutation = border.permutation();
+        if permutation.len() == WIDTH {
+            split_insert(&self.shape, border, locked, position, entry);
+            return;
+        }
+        let (permutation, slot) = permutation.insert(position);
+        if border.is_stale(slot) {
+            locked.mark_inserting();
+            border.clear_stale();
+        }
+        border.set_entry(slot, entry);
+        border.publish(permutation);
+    }
+
+    /// Two long keys of one slice and tail: the entry in `slot` becomes a layer that holds both.
+    /// Where they go on alike, so many layers of one entry come first.
+    fn push_down<'t>(
+        &'t self,
+        border: BorderRef<'t>,
+        mut locked: Locked<'t>,
+        slot: usize,
+        rest: &[u8],
+        value: u64,
+        guard: &Guard,
+    ) {
+        let old = border.entry(slot);
+        // SAFETY: the entry is live, and its node locked.
+        let Some(cell) = (unsafe { old.cell() }) else { return };
+        let shape = &self.shape;
+        let (mut old_rest, mut rest) = (cell.suffix(), suffix_of(rest));
+        let (root, root_locked) = shape.new_border(true, 0, 0);
+        let (mut last, mut last_locked) = (root, root_locked);
+        let mut layers = 1;
+        let long = |rest: &[u8]| rest.len() > 2 * SLICE_BYTES;
+        while long(rest) && long(old_rest) && Place::of(rest) == Place::of(old_rest) {
+            let (next, next_locked) = shape.new_border(true, 0, 0);
+            let Place { slice, tail, .. } = Place::of(rest);
+            last.fill(&[Entry::long_layer(slice, tail, shape.space().handle(next.node()))]);
+            (last, last_locked, layers) = (next, next_locked, layers + 1);
+            (rest, old_rest) = (suffix_of(rest), suffix_of(old_rest));
+        }
+        let mut pair = [Entry::make(rest, value), Entry::make(old_rest, cell.value())];
+        pair.sort_by_key(Entry::first);
+        last.fill(&pair);
+        drop(last_locked);
+        shape.keys.add(1);
+        shape.layers.add(layers);
+
+        locked.mark_inserting();
+        let link = shape.space().handle(root.node());
+        border.set_entry(slot, Entry::long_layer(old.slice, old.tail, link));
+        abandon(shape, locked, &[cell], guard);
+    }
+}
+
+fn retire_value<V: Slot>(raw: u64, guard: &Guard) {
+    if V::owns(raw) {
+        // SAFETY: this thread has unlinked the value under the lock, and so retires it once.
+        unsafe { V::retire(raw, guard) };
+    }
+}
