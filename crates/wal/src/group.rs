@@ -11,16 +11,47 @@
 //! the others leads the next one. Their records came while the first flush ran, so the next covers
 //! them all, and the number of flushes does not grow with the number of threads.
 //!
+//! Left to itself that makes two groups that take turns: those who were covered come back a moment
+//! after the next flush has begun. So a leader first waits for those who were there last time:
+//! half as long as that flush took and 0.5 ms at most, giving the processor away meanwhile. Where
+//! they do not come back, it does without for a while. A thread that is alone never waits.
+//!
 //! A flush that fails is the last one. **Invariant:** `synced` is the end of a flush that
 //! succeeded, and no flush is begun after one that failed.
 
-use crate::primitive::{AtomicU64, Condvar, Line, Mutex, Ordering, lock, wait};
+use crate::primitive::{
+    AtomicU64, Condvar, Line, Mutex, MutexGuard, Ordering, lock, wait, yield_now,
+};
+use keyrack_measure::Clock;
+
+/// A leader waits no longer than this.
+const GATHER_NS_MAX: u64 = 500_000;
+
+/// So many flushes do without waiting, after one that has waited for less than half.
+const ALONE: u32 = 64;
 
 #[derive(Debug)]
 struct State<F> {
     flushing: bool,
     /// Why the last flush failed.
     failure: Option<F>,
+    /// How many have come so far.
+    came: u64,
+    /// How many of them had when the last flush began: it covered them.
+    began: u64,
+    /// How many it had covered, and how many waited when it was over.
+    known: u64,
+    /// What it took.
+    flush_ns: u64,
+    /// Flushes to come that do not wait.
+    alone: u32,
+}
+
+impl<F> State<F> {
+    /// Those whom no flush has covered.
+    fn here(&self) -> u64 {
+        self.came - self.began
+    }
 }
 
 /// What was synced, and who syncs next.
@@ -30,6 +61,7 @@ pub(crate) struct Group<F> {
     state: Mutex<State<F>>,
     /// A flush is over.
     over: Condvar,
+    clock: Clock,
 }
 
 impl<F: Clone> Group<F> {
@@ -37,8 +69,17 @@ impl<F: Clone> Group<F> {
     pub(crate) fn new(synced: u64) -> Self {
         Group {
             synced: Line(AtomicU64::new(synced)),
-            state: Mutex::new(State { flushing: false, failure: None }),
+            state: Mutex::new(State {
+                flushing: false,
+                failure: None,
+                came: 0,
+                began: 0,
+                known: 0,
+                flush_ns: 0,
+                alone: 0,
+            }),
             over: Condvar::new(),
+            clock: Clock::vdso(),
         }
     }
 
@@ -72,6 +113,7 @@ impl<F: Clone> Group<F> {
             return Ok(());
         }
         let mut state = lock(&self.state);
+        state.came += 1;
         loop {
             if self.synced() >= to {
                 return Ok(());
@@ -84,10 +126,23 @@ impl<F: Clone> Group<F> {
                 continue;
             }
             state.flushing = true;
+            state = self.gather(state);
+            if let Some(failure) = &state.failure {
+                let failure = failure.clone();
+                state.flushing = false;
+                self.over.notify_all();
+                return Err(failure);
+            }
+            let (came, covers) = (state.came, state.here());
             drop(state);
+            let ticks = self.clock.ticks();
             let flushed = flush(self.synced());
+            let flush_ns = self.clock.ns_between(ticks, self.clock.ticks());
             state = lock(&self.state);
             state.flushing = false;
+            state.began = came;
+            state.known = covers + state.here();
+            state.flush_ns = flush_ns;
             // Whoever has flushed returns: with what it covered, or with a failure.
             let failed = match flushed {
                 Ok(end) if state.failure.is_none() => {
@@ -103,6 +158,30 @@ impl<F: Clone> Group<F> {
                 return Err(failure);
             }
         }
+    }
+
+    /// Waits for those who are likely to come.
+    fn gather<'a>(&'a self, mut state: MutexGuard<'a, State<F>>) -> MutexGuard<'a, State<F>> {
+        let missing = state.known.saturating_sub(state.here());
+        // Models have no time.
+        if missing == 0 || cfg!(loom) {
+            return state;
+        }
+        if state.alone > 0 {
+            state.alone -= 1;
+            return state;
+        }
+        let patience = self.clock.ticks_of_ns((state.flush_ns / 2).min(GATHER_NS_MAX));
+        let (until, here) = (self.clock.ticks() + patience, state.here());
+        while state.here() < state.known && self.clock.ticks() < until {
+            drop(state);
+            yield_now();
+            state = lock(&self.state);
+        }
+        if 2 * (state.here() - here) < missing {
+            state.alone = ALONE;
+        }
+        state
     }
 }
 
@@ -166,6 +245,64 @@ mod tests {
         });
         assert_eq!(flushes.into_inner(), 2);
         assert_eq!(group.synced(), 2 + OTHERS);
+    }
+
+    /// Calls for each flush, when threads come back as soon as they were covered.
+    fn shared(threads: u64) -> f64 {
+        const ROUNDS: u64 = 50;
+        let group = Group::<()>::new(0);
+        let (published, flushes) = (AtomicU64::new(0), AtomicUsize::new(0));
+        let clock = Clock::vdso();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    for _ in 0..ROUNDS {
+                        let end = published.fetch_add(1, Ordering::AcqRel) + 1;
+                        let flush = |_| {
+                            flushes.fetch_add(1, Ordering::Relaxed);
+                            let end = published.load(Ordering::Acquire);
+                            // As long as a disk takes.
+                            let until = clock.ticks() + clock.ticks_of_ns(200_000);
+                            while clock.ticks() < until {
+                                yield_now();
+                            }
+                            Ok(end)
+                        };
+                        group.sync(end, &flush).expect("a flush that works");
+                    }
+                });
+            }
+        });
+        assert_eq!(group.synced(), threads * ROUNDS);
+        (threads * ROUNDS) as f64 / flushes.into_inner() as f64
+    }
+
+    /// Two groups of two in turns share 2.3 (the ends are shared by more); all four together, 4. A
+    /// machine that does other things may keep them apart, but not again and again.
+    #[test]
+    fn those_who_come_back_do_not_make_two_groups() {
+        let mut found = Vec::new();
+        while found.len() < 40 && found.iter().all(|shared| *shared < 3.0) {
+            found.push(shared(4));
+        }
+        assert!(found.iter().any(|shared| *shared > 3.0), "{found:.2?}");
+    }
+
+    /// Nobody comes back: it is tried once, and then not for a while.
+    #[test]
+    fn a_leader_that_waits_in_vain_does_without() {
+        let group = Group::<()>::new(0);
+        // The last flush took long, and there were nine.
+        lock(&group.state).known = 9;
+        lock(&group.state).flush_ns = 1_000_000;
+        group.sync(1, &|_| Ok(1)).unwrap();
+        assert_eq!(lock(&group.state).alone, ALONE);
+        lock(&group.state).known = 9;
+        group.sync(2, &|_| Ok(2)).unwrap();
+        assert_eq!(lock(&group.state).alone, ALONE - 1, "it did not wait");
+        group.sync(3, &|_| Ok(3)).unwrap();
+        let state = lock(&group.state);
+        assert_eq!((state.alone, state.known), (ALONE - 1, 1));
     }
 
     #[test]

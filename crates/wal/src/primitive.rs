@@ -14,6 +14,11 @@ pub(crate) use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+#[cfg(loom)]
+pub(crate) use loom::thread::yield_now;
+#[cfg(not(loom))]
+pub(crate) use std::thread::yield_now;
+
 /// Locks. A thread that panicked under the lock does not matter: every section that can panic
 /// leaves the state whole.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
