@@ -33,6 +33,8 @@ const ALONE: u32 = 64;
 #[derive(Debug)]
 struct State<F> {
     flushing: bool,
+    /// Threads that wait for the end of a flush.
+    waiting: usize,
     /// Why the last flush failed.
     failure: Option<F>,
     /// How many have come so far.
@@ -71,6 +73,7 @@ impl<F: Clone> Group<F> {
             synced: Line(AtomicU64::new(synced)),
             state: Mutex::new(State {
                 flushing: false,
+                waiting: 0,
                 failure: None,
                 came: 0,
                 began: 0,
@@ -122,7 +125,9 @@ impl<F: Clone> Group<F> {
                 return Err(failure.clone());
             }
             if state.flushing {
+                state.waiting += 1;
                 state = wait(&self.over, state);
+                state.waiting -= 1;
                 continue;
             }
             state.flushing = true;
@@ -130,7 +135,7 @@ impl<F: Clone> Group<F> {
             if let Some(failure) = &state.failure {
                 let failure = failure.clone();
                 state.flushing = false;
-                self.over.notify_all();
+                self.tell(&state);
                 return Err(failure);
             }
             let (came, covers) = (state.came, state.here());
@@ -153,10 +158,17 @@ impl<F: Clone> Group<F> {
                 Ok(_) => state.failure.clone(),
                 Err(failure) => Some(state.failure.get_or_insert(failure).clone()),
             };
-            self.over.notify_all();
+            self.tell(&state);
             if let Some(failure) = failed {
                 return Err(failure);
             }
+        }
+    }
+
+    /// Tells those who wait that a flush is over. That is a system call, also where nobody waits.
+    fn tell(&self, state: &State<F>) {
+        if state.waiting > 0 {
+            self.over.notify_all();
         }
     }
 
