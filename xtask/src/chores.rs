@@ -6,12 +6,14 @@
 //! smoke     the release binary over engines, workloads and claims   see `smoke`, `bench`
 //! overhead  the release binary's instructions a unit                needs valgrind, see `overhead`
 //! seeds     cargo test with KEYRACK_SEED from the commit
+//! fuzz      every reader of bytes from outside, 20 s a format         see `fuzz`
 //! loom      models of a few crates, every interleaving              see `instrumented`
+//! shuttle   whole structures, schedules drawn from a seed            see `instrumented`
 //! asan      tests of a few crates under AddressSanitizer            needs a nightly toolchain
 //! test      tidy, cargo test with KEYRACK_SEED fixed                closes with the counts
 //! ```
 //!
-//! Tests are built in the profile `sim`, once for `seeds` and `test`: optimized, for
+//! Tests are built in the profile `sim`, once for `seeds`, `fuzz` and `test`: optimized, for
 //! statistical tests need many draws; with debug assertions and overflow checks, which release
 //! leaves out. `smoke` and `overhead` take the release binary, which is what users have.
 //!
@@ -20,7 +22,8 @@
 
 use crate::bench;
 use crate::command::Options;
-use crate::instrumented::{asan, loom};
+use crate::fuzz;
+use crate::instrumented::{asan, loom, shuttle};
 use crate::output::{complain, say};
 use crate::overhead as budgets;
 use crate::smoke as smoke_runs;
@@ -33,14 +36,15 @@ use crate::workspace::{REWRITE_VARIABLE, Workspace, find_program, seed_of_commit
 pub(crate) const TEST_PROFILE: &str = "sim";
 
 /// The variable from which random tests take their seed, in decimal.
-const SEED_VARIABLE: &str = "KEYRACK_SEED";
+pub(crate) const SEED_VARIABLE: &str = "KEYRACK_SEED";
 
 /// The variable by which the longest tests do a part of what they could (1) or all of it (0).
 const BRIEF_VARIABLE: &str = "KEYRACK_BRIEF";
 
-/// Features with which everything is linted and tested: those of small crates that the binary
-/// leaves out because of what they depend on.
-const TEST_FEATURES: &str = "keyrack-objects/object-store";
+/// Features with which everything is linted and tested: those that the binary leaves out because of
+/// what they depend on.
+pub(crate) const TEST_FEATURES: &str =
+    "keyrack-objects/object-store,keyrack-cli/parquet,keyrack-cli/sqlite";
 
 /// `cargo xtask check`.
 ///
@@ -115,7 +119,8 @@ pub(crate) fn seeds(workspace: &Workspace, _: &Options) -> Outcome {
 /// Features that no chore builds, and why. Everything else of `keyrack-cli` is tried by one.
 const NOT_BUILT: &[(&str, &str)] = &[
     ("rocksdb", "20 minutes of CPU time, a C++20 compiler and libclang"),
-    ("peers-all", "rocksdb among them"),
+    ("tidesdb", "cmake"),
+    ("peers-all", "rocksdb and tidesdb among them"),
 ];
 
 /// `cargo xtask features`: every set of features that is promised to build.
@@ -126,11 +131,6 @@ pub(crate) fn features(workspace: &Workspace, _: &Options) -> Outcome {
     for (feature, why) in NOT_BUILT {
         say(&format!("not built: features {feature} ({why}); see docs/testing.md"));
     }
-    // An engine that no default has: its tests run here, or nowhere.
-    stage("features sqlite", || {
-        let test = ["test", "--profile", TEST_PROFILE, "-p", "keyrack-peers", "--tests"];
-        run(workspace.cargo(&test).args(["--features", "sqlite", "--", "sqlite", "engine"]))
-    })?;
     let package = ["-p", "keyrack-cli", "--no-default-features", "--features"];
     stage("features lua54", || run(workspace.cargo(&["check"]).args(package).arg("lua54")))?;
     if find_program("make").is_none() {
@@ -176,7 +176,7 @@ pub(crate) fn overhead(workspace: &Workspace, _: &Options) -> Outcome {
 pub(crate) fn ci(workspace: &Workspace, options: &Options) -> Outcome {
     let none = Options::default();
     say(&seed_line(workspace));
-    for chore in [check, features, smoke, overhead, seeds, loom, asan] {
+    for chore in [check, features, smoke, overhead, seeds, fuzz::brief, loom, shuttle, asan] {
         if let Err(stop) = chore(workspace, &none) {
             complain_about(&stop);
             return Err(Stop::Failed(Tally::one_failure()));
@@ -280,8 +280,8 @@ mod tests {
         let (_, defaults) = rows.next().expect("the defaults come first");
         for (feature, _) in rows {
             let is_built = defaults.contains(&format!("\"{feature}\""))
-                || ["luajit", "peers", "sqlite"].contains(&feature)
-                || TEST_FEATURES.ends_with(&format!("/{feature}"));
+                || ["luajit", "peers"].contains(&feature)
+                || TEST_FEATURES.split(',').any(|of| of.ends_with(&format!("/{feature}")));
             let is_excused = NOT_BUILT.iter().any(|(name, _)| *name == feature);
             assert!(is_built != is_excused, "{feature}");
         }

@@ -6,6 +6,7 @@
 
 use crate::bench;
 use crate::chores;
+use crate::fuzz;
 use crate::instrumented;
 use crate::soak;
 use crate::stage::{Outcome, Stop};
@@ -47,7 +48,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ci",
-        about: "check, features, smoke, overhead, seeds, loom, asan, test",
+        about: "check, features, smoke, overhead, seeds, fuzz, loom, shuttle, asan, test",
         options: &[Flag {
             name: "--without-test",
             number: None,
@@ -86,10 +87,26 @@ pub(crate) const COMMANDS: &[Command] = &[
         run: chores::seeds,
     },
     Command {
+        name: "fuzz",
+        about: "every fuzzer of bytes from outside, a minute a format",
+        options: &[Flag {
+            name: "--seconds",
+            number: Some("N"),
+            about: "seconds of a format (default 60)",
+        }],
+        run: fuzz::command,
+    },
+    Command {
         name: "loom",
         about: "the models of a few crates under loom: every interleaving up to a bound",
         options: &[],
         run: instrumented::loom,
+    },
+    Command {
+        name: "shuttle",
+        about: "whole structures under shuttle, ten thousand schedules each",
+        options: &[],
+        run: instrumented::shuttle,
     },
     Command {
         name: "asan",

@@ -1,12 +1,13 @@
 //! Tests built with other instruments than those of the release profile: loom, which explores the
-//! interleavings of small models, and AddressSanitizer, which watches every access to the heap and
-//! asks at the end what was leaked.
+//! interleavings of small models; shuttle, which draws schedules for whole structures; and
+//! AddressSanitizer, which watches every access to the heap and asks at the end what was leaked.
 //!
 //! ```text
-//! loom   RUSTFLAGS="--cfg loom"            cargo test --release -p CRATE --lib --tests
+//! loom     RUSTFLAGS="--cfg loom"          cargo test --release -p CRATE --lib --tests
 //!                                                     --target-dir TARGET/loom
-//! asan   RUSTFLAGS=-Zsanitizer=address     rustup run nightly cargo test ... --target HOST
-//!        ASAN_OPTIONS=detect_leaks=1                  --target-dir TARGET/asan
+//! shuttle  RUSTFLAGS="--cfg shuttle"       cargo test ... --target-dir TARGET/shuttle shuttled
+//! asan     RUSTFLAGS=-Zsanitizer=address   rustup run nightly cargo test ... --target HOST
+//!          ASAN_OPTIONS=detect_leaks=1                --target-dir TARGET/asan
 //! ```
 //!
 //! - Flags change what every crate compiles to, so each instrument has a target directory of its
@@ -44,6 +45,8 @@ struct Instrument {
     /// Variables that do not reach the test binaries.
     withheld: &'static [&'static str],
     packages: &'static [&'static str],
+    /// What the names of the tests hold; nothing for all of them.
+    filter: Option<&'static str>,
 }
 
 /// The crates whose manifests name loom.
@@ -59,6 +62,18 @@ const LOOM: Instrument = Instrument {
         "LOOM_MAX_PREEMPTIONS",
     ],
     packages: &["keyrack-concurrent", "keyrack-wal"],
+    filter: None,
+};
+
+/// The crates with structures that are more than a few atomic steps. Their other tests have threads
+/// of the machine, and would fail without a schedule to be in.
+const SHUTTLE: Instrument = Instrument {
+    name: "shuttle",
+    rustflags: "--cfg shuttle",
+    variables: &[],
+    withheld: &["KEYRACK_SCHEDULE", "KEYRACK_SCHEDULES", "SHUTTLE_RANDOM_SEED"],
+    packages: &["keyrack-concurrent", "keyrack-masstree", "keyrack-wal"],
+    filter: Some("shuttled"),
 };
 
 /// The crates that free memory under the eyes of other threads.
@@ -73,6 +88,7 @@ const ASAN: Instrument = Instrument {
     ],
     withheld: &["LSAN_OPTIONS"],
     packages: &["keyrack-concurrent", "keyrack-flodb", "keyrack-masstree", "keyrack-wal"],
+    filter: None,
 };
 
 /// `cargo xtask loom`.
@@ -81,6 +97,14 @@ const ASAN: Instrument = Instrument {
 /// `Stage` when a model failed, took too long, or is missing.
 pub(crate) fn loom(workspace: &Workspace, _: &Options) -> Outcome {
     LOOM.run_all(workspace, &|| workspace.cargo(&["test"]))
+}
+
+/// `cargo xtask shuttle`.
+///
+/// # Errors
+/// `Stage` when a schedule failed, took too long, or no test is there.
+pub(crate) fn shuttle(workspace: &Workspace, _: &Options) -> Outcome {
+    SHUTTLE.run_all(workspace, &|| workspace.cargo(&["test"]))
 }
 
 /// `cargo xtask asan`. Skipped, with a line that says why, without a nightly toolchain.
@@ -144,6 +168,7 @@ impl Instrument {
         for name in self.withheld {
             command.env_remove(name);
         }
+        command.args(self.filter);
     }
 
     /// Runs a command and reads its outcome from the tests that it counts.
@@ -212,6 +237,7 @@ mod tests {
         variables: &[("PROBE_OPTIONS", "all=1")],
         withheld: &["PROBE_MAX"],
         packages: &["keyrack-one", "keyrack-two"],
+        filter: Some("probed"),
     };
 
     /// Runs `PROBE` with a shell script in cargo's place; the crate is its fifth argument.
@@ -244,7 +270,9 @@ mod tests {
                  --lib --tests --target-dir "
             );
             let rest = call.strip_prefix(&start).unwrap_or_else(|| panic!("{call}"));
-            assert!(rest.split(' ').next().is_some_and(|folder| folder.ends_with("/probe")));
+            let mut words = rest.split(' ');
+            assert!(words.next().is_some_and(|folder| folder.ends_with("/probe")), "{call}");
+            assert!(rest.contains(" probed"), "{call}");
         }
     }
 
@@ -305,6 +333,18 @@ mod tests {
             .collect();
         named.sort();
         assert_eq!(LOOM.packages, named);
+    }
+
+    /// As that of loom.
+    #[test]
+    fn the_table_of_shuttle_is_that_of_the_manifests() {
+        let workspace = Workspace::find().expect("found");
+        for package in SHUTTLE.packages {
+            let folder = package.strip_prefix("keyrack-").expect("named after its folder");
+            let manifest = workspace.root().join("crates").join(folder).join("Cargo.toml");
+            let text = fs::read_to_string(manifest).expect("read");
+            assert!(text.contains("cfg(shuttle)"), "{package}");
+        }
     }
 
     #[test]

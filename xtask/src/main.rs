@@ -6,7 +6,7 @@
 //!
 //!   check   fmt, clippy, doc, tidy
 //!   test    tidy, cargo test
-//!   ci      check, features, smoke, overhead, seeds, loom, asan, test
+//!   ci      check, features, smoke, overhead, seeds, fuzz, loom, shuttle, asan, test
 //!   soak    many seeds until the time is up
 //!   bench   a claim of the documentation, measured again
 //!   figures the pictures of the documentation, from the records of claims
@@ -26,6 +26,7 @@
 mod bench;
 mod chores;
 mod command;
+mod fuzz;
 mod instrumented;
 mod output;
 mod overhead;

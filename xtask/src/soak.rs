@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   fuzz      each codec of each protocol: ten million messages, whole and damaged
+//!   servers   servers of name spaces and their clients in worlds of faults: ten thousand seeds
 //!   engines   each engine beside the model, seed after seed, until all are done or the time is up
 //! ```
 //!
@@ -25,6 +26,12 @@ const MESSAGES: u64 = 10_000_000;
 /// By which the fuzzers are told how many.
 const FUZZ_VARIABLE: &str = "KEYRACK_FUZZ";
 
+/// Worlds that servers of name spaces are put into.
+const SIMULATIONS: u64 = 10_000;
+
+/// By which the simulation is told how many.
+const SIMULATIONS_VARIABLE: &str = "KEYRACK_SIMULATIONS";
+
 /// Seeds of one soak.
 const SEEDS: u64 = 64;
 
@@ -42,6 +49,7 @@ pub(crate) fn command(workspace: &Workspace, options: &Options) -> Outcome {
     let minutes = options.number("--minutes").unwrap_or(MINUTES_DEFAULT);
     let first = options.number("--first").unwrap_or(FIRST_DEFAULT);
     stage("fuzz", || fuzz(workspace, options.number("--messages").unwrap_or(MESSAGES)))?;
+    stage("servers", || simulate(workspace))?;
     let binary = stage("release build", || build(workspace))?;
     let runner = Runner::new(workspace, &binary)?;
     let engines = runner.engines()?;
@@ -64,6 +72,15 @@ fn fuzz(workspace: &Workspace, messages: u64) -> Outcome {
     command.args(["-p", "keyrack-wire", "--test", "tests", "fuzz"]);
     command.env(FUZZ_VARIABLE, messages.to_string());
     say(&format!("{FUZZ_VARIABLE}={messages} {}", shown(&command)));
+    run(&mut command)
+}
+
+/// Puts servers of name spaces and their clients into one world of faults after another.
+fn simulate(workspace: &Workspace) -> Outcome {
+    let mut command = workspace.cargo(&["test", "--profile", TEST_PROFILE]);
+    command.args(["-p", "keyrack-deltafs", "--lib", "simulation"]);
+    command.env(SIMULATIONS_VARIABLE, SIMULATIONS.to_string());
+    say(&format!("{SIMULATIONS_VARIABLE}={SIMULATIONS} {}", shown(&command)));
     run(&mut command)
 }
 

@@ -10,3 +10,18 @@ pub(crate) fn registry() -> Registry {
     engines.push(keyrack_flodb::engine());
     Registry::new(engines).with_servers(keyrack_peers::servers())
 }
+
+#[cfg(test)]
+mod tests {
+    /// SQLite and others had the look of whichever engine was not in the report.
+    #[test]
+    fn every_engine_has_a_look_of_its_own() {
+        let palette = keyrack_report::Palette::default();
+        let registry = super::registry();
+        let names = registry.iter().map(|engine| engine.name);
+        for engine in names.chain(["sqlite", "tidesdb", "rocksdb-bundled"]) {
+            let has_row = palette.engines().any(|name| name == engine);
+            assert!(has_row, "no row of {engine} in palette.txt");
+        }
+    }
+}

@@ -50,6 +50,11 @@ const OPTIONAL_ENGINES: &[(bool, &str, &str)] = &[
     (cfg!(feature = "fjall"), "fjall", "fjall"),
     (cfg!(feature = "lmdb"), "lmdb", "lmdb"),
     (cfg!(feature = "sqlite"), "sqlite, compiled in from its source in half a minute", "sqlite"),
+    (
+        cfg!(feature = "tidesdb"),
+        "tidesdb, compiled in from its source in half a minute; needs cmake",
+        "tidesdb",
+    ),
     (cfg!(feature = "loaded"), "rocksdb and leveldb, from shared libraries", "loaded"),
     (
         cfg!(feature = "rocksdb"),

@@ -236,7 +236,10 @@ impl Observer for Progress {
 /// The cell in a few letters: `t8`, `t8 batch=256`; under the old name always with `b`.
 fn tag(dialect: Dialect, at: &At<'_>) -> String {
     let batch = at.sweep.filter(|(param, _)| *param == "batch").map(|(_, value)| value);
-    let mut tag = format!("t{}", at.threads);
+    let mut tag = match at.phase {
+        Some(phase) => format!("{phase} t{}", at.threads),
+        None => format!("t{}", at.threads),
+    };
     match (dialect, at.sweep) {
         (Dialect::Seed, _) => tag.push_str(&format!(" b{}", batch.unwrap_or(1))),
         (Dialect::Keyrack, Some((param, value))) => tag.push_str(&format!(" {param}={value}")),

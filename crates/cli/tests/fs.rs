@@ -451,3 +451,33 @@ fn a_store_may_be_a_directory_and_what_is_none_is_refused() {
     lab.run("fs ls --store r --registry r --view one").exits(2);
     lab.run("fs ls --view one").refuses(&["--registry DIR or --store ADDRESS"]);
 }
+
+/// On a small file system of its own, where the machine lets users have one.
+#[test]
+fn a_full_disk_is_told_in_a_line_and_the_log_goes_on_when_there_is_space() {
+    let lab = Lab::new();
+    lab.make_dir("disk");
+    // It has no bytes on the disk that it lies on.
+    std::fs::File::create(lab.path("big")).unwrap().set_len(200 << 20).unwrap();
+    lab.write("small", "small\n");
+    let script = "mount -t tmpfs -o size=100m tmpfs disk || exit 77
+        \"$1\" fs mkdir --db disk/log /d || exit 78
+        \"$1\" fs put --db disk/log big /d/big; echo \"put $?\"
+        \"$1\" fs put --db disk/log small /d/small; echo \"again $?\"
+        \"$1\" fs ls --db disk/log /d; \"$1\" fs fsck --db disk/log; echo \"fsck $?\"";
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_keyrack")]);
+    let output = match command.current_dir(lab.path(".")).output() {
+        Ok(output) if output.status.code() == Some(0) => output,
+        refused => {
+            println!("SKIPPED: no file system of its own: {refused:?}");
+            return;
+        }
+    };
+    let (told, said) =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).into();
+    assert_eq!(told, "put 1\nagain 0\nsmall\nfsck 0\n", "{said}");
+    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("keyrack")).collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    assert!(lines[0].contains("disk/log") && lines[0].contains("No space left"), "{said}");
+}

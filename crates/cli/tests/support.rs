@@ -144,6 +144,10 @@ impl Lab {
         }
     }
 
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
     pub(crate) fn exists(&self, name: &str) -> bool {
         self.path(name).exists()
     }

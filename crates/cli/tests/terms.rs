@@ -200,11 +200,22 @@ fn the_shootout_runs_by_one_command() {
     }
 }
 
+/// Engines that are no default, in the order of the sample.
+const OPTIONAL: [&str; 2] = ["sqlite", "tidesdb"];
+
+/// The section of an engine that is marked whole, with the blank line and what it says above it.
+fn section<'a>(sample: &'a str, name: &str) -> &'a str {
+    let Some(title) = sample.find(&format!("\n# [{name}]\n")) else { return "" };
+    let start = sample[..title].rfind("\n\n").map_or(0, |at| at + 1);
+    let length = sample[title..].find("\n\n").map_or(sample.len() - title, |at| at + 1);
+    &sample[start..title + length]
+}
+
 /// `samples/engines.toml` is what `--list` says. `KEYRACK_REWRITE=1` writes it anew.
 #[test]
 fn the_sample_lists_every_option_of_every_engine_with_its_default() {
     let lab = Lab::new();
-    let mut text = String::from(
+    let text = String::from(
         "# Every option of every engine beside its default, as `keyrack bench --list` tells them.\n\
          # A section goes into the file of `keyrack bench --config`, without the marks of what is\n\
          # to be set. What all engines have under one name can stand in [common] once.\n\n\
@@ -213,13 +224,19 @@ fn the_sample_lists_every_option_of_every_engine_with_its_default() {
          # durability = \"os\"\n",
     );
     // Sections of engines that only some builds have are marked whole, at the end.
-    let mut others = String::from(OTHER_BUILDS);
-    let mut into = &mut text;
+    let mut others: Vec<(String, String)> = Vec::new();
+    let mut ours = text.clone();
+    let mut into = &mut ours;
     for line in listed(&lab) {
         let Some(option) = line.strip_prefix("    ") else {
             let (name, about) = line.trim_start().split_once(' ').unwrap();
-            let is_optional = ["sqlite", "rocksdb-bundled"].contains(&name);
-            into = if is_optional { &mut others } else { &mut text };
+            let is_optional = OPTIONAL.contains(&name) || name == "rocksdb-bundled";
+            into = if is_optional {
+                others.push((name.to_owned(), String::new()));
+                &mut others.last_mut().unwrap().1
+            } else {
+                &mut ours
+            };
             let mark = if is_optional { "# " } else { "" };
             *into += &format!("\n# {}\n{mark}[{name}]\n", about.trim());
             continue;
@@ -237,15 +254,13 @@ fn the_sample_lists_every_option_of_every_engine_with_its_default() {
     }
     let path = format!("{SAMPLES}/engines.toml");
     let before = std::fs::read_to_string(&path).unwrap_or_default();
-    let default_text = text.clone();
-    // A build without them cannot tell; RocksDB's options are those of the loaded one.
-    if !others.contains("[sqlite]") {
-        let at = before.find(OTHER_BUILDS).unwrap_or(before.len());
-        others = before[at..].to_owned();
-    } else if let Some(at) = others.find("\n# RocksDB") {
-        others.truncate(at);
+    let default_text = ours.clone();
+    let mut text = ours + OTHER_BUILDS;
+    // A build without one cannot tell; RocksDB's options are those of the loaded one.
+    for name in OPTIONAL {
+        let own = others.iter().find(|(other, _)| other == name);
+        text += own.map_or_else(|| section(&before, name), |(_, section)| section);
     }
-    text += &others;
     if std::env::var_os("KEYRACK_REWRITE").is_some() {
         std::fs::write(&path, &text).unwrap();
     }

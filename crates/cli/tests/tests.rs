@@ -26,6 +26,8 @@ mod deltafs;
 mod doctor;
 mod draw;
 mod fs;
+mod fs_json;
+mod fs_parquet;
 mod gauges;
 mod kvtest;
 mod list;

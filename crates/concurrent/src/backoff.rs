@@ -23,7 +23,7 @@ impl Backoff {
 
     /// Waits a little, longer than the last time.
     pub fn wait(&mut self) {
-        if cfg!(loom) || self.step > SPINS_LOG2_MAX {
+        if cfg!(any(loom, shuttle)) || self.step > SPINS_LOG2_MAX {
             yield_now();
             return;
         }

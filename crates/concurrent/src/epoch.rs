@@ -22,7 +22,7 @@ use std::cell::Cell;
 use std::fmt;
 
 /// The domain of the process.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 #[inline(always)]
 fn domain() -> &'static Domain {
     static DOMAIN: Domain = Domain::new();
@@ -36,18 +36,87 @@ fn domain() -> &'static Domain {
     &DOMAIN
 }
 
-thread_local! {
-    static MEMBER: Cell<Option<Member>> = const { Cell::new(None) };
-    static AT_EXIT: AtExit = const { AtExit };
+/// Each schedule of shuttle has a domain of its own, so that one can be run again. It is not
+/// dropped: that would be behind the schedule, where its atomics cannot be used.
+#[cfg(shuttle)]
+fn domain() -> &'static Domain {
+    shuttle::lazy_static! {
+        static ref DOMAIN: std::mem::ManuallyDrop<Domain> =
+            std::mem::ManuallyDrop::new(Domain::new());
+    }
+    &DOMAIN
 }
 
-struct AtExit;
+#[cfg(not(shuttle))]
+use membership::{arrange_end, member, set_member};
+#[cfg(shuttle)]
+use shuttled::{arrange_end, member, set_member};
 
-impl Drop for AtExit {
-    fn drop(&mut self) {
-        if let Some(member) = MEMBER.get() {
-            end(member);
+/// What a thread remembers of itself.
+#[cfg(not(shuttle))]
+mod membership {
+    use super::{Cell, Member, end};
+
+    thread_local! {
+        static MEMBER: Cell<Option<Member>> = const { Cell::new(None) };
+        static AT_EXIT: AtExit = const { AtExit };
+    }
+
+    struct AtExit;
+
+    impl Drop for AtExit {
+        fn drop(&mut self) {
+            if let Some(member) = MEMBER.get() {
+                end(member);
+            }
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn member() -> Option<Member> {
+        MEMBER.get()
+    }
+
+    pub(super) fn set_member(member: Option<Member>) {
+        MEMBER.set(member);
+    }
+
+    /// Has the membership ended with the thread. Fails when the thread is being torn down.
+    pub(super) fn arrange_end() -> bool {
+        AT_EXIT.try_with(|_| ()).is_ok()
+    }
+}
+
+/// The same for threads of shuttle, which share one of the machine.
+#[cfg(shuttle)]
+mod shuttled {
+    use super::{Cell, Member, end};
+
+    shuttle::thread_local! {
+        static MEMBER: Place = Place(Cell::new(None));
+    }
+
+    struct Place(Cell<Option<Member>>);
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            if let Some(member) = self.0.take() {
+                end(member);
+            }
+        }
+    }
+
+    pub(super) fn member() -> Option<Member> {
+        MEMBER.try_with(|place| place.0.get()).ok().flatten()
+    }
+
+    pub(super) fn set_member(member: Option<Member>) {
+        // Where it fails, the thread is being torn down, and has forgotten it.
+        let _ = MEMBER.try_with(|place| place.0.set(member));
+    }
+
+    pub(super) fn arrange_end() -> bool {
+        MEMBER.try_with(|_| ()).is_ok()
     }
 }
 
@@ -55,9 +124,9 @@ impl Drop for AtExit {
 fn join() -> Member {
     let member = domain().join();
     // The first use arranges for the destructor; it fails when that has run already.
-    let arranged = AT_EXIT.try_with(|_| ()).is_ok();
+    let arranged = arrange_end();
     member.record().reserved.temporary.set(!arranged);
-    MEMBER.set(Some(member));
+    set_member(Some(member));
     member
 }
 
@@ -71,7 +140,7 @@ fn end(member: Member) {
     if reserved.pins.get() > 0 {
         reserved.temporary.set(true);
     } else {
-        MEMBER.set(None);
+        set_member(None);
         domain().leave_for_good(member);
     }
 }
@@ -80,7 +149,7 @@ fn end(member: Member) {
 #[inline]
 #[must_use]
 pub fn pin() -> Guard {
-    let member = MEMBER.get().unwrap_or_else(join);
+    let member = member().unwrap_or_else(join);
     domain().pin(member);
     Guard(member)
 }

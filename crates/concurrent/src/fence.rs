@@ -12,19 +12,19 @@
 //! what was done before the call. So a light and a heavy fence order as two full ones do; two light
 //! ones order nothing. The pattern is known from user-space RCU.
 //!
-//! Where the call is refused, when loom explores, and under Miri, both halves are full fences. That
-//! is decided once, in the first [`Fences::decide`], which every thread passes before its first
-//! fence.
+//! Where the call is refused, when loom or shuttle explores, and under Miri, both halves are full
+//! fences. That is decided once, in the first [`Fences::decide`], which every thread passes before
+//! its first fence.
 
 use crate::sync::{Ordering, full_fence};
-#[cfg(not(any(loom, miri)))]
+#[cfg(not(any(loom, shuttle, miri)))]
 use rustix::thread::{MembarrierCommand, membarrier};
 
 /// Which kind of fences a process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fences {
     /// Light ones are free, heavy ones a system call.
-    #[cfg_attr(any(loom, miri), expect(dead_code, reason = "the call is not made there"))]
+    #[cfg_attr(any(loom, shuttle, miri), expect(dead_code, reason = "the call is not made there"))]
     Asymmetric,
     /// All are full.
     Full,
@@ -33,9 +33,9 @@ pub(crate) enum Fences {
 impl Fences {
     /// The kind of this process, the same at every call.
     pub(crate) fn decide() -> Self {
-        #[cfg(any(loom, miri))]
+        #[cfg(any(loom, shuttle, miri))]
         return Fences::Full;
-        #[cfg(not(any(loom, miri)))]
+        #[cfg(not(any(loom, shuttle, miri)))]
         {
             static KIND: std::sync::OnceLock<Fences> = std::sync::OnceLock::new();
             *KIND.get_or_init(|| {
@@ -60,7 +60,7 @@ impl Fences {
     #[must_use]
     pub(crate) fn heavy(self) -> bool {
         match self {
-            #[cfg(not(any(loom, miri)))]
+            #[cfg(not(any(loom, shuttle, miri)))]
             Fences::Asymmetric => {
                 full_fence();
                 membarrier(MembarrierCommand::PrivateExpedited).is_ok()

@@ -37,7 +37,12 @@
 //!
 //! Unsafe code of this crate is in the range of addresses behind the arenas, and in the records and
 //! domains behind the guards. With `--cfg loom` the atomics of locks and domains are those of the
-//! loom model checker, which explores the interleavings of both.
+//! loom model checker, which explores the interleavings of both. With `--cfg shuttle` they are
+//! those of [`atomic`], between which shuttle changes threads.
+
+pub mod atomic;
+#[cfg(shuttle)]
+pub mod schedules;
 
 mod arena;
 mod backoff;

@@ -3,10 +3,10 @@
 //! Readers take no lock and count nothing: they load a pointer under a guard. A writer stores a new
 //! value and retires the old one, which lives until the last reader has unpinned.
 
+use crate::atomic::{AtomicPtr, Ordering};
 use crate::{Era, Guard, Retired, birth};
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 struct Held<T> {
     birth: Era,

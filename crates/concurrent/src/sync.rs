@@ -1,6 +1,6 @@
-//! The atomics of this crate: the standard ones, or loom's under `--cfg loom`. Only what loom
-//! explores takes them from here: the version lock, and the reservations and eras of the epochs.
-//! Counters and arenas are plain.
+//! The atomics of this crate: the standard ones, loom's under `--cfg loom`, or those of `atomic`
+//! under `--cfg shuttle`. Only what these explore takes them from here: the version lock,
+//! and the reservations and eras of the epochs. Counters and arenas are plain.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -8,11 +8,16 @@ pub(crate) use loom::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
     thread::yield_now,
 };
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::{
     sync::Mutex,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
     thread::yield_now,
+};
+#[cfg(shuttle)]
+pub(crate) use {
+    crate::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
+    shuttle::{sync::Mutex, thread::yield_now},
 };
 
 /// A fence that has a place in the one order of all such fences.

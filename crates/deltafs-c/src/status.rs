@@ -89,6 +89,8 @@ impl From<Error> for Failure {
             "ENODATA" => libc::ENODATA,
             "ESTALE" => libc::ESTALE,
             "EBUSY" => libc::EBUSY,
+            "ENOSPC" => libc::ENOSPC,
+            "EDQUOT" => libc::EDQUOT,
             _ => libc::EIO,
         };
         Failure { errno, message: error.to_string() }
@@ -114,4 +116,25 @@ pub(crate) fn code(result: Result<(), Failure>) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn keyrack_fs_message() -> *const c_char {
     MESSAGE.with(|message| message.borrow().as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyrack_vfs::Operation;
+    use std::io;
+
+    #[test]
+    fn what_the_disk_refused_has_the_number_of_the_disk() {
+        for number in [libc::ENOSPC, libc::EDQUOT, libc::EROFS, libc::EFBIG, libc::EIO] {
+            let error = Error::from(keyrack_vfs::Error::Io {
+                operation: Operation::Write,
+                path: "log".into(),
+                target: None,
+                cause: io::Error::from_raw_os_error(number),
+            });
+            assert_eq!(code(Err(Failure::from(error))), -number);
+        }
+        assert_eq!(code(Ok(())), 0);
+    }
 }

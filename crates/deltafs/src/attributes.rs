@@ -333,6 +333,11 @@ impl Caller<'_> {
             let is_link = matches!(entry, Entry::Symlink(..));
             let Some(change) = change.take() else { return Change::Keep };
             match change(attributes, bytes, is_sized) {
+                // Its bytes are the way that it leads.
+                Ok(Some((_, new, _))) if is_link && new != bytes => {
+                    result = Err(Error::Invalid(format!("'{}': it is a link", shown(name))));
+                    Change::Keep
+                }
                 Err(error) => {
                     result = Err(error);
                     Change::Keep

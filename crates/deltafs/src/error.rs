@@ -1,6 +1,7 @@
 //! What can go wrong: the words of POSIX for what a name-space call refuses, and the four kinds of
 //! the store's contract for the rest.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// The result of an operation on a name space.
@@ -94,7 +95,8 @@ pub enum Error {
         /// What is wrong there.
         what: String,
     },
-    /// The store below failed.
+    /// The store below failed. Of a full disk nothing was done: once there is space the call can be
+    /// made again, at the latest five seconds later, or after `Namespace::resume`.
     #[error(transparent)]
     Store(#[from] keyrack_flodb::Error),
     /// The machine failed.
@@ -109,7 +111,9 @@ impl From<keyrack_vfs::Error> for Error {
 }
 
 impl Error {
-    /// The name of the error number that a system call would give.
+    /// The name of the error number that a system call would give. Of what the machine refused it
+    /// is the machine's own for a full disk, a quota, a disk that is read-only and a file that is
+    /// too large; EIO for all else.
     #[must_use]
     pub fn errno(&self) -> &'static str {
         match self {
@@ -128,12 +132,26 @@ impl Error {
             Error::NoData(_) => "ENODATA",
             Error::Stale(_) => "ESTALE",
             Error::Conflict(_) | Error::Unsettled(_) => "EBUSY",
+            Error::Io(error)
+            | Error::Store(
+                keyrack_flodb::Error::Io(error) | keyrack_flodb::Error::NoSpace(error),
+            ) => of_the_machine(error),
             Error::Remote(_)
             | Error::Corruption { .. }
             | Error::Store(_)
-            | Error::Io(_)
             | Error::Source { .. } => "EIO",
         }
+    }
+}
+
+/// What the machine said, where programs can do something about it.
+fn of_the_machine(error: &keyrack_vfs::Error) -> &'static str {
+    match error.io_kind() {
+        ErrorKind::StorageFull => "ENOSPC",
+        ErrorKind::QuotaExceeded => "EDQUOT",
+        ErrorKind::ReadOnlyFilesystem => "EROFS",
+        ErrorKind::FileTooLarge => "EFBIG",
+        _ => "EIO",
     }
 }
 

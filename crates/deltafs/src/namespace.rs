@@ -155,6 +155,18 @@ impl Namespace {
         }
     }
 
+    /// Tries again at once what found the disk full, for who has just made space. The log does so
+    /// by itself after a pause of at most five seconds.
+    ///
+    /// # Errors
+    /// The disk is still full; or an earlier failure was final.
+    pub fn resume(&self) -> Result<()> {
+        match self.inner.layers.top() {
+            Some(top) => Ok(top.resume()?),
+            None => Ok(()),
+        }
+    }
+
     /// Ends the use of the log. The last handle does it as well, but cannot say what failed.
     ///
     /// # Errors

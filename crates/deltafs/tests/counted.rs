@@ -46,3 +46,52 @@ fn creates_and_lookups_in_an_open_directory_make_no_call() {
         "one record each: the directory's is not written"
     );
 }
+
+/// Each log of a chain is asked for a name that none has; their filters answer without the disk.
+#[test]
+fn names_that_no_log_of_a_chain_has_cost_next_to_no_reads() {
+    const LOGS: usize = 16;
+    const FILES: usize = 100;
+    let lab = Lab::new();
+    let root = User::root();
+    let names: Vec<String> = (0..LOGS).map(|log| format!("log{log}")).collect();
+    for (log, name) in names.iter().enumerate() {
+        let below: Vec<&str> = names[..log].iter().rev().map(String::as_str).collect();
+        let space = lab.open_on(name, &below);
+        let fs = space.by(&root);
+        if log == 0 {
+            fs.mkdir(b"/d", 0o755).unwrap();
+        }
+        let dir = fs.dir(b"/d").unwrap();
+        for n in 0..FILES {
+            // About four to a block.
+            let name = format!("f{n:04}-{log:02}");
+            fs.create_with_at(&dir, name.as_bytes(), 0o644, &[b'x'; 1000]).unwrap();
+        }
+        space.flush().unwrap();
+        space.close().unwrap();
+    }
+    let logs: Vec<_> = names.iter().rev().map(|name| path(name)).collect();
+    // Nothing is in memory but what the lookups bring there.
+    let reads_of = |name: &dyn Fn(usize) -> String, is_there: bool| {
+        let fs = FaultFs::new(lab.fs());
+        let view = Namespace::open_read_only_in(Arc::new(fs.clone()), &logs, lab.settings());
+        let view = view.unwrap();
+        let caller = view.by(&root);
+        let dir = caller.dir(b"/d").unwrap();
+        caller.stat_at(&dir, b"nobody").unwrap_err();
+        let before = fs.operations();
+        // Each is between others of every log, so between them they touch every block.
+        for n in (0..LOGS * FILES).step_by(if is_there { 1 } else { 4 }) {
+            let found = caller.stat_at(&dir, name(n).as_bytes());
+            assert_eq!(found.is_ok(), is_there, "{}", name(n));
+        }
+        fs.operations() - before
+    };
+    let there = reads_of(&|n| format!("f{:04}-{:02}", n % FILES, n / FILES), true);
+    let absent = reads_of(&|n| format!("f{:04}-{:02}x", n % FILES, n / FILES), false);
+    assert!(there >= (LOGS * FILES / 8) as u64, "{there}: it is all in memory");
+    // One name in a hundred passes a filter. Without any, all blocks would be read here too.
+    assert!(absent * 4 < there, "{absent} reads of absent names, {there} of others");
+    println!("{absent} reads of absent names, {there} of others");
+}

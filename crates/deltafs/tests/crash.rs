@@ -137,7 +137,7 @@ fn a_full_disk_is_an_error_and_nothing_else() {
         }
         assert!(done < 100_000, "the disk is full");
     };
-    assert_eq!(error.errno(), "EIO", "{error}");
+    assert_eq!(error.errno(), "ENOSPC", "{error}");
     assert!(space.by(&User::root()).stat(b"/made/0000").is_ok() || done == 0);
     drop(space);
     fs.disarm();

@@ -8,6 +8,8 @@ mod counted;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod full;
+#[cfg(test)]
 mod job;
 #[cfg(test)]
 mod kill;

@@ -288,7 +288,7 @@ mod tests {
                     let at = (usize::from(draw()) << 8 | usize::from(draw())) % damaged.len();
                     damaged[at] = draw();
                 }
-                if draw() % 2 == 0 {
+                if draw().is_multiple_of(2) {
                     damaged.truncate(LENGTH_BYTES + usize::from(draw()) * damaged.len() / 256);
                 }
                 // The length is right, a little wrong, or whatever came of it.

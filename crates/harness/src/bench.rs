@@ -3,7 +3,7 @@
 use crate::drop_caches::drop_caches;
 use crate::grid::{self, Dimensions, Step};
 use crate::interrupt::Breaker;
-use crate::measurement::{Failed, Measurement, Stop};
+use crate::measurement::{Failed, Measurement, Stop, TimedPhase};
 use crate::observer::{Event, Observer};
 use crate::outputs::Outputs;
 use crate::plan::{Plan, PlannedEngine};
@@ -75,7 +75,8 @@ struct Grid<'a> {
 /// What has been measured of a cell so far.
 #[derive(Default)]
 struct Collected {
-    repeats: Vec<Repeat>,
+    /// The cell itself, or its phases and their roles, each with its repeats.
+    parts: Vec<(Cell, Vec<Repeat>)>,
     version: String,
     durability: String,
     flags: Vec<String>,
@@ -83,6 +84,24 @@ struct Collected {
     /// Whether the store has a directory, so that warnings about it concern this cell.
     on_disk: bool,
     failed: bool,
+    reported: bool,
+}
+
+impl Collected {
+    /// Adds a repeat of each part; parts that a stop left out are not there.
+    fn add(&mut self, measured: Vec<(Cell, Repeat)>) {
+        for (cell, repeat) in measured {
+            match self.parts.iter_mut().find(|(known, _)| *known == cell) {
+                Some((_, repeats)) => repeats.push(repeat),
+                None => self.parts.push((cell, vec![repeat])),
+            }
+        }
+    }
+
+    /// Repeats of which every part is there.
+    fn whole(&self) -> usize {
+        self.parts.iter().map(|(_, repeats)| repeats.len()).min().unwrap_or(0)
+    }
 }
 
 /// A loaded store that `--seed-once` keeps.
@@ -101,7 +120,7 @@ impl Grid<'_> {
         let dimensions = Dimensions {
             workload: &self.workload.name,
             engines: self.plan.engines.iter().map(|planned| planned.engine.name).collect(),
-            threads: &settings.threads,
+            threads: &self.threads(),
             values: Plan::sweep_values(self.workload),
             rates: match settings.rate.as_slice() {
                 [] => vec![None],
@@ -132,14 +151,13 @@ impl Grid<'_> {
             }
             let result = self.step(step, &mut kept, &mut collected, &key, outputs, observer);
             match result {
-                Ok(repeat) if self.is_cut_short(&repeat) => {}
-                Ok(repeat) => {
+                Ok(measured) => {
                     let cell = collected.entry(key).or_default();
-                    cell.repeats.push(repeat);
-                    if cell.repeats.len() == settings.repeat as usize {
-                        let point = self.point(&step.cell, cell);
-                        outputs.point(&point, &record.header);
-                        record.points.push(point);
+                    let is_whole = self.is_whole(step, &measured);
+                    let kept = measured.into_iter().filter(|(_, r)| !self.is_cut_short(r));
+                    cell.add(kept.collect());
+                    if is_whole && cell.whole() == settings.repeat as usize {
+                        self.report(cell, record, outputs);
                     }
                 }
                 // A script that a signal broke has not failed.
@@ -159,6 +177,31 @@ impl Grid<'_> {
         {
             self.fail(&served, Failed::new(reason), record, outputs, observer);
         }
+    }
+
+    /// The threads of the grid: those asked for, or the most of any phase if the script says all.
+    fn threads(&self) -> Vec<u32> {
+        match self.workload.declared_threads() {
+            Some(threads) => vec![threads],
+            None => self.plan.settings.threads.clone(),
+        }
+    }
+
+    /// Whether a measurement has all its parts: a stop leaves out phases that had not begun.
+    fn is_whole(&self, step: &Step, measured: &[(Cell, Repeat)]) -> bool {
+        let phases = TimedPhase::all(self.workload, &self.plan.settings, &step.cell);
+        let count: usize = phases.iter().map(|phase| phase.cells.len()).sum();
+        count == measured.len() && measured.iter().all(|(_, repeat)| !self.is_cut_short(repeat))
+    }
+
+    /// Reports every part of a cell.
+    fn report(&self, collected: &mut Collected, record: &mut Run, outputs: &mut Outputs) {
+        for (cell, repeats) in std::mem::take(&mut collected.parts) {
+            let point = self.point(&cell, repeats, collected);
+            outputs.point(&point, &record.header);
+            record.points.push(point);
+        }
+        collected.reported = true;
     }
 
     /// Notes that a step has failed.
@@ -198,21 +241,24 @@ impl Grid<'_> {
         let repeats = self.plan.settings.repeat as usize;
         for step in steps {
             let Some(cell) = collected.get_mut(&step.cell.to_string()) else { continue };
-            if cell.repeats.is_empty() || cell.repeats.len() == repeats || cell.failed {
+            if cell.parts.is_empty() || cell.reported || cell.failed {
                 continue;
             }
-            cell.flags.push(format!("PARTIAL: {} of {repeats} repeats", cell.repeats.len()));
-            let point = self.point(&step.cell, cell);
-            outputs.point(&point, &record.header);
-            record.points.push(point);
-            cell.failed = true;
+            // Parts that were reached are counted by themselves.
+            let most = cell.parts.iter().map(|(_, repeats)| repeats.len()).max().unwrap_or(0);
+            let what = if most == repeats {
+                "phases are missing".to_owned()
+            } else {
+                format!("{most} of {repeats} repeats")
+            };
+            cell.flags.push(format!("PARTIAL: {what}"));
+            self.report(cell, record, outputs);
         }
     }
 
-    fn point(&self, cell: &Cell, collected: &mut Collected) -> Point {
+    fn point(&self, cell: &Cell, mut repeats: Vec<Repeat>, collected: &Collected) -> Point {
         let seed = self.plan.settings.seed;
         let mut rng = Rng::from_seed(seed);
-        let mut repeats = std::mem::take(&mut collected.repeats);
         repeats.sort_by_key(|repeat| repeat.index);
         let mut point = Point {
             cell: cell.clone(),
@@ -226,7 +272,10 @@ impl Grid<'_> {
         point.notes.extend(self.plan.warnings.iter().filter(|_| collected.on_disk).cloned());
         let engine = self.plan.engines.iter().find(|planned| planned.engine.name == cell.engine);
         point.notes.extend(engine.iter().flat_map(|planned| planned.remarks.iter().cloned()));
-        point.notes.extend(self.plan.settings.pin.note(cell.threads));
+        // All workers of a phase are pinned, or none is.
+        let workers = cell.part.as_ref().map_or(cell.threads, |part| part.workers);
+        let pin = &self.plan.settings.pin;
+        point.notes.extend(pin.note(workers).filter(|_| cell.role().is_none()));
         point.notes.extend(trace_notes(&point.repeats));
         point.notes.extend(unsteady(&point.repeats).filter(|_| !self.workload.is_jobs()));
         point.flags.extend(flags(&point));
@@ -245,7 +294,7 @@ impl Grid<'_> {
         key: &str,
         outputs: &mut Outputs,
         observer: &mut dyn Observer,
-    ) -> Result<Repeat, Failed> {
+    ) -> Result<Vec<(Cell, Repeat)>, Failed> {
         let settings = &self.plan.settings;
         let value = step.cell.sweep.as_ref().map(|sweep| (sweep.param.clone(), sweep.value));
         let prepared = Prepared::new(self.workload, &self.plan.env, value)
@@ -287,44 +336,28 @@ impl Grid<'_> {
         cell.on_disk = stage.dir().is_some();
         cell.version = stage.store().version();
         cell.durability = stage.store().durability().to_string();
-        if settings.drop_caches {
-            drop_caches().map_err(Failed::new)?;
-        }
-        let before = settle::Before::read();
         let result = match settings.rate_search {
-            Some(goal) => search::run(&measurement, &stage, goal, load.clone(), observer, outputs)
-                .map(|(repeat, found)| {
-                    cell.notes.push(found);
-                    repeat
-                }),
-            None => measurement.run(&stage, load.clone(), observer, &mut |row| outputs.row(&row)),
+            Some(goal) => {
+                let before = self.before_phase()?;
+                let load = load.clone();
+                search::run(&measurement, &stage, goal, load, observer, outputs).map(
+                    |(mut repeat, found)| {
+                        cell.notes.push(found);
+                        self.settle(&mut repeat, before, &stage, observer);
+                        vec![(step.cell.clone(), repeat)]
+                    },
+                )
+            }
+            None => self.phases(&measurement, &stage, load.clone(), observer, outputs),
         };
         cell.notes.append(&mut findings.lock().unwrap_or_else(PoisonError::into_inner));
-        let result = result.and_then(|repeat| match recorder {
+        let result = result.and_then(|measured| match recorder {
             Some(recorder) => {
                 let written = recorder.finish().map_err(|error| Failed::new(error.to_string()))?;
                 cell.notes.push(recorded(&written));
-                Ok(repeat)
+                Ok(measured)
             }
-            None => Ok(repeat),
-        });
-        let result = result.map(|mut repeat| {
-            observer.measured(stage.store());
-            let fs = &*self.plan.surroundings.fs;
-            if stage.dir().is_some() {
-                let aftermath = before.until_calm(&stage, fs, repeat.cpu_s, self.wait());
-                if let Some(traffic) = &mut repeat.traffic {
-                    traffic.written_bytes = aftermath.written_bytes;
-                    traffic.read_bytes = before.fetched();
-                    traffic.disk_bytes = aftermath.disk_bytes;
-                    let walk = settings.amplification.then(|| live_bytes(stage.store()));
-                    traffic.live_bytes = walk.flatten();
-                }
-                repeat.aftermath = Some(aftermath);
-            } else {
-                repeat.traffic = None;
-            }
-            repeat
+            None => Ok(measured),
         });
         if settings.seed_once && !self.workload.is_jobs() && result.is_ok() {
             let load = load.map(|load| Load { reused: true, ..load });
@@ -334,8 +367,76 @@ impl Grid<'_> {
         }
         let closed = stage.close().map_err(Failed::new);
         // What went wrong first is the failure.
-        let repeat = result?;
-        closed.map(|()| repeat)
+        let measured = result?;
+        closed.map(|()| measured)
+    }
+
+    /// The timed phases of one measurement, one after the other, until the run is to end.
+    fn phases(
+        &self,
+        measurement: &Measurement<'_>,
+        stage: &Stage,
+        load: Option<Load>,
+        observer: &mut dyn Observer,
+        outputs: &mut Outputs,
+    ) -> Result<Vec<(Cell, Repeat)>, Failed> {
+        let mut measured = Vec::new();
+        let cell = measurement.cell;
+        for phase in TimedPhase::all(self.workload, &self.plan.settings, cell) {
+            if phase.index > 0 && self.stop.is_set() {
+                break;
+            }
+            let before = self.before_phase()?;
+            let in_phase = Measurement {
+                clock: measurement.clock.clone(),
+                // Those of the phase before are gone.
+                breaker: Breaker::default(),
+                ..*measurement
+            };
+            let load = load.clone();
+            let mut repeats =
+                in_phase.run(stage, &phase, load, observer, &mut |row| outputs.row(&row))?;
+            if let Some(whole) = repeats.first_mut() {
+                self.settle(whole, before, stage, observer);
+            }
+            // What the machine moved for a role cannot be told apart.
+            let is_on_disk = stage.dir().is_some();
+            repeats.iter_mut().filter(|_| !is_on_disk).for_each(|repeat| repeat.traffic = None);
+            measured.extend(phase.cells.into_iter().zip(repeats));
+        }
+        Ok(measured)
+    }
+
+    fn before_phase(&self) -> Result<settle::Before, Failed> {
+        if self.plan.settings.drop_caches {
+            drop_caches().map_err(Failed::new)?;
+        }
+        Ok(settle::Before::read())
+    }
+
+    /// Waits for the engine's own threads, and adds what the phase has cost by then.
+    fn settle(
+        &self,
+        repeat: &mut Repeat,
+        before: settle::Before,
+        stage: &Stage,
+        observer: &mut dyn Observer,
+    ) {
+        observer.measured(stage.store());
+        if stage.dir().is_none() {
+            repeat.traffic = None;
+            return;
+        }
+        let fs = &*self.plan.surroundings.fs;
+        let aftermath = before.until_calm(stage, fs, repeat.cpu_s, self.wait());
+        if let Some(traffic) = &mut repeat.traffic {
+            traffic.written_bytes = aftermath.written_bytes;
+            traffic.read_bytes = before.fetched();
+            traffic.disk_bytes = aftermath.disk_bytes;
+            let walk = self.plan.settings.amplification.then(|| live_bytes(stage.store()));
+            traffic.live_bytes = walk.flatten();
+        }
+        repeat.aftermath = Some(aftermath);
     }
 
     /// The trace of `--record`.
@@ -379,7 +480,7 @@ impl Grid<'_> {
             return 1;
         }
         match settings.seed_threads {
-            0 if settings.seed_once => settings.threads.iter().copied().max().unwrap_or(1),
+            0 if settings.seed_once => self.threads().into_iter().max().unwrap_or(1),
             0 => step.cell.threads,
             threads => threads,
         }
@@ -564,6 +665,8 @@ fn probes(plan: &Plan) -> Vec<Probe> {
         name: (*name).to_owned(),
         fields: match *name {
             "system" => probe::system_info(&LinuxHost, data_dir.as_deref(), pin.clone()),
+            "perf" => probe::perf_info(&LinuxHost),
+            "cgroup" => probe::cgroup_info(&LinuxHost),
             _ => {
                 let mut fields = probe::build_info(&BuildFacts {
                     version: &facts.version,

@@ -101,7 +101,11 @@ impl Dimensions<'_> {
     ) -> Step {
         let sweep = value.clone().map(|(param, value)| SweepValue { param, value });
         let (workload, name) = (self.workload.to_owned(), self.engines[engine].to_owned());
-        Step { engine, cell: Cell { workload, engine: name, threads, sweep, rate }, repeat }
+        Step {
+            engine,
+            cell: Cell { workload, engine: name, threads, sweep, rate, part: None },
+            repeat,
+        }
     }
 }
 

@@ -25,6 +25,8 @@ mod bench;
 mod config;
 mod config_toml;
 mod drop_caches;
+#[cfg(test)]
+mod fuzz;
 mod grid;
 mod interrupt;
 mod live;

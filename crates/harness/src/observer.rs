@@ -79,6 +79,8 @@ pub struct At<'a> {
     pub workload: &'a str,
     /// The engine, with its version.
     pub engine: &'a str,
+    /// The phase that the workload declares, where one is running.
+    pub phase: Option<&'a str>,
     /// Worker threads.
     pub threads: u32,
     /// The swept parameter, where there is one.

@@ -67,6 +67,13 @@ pub fn measure(plan: &Plan, stop: &Stop) -> Result<Vec<Overhead>, String> {
     if plan.workloads.iter().any(|workload| workload.trace().is_some()) {
         return Err("--overhead measures workloads: leave --replay out".to_owned());
     }
+    if let Some(workload) = plan.workloads.iter().find(|workload| !workload.phases.is_empty()) {
+        return Err(format!(
+            "{}: --overhead measures one unit, and each phase has its own; name a script with run \
+             or mix",
+            workload.source
+        ));
+    }
     let one = |workload: &Workload| {
         measure_one(plan, workload, stop)
             .map_err(|failed| format!("{}: {} {}", workload.source, failed.reason, failed.detail))
@@ -91,6 +98,7 @@ fn measure_one(plan: &Plan, workload: &Workload, stop: &Stop) -> Result<Overhead
             threads: 1,
             sweep: None,
             rate: None,
+            part: None,
         };
         let measurement = Measurement {
             plan,
@@ -106,7 +114,7 @@ fn measure_one(plan: &Plan, workload: &Workload, stop: &Stop) -> Result<Overhead
             recorder: None,
             findings: &Mutex::default(),
         };
-        measurement.run(&stage, None, &mut Silent, &mut |_| {})
+        measurement.run_only(&stage, None, &mut Silent, &mut |_| {})
     };
     let ns_per_unit = |repeat: &Repeat| repeat.wall_s * 1e9 / repeat.units.max(1) as f64;
     // A short run says how many units fill a round; counts, since clock mode reads the clock.

@@ -8,6 +8,7 @@ mod traces;
 
 use crate::drop_caches;
 use crate::lua::Print;
+use crate::measurement::workers_max;
 use crate::names::unknown;
 use crate::params::Params;
 use crate::program::{ScriptEnv, Sweep, Workload, unknown_workload};
@@ -106,7 +107,7 @@ pub struct PlannedEngine {
 }
 
 /// All probes.
-pub const PROBES: &[&str] = &["system", "build"];
+pub const PROBES: &[&str] = &["system", "build", "perf", "cgroup"];
 
 impl Plan {
     /// Checks `settings` against what there is.
@@ -154,6 +155,7 @@ impl Plan {
             {
                 notes.push(format!("{source}: workload ignores ctx.batch, running batch=1 only"));
             }
+            check_phases(&workload, &settings, &mut notes)?;
             if workload.is_jobs() {
                 check_job(&workload, &settings, &engines, &mut notes)?;
             }
@@ -212,7 +214,8 @@ fn check_answers(settings: &Settings, workloads: &[Workload], engines: &mut [Pla
     let is_alone = settings.threads.iter().all(|threads| *threads == 1)
         && settings.seed_threads <= 1
         && settings.store.is_none()
-        && workloads.iter().all(|workload| workload.beside() == 0);
+        && workloads.iter().all(|workload| workload.beside() == 0)
+        && workloads.iter().all(|workload| workers_max(workload, 1).unwrap_or(1) == 1);
     for planned in engines.iter_mut().filter(|planned| planned.engine.stores) {
         let is_server = planned.engine.name.contains("://");
         let (verify, what) = match is_alone && !is_server {
@@ -298,6 +301,47 @@ fn bound_jobs(settings: &mut Settings) {
         settings.overrides.entry(source).or_default().bound.get_or_insert(bound);
     }
 }
+
+/// What settings ask for that a script with phases decides itself.
+fn check_phases(
+    workload: &Workload,
+    settings: &Settings,
+    notes: &mut Vec<String>,
+) -> Result<(), Refusal> {
+    let name = &workload.source;
+    if workload.phases.is_empty() {
+        return Ok(());
+    }
+    for (key, given) in [
+        ("--rate", !settings.rate.is_empty()),
+        ("--rate-search", settings.rate_search.is_some()),
+        ("--record", settings.record.is_some()),
+    ] {
+        if given {
+            let remedy = match key {
+                "--record" => "record a script without phases",
+                _ => "write rate = N into the roles that are to have one",
+            };
+            return Err(refusal(format!("{name}: {key} is not for phases; {remedy}")));
+        }
+    }
+    if settings.warmup > 0.0 {
+        notes.push(format!("{name}: --warmup is not for phases, each has its own warmup"));
+    }
+    if settings.threaded && workload.declared_threads().is_some() {
+        notes.push(format!("{name}: --threads is not used, every role has its own threads"));
+    }
+    let threads = settings.threads.iter().copied().max().unwrap_or(1);
+    match workers_max(workload, threads) {
+        Some(workers) if workers > THREADS_MAX => Err(refusal(format!(
+            "{name}: phases: {workers} threads at once, at most {THREADS_MAX}; give roles fewer"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Workers of a phase.
+const THREADS_MAX: u32 = 1024;
 
 /// What settings ask for that a job cannot do.
 fn check_job(

@@ -20,6 +20,14 @@ pub(crate) struct Timeline {
     last: Option<Totals>,
 }
 
+/// What is sampled beside the workers.
+pub(crate) struct Around<'a> {
+    pub(crate) store: &'a dyn Store,
+    /// Metrics of the machine.
+    pub(crate) system: &'a [(&'static str, Option<f64>)],
+    pub(crate) dir: Option<(&'a dyn Fs, &'a Path)>,
+}
+
 impl Timeline {
     pub(crate) fn new(cell: &Cell, version: &str, repeat: u32, phase: Phase) -> Self {
         let template = TimelineRow {
@@ -34,14 +42,12 @@ impl Timeline {
         Timeline { template, last_s: 0.0, last: None }
     }
 
-    /// Turns one sample into rows.
+    /// Turns one sample into rows; of a role alone there is nothing around it.
     pub(crate) fn sample(
         &mut self,
         elapsed_s: f64,
         totals: Totals,
-        store: &dyn Store,
-        system: &[(&'static str, Option<f64>)],
-        dir: Option<(&dyn Fs, &Path)>,
+        around: Option<&Around<'_>>,
         rows: &mut dyn FnMut(TimelineRow),
     ) {
         let span_s = elapsed_s - self.last_s;
@@ -65,25 +71,33 @@ impl Timeline {
             row("wu_per_s", since(totals.units, before.map(|b| b.units)) / span_s);
             row("ops_per_s", ops / span_s);
             percentiles(&totals, before, &mut row);
-            let mut left = ENGINE_METRICS_MAX;
-            store.stats(&mut |name, value| {
-                if left > 0 {
-                    left -= 1;
-                    row(name, value);
-                }
-            });
-            for (name, value) in system {
-                if let Some(value) = value {
-                    row(name, *value);
-                }
-            }
-            if let Some((fs, dir)) = dir
-                && let Ok(bytes) = fs.size_recursive(dir)
-            {
-                row("disk_bytes", bytes as f64);
+            if let Some(around) = around {
+                around.rows(&mut row);
             }
         }
         (self.last_s, self.last) = (elapsed_s, Some(totals));
+    }
+}
+
+impl Around<'_> {
+    fn rows(&self, row: &mut dyn FnMut(&str, f64)) {
+        let mut left = ENGINE_METRICS_MAX;
+        self.store.stats(&mut |name, value| {
+            if left > 0 {
+                left -= 1;
+                row(name, value);
+            }
+        });
+        for (name, value) in self.system {
+            if let Some(value) = value {
+                row(name, *value);
+            }
+        }
+        if let Some((fs, dir)) = self.dir
+            && let Ok(bytes) = fs.size_recursive(dir)
+        {
+            row("disk_bytes", bytes as f64);
+        }
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(
             breaker: Breaker::default(),
             ..*measurement
         };
-        probing.run(stage, load.clone(), observer, &mut |row| outputs.row(&row))
+        probing.run_only(stage, load.clone(), observer, &mut |row| outputs.row(&row))
     };
     let ceiling = probe(None)?.wu_per_s;
     let meets = |repeat: &Repeat| {

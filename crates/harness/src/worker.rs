@@ -24,7 +24,7 @@ use crate::live::{KINDS, LiveWorker};
 use crate::lua::ScriptError;
 use crate::program::{Around, Differences, JobTask, MixTask, Offsets, PlaybackTask, Task};
 use crate::verbs::Verbs;
-use keyrack_measure::{Clock, Histogram};
+use keyrack_measure::{Clock, Histogram, usage};
 use keyrack_record::ThreadRow;
 use keyrack_workload::ArrivalSchedule;
 use std::convert::Infallible;
@@ -206,6 +206,8 @@ pub(crate) struct Outcome {
     pub(crate) no_space: bool,
     /// How the results of a replay differ from those that were recorded.
     pub(crate) differences: Differences,
+    /// Processor time of this thread in the timed part, in nanoseconds.
+    pub(crate) cpu_ns: u64,
     /// What `kb.time` filed, by label.
     pub(crate) labels: Vec<(String, Histogram)>,
     /// What jobs reported.
@@ -424,7 +426,9 @@ fn run_jobs<'s>(
     outcome: &mut Outcome,
 ) {
     let Job { stop, live, leader, .. } = job;
+    let cpu_before_ns = usage::thread_cpu_ns();
     let (rows, failure) = jobs.run(&Around { clock, start, stop, live, leader });
+    outcome.cpu_ns = usage::thread_cpu_ns().saturating_sub(cpu_before_ns);
     (outcome.start, outcome.end, outcome.rows) = (start, clock.ticks(), rows);
     outcome.failure = failure.map(|reason| WorkerFailure { reason, detail: String::new() });
 }
@@ -449,14 +453,17 @@ fn drive<'s, U: Unit<'s>>(
     // Setup and warm-up counted elsewhere; the timed part starts with a clean sheet.
     unit.switch(job.live);
     (outcome.start, iter) = (begin, 0);
-    match job.arrivals.take() {
+    let cpu_before_ns = usage::thread_cpu_ns();
+    let result = match job.arrivals.take() {
         None => {
             let result = closed(unit, clock, job.until, begin, job.stop, &mut iter);
             outcome.end = clock.ticks();
             result
         }
         Some(schedule) => open(unit, clock, schedule, begin, job, outcome, &mut iter),
-    }
+    };
+    outcome.cpu_ns = usage::thread_cpu_ns().saturating_sub(cpu_before_ns);
+    result
 }
 
 fn closed<'s, U: Unit<'s>>(

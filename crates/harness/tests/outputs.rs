@@ -1,6 +1,6 @@
 //! Sinks that fail: the others get everything, and the error names the file.
 
-use crate::support::Bench;
+use crate::support::{Bench, only};
 use keyrack_harness::sink::{Dialect, SinkSpec};
 use keyrack_harness::{Outputs, Silent, run};
 use keyrack_record::Run;
@@ -108,4 +108,41 @@ fn the_files_of_a_report_directory_hold_the_same_run() {
     assert!(read("points.tsv").contains("put"));
     assert!(read("timeline.tsv").lines().count() > 1);
     assert_eq!(read("run.json"), record.to_json().unwrap());
+}
+
+/// What the probes say can be counted is counted, and the rest is missing.
+#[test]
+fn counters_are_there_where_the_probe_says_so_and_missing_where_not() {
+    let bench = Bench::unit("for i = 1, 50 do kv.put('k' .. i, 'v') end").set(&[
+        ("probe", "perf,cgroup"),
+        ("ops", "200"),
+        ("threads", "2"),
+        ("repeat", "2"),
+    ]);
+    let (record, console) = bench.run_outputs();
+    let record = record.unwrap();
+    let fact = |probe: &str, name: &str| {
+        let probe = record.probes.iter().find(|found| found.name == probe).unwrap();
+        probe.fields.iter().find(|(key, _)| key == name).unwrap().1.clone()
+    };
+    for repeat in &only(&record).repeats {
+        let values = repeat.counters.map(|counters| counters.values()).unwrap_or_default();
+        for (name, value) in keyrack_record::Counters::NAMES.into_iter().zip(values) {
+            let how = fact("perf", name);
+            // A counter may get no turn on a busy processor, but none comes from nowhere.
+            assert!(value.is_none() || how.starts_with("counted"), "{name}: {how}: {value:?}");
+            assert!(how.starts_with("counted") || how.starts_with("n/a: "), "{name}: {how}");
+        }
+        let told = |name: &str| fact("cgroup", name) == "told";
+        let group = repeat.cgroup.unwrap_or_default();
+        assert_eq!(group.cpu_s.is_some(), told("cpu"), "{group:?}");
+        assert_eq!(group.memory_bytes.is_some(), told("memory"), "{group:?}");
+        assert_eq!(group.read_bytes.is_some(), told("devices"), "{group:?}");
+    }
+    let is_counted = only(&record).repeats.iter().any(|repeat| repeat.counters.is_some());
+    assert_eq!(console.contains("\nper op: "), is_counted, "{console}");
+    assert!(console.contains("[probe: perf]") && console.contains("[probe: cgroup]"), "{console}");
+    let without = Bench::unit("kv.get('k')").run_clean();
+    let repeat = &only(&without).repeats[0];
+    assert!(repeat.counters.is_none() && repeat.cgroup.is_none());
 }

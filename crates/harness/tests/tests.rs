@@ -26,6 +26,7 @@ mod open_loop;
 mod outputs;
 mod phases;
 mod replay;
+mod roles;
 mod sandbox;
 mod scan;
 mod streams;

@@ -49,6 +49,8 @@ mod batch;
 mod block;
 mod coding;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod key;
 mod levels;
 mod log;

@@ -219,7 +219,7 @@ enum Failure {
     Damage(&'static str),
 }
 
-fn unsnappy(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
+pub(crate) fn unsnappy(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
     const WRONG: &str = "a block that Snappy does not decompress";
     let length = snap::raw::decompress_len(bytes).map_err(|_| WRONG)?;
     if length > bytes.len().saturating_mul(SNAPPY_RATIO_MAX) {
@@ -228,7 +228,7 @@ fn unsnappy(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
     snap::raw::Decoder::new().decompress_vec(bytes).map_err(|_| WRONG)
 }
 
-fn unzstd(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
+pub(crate) fn unzstd(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
     const WRONG: &str = "a block that Zstandard does not decompress";
     let mut contents = Vec::new();
     let decoder = zstd::stream::read::Decoder::with_buffer(bytes).map_err(|_| WRONG)?;

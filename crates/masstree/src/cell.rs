@@ -7,7 +7,7 @@
 
 use crate::block;
 use keyrack_concurrent::Guard;
-use std::sync::atomic::{AtomicU64, Ordering};
+use keyrack_concurrent::atomic::{AtomicU64, Ordering};
 
 const WORDS: usize = 1;
 

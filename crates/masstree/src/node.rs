@@ -42,14 +42,12 @@ use crate::cell::Cell;
 use crate::key::{Place, RANK_LONG, SLICE_BYTES, slice_of};
 use crate::permutation::{Permutation, WIDTH};
 use crate::simd;
+use Ordering::{Acquire, Relaxed, Release};
+use keyrack_concurrent::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use keyrack_concurrent::{Locked, UNIT_BYTES, VersionLock};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{
-    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
 
 /// Separators of an interior node; it has one more child.
 pub(crate) const INTERIOR_WIDTH: usize = 24;

@@ -3,8 +3,8 @@
 
 use crate::descent::{Layer, climb};
 use crate::node::{BORDER_LINES, BorderRef, INTERIOR_LINES, InteriorRef, Kind, NodeRef, Space};
+use keyrack_concurrent::atomic::{AtomicBool, AtomicU32, Ordering};
 use keyrack_concurrent::{Arena, Counter, Locked, Version};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 const BORDER: usize = 0;
 const INTERIOR: usize = 1;

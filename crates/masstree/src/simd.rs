@@ -13,7 +13,7 @@
 
 use crate::node::INTERIOR_WIDTH;
 use crate::permutation::WIDTH;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use keyrack_concurrent::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One bit for each slot whose slice is `wanted`.
 #[inline]
@@ -64,8 +64,9 @@ fn at_most_plain(separators: &[AtomicU64; INTERIOR_WIDTH], count: usize, wanted:
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86 {
+    use keyrack_concurrent::atomic::AtomicU64;
     use std::arch::asm;
-    use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
     const UNKNOWN: u8 = 0;
     const PLAIN: u8 = 1;

@@ -14,6 +14,8 @@ mod memory;
 mod model;
 #[cfg(test)]
 mod rng;
+#[cfg(all(test, shuttle))]
+mod shuttled;
 #[cfg(test)]
 mod stress;
 #[cfg(test)]

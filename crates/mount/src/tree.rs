@@ -37,30 +37,24 @@ pub(crate) type Told = (u64, Stat);
 
 /// The error number of a failure.
 pub(crate) fn errno(error: &Error) -> Errno {
-    match error {
-        Error::Io(error) => match error.io_kind() {
-            std::io::ErrorKind::StorageFull => Errno::ENOSPC,
-            std::io::ErrorKind::QuotaExceeded => Errno::EDQUOT,
-            std::io::ErrorKind::FileTooLarge => Errno::EFBIG,
-            _ => Errno::EIO,
-        },
-        error => match error.errno() {
-            "ENOENT" => Errno::ENOENT,
-            "EEXIST" => Errno::EEXIST,
-            "ENOTDIR" => Errno::ENOTDIR,
-            "EISDIR" => Errno::EISDIR,
-            "ENOTEMPTY" => Errno::ENOTEMPTY,
-            "EACCES" => Errno::EACCES,
-            "EPERM" => Errno::EPERM,
-            "EROFS" => Errno::EROFS,
-            "ENAMETOOLONG" => Errno::ENAMETOOLONG,
-            "EINVAL" => Errno::EINVAL,
-            "ELOOP" => Errno::ELOOP,
-            "EFBIG" => Errno::EFBIG,
-            "ENODATA" => Errno::ENODATA,
-            "ESTALE" => Errno::ESTALE,
-            _ => Errno::EIO,
-        },
+    match error.errno() {
+        "ENOENT" => Errno::ENOENT,
+        "EEXIST" => Errno::EEXIST,
+        "ENOTDIR" => Errno::ENOTDIR,
+        "EISDIR" => Errno::EISDIR,
+        "ENOTEMPTY" => Errno::ENOTEMPTY,
+        "EACCES" => Errno::EACCES,
+        "EPERM" => Errno::EPERM,
+        "EROFS" => Errno::EROFS,
+        "ENAMETOOLONG" => Errno::ENAMETOOLONG,
+        "EINVAL" => Errno::EINVAL,
+        "ELOOP" => Errno::ELOOP,
+        "EFBIG" => Errno::EFBIG,
+        "ENODATA" => Errno::ENODATA,
+        "ESTALE" => Errno::ESTALE,
+        "ENOSPC" => Errno::ENOSPC,
+        "EDQUOT" => Errno::EDQUOT,
+        _ => Errno::EIO,
     }
 }
 
@@ -447,4 +441,36 @@ fn given_to(fs: &Caller<'_>, dir: &Dir, owner: Owner) -> Answer<Option<SetAttrib
     let uid = (owner.uid != 0).then_some(owner.uid);
     let set = SetAttributes { uid, gid, ..SetAttributes::default() };
     Ok((set != SetAttributes::default()).then_some(set))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyrack_deltafs::Settings;
+    use keyrack_vfs::{Fault, FaultFs, FaultPlan, MemFs, Operation};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    /// A log on a disk that gets full: programs are told ENOSPC, and go on when there is space.
+    #[test]
+    fn programs_are_told_of_a_full_disk() {
+        let fs = FaultFs::new(Arc::new(MemFs::new()));
+        let space =
+            Namespace::open_in(Arc::new(fs.clone()), Path::new("/log"), Settings::default());
+        let space = space.unwrap();
+        let mut tree = Tree::new(space.clone()).unwrap();
+        let owner = Owner { uid: 7, gid: 7 };
+        let (file, _) = tree.make_file(1, b"f", 0o600, owner, IfExists::Fail).unwrap();
+        let grows = [Operation::Open, Operation::Write];
+        for (number, expected) in [(28, Errno::ENOSPC), (122, Errno::EDQUOT), (30, Errno::EROFS)] {
+            fs.arm(FaultPlan::from_then_on(1, Fault::Errno(number)).only(&grows));
+            let refused = tree.write(file, 0, &[1; 9000]).unwrap_err();
+            assert_eq!(refused, expected);
+            assert_eq!(tree.stat(file).unwrap().size, 0);
+            fs.disarm();
+        }
+        space.resume().unwrap();
+        tree.write(file, 0, &[1; 9000]).unwrap();
+        assert_eq!(tree.stat(file).unwrap().size, 9000);
+    }
 }

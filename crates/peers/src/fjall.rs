@@ -101,15 +101,10 @@ fn open(options: &OpenOptions) -> Result<Box<dyn Store>> {
         Ok((database, keyspace))
     };
     let (database, keyspace) = opened().map_err(|error| convert(&data_dir, "open", error))?;
-    let ticker = match durability {
-        Durability::Interval(ms) => {
-            let database = database.clone();
-            let sync =
-                move || database.persist(PersistMode::SyncData).map_err(|error| error.to_string());
-            Some(Ticker::start(ms, sync)?)
-        }
-        _ => None,
-    };
+    let ticker = Ticker::of(durability, || {
+        let database = database.clone();
+        Ok(move || database.persist(PersistMode::SyncData).map_err(|error| error.to_string()))
+    })?;
     let stripes = Stripes::new();
     Ok(Box::new(FjallStore { ticker, keyspace, database, durability, data_dir, stripes }))
 }

@@ -14,6 +14,7 @@
 //! | `leveldb` | its ancestor, from a shared library (feature `loaded`) | disk | one point in time | atomic |
 //! | `rocksdb-bundled` | RocksDB compiled in (feature `rocksdb`, not a default) | disk | one point in time | atomic |
 //! | `sqlite` | B-tree in one file with a log (feature `sqlite`, not a default) | disk | one point in time | atomic |
+//! | `tidesdb` | log-structured merge tree in C (feature `tidesdb`, not a default) | disk | one point in time | atomic to scans |
 //! | `null` | nothing; answers from a constant | nothing | as configured | no |
 //!
 //! [`servers`] lists what a run can reach over the network, under URLs.
@@ -34,9 +35,9 @@
 #![deny(unsafe_code)]
 
 mod btree;
-#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded"))]
+#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded", feature = "tidesdb"))]
 mod common;
-#[cfg(any(feature = "fjall", feature = "lmdb"))]
+#[cfg(any(feature = "fjall", feature = "lmdb", feature = "tidesdb"))]
 mod escape;
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -53,10 +54,30 @@ mod servers;
 mod skiplist;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded"))]
+#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded", feature = "tidesdb"))]
 mod stripes;
-#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded", feature = "sqlite"))]
+#[cfg(any(
+    feature = "fjall",
+    feature = "rocksdb",
+    feature = "loaded",
+    feature = "sqlite",
+    feature = "tidesdb"
+))]
 mod ticker;
+#[cfg(feature = "tidesdb")]
+mod tidesdb;
+#[cfg(all(
+    test,
+    any(
+        feature = "redb",
+        feature = "fjall",
+        feature = "lmdb",
+        feature = "loaded",
+        feature = "sqlite",
+        feature = "tidesdb"
+    )
+))]
+mod trial;
 
 use keyrack_store::{Durability, Engine, Error, OpenOptions, Result};
 use std::ops::ControlFlow;
@@ -86,6 +107,8 @@ pub fn engines() -> Vec<Engine> {
         rocksdb::ENGINE,
         #[cfg(feature = "sqlite")]
         sqlite::ENGINE,
+        #[cfg(feature = "tidesdb")]
+        tidesdb::ENGINE,
         null::ENGINE,
     ]
 }

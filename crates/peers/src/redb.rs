@@ -358,14 +358,8 @@ fn convert(path: &Path, action: &str, error: RedbError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::{is_linked, needs_a_directory, options, options_with, stat};
     use keyrack_vfs::RealFs;
-
-    fn options(directory: &Path, durability: Option<Durability>) -> OpenOptions {
-        let mut options = OpenOptions::in_memory(Arc::new(RealFs));
-        options.data_dir = Some(directory.to_owned());
-        options.durability = durability;
-        options
-    }
 
     #[test]
     fn a_durability_that_redb_lacks_is_refused_by_name() {
@@ -405,17 +399,11 @@ mod tests {
     #[test]
     fn options_are_checked() {
         let directory = tempfile::tempdir().unwrap();
-        let mut options = options(directory.path(), None);
-        options.options = vec![("cache_bytes".to_owned(), "lots".to_owned())];
-        let error = open(&options).err().unwrap().to_string();
+        let with = |value| open(&options_with(directory.path(), "cache_bytes", value));
+        let error = with("lots").err().unwrap().to_string();
         assert!(error.contains("cache_bytes") && error.contains("'lots'"), "{error}");
-        options.options = vec![("cache_bytes".to_owned(), "8M".to_owned())];
-        assert!(open(&options).is_ok());
-        options.data_dir = None;
-        let error = open(&options).err().unwrap().to_string();
-        assert!(error.contains("needs a data directory"), "{error}");
-        options.data_dir = Some(directory.path().join("missing"));
-        assert!(matches!(open(&options).err().unwrap(), Error::Io { .. }));
+        assert!(with("8M").is_ok());
+        needs_a_directory(&ENGINE);
     }
 
     #[test]
@@ -441,18 +429,11 @@ mod tests {
     fn statistics_name_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&options(directory.path(), None)).unwrap();
-        let mut file_bytes = 0.0;
-        store.stats(&mut |name, value| {
-            if name == "file_bytes" {
-                file_bytes = value;
-            }
-        });
-        assert!(file_bytes > 0.0);
+        assert!(stat(store.as_ref(), "file_bytes").unwrap() > 0.0);
     }
 
     #[test]
     fn the_version_is_the_one_that_is_linked() {
-        let lock = include_str!("../../../Cargo.lock");
-        assert!(lock.contains("name = \"redb\"\nversion = \"4.4.0\"\n"), "{VERSION}");
+        is_linked("redb", VERSION.trim_start_matches("redb "));
     }
 }

@@ -97,15 +97,10 @@ fn open(options: &OpenOptions) -> Result<Box<dyn Store>> {
     let families = [(FAMILY, settings.clone())];
     let database = DB::open_cf_with_opts(&settings, &data_dir, families);
     let database = Arc::new(database.map_err(|error| convert(&data_dir, "open", error))?);
-    let ticker = match durability {
-        Durability::Interval(ms) => {
-            let database = Arc::clone(&database);
-            Some(Ticker::start(ms, move || {
-                database.flush_wal(true).map_err(RocksError::into_string)
-            })?)
-        }
-        _ => None,
-    };
+    let ticker = Ticker::of(durability, || {
+        let database = Arc::clone(&database);
+        Ok(move || database.flush_wal(true).map_err(RocksError::into_string))
+    })?;
     let mut how = WriteOptions::default();
     how.disable_wal(durability == Durability::None);
     how.set_sync(durability == Durability::Sync);

@@ -175,15 +175,11 @@ fn open(options: &OpenOptions) -> Result<Box<dyn Store>> {
         )));
     }
     let fs = Arc::clone(&options.fs);
-    let ticker = match settings.durability {
-        Durability::Interval(ms) => {
-            let log = open_file(fs.as_ref(), &data_dir.join(LOG_NAME))?;
-            fs.sync_dir(&data_dir).map_err(|error| from_fs("cannot sync", error))?;
-            let sync = move || log.sync_data().map_err(|error| error.to_string());
-            Some(Ticker::start(ms, sync)?)
-        }
-        _ => None,
-    };
+    let ticker = Ticker::of(settings.durability, || {
+        let log = open_file(fs.as_ref(), &data_dir.join(LOG_NAME))?;
+        fs.sync_dir(&data_dir).map_err(|error| from_fs("cannot sync", error))?;
+        Ok(move || log.sync_data().map_err(|error| error.to_string()))
+    })?;
     let keeper = Mutex::new(connection);
     let (writers, failure) = (Mutex::new(()), OnceLock::new());
     Ok(Box::new(SqliteStore { ticker, keeper, writers, failure, settings, data_dir, path, fs }))

@@ -4,7 +4,7 @@
 //! It waits on a condition with a timeout, so that it ends at once when the store does. A sync that
 //! fails is the last one, and every later write is told so: the kernel may have dropped the pages.
 
-use keyrack_store::{Error, Result};
+use keyrack_store::{Durability, Error, Result};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -40,6 +40,24 @@ impl Ticker {
             .spawn(move || theirs.run(interval, &sync))
             .map_err(|error| Error::io("cannot start the thread that syncs", error))?;
         Ok(Ticker { shared, thread: Some(thread) })
+    }
+
+    /// The thread that a durability asks for: with `interval:MS` one that calls what `sync` gives,
+    /// with any other none.
+    ///
+    /// # Errors
+    /// That of `sync`, and as [`start`](Ticker::start).
+    pub(crate) fn of<S>(
+        durability: Durability,
+        sync: impl FnOnce() -> Result<S>,
+    ) -> Result<Option<Self>>
+    where
+        S: Fn() -> std::result::Result<(), String> + Send + 'static,
+    {
+        match durability {
+            Durability::Interval(ms) => Ticker::start(ms, sync()?).map(Some),
+            Durability::None | Durability::Os | Durability::Sync => Ok(None),
+        }
     }
 
     /// Asked before every write.

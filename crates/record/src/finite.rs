@@ -72,6 +72,12 @@ fn repeat_fields(repeat: &Repeat, fields: &mut Vec<Field>) {
         fields.extend(pace.drift.map(|drift| ("drift", drift)));
         fields.extend(pace.variation.map(|variation| ("variation", variation)));
     }
+    if let Some(group) = &repeat.cgroup {
+        fields.extend(group.cpu_s.map(|cpu_s| ("cpu_s", cpu_s)));
+        fields.extend(group.user_s.map(|user_s| ("user_s", user_s)));
+        fields.extend(group.system_s.map(|system_s| ("system_s", system_s)));
+        fields.extend(group.throttled_s.map(|throttled_s| ("throttled_s", throttled_s)));
+    }
     if let Some(load) = &repeat.load {
         fields.push(("wall_s", load.wall_s));
     }

@@ -22,6 +22,7 @@
 //! Two cells are set against each other by [`Ratio`], which the console and `compare` share.
 #![forbid(unsafe_code)]
 
+mod counters;
 mod finite;
 mod pace;
 mod point;
@@ -34,9 +35,10 @@ mod tests;
 mod timeline;
 mod traffic;
 
+pub use counters::{CgroupUse, Counters};
 pub use pace::{LOOK_S, Pace, PaceKeeper, STALL_S};
 pub use point::{
-    Aftermath, Cell, Load, OpStats, OpenLoop, Point, Repeat, SweepValue, UnitStats, VERBS,
+    Aftermath, Cell, Load, OpStats, OpenLoop, Part, Point, Repeat, SweepValue, UnitStats, VERBS,
     rate_text,
 };
 pub use ratio::{Change, Ratio};

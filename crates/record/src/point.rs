@@ -1,6 +1,6 @@
 //! One cell of the grid and what its repeats measured.
 
-use crate::{Pace, Summary, ThreadRow, Traffic};
+use crate::{CgroupUse, Counters, Pace, Summary, ThreadRow, Traffic};
 use keyrack_measure::Histogram;
 use keyrack_measure::stats::median;
 use serde::{Deserialize, Serialize};
@@ -23,13 +23,58 @@ pub struct Cell {
     pub sweep: Option<SweepValue>,
     /// Offered units per second of an open loop; `None` in a closed loop.
     pub rate: Option<f64>,
+    /// Which phase and role, where the workload declares phases; else absent in JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
 }
 
-/// One line for people: `mixed skiplist t4 batch=64 rate=1000`. The sweep and the rate are there
-/// only where the cell has them.
+/// A part of a measurement: a phase that the workload declares, or one role in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Part {
+    /// The phase's name.
+    pub phase: String,
+    /// The role's name; `None` for all workers of the phase together.
+    pub role: Option<String>,
+    /// Worker threads of this part, which may be fewer than those of the cell.
+    pub workers: u32,
+}
+
+impl Cell {
+    /// The name of the role, where the cell is one.
+    #[must_use]
+    pub fn role(&self) -> Option<&str> {
+        self.part.as_ref()?.role.as_deref()
+    }
+
+    /// The workload's name, with that of the phase behind it where the workload declares phases.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match &self.part {
+            Some(part) => format!("{} {}", self.workload, part.phase),
+            None => self.workload.clone(),
+        }
+    }
+}
+
+/// `phase=run role=writer workers=1`; the role only where it is one.
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "phase={}", self.phase)?;
+        if let Some(role) = &self.role {
+            write!(f, " role={role}")?;
+        }
+        write!(f, " workers={}", self.workers)
+    }
+}
+
+/// One line for people: `mixed skiplist t4 batch=64 rate=1000`. The part, the sweep and the rate
+/// are there only where the cell has them.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} t{}", self.workload, self.engine, self.threads)?;
+        if let Some(part) = &self.part {
+            write!(f, " {part}")?;
+        }
         if let Some(SweepValue { param, value }) = &self.sweep {
             write!(f, " {param}={value}")?;
         }
@@ -147,6 +192,36 @@ impl Point {
         ]
     }
 
+    /// Events for each primitive operation, in the order of [`Counters::NAMES`]: medians over the
+    /// repeats that counted them.
+    #[must_use]
+    pub fn counters_per_op(&self) -> [Option<f64>; 6] {
+        let mut index = 0;
+        [(); 6].map(|()| {
+            let per_op = |repeat: &Repeat| {
+                let count = repeat.counters.as_ref()?.values()[index]?;
+                (repeat.prim_ops > 0).then(|| count as f64 / repeat.prim_ops as f64)
+            };
+            let known: Vec<f64> = self.repeats.iter().filter_map(per_op).collect();
+            index += 1;
+            median(&known)
+        })
+    }
+
+    /// Whether any of its counts leaves out what ran inside the kernel.
+    #[must_use]
+    pub fn counts_user_alone(&self) -> bool {
+        let mut counters = self.repeats.iter().filter_map(|repeat| repeat.counters.as_ref());
+        counters.any(|counters| !counters.with_kernel)
+    }
+
+    /// A number of the control group: the median over the repeats that know it.
+    #[must_use]
+    pub fn cgroup(&self, of: impl Fn(&CgroupUse) -> Option<f64>) -> Option<f64> {
+        let groups = self.repeats.iter().filter_map(|repeat| repeat.cgroup.as_ref());
+        median(&groups.filter_map(of).collect::<Vec<f64>>())
+    }
+
     /// The first error text of `op` in any repeat.
     #[must_use]
     pub fn first_error(&self, op: &str) -> Option<&str> {
@@ -177,7 +252,8 @@ pub struct Repeat {
     pub wu_per_s: f64,
     /// Primitive operations per second of wall time.
     pub ops_per_s: f64,
-    /// CPU seconds (user and system) of the whole process during the timed phase.
+    /// CPU seconds (user and system) of the whole process during the timed phase; of a role those
+    /// of its workers alone.
     pub cpu_s: f64,
     /// Share of the workers' time spent inside engine calls, 0 to 1.
     pub engine_busy: f64,
@@ -207,6 +283,12 @@ pub struct Repeat {
     /// How evenly it went; absent where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
+    /// Events of processor and kernel; absent where none is counted, and for a role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<Counters>,
+    /// What the control group of the process used; absent where nothing is told, and for a role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<CgroupUse>,
 }
 
 /// What a store on disk has cost when its own threads have caught up, as far as they were waited

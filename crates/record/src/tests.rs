@@ -405,6 +405,47 @@ fn what_came_after_a_phase_reads_back_and_is_absent_without() {
 }
 
 #[test]
+fn what_was_not_counted_is_missing_and_not_zero() {
+    let mut run = run();
+    let text = run.to_json().unwrap();
+    assert!(!text.contains("counters") && !text.contains("cgroup"));
+    let counters = Counters { instructions: Some(1000), with_kernel: true, ..Counters::default() };
+    let cgroup = CgroupUse { throttled_s: Some(0.25), reads: Some(3), ..CgroupUse::default() };
+    let repeat = &mut run.points[0].repeats[0];
+    (repeat.counters, repeat.cgroup) = (Some(counters), Some(cgroup));
+    let prim_ops = repeat.prim_ops as f64;
+    let text = run.to_json().unwrap();
+    assert!(text.contains("\"cycles\": null"), "{text}");
+    let back = Run::from_json(&text).unwrap();
+    let repeat = &back.points[0].repeats[0];
+    assert_eq!((repeat.counters, repeat.cgroup), (Some(counters), Some(cgroup)));
+    let per_op = back.points[0].counters_per_op();
+    assert_eq!(per_op, [None, Some(1000.0 / prim_ops), None, None, None, None]);
+    assert_eq!(back.points[0].cgroup(|group| group.throttled_s), Some(0.25));
+    assert_eq!(back.points[0].cgroup(|group| group.cpu_s), None);
+    run.points[0].repeats[0].cgroup.as_mut().unwrap().throttled_s = Some(f64::NAN);
+    assert!(matches!(run.to_json(), Err(Error::NotFinite { field: "throttled_s", .. })));
+}
+
+#[test]
+fn cells_of_phases_and_roles_read_back_and_are_told_apart() {
+    let mut run = run();
+    let cell = &mut run.points[0].cell;
+    cell.part = Some(Part { phase: "run".into(), role: Some("writer".into()), workers: 1 });
+    assert_eq!(
+        cell.to_string(),
+        "mixed skiplist t2 phase=run role=writer workers=1 batch=-8 rate=1000.5"
+    );
+    assert_eq!((cell.title().as_str(), cell.role()), ("mixed run", Some("writer")));
+    let back = Run::from_json(&run.to_json().unwrap()).unwrap();
+    assert_eq!(back.points[0].cell, run.points[0].cell);
+    let mut whole = back.points[0].cell.clone();
+    whole.part.as_mut().unwrap().role = None;
+    assert_ne!(whole, back.points[0].cell);
+    assert_eq!(whole.role(), None);
+}
+
+#[test]
 fn a_run_without_rows_does_not_mention_them() {
     let text = run().to_json().unwrap();
     assert!(!text.contains("\"rows\""), "{text}");

@@ -166,7 +166,11 @@ impl Spread {
 }
 
 fn is_same_place(a: &Cell, b: &Cell) -> bool {
-    a.workload == b.workload && a.threads == b.threads && a.sweep == b.sweep && a.rate == b.rate
+    a.workload == b.workload
+        && a.part == b.part
+        && a.threads == b.threads
+        && a.sweep == b.sweep
+        && a.rate == b.rate
 }
 
 fn ops(repeat: &Repeat) -> Option<f64> {
@@ -200,7 +204,10 @@ fn fields(row: &EngineRow) -> Fields {
     };
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
     let cell = &row.cell;
-    let mut workload = cell.workload.clone();
+    let mut workload = cell.title();
+    if let Some(role) = cell.role() {
+        workload.push_str(&format!(" {role}"));
+    }
     if let Some(sweep) = &cell.sweep {
         workload.push_str(&format!(" {}={}", sweep.param, sweep.value));
     }

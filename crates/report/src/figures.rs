@@ -52,6 +52,7 @@ pub struct Series {
     pub label: String,
     /// Colours, mark and line.
     pub look: Look,
+    pub(crate) of: figure::Series,
 }
 
 /// The charts of some runs.
@@ -99,17 +100,29 @@ impl Charts {
         charts.extend(forest::runs(runs, &known, draw));
         charts.extend(workloads.iter().flat_map(spectrum::charts));
         charts.extend(costs::charts(&workloads, known.len()));
+        charts.extend(costs::counters(&workloads, known.len()));
         charts.extend(over_time.into_iter().filter_map(|figure| resolver.chart(figure)));
         charts.extend(stalls::chart(&resolver, &workloads));
         charts.extend(engine_stats::charts(&resolver, &workloads));
         // What belongs together stands together; within a group the order stays.
         charts.sort_by_key(|chart| Group::ALL.iter().position(|group| *group == chart.group));
-        let labels: Vec<&str> = known.iter().map(|series| series.engine.as_str()).collect();
-        let looks = palette.looks(&labels);
-        let series = known.iter().zip(looks);
+        // Roles look like engines of their own, so that colours tell them apart too.
+        let names: Vec<String> = known
+            .iter()
+            .map(|series| match &series.role {
+                Some(role) => format!("{}: {role}", series.engine),
+                None => series.engine.clone(),
+            })
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let looks = palette.looks(&names);
         Charts {
             headings: runs.iter().map(Heading::of).collect(),
-            series: series.map(|(s, look)| Series { label: s.label.clone(), look }).collect(),
+            series: known
+                .into_iter()
+                .zip(looks)
+                .map(|(of, look)| Series { label: of.label.clone(), look, of })
+                .collect(),
             charts: chart::with_distinct_names(charts),
         }
     }

@@ -107,6 +107,7 @@ fn render(
         );
     }
     tables::results(&mut out, charts, runs);
+    tables::counters(&mut out, charts, runs);
     tables::comparison(&mut out, runs, draw);
     out.push_str("</main>\n");
     foot(&mut out, runs);

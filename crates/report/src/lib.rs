@@ -24,7 +24,7 @@
 //! repeats, CPU time and bytes.
 //!
 //! Apart from comparisons there are pictures: [`Charts`] of one run or several, which
-//! [`Charts::pictures`] draws as SVG or PDF, and [`html_page`], a page for a browser.
+//! [`Charts::pictures`] draws as SVG, PDF or PNG, and [`html_page`], a page for a browser.
 //! [`gnuplot_script`] writes most of them as a script for gnuplot.
 //!
 //! **Invariant:** nothing here reads files, clocks or random numbers. The caller brings the texts
@@ -44,7 +44,7 @@ mod render;
 mod tests;
 
 pub use comparison::{Comparison, Metric, Refusal, Row, Verdict, compare};
-pub use draw::Format;
+pub use draw::{Format, Theme};
 pub use engines::{
     EngineRow, Engines, Spread, compare_engines, render_engines_markdown, render_engines_text,
 };

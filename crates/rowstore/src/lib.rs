@@ -65,6 +65,8 @@ mod engine;
 mod error;
 mod evict;
 mod floors;
+#[cfg(test)]
+mod fuzz;
 mod manifest;
 mod memory;
 mod model;

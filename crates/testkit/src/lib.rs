@@ -9,6 +9,8 @@
 //!   concurrent check    threads with disjoint keys, a counter and batches that all of them write
 //! ```
 //!
+//! Readers of bytes that come from outside have a fuzzer in [`fuzz`].
+//!
 //! [`selftest`] runs all of it over an engine and is what a program calls. The parts are public so
 //! that an engine's own tests can choose sizes. A failure names the seed and the operation, and the
 //! same seed draws the same operations again.
@@ -27,6 +29,7 @@
 mod concurrent;
 mod draw;
 mod error;
+pub mod fuzz;
 mod golden;
 mod mismatch;
 mod operation;

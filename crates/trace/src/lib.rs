@@ -22,6 +22,8 @@ mod bytes;
 mod cachelib;
 mod codec;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod layout;
 mod lines;
 mod native;

@@ -72,7 +72,8 @@ impl RocksDb {
             Some("0.1") => 1,
             Some("0.2") => 2,
             other => {
-                let other = other.unwrap_or("none");
+                // It is whatever stands there: without signs that would end the line.
+                let other = other.unwrap_or("none").escape_debug();
                 let why = format!("its version is {other}, this program reads 0.1 and 0.2");
                 return Err(Error::unusable(&input.path, why));
             }

@@ -147,6 +147,12 @@ impl Header {
         Life::new(self.start, self.segment_bytes, self.epoch)
     }
 
+    /// The checksum that belongs into these bytes.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn checksum(bytes: &[u8; HEADER_BYTES]) -> u32 {
+        mask(crc32_iscsi(&bytes[..HEADER_CHECKSUM]))
+    }
+
     /// Reads a header. The error says what is wrong, and at which byte.
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, (u64, &'static str)> {
         if bytes[..8] != MAGIC {

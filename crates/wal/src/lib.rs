@@ -66,6 +66,9 @@
 mod error;
 mod files;
 mod format;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod fuzz;
 mod group;
 mod log;
 mod options;

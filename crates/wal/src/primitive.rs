@@ -1,5 +1,6 @@
 //! The atomics and locks of the three protocols of this crate (`rooms`, `order`, `group`): the
-//! standard ones, or loom's under `--cfg loom`. Everything else here uses the standard library.
+//! standard ones, loom's under `--cfg loom`, or shuttle's under `--cfg shuttle`. Everything else
+//! here uses the standard library.
 
 use std::sync::PoisonError;
 
@@ -8,7 +9,12 @@ pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},

@@ -1,5 +1,6 @@
 //! All tests of the log from outside, on disks in memory that lose power and that fail. Replay a
-//! failure with `KEYRACK_SEED=n`. Loom explores the parts, not the whole.
+//! failure with `KEYRACK_SEED=n`. Loom explores the parts; shuttle the
+//! whole, in random schedules (`shuttled`).
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 #![expect(clippy::print_stderr, reason = "a failed test prints its seed")]
@@ -11,5 +12,7 @@ mod fault;
 mod real;
 mod recycling;
 mod salvage;
+#[cfg(shuttle)]
+mod shuttled;
 mod threads;
 mod tool;

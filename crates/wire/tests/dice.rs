@@ -1,6 +1,9 @@
 //! Seeded chance for the random tests: one seed makes one run, whatever the machine.
 //!
-//! `KEYRACK_SEED=n` replays a run, `KEYRACK_FUZZ=n` says how many messages each fuzzer makes.
+//! `KEYRACK_SEED=n` replays a run, `KEYRACK_FUZZ=n` says how many messages each fuzzer makes
+//! from each seed, `KEYRACK_FUZZ_S=n` for how many seconds.
+
+use keyrack_testkit::fuzz::Budget;
 
 /// The seeds to test with.
 pub(crate) fn seeds() -> Vec<u64> {
@@ -10,12 +13,10 @@ pub(crate) fn seeds() -> Vec<u64> {
     }
 }
 
-/// How many messages a fuzzer makes from each of the seeds.
-pub(crate) fn messages_per_seed() -> u64 {
-    let messages = std::env::var("KEYRACK_FUZZ").map_or(200_000, |messages| {
-        messages.parse().expect("KEYRACK_FUZZ is how many messages each fuzzer makes")
-    });
-    messages / seeds().len() as u64
+/// What a fuzzer may spend on each of the seeds: messages, or its part of a protocol's time.
+pub(crate) fn budget_per_seed(parts: u64) -> Budget {
+    let seeds = seeds().len() as u64;
+    Budget::new(200_000 / seeds, parts * seeds)
 }
 
 /// Draws numbers. Prints its seed if the test fails while it lives.

@@ -1,10 +1,14 @@
 //! Random messages of Masstree's protocol, whole and damaged: as `resp_fuzz`.
 
+use keyrack_testkit::fuzz::{corpus, kept};
 use keyrack_wire::masstree::{Command, Limits, ReplyWriter, datagram};
 use keyrack_wire::msgpack::Int;
 
-use crate::dice::{Dice, messages_per_seed, seeds};
+use crate::dice::{Dice, budget_per_seed, seeds};
 use crate::masstree_messages::{replies, requests};
+
+/// The name of both halves of the protocol, for the kept corpus and for what fails.
+const TARGET: &str = "wire.masstree";
 
 /// Heads of elements, the largest of each kind among them.
 const WORDS: &[&[u8]] = &[
@@ -176,42 +180,50 @@ fn said(values: &[Option<Vec<u8>>]) -> Vec<String> {
     values.iter().map(say).collect()
 }
 
+type Read<'a> = &'a dyn Fn(&[u8], Vec<usize>) -> (Vec<String>, Option<usize>);
+
 /// Makes messages, damages every second round of them, and reads them cut in many ways.
-fn run(
-    make: fn(&mut Dice, &mut Vec<u8>) -> String,
-    read: impl Fn(&[u8], Vec<usize>) -> (Vec<String>, Option<usize>),
-) {
+fn run(make: fn(&mut Dice, &mut Vec<u8>) -> String, read: Read<'_>) {
     for seed in seeds() {
         let mut dice = Dice::new(seed);
-        let (mut bytes, mut messages) = (Vec::new(), 0);
-        while messages < messages_per_seed() {
+        for bytes in corpus(TARGET, env!("CARGO_MANIFEST_DIR")) {
+            kept(TARGET, seed, &bytes, || check(&bytes, &mut dice, None, read));
+        }
+        let (mut bytes, mut made) = (Vec::new(), Vec::new());
+        let mut budget = budget_per_seed(2);
+        while budget.spend_many(1 + made.len() as u64) {
             bytes.clear();
-            let made: Vec<String> =
-                (0..=dice.below(4)).map(|_| make(&mut dice, &mut bytes)).collect();
-            messages += made.len() as u64;
+            made = (0..=dice.below(4)).map(|_| make(&mut dice, &mut bytes)).collect();
             let damaged = dice.once_in(2);
             if damaged {
                 dice.damage(&mut bytes, WORDS);
             }
-            let whole = read(&bytes, vec![bytes.len()]);
-            if !damaged {
-                assert_eq!((&whole.0, whole.1), (&made, Some(0)), "{}", bytes.escape_ascii());
-            }
-            let cuts = dice.cuts(bytes.len());
-            assert_eq!(read(&bytes, cuts), whole, "{}", bytes.escape_ascii());
-            if dice.once_in(4) {
-                let each = read(&bytes, (1..=bytes.len()).collect());
-                assert_eq!(each, whole, "{}", bytes.escape_ascii());
-            }
-            // Whatever a datagram holds, there is an answer or none.
-            let _ = datagram(&bytes, &limits());
+            let made = (!damaged).then_some(&made);
+            kept(TARGET, seed, &bytes, || check(&bytes, &mut dice, made, read));
         }
     }
 }
 
+/// Reads messages whole, in pieces and byte by byte; `made` is what they are, where that is known.
+fn check(bytes: &[u8], dice: &mut Dice, made: Option<&Vec<String>>, read: Read<'_>) {
+    let shown = || bytes.escape_ascii().to_string();
+    let whole = read(bytes, vec![bytes.len()]);
+    if let Some(made) = made {
+        assert_eq!((&whole.0, whole.1), (made, Some(0)), "{}", shown());
+    }
+    let cuts = dice.cuts(bytes.len());
+    assert_eq!(read(bytes, cuts), whole, "{}", shown());
+    if dice.once_in(4) {
+        let each = read(bytes, (1..=bytes.len()).collect());
+        assert_eq!(each, whole, "{}", shown());
+    }
+    // Whatever a datagram holds, there is an answer or none.
+    let _ = datagram(bytes, &limits());
+}
+
 #[test]
 fn requests_survive_and_damage_harms_nobody() {
-    run(request, |bytes, cuts| {
+    run(request, &|bytes, cuts| {
         let (said, end) = requests(bytes, cuts, &limits());
         (said, end.ok())
     });
@@ -219,7 +231,7 @@ fn requests_survive_and_damage_harms_nobody() {
 
 #[test]
 fn replies_survive_and_damage_harms_nobody() {
-    run(reply, |bytes, cuts| {
+    run(reply, &|bytes, cuts| {
         let (said, end) = replies(bytes, cuts, &limits());
         (said, end.ok())
     });

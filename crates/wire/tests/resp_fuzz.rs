@@ -5,10 +5,14 @@
 //! nothing is known but that there is no panic, that all three agree, and that memory stays within
 //! what came.
 
+use keyrack_testkit::fuzz::{corpus, kept};
 use keyrack_wire::resp::{Limits, Stream, Token, command};
 
-use crate::dice::{Dice, messages_per_seed, seeds};
+use crate::dice::{Dice, budget_per_seed, seeds};
 use crate::{resp_reply, resp_request};
+
+/// The name of both halves of the protocol, for the kept corpus and for what fails.
+const TARGET: &str = "wire.redis";
 
 /// Bytes that mean something where a length, a type or an end is looked for.
 const WORDS: &[&[u8]] = &[
@@ -78,8 +82,12 @@ fn line(dice: &mut Dice, args: &[Vec<u8>], out: &mut Vec<u8>) {
 fn requests_survive_and_damage_harms_nobody() {
     for seed in seeds() {
         let mut dice = Dice::new(seed);
-        let (mut bytes, mut made, mut messages) = (Vec::new(), Vec::new(), 0);
-        while messages < messages_per_seed() {
+        let (mut bytes, mut made) = (Vec::new(), Vec::new());
+        for bytes in corpus(TARGET, env!("CARGO_MANIFEST_DIR")) {
+            kept(TARGET, seed, &bytes, || check_requests(&bytes, &mut dice, None));
+        }
+        let mut budget = budget_per_seed(2);
+        while budget.spend_many(1 + made.len() as u64) {
             bytes.clear();
             made.clear();
             for _ in 0..=dice.below(4) {
@@ -96,27 +104,28 @@ fn requests_survive_and_damage_harms_nobody() {
                 }
                 made.push(args);
             }
-            messages += made.len() as u64;
             let damaged = dice.once_in(2);
             if damaged {
                 dice.damage(&mut bytes, WORDS);
             }
-            let whole = resp_request::parse(&bytes, [bytes.len()], &limits());
-            if !damaged {
-                assert_eq!((&whole.0, whole.1), (&made, Ok(0)), "{}", bytes.escape_ascii());
-            }
-            let cuts = dice.cuts(bytes.len());
-            assert_eq!(
-                resp_request::parse(&bytes, cuts, &limits()),
-                whole,
-                "{}",
-                bytes.escape_ascii()
-            );
-            if dice.once_in(4) {
-                let each = resp_request::parse(&bytes, 1..=bytes.len(), &limits());
-                assert_eq!(each, whole, "{}", bytes.escape_ascii());
-            }
+            let made = (!damaged).then_some(&made);
+            kept(TARGET, seed, &bytes, || check_requests(&bytes, &mut dice, made));
         }
+    }
+}
+
+/// Reads requests whole, in pieces and byte by byte; `made` is what they are, where that is known.
+fn check_requests(bytes: &[u8], dice: &mut Dice, made: Option<&Vec<Vec<Vec<u8>>>>) {
+    let shown = || bytes.escape_ascii().to_string();
+    let whole = resp_request::parse(bytes, [bytes.len()], &limits());
+    if let Some(made) = made {
+        assert_eq!((&whole.0, whole.1), (made, Ok(0)), "{}", shown());
+    }
+    let cuts = dice.cuts(bytes.len());
+    assert_eq!(resp_request::parse(bytes, cuts, &limits()), whole, "{}", shown());
+    if dice.once_in(4) {
+        let each = resp_request::parse(bytes, 1..=bytes.len(), &limits());
+        assert_eq!(each, whole, "{}", shown());
     }
 }
 
@@ -231,13 +240,16 @@ fn value(dice: &mut Dice, depth: usize, parts: &mut Vec<Part>) {
 
 #[test]
 fn replies_survive_and_damage_harms_nobody() {
-    let limits = Limits { elements_max: 5_000, message_bytes_max: 100_000, ..limits() };
     for seed in seeds() {
         let mut dice = Dice::new(seed);
-        let (mut bytes, mut messages) = (Vec::new(), 0);
-        while messages < messages_per_seed() {
+        for bytes in corpus(TARGET, env!("CARGO_MANIFEST_DIR")) {
+            kept(TARGET, seed, &bytes, || check_replies(&bytes, &mut dice, None));
+        }
+        let (mut bytes, mut made) = (Vec::new(), Vec::new());
+        let mut budget = budget_per_seed(2);
+        while budget.spend_many(1 + made.len() as u64) {
             bytes.clear();
-            let mut made = Vec::new();
+            made.clear();
             for _ in 0..=dice.below(4) {
                 let mut parts = Vec::new();
                 if dice.once_in(10) {
@@ -250,27 +262,34 @@ fn replies_survive_and_damage_harms_nobody() {
                 parts.iter().for_each(|part| part.write(&mut bytes));
                 made.push(parts);
             }
-            messages += made.len() as u64;
             let damaged = dice.once_in(2);
             if damaged {
                 dice.damage(&mut bytes, WORDS);
             }
-            let whole = resp_reply::parse(&bytes, [bytes.len()], &limits);
-            if !damaged {
-                let tokens: Vec<Vec<Token<'_>>> =
-                    made.iter().map(|parts| parts.iter().map(Part::token).collect()).collect();
-                assert_eq!((&whole.0, whole.1), (&tokens, Ok(0)), "{}", bytes.escape_ascii());
-            }
-            // A line that is too long may be told before what else is wrong with it.
-            let same = |other: &(Vec<Vec<Token<'_>>>, Result<usize, _>)| {
-                other.0 == whole.0 && other.1.ok() == whole.1.ok()
-            };
-            let cut = resp_reply::parse(&bytes, dice.cuts(bytes.len()), &limits);
-            assert!(same(&cut), "{}\n{cut:?}\n{whole:?}", bytes.escape_ascii());
-            if dice.once_in(4) {
-                let each = resp_reply::parse(&bytes, 1..=bytes.len(), &limits);
-                assert!(same(&each), "{}\n{each:?}\n{whole:?}", bytes.escape_ascii());
-            }
+            let made = (!damaged).then_some(&made);
+            kept(TARGET, seed, &bytes, || check_replies(&bytes, &mut dice, made));
         }
+    }
+}
+
+/// As [`check_requests`].
+fn check_replies(bytes: &[u8], dice: &mut Dice, made: Option<&Vec<Vec<Part>>>) {
+    let limits = Limits { elements_max: 5_000, message_bytes_max: 100_000, ..limits() };
+    let shown = || bytes.escape_ascii().to_string();
+    let whole = resp_reply::parse(bytes, [bytes.len()], &limits);
+    if let Some(made) = made {
+        let tokens: Vec<Vec<Token<'_>>> =
+            made.iter().map(|parts| parts.iter().map(Part::token).collect()).collect();
+        assert_eq!((&whole.0, whole.1), (&tokens, Ok(0)), "{}", shown());
+    }
+    // A line that is too long may be told before what else is wrong with it.
+    let same = |other: &(Vec<Vec<Token<'_>>>, Result<usize, _>)| {
+        other.0 == whole.0 && other.1.ok() == whole.1.ok()
+    };
+    let cut = resp_reply::parse(bytes, dice.cuts(bytes.len()), &limits);
+    assert!(same(&cut), "{}\n{cut:?}\n{whole:?}", shown());
+    if dice.once_in(4) {
+        let each = resp_reply::parse(bytes, 1..=bytes.len(), &limits);
+        assert!(same(&each), "{}\n{each:?}\n{whole:?}", shown());
     }
 }

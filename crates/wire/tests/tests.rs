@@ -1,5 +1,6 @@
 //! The tests of this crate that see only its public face. Random tests print the seed they had;
-//! `KEYRACK_SEED=n` replaces it, and `KEYRACK_FUZZ=n` how many messages each fuzzer makes.
+//! `KEYRACK_SEED=n` replaces it, `KEYRACK_FUZZ=n` how many messages each fuzzer makes, and
+//! `KEYRACK_FUZZ_S=n` makes it seconds of a protocol.
 
 #[cfg(test)]
 mod dice;

@@ -1,4 +1,5 @@
-//! `keyrack fs import` and `export`: trees as archives of tar, and as lines of JSON.
+//! `keyrack fs import` and `export`: trees as archives of tar, as lines of JSON, and as files of
+//! Parquet.
 //!
 //! Both directions stream: one entry is in memory at a time, and of a large file a piece.
 //! Directories get their times and rights at the end, as entries in them come later.
@@ -15,10 +16,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(super) fn commands() -> Vec<Command> {
-    let format =
-        || option("format", "tar|jsonl", "What it is [default: by the name of the file, else tar]");
+    let format = || {
+        let help = "What it is [default: by the name of the file, else tar]";
+        option("format", "tar|jsonl|parquet", help)
+    };
     vec![
-        beginning("import", "Take in an archive or lines of JSON")
+        beginning("import", "Take in an archive, lines of JSON, or a file of Parquet")
             .arg(format())
             .arg(flag("overwrite", "Replace files that are there"))
             .arg(flag(
@@ -33,9 +36,10 @@ pub(super) fn commands() -> Vec<Command> {
                     .help("Which; - is standard input"),
             )
             .arg(path_arg("path", "The directory to put it in [default: /]").required(false)),
-        reading("export", "Write a tree as an archive or lines of JSON")
+        reading("export", "Write a tree as an archive, lines of JSON, or a file of Parquet")
             .arg(format())
             .arg(flag("metadata-only", "Write files whose bytes are elsewhere without them"))
+            .arg(flag("no-data", "Write no bytes of files at all, only what is known about them"))
             .arg(path_arg("path", "What to write"))
             .arg(
                 Arg::new("file")
@@ -67,6 +71,16 @@ pub(super) struct Item {
     pub(super) size: u64,
     /// The bytes of a file, the target of a link; `None` if the bytes are elsewhere, or too many.
     pub(super) data: Option<Vec<u8>>,
+    /// What is told of it, and cannot be set; `None` of what comes in.
+    pub(super) facts: Option<Facts>,
+}
+
+/// Facts that every name space makes its own of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) inode: u128,
+    pub(super) nlink: u64,
+    pub(super) ctime_ns: u64,
 }
 
 /// Gives one entry after the other, a large file with what reads its bytes.
@@ -82,18 +96,34 @@ pub(super) type Take<'a> = dyn FnMut(Item, Option<&mut dyn Read>) -> Result<(), 
 enum Format {
     Tar,
     Jsonl,
+    Parquet,
 }
+
+/// The formats' names.
+const FORMATS: [&str; 3] = ["tar", "jsonl", "parquet"];
 
 impl Format {
     fn of(matches: &ArgMatches, file: &OsStr) -> Result<Format, Failure> {
         match text(matches, "format") {
             Some("tar") => Ok(Format::Tar),
             Some("jsonl") => Ok(Format::Jsonl),
-            Some(other) => {
-                Err(Failure::Usage(keyrack_harness::unknown("format", other, &["tar", "jsonl"])))
-            }
+            Some("parquet") => Format::parquet(),
+            Some(other) => Err(Failure::Usage(keyrack_harness::unknown("format", other, &FORMATS))),
             None if file.as_bytes().ends_with(b".jsonl") => Ok(Format::Jsonl),
+            None if file.as_bytes().ends_with(b".parquet") => Format::parquet(),
             None => Ok(Format::Tar),
+        }
+    }
+
+    /// Files of Parquet, if this program knows them.
+    fn parquet() -> Result<Format, Failure> {
+        match cfg!(feature = "parquet") {
+            true => Ok(Format::Parquet),
+            false => Err(Failure::Usage(
+                "this program was built without Parquet; build it with --features parquet, or use \
+                 --format jsonl"
+                    .to_owned(),
+            )),
         }
     }
 }
@@ -106,7 +136,12 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(file: Arc<dyn File>) -> Stream {
-        Stream { file, offset: 0 }
+        Stream::at(file, 0)
+    }
+
+    /// From a place on.
+    pub(super) fn at(file: Arc<dyn File>, offset: u64) -> Stream {
+        Stream { file, offset }
     }
 }
 
@@ -229,10 +264,46 @@ impl Import<'_> {
     }
 }
 
+/// What is taken in.
+enum Source {
+    /// From its beginning to its end.
+    Bytes(BufReader<Box<dyn Read>>),
+    /// From its end, and then here and there.
+    #[cfg(feature = "parquet")]
+    File(Arc<dyn File>),
+}
+
+impl Source {
+    fn open(format: Format, file: &OsStr) -> Result<Source, Failure> {
+        #[cfg(feature = "parquet")]
+        if format == Format::Parquet {
+            if file == "-" {
+                return Err(Failure::Usage(
+                    "files of Parquet are read from their end, so not from standard input: name a \
+                     file"
+                        .to_owned(),
+                ));
+            }
+            return Ok(Source::File(RealFs.open(Path::new(file), &OpenOptions::new().read(true))?));
+        }
+        debug_assert!(format != Format::Parquet, "refused when the options were read");
+        Ok(Source::Bytes(BufReader::with_capacity(1 << 16, super::change::read_local(file)?)))
+    }
+
+    fn read(&mut self, format: Format, take: &mut Take<'_>) -> Result<(), Failure> {
+        match self {
+            Source::Bytes(source) if format == Format::Jsonl => jsonl::read(source, take),
+            Source::Bytes(source) => tape::read(source, take),
+            #[cfg(feature = "parquet")]
+            Source::File(file) => super::columns::read(Arc::clone(file), take),
+        }
+    }
+}
+
 fn import(matches: &ArgMatches) -> Outcome {
     let file = os(matches, "file").unwrap_or_default();
     let format = Format::of(matches, file)?;
-    let source = BufReader::with_capacity(1 << 16, super::change::read_local(file)?);
+    let mut source = Source::open(format, file)?;
     let user = user(matches)?;
     let space = open(matches, true)?;
     let base = super::change::trimmed(path_bytes(matches, "path").unwrap_or(b"/")).to_vec();
@@ -252,10 +323,7 @@ fn import(matches: &ArgMatches) -> Outcome {
         crate::db::check_signal(&stop)?;
         import.take(item, bytes)
     };
-    let taken = match format {
-        Format::Tar => tape::read(source, &mut take),
-        Format::Jsonl => jsonl::read(source, &mut take),
-    };
+    let taken = source.read(format, &mut take);
     // What came before a failure is there, and as it should be.
     let fs = import.fs;
     for (path, set) in import.dirs.iter().rev() {
@@ -275,12 +343,13 @@ fn export(matches: &ArgMatches) -> Outcome {
     let user = user(matches)?;
     let space = open_to_read(matches)?;
     let fs = space.by(&user);
-    let metadata_only = matches.get_flag("metadata-only") || format == Format::Jsonl;
+    let no_data = matches.get_flag("no-data");
+    let metadata_only = no_data || matches.get_flag("metadata-only") || format != Format::Tar;
     let path = path_bytes(matches, "path").unwrap_or_default();
     let mut walk = fs.walk(path)?;
     let base = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
-    let sink: Box<dyn Write> = match file == "-" {
-        true => Box::new(std::io::stdout().lock()),
+    let sink: Box<dyn Write + Send> = match file == "-" {
+        true => Box::new(std::io::stdout()),
         false => {
             let options = OpenOptions::new().write(true).create(true).truncate(true);
             Box::new(Stream::new(RealFs.open(Path::new(file), &options)?))
@@ -294,6 +363,8 @@ fn export(matches: &ArgMatches) -> Outcome {
         let data = match stat.kind {
             Kind::Dir => None,
             Kind::Symlink => Some(fs.read_link(&walked.path)?),
+            Kind::File if stat.size == 0 => Some(Vec::new()),
+            Kind::File if no_data => None,
             Kind::File if stat.has_data => Some(fs.read(&walked.path, 0, usize::MAX)?),
             Kind::File if metadata_only => None,
             Kind::File => match fs.read(&walked.path, 0, 1) {
@@ -320,13 +391,18 @@ fn export(matches: &ArgMatches) -> Outcome {
             }
             _ => relative,
         };
-        let Stat { kind, mode, uid, gid, mtime_ns, size, .. } = stat;
-        Ok(Some((Item { path, kind, mode, uid, gid, mtime_ns, size, data }, bytes)))
+        let Stat { kind, mode, uid, gid, mtime_ns, size, nlink, ctime_ns, .. } = stat;
+        let facts = Some(Facts { inode: stat.inode.to_u128(), nlink, ctime_ns });
+        Ok(Some((Item { path, kind, mode, uid, gid, mtime_ns, size, data, facts }, bytes)))
     };
     let sink = BufWriter::with_capacity(1 << 16, sink);
     match format {
         Format::Tar => tape::write(sink, &mut items),
         Format::Jsonl => jsonl::write(sink, &mut items),
+        #[cfg(feature = "parquet")]
+        Format::Parquet => super::columns::write(sink, &mut items),
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => Format::parquet().map(|_| crate::DONE),
     }
 }
 

@@ -19,6 +19,7 @@ mod mdtest;
 mod walks;
 
 use super::{Failure, Outcome, flag, option, text};
+use crate::jobs::Document;
 use clap::{ArgMatches, Command};
 use keyrack_deltafs::{Caller, Dir, IfExists, Namespace, Settings, User};
 use keyrack_flodb::{Compression, Durability, Options};
@@ -176,12 +177,17 @@ impl Plan {
         path
     }
 
-    fn header(&self) -> String {
+    /// What is printed first, and the same as an object.
+    fn header(&self) -> (String, serde_json::Value) {
         let is = u8::from;
         let (cpus, model, cache) = processor();
         let date = wall::ctime(&wall::rfc3339_now()).unwrap_or_default();
         let mut text = format!("Date:       {date}\nCPU:        {cpus} * {model}\n");
         let _ = writeln!(text, "CPUCache:   {cache}");
+        let mut object = json!({
+            "Date": date, "CPU": format!("{cpus} * {model}"), "CPUCache": cache,
+            "Db": format!("{}/r<rank>", self.db.display()),
+        });
         let store = &self.store;
         let prepare = if self.existing { "lstat" } else { "mkdir" };
         let lines = [
@@ -221,9 +227,13 @@ impl Plan {
         ];
         for (name, value) in lines {
             let _ = writeln!(text, "{}", format!("{name:<20}{value}").trim_end());
+            if !value.is_empty() {
+                let value = value.parse::<u64>().map_or_else(|_| json!(value), |n| json!(n));
+                object[name.trim_end_matches(':')] = value;
+            }
         }
         let _ = writeln!(text, "Db: {}/r<rank>\n{}", self.db.display(), "-".repeat(48));
-        text
+        (text, object)
     }
 }
 
@@ -329,6 +339,21 @@ struct Rank {
 
 pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let plan = Plan::of(matches)?;
+    let mut document = Document::new("bench", text(matches, "json"));
+    document.begin(true).map_err(Failure::Usage)?;
+    let done = run_plan(&plan, matches, &mut document);
+    let status = match &done {
+        Ok(status) => *status,
+        Err(failure) => {
+            document.error(failure.message());
+            failure.status()
+        }
+    };
+    let ended = document.end("keyrack fs bench", status);
+    done.map(|_| ended)
+}
+
+fn run_plan(plan: &Plan, matches: &ArgMatches, document: &mut Document) -> Outcome {
     let is_mdtest = matches.get_flag("mdtest");
     let mut ranks = Vec::new();
     let user = User::new(ID, ID);
@@ -346,9 +371,22 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
         let number = |name| Ok::<_, Failure>(super::find::number(matches, name)?.unwrap_or(1));
         let wishes =
             mdtest::Wishes { iterations: number("iterations")?.max(1), stride: number("stride")? };
-        return mdtest::run(&plan, &wishes, text(matches, "json"));
+        return mdtest::run(plan, &wishes, document);
     }
-    crate::print(&plan.header());
+    let (header, object) = plan.header();
+    document.put("header", object);
+    for (name, value) in [
+        ("ranks", json!(plan.ranks)),
+        ("n", json!(plan.n)),
+        ("share_dir", json!(plan.shared)),
+        ("skip_fs_checks", json!(plan.unchecked)),
+        ("durability", json!(plan.durability)),
+        ("data_bytes", json!(plan.data_bytes)),
+        ("pause_seconds", json!(plan.pause_s)),
+    ] {
+        document.put(name, value);
+    }
+    crate::print(&header);
     crate::print("preparing run...\n");
     for rank in 0..plan.ranks {
         let mut store = plan.store.clone();
@@ -362,34 +400,25 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     }
     let stop = crate::db::on_signals()?;
     let clock = Clock::calibrated();
-    let mut phases: Vec<Phase> = Vec::new();
+    let mut is_first = true;
     let creates = (0..plan.write_phases).map(|phase| ("insert", phase));
     let stats = (0..plan.read_phases).map(|phase| ("fstats", phase));
     let lists = (0..plan.list_phases).flat_map(|phase| [("list", phase), ("resume", phase)]);
     let removes = (0..if plan.removes { plan.write_phases } else { 0 }).map(|p| ("remove", p));
     for (name, phase) in creates.chain(stats).chain(lists).chain(removes) {
         crate::db::check_signal(&stop)?;
-        if !phases.is_empty() && plan.pause_s > 0 {
+        if !std::mem::take(&mut is_first) && plan.pause_s > 0 {
             crate::print(&format!("sleeping for {} seconds...\n", plan.pause_s));
             let until =
                 clock.ticks() + clock.ticks_of_ns(plan.pause_s.saturating_mul(1_000_000_000));
             clock.wait_until(until);
         }
-        let done = measure(&plan, &ranks, &clock, name, phase)?;
+        let done = measure(plan, &ranks, &clock, name, phase)?;
         crate::print(&done.text());
-        phases.push(done);
+        document.push("phases", done.json());
     }
     for rank in ranks {
         rank.space.close()?;
-    }
-    if let Some(file) = text(matches, "json") {
-        let phases: Vec<_> = phases.iter().map(Phase::json).collect();
-        let json = json!({
-            "ranks": plan.ranks, "n": plan.n, "share_dir": plan.shared,
-            "skip_fs_checks": plan.unchecked, "durability": plan.durability,
-            "data_bytes": plan.data_bytes, "phases": phases,
-        });
-        RealFs.write_atomic(Path::new(file), format!("{json:#}\n").as_bytes())?;
     }
     Ok(crate::DONE)
 }

@@ -119,7 +119,7 @@ fn item(object: &Value) -> Result<Item, String> {
     // A file of no bytes has none elsewhere.
     let data = if kind == Kind::File && size == 0 { Some(Vec::new()) } else { data };
     let (uid, gid, mtime_ns) = (small("uid")?, small("gid")?, number("mtime_ns")?);
-    Ok(Item { path, kind, mode, uid, gid, mtime_ns, size, data })
+    Ok(Item { path, kind, mode, uid, gid, mtime_ns, size, data, facts: None })
 }
 
 #[cfg(test)]
@@ -138,6 +138,7 @@ mod tests {
                 mtime_ns: u64::MAX,
                 size: 0,
                 data: None,
+                facts: None,
             },
             Item {
                 path: b"a/\xff".to_vec(),
@@ -148,6 +149,7 @@ mod tests {
                 mtime_ns: 5,
                 size: 3,
                 data: Some(b"\0\xfe\n".to_vec()),
+                facts: None,
             },
             Item {
                 path: b"a/l".to_vec(),
@@ -158,6 +160,7 @@ mod tests {
                 mtime_ns: 5,
                 size: 4,
                 data: Some(b"../x".to_vec()),
+                facts: None,
             },
         ];
         let mut left = items.clone().into_iter();

@@ -19,6 +19,8 @@
 mod archive;
 mod bench;
 mod change;
+#[cfg(feature = "parquet")]
+mod columns;
 mod find;
 mod jsonl;
 mod logs;

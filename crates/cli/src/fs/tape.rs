@@ -136,6 +136,7 @@ pub(super) fn read(from: impl Read, take: &mut Take<'_>) -> Result<(), Failure> 
             mtime_ns: seconds.saturating_mul(NS_PER_S),
             size: entry.size(),
             data: None,
+            facts: None,
         };
         if kind == Kind::Symlink {
             let target = entry.link_name_bytes().unwrap_or_default().into_owned();
@@ -203,7 +204,7 @@ impl Read for Whole<'_> {
 }
 
 /// A path of an archive: without slashes around it and dots in it. What leads out is refused.
-fn clean(path: &[u8]) -> Result<Vec<u8>, String> {
+pub(super) fn clean(path: &[u8]) -> Result<Vec<u8>, String> {
     let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     let parts: Vec<&[u8]> = parts.collect();
     match parts.contains(&&b".."[..]) {

@@ -10,16 +10,19 @@
 //! for its answer. What is printed has the shapes of the original, and behind each result what it
 //! leaves out: latencies, and processor time of the ranks.
 
+use super::document::Document;
 use super::header::Header;
 use super::names;
-use super::store::{StoreSettings, statistics};
+use super::result::{PhaseResult, RankResult};
+use super::store::StoreSettings;
 use super::target::{Measured, Target};
+use super::totals::Totals;
 use keyrack_deltafs::job::{Fold, Job};
-use keyrack_measure::{Clock, Histogram, usage};
+use keyrack_measure::{Clock, usage};
 use keyrack_net::{Endpoint, TlsClient};
 use keyrack_vfs::{Fs, OpenOptions, RealFs};
 use keyrack_workload::Rng;
-use std::fmt::Write as _;
+use serde_json::json;
 use std::io::{IsTerminal, Write as _};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -53,6 +56,8 @@ pub(super) struct Plan {
     pub(super) is_bulk: bool,
     /// Names of a call, with batches.
     pub(super) batch: Option<usize>,
+    /// Creates that go together, though each is a call that returns at once.
+    pub(super) create_behind: Option<usize>,
     pub(super) db: PathBuf,
     pub(super) data_bytes: usize,
     pub(super) server: Endpoint,
@@ -91,7 +96,7 @@ impl Plan {
         written.map_err(|error| error.to_string())
     }
 
-    fn header(&self, job: &Job) -> String {
+    fn header(&self, job: &Job) -> Header {
         let mut header = Header::new();
         header.line("Num ranks", job.size());
         let first = if self.use_existing { "lstat" } else { "mkdir" };
@@ -116,6 +121,9 @@ impl Plan {
             Some(batch) => header.line("Batched creats", batch),
             None => header.line("Batched creats", "OFF"),
         }
+        if let Some(count) = self.create_behind {
+            header.line("Creats behind", format!("{count} (sent together)"));
+        }
         header.line("Bulk in", if self.is_bulk { "1" } else { "OFF" });
         header.line("Lstats", format!("{} x {} per rank", self.reads, self.read_phases));
         match &self.monitor {
@@ -130,7 +138,7 @@ impl Plan {
             header.title("CLIENT DB:");
             self.store.describe(&mut header, &format!("{}/r<rank>", self.db.display()));
         }
-        header.end()
+        header
     }
 }
 
@@ -150,13 +158,19 @@ fn order(plan: &Plan, rank: u32, phase: u32, count: u64) -> Vec<u64> {
 }
 
 /// Runs the benchmark as one rank. Rank 0 prints.
-pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
+pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result<u8, String> {
     let gone = |error: keyrack_deltafs::job::Error| error.to_string();
     let say = |job: &Job, text: &str| if job.is_root() { crate::print(text) } else { crate::DONE };
     if plan.writes > plan.count || plan.reads > plan.count {
         return Err("writes and reads are at most n: no name is made twice".to_owned());
     }
-    say(job, &plan.header(job));
+    let header = plan.header(job);
+    document.header(&header);
+    document.put("pause_seconds", plan.interval.as_secs());
+    if plan.is_local {
+        document.put("durability", plan.store.durability());
+    }
+    say(job, &header.end());
     if plan.data_bytes > 0 {
         RealFs.create_dir_all(Path::new(DATA_DIR)).map_err(|error| error.to_string())?;
     }
@@ -189,11 +203,14 @@ pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
         let after = usage::process();
         let cpu_ns = after.user_ns + after.system_ns - cpu.user_ns - cpu.system_ns;
         let thread_cpu_ns = usage::thread_cpu_ns() - thread_cpu_ns;
-        failures += report(plan, job, phase, &measured, (cpu_ns, thread_cpu_ns)).map_err(gone)?;
+        failures +=
+            report(plan, job, phase, &measured, (cpu_ns, thread_cpu_ns), document).map_err(gone)?;
     }
     drop(monitor);
     if let Some(space) = target.space() {
-        say(job, &statistics(space.stores()));
+        let totals = Totals::of(space.stores());
+        document.put("store", totals.json());
+        say(job, &totals.text());
     }
     target.close()?;
     Ok(if failures > 0 { crate::NO } else { crate::DONE })
@@ -206,13 +223,16 @@ fn report(
     phase: Phase,
     measured: &Measured,
     (cpu_ns, thread_cpu_ns): (u64, u64),
+    document: &mut Document,
 ) -> keyrack_deltafs::job::Result<u64> {
     let spent_ns = measured.end_ns.saturating_sub(measured.start_ns);
+    let mut ranks = Vec::new();
     if plan.shows_ranks {
-        let line = rank_line(job.rank(), measured, spent_ns, thread_cpu_ns);
-        if let Some(lines) = job.gather(line.as_bytes())? {
-            let text: String = lines.iter().map(|line| String::from_utf8_lossy(line)).collect();
-            crate::print(&text);
+        let mine = [measured.ops, spent_ns, thread_cpu_ns].map(u64::to_le_bytes).concat();
+        for (rank, bytes) in job.gather(&mine)?.into_iter().flatten().enumerate() {
+            let result = RankResult::from_bytes(rank, &bytes);
+            crate::print(&result.text());
+            ranks.push(result.json());
         }
     }
     let sums = [measured.ops, measured.errors, spent_ns, cpu_ns];
@@ -222,53 +242,29 @@ fn report(
     let latency = job.merge(&measured.latency_ns)?;
     let why = job.gather(measured.first_error.as_deref().unwrap_or_default().as_bytes())?;
     if let (Some(latency), Some(why)) = (latency, why) {
-        let name = if phase == Phase::Insert { "insert" } else { "fstats" };
-        let mut text = result_line(name, sums[0], sums[2], last.saturating_sub(first));
-        text.push_str(&detail_line(&latency, sums[0], sums[3]));
-        crate::print(&text);
+        let result = PhaseResult {
+            name: if phase == Phase::Insert { "insert" } else { "fstats" },
+            ops: sums[0],
+            failed: sums[1],
+            spent_ns: sums[2],
+            wall_ns: last.saturating_sub(first),
+            cpu_ns: sums[3],
+            latency_ns: Some(latency),
+        };
+        crate::print(&result.text());
+        let mut value = result.json();
+        if plan.shows_ranks {
+            value["ranks"] = json!(ranks);
+        }
+        document.push("phases", value);
         if let Some(first) = why.iter().find(|why| !why.is_empty()) {
             let first = String::from_utf8_lossy(first);
-            crate::refuse("keyrack fs bench", &format!("{} failed: {first}", sums[1]));
+            let what = format!("{} failed: {first}", sums[1]);
+            document.error(&what);
+            crate::refuse("keyrack fs bench", &what);
         }
     }
     Ok(sums[1])
-}
-
-/// The line that scripts read.
-pub(super) fn result_line(name: &str, ops: u64, spent_ns: u64, wall_ns: u64) -> String {
-    let (ops_f, spent, wall) = (ops as f64, spent_ns as f64 / 1e3, wall_ns as f64 / 1e9);
-    let each_us = if ops == 0 { 0.0 } else { spent / ops_f };
-    let rate = if wall_ns == 0 { 0.0 } else { ops_f / wall / 1e6 };
-    format!(
-        "=={name:<10}: {each_us:9.3} micros/op, {rate:9.3} Mop/s, {wall:15.3} s, {ops:15} ops\n"
-    )
-}
-
-fn detail_line(latency: &Histogram, ops: u64, cpu_ns: u64) -> String {
-    let us = |percentile| latency.percentile(percentile).unwrap_or(0) as f64 / 1e3;
-    let mut text = String::from("  latency");
-    for percentile in [50.0, 90.0, 99.0, 99.9] {
-        // Writing to a string does not fail.
-        let _ = write!(text, " p{percentile} {:.1} us,", us(percentile));
-    }
-    let each_us = if ops == 0 { 0.0 } else { cpu_ns as f64 / 1e3 / ops as f64 };
-    let max = latency.max().unwrap_or(0) as f64 / 1e3;
-    let _ = writeln!(text, " max {max:.1} us; CPU of the ranks {each_us:.2} us/op");
-    text
-}
-
-fn rank_line(rank: u32, measured: &Measured, spent_ns: u64, cpu_ns: u64) -> String {
-    let ops = measured.ops as f64;
-    let seconds = spent_ns as f64 / 1e9;
-    let each_us = if ops > 0.0 { seconds * 1e6 / ops } else { 0.0 };
-    let rate = if seconds > 0.0 { ops / seconds / 1e3 } else { 0.0 };
-    format!(
-        "{rank:<12}{each_us:9.3} us/op, {rate:9.3} Kop/s, {:9.3} Kops, {:15} ops\n\
-         Time(cpu/wall): {:.3}/{seconds:.3}\n",
-        ops / 1e3,
-        measured.ops,
-        cpu_ns as f64 / 1e9,
-    )
 }
 
 /// A thread that says how far rank 0 is, on a terminal.
@@ -349,24 +345,5 @@ impl Drop for Monitor {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_of_a_result_is_that_of_the_original() {
-        assert_eq!(
-            result_line("insert", 800_000, 39_599_200_000_000 / 1000, 9_928_000_000),
-            "==insert    :    49.499 micros/op,     0.081 Mop/s,           9.928 s,          \
-             800000 ops\n"
-        );
-        assert_eq!(
-            result_line("mapreduce", 0, 0, 0),
-            "==mapreduce :     0.000 micros/op,     0.000 Mop/s,           0.000 s,               \
-             0 ops\n"
-        );
     }
 }

@@ -1,8 +1,9 @@
 //! The same under our own names, with our own manners: long flags, and nothing removed unasked.
 
+use super::document::Document;
 use super::original::{endpoint, run_server, token};
 use super::store::{StoreSettings, environment};
-use super::{as_job, bench, launch, merge, serve};
+use super::{as_job, behind, bench, launch, merge, serve};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use keyrack_deltafs::job::Rendezvous;
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 const STATUSES: &str = "Exit status: 0 done; 1 failed; 2 usage; 130 interrupted.";
 
+const JSON_HELP: &str = "Write what is told there too, as one document";
+
 const NAME_HELP: &str = "The name in the servers' certificates [default: localhost]";
 
 /// The subcommands.
@@ -23,6 +26,7 @@ pub(crate) fn commands() -> [Command; 4] {
             .about("Start ranks of one job on this machine, as mpirun would")
             .after_help(STATUSES)
             .arg(number("ranks", "N", "How many ranks", "1").short('n'))
+            .arg(option("json", "FILE", JSON_HELP))
             .arg(
                 option("env", "NAME=VALUE", "A variable that the ranks get")
                     .action(ArgAction::Append),
@@ -49,6 +53,10 @@ pub(crate) fn commands() -> [Command; 4] {
         .arg(option("tls-key", "FILE", "Their private key, PEM").requires("tls-cert"))
         .arg(option("tls-ca", "FILE", "Whom servers trust among themselves").requires("tls-cert"))
         .arg(option("tls-name", "NAME", NAME_HELP).requires("tls-ca"))
+        .arg(
+            option("idle", "SECONDS", "End when nobody has called for so long; of one server")
+                .value_parser(value_parser!(u64).range(1..=31_536_000)),
+        )
         .arg(flag("dummy", "Answer without doing anything")),
         job(Command::new("clients")
             .about("Measure servers, or a name space in this process: files made, then asked for"))
@@ -57,6 +65,12 @@ pub(crate) fn commands() -> [Command; 4] {
         .arg(number("n", "N", "Files of each rank", "10000").value_parser(value_parser!(u64)))
         .arg(number("depth", "N", "Calls under way", "64"))
         .arg(number("batch", "N", "Names of a call", "1"))
+        .arg(
+            option("create-behind", "on|off|N", "Creates return at once, and so many go together")
+                .default_value("off")
+                .conflicts_with_all(["db", "batch", "unchecked"]),
+        )
+        .arg(flag("keep-going", "Count what fails instead of ending with it"))
         .arg(flag("shared", "All ranks in one directory"))
         .arg(flag("unchecked", "Make files without looking whether they are there"))
         .arg(flag("udp", "By datagrams"))
@@ -97,6 +111,7 @@ fn job(command: Command) -> Command {
     command
         .after_help(STATUSES)
         .arg(option("rendezvous", "HOST:PORT", "Where rank 0 meets the others, without a launcher"))
+        .arg(option("json", "FILE", JSON_HELP))
         .arg(option("rank", "N", "This rank").value_parser(value_parser!(u32)))
         .arg(option("size", "N", "How many ranks").value_parser(value_parser!(u32)))
 }
@@ -183,8 +198,9 @@ fn server(matches: &ArgMatches) -> Result<u8, String> {
         token: token(),
         tls: certificates(matches)?,
         store: durable()?,
+        idle: matches.get_one("idle").map(|seconds| Duration::from_secs(*seconds)),
     };
-    Ok(run_server(&plan, &rendezvous(matches)))
+    Ok(run_server(&plan, &rendezvous(matches), text(matches, "json")))
 }
 
 /// What is acknowledged survives a kill, unless the environment says otherwise.
@@ -219,6 +235,7 @@ fn clients(matches: &ArgMatches) -> Result<u8, String> {
         is_checked: !matches.get_flag("unchecked"),
         is_bulk: false,
         batch: (batch > 1).then_some(batch),
+        create_behind: behind::parse(text(matches, "create-behind").unwrap_or("off"))?,
         db: PathBuf::from(if is_local { place } else { "" }),
         data_bytes: 0,
         server: endpoint(if is_local { "127.0.0.1:10086" } else { place })?,
@@ -227,13 +244,16 @@ fn clients(matches: &ArgMatches) -> Result<u8, String> {
         is_udp: matches.get_flag("udp"),
         token: token().unwrap_or_default(),
         tls: trust(matches)?,
-        abort_on_errors: true,
+        abort_on_errors: !matches.get_flag("keep-going"),
         monitor: None,
         shows_ranks: false,
         depth: whole(matches, "depth").clamp(1, 256) as usize,
         store: durable()?,
     };
-    Ok(as_job("keyrack fs clients", &rendezvous(matches), |job| bench::run(&plan, job)))
+    let document = Document::new("clients", text(matches, "json"));
+    Ok(as_job("keyrack fs clients", &rendezvous(matches), document, |job, document| {
+        bench::run(&plan, job, document)
+    }))
 }
 
 fn merged(matches: &ArgMatches) -> Result<u8, String> {
@@ -245,5 +265,8 @@ fn merged(matches: &ArgMatches) -> Result<u8, String> {
         calls: None,
         store: durable()?,
     };
-    Ok(as_job("keyrack fs merge", &rendezvous(matches), |job| merge::run(&plan, job)))
+    let document = Document::new("merge", text(matches, "json"));
+    Ok(as_job("keyrack fs merge", &rendezvous(matches), document, |job, document| {
+        merge::run(&plan, job, document)
+    }))
 }

@@ -1,5 +1,6 @@
 //! `keyrack fs launch`: ranks on this machine.
 
+use super::document::Document;
 use clap::ArgMatches;
 use keyrack_deltafs::job::{Launch, Outcome};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -12,16 +13,18 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Launches, and waits for the end.
 pub(super) fn run(matches: &ArgMatches) -> u8 {
-    match launch(matches) {
-        Ok(status) => status,
-        Err(why) => {
-            crate::refuse("keyrack fs launch", &why);
-            crate::COULD_NOT
-        }
-    }
+    let path = matches.get_one::<String>("json").map(String::as_str);
+    let mut document = Document::new("launch", path);
+    let launched = document.begin(true).and_then(|()| launch(matches, &mut document));
+    let status = launched.unwrap_or_else(|why| {
+        document.error(&why);
+        crate::refuse("keyrack fs launch", &why);
+        crate::COULD_NOT
+    });
+    document.end("keyrack fs launch", status)
 }
 
-fn launch(matches: &ArgMatches) -> Result<u8, String> {
+fn launch(matches: &ArgMatches, document: &mut Document) -> Result<u8, String> {
     let words = |name: &str| -> Vec<String> {
         matches.get_many::<String>(name).into_iter().flatten().cloned().collect()
     };
@@ -33,6 +36,8 @@ fn launch(matches: &ArgMatches) -> Result<u8, String> {
         environment.push((name.to_owned(), value.to_owned()));
     }
     let ranks = matches.get_one::<u32>("ranks").copied().unwrap_or(1);
+    document.put("ranks", ranks);
+    document.put("command", words("command"));
     let launch = Launch { ranks, command: words("command"), environment, grace: GRACE };
     let failed = |error: std::io::Error| format!("cannot watch for signals: {error}");
     let mut signals =
@@ -53,7 +58,10 @@ fn launch(matches: &ArgMatches) -> Result<u8, String> {
         Outcome::Failed { .. } if was_asked.load(Ordering::Relaxed) => crate::INTERRUPTED,
         Outcome::Failed { rank, how } => {
             let job = "the job is over; it can be started again";
-            crate::refuse("keyrack fs launch", &format!("rank {rank} {how}; {job}"));
+            let what = format!("rank {rank} {how}; {job}");
+            document.put("failed_rank", rank);
+            document.error(&what);
+            crate::refuse("keyrack fs launch", &what);
             crate::NO
         }
     })

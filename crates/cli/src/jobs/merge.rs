@@ -1,14 +1,16 @@
 //! Many logs into few: each rank of the job merges its share of the parts.
 
-use super::bench::result_line;
+use super::document::Document;
 use super::header::Header;
+use super::result::PhaseResult;
 use super::store::StoreSettings;
 use keyrack_deltafs::Error;
 use keyrack_deltafs::calls::settle;
 use keyrack_deltafs::job::{Fold, Job};
 use keyrack_deltafs::merge::{Merge, PartCount, Summary, logs_in};
-use keyrack_measure::Clock;
+use keyrack_measure::{Clock, usage};
 use keyrack_vfs::{Fs, RealFs};
+use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,7 +41,7 @@ pub(super) struct Calls {
 }
 
 impl Plan {
-    fn header(&self, job: &Job, parts: u32, logs: usize) -> String {
+    fn header(&self, job: &Job, parts: u32, logs: usize) -> Header {
         let mut header = Header::new();
         if let Some(calls) = &self.calls {
             header.title("DELTAFS PARALLEL COMPACTOR");
@@ -68,12 +70,12 @@ impl Plan {
         header.title("DESTINATION DB:");
         header.flag("Db force cleaning", self.replaces);
         self.store.describe(&mut header, &format!("{}/r<rank>", self.target.display()));
-        header.end()
+        header
     }
 }
 
 /// Merges as one rank. Rank 0 prints.
-pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
+pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result<u8, String> {
     let gone = |error: keyrack_deltafs::job::Error| error.to_string();
     let words = |error: Error| error.to_string();
     let is_root = job.is_root();
@@ -84,7 +86,10 @@ pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
     if logs.iter().any(|log| log.starts_with(&plan.target)) {
         return Err(format!("{}: it cannot be merged into itself", plan.target.display()));
     }
-    say(&plan.header(job, parts, logs.len()));
+    let header = plan.header(job, parts, logs.len());
+    document.header(&header);
+    document.put("durability", plan.store.durability());
+    say(&header.end());
     say("Bootstrapping...\n");
     if is_root {
         Merge::begin(&*fs, &plan.target, plan.replaces).map_err(words)?;
@@ -93,13 +98,16 @@ pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
     say("Running...\n");
     let clock = Clock::vdso();
     let began = clock.ticks();
+    let cpu = usage::process();
     let mut merge = Merge::open(Arc::clone(&fs), &logs);
     let is_unsettled = matches!(merge, Err(Error::Unsettled(_)));
     if job.fold(&[u64::from(is_unsettled)], Fold::Max).map_err(gone)?[0] > 0 {
         // Servers crashed: what they left is settled once, and all look again.
         drop(merge);
         if is_root && settle(&fs, &logs).map_err(words)? {
-            crate::refuse("keyrack fs merge", "settled what servers had left half done");
+            let what = "settled what servers had left half done";
+            document.push("notes", what);
+            crate::refuse("keyrack fs merge", what);
         }
         job.barrier().map_err(gone)?;
         merge = Merge::open(Arc::clone(&fs), &logs);
@@ -124,8 +132,10 @@ pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
         all.shown.extend(count.shown);
     }
     let ended = clock.ticks();
-    let sums =
-        [all.read, all.written, all.bytes_read, all.bytes_written, all.conflicts, ended - began];
+    let after = usage::process();
+    let cpu_ns = after.user_ns + after.system_ns - cpu.user_ns - cpu.system_ns;
+    let PartCount { read, written, bytes_read, bytes_written, conflicts, .. } = all;
+    let sums = [read, written, bytes_read, bytes_written, conflicts, ended - began, cpu_ns];
     let sums = job.fold(&sums, Fold::Sum).map_err(gone)?;
     let first = job.fold(&[began], Fold::Min).map_err(gone)?[0];
     let last = job.fold(&[ended], Fold::Max).map_err(gone)?[0];
@@ -136,7 +146,20 @@ pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
         Merge::end(&*fs, &plan.target, &summary).map_err(words)?;
     }
     let mut text = String::from("Done!\n");
-    text.push_str(&result_line("mapreduce", sums[0], sums[5], last - first));
+    let result = PhaseResult {
+        name: "mapreduce",
+        ops: sums[0],
+        failed: 0,
+        spent_ns: sums[5],
+        wall_ns: last - first,
+        cpu_ns: sums[6],
+        latency_ns: None,
+    };
+    text.push_str(&result.text());
+    document.push("phases", result.json());
+    document.put("bytes_read", sums[2]);
+    document.put("bytes_written", sums[3]);
+    document.put("records", json!({ "read": sums[0], "written": sums[1], "conflicts": sums[4] }));
     text.push_str(&format!(
         "Total sequential bytes read: {} // src db\nTotal bytes written: {}\n",
         sums[2], sums[3]
@@ -148,6 +171,7 @@ pub(super) fn run(plan: &Plan, job: &mut Job) -> Result<u8, String> {
     say(&text);
     for line in shown.unwrap_or_default() {
         for line in String::from_utf8_lossy(&line).lines() {
+            document.push("conflicts_shown", line);
             crate::refuse("keyrack fs merge", line);
         }
     }

@@ -10,8 +10,10 @@
 //!
 //! A rank that fails says why, tells the others, and ends with status 1.
 
+mod behind;
 mod bench;
 mod commands;
+mod document;
 mod flags;
 mod header;
 mod launch;
@@ -19,22 +21,36 @@ mod merge;
 mod names;
 mod original;
 mod remote;
+mod result;
 mod serve;
 mod store;
 mod target;
+mod totals;
 
 pub(crate) use commands::{commands, run};
+pub(crate) use document::Document;
 pub(crate) use original::{client, compactor, server};
 
 use keyrack_deltafs::job::{Job, Rendezvous};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::mpsc::{Receiver, channel};
 
-/// Runs something as a rank of the job that this process is in.
+/// Runs something as a rank of the job that this process is in, and ends the document of it.
 fn as_job(
     program: &str,
     rendezvous: &Rendezvous,
-    work: impl FnOnce(&mut Job) -> Result<u8, String>,
+    mut document: Document,
+    work: impl FnOnce(&mut Job, &mut Document) -> Result<u8, String>,
+) -> u8 {
+    let status = worked(program, rendezvous, &mut document, work);
+    document.end(program, status)
+}
+
+fn worked(
+    program: &str,
+    rendezvous: &Rendezvous,
+    document: &mut Document,
+    work: impl FnOnce(&mut Job, &mut Document) -> Result<u8, String>,
 ) -> u8 {
     let mut job = match Job::join(rendezvous) {
         Ok(job) => job,
@@ -44,15 +60,18 @@ fn as_job(
         }
     };
     let rank = job.rank();
-    match work(&mut job) {
+    let worked = document.begin(job.is_root()).and_then(|()| work(&mut job, document));
+    match worked {
         Ok(status) => match job.leave() {
             Ok(()) => status,
             Err(error) => {
+                document.error(&error.to_string());
                 crate::refuse(program, &error.to_string());
                 crate::NO
             }
         },
         Err(why) => {
+            document.error(&why);
             let who = if job.size() > 1 { format!("rank {rank}: ") } else { String::new() };
             tell(&format!("{program}: {who}{}\n", why.replace('\n', " ")));
             job.abort(&why);

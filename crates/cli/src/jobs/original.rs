@@ -1,5 +1,6 @@
 //! The flags of DeltaFS' own programs, with their defaults, as plans of ours.
 
+use super::document::Document;
 use super::flags::{Kind, Spec, Values, parse};
 use super::store::{StoreSettings, environment};
 use super::{as_job, bench, interrupts, merge, serve};
@@ -32,6 +33,8 @@ const SERVER: &[Spec] = &[
     ("prefetch_compaction_input", Kind::Bool, "1"),
     ("env_use_rados", Kind::Bool, "0"),
     ("rados_force_syncio", Kind::Bool, "0"),
+    // Ours: a file that gets what is told, too.
+    ("json", Kind::Text, ""),
 ];
 
 const CLIENT: &[Spec] = &[
@@ -64,6 +67,8 @@ const CLIENT: &[Spec] = &[
     ("prefetch_compaction_input", Kind::Bool, "1"),
     ("env_use_rados", Kind::Bool, "0"),
     ("rados_force_syncio", Kind::Bool, "0"),
+    // Ours: a file that gets what is told, too.
+    ("json", Kind::Text, ""),
     // Ours: how many calls are under way, where the original has one.
     ("rpc_depth", Kind::Number, "64"),
 ];
@@ -86,20 +91,23 @@ const COMPACTOR: &[Spec] = &[
     ("print_ips", Kind::Bool, "0"),
     ("env_use_rados", Kind::Bool, "0"),
     ("rados_force_syncio", Kind::Bool, "0"),
+    // Ours: a file that gets what is told, too.
+    ("json", Kind::Text, ""),
 ];
 
-/// Reads the flags, makes a plan of them, and says what is wrong as the original does.
+/// Reads the flags, makes a plan of them, and says what is wrong as the original does. With the
+/// plan comes the file for the document.
 fn planned<P>(
     argv: &[String],
     specs: &'static [Spec],
     plan: impl FnOnce(&Values) -> Result<P, String>,
-) -> Result<P, u8> {
+) -> Result<(P, String), u8> {
     let arguments = argv.get(1..).unwrap_or_default();
     let planned = parse(arguments, specs).and_then(|values| {
         if values.flag("env_use_rados") {
             return Err("Invalid flag: '--env_use_rados=1' (stores are directories here)".into());
         }
-        plan(&values)
+        Ok((plan(&values)?, values.text("json").to_owned()))
     });
     planned.map_err(|line| {
         super::tell(&format!("{line}\n"));
@@ -158,15 +166,16 @@ pub(crate) fn server(argv: &[String]) -> u8 {
             token: token(),
             tls: None,
             store: StoreSettings::new(&environment, values.flag("disable_compaction"))?,
+            idle: None,
         })
     });
     match plan {
         Err(status) => status,
-        Ok(plan) => run_server(&plan, &Rendezvous::default()),
+        Ok((plan, json)) => run_server(&plan, &Rendezvous::default(), Some(&json)),
     }
 }
 
-pub(super) fn run_server(plan: &serve::Plan, rendezvous: &Rendezvous) -> u8 {
+pub(super) fn run_server(plan: &serve::Plan, rendezvous: &Rendezvous, json: Option<&str>) -> u8 {
     let ends = match interrupts() {
         Ok(ends) => ends,
         Err(why) => {
@@ -174,7 +183,10 @@ pub(super) fn run_server(plan: &serve::Plan, rendezvous: &Rendezvous) -> u8 {
             return crate::COULD_NOT;
         }
     };
-    as_job("keyrack fs serve", rendezvous, |job| serve::run(plan, job, &ends))
+    let document = Document::new("serve", json);
+    as_job("keyrack fs serve", rendezvous, document, |job, document| {
+        serve::run(plan, job, &ends, document)
+    })
 }
 
 /// `deltafs_bm_cli`.
@@ -197,6 +209,7 @@ pub(crate) fn client(argv: &[String]) -> u8 {
             is_checked: !values.flag("skip_fs_checks"),
             is_bulk: values.flag("bk"),
             batch: values.flag("batched_writes").then(|| values.size("batch_size").clamp(1, 4096)),
+            create_behind: None,
             db: PathBuf::from(values.text("db")),
             data_bytes: values.size("data_size"),
             server: endpoint(uri)?,
@@ -216,9 +229,11 @@ pub(crate) fn client(argv: &[String]) -> u8 {
     });
     match plan {
         Err(status) => status,
-        Ok(plan) => {
-            let rendezvous = Rendezvous::default();
-            as_job("keyrack fs bench", &rendezvous, |job| bench::run(&plan, job))
+        Ok((plan, json)) => {
+            let document = Document::new("clients", Some(&json));
+            as_job("keyrack fs bench", &Rendezvous::default(), document, |job, document| {
+                bench::run(&plan, job, document)
+            })
         }
     }
 }
@@ -253,9 +268,11 @@ pub(crate) fn compactor(argv: &[String]) -> u8 {
     });
     match plan {
         Err(status) => status,
-        Ok(plan) => {
-            let rendezvous = Rendezvous::default();
-            as_job("keyrack fs merge", &rendezvous, |job| merge::run(&plan, job))
+        Ok((plan, json)) => {
+            let document = Document::new("merge", Some(&json));
+            as_job("keyrack fs merge", &Rendezvous::default(), document, |job, document| {
+                merge::run(&plan, job, document)
+            })
         }
     }
 }

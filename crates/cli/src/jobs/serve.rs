@@ -2,9 +2,11 @@
 //!
 //! Rank 0 also listens at a port that clients know, and says there where all are.
 
+use super::document::Document;
 use super::header::Header;
-use super::store::{StoreSettings, statistics};
+use super::store::StoreSettings;
 use super::target::destroy;
+use super::totals::Totals;
 use keyrack_deltafs::calls::{ServeOptions, is_half_done, serve};
 use keyrack_deltafs::job::Job;
 use keyrack_deltafs::merge::logs_in;
@@ -15,7 +17,7 @@ use keyrack_vfs::{Fs, RealFs};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// A server.
@@ -43,13 +45,15 @@ pub(super) struct Plan {
     /// Certificates, and how the servers trust each other.
     pub(super) tls: Option<(TlsServer, Option<TlsClient>)>,
     pub(super) store: StoreSettings,
+    /// How long nobody calls before it ends by itself.
+    pub(super) idle: Option<Duration>,
 }
 
 /// How long replies that are under way are waited for at the end.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl Plan {
-    fn header(&self, job: &Job) -> String {
+    fn header(&self, job: &Job) -> Header {
         let mut header = Header::new();
         header.line("rpc ip", format!("{}*", self.ip));
         let (send, receive) = self.socket_bytes;
@@ -75,12 +79,12 @@ impl Plan {
         header.flag("Fs dummy", self.is_dummy);
         header.title("READONLY DB CHAIN:");
         for dir in &self.chain {
-            header.title(&format!("  {}", dir.display()));
+            header.item(&dir.display().to_string());
         }
         header.title("MAIN DB:");
         self.store.describe(&mut header, &format!("{}/r<rank>", self.db.display()));
         header.flag("Use existing db", self.use_existing);
-        header.end()
+        header
     }
 
     fn open(&self, rank: u32) -> Result<Option<Namespace>, String> {
@@ -142,8 +146,29 @@ fn unix_path(path: &Path, rank: u32) -> PathBuf {
     path.with_extension(format!("{rank}.sock"))
 }
 
-/// Serves until something comes through `ends`.
-pub(super) fn run(plan: &Plan, job: &mut Job, ends: &Receiver<()>) -> Result<u8, String> {
+/// Waits until something comes through `ends`, or nobody has called for so long; twice as long at
+/// most. Whoever could send has gone: that is an end as well.
+fn wait(ends: &Receiver<()>, idle: Option<Duration>, calls: impl Fn() -> u64) {
+    let Some(idle) = idle else {
+        let _ = ends.recv();
+        return;
+    };
+    let mut before = calls();
+    while ends.recv_timeout(idle) == Err(RecvTimeoutError::Timeout) {
+        match calls() {
+            now if now == before => return,
+            now => before = now,
+        }
+    }
+}
+
+/// Serves until something comes through `ends`, or nobody calls any more.
+pub(super) fn run(
+    plan: &Plan,
+    job: &mut Job,
+    ends: &Receiver<()>,
+    document: &mut Document,
+) -> Result<u8, String> {
     if !plan.ip.is_loopback() && plan.token.is_none() {
         return Err(format!(
             "--ip={}: others can reach it, so clients have to show a token: set KEYRACK_FS_TOKEN",
@@ -153,9 +178,15 @@ pub(super) fn run(plan: &Plan, job: &mut Job, ends: &Receiver<()>) -> Result<u8,
     if matches!(plan.tls, Some((_, None))) && job.size() > 1 {
         return Err("several servers also call each other: say whom they trust by --tls-ca".into());
     }
+    if plan.idle.is_some() && job.size() > 1 {
+        return Err("--idle: of several servers none knows whether the others are used".into());
+    }
     let is_root = job.is_root();
     let say = |text: &str| if is_root { crate::print(text) } else { crate::DONE };
-    say(&plan.header(job));
+    let header = plan.header(job);
+    document.header(&header);
+    document.put("durability", plan.store.durability());
+    say(&header.end());
     let began = usage::process();
     let space = plan.open(job.rank())?;
     let datagrams = match plan.is_udp {
@@ -187,11 +218,11 @@ pub(super) fn run(plan: &Plan, job: &mut Job, ends: &Receiver<()>) -> Result<u8,
     served.set_map(all);
     job.barrier().map_err(|error| error.to_string())?;
     if is_root && let Some(info) = addresses.get(1) {
+        document.put("listening", info[0].to_string());
         say!("listening on {}", info[0]);
     }
     say("Running...\n");
-    // Whoever could send has gone: that is an end as well.
-    let _ = ends.recv();
+    wait(ends, plan.idle, || served.calls());
     say("\nFlushing db ...\n");
     let calls = served.calls();
     served.shutdown(GRACE).map_err(|error| error.to_string())?;
@@ -200,7 +231,9 @@ pub(super) fn run(plan: &Plan, job: &mut Job, ends: &Receiver<()>) -> Result<u8,
         if !space.is_read_only() {
             space.flush().map_err(|error| error.to_string())?;
         }
-        text.push_str(&statistics(space.stores()));
+        let totals = Totals::of(space.stores());
+        document.put("store", totals.json());
+        text.push_str(&totals.text());
         if !space.is_read_only() {
             space.close().map_err(|error| error.to_string())?;
         }
@@ -208,7 +241,34 @@ pub(super) fn run(plan: &Plan, job: &mut Job, ends: &Receiver<()>) -> Result<u8,
     let spent = usage::process();
     let cpu_ns = spent.user_ns + spent.system_ns - began.user_ns - began.system_ns;
     let each_us = if calls == 0 { 0.0 } else { cpu_ns as f64 / 1e3 / calls as f64 };
+    document.put("calls", calls);
+    document.put("cpu_us_per_call", each_us);
+    document.put("cpu_seconds", cpu_ns as f64 / 1e9);
     text.push_str(&format!("Calls: {calls}, CPU of this rank {each_us:.2} us/call\nBye\n"));
     say(&text);
     Ok(crate::DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_server_waits_as_long_as_somebody_calls() {
+        let (send, ends) = channel();
+        let looks = Cell::new(0);
+        let calls = || {
+            looks.set(looks.get() + 1);
+            u64::min(looks.get(), 4)
+        };
+        wait(&ends, Some(Duration::from_millis(1)), calls);
+        assert_eq!(looks.get(), 5, "the first look at which nothing has changed");
+        // Who is asked to end does not wait.
+        send.send(()).unwrap();
+        wait(&ends, Some(Duration::from_secs(1 << 30)), || 0);
+        drop(send);
+        wait(&ends, None, || 0);
+    }
 }

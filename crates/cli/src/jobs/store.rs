@@ -2,8 +2,7 @@
 //! the same under our own name, `KEYRACK_FS_Db_NAME`. A value that cannot be read is an error.
 
 use super::header::Header;
-use keyrack_flodb::{Compression, Db, Durability, Options};
-use std::fmt::Write as _;
+use keyrack_flodb::{Compression, Durability, Options};
 
 /// What the environment says about the stores of a job.
 #[derive(Clone, Debug)]
@@ -133,64 +132,6 @@ impl StoreSettings {
         header.line("Durability", self.durability());
         header.line("Db", dir);
     }
-}
-
-/// Numbers of stores, added up, in the shapes of the original.
-pub(super) fn statistics(stores: &[Db]) -> String {
-    let mut levels = [(0.0_f64, 0.0_f64); 7];
-    let (mut written, mut read, mut merged, mut waits) = (0.0, 0.0, 0.0, 0.0);
-    for store in stores {
-        store.stats(&mut |name, value| match name {
-            "flush_bytes" => written += value,
-            "compaction_bytes_written" => {
-                written += value;
-                merged += value;
-            }
-            "compaction_bytes_read" => read += value,
-            "writer_waits" => waits += value,
-            _ => {
-                let Some(rest) = name.strip_prefix("level") else { return };
-                let Some((level, what)) = rest.split_once('_') else { return };
-                let Some(level) = level.parse().ok().and_then(|n: usize| levels.get_mut(n)) else {
-                    return;
-                };
-                match what {
-                    "tables" => level.0 += value,
-                    "bytes" => level.1 += value,
-                    _ => {}
-                }
-            }
-        });
-    }
-    let mib = f64::from(1 << 20);
-    let mut text = format!(
-        "Total sequential bytes read: {read:.0}\nTotal bytes written: {written:.0}\n \
-         - Db stats: >>>\n"
-    );
-    let heading = "                              Files                  Compactions";
-    let columns = "Level  Files Size(MB) Input0 Input1 Output Counts Time(sec) Read(MB) Write(MB)";
-    // Writing to a string does not fail.
-    let _ = writeln!(text, "{heading}\n{columns}\n{}", "-".repeat(columns.len()));
-    for (level, (files, bytes)) in levels.iter().enumerate() {
-        if *files > 0.0 {
-            let (read, merged) = if level == 0 { (0.0, 0.0) } else { (read, merged) };
-            let _ = writeln!(
-                text,
-                "{level:3} {files:8.0} {:8.0} {:6} {:6} {:6} {:6} {:9} {:8.0} {:9.0}",
-                bytes / mib,
-                0,
-                0,
-                0,
-                0,
-                0,
-                read / mib,
-                merged / mib,
-            );
-        }
-    }
-    let _ = writeln!(text, "\n - L0 stats: >>>\nSoft-Limit Hard-Limit MemTable");
-    let _ = writeln!(text, "{:<10} {:<10} {waits:.0}", 0, 0);
-    text
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What the benchmark runs against: a name space in this process, or servers.
 
 use super::bench::{Phase, Plan};
-use super::names;
 use super::remote::Remote;
+use super::{behind, names};
 use keyrack_deltafs::calls::{Bulk, ClientOptions, Transport, Tree};
 use keyrack_deltafs::{Dir, IfExists, Namespace, Settings, User};
 use keyrack_measure::{Clock, Histogram};
@@ -53,6 +53,7 @@ impl Target {
                 user: user(),
                 token: plan.token.clone(),
                 timeout: plan.timeout,
+                create_behind: plan.create_behind,
                 ..ClientOptions::default()
             };
             options.connect.tls = plan.tls.clone();
@@ -120,6 +121,11 @@ impl Target {
             Target::Remote { tree, path } if plan.is_bulk && phase == Phase::Insert => {
                 bulk(plan, tree, path, numbers, done)
             }
+            Target::Remote { tree, path }
+                if plan.create_behind.is_some() && phase == Phase::Insert =>
+            {
+                behind::create(plan, tree, path, numbers, done)
+            }
             Target::Remote { tree, path } => {
                 Remote::new(plan, phase, tree, path, done)?.run(numbers)
             }
@@ -186,6 +192,13 @@ impl Counter<'_> {
         self.measured.errors += 1;
         self.measured.first_error.get_or_insert(why);
         Ok(())
+    }
+
+    /// Operations that were counted as good have failed after all.
+    pub(super) fn failed_later(&mut self, count: u64, why: String) -> Result<(), String> {
+        self.measured.ops = self.measured.ops.saturating_sub(count);
+        self.measured.errors += count.saturating_sub(1);
+        self.failed(why)
     }
 
     pub(super) fn end(mut self) -> Measured {

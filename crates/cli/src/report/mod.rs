@@ -9,13 +9,11 @@
 //! A `DIR` is what `--report-dir` was given (its newest report counts), one report in it, or a JSON
 //! file. Samples are read from `timeline.tsv` beside the record, where it is.
 
-mod png;
-
 use crate::compare;
 use clap::{Arg, ArgMatches, Command};
 use keyrack_record::Run;
 use keyrack_report::{
-    Charts, Format, Palette, Recorded, Timeline, gnuplot_script, html_page, load,
+    Charts, Format, Palette, Recorded, Theme, Timeline, gnuplot_script, html_page, load,
 };
 use keyrack_vfs::{Fs, RealFs};
 use keyrack_workload::Rng;
@@ -52,8 +50,8 @@ pub(crate) fn command() -> Command {
                 .about("Draw every figure of the runs, one file each")
                 .long_about(
                     "Draw every figure of the runs, one file each. Of several runs the first is \
-                     what the others are compared with. SVG and PDF are drawn by keyrack itself; \
-                     PNG needs rsvg-convert or Chromium.",
+                     what the others are compared with. No other program and no font of the \
+                     machine is needed.",
                 )
                 .arg(runs())
                 .arg(
@@ -62,6 +60,13 @@ pub(crate) fn command() -> Command {
                         .value_name("LIST")
                         .default_value("svg")
                         .help("svg, png or pdf, or several with commas"),
+                )
+                .arg(
+                    Arg::new("theme")
+                        .long("theme")
+                        .value_name("NAME")
+                        .default_value("light")
+                        .help("light: on white, as for print; dark: as for a dark screen"),
                 )
                 .arg(out("figures", "The directory of the figures"))
                 .arg(palette()),
@@ -86,54 +91,40 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
     }
 }
 
-/// What a picture can be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Own(Format),
-    /// Made of the SVG by another program.
-    Png,
-}
-
-fn kinds(list: &str) -> Result<Vec<Kind>, String> {
-    let names = || Format::ALL.iter().map(|format| format.name()).chain(["png"]);
-    let mut kinds = Vec::new();
+fn formats(list: &str) -> Result<Vec<Format>, String> {
+    let mut formats = Vec::new();
     for name in list.split(',').map(str::trim) {
-        let own = Format::ALL.iter().find(|format| format.name() == name);
-        let kind = match own {
-            Some(format) => Kind::Own(*format),
-            None if name == "png" => Kind::Png,
-            None => {
-                let names: Vec<&str> = names().collect();
-                return Err(format!(
-                    "--format: {}",
-                    keyrack_harness::unknown("format", name, &names)
-                ));
-            }
-        };
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
+        let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+        let found = Format::ALL.iter().find(|format| format.name() == name);
+        let format = found.ok_or_else(|| {
+            format!("--format: {}", keyrack_harness::unknown("format", name, &names))
+        })?;
+        if !formats.contains(format) {
+            formats.push(*format);
         }
     }
-    Ok(kinds)
+    Ok(formats)
+}
+
+fn theme(name: &str) -> Result<Theme, String> {
+    let names: Vec<&str> = Theme::ALL.iter().map(|theme| theme.name()).collect();
+    let found = Theme::ALL.iter().find(|theme| theme.name() == name);
+    found
+        .copied()
+        .ok_or_else(|| format!("--theme: {}", keyrack_harness::unknown("theme", name, &names)))
 }
 
 fn plot(matches: &ArgMatches) -> Result<u8, String> {
-    let kinds = kinds(word(matches, "format"))?;
-    let converter = kinds.contains(&Kind::Png).then(png::Converter::find).transpose()?;
+    let formats = formats(word(matches, "format"))?;
+    let theme = theme(word(matches, "theme"))?;
     let palette = palette(matches)?;
     let runs = recorded(matches)?;
     let out = PathBuf::from(word(matches, "out"));
     let charts = Charts::of(&runs, &palette, &mut draws(&runs[0].run));
     RealFs.create_dir_all(&out).map_err(|error| error.to_string())?;
     let mut count = 0;
-    for kind in kinds {
-        count += match kind {
-            Kind::Own(format) => write(&RealFs, &charts, format, &out)?,
-            Kind::Png => match &converter {
-                Some(converter) => converter.draw(&charts, &out)?,
-                None => 0,
-            },
-        };
+    for format in formats {
+        count += write(&RealFs, &charts, format, theme, &out)?;
     }
     say!("keyrack: drew {count} figures in {}/", out.display());
     Ok(crate::DONE)
@@ -169,13 +160,20 @@ pub(crate) fn beside(record: &Run, fs: &dyn Fs, dir: &Path) -> Result<usize, Str
     fs.write_atomic(&dir.join("report.html"), page.as_bytes()).map_err(text)?;
     let figures = dir.join("figures");
     fs.create_dir_all(&figures).map_err(text)?;
-    write(fs, &Charts::of(&runs, &palette, &mut draws(record)), Format::Svg, &figures)
+    let charts = Charts::of(&runs, &palette, &mut draws(record));
+    write(fs, &charts, Format::Svg, Theme::Light, &figures)
 }
 
 /// Writes each figure; gives their number.
-fn write(fs: &dyn Fs, charts: &Charts, format: Format, out: &Path) -> Result<usize, String> {
+fn write(
+    fs: &dyn Fs,
+    charts: &Charts,
+    format: Format,
+    theme: Theme,
+    out: &Path,
+) -> Result<usize, String> {
     let mut count = 0;
-    for (name, bytes) in charts.pictures(format) {
+    for (name, bytes) in charts.pictures(format, theme) {
         let path = out.join(format!("{name}.{}", format.name()));
         fs.write_atomic(&path, &bytes).map_err(|error| error.to_string())?;
         count += 1;

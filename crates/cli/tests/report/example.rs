@@ -103,6 +103,8 @@ fn repeat(index: u32, rate: f64, get_ns: u64, on_disk: bool, draw: &mut Draw) ->
         load: Some(Load { wall_s: 20.0, keys: 10_000_000, threads: 8, reused: false }),
         trace_hashes: Vec::new(),
         pace: None,
+        counters: None,
+        cgroup: None,
         traffic: None,
         clock_drift_ppm: 0.1,
         rows: Vec::new(),
@@ -130,6 +132,7 @@ fn point(
         threads,
         sweep: None,
         rate: None,
+        part: None,
     };
     let flags = match (engine, workload) {
         ("maple", "mixed") => vec!["12 errors: put: no space left".to_owned()],

@@ -52,11 +52,7 @@ impl Hand {
         }
         let (sender, receiver) = channel();
         core.work.set(sender).ok()?;
-        let stage = Backstage {
-            core: Arc::clone(core),
-            peers: Client::new(servers, options),
-            later: Vec::new(),
-        };
+        let stage = Backstage::new(core, Client::new(servers, options));
         let thread = thread::Builder::new().name("backstage".to_owned());
         let thread = thread.spawn(move || stage.run(&receiver)).ok()?;
         Some(Hand { core: Arc::clone(core), thread: Some(thread) })
@@ -73,17 +69,23 @@ impl Drop for Hand {
 }
 
 impl Backstage {
-    fn run(mut self, receiver: &Receiver<Work>) {
+    /// With what was left undone before.
+    pub(super) fn new(core: &Arc<Core>, peers: Client) -> Backstage {
+        let mut later = Vec::new();
         // A store that cannot be read tells its callers too.
-        for dir in self.core.unfinished().unwrap_or_default() {
-            self.later.push(Work::Look(dir));
+        for dir in core.unfinished().unwrap_or_default() {
+            later.push(Work::Look(dir));
         }
-        for (number, held) in self.core.renames.held().iter() {
-            self.later.push(match held.step {
+        for (number, held) in core.renames.held().iter() {
+            later.push(match held.step {
                 Step::Prepared => Work::Ask(*number),
                 Step::Begun | Step::Decided => Work::Settle(*number),
             });
         }
+        Backstage { core: Arc::clone(core), peers, later }
+    }
+
+    fn run(mut self, receiver: &Receiver<Work>) {
         let clock = Clock::vdso();
         let mut tried = clock.ticks();
         loop {
@@ -98,15 +100,20 @@ impl Backstage {
             }
             let waited_ns = clock.ns_between(tried, clock.ticks());
             if !self.later.is_empty() && u128::from(waited_ns) >= RETRY.as_nanos() {
-                for work in std::mem::take(&mut self.later) {
-                    self.perform(work);
-                }
+                self.again();
                 tried = clock.ticks();
             }
         }
     }
 
-    fn perform(&mut self, work: Work) {
+    /// Tries what could not be done before.
+    pub(super) fn again(&mut self) {
+        for work in std::mem::take(&mut self.later) {
+            self.perform(work);
+        }
+    }
+
+    pub(super) fn perform(&mut self, work: Work) {
         let next: Result<Next> = match &work {
             Work::Look(dir) => self.look(*dir),
             Work::Rename(errand, order, tries) => self.rename(*errand, order, *tries),

@@ -57,11 +57,11 @@ impl Tree {
         Ok(true)
     }
 
-    /// Sends all creates that are kept.
+    /// Sends all creates that are kept, and waits for their answers. It makes nothing durable.
     ///
     /// # Errors
     /// [`Error::Behind`] with those that failed since this was asked last.
-    pub(super) fn settled(&mut self) -> Result<()> {
+    pub fn settled(&mut self) -> Result<()> {
         if self.behind.is_empty() && self.failed.is_empty() {
             return Ok(());
         }

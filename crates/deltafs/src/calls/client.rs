@@ -13,6 +13,7 @@
 use super::codec::{FRAME_BYTES_MAX, Frame, RECALLED_BIT, Reply, Request};
 use super::error::{Error, Result, errno_of};
 use super::leases::LeaseClock;
+use super::network::Network;
 use super::session::WINDOW;
 use super::wire::{RESEND, Transport, Wire};
 use crate::job::random_token;
@@ -140,6 +141,9 @@ pub struct Client {
     options: ClientOptions,
     servers: Vec<Server>,
     clock: Clock,
+    began: u64,
+    /// In place of the machine's sockets and clock.
+    network: Option<Arc<dyn Network>>,
 }
 
 impl Client {
@@ -159,7 +163,26 @@ impl Client {
             is_recalling: false,
         };
         let servers = endpoints.into_iter().map(server).collect();
-        Client { id: random_token(), options, servers, clock: Clock::vdso() }
+        let clock = Clock::vdso();
+        let began = clock.ticks();
+        Client { id: random_token(), options, servers, clock, began, network: None }
+    }
+
+    /// A client in another world than the machine's.
+    #[cfg(test)]
+    pub(super) fn over(
+        network: Arc<dyn Network>,
+        endpoints: Vec<Endpoint>,
+        options: ClientOptions,
+    ) -> Client {
+        Client { network: Some(network), ..Client::new(endpoints, options) }
+    }
+
+    fn now_ns(&self) -> u64 {
+        match &self.network {
+            Some(network) => network.now_ns(),
+            None => self.clock.ns_between(self.began, self.clock.ticks()),
+        }
     }
 
     /// How many servers.
@@ -170,6 +193,9 @@ impl Client {
 
     /// Waits before something is asked again.
     pub fn pause(&self, pause: Duration) {
+        if let Some(network) = &self.network {
+            return network.pause(pause);
+        }
         let ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
         self.clock.wait_until(self.clock.ticks() + self.clock.ticks_of_ns(ns));
     }
@@ -246,7 +272,7 @@ impl Client {
     pub fn drain(&mut self, server: usize, visit: &mut dyn FnMut(Answer<'_>)) -> Result<()> {
         self.flush(server)?;
         let mut attempts = 0;
-        let began = self.clock.ticks();
+        let began_ns = self.now_ns();
         while !self.servers[server].pending.is_empty() {
             if self.take(server, visit)? > 0 {
                 return Ok(());
@@ -262,13 +288,13 @@ impl Client {
                 Interrupted => continue,
                 TimedOut | WouldBlock if !is_datagrams => return Err(self.silent(server, cause)),
                 TimedOut | WouldBlock | ConnectionRefused if is_datagrams => {
-                    let waited_ns = self.clock.ns_between(began, self.clock.ticks());
+                    let waited_ns = self.now_ns() - began_ns;
                     if u128::from(waited_ns) > self.options.timeout.as_nanos() {
                         return Err(self.silent(server, cause));
                     }
                     if cause.kind() == ConnectionRefused {
                         // The kernel answers at once for a port where nobody is.
-                        self.clock.wait_until(self.clock.ticks() + RESEND.as_nanos() as u64);
+                        self.pause(RESEND);
                     }
                     self.resend(server).map_err(|cause| self.silent(server, cause))?;
                 }
@@ -363,6 +389,11 @@ impl Client {
             };
             *is_recalling |= code & RECALLED_BIT != 0;
             let code = code & !RECALLED_BIT;
+            if wire.is_datagrams() && errno_of(code) == "ENOTCONN" {
+                // The server was started anew, and does not know this client.
+                self.again(server, io::ErrorKind::NotConnected.into())?;
+                continue;
+            }
             // Answers of a connection come in order; of datagrams in any.
             let place = pending.iter().position(|pending| pending.call == call);
             if let Some(done) = place.and_then(|place| pending.remove(place)) {
@@ -392,7 +423,14 @@ impl Client {
     fn connect(&mut self, server: usize) -> io::Result<Result<Wire>> {
         let options = &self.options;
         let endpoint = &self.servers[server].endpoint;
-        let mut wire = Wire::connect(endpoint, options.transport, &options.connect, &self.id)?;
+        let mut wire = match &self.network {
+            None => Wire::connect(endpoint, options.transport, &options.connect, &self.id)?,
+            Some(network) => {
+                let is_datagrams = options.transport != Transport::Stream;
+                let line = network.connect(server, is_datagrams)?;
+                Wire::over(line, options.transport, options.timeout, &self.id)?
+            }
+        };
         let mut hello = Vec::new();
         let user = &options.user;
         let request = Request::Hello {
@@ -403,7 +441,7 @@ impl Client {
             token: &options.token,
         };
         request.encode(0, &mut hello);
-        let began = self.clock.ticks();
+        let began_ns = self.now_ns();
         loop {
             wire.append(&hello, answer_bytes(&request))?;
             wire.flush()?;
@@ -427,13 +465,13 @@ impl Client {
                     }
                 }
             };
-            let waited_ns = self.clock.ns_between(began, self.clock.ticks());
+            let waited_ns = self.now_ns() - began_ns;
             let is_over = u128::from(waited_ns) > options.timeout.as_nanos();
             if !wire.is_datagrams() || is_over {
                 return Err(filled);
             }
             if filled.kind() == io::ErrorKind::ConnectionRefused {
-                self.clock.wait_until(self.clock.ticks() + RESEND.as_nanos() as u64);
+                self.pause(RESEND);
             }
         }
     }

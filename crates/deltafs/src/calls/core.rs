@@ -45,7 +45,9 @@ pub(super) enum Work {
 
 impl Core {
     pub(super) fn new(space: Option<Namespace>, parts: Parts, leases: Leases) -> Core {
-        let (staged, work, renames) = (Mutex::default(), OnceLock::new(), Renames::default());
+        let start = space.as_ref().map_or(0, Namespace::epoch);
+        let (staged, work) = (Mutex::default(), OnceLock::new());
+        let renames = Renames::of_start(start);
         Core { space, parts, staged, work, renames, leases }
     }
 

@@ -6,7 +6,7 @@
 use super::codec::{Request, SetFields};
 use super::error::{Error, Result};
 use super::tree::{DirNumber, Pace, Tree, dir_reply, done_reply, facts_reply, unexpected};
-use crate::caller::Stat;
+use crate::caller::{Kind, Stat};
 
 impl Tree {
     /// Makes a directory on all servers, or on none, whoever fails meanwhile.
@@ -29,12 +29,30 @@ impl Tree {
     pub fn rmdir(&mut self, path: &[u8]) -> Result<()> {
         match self.client.servers() {
             1 => self.on_path(path, &|dir, name| Request::Rmdir { dir, name }, done_reply)?,
-            _ => self.together(path, &|dir, name| Request::RmdirAcross { dir, name })?,
+            _ => self.rmdir_together(path)?,
         }
         if let Some(number) = self.by_path.get(path).copied() {
             self.close_dir(number);
         }
         Ok(())
+    }
+
+    fn rmdir_together(&mut self, path: &[u8]) -> Result<()> {
+        let done = self.together(path, &|dir, name| Request::RmdirAcross { dir, name });
+        if !matches!(done, Err(Error::Refused { errno: "ENOENT", .. })) {
+            return done;
+        }
+        // The first server has not the files of the others.
+        let stat = &|dir, name| Request::Stat { dir, name };
+        match self.on_path(path, stat, facts_reply) {
+            Ok(found) if found.kind != Kind::Dir => {
+                let text = format!("{}: not a directory", path.escape_ascii());
+                Err(Error::Refused { errno: "ENOTDIR", text })
+            }
+            // Nobody knows what is there.
+            Err(error @ (Error::Peer { .. } | Error::Protocol { .. })) => Err(error),
+            _ => done,
+        }
     }
 
     /// Asks the first server for what all do together. A path that was resolved long ago is

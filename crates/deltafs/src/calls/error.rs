@@ -95,7 +95,7 @@ fn behind(failed: &[(Vec<u8>, &'static str)]) -> String {
 }
 
 /// Codes of replies. The place in the list is the code; new ones are added at the end.
-const ERRNOS: [&str; 24] = [
+const ERRNOS: [&str; 26] = [
     "OK",
     "EIO",
     "ENOENT",
@@ -120,6 +120,8 @@ const ERRNOS: [&str; 24] = [
     "EMSGSIZE",
     "EAGAIN",
     "EREMOTE",
+    "ENOSPC",
+    "EDQUOT",
 ];
 
 /// The code of an error number by name.

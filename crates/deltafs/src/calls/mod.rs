@@ -15,9 +15,11 @@
 //! **Invariant:** a call that changes something happens once, however often it is sent: a server
 //! keeps the last answers of each client by the numbers of its calls.
 
+mod applying;
 mod backstage;
 mod behind;
 mod bulk;
+mod call;
 mod client;
 mod codec;
 mod core;
@@ -29,9 +31,13 @@ mod files;
 mod identity;
 mod leases;
 mod listing;
+mod network;
 mod opening;
 mod orders;
+mod pages;
 mod parts;
+mod peers;
+mod preparing;
 mod recovery;
 mod renames;
 mod renaming;
@@ -60,5 +66,11 @@ pub use wire::Transport;
 
 #[cfg(test)]
 mod cluster;
+#[cfg(test)]
+mod full;
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

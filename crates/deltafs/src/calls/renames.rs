@@ -15,6 +15,9 @@
 //! names, or under none. A coordinator that comes back and finds "begun" undoes it, and finishes
 //! what it finds "decided". Another that finds "prepared" holds the names, and asks.
 //!
+//! Here is what a server holds, and what it decides; `preparing` looks whether it can take part,
+//! and `applying` is the part that it does.
+//!
 //! The server of the old name coordinates for a file; the first server does for directories, one
 //! after another, so that no two of them make a circle, and none is made in one that goes. The
 //! record of a rename, under `move` and its number among the records about the log:
@@ -24,29 +27,29 @@
 //! ```
 
 use super::codec::What;
-use super::core::{Core, Executed, Refusal, Work};
+use super::core::{Core, Executed, Refusal};
 use super::orders::{Held, Order, Side, Step, large_of, read_record, record, record_key};
-use super::parts::{Access, HELD, Part, State};
-use super::replica::Original;
-use crate::caller::{Caller, Found};
-use crate::error::{Error, Result, shown};
+use super::parts::{HELD, Part, State};
+use crate::caller::Found;
+use crate::error::{Error, Result};
 use crate::id::DirId;
-use crate::namespace::{Dir, Namespace};
-use crate::record::{Attributes, Entry, Key, Node, parse_key};
-use crate::rename::IfTaken;
-use crate::user::{PASS, User, WRITE};
-use keyrack_flodb::{Batch, WriteOptions};
+use crate::namespace::Namespace;
+use crate::record::{Entry, Key, parse_key};
+use crate::user::User;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockWriteGuard};
 
 /// Errands whose results are kept, at most.
 const ERRANDS_MAX: usize = 4096;
 
+/// Errands are counted below this bit in each life of a server.
+const START_SHIFT: u32 = 32;
+
 /// What an errand came to; `None` while it is under way.
 pub(super) type Outcome = Option<Executed>;
 
 /// The renames of a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Renames {
     held: Mutex<HashMap<u128, Held>>,
     errands: Mutex<Errands>,
@@ -59,6 +62,13 @@ struct Errands {
 }
 
 impl Renames {
+    /// Of a server that was started for the `start`-th time. Numbers of errands are not given
+    /// twice: who waits for one of before is not told what came of another.
+    pub(super) fn of_start(start: u64) -> Renames {
+        let errands = Errands { last: start << START_SHIFT, all: HashMap::new() };
+        Renames { held: Mutex::default(), errands: Mutex::new(errands) }
+    }
+
     pub(super) fn held(&self) -> MutexGuard<'_, HashMap<u128, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,21 +124,21 @@ impl Renames {
 }
 
 /// The partitions of several directories, locked in the order of their numbers.
-struct Locked<'a>(Vec<(DirId, RwLockWriteGuard<'a, State>)>);
+pub(super) struct Locked<'a>(Vec<(DirId, RwLockWriteGuard<'a, State>)>);
 
 impl<'a> Locked<'a> {
-    fn new(parts: &'a [Arc<Part>]) -> Locked<'a> {
+    pub(super) fn new(parts: &'a [Arc<Part>]) -> Locked<'a> {
         Locked(parts.iter().map(|part| (part.dir, part.write())).collect())
     }
 
-    fn of(&mut self, dir: DirId) -> &mut State {
+    pub(super) fn of(&mut self, dir: DirId) -> &mut State {
         let at = self.0.iter().position(|held| held.0 == dir);
         &mut self.0[at.expect("the directory was locked")].1
     }
 }
 
 impl Core {
-    fn parts_of(&self, space: &Namespace, dirs: &[DirId]) -> Result<Vec<Arc<Part>>> {
+    pub(super) fn parts_of(&self, space: &Namespace, dirs: &[DirId]) -> Result<Vec<Arc<Part>>> {
         let mut dirs = dirs.to_vec();
         dirs.sort_unstable();
         dirs.dedup();
@@ -144,132 +154,8 @@ impl Core {
         }
     }
 
-    /// Looks whether this server can do its part; if so it holds the names from here on, and the
-    /// record is written. The coordinator gets the entry into its order.
-    pub(super) fn prepare(
-        &self,
-        space: &Namespace,
-        number: u128,
-        (step, coordinator): (Step, u32),
-        order: &mut Order,
-    ) -> Executed {
-        if self.renames.held().contains_key(&number) {
-            return Ok(());
-        }
-        let inner = &space.inner;
-        let caller = space.by(&order.user);
-        let stale = |name: &[u8]| Refusal::from(Error::Stale(shown(name)));
-        let open = |dir: DirId, name: &[u8]| -> Executed<Dir> {
-            let state = inner.dirs.get(&inner.layers, dir)?.ok_or_else(|| stale(name))?;
-            Ok(Dir { state })
-        };
-        if step == Step::Begun {
-            let from = open(order.from, &order.name)?;
-            (order.to, order.entry) = match order.what {
-                What::Mkdir => caller.dir_to_make(&from, &order.name, order.target)?,
-                _ => (order.to, self.entry_of(&caller, &from, &order.name)?),
-            };
-            match (order.what, Entry::decode(&order.entry)) {
-                (What::Rmdir, Some(Entry::Dir(child))) => order.to = child,
-                (What::Rmdir, _) => return Err(Error::NotDir(shown(&order.name)).into()),
-                _ => {}
-            }
-        }
-        let side = match (order.is_dir(), step) {
-            (true, _) => Side::Both,
-            (false, Step::Prepared) => Side::Target,
-            (false, _) => Side::Source,
-        };
-        let replaced_now = || -> Result<Option<DirId>> {
-            let (dir, name) = order.goes();
-            match caller.lookup(dir, name)? {
-                Some(Found::Dir(id)) if side == Side::Both && order.what != What::Mkdir => {
-                    Ok(Some(id))
-                }
-                _ => Ok(None),
-            }
-        };
-        let replaced = replaced_now()?;
-        let dirs: Vec<DirId> =
-            order.names(side).iter().map(|name| name.0).chain(replaced).collect();
-        let parts = self.parts_of(space, &dirs)?;
-        let mut locked = Locked::new(&parts);
-        if replaced_now()? != replaced {
-            return Err(Refusal::new("EAGAIN", "the new name changed meanwhile: ask again"));
-        }
-        for (dir, name) in order.names(side) {
-            match locked.of(dir).admit(dir, name, Access::Write) {
-                // Whoever has a directory's name, all take part.
-                Some(super::parts::Detour::Elsewhere(_)) if side == Side::Both => {}
-                Some(detour) => return Err(Refusal::detour(dir, detour)),
-                None => {}
-            }
-        }
-        if let Some(replaced) = replaced {
-            let state = locked.of(replaced);
-            if !state.pins.is_empty() || state.closed.is_some() {
-                let words = "something comes into the directory: ask again";
-                return Err(Refusal::new("EAGAIN", words));
-            }
-        }
-        match side {
-            Side::Both if order.what == What::Mkdir => {
-                let from = open(order.from, &order.name)?;
-                caller.may_make_as(&from, &order.name, order.to)?;
-            }
-            Side::Both if order.what == What::Rmdir => {
-                let from = open(order.from, &order.name)?;
-                match replaced {
-                    Some(here) if here == order.to => {
-                        caller.rmdir_or_check(&from, &order.name, true)?;
-                    }
-                    // It is gone here already.
-                    None if step == Step::Prepared => {}
-                    _ => return Err(stale(&order.name)),
-                }
-            }
-            Side::Source => {
-                let from = open(order.from, &order.name)?;
-                self.may_leave(&caller, &from, &order.name)?;
-            }
-            Side::Target => {
-                let to = open(order.to, &order.to_name)?;
-                self.may_come(&caller, &to, &order.to_name, order.what == What::Replace)?;
-            }
-            Side::Both => {
-                let (from, to) = (open(order.from, &order.name)?, open(order.to, &order.to_name)?);
-                let found = caller.lookup(order.from, &order.name)?;
-                let is_same = match (found, Entry::decode(&order.entry)) {
-                    (Some(Found::Dir(here)), Some(Entry::Dir(there))) => here == there,
-                    _ => false,
-                };
-                if !is_same {
-                    return Err(stale(&order.name));
-                }
-                let how = (order.if_taken(), true);
-                caller.rename_or_check(&from, &order.name, &to, &order.to_name, how)?;
-            }
-        }
-        let changed = order.changed(replaced);
-        for (taken, dir) in changed.iter().enumerate() {
-            if let Err(refusal) = self.take_back(*dir, None) {
-                changed[..taken].iter().for_each(|dir| self.leases.changed(*dir));
-                return Err(refusal);
-            }
-        }
-        let top = inner.top(&shown(&order.name))?;
-        top.put(&record_key(number), &record(step, coordinator, order))?;
-        self.hold(&mut locked, number, order, (side, replaced));
-        drop(locked);
-        let held = Held { step, coordinator, order: order.clone(), replaced, turns: 0 };
-        self.renames.held().insert(number, held);
-        if step == Step::Prepared {
-            self.tell(Work::Ask(number));
-        }
-        Ok(())
-    }
-
-    fn hold(
+    /// Keeps others from the names, and from what they stand for.
+    pub(super) fn hold(
         &self,
         locked: &mut Locked<'_>,
         number: u128,
@@ -287,47 +173,6 @@ impl Core {
         }
         if let Some(replaced) = replaced {
             locked.of(replaced).closed = Some(number);
-        }
-    }
-
-    /// The record of what is to be renamed.
-    fn entry_of(&self, caller: &Caller<'_>, from: &Dir, name: &[u8]) -> Executed<Vec<u8>> {
-        crate::check_name(name)?;
-        caller.check(&from.state.read(), PASS, name)?;
-        let now_ns = caller.inner.time.now_ns();
-        let entry = caller.inner.layers.find(from.state.id, name, |entry| match entry {
-            Entry::File(attributes, data) => {
-                Entry::File(Attributes { ctime_ns: now_ns, ..attributes }, data).encode()
-            }
-            Entry::Sized(attributes) => {
-                Entry::Sized(Attributes { ctime_ns: now_ns, ..attributes }).encode()
-            }
-            other => other.encode(),
-        })?;
-        let entry =
-            entry.filter(|entry| Entry::decode(entry).is_some_and(|e| e != Entry::Whiteout));
-        entry.ok_or_else(|| Refusal::from(Error::NotFound(shown(name))))
-    }
-
-    fn may_leave(&self, caller: &Caller<'_>, from: &Dir, name: &[u8]) -> Executed {
-        let info = from.state.read();
-        caller.check(&info, WRITE | PASS, name)?;
-        match caller.lookup(from.state.id, name)? {
-            Some(Found::Other(stat)) => Ok(caller.check_sticky(&info, stat.uid, name)?),
-            // It was something else a moment ago.
-            _ => Err(Refusal::from(Error::NotFound(shown(name)))),
-        }
-    }
-
-    fn may_come(&self, caller: &Caller<'_>, to: &Dir, name: &[u8], replace: bool) -> Executed {
-        crate::check_name(name)?;
-        let info = to.state.read();
-        caller.check(&info, WRITE | PASS, name)?;
-        match caller.lookup(to.state.id, name)? {
-            None => Ok(()),
-            Some(_) if !replace => Err(Refusal::from(Error::Exists(shown(name)))),
-            Some(Found::Dir(_)) => Err(Refusal::from(Error::IsDir(shown(name)))),
-            Some(Found::Other(stat)) => Ok(caller.check_sticky(&info, stat.uid, name)?),
         }
     }
 
@@ -399,75 +244,6 @@ impl Core {
         let changed = held.order.changed(held.replaced);
         changed.into_iter().for_each(|dir| self.leases.changed(dir));
         Ok(())
-    }
-
-    fn apply(&self, space: &Namespace, order: &Order, side: Side) -> Result<()> {
-        let inner = &space.inner;
-        let root = User::root();
-        let caller = space.by(&root);
-        let now_ns = inner.time.now_ns();
-        if order.what == What::Mkdir {
-            let node = Node::read(inner.store_path(), order.to, &order.entry)?;
-            let Node::Dir(node, _) = node else { return Ok(()) };
-            let (mode, uid, gid) = (node.mode, node.uid, node.gid);
-            let original = Original { mode, uid, gid, inode: order.to.0 };
-            return caller.mkdir_as(&inner.dir(order.from)?, &order.name, &original).map(|_| ());
-        }
-        let Some(entry) = Entry::decode(&order.entry) else { return Ok(()) };
-        match (side, Found::of(entry)) {
-            (Side::Both, Some(Found::Dir(id))) if order.what == What::Rmdir => {
-                match caller.lookup(order.from, &order.name)? {
-                    Some(Found::Dir(here)) if here == id => {
-                        caller.rmdir_at(&inner.dir(order.from)?, &order.name)
-                    }
-                    _ => Ok(()),
-                }
-            }
-            (Side::Both, Some(Found::Dir(id))) => {
-                let found = caller.lookup(order.from, &order.name)?;
-                if !matches!(found, Some(Found::Dir(here)) if here == id) {
-                    return Ok(());
-                }
-                let (from, to) = (inner.dir(order.from)?, inner.dir(order.to)?);
-                caller.rename_at(&from, &order.name, &to, &order.to_name, IfTaken::Replace)
-            }
-            (Side::Source, Some(Found::Other(stat))) => {
-                let found = caller.lookup(order.from, &order.name)?;
-                if !matches!(found, Some(Found::Other(here)) if here.inode == stat.inode) {
-                    return Ok(());
-                }
-                let from = inner.dir(order.from)?;
-                let info = from.state.read();
-                let mut batch = Batch::new();
-                inner.hide(&mut batch, order.from, &order.name)?;
-                let large = large_of(&order.entry);
-                if large.is_some() {
-                    inner.contents.mark()?;
-                }
-                inner.top("a rename")?.write(&batch, WriteOptions::default())?;
-                large.map_or(Ok(()), |inode| inner.contents.remove(inode))?;
-                caller.touch(&from, &info, now_ns)
-            }
-            (Side::Target, Some(Found::Other(_))) => {
-                let to = inner.dir(order.to)?;
-                let info = to.state.read();
-                let replaced = match caller.lookup(order.to, &order.to_name)? {
-                    Some(Found::Other(there)) if !there.has_data => Some(there.inode),
-                    _ => None,
-                };
-                let come = large_of(&order.entry);
-                if let Some(inode) = come {
-                    inner.contents.settle_received(inode)?;
-                }
-                let top = inner.top("a rename")?;
-                top.put(&Key::entry(order.to, &order.to_name), &order.entry)?;
-                if let Some(inode) = replaced.filter(|inode| Some(*inode) != come) {
-                    inner.contents.remove(inode)?;
-                }
-                caller.touch(&to, &info, now_ns)
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Holds the names again that were held before a crash.

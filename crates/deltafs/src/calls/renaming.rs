@@ -28,7 +28,7 @@ impl Tree {
         let (old, name) = self.split(from)?;
         let (new, to_name) = self.split(to)?;
         let stat = &|dir| Request::Stat { dir, name };
-        let is_dir = self.client.servers() > 1
+        let mut is_dir = self.client.servers() > 1
             && self.on_name(old, name, stat, facts_reply)?.kind == Kind::Dir;
         let mut pace = Pace::default();
         loop {
@@ -49,7 +49,12 @@ impl Tree {
             };
             match done {
                 Ok(done) => break done?,
-                Err(error) => self.detour((old, server), error, &mut pace)?,
+                Err(error) => {
+                    self.detour((old, server), error, &mut pace)?;
+                    // It may be something else by now, and be another server's to rename.
+                    is_dir = self.client.servers() > 1
+                        && self.on_name(old, name, stat, facts_reply)?.kind == Kind::Dir;
+                }
             }
         }
         self.forget_below(from);

@@ -301,7 +301,7 @@ fn refuse(out: &mut Vec<u8>, call: u64, errno: &str, words: &str) {
 }
 
 impl Service {
-    fn new(
+    pub(super) fn new(
         space: Option<Namespace>,
         options: ServeOptions,
         start: u32,
@@ -332,6 +332,11 @@ impl Service {
     #[cfg(test)]
     pub(super) fn for_tests(space: Option<Namespace>, options: ServeOptions) -> Service {
         Service::new(space, options, 0).unwrap()
+    }
+
+    #[cfg(test)]
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     pub(super) fn new_loop(&self) -> Loop<'_> {

@@ -54,7 +54,7 @@ fn facts(number: u128) -> Facts {
     })
 }
 
-fn requests() -> Vec<Request<'static>> {
+pub(super) fn requests() -> Vec<Request<'static>> {
     let (dir, name, mode) = (7, &b"name"[..], 0o640);
     let split = crate::partition::Split { from: 1, to: 3, depth: 2 };
     let rename = codec::Rename {
@@ -139,9 +139,8 @@ fn requests_come_back_and_no_cut_of_them_is_one() {
     }
 }
 
-#[test]
-fn replies_come_back() {
-    let replies = [
+fn replies() -> Vec<(u8, Reply<'static>)> {
+    vec![
         (1, Reply::Welcome { server: 1, servers: 4, is_read_only: true }),
         (2, Reply::Map(vec![b"127.0.0.1:1", b"unix:/x"])),
         (5, Reply::Done),
@@ -161,10 +160,22 @@ fn replies_come_back() {
         (23, Reply::Count(5)),
         (25, Reply::Data(b"map")),
         (29, Reply::Inodes(vec![1, 1 << 120])),
-    ];
-    for (tag, reply) in replies {
+    ]
+}
+
+/// The operation that each reply answers, and its fields.
+pub(super) fn reply_bytes() -> Vec<(u8, Vec<u8>)> {
+    let fields = |(tag, reply): (u8, Reply<'_>)| {
         let mut fields = Vec::new();
         reply.fields(&mut fields);
+        (tag, fields)
+    };
+    replies().into_iter().map(fields).collect()
+}
+
+#[test]
+fn replies_come_back() {
+    for ((tag, reply), (_, fields)) in replies().into_iter().zip(reply_bytes()) {
         assert_eq!(Reply::decode(tag, &fields).as_ref(), Some(&reply));
         for end in 0..fields.len() {
             assert_eq!(Reply::decode(tag, &fields[..end]), None, "{reply:?} cut at {end}");
@@ -229,7 +240,7 @@ fn hello(client: u8) -> Vec<u8> {
     out
 }
 
-fn conversation() -> Vec<u8> {
+pub(super) fn conversation() -> Vec<u8> {
     let mut out = hello(1);
     let (dir, mode) = (0, 0o755);
     for (call, request) in (1..).zip([

@@ -112,11 +112,16 @@ impl Tree {
     /// A tree of these servers, in their order.
     #[must_use]
     pub fn new(endpoints: Vec<Endpoint>, options: ClientOptions) -> Tree {
-        let placement = Placement::new(u32::try_from(endpoints.len()).unwrap_or(u32::MAX));
+        Tree::of(Client::new(endpoints, options.clone()), &options)
+    }
+
+    /// A tree of the servers of a client.
+    pub(super) fn of(client: Client, options: &ClientOptions) -> Tree {
+        let placement = Placement::new(u32::try_from(client.servers()).unwrap_or(u32::MAX));
         let root = Opened {
             path: b"/".to_vec(),
             inode: 1,
-            at: vec![Some(0); endpoints.len()],
+            at: vec![Some(0); client.servers()],
             map: SplitMap::new(),
             until_ns: u64::MAX,
         };
@@ -124,7 +129,6 @@ impl Tree {
         let by_path = HashMap::from([(b"/".to_vec(), 0)]);
         let batch = options.create_behind.map(|batch| batch.clamp(1, BATCH_NAMES_MAX));
         let (behind, failed, dirs) = (Vec::new(), Vec::new(), vec![root]);
-        let client = Client::new(endpoints, options);
         Tree { client, placement, dirs, by_path, ticker, batch, behind, failed }
     }
 
@@ -191,9 +195,9 @@ impl Tree {
     /// As for [`Tree::open`].
     pub fn learn_all(&mut self, dir: DirNumber) -> Result<()> {
         for server in 0..self.client.servers() {
-            let number = self.at(dir, server)?;
-            let request = Request::Partitions { dir: number };
-            let map = self.client.call(server, &request, data_reply)??;
+            // A server that was started anew is told the directory once more.
+            let make = &|dir| Request::Partitions { dir };
+            let map = self.on_server(dir, server, make, data_reply)?;
             let map = SplitMap::from_bytes(&map).ok_or_else(|| unexpected("partitions"))?;
             self.learn(self.dirs[dir.0].inode, &map);
         }

@@ -4,6 +4,7 @@
 //! again by whoever knows what is under way.
 
 use super::codec::{FRAME_BYTES_MAX, Frame, frame};
+use super::network::Line;
 use super::server::{DATAGRAM_HEAD_BYTES, DATAGRAM_MAGIC};
 use keyrack_net::{ConnectOptions, Endpoint, Link};
 use std::io;
@@ -30,16 +31,30 @@ const RESEND_FIRST: Duration = Duration::from_millis(20);
 /// After so much silence datagrams are sent again, at most.
 pub(super) const RESEND: Duration = Duration::from_millis(200);
 
+/// Bytes that are taken from a stream that is no socket at once.
+const PIPED_BYTES: usize = 16 << 10;
+
 #[derive(Debug)]
 pub(super) enum Wire {
     Stream(Box<Link>),
     Datagrams(Datagrams),
+    /// A stream that is no socket.
+    Piped(Piped),
+}
+
+/// What is to be sent, and what has come.
+#[derive(Debug)]
+pub(super) struct Piped {
+    line: Box<dyn Line>,
+    output: Vec<u8>,
+    input: Vec<u8>,
+    taken: usize,
 }
 
 /// A connected socket, the datagram that is being filled, and the one that came last.
 #[derive(Debug)]
 pub(super) struct Datagrams {
-    socket: UdpSocket,
+    socket: Box<dyn Line>,
     bytes_max: usize,
     output: Vec<u8>,
     /// Bytes that the answers of what is in `output` may have.
@@ -76,26 +91,48 @@ impl Wire {
                 Ok(socket)
             });
             match connected {
-                Ok(socket) => {
-                    let mut head = [0; DATAGRAM_HEAD_BYTES];
-                    head[..4].copy_from_slice(DATAGRAM_MAGIC);
-                    head[4..].copy_from_slice(client);
-                    return Ok(Wire::Datagrams(Datagrams {
-                        socket,
-                        bytes_max,
-                        output: Vec::with_capacity(bytes_max),
-                        answers: 0,
-                        patience: RESEND_FIRST,
-                        head,
-                        input: vec![0; 64 << 10],
-                        taken: 0,
-                        filled: 0,
-                    }));
-                }
+                Ok(socket) => return Ok(Wire::datagrams(Box::new(socket), bytes_max, client)),
                 Err(error) => failure = error,
             }
         }
         Err(failure)
+    }
+
+    /// Over a line that was made already. Its patience is that of a stream.
+    pub(super) fn over(
+        mut line: Box<dyn Line>,
+        transport: Transport,
+        patience: Duration,
+        client: &[u8; 16],
+    ) -> io::Result<Wire> {
+        match transport {
+            Transport::Stream => {
+                line.set_patience(patience)?;
+                let (output, input) = (Vec::new(), Vec::new());
+                Ok(Wire::Piped(Piped { line, output, input, taken: 0 }))
+            }
+            Transport::Datagrams { bytes_max } => {
+                line.set_patience(RESEND_FIRST)?;
+                Ok(Wire::datagrams(line, bytes_max, client))
+            }
+        }
+    }
+
+    fn datagrams(socket: Box<dyn Line>, bytes_max: usize, client: &[u8; 16]) -> Wire {
+        let mut head = [0; DATAGRAM_HEAD_BYTES];
+        head[..4].copy_from_slice(DATAGRAM_MAGIC);
+        head[4..].copy_from_slice(client);
+        Wire::Datagrams(Datagrams {
+            socket,
+            bytes_max,
+            output: Vec::with_capacity(bytes_max),
+            answers: 0,
+            patience: RESEND_FIRST,
+            head,
+            input: vec![0; 64 << 10],
+            taken: 0,
+            filled: 0,
+        })
     }
 
     /// Appends a request whose answer has at most `answer` bytes. A datagram that is full goes.
@@ -103,6 +140,10 @@ impl Wire {
         match self {
             Wire::Stream(link) => {
                 link.output().extend_from_slice(request);
+                Ok(())
+            }
+            Wire::Piped(piped) => {
+                piped.output.extend_from_slice(request);
                 Ok(())
             }
             Wire::Datagrams(datagrams) => {
@@ -124,7 +165,7 @@ impl Wire {
     /// Bytes of the longest request that can be sent.
     pub(super) fn request_bytes_max(&self) -> usize {
         match self {
-            Wire::Stream(_) => FRAME_BYTES_MAX + 4,
+            Wire::Stream(_) | Wire::Piped(_) => FRAME_BYTES_MAX + 4,
             Wire::Datagrams(datagrams) => datagrams.bytes_max.saturating_sub(DATAGRAM_HEAD_BYTES),
         }
     }
@@ -132,6 +173,10 @@ impl Wire {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match self {
             Wire::Stream(link) => link.flush(),
+            Wire::Piped(piped) => match piped.output.is_empty() {
+                true => Ok(()),
+                false => piped.line.send(&std::mem::take(&mut piped.output)),
+            },
             Wire::Datagrams(datagrams) => datagrams.send(),
         }
     }
@@ -140,17 +185,18 @@ impl Wire {
     pub(super) fn fill(&mut self) -> io::Result<()> {
         match self {
             Wire::Stream(link) => link.fill(),
+            Wire::Piped(piped) => piped.fill(),
             Wire::Datagrams(datagrams) => {
                 datagrams.taken = 0;
                 datagrams.filled = 0;
                 let patience = datagrams.patience;
-                let received = datagrams.socket.recv(&mut datagrams.input);
+                let received = datagrams.socket.receive(&mut datagrams.input);
                 let next = match &received {
                     Ok(_) => RESEND_FIRST,
                     Err(_) => (2 * patience).min(RESEND),
                 };
                 if next != patience {
-                    datagrams.socket.set_read_timeout(Some(next))?;
+                    datagrams.socket.set_patience(next)?;
                     datagrams.patience = next;
                 }
                 datagrams.filled = received?;
@@ -163,6 +209,7 @@ impl Wire {
     pub(super) fn frame(&self) -> Frame<'_> {
         match self {
             Wire::Stream(link) => frame(link.input()),
+            Wire::Piped(piped) => frame(&piped.input[piped.taken..]),
             Wire::Datagrams(datagrams) => {
                 match frame(&datagrams.input[datagrams.taken..datagrams.filled]) {
                     // The rest of a datagram that makes no sense is dropped with it.
@@ -176,12 +223,28 @@ impl Wire {
     pub(super) fn consume(&mut self, bytes: usize) {
         match self {
             Wire::Stream(link) => link.consume(bytes),
+            Wire::Piped(piped) => piped.taken += bytes,
             Wire::Datagrams(datagrams) => datagrams.taken += bytes,
         }
     }
 
     pub(super) fn is_datagrams(&self) -> bool {
         matches!(self, Wire::Datagrams(_))
+    }
+}
+
+impl Piped {
+    fn fill(&mut self) -> io::Result<()> {
+        self.input.drain(..self.taken);
+        self.taken = 0;
+        let before = self.input.len();
+        self.input.resize(before + PIPED_BYTES, 0);
+        let received = self.line.receive(&mut self.input[before..]);
+        self.input.truncate(before + received.as_ref().map_or(0, |count| *count));
+        match received? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
     }
 }
 

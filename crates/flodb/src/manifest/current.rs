@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 /// Longer files are not read further.
 const BYTES_MAX: usize = 256;
 
-fn line(version: u32, name: &str) -> String {
+pub(super) fn line(version: u32, name: &str) -> String {
     let said = format!("{MAGIC} {version} {name} ");
     let sum = checksum(said.as_bytes(), 0);
     format!("{said}{sum:016x}\n")
@@ -50,7 +50,7 @@ pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
     parse(&path, &bytes[..len]).map(Some)
 }
 
-fn parse(path: &Path, bytes: &[u8]) -> Result<u64> {
+pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<u64> {
     let damaged = |what: &str| Error::corruption(path, 0, what);
     let text = std::str::from_utf8(bytes).map_err(|_| damaged("not text"))?;
     let words: Vec<&str> = text.split(' ').collect();

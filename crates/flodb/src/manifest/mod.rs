@@ -49,6 +49,8 @@ pub(crate) use names::{
     table_name,
 };
 pub(crate) use state::State;
+#[cfg(test)]
+pub(crate) use tests::fuzzed;
 
 use crate::error::{Error, Result};
 use crate::key::{Comparator, SPACES_ORDER};

@@ -45,7 +45,7 @@ const FIRST: u8 = 1;
 const LAST: u8 = 2;
 
 /// What the checksum of a page covers besides its bytes: the file and the place.
-fn place(file: u64, page: u64) -> u64 {
+pub(super) fn place(file: u64, page: u64) -> u64 {
     file.rotate_left(32) ^ page
 }
 

@@ -71,6 +71,8 @@ pub(crate) struct Ctx {
     pub(crate) threads: u32,
     /// The swept parameter of this cell, `batch` included.
     pub(crate) sweep: Option<(String, i64)>,
+    /// The declared phase, and the role in it where it has a name.
+    pub(crate) part: Option<(String, Option<String>)>,
 }
 
 /// Why a script could not be read or stopped.
@@ -169,7 +171,13 @@ impl<'s> Vm<'s> {
 
     /// Puts the function in `field` where [`Vm::unit`] finds it. Answers false where there is none.
     pub(crate) fn pin(&mut self, field: &str) -> Result<bool, ScriptError> {
-        let Some(function) = self.workload.get::<Option<Function>>(field)? else {
+        let table = self.workload.clone();
+        self.pin_of(&table, field)
+    }
+
+    /// As [`Vm::pin`], with the function in a field of another table of the file.
+    pub(crate) fn pin_of(&mut self, table: &Table, field: &str) -> Result<bool, ScriptError> {
+        let Some(function) = table.get::<Option<Function>>(field)? else {
             return Ok(false);
         };
         self.lua.set_named_registry_value("keyrack.unit", function)?;
@@ -272,6 +280,10 @@ fn install_ctx<'s>(lua: &Lua, bridge: *mut Bridge<'s>, ctx: &Ctx) -> mlua::Resul
     table.set("batch", 1)?;
     if let Some((param, value)) = &ctx.sweep {
         table.set(param.as_str(), *value)?;
+    }
+    if let Some((phase, role)) = &ctx.part {
+        table.set("phase", phase.as_str())?;
+        table.set("role", role.as_deref())?;
     }
     let register = |raw: *mut ffi::lua_State| {
         // SAFETY: the state that mlua hands to this closure, inside its protected call.

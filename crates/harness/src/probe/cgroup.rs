@@ -82,6 +82,37 @@ pub(crate) fn group_dirs(host: &dyn Host) -> Option<Vec<String>> {
     Some(levels(mount, path))
 }
 
+/// A group of this process.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OwnDir {
+    /// Names of its controllers with commas between; empty in version 2.
+    pub(super) controllers: String,
+    pub(super) dir: String,
+    /// Whether it is the hierarchy's root, as far as can be seen.
+    pub(super) is_root: bool,
+}
+
+/// The groups of this process, one a hierarchy that can be seen.
+pub(super) fn own_dirs(host: &dyn Host) -> Vec<OwnDir> {
+    let groups = host.read("/proc/self/cgroup").unwrap_or_default();
+    let mounts = mounts(&host.read("/proc/self/mountinfo").unwrap_or_default());
+    let own = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let is_its = |mount: &&Mount| match controllers.split(',').next() {
+            None | Some("") => mount.fstype == "cgroup2",
+            Some(name) => {
+                mount.fstype == "cgroup" && mount.super_options.iter().any(|own| own == name)
+            }
+        };
+        let dirs = levels(mounts.iter().find(is_its)?, path);
+        let is_root = dirs.len() == 1;
+        let dir = dirs.into_iter().next()?;
+        Some(OwnDir { controllers: controllers.to_owned(), dir, is_root })
+    };
+    groups.lines().filter_map(own).collect()
+}
+
 impl Limits {
     fn tighten_cpus(&mut self, found: Option<Limit<f64>>) {
         let Some(found) = found else { return };

@@ -5,7 +5,7 @@
 //!          /      \
 //!   LinuxHost   CapturedHost      the kernel's own reports | texts kept from some machine
 //!          \      /
-//!   proc  cgroup  block  machine     text -> typed facts
+//!   proc  cgroup  block  machine     text -> typed facts; perf is calls, not text
 //!          |        |       |
 //!   system_info   Sampler   doctor   build_info
 //!   rows once     a row     is it    what was
@@ -25,9 +25,12 @@ mod block;
 mod build;
 mod captured;
 mod cgroup;
+mod cgroup_use;
 mod doctor;
 mod linux;
 mod machine;
+mod perf;
+mod perf_sys;
 mod proc;
 mod sampler;
 mod system;
@@ -39,8 +42,10 @@ use std::fmt::Debug;
 pub use build::{BuildFacts, build_info, glibc_version};
 pub use captured::CapturedHost;
 pub(crate) use cgroup::group_dirs;
+pub(crate) use cgroup_use::{CgroupTotals, cgroup_info};
 pub use doctor::{Checkup, Finding, Status, doctor};
 pub use linux::LinuxHost;
+pub(crate) use perf::{PerfCounters, perf_info};
 pub use sampler::{SYSTEM_METRICS, Sampler};
 pub(crate) use sampler::{fetched_bytes, written_bytes};
 pub use system::{PinInfo, system_info};

@@ -10,11 +10,13 @@
 
 mod job;
 mod mix;
+mod phases;
 mod playback;
 mod script;
 
 pub(crate) use job::{Around, JobTask};
 pub(crate) use mix::MixTask;
+pub(crate) use phases::{PhasePlan, Place, RolePlan};
 pub(crate) use playback::{Differences, Offsets, Playback, PlaybackTask, share_of};
 
 use self::job::{JOB_SECONDS, JobPlan};
@@ -48,6 +50,8 @@ pub struct Workload {
     pub has_load: bool,
     /// Its own settings after the run's.
     pub settings: Override,
+    /// The phases that it declares, in order; empty where it declares none.
+    pub(crate) phases: Vec<PhasePlan>,
     kind: Kind,
     script: Option<Arc<Script>>,
     /// The jobs, where it is a sequence of them.
@@ -75,6 +79,10 @@ enum Kind {
     Script,
     /// `mix` is a table: no Lua in the loop. `load` may be a function or a table.
     Declarative {
+        load_function: bool,
+    },
+    /// Phases, each of which has functions or mixes of its own.
+    Phases {
         load_function: bool,
     },
     Native,
@@ -109,6 +117,7 @@ impl Workload {
             sweep: None,
             has_load: true,
             settings,
+            phases: Vec::new(),
             kind: Kind::Native,
             script: None,
             jobs: None,
@@ -128,6 +137,7 @@ impl Workload {
             sweep: None,
             has_load: !playback.survey.before.is_empty(),
             settings: Override { bound: Some(bound), ..Override::default() },
+            phases: Vec::new(),
             kind: Kind::Playback,
             script: None,
             jobs: None,
@@ -190,6 +200,7 @@ impl Workload {
             sweep: None,
             has_load: plan.has_load(),
             settings,
+            phases: Vec::new(),
             kind: Kind::Jobs,
             script: None,
             jobs: Some(Arc::new(plan)),
@@ -259,6 +270,7 @@ impl Workload {
             sweep: None,
             has_load: false,
             settings: settings_of(""),
+            phases: Vec::new(),
             kind: Kind::Script,
             script: Some(Arc::clone(&script)),
             jobs: None,
@@ -266,7 +278,8 @@ impl Workload {
         };
         let inspect = |workload: &mut Workload| {
             let (counters, who) = (Counters::default(), (0, 1));
-            let setup = workload.setup(&script, env, counters, Phase::Setup, who, None);
+            let seat = Seat { bound: workload.bound(), ..Seat::new(Phase::Setup, who) };
+            let setup = workload.setup(&script, env, counters, seat, None);
             let vm = Vm::load(&VmSetup { print: None, ..setup })?;
             script::inspect(&vm, workload, batch)
         };
@@ -276,12 +289,21 @@ impl Workload {
             // The parameters of its own section may be wrong, or decide what it sweeps.
             inspect(&mut workload)?;
         }
-        if matches!(workload.kind, Kind::Declarative { .. }) {
+        if matches!(workload.kind, Kind::Declarative { .. } | Kind::Phases { .. }) {
             // A mix that does not hold together is the file's mistake, not a cell's.
             let value = workload.sweep.as_ref().map(|s| (s.param.clone(), s.values[0]));
             Prepared::new(&workload, env, value)?;
         }
         Ok(workload)
+    }
+
+    /// The most workers of a phase, where it declares phases and says how many for every role.
+    pub(crate) fn declared_threads(&self) -> Option<u32> {
+        let of = |phase: &PhasePlan| {
+            phase.roles.iter().map(|role| role.threads).try_fold(0, |sum, own| Some(sum + own?))
+        };
+        let all: Option<Vec<u32>> = self.phases.iter().map(of).collect();
+        all?.into_iter().max()
     }
 
     /// When its cells end.
@@ -295,17 +317,21 @@ impl Workload {
         script: &Arc<Script>,
         env: &ScriptEnv,
         counters: Counters,
-        phase: Phase,
-        (thread, threads): (u32, u32),
+        seat: Seat,
         sweep: Option<(String, i64)>,
     ) -> VmSetup {
+        let (thread, threads) = seat.who;
+        let part = seat.place.and_then(|place| {
+            let phase = self.phases.get(place.phase)?;
+            Some((phase.name.clone(), phase.roles.get(place.role)?.name.clone()))
+        });
         VmSetup {
             script: Arc::clone(script),
             sandbox: env.sandbox,
             ctx: Ctx {
                 users: self.settings.users.unwrap_or(0),
                 items: self.settings.items.unwrap_or(0),
-                ops: match self.bound() {
+                ops: match seat.bound {
                     Bound::Ops(ops) => ops,
                     Bound::Secs(_) => 0,
                 },
@@ -313,14 +339,42 @@ impl Workload {
                 thread,
                 threads,
                 sweep,
+                part,
             },
-            phase,
+            phase: seat.stream(),
             params: env.params.with(&self.settings.params),
             counters,
             clock: env.clock.clone(),
             print: if thread == 0 { env.print.clone() } else { None },
             idle: false,
             breaker: Breaker::default(),
+        }
+    }
+}
+
+/// Whose share of a workload a task is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    pub(crate) phase: Phase,
+    /// The thread, of how many that share the work.
+    pub(crate) who: (u32, u32),
+    /// The declared role.
+    pub(crate) place: Option<Place>,
+    pub(crate) bound: Bound,
+}
+
+impl Seat {
+    pub(crate) fn new(phase: Phase, who: (u32, u32)) -> Self {
+        Seat { phase, who, place: None, bound: Bound::Ops(1) }
+    }
+
+    /// The streams of random numbers: those of two roles, or of two phases, have nothing in common.
+    fn stream(&self) -> Phase {
+        match self.place {
+            Some(Place { phase, role }) => {
+                Phase::Other(16 + (phase * phases::ROLES_MAX + role) as u32)
+            }
+            None => self.phase,
         }
     }
 }
@@ -334,6 +388,9 @@ pub(crate) struct Prepared<'w> {
     counters: Counters,
     /// The mix of declarative and native workloads, with its counters.
     mix: Option<(MixSpec, keyrack_workload::Counters)>,
+    /// The mixes of declared phases by phase and role, `None` where a role is a function. They
+    /// share their counters.
+    parts: Vec<Vec<Option<MixSpec>>>,
     /// What the workers of jobs share.
     jobs: Arc<job::Shared>,
     /// Scripts get verbs that do nothing.
@@ -359,38 +416,34 @@ impl<'w> Prepared<'w> {
     ) -> Result<Self, ScriptError> {
         let counters = Counters::default();
         let mix = match workload.kind {
-            Kind::Script | Kind::Jobs | Kind::Playback => None,
+            Kind::Script | Kind::Jobs | Kind::Playback | Kind::Phases { .. } => None,
             Kind::Native => {
                 keyrack_workload::native(&workload.source, workload.settings.items.unwrap_or(1))
             }
             Kind::Declarative { .. } => {
-                let setup = match &workload.script {
-                    Some(script) => workload.setup(
-                        script,
-                        env,
-                        Counters::default(),
-                        Phase::Setup,
-                        (0, 1),
-                        sweep.clone(),
-                    ),
-                    None => {
-                        return Err(ScriptError::plain("a declarative script has no text".into()));
-                    }
-                };
-                let vm = Vm::load(&VmSetup { print: None, ..setup })?;
-                Some(script::mix_of(&vm, workload)?)
+                let vm = silent_vm(workload, env, None, sweep.clone())?;
+                Some(script::mix_of(&vm, workload, vm.workload(), "mix")?)
             }
         };
+        let parts = mixes_of_phases(workload, env, sweep.as_ref())?;
+        let mut all = parts.iter().flatten().flatten();
+        // The load of declared phases is that of their first mix, which knows the keys of all.
+        let mix = mix.or_else(|| {
+            let mut first = all.next()?.clone();
+            first.keys.extend(all.flat_map(|spec| spec.keys.iter().cloned()));
+            Some(first)
+        });
         let mix = mix.map(|spec| {
             let counters = spec.counters();
             (spec, counters)
         });
-        if let Some((spec, _)) = &mix {
+        let specs = mix.iter().map(|(spec, _)| spec).chain(parts.iter().flatten().flatten());
+        for spec in specs {
             let named = |error| ScriptError::plain(format!("{}: {error}", workload.source));
             spec.check().map_err(named)?;
         }
         let jobs = Arc::default();
-        Ok(Prepared { workload, env, sweep, counters, mix, jobs, idle: false })
+        Ok(Prepared { workload, env, sweep, counters, mix, parts, jobs, idle: false })
     }
 
     /// Gives scripts verbs that return at once, for the overhead report.
@@ -407,14 +460,14 @@ impl<'w> Prepared<'w> {
     /// have numbers behind theirs.
     pub(crate) fn task<'s>(
         &self,
-        phase: Phase,
-        (thread, threads): (u32, u32),
+        seat: Seat,
         store: &'s dyn Store,
         make: &MakeVerbs<'s>,
         breaker: &Breaker,
     ) -> Result<Task<'s>, ScriptError> {
         let session = store.session().map_err(|e| ScriptError::plain(e.to_string()))?;
         let verbs = make(session);
+        let (phase, (thread, threads)) = (seat.phase, seat.who);
         if let Some(plan) = &self.workload.playback {
             // A store that syncs every write has no other way to store.
             let verbs = verbs.syncing_all(!store.has_synced_put());
@@ -433,17 +486,18 @@ impl<'w> Prepared<'w> {
             })));
         }
         let lua_load = self.workload.kind == Kind::Script
-            || self.workload.kind == (Kind::Declarative { load_function: true });
+            || self.workload.kind == (Kind::Declarative { load_function: true })
+            || self.workload.kind == (Kind::Phases { load_function: true });
+        let part = seat.place.and_then(|at| self.parts.get(at.phase)?.get(at.role)?.as_ref());
         let script = match phase {
             Phase::Load => lua_load,
-            _ => self.workload.kind == Kind::Script,
+            _ => self.workload.kind == Kind::Script || (seat.place.is_some() && part.is_none()),
         };
         match (&self.workload.script, &self.mix) {
             (Some(script_text), _) if script => {
                 let counters = self.counters.clone();
                 let sweep = self.sweep.clone();
-                let who = (thread, threads);
-                let setup = self.workload.setup(script_text, self.env, counters, phase, who, sweep);
+                let setup = self.workload.setup(script_text, self.env, counters, seat, sweep);
                 let mut vm =
                     Vm::load(&VmSetup { idle: self.idle, breaker: breaker.clone(), ..setup })?;
                 let make = Rc::clone(make);
@@ -453,20 +507,67 @@ impl<'w> Prepared<'w> {
                 if phase != Phase::Load && vm.pin("setup")? {
                     vm.unit(0)?;
                 }
-                let field = if phase == Phase::Load { "load" } else { "run" };
-                vm.pin(field)?;
+                match seat.place {
+                    Some(place) => {
+                        let table = phases::table_at(&vm, place)?;
+                        vm.pin_of(&table, "run")?
+                    }
+                    None => vm.pin(if phase == Phase::Load { "load" } else { "run" })?,
+                };
                 Ok(Task::Script(Box::new(vm)))
             }
             (_, Some((spec, counters))) => {
-                let seed = self.env.seed;
-                let who = (thread, threads);
-                MixTask::new(spec, counters, seed, phase, who, verbs)
+                let (seed, spec) = (self.env.seed, part.unwrap_or(spec));
+                MixTask::new(spec, counters, seed, seat.stream(), seat.who, verbs)
                     .map(|task| Task::Mix(Box::new(task)))
                     .map_err(|error| ScriptError::plain(error.to_string()))
             }
             _ => Err(ScriptError::plain(format!("{} has nothing to run", self.workload.name))),
         }
     }
+}
+
+/// A machine with the file of `workload` loaded, which prints nothing and has no store.
+fn silent_vm<'s>(
+    workload: &Workload,
+    env: &ScriptEnv,
+    place: Option<Place>,
+    sweep: Option<(String, i64)>,
+) -> Result<Vm<'s>, ScriptError> {
+    let Some(script) = &workload.script else {
+        return Err(ScriptError::plain("a declarative script has no text".into()));
+    };
+    let seat = Seat { place, bound: workload.bound(), ..Seat::new(Phase::Setup, (0, 1)) };
+    let setup = workload.setup(script, env, Counters::default(), seat, sweep);
+    Vm::load(&VmSetup { print: None, ..setup })
+}
+
+/// The mixes of declared phases, by phase and role.
+fn mixes_of_phases(
+    workload: &Workload,
+    env: &ScriptEnv,
+    sweep: Option<&(String, i64)>,
+) -> Result<Vec<Vec<Option<MixSpec>>>, ScriptError> {
+    let mut all = Vec::new();
+    for (phase, plan) in workload.phases.iter().enumerate() {
+        let mut mixes = Vec::new();
+        for (role, plan_of_role) in plan.roles.iter().enumerate() {
+            if !plan_of_role.is_mix {
+                mixes.push(None);
+                continue;
+            }
+            let place = Place { phase, role };
+            let vm = silent_vm(workload, env, Some(place), sweep.cloned())?;
+            let table = phases::table_at(&vm, place)?;
+            let what = match &plan_of_role.name {
+                Some(name) => format!("phase '{}': role '{name}': mix", plan.name),
+                None => format!("phase '{}': mix", plan.name),
+            };
+            mixes.push(Some(script::mix_of(&vm, workload, &table, &what)?));
+        }
+        all.push(mixes);
+    }
+    Ok(all)
 }
 
 impl<'s> Task<'s> {

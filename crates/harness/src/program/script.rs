@@ -8,12 +8,15 @@
 //!   run   = function(ctx, iter) end,
 //!   -- or, with no Lua in the loop:
 //!   mix   = { {w = 50, op = "get", key = K}, {w = 50, op = "put", key = K, value = V} },
+//!   -- or several of them, one after the other and at the same time, see `phases`:
+//!   phases = { {name = "fill", ops = 1000, run = f}, {name = "read", roles = {..}} },
 //!   batched = true,                -- sweeps ctx.batch over --batch
 //!   -- or any other parameter:
 //!   sweep = { param = "bytes", values = {64, 4096}, seed_per_value = true },
 //! }
 //! ```
 
+use super::phases::phases_of;
 use super::{Kind, SWEEP_VALUES_MAX, Sweep, Workload};
 use crate::lua::{KeyObject, ScriptError, ValueObject, Vm};
 use crate::names::unknown;
@@ -22,7 +25,8 @@ use keyrack_workload::{
 };
 use mlua::{FromLua, LightUserData, Table, Value};
 
-const FIELDS: &[&str] = &["name", "load", "setup", "run", "mix", "batched", "sweep", "about"];
+const FIELDS: &[&str] =
+    &["name", "load", "setup", "run", "mix", "phases", "batched", "sweep", "about"];
 const SWEEP_FIELDS: &[&str] = &["param", "values", "seed_per_value"];
 /// What a swept parameter must not be called.
 const CTX_FIELDS: &[&str] = &["users", "items", "ops", "seed", "thread", "threads", "iter"];
@@ -54,7 +58,22 @@ pub(super) fn inspect(
     }
     let load = table.get::<Value>("load")?;
     workload.has_load = !load.is_nil();
+    let phases = table.get::<Value>("phases")?;
+    if !phases.is_nil() {
+        workload.phases = phases_of(&phases)
+            .map_err(|why| ScriptError::plain(format!("{path}: phases: {why}")))?;
+    }
+    let has_mix = workload.phases.iter().flat_map(|phase| &phase.roles).any(|role| role.is_mix);
     workload.kind = match (table.get::<Value>("run")?, table.get::<Value>("mix")?) {
+        (Value::Nil, Value::Nil) if !phases.is_nil() => match load {
+            Value::Nil => Kind::Phases { load_function: false },
+            Value::Function(_) => Kind::Phases { load_function: true },
+            Value::Table(_) if has_mix => Kind::Phases { load_function: false },
+            _ => return refuse("load must be a function where no phase has a mix".to_owned()),
+        },
+        _ if !phases.is_nil() => {
+            return refuse("give run or mix to each of its phases, not beside them".to_owned());
+        }
         (Value::Function(_), Value::Nil) => match load {
             Value::Nil | Value::Function(_) => Kind::Script,
             _ => return refuse("load must be a function when run is one".to_owned()),
@@ -71,7 +90,7 @@ pub(super) fn inspect(
         },
         (Value::Nil, Value::Nil) => {
             return refuse(
-                "missing run() function: the returned table needs run or mix".to_owned(),
+                "missing run() function: the returned table needs run, mix or phases".to_owned(),
             );
         }
         (Value::Function(_), _) => {
@@ -99,6 +118,12 @@ pub(super) fn inspect(
         ),
         other => return refuse(format!("sweep must be a table, it is a {}", other.type_name())),
     };
+    if let Some(Sweep { param, .. }) = &workload.sweep
+        && !workload.phases.is_empty()
+        && ["phase", "role"].contains(&param.as_str())
+    {
+        return refuse(format!("sweep: param '{param}' is a field that ctx has with phases"));
+    }
     Ok(())
 }
 
@@ -142,11 +167,15 @@ fn sweep_of(table: &Table) -> Result<Sweep, String> {
     Ok(Sweep { param, values: list, seed_per_value: per_value.unwrap_or(true), is_batch: false })
 }
 
-/// The mix that a declarative file describes.
-pub(super) fn mix_of(vm: &Vm<'_>, workload: &Workload) -> Result<MixSpec, ScriptError> {
-    let table = vm.workload();
+/// The mix in `table`, which is the file's own or that of a role; `what` names it in refusals.
+pub(super) fn mix_of(
+    vm: &Vm<'_>,
+    workload: &Workload,
+    table: &Table,
+    what: &str,
+) -> Result<MixSpec, ScriptError> {
     let path = &workload.source;
-    let refuse = |why: String| ScriptError::plain(format!("{path}: mix: {why}"));
+    let refuse = |why: String| ScriptError::plain(format!("{path}: {what}: {why}"));
     let mix = match table.get::<Value>("mix")? {
         Value::Function(make) => make.call::<Value>(vm.ctx()?).map_err(|error| {
             let ScriptError { message, traceback } = ScriptError::from(error);
@@ -193,7 +222,7 @@ pub(super) fn mix_of(vm: &Vm<'_>, workload: &Workload) -> Result<MixSpec, Script
     }
     let load = spec.load(workload).map_err(&refuse)?;
     let Builder { keys, values, .. } = spec;
-    let about = table.get::<Option<String>>("about")?.unwrap_or_default();
+    let about = vm.workload().get::<Option<String>>("about")?.unwrap_or_default();
     Ok(MixSpec { name: workload.name.clone(), about, keys, values, ops, load })
 }
 

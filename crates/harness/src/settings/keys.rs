@@ -260,7 +260,7 @@ pub const KEYS: &[Key] = &[
         Value("S"),
         "Sample every S seconds for the timeline sink [default: 0, off]",
     ),
-    key(OUT, "probe", Value("LIST"), "Probes: system, build, or none [default: all]"),
+    key(OUT, "probe", Value("LIST"), "Probes: system, build, perf, cgroup, or none [default: all]"),
     key(
         OUT,
         "progress",

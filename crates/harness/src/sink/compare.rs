@@ -55,12 +55,15 @@ fn block(workload: &str, metric: &str, lines: &[(String, String)]) -> String {
 }
 
 fn same_but_engine(a: &Cell, b: &Cell) -> bool {
-    a.threads == b.threads && a.sweep == b.sweep && a.rate == b.rate
+    a.threads == b.threads && a.part == b.part && a.sweep == b.sweep && a.rate == b.rate
 }
 
 /// What tells the cell apart within its workload and engine.
 fn place(cell: &Cell) -> String {
     let mut text = format!("t{}", cell.threads);
+    if let Some(part) = &cell.part {
+        text.push_str(&format!(" {}", escape(&part.to_string())));
+    }
     if let Some(sweep) = &cell.sweep {
         text.push_str(&format!(" {}={}", escape(&sweep.param), sweep.value));
     }

@@ -41,8 +41,8 @@ use super::text::{escape, fmt_latency, list, runs};
 use super::{Dialect, Sink, compare, summary};
 use keyrack_measure::stats::median;
 use keyrack_record::{
-    Cell, Failure, Header, OpSummary, OpenLoop, Point, Probe, RateSummary, Repeat, Run, STALL_S,
-    SweepValue, rate_text,
+    Cell, Counters, Failure, Header, OpSummary, OpenLoop, Part, Point, Probe, RateSummary, Repeat,
+    Run, STALL_S, SweepValue, rate_text,
 };
 use std::fmt;
 use std::io::{self, Write};
@@ -89,6 +89,10 @@ impl Sink for Console {
     }
 
     fn probe(&mut self, probe: &Probe) -> io::Result<()> {
+        // keybench has two probes.
+        if self.dialect == Dialect::Seed && !["system", "build"].contains(&probe.name.as_str()) {
+            return Ok(());
+        }
         self.text(&probe_lines(probe))
     }
 
@@ -197,6 +201,8 @@ fn point_lines(point: &Point, dialect: Dialect) -> String {
         let busy = point.summary.engine_busy * 100.0;
         let cpu = point.summary.cpu_us_per_unit;
         text.push_str(&format!("engine busy {busy:.0}%, cpu {cpu:.2} us/unit\n"));
+        text.push_str(&counter_line(point));
+        text.push_str(&cgroup_line(point));
         text.push_str(&amplification_line(point));
         text.push_str(&stall_line(point));
     }
@@ -224,6 +230,45 @@ fn amplification_line(point: &Point) -> String {
     if known.is_empty() { String::new() } else { format!("amplification: {}\n", known.join(", ")) }
 }
 
+/// Events for each operation; those that are not counted here are not in the line.
+fn counter_line(point: &Point) -> String {
+    let counted = Counters::NAMES.into_iter().zip(point.counters_per_op());
+    let shown: Vec<String> = counted
+        .filter_map(|(name, value)| Some(format!("{} {}", name.replace('_', " "), short(value?))))
+        .collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    let scope = if point.counts_user_alone() { " (outside of the kernel)" } else { "" };
+    format!("per op: {}{scope}\n", shown.join(", "))
+}
+
+/// What the control group went through that can explain a number.
+fn cgroup_line(point: &Point) -> String {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let parts = [
+        point.cgroup(|group| group.cpu_s).map(|s| format!("cpu {s:.2} s")),
+        point
+            .cgroup(|group| group.throttled_s)
+            .filter(|s| *s > 0.0)
+            .map(|s| format!("held back {s:.2} s")),
+        point.cgroup(|group| group.memory_peak_bytes.map(mib)).map(|m| format!("peak {m:.0} MiB")),
+        point.cgroup(|group| group.read_bytes.map(mib)).map(|m| format!("read {m:.1} MiB")),
+        point.cgroup(|group| group.written_bytes.map(mib)).map(|m| format!("written {m:.1} MiB")),
+    ];
+    let known: Vec<String> = parts.into_iter().flatten().collect();
+    if known.is_empty() { String::new() } else { format!("cgroup: {}\n", known.join(", ")) }
+}
+
+/// Three digits or so.
+fn short(value: f64) -> String {
+    match value {
+        _ if value >= 100.0 => format!("{value:.0}"),
+        _ if value >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
 fn stall_line(point: &Point) -> String {
     let paces = || point.repeats.iter().filter_map(|repeat| repeat.pace.as_ref());
     let stalls: u64 = paces().map(|pace| pace.stalls).sum();
@@ -237,8 +282,15 @@ fn stall_line(point: &Point) -> String {
 }
 
 fn engine_line(point: &Point, dialect: Dialect) -> String {
-    let Cell { threads, sweep, rate, .. } = &point.cell;
+    let Cell { threads, sweep, rate, part, .. } = &point.cell;
     let mut line = format!("engine={}  threads={threads}  ", escape(&point.engine_version));
+    if let Some(Part { phase, role, workers }) = part {
+        line.push_str(&format!("phase={}  ", escape(phase)));
+        if let Some(role) = role {
+            line.push_str(&format!("role={}  ", escape(role)));
+        }
+        line.push_str(&format!("workers={workers}  "));
+    }
     match (sweep, dialect) {
         (Some(SweepValue { param, value }), _) => {
             line.push_str(&format!("{}={value}  ", escape(param)));

@@ -140,6 +140,9 @@ fn engine_of(point: &Point) -> String {
     let s = if threads == 1 { "" } else { "s" };
     let (version, durability) = (escape(&point.engine_version), escape(&point.durability));
     let mut text = format!("{version}, {threads} thread{s}, durability {durability}");
+    if let Some(part) = &point.cell.part {
+        text.push_str(&format!(", {}", escape(&part.to_string())));
+    }
     if let Some(sweep) = &point.cell.sweep {
         text.push_str(&format!(", {} {}", escape(&sweep.param), sweep.value));
     }
@@ -198,7 +201,7 @@ fn lines(cell: &Cell, repeat: &Repeat) -> Vec<Line> {
         }
     }
     if tests.is_empty() {
-        return repeat.ops.iter().map(|op| line_of_verb(&cell.workload, op)).collect();
+        return repeat.ops.iter().map(|op| line_of_verb(&cell.title(), op)).collect();
     }
     let rows_of = |test: &str| -> Vec<&ThreadRow> {
         repeat.rows.iter().filter(timed).filter(|row| row.test == test).collect()

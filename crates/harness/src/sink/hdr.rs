@@ -8,6 +8,8 @@
 //!   workload/engine/t4/rate=1000/unit_service
 //! ```
 //!
+//! Where the workload declares phases, `/phase` or `/phase/role` stands behind the threads.
+//!
 //! Repeats of a cell share a tag and differ in their start, so that a reader that merges a tag
 //! over time merges repeats. Words of a tag hold no comma, slash or blank: those become `_`. The
 //! start of a line counts from the header's `started`.
@@ -72,6 +74,12 @@ impl Sink for Hdr {
 fn cell_tag(cell: &Cell) -> String {
     let mut tag =
         format!("{}/{}/t{}", tag_word(&cell.workload), tag_word(&cell.engine), cell.threads);
+    if let Some(part) = &cell.part {
+        tag.push_str(&format!("/{}", tag_word(&part.phase)));
+        if let Some(role) = &part.role {
+            tag.push_str(&format!("/{}", tag_word(role)));
+        }
+    }
     if let Some(sweep) = &cell.sweep {
         tag.push_str(&format!("/{}={}", tag_word(&sweep.param), sweep.value));
     }

@@ -5,6 +5,9 @@
 //! first seen. In an open loop the two latencies are response times of units, since that is what
 //! an offered rate is about; otherwise they are service times over all verbs.
 //!
+//! Where the workload declares phases each part has a row, the threads are its own workers, and a
+//! closed loop beside an open one shows service times under the same title.
+//!
 //! [`Dialect::Seed`] always has a `batch` column, six wide, as keybench 0.1.0 has.
 
 use super::Dialect;
@@ -43,6 +46,7 @@ pub(super) fn engine_major<'a>(run: &'a Run, workload: &str) -> Vec<&'a Point> {
             run.header.threads.iter().position(|t| *t == cell.threads).unwrap_or(usize::MAX),
             seen(&|p| p.cell.threads == cell.threads),
             seen(&|p| p.cell.sweep == cell.sweep),
+            seen(&|p| p.cell.part == cell.part),
             seen(&|p| p.cell.rate == cell.rate),
         )
     });
@@ -51,6 +55,8 @@ pub(super) fn engine_major<'a>(run: &'a Run, workload: &str) -> Vec<&'a Point> {
 
 struct Columns {
     engine_width: usize,
+    /// Widths of phase and role.
+    part: Option<[usize; 2]>,
     /// Title and width.
     sweep: Option<(String, usize)>,
     /// Width.
@@ -80,6 +86,10 @@ impl Columns {
                 &mut points.iter().map(|p| escape(&p.engine_version).chars().count()),
                 ENGINE_WIDTH,
             ),
+            part: points.iter().any(|p| p.cell.part.is_some()).then(|| {
+                let widths = |of: usize| points.iter().map(move |p| part(p)[of].chars().count());
+                [longest(&mut widths(0), "phase".len()), longest(&mut widths(1), "role".len())]
+            }),
             sweep,
             rate: open.then(|| longest(rate_chars, NUMBER_WIDTH)),
         }
@@ -87,7 +97,11 @@ impl Columns {
 
     fn head(&self) -> String {
         let wide = self.engine_width;
-        let mut line = format!("{:<wide$} {:>8}", "engine", "threads");
+        let mut line = format!("{:<wide$} ", "engine");
+        if let Some([phase, role]) = self.part {
+            line.push_str(&format!("{:<phase$} {:<role$} ", "phase", "role"));
+        }
+        line.push_str(&format!("{:>8}", "threads"));
         if let Some((title, width)) = &self.sweep {
             line.push_str(&format!(" {title:>width$}"));
         }
@@ -102,7 +116,13 @@ impl Columns {
 
     fn row(&self, point: &Point) -> String {
         let (engine, wide) = (escape(&point.engine_version), self.engine_width);
-        let mut line = format!("{engine:<wide$} {:>8}", point.cell.threads);
+        let mut line = format!("{engine:<wide$} ");
+        let workers = point.cell.part.as_ref().map_or(point.cell.threads, |part| part.workers);
+        if let Some([phase, role]) = self.part {
+            let [own_phase, own_role] = part(point);
+            line.push_str(&format!("{own_phase:<phase$} {own_role:<role$} "));
+        }
+        line.push_str(&format!("{workers:>8}"));
         if let Some((_, width)) = &self.sweep {
             let value = point.cell.sweep.as_ref().map_or(1, |sweep| sweep.value);
             line.push_str(&format!(" {value:>width$}"));
@@ -128,4 +148,12 @@ impl Columns {
 
 fn rate_text(point: &Point) -> String {
     point.cell.rate.map_or_else(|| "-".to_owned(), |rate| rate.to_string())
+}
+
+/// Phase and role for people: `-` is all workers of a phase.
+fn part(point: &Point) -> [String; 2] {
+    match &point.cell.part {
+        Some(part) => [escape(&part.phase), part.role.as_deref().map_or("-".to_owned(), escape)],
+        None => ["-".to_owned(), "-".to_owned()],
+    }
 }

@@ -9,7 +9,7 @@ mod notebook;
 mod sample;
 
 use super::*;
-use keyrack_record::{Pace, Traffic};
+use keyrack_record::{CgroupUse, Counters, Pace, Traffic};
 use sample::{DRAW_SEED, kept_run, seed_run, timeline_rows};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -217,12 +217,39 @@ fn a_point_is_flushed_before_the_next_is_measured() {
     }
 }
 
+#[test]
+fn counters_and_the_group_have_columns_and_lines() {
+    let mut run = kept_run();
+    let point = &mut run.points[0];
+    for repeat in &mut point.repeats {
+        let cycles = Some(repeat.prim_ops * 300);
+        repeat.counters = Some(Counters { cycles, ..Counters::default() });
+        repeat.cgroup = Some(CgroupUse {
+            throttled_periods: Some(4),
+            throttled_s: Some(0.5),
+            memory_peak_bytes: Some(64 << 20),
+            ..CgroupUse::default()
+        });
+    }
+    let text = rendered(SinkKind::Tsv, Dialect::Keyrack, &run);
+    let head: Vec<&str> = text.lines().next().unwrap().split('\t').collect();
+    let line: Vec<&str> = text.lines().nth(1).unwrap().split('\t').collect();
+    let of = |name: &str| line[head.iter().position(|column| *column == name).unwrap()];
+    assert_eq!(["cycles_per_op", "instructions_per_op"].map(of), ["300.0000", ""]);
+    let group = ["cgroup_cpu_s", "cgroup_throttled_periods", "cgroup_throttled_s"].map(of);
+    assert_eq!(group, ["", "4", "0.5000"]);
+    let text = rendered(SinkKind::Console, Dialect::Keyrack, &run);
+    assert!(text.contains("\nper op: cycles 300 (outside of the kernel)\n"), "{text}");
+    assert!(text.contains("\ncgroup: held back 0.50 s, peak 64 MiB\n"), "{text}");
+}
+
 /// Cells that differ in their rate alone had rows that nothing told apart.
 #[test]
 fn samples_of_two_rates_are_told_apart() {
     let text = rendered(SinkKind::Timeline, Dialect::Keyrack, &kept_run());
-    let of_rate = |rate: &str| text.lines().filter(|line| line.ends_with(rate)).count();
-    assert_eq!((of_rate("\trate"), of_rate("\t1000.0"), of_rate("\t2000.0")), (1, 1, 1), "{text}");
+    let of_rate =
+        |rate: &str| text.lines().filter(|line| line.split('\t').nth(10) == Some(rate)).count();
+    assert_eq!((of_rate("rate"), of_rate("1000.0"), of_rate("2000.0")), (1, 1, 1), "{text}");
 }
 
 /// A kill in the middle of a long cell loses at most the latest moment's samples.

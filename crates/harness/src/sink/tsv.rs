@@ -7,11 +7,11 @@
 use super::Sink;
 use super::text::{escape, sweep_columns};
 use keyrack_measure::stats::median;
-use keyrack_record::{Header, OpSummary, Pace, Point, RateSummary, Run, Traffic};
+use keyrack_record::{CgroupUse, Header, OpSummary, Pace, Part, Point, RateSummary, Run, Traffic};
 use std::fmt;
 use std::io::{self, Write};
 
-const COLUMNS: [&str; 51] = [
+const COLUMNS: [&str; 68] = [
     "workload",
     "engine",
     "threads",
@@ -65,6 +65,25 @@ const COLUMNS: [&str; 51] = [
     "steady",
     "drift",
     "variation",
+    // Of scripts that declare phases.
+    "script_phase",
+    "role",
+    "workers",
+    // What was counted beside the operations.
+    "cycles_per_op",
+    "instructions_per_op",
+    "cache_misses_per_op",
+    "branch_misses_per_op",
+    "page_faults_per_op",
+    "context_switches_per_op",
+    "cgroup_cpu_s",
+    "cgroup_throttled_periods",
+    "cgroup_throttled_s",
+    "cgroup_memory_peak_bytes",
+    "cgroup_read_bytes",
+    "cgroup_written_bytes",
+    "cgroup_reads",
+    "cgroup_writes",
 ];
 
 /// See the module.
@@ -145,7 +164,37 @@ fn row(point: &Point, op: &OpSummary) -> Vec<String> {
     row.push(escape(&point.notes.join("; ")));
     row.extend(moved(point));
     row.extend(evenness(point));
+    row.extend(match &cell.part {
+        Some(Part { phase, role, workers }) => {
+            [escape(phase), role.as_deref().map(escape).unwrap_or_default(), workers.to_string()]
+        }
+        None => Default::default(),
+    });
+    let per_op = point.counters_per_op();
+    row.extend(per_op.map(|value| value.map(|v| format!("{v:.4}")).unwrap_or_default()));
+    row.extend(group(point));
     row
+}
+
+/// The control group: medians of the repeats that know each number.
+fn group(point: &Point) -> [String; 8] {
+    let seconds = |of: &dyn Fn(&CgroupUse) -> Option<f64>| {
+        point.cgroup(of).map(|s| format!("{s:.4}")).unwrap_or_default()
+    };
+    let count = |of: &dyn Fn(&CgroupUse) -> Option<u64>| {
+        let value = point.cgroup(|group| of(group).map(|count| count as f64));
+        value.map(|count| format!("{count:.0}")).unwrap_or_default()
+    };
+    [
+        seconds(&|group| group.cpu_s),
+        count(&|group| group.throttled_periods),
+        seconds(&|group| group.throttled_s),
+        count(&|group| group.memory_peak_bytes),
+        count(&|group| group.read_bytes),
+        count(&|group| group.written_bytes),
+        count(&|group| group.reads),
+        count(&|group| group.writes),
+    ]
 }
 
 /// The parts of the three amplifications and the amplifications, each the median of the repeats

@@ -38,6 +38,24 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+/// Reads a message that somebody made up. What is one can be sent, and is then the same. Returns
+/// its name, or how far it could be read.
+#[cfg(test)]
+pub(crate) fn fuzzed(bytes: &[u8]) -> String {
+    match serde_json::from_slice::<message::Message>(bytes) {
+        Ok(message) => {
+            let again = serde_json::to_vec(&message).expect("what was read can be written");
+            let read: message::Message = serde_json::from_slice(&again).expect("and read again");
+            assert_eq!(read, message);
+            message.name().to_owned()
+        }
+        Err(error) => {
+            let text = error.to_string();
+            text.chars().filter(|c| c.is_ascii_alphabetic() || *c == ' ').take(40).collect()
+        }
+    }
+}
+
 use std::time::Duration;
 
 pub use agent::{AgentOptions, Doing, Runner, serve};

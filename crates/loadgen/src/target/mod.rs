@@ -15,6 +15,8 @@
 
 mod binary;
 mod encode;
+#[cfg(test)]
+mod fuzz;
 mod handshake;
 mod meta;
 mod parser;

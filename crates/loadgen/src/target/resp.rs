@@ -122,7 +122,8 @@ pub(super) fn step(parser: &mut Parser, buffer: &[u8], kind: Kind) -> Result<Ste
             }
             let value_end = line_bytes + bytes as usize;
             parser.value = Some(line_bytes..value_end);
-            if is_first && mark == b'$' && buffer[value_end..].starts_with(b"\r\n") {
+            let is_all = is_first && mark == b'$' && !parser.is_many;
+            if is_all && buffer[value_end..].starts_with(b"\r\n") {
                 parser.hits = 0;
                 return Ok(Step::Done(value_end + 2, single(kind, true)));
             }

@@ -1,22 +1,8 @@
 //! What the engine promises beside the contract: durability, options, limits, errors.
 
 use super::*;
+use crate::trial::{is_linked, options, options_with, stat, value_of};
 use keyrack_vfs::{Fs as _, RealFs};
-use std::sync::Arc;
-
-fn options(directory: &Path, durability: Option<Durability>) -> OpenOptions {
-    let mut options = OpenOptions::in_memory(Arc::new(RealFs));
-    options.data_dir = Some(directory.to_owned());
-    options.durability = durability;
-    options
-}
-
-fn value_of(store: &dyn Store, key: &[u8]) -> Option<Vec<u8>> {
-    let mut value = None;
-    let visit = &mut |found: &[u8]| value = Some(found.to_vec());
-    store.session().unwrap().get(key, visit).unwrap();
-    value
-}
 
 #[test]
 fn every_durability_is_given_as_it_was_asked_for() {
@@ -108,11 +94,7 @@ fn keys_and_bounds_beyond_the_limit_of_fjall() {
 #[test]
 fn options_are_checked() {
     let directory = tempfile::tempdir().unwrap();
-    let with = |key: &str, value: &str| {
-        let mut options = options(directory.path(), None);
-        options.options = vec![(key.to_owned(), value.to_owned())];
-        open(&options)
-    };
+    let with = |key, value| open(&options_with(directory.path(), key, value));
     for (key, value) in [("compression", "zstd"), ("threads", "0"), ("filter_bits", "x")] {
         let error = with(key, value).err().unwrap().to_string();
         assert!(error.contains(key) && error.contains(value), "{error}");
@@ -120,10 +102,6 @@ fn options_are_checked() {
     for (key, value) in [("compression", "none"), ("filter_bits", "0"), ("memory_bytes", "1M")] {
         assert!(with(key, value).is_ok(), "{key}");
     }
-    let mut without = options(directory.path(), None);
-    without.data_dir = None;
-    let error = open(&without).err().unwrap().to_string();
-    assert!(error.contains("needs a data directory"), "{error}");
 }
 
 #[test]
@@ -133,15 +111,7 @@ fn tables_come_into_being_and_are_read() {
     options.options = vec![("memory_bytes".to_owned(), "64K".to_owned())];
     let store = open(&options).unwrap();
     let mut session = store.session().unwrap();
-    let tables = || {
-        let mut tables = 0.0;
-        store.stats(&mut |name, value| {
-            if name == "tables" {
-                tables = value;
-            }
-        });
-        tables
-    };
+    let tables = || stat(store.as_ref(), "tables").unwrap();
     let mut count = 0u32;
     while tables() < 2.0 {
         session.put(&count.to_be_bytes(), &[7; 1000]).unwrap();
@@ -172,6 +142,5 @@ fn errors_keep_their_kind() {
 
 #[test]
 fn the_version_is_the_one_that_is_linked() {
-    let lock = include_str!("../../../../Cargo.lock");
-    assert!(lock.contains("name = \"fjall\"\nversion = \"3.1.13\"\n"), "{VERSION}");
+    is_linked("fjall", VERSION.trim_start_matches("fjall "));
 }

@@ -1,14 +1,8 @@
 //! What the engine promises beside the contract: durability, long keys, the map, errors.
 
 use super::*;
+use crate::trial::{is_linked, needs_a_directory, options, options_with, stat};
 use keyrack_vfs::RealFs;
-
-fn options(directory: &Path, durability: Option<Durability>) -> OpenOptions {
-    let mut options = OpenOptions::in_memory(Arc::new(RealFs));
-    options.data_dir = Some(directory.to_owned());
-    options.durability = durability;
-    options
-}
 
 #[test]
 fn a_durability_that_lmdb_lacks_is_refused_by_name() {
@@ -122,19 +116,15 @@ fn a_full_map_is_a_full_disk() {
 #[test]
 fn options_are_checked() {
     let directory = tempfile::tempdir().unwrap();
-    let mut options = options(directory.path(), None);
-    options.options = vec![("map_bytes".to_owned(), "lots".to_owned())];
-    let error = open(&options).err().unwrap().to_string();
+    let refused = |value: &str| {
+        let options = options_with(directory.path(), "map_bytes", value);
+        open(&options).err().unwrap().to_string()
+    };
+    let error = refused("lots");
     assert!(error.contains("map_bytes") && error.contains("'lots'"), "{error}");
-    options.options = vec![("map_bytes".to_owned(), u64::MAX.to_string())];
-    let error = open(&options).err().unwrap().to_string();
+    let error = refused(&u64::MAX.to_string());
     assert!(error.contains("more than memory"), "{error}");
-    options.options.clear();
-    options.data_dir = None;
-    let error = open(&options).err().unwrap().to_string();
-    assert!(error.contains("needs a data directory"), "{error}");
-    options.data_dir = Some(directory.path().join("missing"));
-    assert!(matches!(open(&options).err().unwrap(), Error::Io { .. }));
+    needs_a_directory(&ENGINE);
 }
 
 #[test]
@@ -160,19 +150,12 @@ fn errors_keep_their_kind() {
 fn statistics_name_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&options(directory.path(), None)).unwrap();
-    let mut file_bytes = 0.0;
-    store.stats(&mut |name, value| {
-        if name == "file_bytes" {
-            file_bytes = value;
-        }
-    });
-    assert!(file_bytes > 0.0);
+    assert!(stat(store.as_ref(), "file_bytes").unwrap() > 0.0);
 }
 
 #[test]
 fn the_version_is_the_one_that_is_linked() {
-    let lock = include_str!("../../../../Cargo.lock");
-    assert!(lock.contains("name = \"heed\"\nversion = \"0.22.1\"\n"));
+    is_linked("heed", "0.22.1");
     let directory = tempfile::tempdir().unwrap();
     let version = open(&options(directory.path(), None)).unwrap().version();
     assert!(version.starts_with("lmdb 0.9."), "{version}");

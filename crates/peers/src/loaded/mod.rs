@@ -77,13 +77,10 @@ fn open(
     let database = Database::open(settings, path);
     let database = Arc::new(database.map_err(|text| convert(&data_dir, "open", &text))?);
     let loaded = database.loaded;
-    let ticker = match durability {
-        Durability::Interval(ms) => {
-            let database = Arc::clone(&database);
-            Some(Ticker::start(ms, move || sync(&database))?)
-        }
-        _ => None,
-    };
+    let ticker = Ticker::of(durability, || {
+        let database = Arc::clone(&database);
+        Ok(move || sync(&database))
+    })?;
     let stripes = Stripes::new();
     Ok(Box::new(LoadedStore { ticker, database, loaded, durability, data_dir, stripes }))
 }

@@ -2,14 +2,8 @@
 //! the machine has no library the test says so and is skipped.
 
 use super::*;
+use crate::trial::options;
 use keyrack_vfs::{Fs as _, RealFs};
-
-fn options(directory: &Path, durability: Option<Durability>) -> OpenOptions {
-    let mut options = OpenOptions::in_memory(Arc::new(RealFs));
-    options.data_dir = Some(directory.to_owned());
-    options.durability = durability;
-    options
-}
 
 /// The engines whose libraries are here.
 fn engines(test: &str) -> Vec<Engine> {

@@ -1,21 +1,8 @@
 //! What the engine promises beside the contract: durability, options, snapshots, errors.
 
 use super::*;
+use crate::trial::{is_linked, needs_a_directory, options, value_of};
 use keyrack_vfs::RealFs;
-
-fn options(directory: &Path, durability: Option<Durability>) -> OpenOptions {
-    let mut options = OpenOptions::in_memory(Arc::new(RealFs));
-    options.data_dir = Some(directory.to_owned());
-    options.durability = durability;
-    options
-}
-
-fn value_of(store: &dyn Store, key: &[u8]) -> Option<Vec<u8>> {
-    let mut value = None;
-    let visit = &mut |found: &[u8]| value = Some(found.to_vec());
-    store.session().unwrap().get(key, visit).unwrap();
-    value
-}
 
 fn pragma(connection: &Connection, name: &str) -> i64 {
     connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap()
@@ -108,8 +95,7 @@ fn options_become_those_of_sqlite_and_are_checked() {
     let rows = ENGINE.options.iter().map(|row| (row.key.to_owned(), row.default.to_owned()));
     options.options = rows.collect();
     assert_eq!(format!("{:?}", Settings::read(&options).unwrap()), plain);
-    options.data_dir = None;
-    assert!(open(&options).err().unwrap().to_string().contains("needs a data directory"));
+    needs_a_directory(&ENGINE);
 }
 
 /// Small caches and pages, so that writers checkpoint while readers read.
@@ -147,9 +133,6 @@ fn a_snapshot_stays_while_the_log_is_moved_into_the_file() {
 fn errors_keep_their_kind() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(FILE_NAME);
-    let missing = options(&directory.path().join("missing"), None);
-    assert!(matches!(open(&missing).err().unwrap(), Error::Io { .. }));
-
     RealFs.write_atomic(&path, &[0x5a; 1 << 16]).unwrap();
     let damaged = open(&options(directory.path(), None)).err().unwrap();
     assert!(matches!(damaged, Error::Corruption { .. }), "{damaged:?}");
@@ -190,8 +173,7 @@ fn a_failed_sync_ends_all_writing() {
 
 #[test]
 fn the_version_is_the_one_that_is_linked() {
-    let lock = include_str!("../../../../Cargo.lock");
-    assert!(lock.contains("name = \"rusqlite\"\nversion = \"0.41.1\"\n"));
+    is_linked("rusqlite", "0.41.1");
     let directory = tempfile::tempdir().unwrap();
     let version = open(&options(directory.path(), None)).unwrap().version();
     assert!(version.starts_with("sqlite 3."), "{version}");

@@ -59,6 +59,8 @@ pub(super) fn repeat(index: u32, gets_ns: &[u64], per_s: f64) -> Repeat {
         aftermath: None,
         traffic: None,
         pace: None,
+        counters: None,
+        cgroup: None,
     }
 }
 
@@ -83,6 +85,7 @@ pub(super) fn point(repeats: Vec<Repeat>) -> Point {
             threads: 2,
             sweep: Some(SweepValue { param: "batch".to_owned(), value: -8 }),
             rate: Some(1000.5),
+            part: None,
         },
         engine_version: "skiplist 1".to_owned(),
         durability: "none".to_owned(),
@@ -143,6 +146,7 @@ pub(super) fn run() -> Run {
                 threads: 1,
                 sweep: None,
                 rate: None,
+                part: None,
             },
             repeat: 1,
             reason: "no".to_owned(),

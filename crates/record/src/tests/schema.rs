@@ -116,6 +116,7 @@ fn written(run: &Run) -> Value {
 fn what_is_written_is_what_the_schema_describes() {
     assert_eq!(check(&written(&run())), None);
     assert_eq!(check(&written(&with_rows())), None);
+    assert_eq!(check(&written(&with_parts())), None);
     let mut bare = run();
     let header = &mut bare.header;
     (header.ops, header.secs, header.data_dir, bare.interrupted) = (None, None, None, None);
@@ -126,6 +127,17 @@ fn what_is_written_is_what_the_schema_describes() {
     point.repeats[0].ops[0].first_error = None;
     point.summary = Summary::of(&point.repeats, &mut draw(1));
     assert_eq!(check(&written(&bare)), None);
+}
+
+/// A run of a script with phases, on a machine that counts.
+fn with_parts() -> Run {
+    let mut run = run();
+    let part = Part { phase: "run".into(), role: None, workers: 3 };
+    run.points[0].cell.part = Some(part);
+    let repeat = &mut run.points[0].repeats[0];
+    repeat.counters = Some(Counters { cycles: Some(7), ..Counters::default() });
+    repeat.cgroup = Some(CgroupUse { cpu_s: Some(0.5), writes: Some(2), ..CgroupUse::default() });
+    run
 }
 
 /// A run of a job: with the one key that only jobs have.

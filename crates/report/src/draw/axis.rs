@@ -1,7 +1,7 @@
 //! The plane of a panel: where values lie in it, its rules and the words along them.
 
 use super::font;
-use super::scene::{AXIS, Anchor, RULE, SOFT, Scene};
+use super::scene::{Anchor, Scene};
 use super::ticks::{self, Tick};
 use crate::figures::chart::{Axis, Scale, Unit};
 use crate::figures::text::time_unit;
@@ -119,27 +119,29 @@ impl Plane {
 
     /// Rules across the plane and the numbers left of it.
     pub(super) fn draw_y(&self, scene: &mut Scene, ruler: &Ruler) {
+        let colors = scene.colors;
         for tick in &ruler.ticks {
             let y = self.bottom() - self.height * ruler.tick_share(tick);
-            scene.rule((self.left, y), (self.left + self.width, y), RULE, 1.0);
+            scene.rule((self.left, y), (self.left + self.width, y), colors.rule, 1.0);
             let words = scene.words(self.left - 7.0, y + 3.8, tick.label.clone(), MARK_SIZE);
-            (words.anchor, words.color) = (Anchor::End, SOFT);
+            (words.anchor, words.color) = (Anchor::End, colors.soft);
         }
         let widest = ruler.ticks.iter().map(|tick| font::width(&tick.label, MARK_SIZE, false));
         let widest = widest.fold(0.0, f64::max);
         let (x, y) = (self.left - 17.0 - widest, self.top + self.height / 2.0);
         let words = scene.words(x, y, ruler.label.clone(), LABEL_SIZE);
-        (words.anchor, words.color, words.turned) = (Anchor::Middle, SOFT, true);
+        (words.anchor, words.color, words.turned) = (Anchor::Middle, colors.soft, true);
     }
 
     /// The line below the plane, its marks and their words.
     pub(super) fn draw_x(&self, scene: &mut Scene, ruler: &Ruler) {
+        let colors = scene.colors;
         let bottom = self.bottom();
-        scene.rule((self.left, bottom), (self.left + self.width, bottom), AXIS, 1.0);
+        scene.rule((self.left, bottom), (self.left + self.width, bottom), colors.axis, 1.0);
         let mut free = f64::NEG_INFINITY;
         for tick in &ruler.ticks {
             let x = self.left + self.width * ruler.tick_share(tick);
-            scene.rule((x, bottom), (x, bottom + 4.0), AXIS, 1.0);
+            scene.rule((x, bottom), (x, bottom + 4.0), colors.axis, 1.0);
             // Words that would run into each other are left out.
             let half = font::width(&tick.label, MARK_SIZE, false) / 2.0;
             if x - half < free {
@@ -147,10 +149,10 @@ impl Plane {
             }
             free = x + half + 4.0;
             let words = scene.words(x, bottom + 16.5, tick.label.clone(), MARK_SIZE);
-            (words.anchor, words.color) = (Anchor::Middle, SOFT);
+            (words.anchor, words.color) = (Anchor::Middle, colors.soft);
         }
         let x = self.left + self.width / 2.0;
         let words = scene.words(x, bottom + 33.0, ruler.label.clone(), LABEL_SIZE);
-        (words.anchor, words.color) = (Anchor::Middle, SOFT);
+        (words.anchor, words.color) = (Anchor::Middle, colors.soft);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::axis::{Plane, Ruler};
 use super::font;
-use super::lines::whisker;
-use super::scene::{AXIS, Anchor, INK, Item, SOFT, Scene};
+use super::lines::{WHISKER_PX, whisker};
+use super::scene::{Anchor, Item, Scene};
 use crate::figures::Series;
 use crate::figures::chart::{Axis, BarGroup, BarPanel};
 use crate::figures::text::short_number;
@@ -39,7 +39,7 @@ pub(super) fn draw(scene: &mut Scene, plane: Plane, panel: &BarPanel, series: &[
     let y = Ruler::upwards(&axis, dots.iter().map(|dot| dot.high).chain([tallest]), 5);
     plane.draw_y(scene, &y);
     let bottom = plane.bottom();
-    scene.rule((plane.left, bottom), (plane.left + plane.width, bottom), AXIS, 1.0);
+    scene.rule((plane.left, bottom), (plane.left + plane.width, bottom), scene.colors.axis, 1.0);
     let group_px = plane.width / panel.groups.len().max(1) as f64;
     let slot_px = (group_px * 0.84 / shown.len().max(1) as f64).min(BAR_PX_MAX);
     for (index, group) in panel.groups.iter().enumerate() {
@@ -57,7 +57,15 @@ pub(super) fn draw(scene: &mut Scene, plane: Plane, panel: &BarPanel, series: &[
             swatch(scene, (x - width / 2.0, top), (width, height), &series[of]);
             if bar.dot.has_range() {
                 let end = |value: f64| (x, plane.y(&y, value));
-                whisker(scene, end(bar.dot.low), end(bar.dot.high), INK);
+                // On paper, so that it is seen in front of a bar of about its own colour too.
+                whisker(
+                    scene,
+                    end(bar.dot.low),
+                    end(bar.dot.high),
+                    scene.colors.paper,
+                    WHISKER_PX + 2.0,
+                );
+                whisker(scene, end(bar.dot.low), end(bar.dot.high), scene.colors.ink, WHISKER_PX);
             }
             let mark = if bar.flagged { "!" } else { "" };
             let text = format!("{}{mark}", short_number(bar.dot.y / unit_divisor(panel, &y)));
@@ -74,7 +82,7 @@ pub(super) fn swatch(
     (width, height): (f64, f64),
     series: &Series,
 ) {
-    let color = series.look.light.clone();
+    let color = scene.colors.of(&series.look).to_owned();
     if series.look.dash == 0 {
         scene.items.push(Item::Rect { x, y, width, height, fill: color });
         return;
@@ -95,8 +103,9 @@ fn name(scene: &mut Scene, group: &BarGroup, middle: f64, bottom: f64, room: f64
     let label = font::fitted(&group.label, NAME_SIZE, room - 6.0);
     scene.words(middle, bottom + 17.0, label, NAME_SIZE).anchor = Anchor::Middle;
     let detail = font::fitted(&group.detail, DETAIL_SIZE, room - 6.0);
+    let soft = scene.colors.soft;
     let words = scene.words(middle, bottom + 32.0, detail, DETAIL_SIZE);
-    (words.anchor, words.color) = (Anchor::Middle, SOFT);
+    (words.anchor, words.color) = (Anchor::Middle, soft);
 }
 
 fn number(scene: &mut Scene, x: f64, y: f64, text: &str, slot_px: f64) {

@@ -2,7 +2,7 @@
 
 use super::axis::Plane;
 use super::font;
-use super::scene::{AXIS, Anchor, RULE, SOFT, Scene};
+use super::scene::{Anchor, Scene};
 use super::ticks;
 use crate::figures::Series;
 use crate::figures::chart::{ForestRow, Scale};
@@ -26,6 +26,7 @@ pub(super) fn names_px(rows: &[ForestRow]) -> f64 {
 }
 
 pub(super) fn draw(scene: &mut Scene, plane: Plane, rows: &[ForestRow], series: &[Series]) {
+    let colors = scene.colors;
     let (low, high) = range(rows);
     let x = |ratio: f64| {
         let share = ticks::share(Scale::Log10, low, high, ratio);
@@ -33,11 +34,11 @@ pub(super) fn draw(scene: &mut Scene, plane: Plane, rows: &[ForestRow], series: 
     };
     for tick in ticks::log10(low, high, 8) {
         let at = x(tick.value);
-        scene.rule((at, plane.top), (at, plane.bottom()), RULE, 1.0);
+        scene.rule((at, plane.top), (at, plane.bottom()), colors.rule, 1.0);
         let words = scene.words(at, plane.bottom() + 16.0, format!("{}x", tick.label), 11.0);
-        (words.anchor, words.color) = (Anchor::Middle, SOFT);
+        (words.anchor, words.color) = (Anchor::Middle, colors.soft);
     }
-    scene.rule((x(1.0), plane.top), (x(1.0), plane.bottom()), AXIS, 1.5);
+    scene.rule((x(1.0), plane.top), (x(1.0), plane.bottom()), colors.axis, 1.5);
     let mut y = plane.top;
     let mut group = None;
     for row in rows {
@@ -50,19 +51,20 @@ pub(super) fn draw(scene: &mut Scene, plane: Plane, rows: &[ForestRow], series: 
         }
         let middle = y + ROW_PX / 2.0;
         let look = &series[row.series].look;
+        let color = colors.of(look);
         let label = font::fitted(&row.label, TEXT_SIZE, plane.left - 40.0);
         scene.words(plane.left - 12.0, middle + 4.0, label, TEXT_SIZE).anchor = Anchor::End;
         if let Some((from, to)) = row.interval {
-            scene.rule((x(from), middle), (x(to), middle), &look.light, 2.0);
+            scene.rule((x(from), middle), (x(to), middle), color, 2.0);
             for end in [x(from), x(to)] {
-                scene.rule((end, middle - 4.0), (end, middle + 4.0), &look.light, 1.4);
+                scene.rule((end, middle - 4.0), (end, middle + 4.0), color, 1.4);
             }
         }
         let shows = matches!(row.verdict, "faster" | "slower");
-        scene.mark(look.shape, (x(row.ratio), middle), &look.light, !shows);
+        scene.mark(look.shape, (x(row.ratio), middle), color, !shows);
         let words =
             scene.words(plane.left + plane.width + 14.0, middle + 4.0, numbers(row), TEXT_SIZE);
-        words.color = if shows { super::scene::INK } else { SOFT };
+        words.color = if shows { colors.ink } else { colors.soft };
         y += ROW_PX;
     }
 }

@@ -12,7 +12,7 @@
 //! ```
 
 use super::axis::Plane;
-use super::scene::{INK, Item, PAPER, SOFT, Scene};
+use super::scene::{Item, Scene, Theme};
 use super::{bars, font, forest, lines};
 use crate::figures::chart::{Body, Chart};
 use crate::figures::palette::DASHES;
@@ -33,7 +33,7 @@ const INSETS: [f64; 4] = [84.0, 22.0, 34.0, 46.0];
 const COMMAND_LINES_MAX: usize = 3;
 
 /// The picture of a chart.
-pub(super) fn scene(charts: &Charts, chart: &Chart) -> Scene {
+pub(super) fn scene(charts: &Charts, chart: &Chart, theme: Theme) -> Scene {
     let (columns, cell) = grid(chart);
     let count = match &chart.body {
         Body::Lines(panels) => panels.len(),
@@ -41,7 +41,8 @@ pub(super) fn scene(charts: &Charts, chart: &Chart) -> Scene {
         Body::Forest(_) => 1,
     };
     let width = columns as f64 * cell.0;
-    let mut scene = Scene { title: chart.title.clone(), width, height: 0.0, items: Vec::new() };
+    let (title, colors) = (chart.title.clone(), theme.colors());
+    let mut scene = Scene { title, width, height: 0.0, colors, items: Vec::new() };
     let top = head(&mut scene, charts, chart) + 8.0;
     let place = |index: usize| Plane {
         left: (index % columns) as f64 * cell.0 + INSETS[0],
@@ -78,7 +79,9 @@ pub(super) fn scene(charts: &Charts, chart: &Chart) -> Scene {
     let below = top + count.div_ceil(columns) as f64 * cell.1;
     scene.height = legend(&mut scene, charts, chart, below + 8.0) + MARGIN / 2.0;
     let (width, height) = (scene.width, scene.height);
-    scene.items.insert(0, Item::Rect { x: 0.0, y: 0.0, width, height, fill: PAPER.to_owned() });
+    scene
+        .items
+        .insert(0, Item::Rect { x: 0.0, y: 0.0, width, height, fill: colors.paper.to_owned() });
     scene
 }
 
@@ -111,9 +114,10 @@ fn head(scene: &mut Scene, charts: &Charts, chart: &Chart) -> f64 {
         lines.extend(font::wrapped(note, SMALL_SIZE, room, 2));
     }
     let mut y = 38.0;
+    let soft = scene.colors.soft;
     for line in lines {
         y += SMALL_LINE;
-        scene.words(MARGIN, y, line, SMALL_SIZE).color = SOFT;
+        scene.words(MARGIN, y, line, SMALL_SIZE).color = soft;
     }
     y
 }
@@ -137,6 +141,7 @@ fn panel_title(scene: &mut Scene, plane: Plane, title: &str) {
 
 /// The names of the series, in rows; gives where they end.
 fn legend(scene: &mut Scene, charts: &Charts, chart: &Chart, top: f64) -> f64 {
+    let colors = scene.colors;
     let is_bars = matches!(chart.body, Body::Bars(_));
     let mut x = MARGIN;
     let mut y = top;
@@ -147,19 +152,19 @@ fn legend(scene: &mut Scene, charts: &Charts, chart: &Chart, top: f64) -> f64 {
         if x > MARGIN && x + width > scene.width - MARGIN {
             (x, y) = (MARGIN, y + LEGEND_LINE);
         }
-        let color = &series.look.light;
+        let color = colors.of(&series.look);
         if is_bars {
             bars::swatch(scene, (x + 12.0, y + 2.0), (12.0, 12.0), series);
         } else {
             scene.items.push(Item::Line {
                 points: vec![(x, y + 8.0), (x + 28.0, y + 8.0)],
-                color: color.clone(),
+                color: color.to_owned(),
                 width: 2.0,
                 dash: DASHES[series.look.dash],
             });
             scene.mark(series.look.shape, (x + 14.0, y + 8.0), color, false);
         }
-        scene.words(x + 36.0, y + 12.2, label, LEGEND_SIZE).color = INK;
+        scene.words(x + 36.0, y + 12.2, label, LEGEND_SIZE);
         x += width;
     }
     y + LEGEND_LINE

@@ -1,72 +1,74 @@
-//! A scene as PDF 1.4: one page, vector shapes, the built-in Helvetica.
+//! A scene as PDF 1.4: one page, vector shapes, letters of the font that is in the file.
 //!
 //! ```text
-//!   1 catalog   2 pages   3 page   4 content   5 Helvetica   6 Helvetica-Bold
+//!   1 catalog   2 pages   3 page   4 content   5 title   6.. the letters   11.. the bold ones
 //! ```
 //!
 //! PDF has its origin at the bottom and counts in points, 72 to the inch; the content begins with a
-//! transformation, so that coordinates are those of the scene. Text is WinAnsi; a letter that it
-//! lacks becomes a question mark.
+//! transformation, so that coordinates are those of the scene. A reader needs no font of its own.
+
+mod fonts;
 
 use super::font;
 use super::scene::{Anchor, Item, OUTLINE_PX, Scene, Words};
 use super::svg::number;
 use crate::figures::palette::rgb;
+use fonts::Used;
 
 const POINTS_PER_PX: f64 = 0.75;
 /// Control points of a quarter of a circle, in radii.
 const CIRCLE: f64 = 0.552_284_75;
+/// The objects in front of the fonts.
+const OWN_OBJECTS: usize = 5;
 
 /// The whole file.
 pub(super) fn render(scene: &Scene) -> Vec<u8> {
     let (width, height) = (scene.width * POINTS_PER_PX, scene.height * POINTS_PER_PX);
-    let mut content: Vec<u8> = Vec::new();
-    let flip = format!("{POINTS_PER_PX} 0 0 -{POINTS_PER_PX} 0 {} cm 1 j\n", number(height));
-    content.extend(flip.bytes());
+    let mut content = format!("{POINTS_PER_PX} 0 0 -{POINTS_PER_PX} 0 {} cm 1 j\n", number(height));
+    let mut used = [false, true].map(Used::new);
     for item in &scene.items {
-        draw(&mut content, item);
+        content.push_str(&drawn(item, scene.colors.paper, &mut used));
     }
-    let font = |name: &str| {
-        format!("<< /Type /Font /Subtype /Type1 /BaseFont /{name} /Encoding /WinAnsiEncoding >>")
-    };
-    let mut stream = format!("<< /Length {} >>\nstream\n", content.len()).into_bytes();
-    stream.extend(&content);
-    stream.extend(b"\nendstream");
-    let objects: [Vec<u8>; 6] = [
+    let (plain, bold) = (OWN_OBJECTS + 1, OWN_OBJECTS + 1 + fonts::OBJECTS);
+    let own: [Vec<u8>; OWN_OBJECTS] = [
         b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_vec(),
         format!(
             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {} {}] /Contents 4 0 R \
-             /Resources << /Font << /F1 5 0 R /F2 6 0 R >> >> >>",
+             /Resources << /Font << /F1 {plain} 0 R /F2 {bold} 0 R >> >> >>",
             number(width),
             number(height)
         )
         .into_bytes(),
-        stream,
-        font("Helvetica").into_bytes(),
-        font("Helvetica-Bold").into_bytes(),
+        format!("<< /Length {} >>\nstream\n{content}\nendstream", content.len()).into_bytes(),
+        format!("<< /Title <feff{}> >>", utf16(&scene.title)).into_bytes(),
     ];
+    let objects = own.into_iter().chain(used[0].objects(plain)).chain(used[1].objects(bold));
     let mut out: Vec<u8> = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n".to_vec();
     let mut places = Vec::new();
-    for (object, index) in objects.iter().zip(1..) {
+    for (object, index) in objects.zip(1..) {
         places.push(out.len());
         out.extend(format!("{index} 0 obj\n").bytes());
         out.extend(object);
         out.extend(b"\nendobj\n");
     }
-    let table = out.len();
-    out.extend(format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1).bytes());
+    let (table, size) = (out.len(), places.len() + 1);
+    out.extend(format!("xref\n0 {size}\n0000000000 65535 f \n").bytes());
     for place in places {
         out.extend(format!("{place:010} 00000 n \n").bytes());
     }
-    let size = objects.len() + 1;
-    let trailer = format!("trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{table}\n%%EOF\n");
-    out.extend(trailer.bytes());
+    let trailer = format!("<< /Size {size} /Root 1 0 R /Info 5 0 R >>");
+    out.extend(format!("trailer\n{trailer}\nstartxref\n{table}\n%%EOF\n").bytes());
     out
 }
 
-fn draw(out: &mut Vec<u8>, item: &Item) {
-    let text = match item {
+/// A text as digits.
+fn utf16(text: &str) -> String {
+    text.encode_utf16().map(|unit| format!("{unit:04x}")).collect()
+}
+
+fn drawn(item: &Item, paper: &str, used: &mut [Used; 2]) -> String {
+    match item {
         Item::Rect { x, y, width, height, fill } => {
             let place = [x, y, width, height].map(|value| number(*value)).join(" ");
             format!("{} rg {place} re f\n", color(fill))
@@ -81,22 +83,21 @@ fn draw(out: &mut Vec<u8>, item: &Item) {
                 path(points)
             )
         }
-        Item::Polygon { points, color, hollow } => painted(&path(points), color, *hollow),
+        Item::Polygon { points, color, hollow } => {
+            painted(&path(points), color, hollow.then_some(paper))
+        }
         Item::Disc { x, y, radius, color, hollow } => {
-            painted(&circle(*x, *y, *radius), color, *hollow)
+            painted(&circle(*x, *y, *radius), color, hollow.then_some(paper))
         }
-        Item::Words(words) => {
-            out.extend(letters(words));
-            return;
-        }
-    };
-    out.extend(text.bytes());
+        Item::Words(words) => letters(words, &mut used[usize::from(words.bold)]),
+    }
 }
 
-fn painted(path: &str, fill: &str, hollow: bool) -> String {
-    if hollow {
-        let width = number(OUTLINE_PX);
-        format!("1 1 1 rg {} RG {width} w [] 0 d {path}h B\n", color(fill))
+/// Filled, or an outline around paper.
+fn painted(path: &str, fill: &str, hollow: Option<&str>) -> String {
+    if let Some(paper) = hollow {
+        let (width, paper) = (number(OUTLINE_PX), color(paper));
+        format!("{paper} rg {} RG {width} w [] 0 d {path}h B\n", color(fill))
     } else {
         format!("{} rg {path}h f\n", color(fill))
     }
@@ -126,7 +127,7 @@ fn circle(x: f64, y: f64, radius: f64) -> String {
 }
 
 /// A text; upright although the page is flipped.
-fn letters(words: &Words) -> Vec<u8> {
+fn letters(words: &Words, used: &mut Used) -> String {
     let width = font::width(&words.text, words.size, words.bold);
     let back = match words.anchor {
         Anchor::Start => 0.0,
@@ -138,25 +139,15 @@ fn letters(words: &Words) -> Vec<u8> {
     } else {
         ("1 0 0 -1", words.x - back, words.y)
     };
-    let mut out = format!(
-        "{} rg BT /F{} {} Tf {matrix} {} {} Tm (",
+    format!(
+        "{} rg BT /F{} {} Tf {matrix} {} {} Tm <{}> Tj ET\n",
         color(words.color),
         if words.bold { 2 } else { 1 },
         number(words.size),
         number(x),
-        number(y)
+        number(y),
+        used.glyphs(&words.text)
     )
-    .into_bytes();
-    for letter in words.text.chars() {
-        // From 0xa0 on WinAnsi is Latin 1.
-        match u8::try_from(u32::from(letter)) {
-            Ok(byte @ (b'(' | b')' | b'\\')) => out.extend([b'\\', byte]),
-            Ok(byte @ (0x20..=0x7e | 0xa0..=0xff)) => out.push(byte),
-            _ => out.push(b'?'),
-        }
-    }
-    out.extend(b") Tj ET\n");
-    out
 }
 
 /// The three parts of a colour, from 0 to 1.

@@ -1,6 +1,6 @@
 //! What a picture consists of, in pixels from its top left corner.
 
-use crate::figures::Shape;
+use crate::figures::{Look, Shape};
 
 /// A picture.
 #[derive(Debug)]
@@ -9,6 +9,7 @@ pub(super) struct Scene {
     pub(super) title: String,
     pub(super) width: f64,
     pub(super) height: f64,
+    pub(super) colors: &'static Colors,
     /// In the order in which they cover each other.
     pub(super) items: Vec<Item>,
 }
@@ -68,12 +69,76 @@ pub(super) enum Anchor {
     End,
 }
 
-/// Colours of what is no data.
-pub(super) const INK: &str = "#1c2330";
-pub(super) const SOFT: &str = "#5b6472";
-pub(super) const RULE: &str = "#e3e6eb";
-pub(super) const AXIS: &str = "#8b93a1";
-pub(super) const PAPER: &str = "#ffffff";
+/// The paper of a picture, which decides its colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// White, as in print.
+    #[default]
+    Light,
+    /// That of the page at night.
+    Dark,
+}
+
+impl Theme {
+    /// All of them.
+    pub const ALL: &[Theme] = &[Theme::Light, Theme::Dark];
+
+    /// The name on a command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Theme::Light => "light",
+            Theme::Dark => "dark",
+        }
+    }
+
+    pub(super) fn colors(self) -> &'static Colors {
+        match self {
+            Theme::Light => &LIGHT,
+            Theme::Dark => &DARK,
+        }
+    }
+}
+
+/// Colours of what is no data, and which of an engine's count.
+#[derive(Debug)]
+pub(super) struct Colors {
+    pub(super) ink: &'static str,
+    pub(super) soft: &'static str,
+    pub(super) rule: &'static str,
+    pub(super) axis: &'static str,
+    pub(super) paper: &'static str,
+    theme: Theme,
+}
+
+// Those of the page.
+const LIGHT: Colors = Colors {
+    ink: "#1c2330",
+    soft: "#5b6472",
+    rule: "#e3e6eb",
+    axis: "#8b93a1",
+    paper: "#ffffff",
+    theme: Theme::Light,
+};
+const DARK: Colors = Colors {
+    ink: "#e6e9ef",
+    soft: "#9aa4b2",
+    rule: "#28303b",
+    axis: "#6b7686",
+    paper: "#14181f",
+    theme: Theme::Dark,
+};
+
+impl Colors {
+    /// The colour of an engine on this paper.
+    pub(super) fn of<'a>(&self, look: &'a Look) -> &'a str {
+        match self.theme {
+            Theme::Light => &look.light,
+            Theme::Dark => &look.dark,
+        }
+    }
+}
+
 /// Width of the outline of a hollow mark.
 pub(super) const OUTLINE_PX: f64 = 1.6;
 
@@ -98,7 +163,7 @@ impl Scene {
             text: text.into(),
             size,
             bold: false,
-            color: INK,
+            color: self.colors.ink,
             anchor: Anchor::Start,
             turned: false,
         }));
@@ -159,5 +224,26 @@ pub(super) fn corners(shape: Shape) -> &'static [(f64, f64)] {
         Shape::Hexagon => {
             &[(-4.6, 0.0), (-2.3, -3.6), (2.3, -3.6), (4.6, 0.0), (2.3, 3.6), (-2.3, 3.6)]
         }
+        Shape::Left => &[(-4.4, 0.0), (3.2, -4.2), (3.2, 4.2)],
+        Shape::Right => &[(4.4, 0.0), (-3.2, 4.2), (-3.2, -4.2)],
+        Shape::Star => &[
+            (0.0, -5.2),
+            (1.3, -1.8),
+            (4.9, -1.6),
+            (2.1, 0.7),
+            (3.1, 4.2),
+            (0.0, 2.2),
+            (-3.1, 4.2),
+            (-2.1, 0.7),
+            (-4.9, -1.6),
+            (-1.3, -1.8),
+        ],
+        Shape::Hourglass => {
+            &[(-4.0, -4.4), (4.0, -4.4), (0.9, 0.0), (4.0, 4.4), (-4.0, 4.4), (-0.9, 0.0)]
+        }
+        Shape::Bowtie => {
+            &[(-4.4, -4.0), (0.0, -0.9), (4.4, -4.0), (4.4, 4.0), (0.0, 0.9), (-4.4, 4.0)]
+        }
+        Shape::Bar => &[(-1.7, -4.8), (1.7, -4.8), (1.7, 4.8), (-1.7, 4.8)],
     }
 }

@@ -14,13 +14,13 @@ pub(super) fn render(scene: &Scene) -> String {
         escaped(&scene.title)
     );
     for item in &scene.items {
-        element(&mut out, item);
+        element(&mut out, item, scene.colors.paper);
     }
     out.push_str("</svg>\n");
     out
 }
 
-fn element(out: &mut String, item: &Item) {
+fn element(out: &mut String, item: &Item, paper: &str) {
     // Writing to a string does not fail.
     let _ = match item {
         Item::Rect { x, y, width, height, fill } => writeln!(
@@ -46,7 +46,12 @@ fn element(out: &mut String, item: &Item) {
             )
         }
         Item::Polygon { points, color, hollow } => {
-            writeln!(out, "<polygon points=\"{}\" {}/>", places(points), paint(color, *hollow))
+            writeln!(
+                out,
+                "<polygon points=\"{}\" {}/>",
+                places(points),
+                paint(color, hollow.then_some(paper))
+            )
         }
         Item::Disc { x, y, radius, color, hollow } => writeln!(
             out,
@@ -54,7 +59,7 @@ fn element(out: &mut String, item: &Item) {
             number(*x),
             number(*y),
             number(*radius),
-            paint(color, *hollow)
+            paint(color, hollow.then_some(paper))
         ),
         Item::Words(words) => text(out, words),
     };
@@ -79,9 +84,10 @@ fn text(out: &mut String, words: &Words) -> std::fmt::Result {
     )
 }
 
-fn paint(color: &str, hollow: bool) -> String {
-    if hollow {
-        format!("fill=\"#ffffff\" stroke=\"{color}\" stroke-width=\"{}\"", number(OUTLINE_PX))
+/// Filled, or an outline around paper.
+fn paint(color: &str, hollow: Option<&str>) -> String {
+    if let Some(paper) = hollow {
+        format!("fill=\"{paper}\" stroke=\"{color}\" stroke-width=\"{}\"", number(OUTLINE_PX))
     } else {
         format!("fill=\"{color}\"")
     }

@@ -154,7 +154,7 @@ impl Unit {
             }
             Unit::Count(of) => {
                 let (divisor, word) = rate_unit(largest);
-                (divisor, format!("{word}{of}"))
+                (divisor, format!("{word}{of}").trim_end().to_owned())
             }
             Unit::Nanoseconds => {
                 let (divisor, unit) = time_unit(largest);

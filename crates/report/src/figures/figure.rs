@@ -6,16 +6,18 @@
 //!    +- Panels: each with its axes and curves, one per series (everything else)
 //! ```
 //!
-//! A series is an engine of a run; it has the same colour in every figure. Values keep the units of
-//! the record: per second and nanoseconds.
+//! A series is an engine of a run, or a role of its workers that a script declares; it has the same
+//! colour in every figure. Values keep the units of the record: per second and nanoseconds.
 
 /// An engine, as the legend names it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Series {
     /// Index of the run that it belongs to.
     pub(crate) run: usize,
     /// The engine's name on the command line: the key of its points.
     pub(crate) engine: String,
+    /// The role, where it is one that a script declares.
+    pub(crate) role: Option<String>,
     /// What the legend says: the name with the version.
     pub(crate) label: String,
 }
@@ -107,6 +109,8 @@ pub(crate) struct Samples {
     pub(crate) engine_version: String,
     pub(crate) threads: u32,
     pub(crate) sweep_value: i64,
+    /// The declared phase and role; both empty in the load and where a script declares none.
+    pub(crate) part: (String, String),
     /// All repeats where there is none: they are averaged.
     pub(crate) repeat: Option<u32>,
     pub(crate) phase: &'static str,
@@ -123,6 +127,13 @@ pub(crate) struct Dot {
     pub(crate) low: f64,
     /// Largest of the repeats; `y` where there is no range.
     pub(crate) high: f64,
+}
+
+impl Series {
+    /// Whether the points of this cell of its run are its own.
+    pub(crate) fn has(&self, cell: &keyrack_record::Cell) -> bool {
+        self.engine == cell.engine && self.role.as_deref() == cell.role()
+    }
 }
 
 impl Dot {

@@ -20,13 +20,18 @@ pub(super) fn engines(
     series: &[Series],
     draw: &mut dyn FnMut() -> u64,
 ) -> Vec<Chart> {
-    if runs.len() != 1 || series.len() < 2 {
+    if runs.len() != 1 || series.iter().all(|other| other.engine == series[0].engine) {
         return Vec::new();
     }
     let mut rows = Vec::new();
     for workload in workloads {
-        let Some(base) = workload.head(0) else { continue };
-        for (index, other) in series.iter().enumerate().skip(1) {
+        for (index, other) in series.iter().enumerate() {
+            // A role is set against the same role of the first engine.
+            let first = series.iter().position(|series| series.role == other.role);
+            let Some(base) = first.filter(|first| *first != index).and_then(|i| workload.head(i))
+            else {
+                continue;
+            };
             let Some(point) = workload.head(index) else { continue };
             // Engines that keep different promises are no equals.
             if point.durability != base.durability {
@@ -67,7 +72,7 @@ pub(super) fn runs(
         let comparison = compare(&base.run, &other.run, draw);
         let gating = comparison.rows.iter().filter(|row| row.metric.gates());
         let rows = gating.filter_map(|row| {
-            let is_its = |series: &Series| series.run == run && series.engine == row.cell.engine;
+            let is_its = |series: &Series| series.run == run && series.has(&row.cell);
             Some(ForestRow {
                 group: match row.metric {
                     Metric::OpsPerS => "operations per second (right is better)".to_owned(),
@@ -110,7 +115,10 @@ fn charts(name: &str, title: &str, rows: Vec<ForestRow>) -> Vec<Chart> {
 /// The cell without its engine.
 fn place(point: &Point) -> String {
     let cell = &point.cell;
-    let mut text = format!("{} t{}", cell.workload, cell.threads);
+    let mut text = format!("{} t{}", cell.title(), cell.threads);
+    if let Some(role) = cell.role() {
+        text.push_str(&format!(" {role}"));
+    }
     if let Some(sweep) = &cell.sweep {
         text.push_str(&format!(" {}={}", sweep.param, sweep.value));
     }

@@ -47,10 +47,22 @@ pub enum Shape {
     Cross,
     /// A flat hexagon.
     Hexagon,
+    /// A triangle that points there.
+    Left,
+    /// A triangle that points there.
+    Right,
+    /// A star of five points.
+    Star,
+    /// Two triangles, one on the other's corner.
+    Hourglass,
+    /// The same, lying.
+    Bowtie,
+    /// A thin upright rectangle.
+    Bar,
 }
 
 impl Shape {
-    const ALL: [(&'static str, Shape); 8] = [
+    const ALL: [(&'static str, Shape); 14] = [
         ("circle", Shape::Circle),
         ("square", Shape::Square),
         ("diamond", Shape::Diamond),
@@ -59,6 +71,12 @@ impl Shape {
         ("plus", Shape::Plus),
         ("cross", Shape::Cross),
         ("hexagon", Shape::Hexagon),
+        ("left", Shape::Left),
+        ("right", Shape::Right),
+        ("star", Shape::Star),
+        ("hourglass", Shape::Hourglass),
+        ("bowtie", Shape::Bowtie),
+        ("bar", Shape::Bar),
     ];
 
     /// The name in a palette file.
@@ -116,6 +134,11 @@ impl Palette {
             return Err(Error::Palette { name: name.to_owned(), line: 1, what });
         }
         Ok(Palette { rows })
+    }
+
+    /// The engines that have a row, in its order.
+    pub fn engines(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(|(name, _)| name.as_str())
     }
 
     /// One look for each engine, in their order; no two are the same up to five times the rows.

@@ -5,6 +5,7 @@ use super::chart::{
     Axis, Bar, BarGroup, BarPanel, Body, Chart, Group, Line, LinePanel, Scale, Unit,
 };
 use super::figure::{Content, Curve, Dot, Figure, Panel, Quantity, Series, Source, XAxis};
+use super::select::part;
 use super::timeline::{Metrics, averaged};
 use keyrack_record::Point;
 
@@ -102,8 +103,9 @@ impl Resolver<'_> {
                 let run = self.runs.get(self.series.get(series)?.run)?;
                 let point = run.run.points.iter().find(|point| {
                     let cell = &point.cell;
-                    cell.engine == self.series[series].engine
+                    self.series[series].has(cell)
                         && cell.workload == wanted.workload
+                        && (wanted.phase == "seed" || part(cell, wanted.phase) == wanted.part)
                         && cell.threads == wanted.threads
                         && cell.sweep.as_ref().map_or(1, |s| s.value) == wanted.sweep_value
                 })?;

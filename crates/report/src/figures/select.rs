@@ -9,7 +9,7 @@ use super::figure::{
     Bar, Content, Curve, Dot, Figure, Group, Panel, Quantity, Samples, Series, Source, XAxis,
 };
 use super::text::file_name;
-use keyrack_record::{Load, OpSummary, Point, Run};
+use keyrack_record::{Cell, Load, OpSummary, Point, Run};
 
 /// Panels of one file; more go to further files.
 pub(crate) const PANELS_MAX: usize = 16;
@@ -56,23 +56,33 @@ pub(crate) fn series(runs: &[Named<'_>]) -> Vec<Series> {
         let measured = run.points.iter().map(|point| &point.cell.engine);
         let asked = run.header.backends.iter().filter(|name| measured.clone().any(|m| m == *name));
         for engine in distinct(asked.chain(measured.clone())) {
-            let Some(point) = run.points.iter().find(|point| point.cell.engine == *engine) else {
-                continue;
-            };
-            let mut label = point.engine_version.clone();
-            // Engines that keep different promises may not be taken for equals.
-            if durabilities.len() > 1 {
-                label = format!("{label} [{}]", point.durability);
+            let own = run.points.iter().filter(|point| point.cell.engine == *engine);
+            let mut firsts: Vec<&Point> = Vec::new();
+            for point in own {
+                if firsts.iter().all(|first| first.cell.role() != point.cell.role()) {
+                    firsts.push(point);
+                }
             }
-            if runs
-                .iter()
-                .filter(|other| other.run.points.iter().any(|p| p.cell.engine == *engine))
-                .count()
-                > 1
-            {
-                label = format!("{label} ({name})");
+            for point in firsts {
+                let mut label = point.engine_version.clone();
+                // Engines that keep different promises may not be taken for equals.
+                if durabilities.len() > 1 {
+                    label = format!("{label} [{}]", point.durability);
+                }
+                if runs
+                    .iter()
+                    .filter(|other| other.run.points.iter().any(|p| p.cell.engine == *engine))
+                    .count()
+                    > 1
+                {
+                    label = format!("{label} ({name})");
+                }
+                let role = point.cell.role().map(str::to_owned);
+                if let Some(role) = &role {
+                    label = format!("{label}: {role}");
+                }
+                all.push(Series { run: index, engine: engine.clone(), role, label });
             }
-            all.push(Series { run: index, engine: engine.clone(), label });
         }
     }
     all
@@ -109,28 +119,30 @@ pub(crate) fn figures(runs: &[Named<'_>], series: &[Series]) -> Vec<Figure> {
 /// The workloads of all runs, in the order of their first point.
 pub(crate) fn workloads<'a>(runs: &[Named<'a>], series: &[Series]) -> Vec<Workload<'a>> {
     let points = runs.iter().flat_map(|named| &named.run.points);
-    distinct(points.map(|point| &point.cell.workload))
-        .into_iter()
-        .map(|name| Workload::of(runs, name, series))
-        .collect()
+    let mut names: Vec<String> = Vec::new();
+    for name in points.map(|point| point.cell.title()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.into_iter().map(|name| Workload::of(runs, name, series)).collect()
 }
 
-/// The points of one workload.
+/// The points of one workload, or of one of the phases that it declares.
 #[derive(Debug)]
 pub(crate) struct Workload<'a> {
-    pub(crate) name: &'a str,
+    pub(crate) name: String,
     /// Each with the index of its series; a cell that was measured twice in a run is there once.
     pub(crate) points: Vec<(usize, &'a Point)>,
     pub(crate) series_count: usize,
 }
 
 impl<'a> Workload<'a> {
-    fn of(runs: &[Named<'a>], name: &'a str, series: &[Series]) -> Workload<'a> {
+    fn of(runs: &[Named<'a>], name: String, series: &[Series]) -> Workload<'a> {
         let mut points: Vec<(usize, &Point)> = Vec::new();
         for (run, named) in runs.iter().enumerate() {
-            for point in named.run.points.iter().filter(|point| point.cell.workload == *name) {
-                let is_its =
-                    |series: &Series| series.run == run && series.engine == point.cell.engine;
+            for point in named.run.points.iter().filter(|point| point.cell.title() == name) {
+                let is_its = |series: &Series| series.run == run && series.has(&point.cell);
                 let Some(index) = series.iter().position(is_its) else { continue };
                 let mut known = points.iter().filter(|(other, _)| *other == index);
                 if !known.any(|(_, other)| other.cell == point.cell) {
@@ -224,10 +236,21 @@ pub(crate) fn samples(
         engine_version: point.engine_version.clone(),
         threads: point.cell.threads,
         sweep_value: point.cell.sweep.as_ref().map_or(1, |sweep| sweep.value),
+        part: part(&point.cell, phase),
         repeat,
         phase,
         metric,
         divisor,
+    }
+}
+
+/// Phase and role of a cell as the timeline has them: a load is before all phases.
+pub(crate) fn part(cell: &Cell, phase: &str) -> (String, String) {
+    match &cell.part {
+        Some(part) if phase != "seed" => {
+            (part.phase.clone(), part.role.clone().unwrap_or_default())
+        }
+        _ => Default::default(),
     }
 }
 
@@ -239,7 +262,7 @@ fn throughput_compare(workloads: &[Workload<'_>], series: &[Series]) -> Vec<Figu
             Some(Bar { dot, flagged: !point.flags.is_empty() })
         };
         let bars: Vec<Option<Bar>> = (0..series.len()).map(bar).collect();
-        Group { label: workload.name.to_owned(), detail: detail(workload), bars }
+        Group { label: workload.name.clone(), detail: detail(workload), bars }
     };
     let groups_max = (BARS_MAX / series.len().max(1)).max(1);
     let files = workloads.chunks(groups_max).zip(1..).map(|(chunk, number)| {
@@ -259,7 +282,10 @@ fn throughput_compare(workloads: &[Workload<'_>], series: &[Series]) -> Vec<Figu
 
 /// `8 threads, batch=1`.
 pub(crate) fn detail(workload: &Workload<'_>) -> String {
-    let threads = workload.peak_threads();
+    // A phase has workers of its own, whatever the grid says.
+    let whole = workload.points.iter().filter(|(_, point)| point.cell.role().is_none());
+    let workers = whole.filter_map(|(_, point)| Some(point.cell.part.as_ref()?.workers)).max();
+    let threads = workers.map_or_else(|| workload.peak_threads(), f64::from);
     let mut text = format!("{threads} thread{}", if threads == 1.0 { "" } else { "s" });
     if let Some(value) = workload.base_sweep() {
         text.push_str(&format!(", {}={value}", param(workload)));
@@ -294,7 +320,7 @@ fn scalability(workload: &Workload<'_>) -> Option<Panel> {
 fn titled(workload: &Workload<'_>, sweep: Option<f64>) -> String {
     match sweep {
         Some(value) => format!("{} ({}={value})", workload.name, param(workload)),
-        None => workload.name.to_owned(),
+        None => workload.name.clone(),
     }
 }
 
@@ -321,7 +347,7 @@ fn latency(workload: &Workload<'_>, percentile: u32) -> Vec<Figure> {
     };
     let word = if percentile == 50 { "Median" } else { "99th percentile of the" };
     panels(
-        &format!("latency_p{percentile}_threads_{}", file_name(workload.name)),
+        &format!("latency_p{percentile}_threads_{}", file_name(&workload.name)),
         &format!("{word} service time: {}", titled(workload, base)),
         distinct(all.map(|op| &op.op)).into_iter().map(panel),
     )
@@ -349,7 +375,7 @@ fn sweep(workload: &Workload<'_>) -> Vec<Figure> {
         }
     };
     panels(
-        &format!("sweep_{}", file_name(workload.name)),
+        &format!("sweep_{}", file_name(&workload.name)),
         &format!("Throughput by {}: {}", param(workload), workload.name),
         threads.iter().map(panel),
     )
@@ -384,7 +410,7 @@ fn response(workload: &Workload<'_>) -> Vec<Figure> {
         ("response time, 99.9th percentile", Quantity::Time, &response(2)),
     ];
     panels(
-        &format!("response_{}", file_name(workload.name)),
+        &format!("response_{}", file_name(&workload.name)),
         &format!("Open loop: {}, {}", workload.name, detail(workload)),
         rows.into_iter().map(panel),
     )
@@ -415,7 +441,7 @@ fn seed_progress(workload: &Workload<'_>) -> Panel {
         Some(Curve { series, source: Source::Samples(samples) })
     };
     Panel {
-        title: workload.name.to_owned(),
+        title: workload.name.clone(),
         x: XAxis::Elapsed,
         y: Quantity::Count { of: "keys", typical },
         curves: (0..workload.series_count).filter_map(curve).collect(),
@@ -437,7 +463,7 @@ fn timeline_system(workload: &Workload<'_>, has_data_dir: bool) -> Vec<Figure> {
         curves: workload.sampled(metric, divisor),
     };
     panels(
-        &format!("timeline_system_{}", file_name(workload.name)),
+        &format!("timeline_system_{}", file_name(&workload.name)),
         &format!("System over time: {}, {}", workload.name, detail(workload)),
         rows.map(panel),
     )

@@ -34,7 +34,7 @@ pub(super) fn charts(workload: &Workload<'_>) -> Option<Chart> {
         })
     }));
     (!panels.is_empty()).then(|| Chart {
-        name: format!("latency_spectrum_{}", file_name(workload.name)),
+        name: format!("latency_spectrum_{}", file_name(&workload.name)),
         title: format!("Latency spectrum: {}, {}", workload.name, detail(workload)),
         notes: vec!["all repeats together".to_owned()],
         group: Group::Latency,

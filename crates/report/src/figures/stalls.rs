@@ -45,7 +45,7 @@ pub(super) fn chart(resolver: &Resolver<'_>, workloads: &[Workload<'_>]) -> Opti
         }
         intervals.extend(found.iter().flatten().map(|(stalls, _)| stalls.interval_s));
         let group = |value: &dyn Fn(&Stalls) -> f64| BarGroup {
-            label: workload.name.to_owned(),
+            label: workload.name.clone(),
             detail: detail(workload),
             bars: found
                 .iter()

@@ -6,7 +6,8 @@ use super::timeline::{Sample, averaged};
 use super::{Charts, Recorded, Timeline};
 use crate::tests::sample::{around, closed, draw, open, run};
 use crate::tests::shown::recorded;
-use crate::{Error, Format};
+use crate::{Error, Format, Theme};
+use keyrack_record::{Counters, Part};
 
 fn names(charts: &Charts) -> Vec<&str> {
     charts.names().collect()
@@ -75,7 +76,8 @@ fn several_runs_are_told_apart_and_set_against_the_first() {
     let (first, second) = (&charts.series[0].look, &charts.series[1].look);
     assert_eq!(first.light, second.light, "an engine keeps its colour");
     assert_ne!(first.dash, second.dash);
-    let bars = charts.pictures(Format::Svg).find(|(name, _)| *name == "throughput_compare");
+    let bars =
+        charts.pictures(Format::Svg, Theme::Light).find(|(name, _)| *name == "throughput_compare");
     let bars = String::from_utf8(bars.unwrap().1).unwrap();
     let outline = format!("fill=\"#ffffff\" stroke=\"{}\"", second.light);
     assert_eq!(bars.matches(&outline).count(), 2, "a bar and its place in the legend");
@@ -163,7 +165,7 @@ fn a_palette_is_refused_with_its_line() {
     );
     assert!(refused("# c\n\nx 123456 #123456 up").contains("line 3: '123456' is not a color"));
     assert!(refused("x #12345g #123456 up").contains("'#12345g'"));
-    assert!(refused("x #123456 #123456 star").contains("no shape 'star' (have: circle, "));
+    assert!(refused("x #123456 #123456 blob").contains("no shape 'blob' (have: circle, "));
     assert!(refused("x #123456 #123456 up\nx #123456 #123456 up").contains("line 2: 'x' is there"));
     assert!(refused("# nothing\n").contains("no engine in it"));
 }
@@ -228,13 +230,15 @@ const CONTRAST_MIN: f64 = 3.0;
 
 #[test]
 fn engines_differ_for_people_with_any_kind_of_colour_vision() {
-    let engines = ["masstree", "rowstore", "flodb", "rocksdb", "lmdb", "fjall", "redb", "skiplist"];
-    let looks = Palette::default().looks(&engines);
+    let palette = Palette::default();
+    let engines: Vec<&str> = palette.engines().collect();
+    assert!(engines.len() > 8, "{engines:?}");
+    let looks = palette.looks(&engines);
     for (index, one) in looks.iter().enumerate() {
         assert!(contrast(&one.light, "#ffffff") >= CONTRAST_MIN, "{}", one.light);
         assert!(contrast(&one.dark, "#14181f") >= CONTRAST_MIN, "{}", one.dark);
         for (place, other) in looks[..index].iter().enumerate() {
-            assert_ne!(one.shape, other.shape);
+            assert_ne!(one.shape, other.shape, "{} and {}", engines[index], engines[place]);
             for (a, b) in [(&one.light, &other.light), (&one.dark, &other.dark)] {
                 for vision in VISIONS {
                     let (a, b) = (lab(times(vision, linear(a))), lab(times(vision, linear(b))));
@@ -267,4 +271,97 @@ fn engines_that_nobody_named_take_what_is_free() {
     for (index, look) in all.iter().enumerate() {
         assert!(!all[..index].contains(look), "{all:?}");
     }
+}
+
+/// Two phases on two engines, the second with two roles, and one sample of the writer.
+fn with_roles() -> Recorded {
+    let of = |engine: &str, phase: &str, role: Option<&str>, rate: f64| {
+        let mut point = closed(engine, 1, &around(rate), 100);
+        let role = role.map(str::to_owned);
+        point.cell.part = Some(Part { phase: phase.to_owned(), role, workers: 2 });
+        for repeat in &mut point.repeats {
+            repeat.counters = Some(Counters { cycles: Some(5000), ..Counters::default() });
+        }
+        point
+    };
+    let mut points = Vec::new();
+    for (engine, rate) in [("btree", 100.0), ("skiplist", 200.0)] {
+        points.push(of(engine, "fill", None, rate));
+        points.push(of(engine, "run", None, 3.0 * rate));
+        points.push(of(engine, "run", Some("writer"), rate));
+        points.push(of(engine, "run", Some("reader"), 2.0 * rate));
+    }
+    let mut run = run(points);
+    run.header.backends.push("skiplist".to_owned());
+    let text = "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\t\
+                metric\tvalue\trepeat\trate\tscript_phase\trole\n\
+                mixed\tbtree 1\t1\t\t1\trun\t0.5\twu_per_s\t90\t1\t\trun\twriter\n\
+                mixed\tbtree 1\t1\t\t1\trun\t0.5\twu_per_s\t300\t1\t\trun\t\n";
+    let timeline = Timeline::parse("timeline.tsv", text).unwrap();
+    Recorded { name: "one".to_owned(), run, timeline }
+}
+
+#[test]
+fn a_role_is_a_series_and_a_phase_a_group() {
+    let recorded = with_roles();
+    let charts = Charts::of(std::slice::from_ref(&recorded), &Palette::default(), &mut draw(1));
+    let labels: Vec<&str> = charts.series.iter().map(|series| series.label.as_str()).collect();
+    assert_eq!(
+        labels,
+        [
+            "btree 1",
+            "btree 1: writer",
+            "btree 1: reader",
+            "skiplist 1",
+            "skiplist 1: writer",
+            "skiplist 1: reader"
+        ]
+    );
+    let mut looks: Vec<&Look> = charts.series.iter().map(|series| &series.look).collect();
+    looks.dedup_by(|a, b| a == b);
+    assert_eq!(looks.len(), 6, "no two look the same");
+    let Body::Bars(panels) = &chart(&charts, "throughput_compare").body else { panic!("no bars") };
+    let groups: Vec<(&str, Vec<Option<f64>>)> = panels[0]
+        .groups
+        .iter()
+        .map(|group| {
+            let heights = group.bars.iter().map(|bar| bar.map(|bar| bar.dot.y.round()));
+            (group.label.as_str(), heights.collect())
+        })
+        .collect();
+    let some = |rates: [f64; 6]| rates.map(Some).to_vec();
+    let fill = vec![Some(100.0), None, None, Some(200.0), None, None];
+    let run = some([300.0, 100.0, 200.0, 600.0, 200.0, 400.0]);
+    assert_eq!(groups, [("mixed fill", fill), ("mixed run", run)]);
+    // A writer is set against the other engine's writer.
+    let Body::Forest(rows) = &chart(&charts, "comparison_engines").body else { panic!("no rows") };
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| (row.ratio - 2.0).abs() < 1e-9 && row.label == "skiplist"));
+    let Body::Lines(panels) = &chart(&charts, "timeline_throughput").body else { panic!("no") };
+    let curves: Vec<(usize, f64)> =
+        panels[0].curves.iter().map(|curve| (curve.series, curve.dots[0].y)).collect();
+    assert_eq!(
+        (panels[0].title.as_str(), curves),
+        ("mixed run (2 threads)", vec![(0, 300.0), (1, 90.0)])
+    );
+    let Body::Bars(panels) = &chart(&charts, "counters").body else { panic!("no bars") };
+    assert_eq!((panels.len(), panels[0].title.as_str()), (1, "cycles"), "what is missing is not 0");
+    let script = crate::gnuplot_script(&recorded.run);
+    let wanted =
+        "is_cell('mixed', 'btree 1', 1, 1) && strcol(12) eq 'run' && strcol(13) eq 'writer'";
+    assert!(script.contains(wanted), "{script}");
+}
+
+#[test]
+fn a_page_has_rows_of_phases_roles_and_counters() {
+    let page = crate::html_page(&[with_roles()], &Palette::default(), || draw(1));
+    assert!(page.contains("<td class=\"l\">mixed run</td>"), "{page}");
+    assert!(page.contains("</span>btree 1: writer</td>"), "{page}");
+    let (_, counters) = page.split_once("<section id=\"counters\">").unwrap();
+    let (rows, _) = counters.split_once("</section>").unwrap();
+    assert_eq!(rows.matches("<tr data-s=").count(), 8);
+    assert!(rows.contains(">5.000</td><td data-v=\"-1\">-</td>"), "{rows}");
+    let text =
+        crate::render_engines_text(&crate::compare_engines(&with_roles().run, None).unwrap());
+    assert_eq!(text.matches("mixed run writer").count(), 2, "{text}");
 }

@@ -25,6 +25,8 @@ struct Key {
     sweep_value: String,
     rate: String,
     phase: String,
+    /// Declared phase and role.
+    part: (String, String),
 }
 
 /// One value.
@@ -66,6 +68,9 @@ impl Timeline {
             let at = header.iter().position(|other| *other == column);
             *place = at.ok_or_else(|| refuse(1, format!("there is no column '{column}'")))?;
         }
+        // Files of older versions have none.
+        let optional = |column: &str| header.iter().position(|other| *other == column);
+        let (script_phase, role) = (optional("script_phase"), optional("role"));
         for (line, number) in lines {
             let fields: Vec<&str> = line.split('\t').collect();
             if fields.len() != header.len() {
@@ -91,6 +96,10 @@ impl Timeline {
                 sweep_value: sweep_value.to_owned(),
                 rate: rate.to_owned(),
                 phase: phase.to_owned(),
+                part: (
+                    script_phase.map_or("", |place| fields[place]).to_owned(),
+                    role.map_or("", |place| fields[place]).to_owned(),
+                ),
             };
             let metrics = timeline.cells.entry(key).or_default();
             match metrics.get_mut(metric) {
@@ -106,14 +115,19 @@ impl Timeline {
     /// The metrics of a cell in a phase. O(1).
     pub(crate) fn metrics(&self, point: &Point, phase: &str) -> Option<&Metrics> {
         let cell = &point.cell;
+        let (script_phase, role) = super::select::part(cell, phase);
+        // A load is that of the whole cell, whatever the rate of its part.
+        let is_of_part = cell.part.is_some() && phase == "seed";
+        let rate = cell.rate.filter(|_| !is_of_part);
         self.cells.get(&Key {
             workload: super::text::tsv_field(&cell.workload),
             engine_version: super::text::tsv_field(&point.engine_version),
             threads: cell.threads.to_string(),
             sweep_value: cell.sweep.as_ref().map_or(1, |sweep| sweep.value).to_string(),
             // As the timeline sink writes rates.
-            rate: cell.rate.map(|rate| format!("{rate:.1}")).unwrap_or_default(),
+            rate: rate.map(|rate| format!("{rate:.1}")).unwrap_or_default(),
             phase: phase.to_owned(),
+            part: (super::text::tsv_field(&script_phase), super::text::tsv_field(&role)),
         })
     }
 }

@@ -187,7 +187,17 @@ pub(super) fn sample_table(panel: &Panel, metrics: &[&str]) -> String {
             let workload = quoted(&tsv_field(workload));
             let engine = quoted(&tsv_field(engine_version));
             let repeat = repeat.map_or_else(String::new, |n| format!(" && column(10) == {n}"));
-            format!("is_cell({workload}, {engine}, {threads}, {sweep_value}){repeat} ? {index} : ")
+            let part = match &samples.part {
+                (phase, role) if !phase.is_empty() => format!(
+                    " && strcol(12) eq {} && strcol(13) eq {}",
+                    quoted(&tsv_field(phase)),
+                    quoted(&tsv_field(role))
+                ),
+                _ => String::new(),
+            };
+            format!(
+                "is_cell({workload}, {engine}, {threads}, {sweep_value}){part}{repeat} ? {index} : "
+            )
         })
         .collect();
     let metrics: Vec<String> = metrics

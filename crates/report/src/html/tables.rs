@@ -76,25 +76,84 @@ pub(super) fn results(out: &mut String, charts: &Charts, runs: &[Recorded]) {
          <th>CPU \u{b5}s/unit</th><th class=\"l\">durability</th><th class=\"l\">flags</th></tr>\
          </thead><tbody>\n",
     );
-    let mut offset = 0;
-    for recorded in runs {
-        let mut engines: Vec<&str> = Vec::new();
-        let asked = recorded.run.header.backends.iter().map(String::as_str);
-        let measured = recorded.run.points.iter().map(|point| point.cell.engine.as_str());
-        for engine in
-            asked.filter(|name| measured.clone().any(|m| m == *name)).chain(measured.clone())
-        {
-            if !engines.contains(&engine) {
-                engines.push(engine);
-            }
-        }
+    for (run, recorded) in runs.iter().enumerate() {
         for point in &recorded.run.points {
-            let place = engines.iter().position(|engine| *engine == point.cell.engine);
-            result(out, charts, point, offset + place.unwrap_or(0));
+            let is_its = |of: &crate::figures::figure::Series| of.run == run && of.has(&point.cell);
+            let place = charts.series.iter().position(|series| is_its(&series.of));
+            result(out, charts, point, place.unwrap_or(0));
         }
-        offset += engines.len();
     }
     out.push_str("</tbody></table></div></section>\n");
+}
+
+/// A row for each cell of which something was counted beside its operations.
+pub(super) fn counters(out: &mut String, charts: &Charts, runs: &[Recorded]) {
+    let mut rows = String::new();
+    let mut is_user_alone = false;
+    for (run, recorded) in runs.iter().enumerate() {
+        for point in &recorded.run.points {
+            let is_its = |of: &crate::figures::figure::Series| of.run == run && of.has(&point.cell);
+            let place = charts.series.iter().position(|series| is_its(&series.of)).unwrap_or(0);
+            is_user_alone |= point.counts_user_alone();
+            counted(&mut rows, charts, point, place);
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    let scope = if is_user_alone { "outside of the kernel alone" } else { "kernel included" };
+    let _ = writeln!(
+        out,
+        "<section id=\"counters\"><h2>Counters</h2><div class=\"card scroll\">\
+         <p class=\"note\">Events of the whole process for each operation, {scope}, and what its \
+         control group used in the timed phase; medians. A dash: not told on that machine.</p>\n\
+         <table class=\"sortable\"><thead><tr><th class=\"l\">workload</th>\
+         <th class=\"l\">engine</th><th class=\"l\">threads, sweep, rate</th>\
+         <th>cycles</th><th>instructions</th>\
+         <th>cache misses</th><th>branch misses</th><th>page faults</th><th>context switches</th>\
+         <th>group CPU s</th><th>held back s</th><th>peak MiB</th><th>read MiB</th>\
+         <th>written MiB</th></tr></thead><tbody>\n{rows}</tbody></table></div></section>"
+    );
+}
+
+fn counted(out: &mut String, charts: &Charts, point: &Point, series: usize) {
+    let per_op = point.counters_per_op();
+    let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / 1_048_576.0);
+    let group = [
+        point.cgroup(|group| group.cpu_s),
+        point.cgroup(|group| group.throttled_s),
+        point.cgroup(|group| mib(group.memory_peak_bytes)),
+        point.cgroup(|group| mib(group.read_bytes)),
+        point.cgroup(|group| mib(group.written_bytes)),
+    ];
+    if per_op.iter().chain(&group).all(Option::is_none) {
+        return;
+    }
+    let cell = &point.cell;
+    let mut place = format!("t{}", cell.part.as_ref().map_or(cell.threads, |part| part.workers));
+    if let Some(sweep) = &cell.sweep {
+        place.push_str(&format!(" {}={}", sweep.param, sweep.value));
+    }
+    if let Some(rate) = cell.rate {
+        place.push_str(&format!(" rate={rate}"));
+    }
+    let label = charts.series.get(series).map_or(cell.engine.as_str(), |s| s.label.as_str());
+    let _ = write!(
+        out,
+        "<tr data-s=\"{series}\"><td class=\"l\">{}</td><td class=\"l\">{}</td>\
+         <td class=\"l\">{}</td>",
+        escaped(&cell.title()),
+        escaped(label),
+        escaped(&place)
+    );
+    for value in per_op.into_iter().chain(group) {
+        let _ = match value {
+            Some(value) if value >= 100.0 => write!(out, "<td data-v=\"{value}\">{value:.0}</td>"),
+            Some(value) => write!(out, "<td data-v=\"{value}\">{value:.3}</td>"),
+            None => write!(out, "<td data-v=\"-1\">-</td>"),
+        };
+    }
+    out.push_str("</tr>\n");
 }
 
 fn result(out: &mut String, charts: &Charts, point: &Point, series: usize) {
@@ -106,6 +165,7 @@ fn result(out: &mut String, charts: &Charts, point: &Point, series: usize) {
     if let Some(rate) = cell.rate {
         place.push_str(&format!("rate={rate}"));
     }
+    let workers = cell.part.as_ref().map_or(cell.threads, |part| part.workers);
     let summary = &point.summary;
     let rate = &summary.wu_per_s;
     let interval = rate
@@ -123,9 +183,9 @@ fn result(out: &mut String, charts: &Charts, point: &Point, series: usize) {
          style=\"background:var(--s{series})\"></span>{}</td>{}<td class=\"l\">{}</td>{}\
          <td data-v=\"{}\">{interval}</td>{}{}{}{}<td class=\"l\">{}</td>\
          <td class=\"l\">{}</td></tr>",
-        escaped(&cell.workload),
+        escaped(&cell.title()),
         escaped(label),
-        number(f64::from(cell.threads), cell.threads.to_string()),
+        number(f64::from(workers), workers.to_string()),
         escaped(place.trim()),
         number(rate.median, thousands(rate.median)),
         rate.interval.map_or(-1.0, |(low, _)| low),

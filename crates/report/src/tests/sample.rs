@@ -64,6 +64,7 @@ fn point(
             threads,
             sweep: None,
             rate,
+            part: None,
         },
         engine_version: format!("{engine} 1"),
         durability: "none".to_owned(),
@@ -111,6 +112,8 @@ fn repeat(index: u32, rate: f64, get_ns: u64) -> Repeat {
         aftermath: None,
         traffic: None,
         pace: None,
+        counters: None,
+        cgroup: None,
     }
 }
 

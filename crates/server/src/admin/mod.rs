@@ -9,6 +9,8 @@
 //! It has an event loop of its own, so that nobody who looks takes time from those who are served.
 //! It changes nothing, and shows no key and no value.
 
+#[cfg(test)]
+mod fuzz;
 mod http;
 mod numbers;
 mod render;

@@ -37,6 +37,8 @@ mod context;
 mod cursor;
 mod expiry;
 mod fault;
+#[cfg(test)]
+pub(crate) mod fuzzed;
 mod gets;
 mod glob;
 mod hash;

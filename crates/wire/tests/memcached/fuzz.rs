@@ -1,12 +1,14 @@
 //! Messages that somebody has been at: bytes changed, cut out, put in, numbers made hostile.
 //! Whatever they come to, it must be what [`super::codec::check`] says.
 
+use keyrack_testkit::fuzz::{Budget, corpus, kept};
+
 use super::codec::{BinaryReplies, BinaryRequests, Codec, TextReplies, TextRequests, check};
 use super::make;
 use super::random::Random;
 
 /// Messages of each kind that the usual run makes.
-const MESSAGES: usize = 200_000;
+const MESSAGES: u64 = 200_000;
 
 /// Words that mean something, and numbers at the edges of what numbers can be.
 const WORDS: [&[u8]; 44] = [
@@ -100,12 +102,33 @@ fn noise(random: &mut Random, message: &mut Vec<u8>, first: u8) {
     }
 }
 
-fn fuzz<C: Codec>(seed: u64, first: u8, make: fn(&mut Random, &mut Vec<u8>)) {
+/// Reads a message, and what follows it or its refusal.
+fn check_all<C: Codec>(message: &[u8], random: &mut Random) {
+    let mut rest = message;
+    while let Some(bytes) = check::<C>(rest, random.below(1 << 20)) {
+        match rest.get(bytes..) {
+            Some(more) if !more.is_empty() => rest = more,
+            _ => break,
+        }
+    }
+}
+
+/// One of `parts` sorts of messages of a protocol, which share its time.
+fn fuzz<C: Codec>(
+    target: &str,
+    parts: u64,
+    seed: u64,
+    first: u8,
+    make: fn(&mut Random, &mut Vec<u8>),
+) {
     let mut random = Random::new(seed);
-    let count = std::env::var("KEYRACK_FUZZ")
-        .map_or(MESSAGES, |count| count.parse().expect("KEYRACK_FUZZ is a number"));
+    let seed = random.seed();
+    for message in corpus(target, env!("CARGO_MANIFEST_DIR")) {
+        kept(target, seed, &message, || check_all::<C>(&message, &mut random));
+    }
+    let mut budget = Budget::new(MESSAGES, parts);
     let mut message = Vec::new();
-    for _ in 0..count {
+    while budget.spend() {
         message.clear();
         match random.below(8) {
             0 => noise(&mut random, &mut message, first),
@@ -115,38 +138,31 @@ fn fuzz<C: Codec>(seed: u64, first: u8, make: fn(&mut Random, &mut Vec<u8>)) {
                 spoil(&mut random, &mut message);
             }
         }
-        let mut rest = &message[..];
-        // What follows a message or a refusal is read as well.
-        while let Some(bytes) = check::<C>(rest, random.below(1 << 20)) {
-            match rest.get(bytes..) {
-                Some(more) if !more.is_empty() => rest = more,
-                _ => break,
-            }
-        }
+        kept(target, seed, &message, || check_all::<C>(&message, &mut random));
     }
 }
 
 #[test]
 fn hostile_text_commands() {
-    fuzz::<TextRequests>(1, b'g', make::text_request);
+    fuzz::<TextRequests>("wire.memcached-text", 3, 1, b'g', make::text_request);
 }
 
 #[test]
 fn hostile_meta_commands() {
-    fuzz::<TextRequests>(2, b'm', make::meta_request);
+    fuzz::<TextRequests>("wire.memcached-text", 3, 2, b'm', make::meta_request);
 }
 
 #[test]
 fn hostile_binary_requests() {
-    fuzz::<BinaryRequests>(3, 0x80, make::binary_request);
+    fuzz::<BinaryRequests>("wire.memcached-binary", 2, 3, 0x80, make::binary_request);
 }
 
 #[test]
 fn hostile_text_replies() {
-    fuzz::<TextReplies>(4, b'V', make::text_reply);
+    fuzz::<TextReplies>("wire.memcached-text", 3, 4, b'V', make::text_reply);
 }
 
 #[test]
 fn hostile_binary_replies() {
-    fuzz::<BinaryReplies>(5, 0x81, make::binary_reply);
+    fuzz::<BinaryReplies>("wire.memcached-binary", 2, 5, 0x81, make::binary_reply);
 }

@@ -14,6 +14,11 @@ impl Random {
         Random { seed, state: seed }
     }
 
+    /// What the stream began with.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     pub(super) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.state;

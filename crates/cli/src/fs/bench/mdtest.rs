@@ -12,12 +12,12 @@
 
 use super::super::{Failure, Outcome};
 use super::{ID, Plan};
+use crate::jobs::Document;
 use keyrack_deltafs::{Caller, Dir, Error, IfExists, IfTaken, Namespace, Result, Settings, User};
 use keyrack_measure::Clock;
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Barrier;
 
 /// The rows of the table, in its order.
@@ -40,7 +40,7 @@ pub(super) struct Wishes {
     pub(super) stride: u64,
 }
 
-pub(super) fn run(plan: &Plan, wishes: &Wishes, json: Option<&str>) -> Outcome {
+pub(super) fn run(plan: &Plan, wishes: &Wishes, document: &mut Document) -> Outcome {
     RealFs.create_dir_all(&plan.db)?;
     let settings = Settings { store: plan.store.clone(), root_mode: 0o777, ..Settings::default() };
     let space = Namespace::open(plan.log(0), settings)?;
@@ -71,14 +71,19 @@ pub(super) fn run(plan: &Plan, wishes: &Wishes, json: Option<&str>) -> Outcome {
         ROWS.iter().zip(&rates).map(|(name, rates)| Row::of(name, rates)).collect();
     crate::print(&table(&rows, wishes.iterations));
     space.close()?;
-    if let Some(file) = json {
-        let rows: Vec<_> = rows.iter().map(Row::json).collect();
-        let json = json!({
-            "mdtest": true, "tasks": tasks, "n": plan.n, "share_dir": plan.shared,
-            "data_bytes": plan.data_bytes, "iterations": wishes.iterations,
-            "stride": wishes.stride, "durability": plan.durability, "rates": rows,
-        });
-        RealFs.write_atomic(Path::new(file), format!("{json:#}\n").as_bytes())?;
+    let rows: Vec<_> = rows.iter().map(Row::json).collect();
+    for (name, value) in [
+        ("mdtest", json!(true)),
+        ("tasks", json!(tasks)),
+        ("n", json!(plan.n)),
+        ("share_dir", json!(plan.shared)),
+        ("data_bytes", json!(plan.data_bytes)),
+        ("iterations", json!(wishes.iterations)),
+        ("stride", json!(wishes.stride)),
+        ("durability", json!(plan.durability)),
+        ("rates", json!(rows)),
+    ] {
+        document.put(name, value);
     }
     Ok(crate::DONE)
 }

@@ -275,3 +275,80 @@ fn a_client_that_dies_after_asking_leaves_no_half_of_a_directory() {
         }
     }
 }
+
+/// Errands were counted from one in each life of a server, so who waited for one of before was told
+/// what had come of somebody else's.
+#[test]
+fn an_errand_of_before_a_restart_is_not_taken_for_another() {
+    let mut cluster = Cluster::new(2, 1000);
+    let mut waits = Client::new(cluster.ports.clone(), ClientOptions::default());
+    let number_of = |reply: Reply<'_>| match reply {
+        Reply::Count(number) => number,
+        _ => 0,
+    };
+    // The same name twice: one of the two is refused.
+    cluster.tree().mkdir(b"/a", 0o755).unwrap();
+    let mkdir = Request::MkdirAcross { dir: 0, name: b"a", mode: 0o755 };
+    let number = waits.call(0, &mkdir, number_of).unwrap();
+    cluster.stop(0);
+    cluster.start(0);
+    let mut tree = cluster.tree();
+    for name in [b"/b", b"/c", b"/d"] {
+        tree.mkdir(name, 0o755).unwrap();
+    }
+    let told = waits.call(0, &Request::Errand { number }, |_| ());
+    assert_eq!(told.unwrap_err().errno(), "ESTALE");
+}
+
+/// The first server has no files of the others, and said that there was nothing.
+#[test]
+fn rmdir_of_a_file_of_another_server_says_that_it_is_no_directory() {
+    let cluster = Cluster::new(3, 4);
+    let mut tree = cluster.tree();
+    tree.mkdir(b"/d", 0o755).unwrap();
+    for name in numbered("f", 0..24) {
+        tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
+    }
+    for name in numbered("f", 0..24) {
+        let refused = tree.rmdir(format!("/d/{name}").as_bytes()).unwrap_err();
+        assert_eq!(refused.errno(), "ENOTDIR", "{name}");
+    }
+    assert_eq!(tree.rmdir(b"/d/none").unwrap_err().errno(), "ENOENT");
+}
+
+/// Who had not heard of a split asked the server that had the file before, which said that there
+/// was no such file.
+#[test]
+fn a_file_that_went_to_another_server_is_renamed_by_one_who_has_not_heard() {
+    let cluster = Cluster::new(3, 8);
+    let mut tree = cluster.tree();
+    tree.mkdir(b"/d", 0o755).unwrap();
+    tree.mkdir(b"/e", 0o755).unwrap();
+    tree.create(b"/d/first", 0o600, IfExists::Fail).unwrap();
+    let mut others: Vec<Tree> = (0..24).map(|_| cluster.tree()).collect();
+    for other in &mut others {
+        other.stat(b"/d/first").unwrap();
+        other.open(b"/e").unwrap();
+    }
+    for name in numbered("f", 0..24) {
+        tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
+    }
+    let dir = tree.open(b"/d").unwrap();
+    wait_for_a_split(&mut tree, dir);
+    for (other, name) in others.iter_mut().zip(numbered("f", 0..24)) {
+        let (from, to) = (format!("/d/{name}"), format!("/e/{name}"));
+        other.rename(from.as_bytes(), to.as_bytes(), false).unwrap();
+    }
+    assert_eq!(names(&mut tree, b"/e").len(), 24);
+}
+
+/// Bytes that were written to the name of a link came into its target.
+#[test]
+fn a_write_to_the_name_of_a_link_does_not_change_where_it_leads() {
+    let cluster = Cluster::new(1, 8);
+    let mut tree = cluster.tree();
+    tree.symlink(b"there", b"/link").unwrap();
+    assert_eq!(tree.write(b"/link", 1, b"x").unwrap_err().errno(), "EINVAL");
+    assert_eq!(tree.write(b"/link", 0, &[b'x'; 5000]).unwrap_err().errno(), "EINVAL");
+    assert_eq!(tree.read_link(b"/link").unwrap(), b"there");
+}

@@ -3,6 +3,7 @@
 
 mod crash;
 mod damage;
+pub(crate) mod fuzzed;
 
 use super::*;
 use crate::key::Compare;

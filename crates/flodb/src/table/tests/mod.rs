@@ -5,7 +5,7 @@ mod damage;
 pub(crate) mod draw;
 mod faults;
 mod fixtures;
-mod hostile;
+mod fuzz;
 mod lookups;
 mod scrape;
 mod threads;

@@ -67,6 +67,8 @@ fn repeat(index: u32, wall_s: f64, units: u64, ops: Vec<OpStats>) -> Repeat {
         aftermath: None,
         traffic: None,
         pace: None,
+        counters: None,
+        cgroup: None,
     }
 }
 
@@ -90,6 +92,7 @@ fn cell(workload: &str, engine: &str, threads: u32) -> Cell {
         threads,
         sweep: None,
         rate: None,
+        part: None,
     }
 }
 

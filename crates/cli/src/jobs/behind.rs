@@ -1,0 +1,80 @@
+//! A phase of creates that are sent behind: each is an ordinary call of its own, which returns
+//! before the file is there, and many go to the servers together.
+//!
+//! What an operation takes is then the time until it returns; the phase ends when all files are
+//! made. What failed is told by its path when the client ends the phase, as it would be told by the
+//! next call of a program.
+
+use super::bench::Plan;
+use super::names;
+use super::target::{Counter, FILE_MODE, Measured};
+use keyrack_deltafs::IfExists;
+use keyrack_deltafs::calls::{BATCH_NAMES_MAX, Error, Tree};
+use std::sync::atomic::AtomicU64;
+
+/// Creates of a call with `on`.
+const DEFAULT: usize = 64;
+
+/// `on`, `off`, or how many creates go together.
+pub(super) fn parse(text: &str) -> Result<Option<usize>, String> {
+    let wrong = || {
+        format!(
+            "--create-behind {text}: give on, off, or how many go together: 1 to {BATCH_NAMES_MAX}"
+        )
+    };
+    match text {
+        "off" => Ok(None),
+        "on" => Ok(Some(DEFAULT)),
+        _ => match text.parse() {
+            Ok(count) if (1..=BATCH_NAMES_MAX).contains(&count) => Ok(Some(count)),
+            _ => Err(wrong()),
+        },
+    }
+}
+
+/// Makes the files with these numbers.
+pub(super) fn create(
+    plan: &Plan,
+    tree: &mut Tree,
+    path: &[u8],
+    numbers: &[u64],
+    done: &AtomicU64,
+) -> Result<Measured, String> {
+    let mut counter = Counter::new(done, plan.abort_on_errors);
+    let mut before = counter.clock.ticks();
+    for number in numbers {
+        let name = names::name(*number);
+        let made = tree.create(&[path, b"/", &name].concat(), FILE_MODE, IfExists::Fail);
+        let now = counter.clock.ticks();
+        match made {
+            Ok(_) => counter.ok(now.saturating_sub(before), 1),
+            Err(error) => counter.failed(error.to_string())?,
+        }
+        before = now;
+        plan.write_data(&name)?;
+    }
+    match tree.settled() {
+        Ok(()) => {}
+        Err(Error::Behind { failed }) => {
+            let why = Error::Behind { failed: failed.clone() }.to_string();
+            counter.failed_later(failed.len() as u64, why)?;
+        }
+        Err(error) => return Err(error.to_string()),
+    }
+    Ok(counter.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_create_behind() {
+        assert_eq!(parse("off"), Ok(None));
+        assert_eq!((parse("on"), parse("7")), (Ok(Some(64)), Ok(Some(7))));
+        for wrong in ["", "0", "yes", "-1", "99999999"] {
+            let why = parse(wrong).unwrap_err();
+            assert!(why.starts_with(&format!("--create-behind {wrong}: give on, off")), "{why}");
+        }
+    }
+}

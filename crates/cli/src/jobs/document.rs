@@ -1,0 +1,112 @@
+//! What a job says, as one document of JSON beside its text: all that rank 0 prints, and how it
+//! ended.
+//!
+//! The document is there from the beginning, without a `status`, so that a file of an earlier run
+//! is never taken for the result of one that was cut off. The fields are in docs/formats/jobs.md.
+
+use super::header::Header;
+use keyrack_vfs::{Fs, RealFs};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// The version of the fields.
+const VERSION: u32 = 1;
+
+/// A document that grows while a job runs.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// Nobody asked for it where this is nothing.
+    path: Option<PathBuf>,
+    fields: Map<String, Value>,
+    /// Only one rank writes.
+    is_mine: bool,
+}
+
+impl Document {
+    /// Of a program, for a file; an empty path is none.
+    pub(crate) fn new(program: &str, path: Option<&str>) -> Document {
+        let mut fields = Map::new();
+        fields.insert("document".to_owned(), "keyrack.fs.job".into());
+        fields.insert("version".to_owned(), VERSION.into());
+        fields.insert("program".to_owned(), program.into());
+        fields.insert("status".to_owned(), Value::Null);
+        fields.insert("errors".to_owned(), json!([]));
+        let path = path.filter(|path| !path.is_empty()).map(PathBuf::from);
+        Document { path, fields, is_mine: false }
+    }
+
+    /// Begins the file, if this is who writes it.
+    pub(crate) fn begin(&mut self, is_mine: bool) -> Result<(), String> {
+        self.is_mine = is_mine;
+        self.write()
+    }
+
+    pub(crate) fn put(&mut self, name: &str, value: impl Into<Value>) {
+        self.fields.insert(name.to_owned(), value.into());
+    }
+
+    /// One more of a list.
+    pub(crate) fn push(&mut self, list: &str, value: impl Into<Value>) {
+        let list = self.fields.entry(list.to_owned()).or_insert_with(|| json!([]));
+        if let Value::Array(list) = list {
+            list.push(value.into());
+        }
+    }
+
+    pub(super) fn header(&mut self, header: &Header) {
+        self.put("header", header.json());
+    }
+
+    /// Something that went wrong, in the words that were printed.
+    pub(crate) fn error(&mut self, what: &str) {
+        self.push("errors", what);
+    }
+
+    /// Ends the file. The status is that of the job, or 1 when the file cannot be written.
+    pub(crate) fn end(&mut self, program: &str, status: u8) -> u8 {
+        self.put("status", status);
+        match self.write() {
+            Ok(()) => status,
+            Err(why) => {
+                crate::refuse(program, &why);
+                status.max(crate::NO)
+            }
+        }
+    }
+
+    fn write(&self) -> Result<(), String> {
+        let Some(path) = self.path.as_ref().filter(|_| self.is_mine) else { return Ok(()) };
+        let text = format!("{:#}\n", Value::Object(self.fields.clone()));
+        let written = RealFs.write_atomic(path, text.as_bytes());
+        written.map_err(|error| format!("--json: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_rank_writes_and_only_when_it_was_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        let read = || RealFs.read_to_string(&path).ok();
+        let text = path.to_str().unwrap();
+        for (asked, is_mine, is_there) in [
+            (None, true, false),
+            (Some(""), true, false),
+            (Some(text), false, false),
+            (Some(text), true, true),
+        ] {
+            let mut document = Document::new("merge", asked);
+            document.begin(is_mine).unwrap();
+            assert_eq!(document.end("keyrack fs merge", 0), 0);
+            assert_eq!(read().is_some(), is_there);
+        }
+        let found: Value = serde_json::from_str(&read().unwrap()).unwrap();
+        assert_eq!((&found["status"], &found["program"]), (&0.into(), &"merge".into()));
+        let nowhere = dir.path().join("none/j");
+        let error = Document::new("merge", nowhere.to_str()).begin(true).unwrap_err();
+        assert!(error.starts_with("--json: ") && error.contains("none"), "{error}");
+    }
+}

@@ -1,0 +1,183 @@
+//! Who works in a timed phase: its roles, each with so many workers, an end and perhaps a rate.
+//!
+//! ```text
+//!   phase   |  crew 0: workers 0, 1  |  crew 1: workers 2, 3, 4  |     threads of the phase
+//!   cells      the phase; crew 0; crew 1                               what gets results
+//! ```
+//!
+//! A workload that declares no phases has one, with one crew and one cell, which is the grid's.
+
+use crate::program::{PhasePlan, Place, RolePlan, Workload};
+use crate::settings::{Bound, Settings};
+use keyrack_record::{Cell, Part};
+use keyrack_workload::Arrivals;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// A timed phase of one measurement.
+#[derive(Clone, Debug)]
+pub(crate) struct TimedPhase {
+    /// Its place among the phases of the measurement.
+    pub(crate) index: usize,
+    /// The declared name.
+    pub(crate) name: Option<String>,
+    pub(crate) warmup_s: f64,
+    pub(crate) crews: Vec<Crew>,
+    /// What gets results: the whole phase, then its roles where they have names.
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// The workers of one role.
+#[derive(Clone, Debug)]
+pub(crate) struct Crew {
+    pub(crate) place: Option<Place>,
+    /// Workers of this crew among those of the phase.
+    pub(crate) workers: Range<u32>,
+    /// Workers that share the bound and the rate: all but those beside a job.
+    pub(crate) threads: u32,
+    /// `None` in the background.
+    pub(crate) bound: Option<Bound>,
+    pub(crate) rate: Option<f64>,
+    pub(crate) arrivals: Arrivals,
+}
+
+impl TimedPhase {
+    /// The phases of a measurement of `cell`, in order.
+    pub(crate) fn all(workload: &Workload, settings: &Settings, cell: &Cell) -> Vec<TimedPhase> {
+        if workload.phases.is_empty() {
+            let threads = cell.threads;
+            let crew = Crew {
+                place: None,
+                workers: 0..threads + workload.beside(),
+                threads,
+                bound: Some(workload.bound()),
+                rate: cell.rate,
+                arrivals: settings.arrivals,
+            };
+            return vec![TimedPhase {
+                index: 0,
+                name: None,
+                warmup_s: settings.warmup,
+                crews: vec![crew],
+                cells: vec![cell.clone()],
+            }];
+        }
+        let plans = workload.phases.iter().enumerate();
+        plans.map(|(index, plan)| declared(workload, settings, cell, index, plan)).collect()
+    }
+
+    pub(crate) fn workers(&self) -> u32 {
+        self.crews.last().map_or(0, |crew| crew.workers.end)
+    }
+
+    /// The crew of a worker, and its number within.
+    pub(crate) fn crew_of(&self, worker: u32) -> (usize, u32) {
+        let index = self.crews.iter().position(|crew| crew.workers.contains(&worker));
+        let index = index.unwrap_or(0);
+        (index, worker - self.crews[index].workers.start)
+    }
+
+    /// Whether results are told apart by role.
+    pub(crate) fn has_roles(&self) -> bool {
+        self.cells.len() > 1
+    }
+
+    /// Workers that end by themselves.
+    pub(crate) fn foreground(&self) -> u32 {
+        let crews = self.crews.iter().filter(|crew| crew.bound.is_some());
+        crews.map(|crew| crew.workers.len() as u32).sum()
+    }
+
+    /// The longest time that a crew is to work, where all that end by themselves end by time.
+    pub(crate) fn secs(&self) -> Option<f64> {
+        let bounds = self.crews.iter().filter_map(|crew| crew.bound);
+        bounds
+            .map(|bound| if let Bound::Secs(secs) = bound { Some(secs) } else { None })
+            .try_fold(0.0, |most: f64, secs| Some(most.max(secs?)))
+    }
+
+    /// Units in all, where every crew has a count.
+    pub(crate) fn ops(&self) -> Option<u64> {
+        self.crews.iter().map(|crew| crew.bound).try_fold(0, |sum, bound| match bound {
+            Some(Bound::Ops(ops)) => Some(sum + ops),
+            _ => None,
+        })
+    }
+}
+
+/// The most workers of a phase that `workload` declares, for cells of `threads`; `None` where it
+/// declares no phases.
+pub(crate) fn workers_max(workload: &Workload, threads: u32) -> Option<u32> {
+    let of = |plan: &PhasePlan| plan.roles.iter().map(|role| role.threads.unwrap_or(threads)).sum();
+    workload.phases.iter().map(of).max()
+}
+
+fn declared(
+    workload: &Workload,
+    settings: &Settings,
+    cell: &Cell,
+    index: usize,
+    plan: &PhasePlan,
+) -> TimedPhase {
+    let mut next = 0;
+    let crew = |(role, plan): (usize, &RolePlan)| {
+        let threads = plan.threads.unwrap_or(cell.threads);
+        let workers = next..next + threads;
+        next = workers.end;
+        Crew {
+            place: Some(Place { phase: index, role }),
+            workers,
+            threads,
+            bound: (!plan.background).then(|| plan.bound.unwrap_or(workload.bound())),
+            rate: plan.rate,
+            arrivals: plan.arrivals.unwrap_or(settings.arrivals),
+        }
+    };
+    let crews: Vec<Crew> = plan.roles.iter().enumerate().map(crew).collect();
+    let cell_of = |role: Option<String>, workers: u32, rate: Option<f64>| Cell {
+        part: Some(Part { phase: plan.name.clone(), role, workers }),
+        rate,
+        ..cell.clone()
+    };
+    let only = match crews.as_slice() {
+        [crew] => crew.rate,
+        _ => None,
+    };
+    let mut cells = vec![cell_of(None, next, only)];
+    cells.extend(crews.iter().zip(&plan.roles).filter_map(|(crew, plan)| {
+        Some(cell_of(Some(plan.name.clone()?), crew.threads, crew.rate))
+    }));
+    TimedPhase { index, name: Some(plan.name.clone()), warmup_s: plan.warmup_s, crews, cells }
+}
+
+/// Ends the crews in the background when the last worker of the others has ended, in any way. A run
+/// that ends early ends those, and so these too.
+#[derive(Debug)]
+pub(crate) struct Background {
+    pub(crate) stop: AtomicBool,
+    /// Workers that have not ended yet.
+    left: AtomicU32,
+}
+
+/// Says when it is dropped that a worker of the foreground has ended.
+#[derive(Debug)]
+pub(crate) struct Foreground<'b>(&'b Background);
+
+impl Background {
+    pub(crate) fn new(foreground: u32) -> Self {
+        Background { stop: AtomicBool::new(false), left: AtomicU32::new(foreground) }
+    }
+
+    pub(crate) fn foreground(&self) -> Foreground<'_> {
+        Foreground(self)
+    }
+}
+
+impl Drop for Foreground<'_> {
+    fn drop(&mut self) {
+        // Nothing is handed over but the flag itself, and workers are joined.
+        if self.0.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The leader's view of a running phase: ticks for people, rows for the timeline, guards.
+
+use super::crew::{Crew, TimedPhase};
+use super::{Measurement, RowSink};
+use crate::live::{self, LiveWorker, Totals};
+use crate::observer::{At, Event, Observer};
+use crate::probe::{LinuxHost, Sampler};
+use crate::rows;
+use crate::seconds::Seconds;
+use crate::stage::Stage;
+use crate::worker::Word;
+use keyrack_measure::LiveCounter;
+use keyrack_record::{LOOK_S, Pace, PaceKeeper, Phase, TimelineRow};
+use keyrack_store::Store;
+use keyrack_trace::Recorder;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// The leader's view of a running phase: ticks for people, rows for the timeline, guards.
+pub(super) struct Progress<'a> {
+    measurement: &'a Measurement<'a>,
+    store: &'a dyn Store,
+    dir: Option<&'a std::path::Path>,
+    version: &'a str,
+    lives: &'a [LiveWorker],
+    /// The timed phase; `None` while loading.
+    timed: Option<&'a TimedPhase>,
+    /// When the stop flag was first seen, in seconds since the phase began.
+    stop_seen_s: Option<f64>,
+    /// How evenly a timed phase went, once it is over: one entry for each of its cells.
+    pub(super) paces: Vec<Option<Pace>>,
+}
+
+impl<'a> Progress<'a> {
+    pub(super) fn new(
+        measurement: &'a Measurement<'a>,
+        stage: &'a Stage,
+        version: &'a str,
+        lives: &'a [LiveWorker],
+        timed: Option<&'a TimedPhase>,
+    ) -> Self {
+        let (store, dir) = (stage.store(), stage.dir());
+        let (stop_seen_s, paces) = (None, Vec::new());
+        Progress { measurement, store, dir, version, lives, timed, stop_seen_s, paces }
+    }
+
+    fn phase(&self) -> Phase {
+        if self.timed.is_some() { Phase::Run } else { Phase::Seed }
+    }
+
+    /// Workers of each cell with results: all of them, then role by role.
+    fn parts(&self) -> Vec<&'a [LiveWorker]> {
+        let mut parts = vec![self.lives];
+        if let Some(timed) = self.timed.filter(|timed| timed.has_roles()) {
+            let range = |crew: &Crew| crew.workers.start as usize..crew.workers.end as usize;
+            parts.extend(timed.crews.iter().map(|crew| &self.lives[range(crew)]));
+        }
+        parts
+    }
+
+    /// Samples until every worker has said that it is done.
+    pub(super) fn follow(
+        &mut self,
+        start: u64,
+        threads: u32,
+        words: &Receiver<Word>,
+        observer: &mut dyn Observer,
+        rows: RowSink<'_>,
+    ) {
+        let m = self.measurement;
+        let clock = &m.clock;
+        let phase = self.phase();
+        let warmup_s = self.timed.map_or(0.0, |timed| timed.warmup_s);
+        let interval_s = m.interval_s(phase);
+        let host = LinuxHost;
+        let mut sampler = interval_s.map(|_| Sampler::new(&host));
+        let mut seconds = observer.wants_seconds().then(|| Seconds::new(&host));
+        let cells = self.timed.map_or(std::slice::from_ref(m.cell), |timed| &timed.cells);
+        let parts = self.parts();
+        let mut timelines: Vec<rows::Timeline> = cells
+            .iter()
+            .map(|cell| rows::Timeline::new(cell, self.version, m.repeat, phase))
+            .collect();
+        let mut next_sample = interval_s.unwrap_or(f64::INFINITY);
+        let (mut next_tick, mut next_guard) = (1.0_f64, 1.0 - warmup_s);
+        let mut last = (0.0, 0);
+        let (mut waiting, mut end) = (threads, 0);
+        let mut broken = false;
+        let (lives, store, dir) = (self.lives, self.store, self.dir);
+        let mut sample = |elapsed: f64, rows: &mut dyn FnMut(TimelineRow)| {
+            let system = sampler.as_mut().map(|s| s.sample(elapsed)).unwrap_or_default();
+            let dir = dir.map(|dir| (&*m.plan.surroundings.fs, dir));
+            for (timeline, (index, part)) in timelines.iter_mut().zip(parts.iter().enumerate()) {
+                let totals = Totals::of(part.iter());
+                // Engine and machine are those of the whole phase.
+                let around = rows::Around { store, system: &system, dir };
+                timeline.sample(elapsed, totals, (index == 0).then_some(&around), rows);
+            }
+        };
+        let elapsed_at = |tick: u64| clock.ns_between(start, tick) as f64 / 1e9 - warmup_s;
+        let is_fake = m.has_fake_clock();
+        // A fake clock has moments at which somebody looks, and no time between them.
+        let is_kept = phase == Phase::Run && !is_fake;
+        let kept = self.parts();
+        let mut keepers: Vec<PaceKeeper> =
+            kept.iter().filter(|_| is_kept).map(|_| PaceKeeper::default()).collect();
+        loop {
+            // The stop flag is set by a signal handler, which wakes nobody.
+            let mut wait = if is_kept { LOOK_S } else { 0.1 };
+            if !is_fake {
+                wait = (next_tick.min(next_sample) - elapsed_at(clock.ticks())).clamp(0.0, wait);
+            }
+            // The sender within a look is dropped at the end of the round: the worker goes on.
+            let (now, look) = match words.recv_timeout(Duration::from_secs_f64(wait)) {
+                Ok(Word::Ended(tick)) => {
+                    (waiting, end) = (waiting - 1, end.max(tick));
+                    if waiting == 0 {
+                        break;
+                    }
+                    continue;
+                }
+                Ok(Word::Look(tick, look)) => (tick, Some(look)),
+                Ok(Word::Notice { thread, text, is_warning }) => {
+                    self.pass_on(observer, thread, &text, is_warning);
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                // Our own fake clock knows nothing of theirs.
+                Err(RecvTimeoutError::Timeout) if is_fake => continue,
+                Err(RecvTimeoutError::Timeout) => (clock.ticks(), None),
+            };
+            let elapsed = elapsed_at(now);
+            for (keeper, part) in keepers.iter_mut().zip(&kept).filter(|_| elapsed > 0.0) {
+                let (progress, units) = live::progress(part);
+                keeper.look(elapsed, progress, units);
+            }
+            if elapsed >= next_guard {
+                self.guard_space();
+                next_guard = elapsed + 1.0;
+            }
+            if elapsed >= next_tick {
+                let units = self.count();
+                let rate = (units.saturating_sub(last.1)) as f64 / (elapsed - last.0);
+                last = (elapsed, units);
+                next_tick = elapsed.floor() + 1.0;
+                self.tell(observer, elapsed, units, rate);
+                if let Some(second) =
+                    seconds.as_mut().and_then(|seconds| seconds.look(elapsed, lives))
+                {
+                    observer.second(&m.at(self.version, self.timed), &second);
+                }
+            }
+            if let Some(interval_s) = interval_s
+                && (elapsed >= next_sample || look.is_some())
+            {
+                sample(elapsed, rows);
+                // A late sample does not bring the next one forward.
+                next_sample = ((elapsed / interval_s).floor() + 1.0) * interval_s;
+            }
+            if !broken && self.is_overdue(elapsed) {
+                broken = true;
+                m.breaker.break_all();
+            }
+        }
+        let finished = keepers.into_iter().zip(&kept).map(|(mut keeper, part)| {
+            let (elapsed, (progress, units)) = (elapsed_at(end), live::progress(part));
+            keeper.look(elapsed, progress, units);
+            Some(keeper.finish(elapsed))
+        });
+        self.paces = finished.collect();
+        if interval_s.is_some() {
+            // Of the moment at which the last worker ended.
+            sample(elapsed_at(end), rows);
+        }
+        if let Some(second) = seconds.and_then(|mut seconds| seconds.look(elapsed_at(end), lives)) {
+            observer.second(&m.at(self.version, self.timed), &second);
+        }
+        observer.event(&Event::Finished);
+    }
+
+    fn count(&self) -> u64 {
+        match self.phase() {
+            Phase::Seed => Totals::of(self.lives.iter()).prim_ops(),
+            _ => self.lives.iter().map(|live| &live.units).map(LiveCounter::get).sum(),
+        }
+    }
+
+    fn tell(&self, observer: &mut dyn Observer, elapsed_s: f64, units: u64, rate: f64) {
+        let m = self.measurement;
+        let at = m.at(self.version, self.timed);
+        let is_job = m.workload.is_jobs();
+        observer.event(&match self.phase() {
+            Phase::Seed => Event::SeedTick { at, elapsed_s, keys: units, keys_per_s: rate },
+            _ => Event::Tick {
+                at,
+                elapsed_s,
+                // How much a job does in all is the job's affair.
+                budget_s: self.timed.filter(|_| !is_job).and_then(TimedPhase::secs),
+                units,
+                total: self.timed.filter(|_| !is_job).and_then(TimedPhase::ops),
+                units_per_s: rate,
+            },
+        });
+    }
+
+    /// Tells the user what a job says: a warning wherever the user looks.
+    fn pass_on(&self, observer: &mut dyn Observer, thread: u32, text: &str, is_warning: bool) {
+        let at = self.measurement.at(self.version, self.timed);
+        if is_warning {
+            let At { workload, engine, threads, .. } = at;
+            observer.event(&Event::Note(&format!("{workload} on {engine} t{threads}: {text}")));
+        } else {
+            observer.event(&Event::Notice { at, thread, text });
+        }
+    }
+
+    /// Whether the phase should have ended `--unit-timeout` ago.
+    fn is_overdue(&mut self, elapsed_s: f64) -> bool {
+        let m = self.measurement;
+        let grace = m.plan.settings.unit_timeout;
+        let stopped = m.stop.is_set().then(|| {
+            let seen = *self.stop_seen_s.get_or_insert(elapsed_s);
+            elapsed_s - seen
+        });
+        let deadline = self.timed.and_then(TimedPhase::secs).map(|secs| elapsed_s - secs);
+        let limit = if stopped.is_some() { grace.min(2.0) } else { grace };
+        stopped.into_iter().chain(deadline).any(|late| late > limit)
+    }
+
+    /// Ends the run when the disk is about to fill.
+    fn guard_space(&self) {
+        let m = self.measurement;
+        let min_free = m.plan.settings.min_free;
+        if m.recorder.is_some_and(Recorder::has_failed) {
+            m.stop.set("the trace of --record cannot be written");
+        }
+        let Some(dir) = self.dir.filter(|_| min_free > 0) else { return };
+        if m.plan.surroundings.fs.space(dir).is_ok_and(|space| space.free_bytes < min_free) {
+            m.stop.set("the data directory has less free space than --min-free");
+        }
+    }
+}
