@@ -33,7 +33,7 @@ fn response_us(report: &Report, p: f64) -> f64 {
 fn percentiles_are_those_of_the_queue_in_front_of_an_oracle() {
     let asked_s = seconds("KEYRACK_QUEUE_S");
     // What the machine adds does not grow with it.
-    let service_us: f64 = if asked_s.is_some() { 2000.0 } else { 500.0 };
+    let service_us: f64 = if asked_s.is_some() { 1000.0 } else { 500.0 };
     let rate_per_us = 0.5 / service_us;
     type Theory<'a> = &'a dyn Fn(f64) -> f64;
     let cases: [(String, Theory<'_>); 2] = [

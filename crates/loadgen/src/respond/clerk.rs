@@ -38,8 +38,8 @@ use crate::ring;
 /// Before a reply is due by less than this, the loop does not sleep.
 const LOOK_NS: u64 = 150_000;
 /// For so long after a client in memory was heard the loop does not sleep: it may write at any
-/// moment, and a wake-up would be in its response times.
-const WATCH_NS: u64 = 10_000_000;
+/// moment, and a wake-up would be in its response times. Longer than gaps of a load are.
+const WATCH_NS: u64 = 1_000_000_000;
 /// The longest sleep, so that an order to stop is seen.
 const SLEEP_NS_MAX: u64 = 20_000_000;
 /// Bytes of one read.
