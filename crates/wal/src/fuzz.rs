@@ -58,6 +58,10 @@ fn repair(bytes: &mut [u8]) -> Option<Header> {
     let sum = Header::checksum(front.first_chunk::<HEADER_BYTES>()?);
     front[SUM..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
     let header = Header::decode(front.first_chunk()?).ok()?;
+    // Whoever opens the file looks at its size first.
+    if header.segment_bytes == 0 {
+        return None;
+    }
     let seal = SEAL_OFFSET as usize;
     let fields =
         |at: usize| front[seal + at..].first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk));
