@@ -226,7 +226,6 @@ impl Clerk {
     }
 
     fn turn(&mut self, is_called: bool) {
-        let now_ns = self.clock.ticks();
         let doors = if is_called { self.doors.len() } else { 0 };
         for index in 0..doors {
             while let Some(socket) = self.doors[index].accept() {
@@ -237,7 +236,7 @@ impl Clerk {
         let mut index = 0;
         while index < self.connections.len() {
             let mut connection = self.connections.swap_remove(index);
-            let stays = self.step(&mut connection, now_ns);
+            let stays = self.step(&mut connection);
             if stays {
                 self.connections.push(connection);
                 // It was put at the end, and the one that was there has its place.
@@ -249,12 +248,15 @@ impl Clerk {
     }
 
     /// Reads, serves and sends; false when the connection is over.
-    fn step(&mut self, connection: &mut Connection, now_ns: u64) -> bool {
+    fn step(&mut self, connection: &mut Connection) -> bool {
+        let mut now_ns = self.clock.ticks();
         if connection.wants_input() {
             match connection.socket.read(&mut self.scratch) {
                 Ok(0) => connection.is_ended = true,
                 Ok(bytes) => {
                     connection.input.extend_from_slice(&self.scratch[..bytes]);
+                    // Not the moment before it: then a reply would leave too early.
+                    now_ns = self.clock.ticks();
                     if matches!(connection.socket, Socket::Memory(_)) {
                         self.heard_ns = now_ns;
                     }
