@@ -317,7 +317,8 @@ fn a_dropped_space_is_gone() {
 #[test]
 fn a_drop_that_was_interrupted_is_finished_or_did_not_happen() {
     let mut draw = Draw::new(1);
-    let mut seen = [0; 2];
+    // Images of interrupted drops: without the space, with it.
+    let mut interrupted = [0; 2];
     for at in 0.. {
         let disk = MemFs::new();
         let faulty = FaultFs::new(Arc::new(disk.clone()));
@@ -354,7 +355,9 @@ fn a_drop_that_was_interrupted_is_finished_or_did_not_happen() {
             let there = spaces.get("doomed").map(|doomed| rows(&doomed).len());
             assert!(there == Some(1200) || there.is_none(), "operation {at}: {there:?}");
             assert!(there.is_none() || !dropped, "operation {at}");
-            seen[usize::from(there.is_some())] += 1;
+            if injected > 0 {
+                interrupted[usize::from(there.is_some())] += 1;
+            }
             assert_eq!(rows(&spaces.get("kept").unwrap()).len(), 1);
             drop(spaces);
             let inside = raw_keys(&image).iter().filter(|key| key[0] != 0).count();
@@ -364,7 +367,7 @@ fn a_drop_that_was_interrupted_is_finished_or_did_not_happen() {
             break;
         }
     }
-    assert!(seen[0] > 6 && seen[1] > 0, "{seen:?}");
+    assert!(interrupted[0] > 0 && interrupted[1] > 0, "{interrupted:?}");
 }
 
 /// After a power loss, batches over several spaces are whole, and a beginning of what was written.
