@@ -10,9 +10,10 @@
 //!
 //! The first word of a command is `keyrack`, a name that the binary is also called by (`mttest`),
 //! a program of the machine, or `original/NAME`: a program of others that is built by hand and lies
-//! in the folder that `KEYRACK_ORIGINALS` names. A run whose program is missing is skipped, and the
-//! record says so. `--quick` makes each run as small as the definition allows and writes below the
-//! target directory: it shows that the claim can be made again, and is no figure.
+//! in the folder that `KEYRACK_ORIGINALS` names; arguments may name such files, too. A run that
+//! lacks one of them is skipped, and the record says so. `--quick` makes each run as small as the
+//! definition allows and writes below the target directory: it shows that the claim can be made
+//! again, and is no figure.
 
 mod definition;
 mod machine;

@@ -15,11 +15,20 @@ use crate::workspace::{Workspace, find_program};
 /// Where programs of others lie that were built by hand.
 const ORIGINALS: &str = "KEYRACK_ORIGINALS";
 
+/// What words begin with that name one of those.
+const ORIGINAL: &str = "original/";
+
 /// Names that the binary is called by.
 const OWN_NAMES: &[&str] = &["keyrack", "keybench", "mttest", "mtd", "mtclient", "mutilate"];
 
 /// How long a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where `original/NAME` is, if anybody has said so.
+fn original(word: &str) -> Option<PathBuf> {
+    let name = word.strip_prefix(ORIGINAL)?;
+    std::env::var_os(ORIGINALS).map(|folder| Path::new(&folder).join(name))
+}
 
 /// Finds and starts programs, with a scratch folder that goes when this does.
 #[derive(Debug)]
@@ -42,17 +51,17 @@ impl Programs {
         Ok(Programs { root, binary: binary.to_path_buf(), out: out.to_path_buf(), data })
     }
 
-    /// A command, or nothing when its program is not here. It stays on the CPU called `cpu`, unless
-    /// that is empty, or the machine has none of that number.
+    /// A command, or nothing when its program or an original that it names is not here. It stays on
+    /// the CPU called `cpu`, unless that is empty, or the machine has none of that number.
     fn command(&self, words: &[String], cpu: &str) -> Outcome<Option<Command>> {
         let Some((first, rest)) = words.split_first() else {
             return Err(Stop::Usage("a command without words".to_owned()));
         };
-        let program = match first.strip_prefix("original/") {
-            Some(name) => std::env::var_os(ORIGINALS).map(|folder| Path::new(&folder).join(name)),
-            None if first == "keyrack" => Some(self.binary.clone()),
-            None if OWN_NAMES.contains(&first.as_str()) => Some(self.link(first)?),
-            None => find_program(first),
+        let program = match first.as_str() {
+            "keyrack" => Some(self.binary.clone()),
+            name if OWN_NAMES.contains(&name) => Some(self.link(name)?),
+            name if name.starts_with(ORIGINAL) => original(name),
+            name => find_program(name),
         };
         let Some(program) = program.filter(|program| program.exists()) else { return Ok(None) };
         let (out, data) = (self.shown(&self.out), self.shown(&self.data));
@@ -73,8 +82,17 @@ impl Programs {
                 command
             }
         };
-        let fill = |word: &String| word.replace("{out}", &out).replace("{data}", &data);
-        command.args(rest.iter().map(fill)).current_dir(&self.root).stdin(Stdio::null());
+        for word in rest {
+            if word.starts_with(ORIGINAL) {
+                let Some(path) = original(word).filter(|path| path.exists()) else {
+                    return Ok(None);
+                };
+                command.arg(path);
+            } else {
+                command.arg(word.replace("{out}", &out).replace("{data}", &data));
+            }
+        }
+        command.current_dir(&self.root).stdin(Stdio::null());
         Ok(Some(command))
     }
 
