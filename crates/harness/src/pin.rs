@@ -9,8 +9,16 @@
 //! | `Auto` | one CPU each | not pinned, and the point says so |
 //! | `Always` | one CPU each | CPUs dealt out again from the first |
 //! | `Never` | not pinned | not pinned |
+//!
+//! A thread begins where the one that started it may run. What an engine starts from a worker, such
+//! as LevelDB its compactions, would so share the worker's CPU while another one idles; the leader
+//! finds such threads and gives them all CPUs ([`Dealt::free_others`]).
 
-use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::probe::Host;
+use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 
 /// Whether workers are pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,20 +73,61 @@ fn allowed_cpus() -> Vec<usize> {
     }
 }
 
-/// Pins the calling thread to the CPU of worker `thread`, where there are any. A refusal leaves it
-/// unpinned.
-pub(crate) fn pin_to(cpus: &[usize], thread: u32) {
-    if cpus.is_empty() {
-        return;
+/// The CPUs that are dealt out to the workers of a phase.
+#[derive(Debug)]
+pub(crate) struct Dealt {
+    /// None where workers are not pinned.
+    cpus: Vec<usize>,
+    /// Workers that have come for theirs.
+    workers: Mutex<HashSet<i32>>,
+}
+
+impl Dealt {
+    pub(crate) fn new(cpus: Vec<usize>) -> Dealt {
+        Dealt { cpus, workers: Mutex::default() }
     }
-    let mut set = CpuSet::new();
-    set.set(cpus[thread as usize % cpus.len()]);
-    let _ = sched_setaffinity(None::<Pid>, &set);
+
+    /// Pins the calling thread to the CPU of worker `thread`, where there are any. A refusal leaves
+    /// it unpinned.
+    pub(crate) fn pin(&self, thread: u32) {
+        if self.cpus.is_empty() {
+            return;
+        }
+        let own = gettid().as_raw_nonzero().get();
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).insert(own);
+        let mut set = CpuSet::new();
+        set.set(self.cpus[thread as usize % self.cpus.len()]);
+        let _ = sched_setaffinity(None::<Pid>, &set);
+    }
+
+    /// Gives threads that stay on a worker's CPU without being a worker all CPUs of the caller.
+    /// Those in `seen` were looked at before. A few microseconds a thread.
+    pub(crate) fn free_others(&self, host: &dyn Host, seen: &mut HashSet<i32>) {
+        if self.cpus.is_empty() {
+            return;
+        }
+        let Ok(all) = sched_getaffinity(None::<Pid>) else { return };
+        for name in host.list("/proc/self/task") {
+            let Some(thread) = name.parse().ok().filter(|thread| seen.insert(*thread)) else {
+                continue;
+            };
+            if self.workers.lock().unwrap_or_else(PoisonError::into_inner).contains(&thread) {
+                continue;
+            }
+            // A thread that has ended meanwhile needs nothing.
+            let Ok(set) = sched_getaffinity(Pid::from_raw(thread)) else { continue };
+            if set.count() == 1 && self.cpus.iter().any(|&cpu| set.is_set(cpu)) {
+                let _ = sched_setaffinity(Pid::from_raw(thread), &all);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::LinuxHost;
+    use std::sync::mpsc::channel;
 
     #[test]
     fn workers_are_pinned_by_default_only_where_each_has_a_cpu() {
@@ -101,11 +150,37 @@ mod tests {
             let cpus = allowed_cpus();
             let turn = cpus.len() as u32;
             // The CPUs are dealt out again from the first.
-            pin_to(&cpus, turn);
+            Dealt::new(cpus.clone()).pin(turn);
             assert_eq!(allowed_cpus(), &cpus[..1]);
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_a_worker_starts_is_not_left_on_its_cpu() {
+        let (all, dealt) = (allowed_cpus(), Dealt::new(allowed_cpus()));
+        let (started, is_started) = channel();
+        let (free, is_free) = channel::<()>();
+        std::thread::scope(|scope| {
+            let (dealt, all) = (&dealt, &all);
+            let worker = scope.spawn(move || {
+                dealt.pin(0);
+                let own = std::thread::spawn(move || {
+                    let before = allowed_cpus();
+                    started.send(()).unwrap();
+                    is_free.recv().unwrap_err();
+                    (before, allowed_cpus())
+                });
+                (own.join().unwrap(), allowed_cpus())
+            });
+            is_started.recv().unwrap();
+            dealt.free_others(&LinuxHost, &mut HashSet::new());
+            drop(free);
+            let ((before, after), worker) = worker.join().unwrap();
+            assert_eq!((&before[..], &worker[..]), (&all[..1], &all[..1]));
+            assert_eq!(&after, all);
+        });
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::crew::{Crew, TimedPhase};
 use super::{Measurement, RowSink};
 use crate::live::{self, LiveWorker, Totals};
 use crate::observer::{At, Event, Observer};
+use crate::pin::Dealt;
 use crate::probe::{LinuxHost, Sampler};
 use crate::rows;
 use crate::seconds::Seconds;
@@ -13,8 +14,12 @@ use keyrack_measure::LiveCounter;
 use keyrack_record::{LOOK_S, Pace, PaceKeeper, Phase, TimelineRow};
 use keyrack_store::Store;
 use keyrack_trace::Recorder;
+use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
+
+/// Threads that workers have started are looked for this often.
+const FREEING_S: f64 = 0.05;
 
 /// The leader's view of a running phase: ticks for people, rows for the timeline, guards.
 pub(super) struct Progress<'a> {
@@ -63,6 +68,7 @@ impl<'a> Progress<'a> {
         &mut self,
         start: u64,
         threads: u32,
+        dealt: &Dealt,
         words: &Receiver<Word>,
         observer: &mut dyn Observer,
         rows: RowSink<'_>,
@@ -104,6 +110,7 @@ impl<'a> Progress<'a> {
         let kept = self.parts();
         let mut keepers: Vec<PaceKeeper> =
             kept.iter().filter(|_| is_kept).map(|_| PaceKeeper::default()).collect();
+        let (mut seen, mut next_freeing) = (HashSet::new(), 0.0);
         loop {
             // The stop flag is set by a signal handler, which wakes nobody.
             let mut wait = if is_kept { LOOK_S } else { 0.1 };
@@ -130,6 +137,10 @@ impl<'a> Progress<'a> {
                 Err(RecvTimeoutError::Timeout) => (clock.ticks(), None),
             };
             let elapsed = elapsed_at(now);
+            if elapsed + warmup_s >= next_freeing {
+                dealt.free_others(&host, &mut seen);
+                next_freeing = elapsed + warmup_s + FREEING_S;
+            }
             for (keeper, part) in keepers.iter_mut().zip(&kept).filter(|_| elapsed > 0.0) {
                 let (progress, units) = live::progress(part);
                 keeper.look(elapsed, progress, units);

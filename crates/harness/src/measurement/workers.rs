@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use super::{Measurement, RowSink};
 use crate::observer::Observer;
-use crate::pin::{self, Pin};
+use crate::pin::{Dealt, Pin};
 use crate::worker::{Outcome, Rendezvous, Word, WorkerFailure};
 use std::sync::mpsc::{Sender, channel};
 
@@ -44,19 +44,19 @@ impl Measurement<'_> {
     {
         let (done, finished) = channel();
         let settings = &self.plan.settings;
-        let cpus = match settings.cpus.as_slice() {
+        let dealt = Dealt::new(match settings.cpus.as_slice() {
             [] => settings.pin.cpus(threads),
             _ if settings.pin == Pin::Never => Vec::new(),
             cpus => cpus.to_vec(),
-        };
+        });
         std::thread::scope(|scope| {
             let mut handles = Vec::new();
             for thread in 0..threads {
-                let (done, work, cpus) = (done.clone(), &work, &cpus);
+                let (done, work, dealt) = (done.clone(), &work, &dealt);
                 let body = move || {
                     // Sent when the thread ends in any way, so that the leader never waits for it.
                     let mut done = Done { leader: done, end: 0 };
-                    pin::pin_to(cpus, thread);
+                    dealt.pin(thread);
                     let outcome = work(thread, &done.leader);
                     done.end = outcome.end;
                     outcome
@@ -78,7 +78,7 @@ impl Measurement<'_> {
             };
             if let Some(start) = rendezvous.lead(&self.clock, threads, &mut look) {
                 at_start();
-                progress.follow(start, threads, &finished, observer, rows);
+                progress.follow(start, threads, &dealt, &finished, observer, rows);
             }
             let panicked = |_| Outcome {
                 failure: Some(WorkerFailure {
