@@ -6,7 +6,7 @@
 //! smoke     the release binary over engines, workloads and claims   see `smoke`, `bench`
 //! overhead  the release binary's instructions a unit                needs valgrind, see `overhead`
 //! seeds     cargo test with KEYRACK_SEED from the commit
-//! fuzz      every reader of bytes from outside, 20 s a format         see `fuzz`
+//! fuzz      every reader of bytes from outside, a minute a format     see `fuzz`
 //! loom      models of a few crates, every interleaving              see `instrumented`
 //! shuttle   whole structures, schedules drawn from a seed            see `instrumented`
 //! asan      tests of a few crates under AddressSanitizer            needs a nightly toolchain
@@ -176,7 +176,7 @@ pub(crate) fn overhead(workspace: &Workspace, _: &Options) -> Outcome {
 pub(crate) fn ci(workspace: &Workspace, options: &Options) -> Outcome {
     let none = Options::default();
     say(&seed_line(workspace));
-    for chore in [check, features, smoke, overhead, seeds, fuzz::brief, loom, shuttle, asan] {
+    for chore in [check, features, smoke, overhead, seeds, fuzz::in_ci, loom, shuttle, asan] {
         if let Err(stop) = chore(workspace, &none) {
             complain_about(&stop);
             return Err(Stop::Failed(Tally::one_failure()));

@@ -23,11 +23,8 @@ use crate::output::{complain, say};
 use crate::stage::{Outcome, Stop, shown, stage};
 use crate::workspace::{REWRITE_VARIABLE, Workspace, find_program, seed_of_commit};
 
-/// Seconds of a format when none are given.
+/// Seconds of a format when none are given, and in CI.
 const SECONDS_DEFAULT: u64 = 60;
-
-/// Seconds of a format in CI, which has forty minutes for everything.
-const SECONDS_CI: u64 = 20;
 
 /// By which the fuzzers are told for how long.
 const SECONDS_VARIABLE: &str = "KEYRACK_FUZZ_S";
@@ -65,8 +62,8 @@ pub(crate) fn command(workspace: &Workspace, options: &Options) -> Outcome {
 ///
 /// # Errors
 /// As [`command`].
-pub(crate) fn brief(workspace: &Workspace, _: &Options) -> Outcome {
-    fuzz(workspace, SECONDS_CI)
+pub(crate) fn in_ci(workspace: &Workspace, _: &Options) -> Outcome {
+    fuzz(workspace, SECONDS_DEFAULT)
 }
 
 fn fuzz(workspace: &Workspace, seconds: u64) -> Outcome {

@@ -45,6 +45,8 @@ struct Instrument {
     /// Variables that do not reach the test binaries.
     withheld: &'static [&'static str],
     packages: &'static [&'static str],
+    /// Those of them that have such tests in their library alone: no other is built.
+    library_only: &'static [&'static str],
     /// What the names of the tests hold; nothing for all of them.
     filter: Option<&'static str>,
 }
@@ -62,6 +64,7 @@ const LOOM: Instrument = Instrument {
         "LOOM_MAX_PREEMPTIONS",
     ],
     packages: &["keyrack-concurrent", "keyrack-wal"],
+    library_only: &[],
     filter: None,
 };
 
@@ -72,7 +75,8 @@ const SHUTTLE: Instrument = Instrument {
     rustflags: "--cfg shuttle",
     variables: &[],
     withheld: &["KEYRACK_SCHEDULE", "KEYRACK_SCHEDULES", "SHUTTLE_RANDOM_SEED"],
-    packages: &["keyrack-concurrent", "keyrack-masstree", "keyrack-wal"],
+    packages: &["keyrack-concurrent", "keyrack-flodb", "keyrack-masstree", "keyrack-wal"],
+    library_only: &["keyrack-flodb"],
     filter: Some("shuttled"),
 };
 
@@ -88,6 +92,7 @@ const ASAN: Instrument = Instrument {
     ],
     withheld: &["LSAN_OPTIONS"],
     packages: &["keyrack-concurrent", "keyrack-flodb", "keyrack-masstree", "keyrack-wal"],
+    library_only: &[],
     filter: None,
 };
 
@@ -155,7 +160,8 @@ impl Instrument {
     /// Adds to a call of `cargo test` what makes it a call under this instrument.
     fn instrument(&self, command: &mut Command, workspace: &Workspace, package: &str) {
         command
-            .args(["--release", "--no-fail-fast", "-p", package, "--lib", "--tests"])
+            .args(["--release", "--no-fail-fast", "-p", package, "--lib"])
+            .args((!self.library_only.contains(&package)).then_some("--tests"))
             .arg("--target-dir")
             .arg(workspace.target(self.name))
             .env("RUSTFLAGS", self.rustflags)
@@ -237,6 +243,7 @@ mod tests {
         variables: &[("PROBE_OPTIONS", "all=1")],
         withheld: &["PROBE_MAX"],
         packages: &["keyrack-one", "keyrack-two"],
+        library_only: &["keyrack-two"],
         filter: Some("probed"),
     };
 
@@ -264,10 +271,10 @@ mod tests {
         let calls = fs::read_to_string(scratch.path().join("calls.txt")).expect("called");
         let calls: Vec<&str> = calls.lines().collect();
         assert_eq!(calls.len(), 2);
-        for (call, package) in calls.iter().zip(PROBE.packages) {
+        for ((call, package), tests) in calls.iter().zip(PROBE.packages).zip(["--tests ", ""]) {
             let start = format!(
                 "--cfg probe, all=1, gone: test --release --no-fail-fast -p {package} \
-                 --lib --tests --target-dir "
+                 --lib {tests}--target-dir "
             );
             let rest = call.strip_prefix(&start).unwrap_or_else(|| panic!("{call}"));
             let mut words = rest.split(' ');

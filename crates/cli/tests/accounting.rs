@@ -261,3 +261,41 @@ fn traces_are_hashed_on_request_alone() {
     lab.run("bench --backend btree --ops 5 --probe none --report json:r.json work.lua").exits(0);
     assert_eq!(repeats(&lab.json("r.json"))[0]["trace_hashes"].as_array().unwrap().len(), 0);
 }
+
+/// The processor time of a warm-up was in that of the few units after it.
+#[test]
+fn a_warm_up_is_in_no_number() {
+    let lab = Lab::new();
+    lab.run(
+        "bench --backend null --ops 10 --warmup 0.6 --items 100 --probe none \
+         --report json:r.json,timeline:t.tsv --timeline 0.01 workloads/mixed-native.lua",
+    )
+    .exits(0);
+    let run = lab.json("r.json");
+    let repeat = &repeats(&run)[0];
+    assert_eq!((number(repeat, "units"), &repeat["warmup_s"]), (10, &Value::from(0.6)));
+    // One worker has spun for 0.6 s; ten lookups in nothing take no time to speak of.
+    let cpu_s = repeat["cpu_s"].as_f64().unwrap();
+    assert!(cpu_s < 0.3, "{cpu_s} s");
+}
+
+/// A rate search tries many rates on one store: what that moved was set against the work of one.
+#[test]
+fn a_rate_search_has_no_amplification_of_writes() {
+    let lab = Lab::new();
+    lab.make_dir("data");
+    lab.run(
+        "bench --backend flodb --data-dir data --rate-search p99<10s --secs 0.1 --items 100 \
+         --probe none --report json:r.json ycsb/a",
+    )
+    .exits(0);
+    let run = lab.json("r.json");
+    let repeat = &repeats(&run)[0];
+    assert!(number(&repeat["traffic"], "user_written_bytes") > 0, "{repeat}");
+    for (place, key) in
+        [("traffic", "written_bytes"), ("traffic", "read_bytes"), ("aftermath", "written_bytes")]
+    {
+        assert!(repeat[place][key].is_null(), "{place}.{key}: {repeat}");
+    }
+    assert!(number(&repeat["aftermath"], "disk_bytes") > 0, "{repeat}");
+}

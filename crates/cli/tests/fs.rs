@@ -481,3 +481,36 @@ fn a_full_disk_is_told_in_a_line_and_the_log_goes_on_when_there_is_space() {
     assert_eq!(lines.len(), 1, "{said}");
     assert!(lines[0].contains("disk/log") && lines[0].contains("No space left"), "{said}");
 }
+
+#[test]
+fn a_quota_is_kept_by_every_command_that_makes_names() {
+    let lab = Lab::new();
+    lab.run("fs mkdir --db log --quota-depth 2 /a /a/b").exits(0);
+    let told = lab.run("fs mkdir --db log --quota-depth 2 -p /a/b/c").exits(1);
+    assert!(told.stderr.contains("too long: 3, and the limit is 2"), "{}", told.told());
+    let told = lab.run("fs create --db log --quota-names 4 /a/1 /a/2 /a/3 /a/4").exits(1);
+    let lines: Vec<&str> = told.stderr.lines().collect();
+    let line = |path: &str| {
+        let what = "the quota of 4 names is used up: remove some, or raise it";
+        format!("keyrack fs create: {path}: {what}")
+    };
+    assert_eq!(lines, [line("/a/3"), line("/a/4")]);
+    lab.run("fs find --db log --count /a").exits(0).says("4\n");
+    lab.run("fs mv --db log --quota-name-bytes 3 /a/1 /a/four").exits(1).warns("too long: 4");
+    lab.write("f", "bytes");
+    lab.run("fs put --db log --quota-names 4 f /new").exits(1).warns("/new: the quota of 4");
+    lab.write("in.jsonl", "{\"path\":\"x\",\"type\":\"f\"}\n{\"path\":\"y\",\"type\":\"f\"}\n");
+    lab.run("fs import --db log --quota-names 5 in.jsonl").exits(1).warns("the quota of 5 names");
+    lab.run("fs ls --db log /").exits(0).says("a\nx\n");
+    lab.run("fs bench --db b --n 9 --quota-names 8 --step_interval 0").exits(1).warns("of 8 names");
+    lab.run("fs create --db log --quota-depth 1025 /f").refuses(&["--quota-depth"]);
+    lab.run("fs create --db log --quota-name-bytes 0 /f").refuses(&["--quota-name-bytes"]);
+    let mut server = lab.start("fs serve --db s --port 0 --quota-names 30");
+    server.wait_for("listening on ");
+    let address = server.seen().lines().last().unwrap().rsplit(' ').next().unwrap().to_owned();
+    let line = format!("fs clients --server {address} --n 40 --shared");
+    lab.run(&line).exits(1).warns("the quota of 30 names is used up");
+    server.signal("TERM");
+    server.finish().exits(0).says("Names at most");
+    lab.run("fs find --db s/r0 --count /").exits(0).says("31\n");
+}

@@ -177,3 +177,56 @@ fn a_read_server_ends_by_itself_when_nobody_calls() {
         .warns("--idle: of several servers");
     lab.run("fs serve --db s --idle 0").refuses(&["--idle"]);
 }
+
+/// Servers of several ranks: what the whole did, and what each did.
+#[test]
+fn numbers_of_all_servers_are_told_and_not_those_of_the_first_alone() {
+    let lab = Lab::new();
+    let keyrack = lab.link("keyrack").display().to_string();
+    let line = format!("fs launch -n 3 -- {keyrack} fs serve --db s --port 0 --json s.json");
+    let mut server = lab.start(&line);
+    server.wait_for("listening on ");
+    let line = server.seen().lines().last().unwrap().to_owned();
+    let address = line.rsplit(' ').next().unwrap().trim().to_owned();
+    // Directories of their own: their files are at several servers.
+    let clients = format!("fs launch -n 4 -- {keyrack} fs clients --server {address} --n 100");
+    lab.run(&clients).exits(0);
+    server.signal("TERM");
+    let served = server.finish();
+    let document = complete(&lab, &served, "s.json", "serve", 0);
+    let ranks = document["ranks"].as_array().unwrap();
+    assert_eq!(ranks.len(), 3, "{document}");
+    let calls: Vec<u64> = ranks.iter().map(|rank| rank["calls"].as_u64().unwrap()).collect();
+    assert!(calls.iter().all(|calls| *calls > 0), "{calls:?}");
+    assert_eq!(document["calls"].as_u64().unwrap(), calls.iter().sum::<u64>());
+    assert!(calls.iter().sum::<u64>() >= 800, "a create and a stat of 400 files: {calls:?}");
+    let written = |of: &Value| of["store"]["bytes_written"].as_u64().unwrap();
+    assert!(written(&document) > 0 && ranks.iter().all(|rank| written(rank) > 0), "{document}");
+    assert_eq!(written(&document), ranks.iter().map(written).sum::<u64>());
+    for (rank, calls) in calls.iter().enumerate() {
+        let line = format!("\nRank {rank}: {calls} calls, CPU ");
+        assert!(served.stdout.contains(&line), "{}", served.told());
+    }
+}
+
+/// Nobody waits for the numbers of a server that is gone.
+#[test]
+fn a_server_that_was_killed_has_no_numbers_and_the_others_have_theirs() {
+    let lab = Lab::new();
+    let keyrack = lab.link("keyrack");
+    let script = format!(
+        "echo $$ > pid.$PMI_RANK; exec {} fs serve --db s --port 0 --json s.json",
+        keyrack.display()
+    );
+    let words = ["fs", "launch", "-n", "2", "--", "sh", "-c", &script];
+    let mut server = lab.start_tool(&keyrack, &words);
+    server.wait_for("listening on ");
+    let pid = lab.read("pid.1").trim().to_owned();
+    lab.tool("kill".as_ref(), &["-KILL", &pid]).exits(0);
+    let served = server.finish().exits(1);
+    let document = parse_json(&lab.read("s.json"));
+    assert!(document["calls"].is_u64(), "{document} {}", served.told());
+    let why = document["ranks"][1]["error"].as_str().unwrap();
+    assert!(why.starts_with("rank 1 is gone: "), "{why}");
+    served.says("\nRank 1: no numbers: rank 1 is gone: ");
+}

@@ -1,5 +1,6 @@
 //! The calls on an open log.
 
+use crate::constants::{KEYRACK_FS_CREATE, KEYRACK_FS_EXCLUSIVE, KEYRACK_FS_READ_ONLY};
 use crate::status::{Facts, Failure, code, number};
 use keyrack_deltafs::{
     Caller, IfExists, IfTaken, Namespace, SetAttributes, SetTime, Settings, Stat, User,
@@ -9,11 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::slice;
 
-const CREATE: u32 = 1;
-const READ_ONLY: u32 = 2;
-const EXCLUSIVE: u32 = 1;
-
-/// An open log, behind a pointer: `keyrack_fs` in the header.
+/// An open log. One process has it open for writing at a time.
 #[derive(Debug)]
 pub struct Fs {
     space: Namespace,
@@ -67,13 +64,14 @@ fn check_flags(flags: u32, known: u32) -> Result<(), Failure> {
     }
 }
 
-/// The version of this interface.
+/// The version of this interface: 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn keyrack_fs_version() -> u32 {
     1
 }
 
-/// Opens the log in `dir`.
+/// Opens the log in the directory `dir` for the user `uid` with the group `gid`; 0, 0 may do
+/// everything.
 ///
 /// # Safety
 /// `dir` is null or ends with a zero; `fs` is null or room for a pointer.
@@ -86,7 +84,7 @@ pub unsafe extern "C" fn keyrack_fs_open(
     fs: *mut *mut Fs,
 ) -> c_int {
     let open = || {
-        check_flags(flags, CREATE | READ_ONLY)?;
+        check_flags(flags, KEYRACK_FS_CREATE | KEYRACK_FS_READ_ONLY)?;
         // SAFETY: the caller promises the same.
         let dir = unsafe { bytes(dir) }?;
         let dir = PathBuf::from(OsStr::from_bytes(dir));
@@ -94,8 +92,8 @@ pub unsafe extern "C" fn keyrack_fs_open(
             return Err(Failure::invalid("the place of a result is a null pointer"));
         }
         let mut settings = Settings::default();
-        settings.store.create_if_missing = flags & CREATE != 0;
-        let space = match flags & READ_ONLY {
+        settings.store.create_if_missing = flags & KEYRACK_FS_CREATE != 0;
+        let space = match flags & KEYRACK_FS_READ_ONLY {
             0 => Namespace::open(&dir, settings)?,
             _ => Namespace::open_read_only(&[dir], settings)?,
         };
@@ -106,7 +104,7 @@ pub unsafe extern "C" fn keyrack_fs_open(
     code(open())
 }
 
-/// Ends the use of a log, and frees it.
+/// Ends the use of a log and frees `fs`, whatever is returned. Listings have to be closed before.
 ///
 /// # Safety
 /// `fs` is null or from [`keyrack_fs_open`], and is not used any more, by listings neither.
@@ -120,7 +118,7 @@ pub unsafe extern "C" fn keyrack_fs_close(fs: *mut Fs) -> c_int {
     code(closed.space.close().map_err(Failure::from))
 }
 
-/// Makes everything durable.
+/// Makes everything that was done durable against power loss.
 ///
 /// # Safety
 /// `fs` is null or an open log.
@@ -157,7 +155,8 @@ pub unsafe extern "C" fn keyrack_fs_mkdir(fs: *const Fs, path: *const c_char, mo
     unsafe { on_path(fs, path, |fs, path| fs.mkdir(path, mode).map(|_| ())) }
 }
 
-/// Makes an empty file.
+/// Makes an empty file. One that is there is taken as it is, or is EEXIST with
+/// `KEYRACK_FS_EXCLUSIVE`.
 ///
 /// # Safety
 /// `fs` is null or an open log; `path` is null or ends with a zero.
@@ -168,15 +167,15 @@ pub unsafe extern "C" fn keyrack_fs_create(
     mode: u32,
     flags: u32,
 ) -> c_int {
-    if let Err(failure) = check_flags(flags, EXCLUSIVE) {
+    if let Err(failure) = check_flags(flags, KEYRACK_FS_EXCLUSIVE) {
         return code(Err(failure));
     }
-    let if_exists = if flags & EXCLUSIVE == 0 { IfExists::Open } else { IfExists::Fail };
+    let if_exists = if flags & KEYRACK_FS_EXCLUSIVE == 0 { IfExists::Open } else { IfExists::Fail };
     // SAFETY: the caller promises the same.
     unsafe { on_path(fs, path, |fs, path| fs.create(path, mode, if_exists).map(|_| ())) }
 }
 
-/// Makes a symbolic link.
+/// Makes a symbolic link to `target` at `path`.
 ///
 /// # Safety
 /// `fs` is null or an open log; `target` and `path` are null or end with a zero.
@@ -205,7 +204,7 @@ pub unsafe extern "C" fn keyrack_fs_unlink(fs: *const Fs, path: *const c_char) -
     unsafe { on_path(fs, path, |fs, path| fs.unlink(path)) }
 }
 
-/// Removes an empty directory.
+/// Removes an empty directory; of another it is ENOTEMPTY.
 ///
 /// # Safety
 /// `fs` is null or an open log; `path` is null or ends with a zero.
@@ -215,7 +214,8 @@ pub unsafe extern "C" fn keyrack_fs_rmdir(fs: *const Fs, path: *const c_char) ->
     unsafe { on_path(fs, path, |fs, path| fs.rmdir(path)) }
 }
 
-/// Gives an entry another name.
+/// Gives an entry another name. What has that name is replaced, or is EEXIST with
+/// `KEYRACK_FS_EXCLUSIVE`.
 ///
 /// # Safety
 /// `fs` is null or an open log; `from` and `to` are null or end with a zero.
@@ -227,16 +227,17 @@ pub unsafe extern "C" fn keyrack_fs_rename(
     flags: u32,
 ) -> c_int {
     // SAFETY: the caller promises the same.
-    let from = match check_flags(flags, EXCLUSIVE).and_then(|()| unsafe { bytes(from) }) {
+    let from = match check_flags(flags, KEYRACK_FS_EXCLUSIVE).and_then(|()| unsafe { bytes(from) })
+    {
         Ok(from) => from,
         Err(failure) => return code(Err(failure)),
     };
-    let if_taken = if flags & EXCLUSIVE == 0 { IfTaken::Replace } else { IfTaken::Fail };
+    let if_taken = if flags & KEYRACK_FS_EXCLUSIVE == 0 { IfTaken::Replace } else { IfTaken::Fail };
     // SAFETY: the caller promises the same.
     unsafe { on_path(fs, to, |fs, to| fs.rename(from, to, if_taken)) }
 }
 
-/// Sets permissions.
+/// Sets the permissions of what a path names; links are followed.
 ///
 /// # Safety
 /// `fs` is null or an open log; `path` is null or ends with a zero.
@@ -247,7 +248,7 @@ pub unsafe extern "C" fn keyrack_fs_chmod(fs: *const Fs, path: *const c_char, mo
     unsafe { on_path(fs, path, |fs, path| fs.set_attributes(path, &set).map(|_| ())) }
 }
 
-/// Sets owner and group.
+/// Sets owner and group; links are followed.
 ///
 /// # Safety
 /// `fs` is null or an open log; `path` is null or ends with a zero.
@@ -263,7 +264,7 @@ pub unsafe extern "C" fn keyrack_fs_chown(
     unsafe { on_path(fs, path, |fs, path| fs.set_attributes(path, &set).map(|_| ())) }
 }
 
-/// Sets the modification time.
+/// Sets the modification time, nanoseconds since 1970; links are followed.
 ///
 /// # Safety
 /// `fs` is null or an open log; `path` is null or ends with a zero.
@@ -318,7 +319,7 @@ pub unsafe extern "C" fn keyrack_fs_stat_path(
     unsafe { facts(fs, path, stat, |fs, path| fs.stat(path)) }
 }
 
-/// Facts of what a path names, a link among them.
+/// Facts of what a path names; of a link its own.
 ///
 /// # Safety
 /// `fs` is null or an open log; `path` is null or ends with a zero; `stat` is null or room.
@@ -347,7 +348,8 @@ unsafe fn room<'a>(memory: *mut u8, count: usize) -> Result<&'a mut [u8], Failur
     Ok(unsafe { slice::from_raw_parts_mut(memory, count) })
 }
 
-/// The target of a link.
+/// Writes the target of a link with a zero to `target`, cut to `size` bytes. Returns its whole
+/// length without the zero.
 ///
 /// # Safety
 /// `fs` is null or an open log; `path` is null or ends with a zero; `target` has `size` bytes.
@@ -376,7 +378,7 @@ pub unsafe extern "C" fn keyrack_fs_readlink(
     }))
 }
 
-/// Bytes of a file.
+/// Reads up to `count` bytes of a file, of any size, from `offset` on. Returns how many came.
 ///
 /// # Safety
 /// `fs` is null or an open log; `path` is null or ends with a zero; `to` has `count` bytes.
@@ -402,7 +404,7 @@ pub unsafe extern "C" fn keyrack_fs_read(
     }))
 }
 
-/// Writes bytes into a file.
+/// Writes `count` bytes into a file, which grows as far as it has to. Returns how many.
 ///
 /// # Safety
 /// `fs` is null or an open log; `path` is null or ends with a zero; `from` has `count` bytes.

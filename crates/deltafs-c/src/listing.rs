@@ -1,15 +1,16 @@
 //! Listings.
 
 use crate::calls::{Fs, bytes, log, put};
+use crate::constants::KEYRACK_FS_NAME_SIZE;
 use crate::status::{Facts, Failure, code, number};
-use keyrack_deltafs::{Dir, ListEntry, NAME_BYTES_MAX};
+use keyrack_deltafs::{Dir, ListEntry};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int};
 
 /// Entries that are taken at once.
 const PAGE: usize = 1024;
 
-/// A listing under way: `keyrack_fs_dir` in the header.
+/// A listing under way. It belongs to one thread at a time.
 #[derive(Debug)]
 pub struct Listing {
     /// The log; it stays open as long as the listing, as the header demands.
@@ -21,19 +22,20 @@ pub struct Listing {
     is_last: bool,
 }
 
-/// An entry, as `keyrack_fs_entry` in the header.
+/// An entry of a listing.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Its facts.
     pub stat: Facts,
-    /// Bytes of its name.
+    /// Bytes of its name, without the zero.
     pub name_len: u32,
     /// Its name, with a zero.
-    pub name: [u8; NAME_BYTES_MAX + 1],
+    pub name: [c_char; KEYRACK_FS_NAME_SIZE],
 }
 
-/// Begins a listing.
+/// Begins a listing of a directory in the order of names, from behind the name `after`, or from the
+/// beginning if that is null. So a listing can be resumed at any name, later, by another process.
 ///
 /// # Safety
 /// `fs` is null or a log that stays open until the listing is closed; `path` and `after` are null
@@ -77,7 +79,7 @@ impl Listing {
     }
 }
 
-/// The next entry of a listing.
+/// The next entry of a listing: 1, or 0 at the end.
 ///
 /// # Safety
 /// `dir` is null or from [`keyrack_fs_opendir`], used by no other thread; `entry` is null or room.
@@ -94,8 +96,10 @@ pub unsafe extern "C" fn keyrack_fs_readdir(dir: *mut Listing, entry: *mut Entry
         }
         let Some(found) = listing.page.pop_front() else { return Ok(0) };
         let Some(stat) = &found.stat else { return Ok(0) };
-        let mut name = [0; NAME_BYTES_MAX + 1];
-        name[..found.name.len()].copy_from_slice(&found.name);
+        let mut name = [0; KEYRACK_FS_NAME_SIZE];
+        for (to, from) in name.iter_mut().zip(&found.name) {
+            *to = *from as c_char;
+        }
         // At most 255.
         let name_len = found.name.len() as u32;
         // SAFETY: the caller promises room for an entry.

@@ -8,21 +8,21 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
-/// Facts, as `keyrack_fs_stat` in the header.
+/// Facts. Times are nanoseconds since 1970.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// The number of the file, upper half.
+    /// The number of the entry, the upper half.
     pub inode_high: u64,
-    /// Lower half.
+    /// The lower half.
     pub inode_low: u64,
-    /// Bytes.
+    /// Bytes of a file, or of the target of a link.
     pub size: u64,
-    /// Names.
+    /// Names; of a directory 2 and its directories.
     pub nlink: u64,
-    /// Nanoseconds since 1970.
+    /// When the bytes, or the entries, last changed.
     pub mtime_ns: u64,
-    /// Nanoseconds since 1970.
+    /// When anything last changed.
     pub ctime_ns: u64,
     /// Type and permissions.
     pub mode: u32,

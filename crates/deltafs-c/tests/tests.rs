@@ -7,6 +7,8 @@
     reason = "a test says what went wrong by panicking, and reads its own files"
 )]
 
+mod header;
+
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -80,9 +82,9 @@ fn a_program_in_python_works_with_the_module() {
 }
 
 /// The names `keyrack_fs_..` that stand before a bracket, on lines that are no comments.
-fn calls(text: &str, before: &str) -> BTreeSet<String> {
+fn calls(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for line in text.lines().filter(|line| line.contains(before)) {
+    for line in text.lines() {
         for (start, _) in line.match_indices("keyrack_fs_") {
             let rest = &line[start..];
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -96,17 +98,9 @@ fn calls(text: &str, before: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_header_has_the_calls_of_the_library_and_no_others() {
-    let header = calls(&fs::read_to_string(source("include/keyrack_fs.h")).unwrap(), "");
-    let mut code = BTreeSet::new();
-    let mut exported = 0;
-    for name in ["calls", "listing", "status"] {
-        let text = fs::read_to_string(source(&format!("src/{name}.rs"))).unwrap();
-        exported += text.matches("#[unsafe(no_mangle)]").count();
-        code.extend(calls(&text, "extern \"C\" fn "));
-    }
-    assert_eq!(header, code);
-    assert_eq!(code.len(), exported);
-    let program = calls(&fs::read_to_string(source("tests/program.c")).unwrap(), "");
-    assert_eq!(program, header, "the program in C uses every call");
+fn the_program_in_c_uses_every_call_of_the_header() {
+    let header = calls(&fs::read_to_string(source("include/keyrack_fs.h")).unwrap());
+    let program = calls(&fs::read_to_string(source("tests/program.c")).unwrap());
+    assert!(header.len() > 20, "{header:?}");
+    assert_eq!(program, header);
 }

@@ -51,6 +51,14 @@ pub enum Error {
     /// ELOOP.
     #[error("{0}: more than 40 symbolic links one behind the other")]
     Loop(String),
+    /// EDQUOT: there are as many names as there may be. Nothing was done.
+    #[error("{path}: the quota of {limit} names is used up: remove some, or raise it")]
+    Quota {
+        /// What was to be made.
+        path: String,
+        /// How many there may be.
+        limit: u64,
+    },
     /// EFBIG.
     #[error("{path}: {bytes} bytes; the limit is {limit}")]
     TooLarge {
@@ -128,6 +136,7 @@ impl Error {
             Error::TooLong { .. } => "ENAMETOOLONG",
             Error::Invalid(_) | Error::Usage(_) => "EINVAL",
             Error::Loop(_) => "ELOOP",
+            Error::Quota { .. } => "EDQUOT",
             Error::TooLarge { .. } => "EFBIG",
             Error::NoData(_) => "ENODATA",
             Error::Stale(_) => "ESTALE",

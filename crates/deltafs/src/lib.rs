@@ -70,6 +70,7 @@ mod names_cache;
 mod namespace;
 mod open;
 mod put;
+mod quota;
 mod record;
 mod registry;
 mod remove;
@@ -88,6 +89,7 @@ pub use make::{Created, IfExists};
 pub use name::{DEPTH_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, check_name};
 pub use namespace::{Dir, Namespace, TimeSource};
 pub use open::{LogHead, Settings};
+pub use quota::Quota;
 pub use record::{INLINE_BYTES_MAX, MODE_BITS};
 pub use registry::{
     Collected, CopyFacts, GcOptions, Publication, PublishedFile, Reference, Registry, Storage, Tag,

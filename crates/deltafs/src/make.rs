@@ -11,9 +11,11 @@ use crate::caller::{Caller, Found, Kind, Stat};
 use crate::dirs::{DirInfo, DirState};
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, Inode};
-use crate::name::{DEPTH_MAX, PATH_BYTES_MAX, check_name, too_long};
+use crate::name::{PATH_BYTES_MAX, check_name, too_long};
 use crate::namespace::Dir;
-use crate::record::{Attributes, DirNode, Entry, INLINE_BYTES_MAX, Key, MODE_BITS, Node, Touched};
+use crate::record::{
+    Attributes, DirNode, Entry, INLINE_BYTES_MAX, KIND_WHITEOUT, Key, MODE_BITS, Node, Touched,
+};
 use crate::resolve::named;
 use crate::user::{PASS, SET_GROUP, WRITE};
 use keyrack_flodb::{Batch, Change, Db, WriteOptions};
@@ -42,7 +44,8 @@ impl Caller<'_> {
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::IsDir`], [`Error::NotFound`], [`Error::NotDir`],
-    /// [`Error::Denied`], [`Error::TooLong`], [`Error::ReadOnly`], and those of the store.
+    /// [`Error::Denied`], [`Error::TooLong`], [`Error::Quota`], [`Error::ReadOnly`], and those of
+    /// the store.
     pub fn create(&self, path: &[u8], mode: u32, if_exists: IfExists) -> Result<Created> {
         let made = || {
             let place = match if_exists {
@@ -118,8 +121,40 @@ impl Caller<'_> {
         let info = dir.state.read();
         let now = self.inner.time.now_ns();
         let attributes = self.attributes(&info, mode, now);
-        top.put(&Key::entry(dir.state.id, name), &Entry::File(attributes, &[]).encode())?;
+        let (key, value) = (Key::entry(dir.state.id, name), Entry::File(attributes, &[]).encode());
+        self.inner.room.check_length(name)?;
+        match self.inner.room.is_counted() {
+            false => top.put(&key, &value)?,
+            true => self.put_counted(top, (dir.state.id, name), &key, value)?,
+        }
         self.touch(dir, &info, now)
+    }
+
+    /// Puts the record of a file where names are counted, so whether there was one is asked after
+    /// all.
+    fn put_counted(
+        &self,
+        top: &Db,
+        (dir, name): (DirId, &[u8]),
+        key: &[u8],
+        value: Vec<u8>,
+    ) -> Result<()> {
+        let inner = self.inner;
+        let below = inner.lower_entry(dir, name)?.is_some();
+        let mut taken: Result<u64> = Ok(0);
+        let put = top.update(key, WriteOptions::default(), |there| {
+            let is_new = match there {
+                Some(value) => value.first() == Some(&KIND_WHITEOUT),
+                None => !below,
+            };
+            taken = inner.room.take(name, u64::from(is_new)).map(|()| u64::from(is_new));
+            if taken.is_ok() { Change::Put(value) } else { Change::Keep }
+        });
+        let taken = taken?;
+        if put.is_err() {
+            inner.room.give(taken);
+        }
+        Ok(put?)
     }
 
     fn make_file<'e>(
@@ -160,6 +195,11 @@ impl Caller<'_> {
                 made = Err(error.clone());
                 return Change::Keep;
             }
+            let room = inner.room.check_length(name).and_then(|()| inner.room.take(name, 1));
+            if let Err(error) = room {
+                made = Err(error);
+                return Change::Keep;
+            }
             let Some(entry) = entry.take() else { return Change::Keep };
             let entry = entry(self.attributes(&info, mode, now));
             made = match Found::of(entry) {
@@ -171,7 +211,11 @@ impl Caller<'_> {
         };
         match top {
             Some(top) => {
-                top.update(&Key::entry(id, name), WriteOptions::default(), decide)?;
+                let updated = top.update(&Key::entry(id, name), WriteOptions::default(), decide);
+                if let Err(error) = updated {
+                    inner.room.give(u64::from(is_new));
+                    return Err(error.into());
+                }
             }
             // What is there is found in a read-only name space as well.
             None => {
@@ -249,7 +293,7 @@ impl Caller<'_> {
     /// Makes a directory.
     ///
     /// # Errors
-    /// As for [`Caller::create`]; [`Error::TooLong`] below 1,024 directories.
+    /// As for [`Caller::create`]; [`Error::TooLong`] below as many directories as the quota says.
     pub fn mkdir(&self, path: &[u8], mode: u32) -> Result<Dir> {
         let made = || {
             let place = self.place(path)?;
@@ -272,6 +316,7 @@ impl Caller<'_> {
         let mut info = dir.state.write();
         let top = self.may_make(dir, &info, name, depth)?;
         let id = self.new_dir_id(dir, name)?;
+        inner.room.take(name, 1)?;
         let now = inner.time.now_ns();
         let made = DirInfo {
             is_removed: false,
@@ -292,6 +337,7 @@ impl Caller<'_> {
         batch.put(&Key::node(dir.state.id), &dir.state.record(&info));
         if let Err(error) = top.write(&batch, WriteOptions::default()) {
             *info = before;
+            inner.room.give(1);
             return Err(error.into());
         }
         inner.dirs.add(&inner.layers, &state)?;
@@ -307,10 +353,11 @@ impl Caller<'_> {
         }
         let top = self.inner.top(&shown(name))?;
         self.check(info, WRITE, name)?;
-        match depth > DEPTH_MAX {
-            true => Err(too_long("the way from the root to the directory", depth, DEPTH_MAX)),
-            false => Ok(top),
-        }
+        let room = &self.inner.room;
+        room.check_length(name)?;
+        room.check_depth(depth)?;
+        room.check_room(name)?;
+        Ok(top)
     }
 
     fn new_node(&self, dir: &Dir, info: &DirInfo, name: &[u8], mode: u32) -> DirNode {

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::id::{DirId, Inode, LogId};
 use crate::layers::Layers;
 use crate::names_cache::NamesCache;
+use crate::quota::Room;
 use crate::user::User;
 use keyrack_flodb::{Batch, Db, WriteOptions};
 use keyrack_measure::wall;
@@ -65,6 +66,8 @@ pub(crate) struct Inner {
     pub(crate) time: TimeSource,
     /// The bytes of large files.
     pub(crate) contents: Contents,
+    /// What is left of the quota.
+    pub(crate) room: Room,
 }
 
 /// A directory that is open: names are looked up in it without a path. It stays the same directory

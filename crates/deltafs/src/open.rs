@@ -18,6 +18,7 @@ use crate::id::{DirId, EPOCH_MAX, Inode, LogId, first_number};
 use crate::layers::Layers;
 use crate::names_cache::NamesCache;
 use crate::namespace::{Inner, Namespace, TimeSource};
+use crate::quota::{Quota, Room};
 use crate::record::{DirNode, Entry, Key, Node, Touched, parse_key};
 use crate::registry::Reference;
 use keyrack_flodb::{Batch, Db, Options, WriteOptions};
@@ -49,6 +50,8 @@ pub struct Settings {
     pub names_max: usize,
     /// Where times come from.
     pub time: TimeSource,
+    /// How far the name space may grow.
+    pub quota: Quota,
 }
 
 impl Default for Settings {
@@ -62,6 +65,7 @@ impl Default for Settings {
             dirs_max: 1 << 16,
             names_max: 1 << 16,
             time: TimeSource::Calendar,
+            quota: Quota::default(),
         }
     }
 }
@@ -138,8 +142,8 @@ impl Namespace {
     /// Opens the log in `dir` for writing, and makes it if the options of the store say so.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is another store, or none; [`Error::Store`] if somebody has it
-    /// open, or it cannot be opened.
+    /// [`Error::Usage`] if there is another store, or none, or the quota is none;
+    /// [`Error::Store`] if somebody has it open, or it cannot be opened.
     pub fn open(dir: impl AsRef<Path>, settings: Settings) -> Result<Namespace> {
         Namespace::open_in(Arc::new(RealFs), dir.as_ref(), settings)
     }
@@ -149,6 +153,7 @@ impl Namespace {
     /// # Errors
     /// As for [`Namespace::open`].
     pub fn open_in(fs: Arc<dyn Fs>, dir: &Path, settings: Settings) -> Result<Namespace> {
+        settings.quota.check()?;
         let top = Db::open_in(Arc::clone(&fs), dir, settings.store.clone())?;
         let lower = open_lower(&fs, &settings.lower)?;
         let head = LogHead::of(&top)?;
@@ -194,7 +199,8 @@ impl Namespace {
         if contents.is_unfinished()? {
             contents.sweep(&with_contents(&layers)?)?;
         }
-        Ok(Namespace::assemble(layers, log, epoch, contents, &settings))
+        let room = Room::of(settings.quota, &layers)?;
+        Ok(Namespace::assemble(layers, (log, epoch), contents, room, &settings))
     }
 
     /// Opens logs for reading only, the highest first. No file changes, and whoever writes to them
@@ -230,14 +236,15 @@ impl Namespace {
             )));
         }
         let contents = Contents::of(&fs, layers.all().iter().map(Db::dir))?;
-        Ok(Namespace::assemble(layers, log, epoch, contents, &settings))
+        let room = Room::uncounted(settings.quota);
+        Ok(Namespace::assemble(layers, (log, epoch), contents, room, &settings))
     }
 
     fn assemble(
         layers: Layers,
-        log: LogId,
-        epoch: u64,
+        (log, epoch): (LogId, u64),
         contents: Contents,
+        room: Room,
         settings: &Settings,
     ) -> Namespace {
         Namespace {
@@ -251,6 +258,7 @@ impl Namespace {
                 moves: Mutex::new(()),
                 time: settings.time.clone(),
                 contents,
+                room,
             }),
         }
     }

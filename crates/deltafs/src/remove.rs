@@ -80,6 +80,7 @@ impl Caller<'_> {
             }
         }
         removed?;
+        inner.room.give(1);
         if let Some(inode) = elsewhere {
             inner.contents.remove(inode)?;
         }
@@ -148,6 +149,7 @@ impl Caller<'_> {
                 return Err(error.into());
             }
             gone.is_removed = true;
+            inner.room.give(1);
             inner.names.remove(dir.state.id, name);
             return Ok(());
         }

@@ -16,7 +16,7 @@ use crate::caller::{Caller, Found};
 use crate::dirs::DirInfo;
 use crate::error::{Error, Result, shown};
 use crate::id::DirId;
-use crate::name::{DEPTH_MAX, check_name, too_long};
+use crate::name::{check_name, too_long};
 use crate::namespace::Dir;
 use crate::record::{Entry, Key, Node};
 use crate::resolve::named;
@@ -39,7 +39,8 @@ impl Caller<'_> {
     /// # Errors
     /// [`Error::NotFound`]; [`Error::IsDir`], [`Error::NotDir`], [`Error::NotEmpty`] for what
     /// cannot be replaced; [`Error::Exists`] for what must not be; [`Error::Invalid`] for a
-    /// directory that would come to be in itself; [`Error::Denied`], [`Error::NotOwner`],
+    /// directory that would come to be in itself; [`Error::TooLong`] for a name that is too long,
+    /// or what would come to be too deep; [`Error::Denied`], [`Error::NotOwner`],
     /// [`Error::ReadOnly`], and those of the store.
     pub fn rename(&self, from: &[u8], to: &[u8], if_taken: IfTaken) -> Result<()> {
         let old = self.place(from).map_err(|error| named(error, from))?;
@@ -97,11 +98,16 @@ impl Caller<'_> {
             if same_place && if_taken == IfTaken::Replace {
                 return Ok(());
             }
-            if target.is_some() && if_taken == IfTaken::Fail {
-                return Err(Error::Exists(shown(new_name)));
-            }
             let mut change =
                 Move { caller: self, old, old_name, new, new_name, source, target, is_trial };
+            if target.is_some() && if_taken == IfTaken::Fail {
+                // Of several servers each knows whether a directory would come to be in itself, and
+                // only one has the new name: so that is said first.
+                if let Some(moved) = change.moved()? {
+                    change.check_circle(&moved)?;
+                }
+                return Err(Error::Exists(shown(new_name)));
+            }
             if let Some(done) = change.run()? {
                 return done;
             }
@@ -167,12 +173,12 @@ impl Move<'_> {
     /// `None` if somebody was faster.
     fn run(&mut self) -> Result<Option<Result<()>>> {
         let inner = self.caller.inner;
+        let is_dir_move = self.moved()?.is_some();
         let moved = self.open(Some(self.source))?;
         let replaced = self.open(self.target)?;
-        let is_dir_move = moved.is_some() && self.old.state.id != self.new.state.id;
         let _moves =
             is_dir_move.then(|| inner.moves.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(moved) = &moved {
+        if let Some(moved) = moved.as_ref().filter(|_| is_dir_move) {
             self.check_circle(moved)?;
         }
         let mut states: Vec<_> =
@@ -207,6 +213,14 @@ impl Move<'_> {
         Ok(Some(self.apply(&mut held)))
     }
 
+    /// The directory that gets another parent, if it is one.
+    fn moved(&self) -> Result<Option<Dir>> {
+        match self.old.state.id == self.new.state.id {
+            true => Ok(None),
+            false => self.open(Some(self.source)),
+        }
+    }
+
     fn open(&self, found: Option<Found>) -> Result<Option<Dir>> {
         match found {
             Some(Found::Dir(id)) => Ok(Some(self.caller.inner.dir(id)?)),
@@ -229,18 +243,14 @@ impl Move<'_> {
                 break;
             }
             depth += 1;
-            if depth > DEPTH_MAX {
-                return Err(too_long("the way from the root to the directory", depth, DEPTH_MAX));
-            }
+            inner.room.check_depth(depth)?;
             at = inner.dir(at)?.state.read().node.parent;
         }
-        let is_too_deep = inner.is_deeper_than(moved, DEPTH_MAX - depth)?;
-        match is_too_deep {
-            true => Err(too_long(
-                "the way from the root to a directory in it",
-                DEPTH_MAX + 1,
-                DEPTH_MAX,
-            )),
+        // Of the root's entries too: a quota of 0 has no directories.
+        inner.room.check_depth(depth)?;
+        let limit = inner.room.quota.depth;
+        match inner.is_deeper_than(moved, limit - depth)? {
+            true => Err(too_long("the way from the root to a directory in it", limit + 1, limit)),
             false => Ok(()),
         }
     }
@@ -251,6 +261,9 @@ impl Move<'_> {
         caller.inner.top(&shown(self.old_name))?;
         caller.check(held.info(self.old.state.id), WRITE | PASS, self.old_name)?;
         caller.check(held.info(self.new.state.id), WRITE | PASS, self.new_name)?;
+        if self.new_name != self.old_name {
+            caller.inner.room.check_length(self.new_name)?;
+        }
         let owner = |held: &mut Held<'_>, found: Found| match found {
             Found::Dir(id) => held.info(id).node.uid,
             Found::Other(stat) => stat.uid,
@@ -338,6 +351,7 @@ impl Move<'_> {
         if let Some(moved) = moved {
             inner.names.insert(new, self.new_name, moved);
         }
+        inner.room.give(u64::from(self.target.is_some()));
         match self.target {
             Some(Found::Other(stat)) if !stat.has_data => inner.contents.remove(stat.inode),
             _ => Ok(()),

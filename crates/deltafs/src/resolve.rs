@@ -261,6 +261,7 @@ pub(crate) fn named(error: Error, path: &[u8]) -> Error {
         Error::NoData(_) => Error::NoData(path()),
         Error::Stale(_) => Error::Stale(path()),
         Error::TooLarge { bytes, limit, .. } => Error::TooLarge { path: path(), bytes, limit },
+        Error::Quota { limit, .. } => Error::Quota { path: path(), limit },
         other => other,
     }
 }

@@ -259,9 +259,6 @@ impl Model {
                 if target == Some(source) && !fail {
                     return done;
                 }
-                if target.is_some() && *fail {
-                    return Err("EEXIST");
-                }
                 if self.is_dir(source) {
                     let mut at = new_dir;
                     loop {
@@ -273,6 +270,9 @@ impl Model {
                             _ => break,
                         }
                     }
+                }
+                if target.is_some() && *fail {
+                    return Err("EEXIST");
                 }
                 if let Some(target) = target {
                     match (self.is_dir(source), &self.nodes[target].body) {

@@ -26,6 +26,7 @@ fn what_may_replace_what() {
     assert_eq!(mv("/f", "/g/f"), "ENOTDIR");
     assert_eq!(mv("/d", "/d/x"), "EINVAL");
     assert_eq!(mv("/d", "/d/sub/x"), "EINVAL");
+    assert_eq!(errno(fs.rename(b"/d", b"/d/sub", IfTaken::Fail)), "EINVAL");
     assert_eq!(mv("/f", "/f"), "done");
     assert_eq!(mv("/d", "/d"), "done");
     assert_eq!(mv("/f/", "/h"), "ENOTDIR");

@@ -1,6 +1,6 @@
 //! What several tests do with a name space: on a disk in memory, with a clock that they move.
 
-use keyrack_deltafs::{Caller, IfExists, Namespace, Result, Settings, TimeSource, User};
+use keyrack_deltafs::{Caller, IfExists, Namespace, Quota, Result, Settings, TimeSource, User};
 use keyrack_flodb::{Durability, Options};
 use keyrack_vfs::{Fs, MemFs};
 use std::path::{Path, PathBuf};
@@ -39,6 +39,8 @@ impl Lab {
             store: small(),
             root_mode: 0o777,
             time: TimeSource::Given(Arc::clone(&self.now)),
+            // More than there are: for the count, see `dump`.
+            quota: Quota { names: Some(1 << 40), ..Quota::default() },
             ..Settings::default()
         }
     }
@@ -123,6 +125,10 @@ pub(crate) fn dump(space: &Namespace) -> Vec<String> {
             stat.uid,
             stat.gid
         ));
+    }
+    if let Some(names) = space.names() {
+        // Without the root.
+        assert_eq!(names, lines.len() as u64 - 1, "names are counted as they come and go");
     }
     lines
 }

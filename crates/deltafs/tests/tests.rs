@@ -22,6 +22,8 @@ mod names;
 #[cfg(test)]
 mod publish;
 #[cfg(test)]
+mod quota;
+#[cfg(test)]
 mod rename;
 #[cfg(test)]
 mod support;

@@ -8,7 +8,7 @@ use keyrack_flodb::{
     Comparator, Compare, Db, Durability, Error, IngestOptions, Options, TableWriter, Transfer,
     verify,
 };
-use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs};
+use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -410,6 +410,44 @@ fn a_crash_leaves_all_of_it_or_nothing() {
         }
         assert!(survived[0] > 10 && survived[1] > 3, "{survived:?}");
     }
+}
+
+/// Where it was the manifest that found no space, the store only read from then on.
+#[test]
+fn a_table_that_a_full_disk_refused_is_taken_in_when_there_is_space() {
+    let needs_space = [Operation::Open, Operation::Write, Operation::Rename, Operation::Allocate];
+    let mut refused = 0;
+    for at in 1.. {
+        let disk = MemFs::new();
+        let fs = FaultFs::new(Arc::new(disk.clone()));
+        let db = Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options()).unwrap();
+        db.put(b"b", b"before").unwrap();
+        let changes = puts(&["a", "b", "c"], "taken in");
+        let path = write(&disk, "1", &changes);
+        fs.arm(FaultPlan::once(at, Fault::NoSpace).only(&needs_space));
+        let done = db.ingest(&[&path], IngestOptions::default());
+        let is_over = fs.injected() == 0;
+        fs.disarm();
+        if let Err(error) = done {
+            refused += 1;
+            assert!(error.to_string().contains("No space"), "at {at}: {error}");
+            // It may be there after a power loss, whole.
+            let found = rows(&open(&disk.crash_image(at, CrashPolicy::Ordered)));
+            assert!(found.len() <= 1 || found.len() == 3, "at {at}: {found:?}");
+            db.resume().unwrap_or_else(|error| panic!("at {at}: {error}"));
+            db.put(b"d", b"goes on").unwrap_or_else(|error| panic!("at {at}: {error}"));
+            assert_eq!(db.get(b"b").unwrap().unwrap(), b"before", "at {at}");
+            db.ingest(&[&path], IngestOptions::default()).unwrap();
+        }
+        assert_eq!(db.get(b"b").unwrap().unwrap(), b"taken in", "at {at}");
+        db.close().unwrap();
+        sound(&disk);
+        assert_eq!(open(&disk).get(b"c").unwrap().unwrap(), b"taken in", "at {at}");
+        if is_over {
+            break;
+        }
+    }
+    assert!(refused > 3, "{refused}");
 }
 
 /// Whoever is done, or fails, stops the others.

@@ -15,7 +15,8 @@
 use crate::journal::{Journal, Model};
 use crate::rng::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_flodb::{Batch, Compression, Db, Durability, Options, WriteOptions};
-use keyrack_vfs::{CrashPolicy, FaultFs, MemFs};
+use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Lie, MemFs, Operation};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -234,8 +235,9 @@ fn live_on(image: &MemFs, found: Model, draw: &mut Draw, depth: usize) -> usize 
     images
 }
 
-/// Lives of one store with these writers. Returns how many images were looked at.
-fn history(seed: u64, prefixes: &[&str]) -> usize {
+/// Lives of one store with these writers, on a disk that may lie. Returns how many images were
+/// looked at.
+fn history(seed: u64, prefixes: &[&str], lie: Option<&FaultPlan>) -> usize {
     let _seed = Announced(seed);
     let mut draw = Draw::new(seed);
     let mut disk = MemFs::new();
@@ -248,7 +250,11 @@ fn history(seed: u64, prefixes: &[&str]) -> usize {
         let camera = Camera::new(&disk, &journal, draw.next(), 24);
         camera.has_log.store(has_log, Ordering::Relaxed);
         let before = journal.returned();
-        let db = open(camera.fs(), options(&mut draw, durability));
+        let fs = camera.fs();
+        if let Some(plan) = lie {
+            fs.arm(plan.clone());
+        }
+        let db = open(fs, options(&mut draw, durability));
         let found = rows(&db, &mut draw, &what);
         journal
             .find(&found, &before, &before)
@@ -330,7 +336,7 @@ fn histories(prefixes: &[&str], images_min: usize) {
     for seed in &seeds {
         let mut images = 0;
         for number in 0.. {
-            images += history(seed.wrapping_add(number), prefixes);
+            images += history(seed.wrapping_add(number), prefixes, None);
             if images * seeds.len() >= images_min * factor() {
                 break;
             }
@@ -346,4 +352,25 @@ fn one_writer_loses_nothing_that_was_synced_in_twelve_thousand_power_losses() {
 #[test]
 fn several_writers_lose_nothing_that_was_synced_in_nine_thousand_power_losses() {
     histories(&["a", "b", "c"], 9_000);
+}
+
+/// The harness itself: a store with the fault that each of these disks stands for is found out.
+#[test]
+fn a_disk_that_lies_about_syncs_is_found_out() {
+    for (lie, kind) in [
+        (Lie::Omitted, Operation::Flush),
+        (Lie::Late, Operation::Flush),
+        (Lie::Retried, Operation::Flush),
+        (Lie::Omitted, Operation::SyncDir),
+    ] {
+        let plan = FaultPlan::from_then_on(1, Fault::Lie(lie)).only(&[kind]);
+        let found_out = |seed: u64| {
+            let run = || history(seed, &["a"], Some(&plan));
+            let cause = catch_unwind(AssertUnwindSafe(run)).err()?;
+            Some(cause.downcast_ref::<String>().expect("a line").clone())
+        };
+        let mut texts = (0..40).filter_map(found_out);
+        let is_found_out = texts.any(|text| text.contains("no state from step"));
+        assert!(is_found_out, "{lie:?}, {kind}");
+    }
 }

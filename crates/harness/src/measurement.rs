@@ -25,6 +25,7 @@ use crate::probe::{CgroupTotals, LinuxHost, PerfCounters};
 use crate::program::{MakeVerbs, Prepared, Seat, Workload};
 use crate::recording::Recording;
 use crate::settings::Bound;
+use crate::settle::Before;
 use crate::stage::Stage;
 use crate::verbs::{Mode, Verbs};
 use crate::worker::{self, Job, Outcome, Rendezvous, Schedule, Until, Watch, Word};
@@ -56,6 +57,14 @@ pub(crate) struct Measurement<'a> {
     pub(crate) recorder: Option<&'a Recorder>,
     /// What is worth a note at the point.
     pub(crate) findings: &'a Mutex<Vec<String>>,
+}
+
+/// A timed phase that is over.
+pub(crate) struct Timed {
+    /// The results of its cells, in their order.
+    pub(crate) repeats: Vec<Repeat>,
+    /// What the process had moved when it began, which is when its warm-up was over.
+    pub(crate) before: Before,
 }
 
 /// Receives timeline rows.
@@ -159,11 +168,11 @@ impl Measurement<'_> {
         let Some(phase) = phases.first() else {
             return Err(Failed::new("there is nothing to run"));
         };
-        let repeats = self.run(stage, phase, load, observer, rows)?;
-        repeats.into_iter().next().ok_or_else(|| Failed::new("there is nothing to run"))
+        let timed = self.run(stage, phase, load, observer, rows)?;
+        timed.repeats.into_iter().next().ok_or_else(|| Failed::new("there is nothing to run"))
     }
 
-    /// Runs a timed phase: the results of its cells, in their order.
+    /// Runs a timed phase.
     pub(crate) fn run(
         &self,
         stage: &Stage,
@@ -171,13 +180,13 @@ impl Measurement<'_> {
         load: Option<Load>,
         observer: &mut dyn Observer,
         rows: RowSink<'_>,
-    ) -> Result<Vec<Repeat>, Failed> {
+    ) -> Result<Timed, Failed> {
         let settings = &self.plan.settings;
         let workers = phase.workers();
         let version = stage.store().version();
         let lives = live_workers(workers);
         // What setup() and the warm-up count is thrown away.
-        let before = live_workers(workers);
+        let unused = live_workers(workers);
         let repeats = settings.repeat;
         let at = self.at(&version, Some(phase));
         observer.event(&Event::Running { at, repeat: self.repeat, repeats });
@@ -187,7 +196,10 @@ impl Measurement<'_> {
         let mut perf = probes.contains(&"perf").then(|| PerfCounters::open(&LinuxHost));
         let has_group = probes.contains(&"cgroup");
         let (mut cpu_before, mut group_before) = (usage::process(), CgroupTotals::default());
-        let mut at_start = || {
+        let mut before = Before::default();
+        // What the warm-up costs is in no number.
+        let mut begun = || {
+            before = Before::read();
             cpu_before = usage::process();
             if has_group {
                 group_before = CgroupTotals::read(&LinuxHost);
@@ -196,14 +208,14 @@ impl Measurement<'_> {
         };
         let background = Background::new(phase.foreground());
         let outcomes = {
-            let (begun, meet) = (&mut at_start, &rendezvous);
+            let (begun, meet) = (&mut begun, &rendezvous);
             self.phase_started(workers, &mut progress, observer, rows, meet, begun, |t, leader| {
                 let (index, thread) = phase.crew_of(t);
                 let crew = &phase.crews[index];
                 let _end = crew.bound.map(|_| background.foreground());
                 let clock = self.clock.clone();
                 let place = (RecordedPhase::Warmup, t);
-                let make = self.maker(place, &before[t as usize], &clock);
+                let make = self.maker(place, &unused[t as usize], &clock);
                 let seat = Seat {
                     phase: StreamPhase::Run,
                     who: (thread, crew.threads),
@@ -247,7 +259,7 @@ impl Measurement<'_> {
                 ..repeat
             });
         }
-        Ok(results)
+        Ok(Timed { repeats: results, before })
     }
 
     /// How a replay's results differ from those that were recorded.

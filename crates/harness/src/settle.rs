@@ -32,8 +32,8 @@ struct Waited {
     is_calm: bool,
 }
 
-/// Readings before the timed phase.
-#[derive(Clone, Copy, Debug)]
+/// Readings before the timed phase; the default is of a phase of which nobody knows.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Before {
     written_bytes: Option<u64>,
     fetched_bytes: Option<u64>,

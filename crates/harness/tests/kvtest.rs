@@ -75,7 +75,9 @@ fn every_job_runs_on_every_engine_in_memory_on_one_and_two_threads() {
                     rows.iter().rev().take(threads.parse().unwrap()).map(|r| r.thread).collect();
                 let expected: &[u32] = if threads == "1" { &[0] } else { &[1, 0] };
                 assert_eq!(last, expected, "{}", job.name);
-                assert!(point.repeats[0].units > 0, "{}", job.name);
+                // A job of 20 ms may be over before its worker has had a turn.
+                let is_timed = matches!(job.end, End::Time);
+                assert!(is_timed || point.repeats[0].units > 0, "{}", job.name);
                 assert_eq!(point.repeats[0].units, point.repeats[0].prim_ops, "{}", job.name);
             }
         }

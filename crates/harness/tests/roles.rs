@@ -214,6 +214,10 @@ fn declarations_that_do_not_hold_are_refused_with_field_and_remedy() {
         ("3".to_owned(), "phases: must be a list of tables"),
         (format!("{{ {{ {run} }} }}"), "phase 1: it needs name = \"text\""),
         (format!("{{ {{ name = 'a', {run} }}, {{ name = 'a', {run} }} }}"), "stands twice"),
+        (
+            format!("{{ {{ name = 'a', {run} }}, nil, {{ name = 'b', {run} }} }}"),
+            "phase 2 is nil, and what follows it would never run",
+        ),
         ("{ { name = 'a' } }".to_owned(), "phase 'a': it needs run = function or mix = table"),
         (format!("{{ {{ name = 'a', sec = 3, {run} }} }}"), "did you mean 'secs'?"),
         (format!("{{ {{ name = 'a', ops = 3, secs = 1, {run} }} }}"), "ops and secs contradict"),

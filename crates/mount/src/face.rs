@@ -415,7 +415,9 @@ impl Filesystem for Face {
                 let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
                 let free = blocks(space.free_bytes);
                 let total = blocks(space.total_bytes);
-                reply.statfs(total, free, free, 0, 0, BLOCK_BYTES, NAME_BYTES_MAX, BLOCK_BYTES);
+                let (names, left) = self.tree().names();
+                let of = BLOCK_BYTES;
+                reply.statfs(total, free, free, names, left, of, NAME_BYTES_MAX, of);
             }
             Err(_) => reply.error(Errno::EIO),
         }

@@ -378,6 +378,14 @@ impl Tree {
         Ok(gone.stat)
     }
 
+    /// How many names there may be, and how many more can come; zeros where there is no quota.
+    pub(crate) fn names(&self) -> (u64, u64) {
+        match (self.space.quota().names, self.space.names()) {
+            (Some(limit), Some(used)) => (limit, limit.saturating_sub(used)),
+            _ => (0, 0),
+        }
+    }
+
     /// Makes everything durable.
     pub(crate) fn sync(&self) -> Answer<()> {
         answer(self.space.sync())

@@ -118,7 +118,12 @@ impl OpSummary {
         let stats: Vec<&OpStats> =
             repeats.iter().filter_map(|r| r.ops.iter().find(|o| o.op == op)).collect();
         let over = |f: &dyn Fn(&OpStats) -> f64| median_of(stats.iter().map(|o| f(o)));
-        let lookups = stats.iter().any(|o| o.hits + o.misses > 0);
+        // A repeat that looked nothing up, since each call failed, has no rate: not one of 0.
+        let hit_rates: Vec<f64> = stats
+            .iter()
+            .filter(|o| o.hits + o.misses > 0)
+            .map(|o| share(o.hits, o.hits + o.misses))
+            .collect();
         OpSummary {
             op: op.to_owned(),
             calls: over(&|o| o.calls as f64).round() as u64,
@@ -127,7 +132,7 @@ impl OpSummary {
             p999_ns: over(&|o| percentile_ns(&o.service, 99.9)),
             max_ns: over(&|o| o.service.max().unwrap_or(0) as f64),
             mean_ns: over(&|o| o.service.mean().unwrap_or(0.0)),
-            hit_rate: lookups.then(|| over(&|o| share(o.hits, o.hits + o.misses))),
+            hit_rate: median(&hit_rates),
             error_rate: over(&|o| share(o.errors, o.calls)),
         }
     }

@@ -11,19 +11,19 @@
 //! largest are shown. What drifts slowly hits both sides of a ratio alike. CPU time is that of the
 //! whole process, an engine's own threads included; with `--settle` it goes on until these are
 //! idle, and so do the bytes written. Engines whose writes survive different things are not
-//! compared.
+//! compared: where nobody names a base there is one for each durability.
 
 use crate::comparison::Refusal;
 use crate::render::{Column, aligned, markdown, markdown_table, one_line};
 use keyrack_measure::stats::median;
-use keyrack_record::{Cell, Point, Repeat, Run};
+use keyrack_record::{Cell, Point, Repeat, Run, rate_text};
 
 /// The engines of a run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Engines {
-    /// The engine that the ratios are to.
-    pub base: String,
+    /// The engines that the ratios are to, one for each durability.
+    pub bases: Vec<String>,
     /// One a cell, in order of workloads, cells and engines.
     pub rows: Vec<EngineRow>,
     /// Cells that have no ratio, and why.
@@ -38,12 +38,14 @@ pub struct Engines {
 pub struct EngineRow {
     /// The cell.
     pub cell: Cell,
+    /// The engine that its ratios are to; absent where it has none.
+    pub base: Option<String>,
     /// Primitive operations per second, the median over the repeats.
     pub ops_per_s: f64,
     /// The ratio of that to the base's; more is better. Absent for the base.
     pub rate: Option<Spread>,
-    /// CPU microseconds an operation, the median over the repeats.
-    pub cpu_us_per_op: f64,
+    /// CPU microseconds an operation, the median over the repeats; absent where none was done.
+    pub cpu_us_per_op: Option<f64>,
     /// The ratio of that to the base's; less is better. Absent for the base.
     pub cpu: Option<Spread>,
     /// Bytes sent on their way to storage for each operation; absent for engines in memory.
@@ -64,17 +66,23 @@ pub struct Spread {
     pub high: f64,
 }
 
-/// Compares the engines of `run` with `base`, or with the one that was listed first. `None` when
-/// `base` is no engine of the run. O(points squared).
+/// Compares the engines of `run` with `base`; without one each with the engine that was listed
+/// first of those with its durability. `None` when `base` is no engine of the run.
+/// O(points squared).
 #[must_use]
 pub fn compare_engines(run: &Run, base: Option<&str>) -> Option<Engines> {
     let names = &run.header.backends;
     let base = match base {
-        Some(name) => names.iter().find(|other| *other == name)?,
-        None => names.first()?,
+        Some(name) => Some(names.iter().find(|other| *other == name)?),
+        None => None,
     };
-    let mut engines =
-        Engines { base: base.clone(), rows: Vec::new(), refused: Vec::new(), warnings: Vec::new() };
+    names.first()?;
+    let mut engines = Engines {
+        bases: base.into_iter().cloned().collect(),
+        rows: Vec::new(),
+        refused: Vec::new(),
+        warnings: Vec::new(),
+    };
     let mut cells: Vec<&Cell> = Vec::new();
     for point in &run.points {
         if !cells.iter().any(|cell| is_same_place(cell, &point.cell)) {
@@ -82,36 +90,81 @@ pub fn compare_engines(run: &Run, base: Option<&str>) -> Option<Engines> {
         }
     }
     for place in cells {
-        let here = |name: &str| {
-            let of_engine = run.points.iter().filter(|point| point.cell.engine == name);
+        let here = |name: &String| {
+            let of_engine = run.points.iter().filter(|point| point.cell.engine == *name);
             of_engine.rev().find(|point| is_same_place(&point.cell, place))
         };
-        let base = here(base);
-        for point in names.iter().filter_map(|name| here(name)) {
-            engines.add(point, base);
+        let all: Vec<&Point> = names.iter().filter_map(here).collect();
+        for point in &all {
+            let found = match base {
+                Some(base) => against(base, here(base), point),
+                None => against_equal(&all, point),
+            };
+            engines.add(point, found);
         }
     }
+    engines.warnings.splice(0..0, unsettled(run));
     for failure in &run.failures {
         engines.warnings.push(format!("{} failed: {}", failure.cell, failure.reason));
     }
     Some(engines)
 }
 
+/// The engines whose own threads may have worked on after their repeats, a line each.
+fn unsettled(run: &Run) -> Vec<String> {
+    let of_engine = |name: &String| {
+        let own = run.points.iter().filter(|point| point.cell.engine == *name);
+        let ends = own.flat_map(|point| &point.repeats).filter_map(|r| r.aftermath.as_ref());
+        let (busy, all) = ends.fold((0, 0), |(busy, all), aftermath| {
+            (busy + u32::from(!aftermath.is_settled), all + 1)
+        });
+        (busy > 0).then(|| {
+            format!(
+                "{name}: its own threads were not seen idle after {busy} of {all} repeats; what \
+                 they did later is not in CPU and bytes (--settle)"
+            )
+        })
+    };
+    run.header.backends.iter().filter_map(of_engine).collect()
+}
+
+/// What a point is set against: nothing where it is the base itself, or the reason why nothing.
+type Against<'a> = Result<Option<&'a Point>, String>;
+
+/// The base that was asked for.
+fn against<'a>(name: &str, base: Option<&'a Point>, point: &Point) -> Against<'a> {
+    match base {
+        Some(base) if base.cell == point.cell => Ok(None),
+        None => Err(format!("{name} was not measured")),
+        Some(base) if base.durability != point.durability => {
+            Err(format!("durability {} vs {}", point.durability, base.durability))
+        }
+        Some(base) => Ok(Some(base)),
+    }
+}
+
+/// The first of `all` that has the durability of `point`.
+fn against_equal<'a>(all: &[&'a Point], point: &Point) -> Against<'a> {
+    let mut equals = all.iter().copied().filter(|other| other.durability == point.durability);
+    match (equals.next(), equals.next()) {
+        (Some(base), _) if base.cell != point.cell => Ok(Some(base)),
+        (_, None) if all.len() > 1 => {
+            Err(format!("durability {}, no other engine has it", point.durability))
+        }
+        _ => Ok(None),
+    }
+}
+
 impl Engines {
-    fn add(&mut self, point: &Point, base: Option<&Point>) {
-        let mut refuse = |reason: String| {
+    fn add(&mut self, point: &Point, found: Against<'_>) {
+        let neighbours = found.unwrap_or_else(|reason| {
             self.refused.push(Refusal { cell: point.cell.clone(), reason });
             None
-        };
-        let neighbours = match base {
-            Some(base) if base.cell == point.cell => None,
-            None => refuse(format!("{} was not measured", self.base)),
-            Some(base) if base.durability != point.durability => {
-                let (mine, other) = (&point.durability, &base.durability);
-                refuse(format!("durability {mine} vs {other}"))
-            }
-            Some(base) => Some(base),
-        };
+        });
+        let base = neighbours.map(|base| base.cell.engine.clone());
+        if let Some(base) = base.as_ref().filter(|base| !self.bases.contains(base)) {
+            self.bases.push(base.clone());
+        }
         let over = |value: &dyn Fn(&Repeat) -> Option<f64>| {
             median(&point.repeats.iter().filter_map(value).collect::<Vec<f64>>())
         };
@@ -120,25 +173,16 @@ impl Engines {
         };
         self.rows.push(EngineRow {
             cell: point.cell.clone(),
+            base,
             ops_per_s: over(&|repeat| Some(repeat.ops_per_s)).unwrap_or(0.0),
             rate: ratio(&|repeat| Some(repeat.ops_per_s)),
-            cpu_us_per_op: over(&cpu_us_per_op).unwrap_or(0.0),
+            cpu_us_per_op: over(&cpu_us_per_op),
             cpu: ratio(&cpu_us_per_op),
             written_per_op: over(&|repeat| {
                 Some(repeat.aftermath.as_ref()?.written_bytes? as f64 / ops(repeat)?)
             }),
             disk_bytes: over(&|repeat| Some(repeat.aftermath.as_ref()?.disk_bytes? as f64)),
         });
-        let unsettled = point.repeats.iter().filter_map(|repeat| repeat.aftermath.as_ref());
-        let unsettled = unsettled.filter(|aftermath| !aftermath.is_settled).count();
-        if unsettled > 0 {
-            self.warnings.push(format!(
-                "{}: the engine's own threads were not seen idle after {unsettled} of {} repeats; \
-                 what they did later is not in CPU and bytes (--settle)",
-                point.cell,
-                point.repeats.len()
-            ));
-        }
         for flag in &point.flags {
             self.warnings.push(format!("{}: {flag}", point.cell));
         }
@@ -197,7 +241,44 @@ const COLUMNS: [Column; 9] = [
 
 type Fields = [String; COLUMNS.len()];
 
-fn fields(row: &EngineRow) -> Fields {
+impl Engines {
+    /// What the ratios are to.
+    pub(crate) fn title(&self) -> String {
+        match self.bases.as_slice() {
+            [] => "no ratios".to_owned(),
+            bases => format!("ratios to {}", bases.join(", ")),
+        }
+    }
+
+    /// Why cells have no ratio, a line for each engine and reason.
+    pub(crate) fn refusals(&self) -> Vec<String> {
+        let mut found: Vec<(&Refusal, usize)> = Vec::new();
+        for refusal in &self.refused {
+            let is_same = |other: &Refusal| {
+                other.cell.engine == refusal.cell.engine && other.reason == refusal.reason
+            };
+            match found.iter_mut().find(|(other, _)| is_same(other)) {
+                Some((_, count)) => *count += 1,
+                None => found.push((refusal, 1)),
+            }
+        }
+        let line = |(Refusal { cell, reason }, count): (&Refusal, usize)| match count {
+            1 => format!("{cell}: {reason}"),
+            _ => format!("{}, {count} cells: {reason}", cell.engine),
+        };
+        found.into_iter().map(line).collect()
+    }
+
+    /// A row's engine, with its base where there are several.
+    pub(crate) fn name_of(&self, row: &EngineRow) -> String {
+        match &row.base {
+            Some(base) if self.bases.len() > 1 => format!("{} to {base}", row.cell.engine),
+            _ => row.cell.engine.clone(),
+        }
+    }
+}
+
+fn fields(engines: &Engines, row: &EngineRow) -> Fields {
     let spread = |spread: Option<Spread>| match spread {
         Some(Spread { median, low, high }) => format!("{median:.2} ({low:.2}, {high:.2})"),
         None => "-".to_owned(),
@@ -216,11 +297,11 @@ fn fields(row: &EngineRow) -> Fields {
     }
     [
         one_line(&workload),
-        cell.threads.to_string(),
-        one_line(&cell.engine),
-        format!("{:.0}", row.ops_per_s),
+        cell.part.as_ref().map_or(cell.threads, |part| part.workers).to_string(),
+        one_line(&engines.name_of(row)),
+        rate_text(row.ops_per_s),
         spread(row.rate),
-        format!("{:.2}", row.cpu_us_per_op),
+        row.cpu_us_per_op.map_or("-".to_owned(), |us| format!("{us:.2}")),
         spread(row.cpu),
         number(row.written_per_op),
         number(row.disk_bytes.map(|bytes| bytes / f64::from(1 << 20))),
@@ -228,16 +309,15 @@ fn fields(row: &EngineRow) -> Fields {
 }
 
 fn lists(engines: &Engines) -> Vec<(&'static str, Vec<String>)> {
-    let refused = engines.refused.iter().map(|r| format!("{}: {}", r.cell, r.reason)).collect();
-    let lists = [("not compared:", refused), ("warnings:", engines.warnings.clone())];
+    let lists = [("not compared:", engines.refusals()), ("warnings:", engines.warnings.clone())];
     lists.into_iter().filter(|(_, lines): &(_, Vec<String>)| !lines.is_empty()).collect()
 }
 
 /// Aligned columns. O(rows).
 #[must_use]
 pub fn render_engines_text(engines: &Engines) -> String {
-    let rows: Vec<Fields> = engines.rows.iter().map(fields).collect();
-    let mut text = format!("ratios to {}\n{}", one_line(&engines.base), aligned(&COLUMNS, &rows));
+    let rows: Vec<Fields> = engines.rows.iter().map(|row| fields(engines, row)).collect();
+    let mut text = format!("{}\n{}", one_line(&engines.title()), aligned(&COLUMNS, &rows));
     for (title, lines) in lists(engines) {
         text.push_str(&format!("\n{title}\n"));
         lines.iter().for_each(|line| text.push_str(&format!("  {}\n", one_line(line))));
@@ -248,9 +328,11 @@ pub fn render_engines_text(engines: &Engines) -> String {
 /// A table in the Markdown of code hosts. O(rows).
 #[must_use]
 pub fn render_engines_markdown(engines: &Engines) -> String {
-    let rows: Vec<Fields> = engines.rows.iter().map(fields).collect();
+    let rows: Vec<Fields> = engines.rows.iter().map(|row| fields(engines, row)).collect();
     let table = markdown_table(&COLUMNS, &rows);
-    let mut text = format!("Ratios to {}.\n\n{table}", markdown(&engines.base));
+    let mut title = markdown(&engines.title());
+    title[..1].make_ascii_uppercase();
+    let mut text = format!("{title}.\n\n{table}");
     for (title, lines) in lists(engines) {
         text.push_str(&format!("\n**{title}**\n\n"));
         lines.iter().for_each(|line| text.push_str(&format!("- {}\n", markdown(line))));

@@ -87,7 +87,9 @@ fn render(
         escaped(&title),
         colors(charts)
     );
-    head(&mut out, &groups);
+    let mut counters = String::new();
+    tables::counters(&mut counters, charts, runs);
+    head(&mut out, &groups, !counters.is_empty());
     out.push_str("<main>\n");
     tables::about(&mut out, charts, runs);
     out.push_str(
@@ -107,7 +109,7 @@ fn render(
         );
     }
     tables::results(&mut out, charts, runs);
-    tables::counters(&mut out, charts, runs);
+    out.push_str(&counters);
     tables::comparison(&mut out, runs, draw);
     out.push_str("</main>\n");
     foot(&mut out, runs);
@@ -133,7 +135,7 @@ fn colors(charts: &Charts) -> String {
     format!(":root {{{} }}\n@media screen {{ :root.dark {{{} }} }}\n", list(false), list(true))
 }
 
-fn head(out: &mut String, groups: &[Group]) {
+fn head(out: &mut String, groups: &[Group], has_counters: bool) {
     out.push_str(
         "<header class=\"top\"><div class=\"row\"><h1><b>Keyrack</b> report</h1>\n<nav>\
          <a href=\"#about\">Runs</a>",
@@ -141,8 +143,12 @@ fn head(out: &mut String, groups: &[Group]) {
     for group in groups {
         let _ = write!(out, "<a href=\"#group-{}\">{}</a>", group_id(*group), group.title());
     }
+    out.push_str("<a href=\"#results\">Results</a>");
+    if has_counters {
+        out.push_str("<a href=\"#counters\">Counters</a>");
+    }
     out.push_str(
-        "<a href=\"#results\">Results</a><a href=\"#comparison\">Comparison</a></nav>\n\
+        "<a href=\"#comparison\">Comparison</a></nav>\n\
          <span class=\"controls\"><button id=\"theme\" title=\"light or dark (key d)\">Light / dark\
          </button> <button id=\"print\">Print</button> <button id=\"keys\" \
          title=\"keys and pointer (key ?)\">?</button></span></div>\n\

@@ -9,6 +9,7 @@
 //! verbs in a table of their own below.
 
 use crate::{Comparison, Metric, Row};
+use keyrack_record::rate_text;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +99,7 @@ fn tables(comparison: &Comparison) -> (Vec<Fields>, Vec<Fields>) {
 
 fn fields(row: &Row) -> Fields {
     let number = |value: f64| match row.metric {
-        Metric::OpsPerS => format!("{value:.0}"),
+        Metric::OpsPerS => rate_text(value),
         Metric::ResponseP99 | Metric::ServiceP99 { .. } => format!("{value:.0} ns"),
     };
     let ratio = match row.interval {

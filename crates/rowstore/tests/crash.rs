@@ -18,7 +18,8 @@ use crate::rng::{Announced, Draw, factor, seeds};
 use crate::support::{Content, Held, content, open_with, with_logs};
 use keyrack_rowstore::{Options, RowSession, RowStore, Rows};
 use keyrack_store::Durability;
-use keyrack_vfs::{CrashPolicy, FaultFs, Fs, MemFs};
+use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, Lie, MemFs, Operation};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -136,8 +137,11 @@ impl Camera {
     }
 
     /// The disk, with this camera at it.
-    fn fs(self: &Arc<Self>) -> Arc<dyn Fs> {
+    fn fs(self: &Arc<Self>, lie: Option<&FaultPlan>) -> Arc<dyn Fs> {
         let fs = FaultFs::new(Arc::new(self.disk.clone()));
+        if let Some(plan) = lie {
+            fs.arm(plan.clone());
+        }
         let camera = Arc::clone(self);
         fs.watch(move |operation, path| camera.shoot(&|| format!("{operation} {path:?}")));
         Arc::new(fs)
@@ -270,8 +274,8 @@ fn live(store: &RowStore, plan: Plan, journal: &Journal, camera: &Camera, draw: 
     journal.with(|lines| lines.iter_mut().for_each(|line| line.flushed = line.begun()));
 }
 
-/// Lives of one store. Returns how many images were looked at.
-fn history(seed: u64, plan: Plan) -> usize {
+/// Lives of one store on a disk that may lie. Returns how many images were looked at.
+fn history(seed: u64, plan: Plan, lie: Option<&FaultPlan>) -> usize {
     let mut draw = Draw::new(seed);
     let mut disk = MemFs::new();
     let mut images = 0;
@@ -279,7 +283,7 @@ fn history(seed: u64, plan: Plan) -> usize {
     for life in 0..3 {
         let what = || format!("life {life}");
         let camera = Camera::new(&disk, &journal, draw.next(), 5);
-        let store = open_with(camera.fs(), options(plan, &mut draw)).unwrap();
+        let store = open_with(camera.fs(lie), options(plan, &mut draw)).unwrap();
         journal.check(&content(&store), &journal.bounds(true), &what);
         // What a recovery has found is durable from then on.
         journal.all_durable();
@@ -327,7 +331,7 @@ fn examine(shots: Vec<Shot>, journal: &Journal, plan: Plan, draw: &mut Draw) -> 
 fn live_on(image: &MemFs, found: &Content, plan: Plan, draw: &mut Draw) -> usize {
     let journal = Journal::new(found, plan.writers);
     let camera = Camera::new(image, &journal, draw.next(), 3);
-    let store = open_with(camera.fs(), options(plan, draw)).unwrap();
+    let store = open_with(camera.fs(None), options(plan, draw)).unwrap();
     assert!(content(&store) == *found, "the second time otherwise");
     let mut session = store.session().unwrap();
     for _ in 0..draw.below(8) {
@@ -350,7 +354,7 @@ fn histories(plan: Plan, images_min: usize) {
         for number in 0.. {
             let seed = seed.wrapping_add(number);
             let _seed = Announced(seed);
-            images += history(seed, plan);
+            images += history(seed, plan, None);
             if images * seeds.len() >= images_min * factor() {
                 break;
             }
@@ -371,4 +375,26 @@ fn several_writers_keep_their_promises_in_eight_thousand_crashes() {
 #[test]
 fn writers_beside_the_checkpoint_thread_keep_their_promises_in_five_thousand_crashes() {
     histories(Plan { writers: 2, has_thread: true, depth: 1 }, 5000);
+}
+
+/// The harness itself: a store with the fault that each of these disks stands for is found out.
+#[test]
+fn a_disk_that_lies_about_syncs_is_found_out() {
+    for (lie, kind) in [
+        (Lie::Omitted, Operation::Flush),
+        (Lie::Late, Operation::Flush),
+        (Lie::Retried, Operation::Flush),
+        (Lie::Omitted, Operation::SyncDir),
+    ] {
+        let fault = FaultPlan::from_then_on(1, Fault::Lie(lie)).only(&[kind]);
+        let plan = Plan { writers: 1, has_thread: false, depth: 1 };
+        let found_out = |seed: u64| {
+            let run = || history(seed, plan, Some(&fault));
+            let cause = catch_unwind(AssertUnwindSafe(run)).err()?;
+            Some(cause.downcast_ref::<String>().expect("a line").clone())
+        };
+        let mut texts = (0..40).filter_map(found_out);
+        let is_found_out = texts.any(|text| text.contains("is at none of"));
+        assert!(is_found_out, "{lie:?}, {kind}");
+    }
 }

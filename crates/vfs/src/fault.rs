@@ -18,6 +18,10 @@
 //! A failed sync also tells the file below to lose its unsynced bytes ([`File::lose_unsynced`]),
 //! because that is what kernels do; [`FailedSync`](crate::FailedSync) says which, and how. All
 //! other failed operations have no effect at all.
+//!
+//! A [`Lie`] is no failure: the sync says that it has succeeded. A store over a disk that lies is
+//! as a store with the fault in itself, so a test of power losses must find it out, or else the
+//! test is worth nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,6 +57,19 @@ pub enum Fault {
     PowerOut,
     /// Any other error number of the system.
     Errno(i32),
+    /// A sync of a file, a mapping or a directory says that it has succeeded. Other operations do.
+    Lie(Lie),
+}
+
+/// What became of a sync that says that it has succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lie {
+    /// It was left out.
+    Omitted,
+    /// It is done when the next operation begins, behind the watcher.
+    Late,
+    /// It failed, which lost the unsynced bytes, and was done again. Directories lose nothing.
+    Retried,
 }
 
 /// Which operation fails, and how.
@@ -105,6 +122,23 @@ struct Control {
     matched: u64,
     injected: u64,
     watcher: Option<Watcher>,
+    late: Vec<Late>,
+}
+
+/// A sync that was said to be done.
+#[derive(Debug)]
+enum Late {
+    File(Arc<dyn File>),
+    Dir(Arc<dyn Fs>, PathBuf),
+}
+
+impl Late {
+    fn sync(&self) -> Result<()> {
+        match self {
+            Late::File(file) => file.sync_data(),
+            Late::Dir(fs, path) => fs.sync_dir(path),
+        }
+    }
 }
 
 /// What becomes of one operation.
@@ -112,6 +146,7 @@ enum Verdict {
     Pass,
     Short,
     Fail(Errno),
+    Lie(Lie),
 }
 
 type Shared = Arc<Mutex<Control>>;
@@ -138,6 +173,7 @@ impl Control {
         }
         self.injected += 1;
         let moves_bytes = matches!(operation, Operation::Read | Operation::Write);
+        let syncs = matches!(operation, Operation::Sync | Operation::Flush | Operation::SyncDir);
         match plan.fault {
             Fault::Short if moves_bytes => Verdict::Short,
             Fault::Interrupted if moves_bytes => Verdict::Fail(Errno::INTR),
@@ -146,6 +182,8 @@ impl Control {
             Fault::NoSpace => Verdict::Fail(Errno::NOSPC),
             Fault::TooManyFiles => Verdict::Fail(Errno::MFILE),
             Fault::Errno(number) => Verdict::Fail(Errno::from_raw_os_error(number)),
+            Fault::Lie(lie) if syncs => Verdict::Lie(lie),
+            Fault::Lie(_) => Verdict::Pass,
         }
     }
 
@@ -231,7 +269,7 @@ impl FaultFs {
     fn check_pair(&self, operation: Operation, path: &Path, target: &Path) -> Result<()> {
         match judge(&self.control, operation, path) {
             Verdict::Fail(errno) => Err(Error::io_pair(operation, path, target, errno)),
-            Verdict::Pass | Verdict::Short => Ok(()),
+            Verdict::Pass | Verdict::Short | Verdict::Lie(_) => Ok(()),
         }
     }
 }
@@ -243,13 +281,45 @@ fn judge(control: &Mutex<Control>, operation: Operation, path: &Path) -> Verdict
     if let Some(Watcher(watch)) = watcher {
         watch(operation, path);
     }
+    let late = std::mem::take(&mut control_of(control).late);
+    // Whoever could be told of an error has gone on: that is the lie.
+    late.iter().for_each(|sync| drop(sync.sync()));
     control_of(control).judge(operation)
 }
 
 fn check(control: &Mutex<Control>, operation: Operation, path: &Path) -> Result<()> {
     match judge(control, operation, path) {
         Verdict::Fail(errno) => Err(Error::io(operation, path, errno)),
-        Verdict::Pass | Verdict::Short => Ok(()),
+        Verdict::Pass | Verdict::Short | Verdict::Lie(_) => Ok(()),
+    }
+}
+
+/// Judges a sync, and does it, does not, or does it otherwise: `sync` itself, `lose` for what a
+/// failed one loses, `late` for what is left to the next operation.
+fn judge_sync(
+    control: &Mutex<Control>,
+    (operation, path): (Operation, &Path),
+    sync: impl FnOnce() -> Result<()>,
+    lose: impl FnOnce(),
+    late: impl FnOnce() -> Late,
+) -> Result<()> {
+    match judge(control, operation, path) {
+        Verdict::Pass | Verdict::Short => sync(),
+        Verdict::Fail(errno) => {
+            if control_of(control).sync_loses_bytes() {
+                lose();
+            }
+            Err(Error::io(operation, path, errno))
+        }
+        Verdict::Lie(Lie::Omitted) => Ok(()),
+        Verdict::Lie(Lie::Late) => {
+            control_of(control).late.push(late());
+            Ok(())
+        }
+        Verdict::Lie(Lie::Retried) => {
+            lose();
+            sync()
+        }
     }
 }
 
@@ -296,8 +366,13 @@ impl Fs for FaultFs {
     }
 
     fn sync_dir(&self, path: &Path) -> Result<()> {
-        self.check(Operation::SyncDir, path)?;
-        self.inner.sync_dir(path)
+        judge_sync(
+            &self.control,
+            (Operation::SyncDir, path),
+            || self.inner.sync_dir(path),
+            || {},
+            || Late::Dir(Arc::clone(&self.inner), path.to_path_buf()),
+        )
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>> {
@@ -339,20 +414,20 @@ impl FaultFile {
     /// Bytes that may be moved of `count`.
     fn allowance(&self, operation: Operation, count: usize) -> Result<usize> {
         match judge(&self.control, operation, self.path()) {
-            Verdict::Pass => Ok(count),
+            Verdict::Pass | Verdict::Lie(_) => Ok(count),
             Verdict::Short => Ok(count.div_ceil(2)),
             Verdict::Fail(errno) => Err(Error::io(operation, self.path(), errno)),
         }
     }
 
     fn sync(&self, sync: impl FnOnce(&dyn File) -> Result<()>) -> Result<()> {
-        if let Err(error) = self.check(Operation::Sync) {
-            if control_of(&self.control).sync_loses_bytes() {
-                self.inner.lose_unsynced(0, u64::MAX);
-            }
-            return Err(error);
-        }
-        sync(&*self.inner)
+        judge_sync(
+            &self.control,
+            (Operation::Sync, self.path()),
+            || sync(&*self.inner),
+            || self.inner.lose_unsynced(0, u64::MAX),
+            || Late::File(Arc::clone(&self.inner)),
+        )
     }
 }
 
@@ -439,13 +514,13 @@ impl Mapping for FaultMapping {
     }
 
     fn flush(&self, offset: u64, len: u64) -> Result<()> {
-        if let Err(error) = check(&self.control, Operation::Flush, self.file.path()) {
-            if control_of(&self.control).sync_loses_bytes() {
-                self.file.lose_unsynced(self.offset.saturating_add(offset), len);
-            }
-            return Err(error);
-        }
-        self.inner.flush(offset, len)
+        judge_sync(
+            &self.control,
+            (Operation::Flush, self.file.path()),
+            || self.inner.flush(offset, len),
+            || self.file.lose_unsynced(self.offset.saturating_add(offset), len),
+            || Late::File(Arc::clone(&self.file)),
+        )
     }
 
     fn touch(&self, offset: u64) {

@@ -72,7 +72,7 @@ mod real_file;
 mod real_map;
 
 pub use error::{Error, Operation, Result};
-pub use fault::{Fault, FaultFs, FaultPlan};
+pub use fault::{Fault, FaultFs, FaultPlan, Lie};
 pub use file::{File, INTERRUPTS_MAX, Lock, Mapping};
 pub use fs::{DirEntry, FileKind, Fs, FsKind, Metadata, OpenOptions, Space};
 pub use mem::{CrashPolicy, FailedSync, MemFs};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use keyrack_vfs::{
-    CrashPolicy, Error, FailedSync, Fault, FaultFs, FaultPlan, File, Fs, INTERRUPTS_MAX, MemFs,
-    OpenOptions, Operation,
+    CrashPolicy, Error, FailedSync, Fault, FaultFs, FaultPlan, File, Fs, INTERRUPTS_MAX, Lie,
+    MemFs, OpenOptions, Operation,
 };
 
 use crate::at;
@@ -353,6 +353,60 @@ fn power_out_freezes_the_disk_for_all_kinds_and_for_mappings() {
 }
 
 /// The watcher is told before anything has happened, and may look at the disk below.
+#[test]
+fn a_sync_of_a_file_that_lies_succeeds_and_the_power_loss_tells() {
+    for (kind, lie, at_once, later) in [
+        (Operation::Sync, Lie::Omitted, &b""[..], &b""[..]),
+        (Operation::Sync, Lie::Late, b"", b"bytes"),
+        (Operation::Sync, Lie::Retried, &[0; 5], &[0; 5]),
+        (Operation::Flush, Lie::Omitted, &[0; 5], &[0; 5]),
+        (Operation::Flush, Lie::Late, &[0; 5], b"bytes"),
+        (Operation::Flush, Lie::Retried, &[0; 5], &[0; 5]),
+    ] {
+        let (disk, fs) = pair();
+        let file = open(&fs, "/log");
+        if kind == Operation::Flush {
+            file.set_len(5).unwrap();
+            file.sync_all().unwrap();
+        }
+        fs.sync_dir(at("/")).unwrap();
+        fs.arm(FaultPlan::once(1, Fault::Lie(lie)).only(&[kind]));
+        if kind == Operation::Flush {
+            let mapping = file.map(0, 5).unwrap();
+            mapping.write(0, b"bytes").unwrap();
+            mapping.flush(0, 5).unwrap();
+        } else {
+            file.append(b"bytes").unwrap();
+            file.sync_data().unwrap();
+        }
+        assert_eq!(fs.injected(), 1);
+        let left = || disk.crash_image(1, CrashPolicy::DropAll).read(at("/log")).unwrap();
+        assert_eq!(left(), at_once, "{kind} {lie:?}");
+        fs.metadata(at("/log")).unwrap();
+        assert_eq!(left(), later, "{kind} {lie:?}");
+        if lie == Lie::Omitted && kind == Operation::Sync {
+            file.sync_data().unwrap();
+            assert_eq!(left(), b"bytes", "the next one does not lie");
+        }
+    }
+}
+
+#[test]
+fn a_sync_of_a_directory_that_lies_leaves_its_names_out() {
+    for (lie, at_once, later) in
+        [(Lie::Omitted, false, false), (Lie::Late, false, true), (Lie::Retried, true, true)]
+    {
+        let (disk, fs) = pair();
+        fs.arm(FaultPlan::from_then_on(1, Fault::Lie(lie)).only(&[Operation::SyncDir]));
+        open(&fs, "/new").sync_all().unwrap();
+        fs.sync_dir(at("/")).unwrap();
+        let is_left = || disk.crash_image(1, CrashPolicy::DropAll).exists(at("/new")).unwrap();
+        assert_eq!(is_left(), at_once, "{lie:?}");
+        fs.metadata(at("/new")).unwrap();
+        assert_eq!(is_left(), later, "{lie:?}");
+    }
+}
+
 #[test]
 fn a_watcher_is_told_of_every_operation_before_it_happens() {
     use std::sync::Mutex;

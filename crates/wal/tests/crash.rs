@@ -3,9 +3,10 @@
 //! A history is drawn from a seed: appends, syncs, releases, kills and reopenings. At many points
 //! the disk is asked what a power loss could leave, and each such disk is opened as a log.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use keyrack_vfs::{CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
+use keyrack_vfs::{CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, Lie, MemFs, Operation};
 use keyrack_wal::{Error, Log, Options, Sync};
 
 use crate::tool::{Announced, Draw, Records, append, bounded, new_disk, open_from, seeds, small};
@@ -199,6 +200,35 @@ fn history(fs: &FaultFs, seed: u64, options: Options) -> (Expected, Option<Error
     };
     let error = run().err();
     (expected, error)
+}
+
+/// The harness itself: a log with the fault that each of these disks stands for is found out.
+#[test]
+fn a_disk_that_lies_about_syncs_is_found_out() {
+    for (lie, kind) in [
+        (Lie::Omitted, Operation::Flush),
+        (Lie::Late, Operation::Flush),
+        (Lie::Retried, Operation::Flush),
+        (Lie::Omitted, Operation::SyncDir),
+    ] {
+        let found_out = |seed: u64| {
+            let disk = new_disk();
+            let ending = FaultFs::new(Arc::new(disk.clone()));
+            ending.arm(FaultPlan::from_then_on(20 + seed, Fault::PowerOut));
+            let fs = FaultFs::new(Arc::new(ending));
+            fs.arm(FaultPlan::from_then_on(1, Fault::Lie(lie)).only(&[kind]));
+            let run = || {
+                let (expected, _) = history(&fs, seed, small());
+                let image = disk.crash_image(seed, POLICIES[seed as usize % 4]);
+                drop(expected.clone().check(&image, small()).unwrap());
+            };
+            let cause = catch_unwind(AssertUnwindSafe(run)).err()?;
+            Some(cause.downcast_ref::<String>().expect("a line").clone())
+        };
+        let mut texts = (0..40).filter_map(found_out);
+        let is_found_out = texts.any(|text| text.contains("synced records"));
+        assert!(is_found_out, "{lie:?}, {kind}");
+    }
 }
 
 /// A sync fails once. Whatever it left on the disk and in the page cache: nothing that was synced

@@ -34,6 +34,7 @@ pub(super) fn commands() -> Vec<Command> {
         on_log("rmdir", "Remove empty directories").arg(paths()),
         on_log("mv", "Move: the last path is the new name, or a directory to move into")
             .arg(flag("no-clobber", "Fail where something is there").short('n'))
+            .args(super::quota::args())
             .arg(paths()),
         beginning("ln", "Make a symbolic link")
             .arg(flag("symbolic", "Needed: there are no other links").short('s'))

@@ -27,6 +27,7 @@ mod logs;
 mod look;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod mount;
+pub(crate) mod quota;
 mod tape;
 
 use crate::db::text::escaped;
@@ -143,11 +144,13 @@ fn reading(name: &'static str, about: &'static str) -> Command {
 
 /// A command that changes a log, and may begin one.
 fn beginning(name: &'static str, about: &'static str) -> Command {
-    on_log(name, about).arg(option(
-        "base",
-        "NAME[@VERSION],..",
-        "Publications that a new log begins on, the highest first",
-    ))
+    on_log(name, about)
+        .arg(option(
+            "base",
+            "NAME[@VERSION],..",
+            "Publications that a new log begins on, the highest first",
+        ))
+        .args(quota::args())
 }
 
 fn paths() -> Arg {
@@ -243,7 +246,7 @@ fn open(matches: &ArgMatches, may_begin: bool) -> Result<Namespace, Failure> {
         true => text(matches, "base").map(list),
         false => None,
     };
-    let mut settings = Settings::default();
+    let mut settings = Settings { quota: quota::of(matches), ..Settings::default() };
     match (&head, base) {
         (Some(_), Some(_)) => {
             return Err(Failure::Usage(format!(

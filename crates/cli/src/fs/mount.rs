@@ -68,6 +68,7 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     for name in ["read-only", "allow-other"] {
         argv.extend(matches.get_flag(name).then(|| format!("--{name}").into()));
     }
+    argv.extend(super::quota::words(matches).into_iter().map(OsString::from));
     argv.extend(["--".into(), at.as_os_str().to_owned()]);
     let again = command().try_get_matches_from(argv);
     mount(&again.map_err(|error| Failure::Usage(error.to_string()))?, &at)

@@ -4,6 +4,7 @@ use super::document::Document;
 use super::original::{endpoint, run_server, token};
 use super::store::{StoreSettings, environment};
 use super::{as_job, behind, bench, launch, merge, serve};
+use crate::fs::quota;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use keyrack_deltafs::job::Rendezvous;
@@ -57,6 +58,7 @@ pub(crate) fn commands() -> [Command; 4] {
             option("idle", "SECONDS", "End when nobody has called for so long; of one server")
                 .value_parser(value_parser!(u64).range(1..=31_536_000)),
         )
+        .args(quota::args())
         .arg(flag("dummy", "Answer without doing anything")),
         job(Command::new("clients")
             .about("Measure servers, or a name space in this process: files made, then asked for"))
@@ -198,6 +200,7 @@ fn server(matches: &ArgMatches) -> Result<u8, String> {
         token: token(),
         tls: certificates(matches)?,
         store: durable()?,
+        quota: quota::of(matches),
         idle: matches.get_one("idle").map(|seconds| Duration::from_secs(*seconds)),
     };
     Ok(run_server(&plan, &rendezvous(matches), text(matches, "json")))

@@ -23,6 +23,7 @@ mod original;
 mod remote;
 mod result;
 mod serve;
+mod shares;
 mod store;
 mod target;
 mod totals;

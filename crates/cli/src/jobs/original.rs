@@ -4,6 +4,7 @@ use super::document::Document;
 use super::flags::{Kind, Spec, Values, parse};
 use super::store::{StoreSettings, environment};
 use super::{as_job, bench, interrupts, merge, serve};
+use keyrack_deltafs::Quota;
 use keyrack_deltafs::job::Rendezvous;
 use keyrack_net::Endpoint;
 use std::net::IpAddr;
@@ -166,6 +167,7 @@ pub(crate) fn server(argv: &[String]) -> u8 {
             token: token(),
             tls: None,
             store: StoreSettings::new(&environment, values.flag("disable_compaction"))?,
+            quota: Quota::default(),
             idle: None,
         })
     });

@@ -4,13 +4,14 @@
 
 use super::document::Document;
 use super::header::Header;
+use super::shares::{Share, Shares};
 use super::store::StoreSettings;
 use super::target::destroy;
 use super::totals::Totals;
 use keyrack_deltafs::calls::{ServeOptions, is_half_done, serve};
 use keyrack_deltafs::job::Job;
 use keyrack_deltafs::merge::logs_in;
-use keyrack_deltafs::{Namespace, Settings};
+use keyrack_deltafs::{Namespace, Quota, Settings};
 use keyrack_measure::usage;
 use keyrack_net::{Endpoint, Listener, TlsClient, TlsServer};
 use keyrack_vfs::{Fs, RealFs};
@@ -45,6 +46,8 @@ pub(super) struct Plan {
     /// Certificates, and how the servers trust each other.
     pub(super) tls: Option<(TlsServer, Option<TlsClient>)>,
     pub(super) store: StoreSettings,
+    /// Of the log of each rank.
+    pub(super) quota: Quota,
     /// How long nobody calls before it ends by itself.
     pub(super) idle: Option<Duration>,
 }
@@ -84,6 +87,9 @@ impl Plan {
         header.title("MAIN DB:");
         self.store.describe(&mut header, &format!("{}/r<rank>", self.db.display()));
         header.flag("Use existing db", self.use_existing);
+        if let Some(names) = self.quota.names {
+            header.line("Names at most", format!("{names} at each rank"));
+        }
         header
     }
 
@@ -95,6 +101,7 @@ impl Plan {
             store: self.store.options.clone(),
             lower: self.chain.clone(),
             root_mode: 0o777,
+            quota: self.quota,
             ..Settings::default()
         };
         let words = |error: keyrack_deltafs::Error| error.to_string();
@@ -226,26 +233,23 @@ pub(super) fn run(
     say("\nFlushing db ...\n");
     let calls = served.calls();
     served.shutdown(GRACE).map_err(|error| error.to_string())?;
-    let mut text = String::from("Done!\n");
+    let mut share = Share { calls, ..Share::default() };
+    let has_store = space.is_some();
     if let Some(space) = space {
         if !space.is_read_only() {
             space.flush().map_err(|error| error.to_string())?;
         }
-        let totals = Totals::of(space.stores());
-        document.put("store", totals.json());
-        text.push_str(&totals.text());
+        share.store = Totals::of(space.stores());
         if !space.is_read_only() {
             space.close().map_err(|error| error.to_string())?;
         }
     }
     let spent = usage::process();
-    let cpu_ns = spent.user_ns + spent.system_ns - began.user_ns - began.system_ns;
-    let each_us = if calls == 0 { 0.0 } else { cpu_ns as f64 / 1e3 / calls as f64 };
-    document.put("calls", calls);
-    document.put("cpu_us_per_call", each_us);
-    document.put("cpu_seconds", cpu_ns as f64 / 1e9);
-    text.push_str(&format!("Calls: {calls}, CPU of this rank {each_us:.2} us/call\nBye\n"));
-    say(&text);
+    share.cpu_ns = spent.user_ns + spent.system_ns - began.user_ns - began.system_ns;
+    if let Some(shares) = Shares::gather(job, &share) {
+        shares.fields(has_store).into_iter().for_each(|(name, value)| document.put(name, value));
+        say(&format!("Done!\n{}Bye\n", shares.text(has_store)));
+    }
     Ok(crate::DONE)
 }
 

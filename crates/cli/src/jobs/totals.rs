@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 
 const LEVELS: usize = 7;
 
+/// Numbers of [`Totals`].
+pub(super) const NUMBERS: usize = 4 + 2 * LEVELS;
+
 /// Sums over stores.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
@@ -50,6 +53,31 @@ impl Totals {
             });
         }
         all
+    }
+
+    /// All of them, to be sent.
+    pub(super) fn numbers(&self) -> [f64; NUMBERS] {
+        let mut all = [self.written_bytes, self.read_bytes, self.merged_bytes, self.waits]
+            .into_iter()
+            .chain(self.levels.iter().flat_map(|level| [level.files, level.bytes]));
+        std::array::from_fn(|_| all.next().unwrap_or(0.0))
+    }
+
+    /// The reverse of [`Totals::numbers`].
+    pub(super) fn from_numbers(numbers: &[f64; NUMBERS]) -> Totals {
+        let [written_bytes, read_bytes, merged_bytes, waits, levels @ ..] = *numbers;
+        let level = |n: usize| Level { files: levels[2 * n], bytes: levels[2 * n + 1] };
+        let levels = std::array::from_fn(level);
+        Totals { levels, written_bytes, read_bytes, merged_bytes, waits }
+    }
+
+    pub(super) fn add(&mut self, other: &Totals) {
+        let (mine, other) = (self.numbers(), other.numbers());
+        *self = Totals::from_numbers(&std::array::from_fn(|at| mine[at] + other[at]));
+    }
+
+    pub(super) fn written_bytes(&self) -> f64 {
+        self.written_bytes
     }
 
     /// Levels that have files, by number.

@@ -58,13 +58,15 @@ impl Core {
                     inner.contents.mark()?;
                 }
                 inner.top("a rename")?.write(&batch, WriteOptions::default())?;
+                inner.room.give(1);
                 large.map_or(Ok(()), |inode| inner.contents.remove(inode))?;
                 caller.touch(&from, &info, now_ns)
             }
             (Side::Target, Some(Found::Other(_))) => {
                 let to = inner.dir(order.to)?;
                 let info = to.state.read();
-                let replaced = match caller.lookup(order.to, &order.to_name)? {
+                let there = caller.lookup(order.to, &order.to_name)?;
+                let replaced = match there {
                     Some(Found::Other(there)) if !there.has_data => Some(there.inode),
                     _ => None,
                 };
@@ -74,6 +76,7 @@ impl Core {
                 }
                 let top = inner.top("a rename")?;
                 top.put(&Key::entry(order.to, &order.to_name), &order.entry)?;
+                inner.room.add(u64::from(there.is_none()));
                 if let Some(inode) = replaced.filter(|inode| Some(*inode) != come) {
                     inner.contents.remove(inode)?;
                 }

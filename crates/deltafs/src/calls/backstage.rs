@@ -1,8 +1,8 @@
 //! The thread of a server that works with the others: splits, renames.
 //!
 //! Loops that serve clients never wait for another server; two of them could wait for each other.
-//! They leave work here. What cannot be done now, because the other is away, is tried again until
-//! it is done.
+//! They leave work here. What cannot be done now, because the other is away or the disk is full, is
+//! tried again until it is done.
 
 use super::client::{Client, ClientOptions};
 use super::core::{Core, Work};
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// After so long what could not be done is tried again.
 const RETRY: Duration = Duration::from_millis(20);
+/// What the store has refused waits for so many times as long.
+const REFUSED_TURNS: u32 = 25;
 
 /// Whether something is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +32,8 @@ pub(super) enum Next {
 pub(super) struct Backstage {
     pub(super) core: Arc<Core>,
     pub(super) peers: Client,
-    later: Vec<Work>,
+    /// With the turns that it waits.
+    later: Vec<(Work, u32)>,
 }
 
 /// The thread, as its server holds it.
@@ -74,13 +77,14 @@ impl Backstage {
         let mut later = Vec::new();
         // A store that cannot be read tells its callers too.
         for dir in core.unfinished().unwrap_or_default() {
-            later.push(Work::Look(dir));
+            later.push((Work::Look(dir), 0));
         }
         for (number, held) in core.renames.held().iter() {
-            later.push(match held.step {
+            let work = match held.step {
                 Step::Prepared => Work::Ask(*number),
                 Step::Begun | Step::Decided => Work::Settle(*number),
-            });
+            };
+            later.push((work, 0));
         }
         Backstage { core: Arc::clone(core), peers, later }
     }
@@ -108,8 +112,11 @@ impl Backstage {
 
     /// Tries what could not be done before.
     pub(super) fn again(&mut self) {
-        for work in std::mem::take(&mut self.later) {
-            self.perform(work);
+        for (work, turns) in std::mem::take(&mut self.later) {
+            match turns {
+                0 => self.perform(work),
+                _ => self.wait(work, turns - 1),
+            }
         }
     }
 
@@ -121,16 +128,27 @@ impl Backstage {
             Work::Ask(number) => self.inquire(*number),
             Work::End => Ok(Next::Done),
         };
-        // What the store refuses it refuses to every caller; here there is nobody to tell.
-        if matches!(next, Ok(Next::Later)) {
-            self.later(work);
+        self.note(next, work);
+    }
+
+    /// What came of something. What the store refuses it refuses to every caller too; here there is
+    /// nobody to tell, but names may be held until it is done.
+    pub(super) fn note(&mut self, next: Result<Next>, work: Work) {
+        match next {
+            Ok(Next::Done) => {}
+            Ok(Next::Later) => self.later(work),
+            Err(_) => self.wait(work, REFUSED_TURNS),
         }
     }
 
     /// Something to be tried again.
     pub(super) fn later(&mut self, work: Work) {
-        if !self.later.contains(&work) {
-            self.later.push(work);
+        self.wait(work, 0);
+    }
+
+    fn wait(&mut self, work: Work, turns: u32) {
+        if !self.later.iter().any(|waiting| waiting.0 == work) {
+            self.later.push((work, turns));
         }
     }
 }

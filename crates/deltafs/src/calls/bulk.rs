@@ -225,7 +225,12 @@ impl Caller<'_> {
         if known == count {
             return Ok(count);
         }
-        tables.ingest(IngestOptions { transfer: Transfer::Link })?;
+        let name = if info.node.name.is_empty() { b"/" } else { &info.node.name[..] };
+        inner.room.take(name, count - known)?;
+        if let Err(error) = tables.ingest(IngestOptions { transfer: Transfer::Link }) {
+            inner.room.give(count - known);
+            return Err(error.into());
+        }
         self.touch(dir, &info, inner.time.now_ns())?;
         Ok(count)
     }
@@ -255,6 +260,7 @@ impl Caller<'_> {
             return Err(foreign());
         }
         check_name(name)?;
+        self.inner.room.check_length(name)?;
         if !is_here(name) {
             return Err(Error::Stale(shown(name)));
         }

@@ -183,7 +183,9 @@ impl Call<'_> {
                 }
                 let moved = self.dir_id(from, name)?;
                 let replaced = self.dir_id(to, to_name)?.filter(|_| moved.is_some());
-                let dirs: Vec<DirId> = moved.into_iter().chain(replaced).collect();
+                let mut dirs: Vec<DirId> = moved.into_iter().chain(replaced).collect();
+                // Onto itself, it is one.
+                dirs.dedup();
                 self.with_leases(&dirs, || {
                     caller.rename_at(&from.dir, name, &to.dir, to_name, if_taken)
                 })?;

@@ -64,7 +64,10 @@ impl Core {
     pub(super) fn take_back(&self, dir: DirId, client: Option<[u8; 16]>) -> Executed {
         match self.parts.server != 0 || self.leases.take_back(dir, client) {
             true => Ok(()),
-            false => Err(Refusal::new("EAGAIN", "leases on the directory are called back")),
+            false => {
+                let words = "leases on the directory are called back, or somebody changes it";
+                Err(Refusal::new("EAGAIN", words))
+            }
         }
     }
 

@@ -40,19 +40,20 @@ impl Backstage {
                 .ask(server, prepare_of(number, me, &order), |_| ())
                 .and_then(|()| self.send_large(server, number, &order));
             if let Err(error) = prepared {
-                let refusal = Refusal::of_peer(&error);
-                // Those that cannot be told now are told later.
-                if self.settle(number)? == Next::Later {
-                    self.later(Work::Settle(number));
-                }
-                return Err(refusal);
+                self.end(number);
+                return Err(Refusal::of_peer(&error));
             }
         }
-        core.decide(space, number)?;
-        if self.settle(number)? == Next::Later {
-            self.later(Work::Settle(number));
-        }
-        Ok(())
+        let decided = core.decide(space, number);
+        self.end(number);
+        Ok(decided?)
+    }
+
+    /// Settles a rename of ours; what cannot be done now is done later. It is under way in any
+    /// case, so this is no matter of who asked for it.
+    fn end(&mut self, number: u128) {
+        let next = self.settle(number);
+        self.note(next, Work::Settle(number));
     }
 
     /// Sends the bytes of a large file that gets a name of another server.
@@ -79,6 +80,8 @@ impl Backstage {
         let commits = held.step == Step::Decided;
         if commits {
             core.settle(space, number, true)?;
+        } else if held.is_doubtful {
+            core.undecide(space, number)?;
         }
         let mut is_told = true;
         for server in self.others(&held.order) {

@@ -21,7 +21,7 @@
 
 use crate::id::DirId;
 use keyrack_measure::Clock;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -84,11 +84,15 @@ pub(super) struct Leases {
 struct Table {
     /// Who has a lease on a directory, and until when.
     given: HashMap<DirId, HashMap<ClientId, u64>>,
-    /// Directories on which no lease is given now, and until when.
+    /// Directories on which no lease is given now, and until when; [`CHANGES`] while one changes.
     closed: HashMap<DirId, u64>,
-    recalled: HashMap<ClientId, HashSet<DirId>>,
+    /// Leases that are called back, and until when they run.
+    recalled: HashMap<ClientId, HashMap<DirId, u64>>,
     sweep_at: usize,
 }
+
+/// When a directory that changes can be leased again: when that is said.
+const CHANGES: u64 = u64::MAX;
 
 /// Directories with leases before those that have run out are looked for.
 const SWEEP_AT: usize = 4096;
@@ -112,6 +116,7 @@ impl Leases {
     pub(super) fn give(&self, client: ClientId, path: &[DirId]) -> u32 {
         let now = self.ticker.now_ns();
         let mut table = self.table();
+        self.forget_recalls(&mut table, now);
         let is_closed = |dir| table.closed.get(dir).is_some_and(|until| *until > now);
         if self.lease_ns == 0 || path.iter().any(is_closed) {
             return 0;
@@ -131,33 +136,51 @@ impl Leases {
         u32::try_from(self.lease_ns / 1_000_000).unwrap_or(u32::MAX)
     }
 
-    /// Somebody wants to change a directory: `true` if nobody else has a lease on it. Otherwise
-    /// they are called back, and the question is to be asked again.
+    /// Somebody wants to change a directory: `true` if nobody else has a lease on it or changes it.
+    /// Otherwise leases are called back, and the question is to be asked again.
     pub(super) fn take_back(&self, dir: DirId, client: Option<ClientId>) -> bool {
         let now = self.ticker.now_ns();
         if now < self.quiet_until_ns {
             return false;
         }
         let mut table = self.table();
+        self.forget_recalls(&mut table, now);
+        // When one of two changes is done, leases are given that the other would know nothing of.
+        if table.closed.get(&dir) == Some(&CHANGES) {
+            return false;
+        }
         let holders = table.given.get_mut(&dir).map(|holders| {
             holders.retain(|holder, until| *until > now && Some(*holder) != client);
-            holders.keys().copied().collect::<Vec<ClientId>>()
+            holders.iter().map(|(holder, until)| (*holder, *until)).collect::<Vec<_>>()
         });
         let holders = holders.unwrap_or_default();
         if holders.is_empty() {
             table.given.remove(&dir);
             // None is given before the change is done.
-            table.closed.insert(dir, u64::MAX);
+            table.closed.insert(dir, CHANGES);
             return true;
         }
         // Whoever wants to change it comes again sooner than that.
         table.closed.insert(dir, now.saturating_add(2 * self.lease_ns));
-        for holder in holders {
-            table.recalled.entry(holder).or_default().insert(dir);
+        for (holder, until) in holders {
+            table.recalled.entry(holder).or_default().insert(dir, until);
         }
         // Relaxed: who misses it sees it with the next answer.
         self.recalls.store(table.recalled.len() as u64, Ordering::Relaxed);
         false
+    }
+
+    /// What has run out need not be given back. A client that is gone would be waited for, by a
+    /// look at the table with every answer to anybody, for ever.
+    fn forget_recalls(&self, table: &mut Table, now: u64) {
+        if table.recalled.is_empty() {
+            return;
+        }
+        table.recalled.retain(|_, dirs| {
+            dirs.retain(|_, until| *until > now);
+            !dirs.is_empty()
+        });
+        self.recalls.store(table.recalled.len() as u64, Ordering::Relaxed);
     }
 
     /// The change that leases were taken back for is done, or will not be.
@@ -175,13 +198,13 @@ impl Leases {
     pub(super) fn recalled(&self, client: &ClientId) -> Vec<u128> {
         let mut table = self.table();
         let dirs = table.recalled.remove(client).unwrap_or_default();
-        for dir in &dirs {
+        for dir in dirs.keys() {
             if let Some(holders) = table.given.get_mut(dir) {
                 holders.remove(client);
             }
         }
         self.recalls.store(table.recalled.len() as u64, Ordering::Relaxed);
-        dirs.into_iter().map(|dir| dir.0).collect()
+        dirs.into_keys().map(|dir| dir.0).collect()
     }
 }
 
@@ -229,6 +252,35 @@ mod tests {
         assert_eq!(leases.recalled(&A), [5]);
         assert!(!leases.is_recalled(&A));
         assert!(leases.take_back(dir, None));
+    }
+
+    /// The first of two changes that was done let leases be given while the other went on.
+    #[test]
+    fn no_lease_is_given_while_a_second_change_is_under_way() {
+        let (leases, _) = leases(1000, false);
+        let dir = DirId(5);
+        assert!(leases.take_back(dir, Some(A)));
+        assert!(!leases.take_back(dir, Some(B)), "one after the other");
+        leases.changed(dir);
+        assert!(leases.take_back(dir, Some(B)));
+        assert_eq!(leases.give(A, &[dir]), 0);
+        leases.changed(dir);
+        assert_eq!(leases.give(A, &[dir]), 1000);
+    }
+
+    /// It was remembered for ever, and every answer to anybody looked whether it was for it.
+    #[test]
+    fn a_client_that_is_gone_is_not_called_back_for_ever() {
+        let (leases, now) = leases(1000, false);
+        for client in 0..9 {
+            leases.give([client; 16], &[DirId(5), DirId(6)]);
+        }
+        assert!(!leases.take_back(DirId(5), None));
+        assert_eq!(leases.recalls.load(Ordering::Relaxed), 9);
+        now.fetch_add(1_000_000_001, Ordering::Relaxed);
+        assert!(leases.take_back(DirId(5), None));
+        assert_eq!(leases.recalls.load(Ordering::Relaxed), 0);
+        assert!(leases.table().recalled.is_empty());
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(super) struct Held {
     pub(super) replaced: Option<DirId>,
     /// Turns of the backstage since it came: who waits for long asks.
     pub(super) turns: u32,
+    /// The decision was refused by the store, and may be in the log all the same.
+    pub(super) is_doubtful: bool,
 }
 
 impl Order {
@@ -94,7 +96,8 @@ impl Order {
     pub(super) fn changed(&self, replaced: Option<DirId>) -> Vec<DirId> {
         match (self.what, Entry::decode(&self.entry)) {
             (What::Rename | What::Replace, Some(Entry::Dir(moved))) => {
-                replaced.into_iter().chain([moved]).collect()
+                // Onto itself, it is one.
+                replaced.filter(|replaced| *replaced != moved).into_iter().chain([moved]).collect()
             }
             (What::Rmdir, _) => replaced.into_iter().collect(),
             _ => Vec::new(),
@@ -107,6 +110,12 @@ impl Order {
             What::Rmdir => (self.from, &self.name),
             _ => (self.to, &self.to_name),
         }
+    }
+
+    /// Whether it takes something away from a name: then nothing may be lost that was durable under
+    /// it, whichever server loses power.
+    pub(super) fn moves(&self) -> bool {
+        matches!(self.what, What::Rename | What::Replace)
     }
 
     /// The names that a side holds.
@@ -151,6 +160,7 @@ pub(super) fn read_record(record: &[u8]) -> Option<Held> {
         order,
         replaced: None,
         turns: 0,
+        is_doubtful: false,
     })
 }
 

@@ -3,9 +3,9 @@
 
 use super::codec::What;
 use super::core::{Core, Executed, Refusal, Work};
-use super::orders::{Held, Order, Side, Step, record, record_key};
+use super::orders::{Held, Order, Side, Step, record};
 use super::parts::{Access, Detour};
-use super::renames::Locked;
+use super::renames::{Locked, write_record};
 use crate::caller::{Caller, Found};
 use crate::error::{Error, Result, shown};
 use crate::id::DirId;
@@ -108,6 +108,9 @@ impl Core {
             }
             Side::Target => {
                 let to = open(order.to, &order.to_name)?;
+                if order.to_name != order.name {
+                    inner.room.check_length(&order.to_name)?;
+                }
                 self.may_come(&caller, &to, &order.to_name, order.what == What::Replace)?;
             }
             Side::Both => {
@@ -131,11 +134,17 @@ impl Core {
                 return Err(refusal);
             }
         }
-        let top = inner.top(&shown(&order.name))?;
-        top.put(&record_key(number), &record(step, coordinator, order))?;
+        // The coordinator begins nothing that others would have to know of after a power loss.
+        let lasts = order.moves() && step == Step::Prepared;
+        let written = write_record(space, number, &record(step, coordinator, order), lasts);
+        if let Err(error) = written {
+            changed.iter().for_each(|dir| self.leases.changed(*dir));
+            return Err(error.into());
+        }
         self.hold(&mut locked, number, order, (side, replaced));
         drop(locked);
-        let held = Held { step, coordinator, order: order.clone(), replaced, turns: 0 };
+        let order = order.clone();
+        let held = Held { step, coordinator, order, replaced, turns: 0, is_doubtful: false };
         self.renames.held().insert(number, held);
         if step == Step::Prepared {
             self.tell(Work::Ask(number));
@@ -187,7 +196,7 @@ impl Core {
         let info = to.state.read();
         caller.check(&info, WRITE | PASS, name)?;
         match caller.lookup(to.state.id, name)? {
-            None => Ok(()),
+            None => Ok(caller.inner.room.check_room(name)?),
             Some(_) if !replace => Err(Refusal::from(Error::Exists(shown(name)))),
             Some(Found::Dir(_)) => Err(Refusal::from(Error::IsDir(shown(name)))),
             Some(Found::Other(stat)) => Ok(caller.check_sticky(&info, stat.uid, name)?),

@@ -15,6 +15,9 @@
 //! names, or under none. A coordinator that comes back and finds "begun" undoes it, and finishes
 //! what it finds "decided". Another that finds "prepared" holds the names, and asks.
 //!
+//! What is prepared, decided and done at the other's word is synced where something moves, if there
+//! is a log: the servers are several machines, and what one of them has given up is with another.
+//!
 //! Here is what a server holds, and what it decides; `preparing` looks whether it can take part,
 //! and `applying` is the part that it does.
 //!
@@ -36,6 +39,7 @@ use crate::id::DirId;
 use crate::namespace::Namespace;
 use crate::record::{Entry, Key, parse_key};
 use crate::user::User;
+use keyrack_flodb::{Batch, Db, Durability, WriteOptions};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockWriteGuard};
 
@@ -137,6 +141,25 @@ impl<'a> Locked<'a> {
     }
 }
 
+/// How a write is made that must survive a power loss before another server is told of it. Without
+/// a log nothing does, and tables are not worth it.
+pub(super) fn lasting(top: &Db) -> WriteOptions {
+    WriteOptions { sync: top.options().durability != Durability::None }
+}
+
+/// Writes the record of a rename.
+pub(super) fn write_record(
+    space: &Namespace,
+    number: u128,
+    record: &[u8],
+    lasts: bool,
+) -> Result<()> {
+    let top = space.inner.top("a rename")?;
+    let mut batch = Batch::new();
+    batch.put(&record_key(number), record);
+    Ok(top.write(&batch, if lasts { lasting(top) } else { WriteOptions::default() })?)
+}
+
 impl Core {
     pub(super) fn parts_of(&self, space: &Namespace, dirs: &[DirId]) -> Result<Vec<Arc<Part>>> {
         let mut dirs = dirs.to_vec();
@@ -197,9 +220,23 @@ impl Core {
     pub(super) fn decide(&self, space: &Namespace, number: u128) -> Result<()> {
         let mut all = self.renames.held();
         let Some(held) = all.get_mut(&number) else { return Ok(()) };
-        let top = space.inner.top("a rename")?;
-        top.put(&record_key(number), &record(Step::Decided, held.coordinator, &held.order))?;
-        held.step = Step::Decided;
+        let decided = record(Step::Decided, held.coordinator, &held.order);
+        let written = write_record(space, number, &decided, held.order.moves());
+        match &written {
+            Ok(()) => held.step = Step::Decided,
+            Err(_) => held.is_doubtful = true,
+        }
+        written
+    }
+
+    /// Takes a decision back that the store has refused: it may be in the log. Nobody else is told
+    /// of an end before that.
+    pub(super) fn undecide(&self, space: &Namespace, number: u128) -> Result<()> {
+        let mut all = self.renames.held();
+        let Some(held) = all.get_mut(&number) else { return Ok(()) };
+        let begun = record(Step::Begun, held.coordinator, &held.order);
+        write_record(space, number, &begun, held.order.moves())?;
+        held.is_doubtful = false;
         Ok(())
     }
 
@@ -215,7 +252,12 @@ impl Core {
             space.inner.contents.remove(inode)?;
         }
         if held.step == Step::Prepared || !commits {
-            space.inner.top("a rename")?.delete(&record_key(number))?;
+            let mut batch = Batch::new();
+            batch.delete(&record_key(number));
+            // With it everything lasts that was done.
+            let lasts = commits && order.moves();
+            let top = space.inner.top("a rename")?;
+            top.write(&batch, if lasts { lasting(top) } else { WriteOptions::default() })?;
         }
         self.release(space, number, &held, side)?;
         if held.step == Step::Prepared || !commits {
@@ -236,13 +278,19 @@ impl Core {
         let dirs: Vec<DirId> = names.iter().map(|name| name.0).chain(held.replaced).collect();
         let parts = self.parts_of(space, &dirs)?;
         let mut locked = Locked::new(&parts);
+        let mut was_held = false;
         for (_, state) in &mut locked.0 {
+            let before = state.held.len();
             state.held.retain(|held| held.1 != number);
+            was_held |= state.held.len() < before;
             state.pins.retain(|pin| *pin != number);
             state.closed = state.closed.filter(|closed| *closed != number);
         }
-        let changed = held.order.changed(held.replaced);
-        changed.into_iter().for_each(|dir| self.leases.changed(dir));
+        // A coordinator comes here until all have heard; by then leases may be somebody else's.
+        if was_held {
+            let changed = held.order.changed(held.replaced);
+            changed.into_iter().for_each(|dir| self.leases.changed(dir));
+        }
         Ok(())
     }
 

@@ -111,6 +111,7 @@ impl Caller<'_> {
             *info = before;
             return Err(error.into());
         }
+        inner.room.add(1);
         Ok(Some(made))
     }
 }

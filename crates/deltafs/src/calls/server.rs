@@ -107,7 +107,7 @@ pub struct Served {
     pub handle: Handle,
     map: Arc<OnceLock<Vec<String>>>,
     calls: Arc<AtomicU64>,
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     peers: ClientOptions,
     /// The thread that works with the other servers.
     hand: Mutex<Option<Hand>>,

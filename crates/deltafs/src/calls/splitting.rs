@@ -15,6 +15,9 @@
 //! has the partition, or takes it anew. A taker that crashes has all of it or nothing. So no name
 //! is lost, and none is used in two places. What the taker did not decide can be given up.
 //!
+//! A half whose records do not fit into one batch, which is one record of the taker's log, is
+//! refused before anything is sealed: it stays where it is until somebody looks again.
+//!
 //! Names of directories stay: all servers have them. Whiteouts are copied and stay as well, for
 //! they may hide a directory of a log below.
 
@@ -23,6 +26,7 @@ use super::codec::{Peer, Reply, Request};
 use super::core::{Core, Executed, Refusal, Work};
 use super::error::Error as CallError;
 use super::parts::{Part, part_key};
+use super::renames::lasting;
 use crate::error::Result;
 use crate::id::{DirId, Inode};
 use crate::job::random_token;
@@ -34,8 +38,8 @@ use std::sync::{MutexGuard, PoisonError};
 /// Records of a message, at most, and their bytes.
 const PUT_RECORDS: usize = 2000;
 const PUT_BYTES: usize = 512 << 10;
-/// Bytes of a partition on its way, at most.
-const STAGED_BYTES_MAX: usize = 1 << 30;
+/// What a record takes in a batch beside its name and value, at most.
+const RECORD_BYTES_MAX: usize = 40;
 /// Bytes of a large file in a message, at most.
 const CONTENTS_BYTES: usize = 512 << 10;
 
@@ -50,6 +54,16 @@ pub(super) struct Staged {
     bytes: usize,
     /// Large files whose bytes have come.
     contents: Vec<Inode>,
+}
+
+/// What came of giving a half away.
+enum Given {
+    /// It is at the other server.
+    Gone,
+    /// It is to be tried again.
+    Later,
+    /// It does not go as it is.
+    Stays,
 }
 
 impl Core {
@@ -112,8 +126,14 @@ impl Core {
         if !rest.is_empty() || pairs.iter().any(|[name, _]| crate::check_name(name).is_err()) {
             return Err(Refusal::new("EPROTO", "these are no names and values"));
         }
+        let Some(space) = &self.space else { return Err(old_attempt()) };
+        let segment = space.inner.top("a partition")?.options().segment_bytes;
+        // The record of the partition comes with them.
+        let bytes_max = usize::try_from(segment - segment / 16).unwrap_or(usize::MAX);
         coming.bytes += records.iter().map(|bytes| bytes.len()).sum::<usize>();
-        if coming.bytes > STAGED_BYTES_MAX {
+        coming.bytes += RECORD_BYTES_MAX * pairs.len();
+        if coming.bytes > bytes_max {
+            staged.remove(&(DirId(dir), to));
             return Err(Refusal::new("EFBIG", "the partition is too large to move"));
         }
         coming.records.extend(pairs.iter().map(|[name, value]| (name.to_vec(), value.to_vec())));
@@ -196,8 +216,13 @@ impl Core {
             // The giver removes its own, so these have to last as long as the record.
             space.inner.contents.sync()?;
         }
+        let names = || coming.records.iter().map(|(name, _)| &name[..]);
+        let before = space.inner.count_names(dir, names())?;
         let top = space.inner.top("a partition")?;
-        top.write(&batch, WriteOptions::default())?;
+        // The giver removes its half, which may have been durable for long.
+        top.write(&batch, lasting(top))?;
+        let after = space.inner.count_names(dir, names())?;
+        space.inner.room.changed(before, after);
         *state = next;
         staged.remove(&key);
         // It may be that it has to go on.
@@ -224,8 +249,9 @@ impl Backstage {
             let begun = part.read().shards.iter().find_map(Shard::splitting);
             if let Some(split) = begun {
                 match self.transfer(&part, &split)? {
-                    Next::Done => continue,
-                    Next::Later => return Ok(Next::Later),
+                    Given::Gone => continue,
+                    Given::Later => return Ok(Next::Later),
+                    Given::Stays => return Ok(Next::Done),
                 }
             }
             let shards: Vec<Shard> = {
@@ -267,7 +293,7 @@ impl Backstage {
     }
 
     /// Gives the half away, or takes up where it was.
-    fn transfer(&mut self, part: &Part, split: &Split) -> Result<Next> {
+    fn transfer(&mut self, part: &Part, split: &Split) -> Result<Given> {
         let core = std::sync::Arc::clone(&self.core);
         let dir = part.dir;
         let taker = core.parts.placement.home(dir.0, split.to) as usize;
@@ -275,7 +301,7 @@ impl Backstage {
         let attempt = u64::from_le_bytes(token[..8].try_into().unwrap_or_default());
         let begin = Peer::SplitBegin { dir: dir.0, split: *split, attempt };
         match self.ask(taker, begin, |reply| matches!(reply, Reply::Count(1))) {
-            Ok(true) => return core.commit(part, split).map(|()| Next::Done),
+            Ok(true) => return core.commit(part, split).map(|()| Given::Gone),
             Ok(false) => {}
             Err(_) => return give_up(&core, part, false),
         }
@@ -288,8 +314,15 @@ impl Backstage {
         for chunk in chunks(&records) {
             let list = chunk.iter().flat_map(|(name, value)| [&name[..], &value[..]]).collect();
             let put = Peer::SplitPut { dir: dir.0, to: split.to, attempt, records: list };
-            if self.ask(taker, put, |_| ()).is_err() {
-                return give_up(&core, part, false);
+            match self.ask(taker, put, |_| ()) {
+                Ok(()) => {}
+                // It has not the half, and this was the one attempt to give it.
+                Err(CallError::Refused { errno: "EFBIG", .. }) => {
+                    give_up(&core, part, true)?;
+                    part.counted(core.parts.split_at);
+                    return Ok(Given::Stays);
+                }
+                Err(_) => return give_up(&core, part, false),
             }
         }
         for (_, value) in &records {
@@ -307,10 +340,10 @@ impl Backstage {
         let (count, split) = (records.len() as u64, *split);
         let install = Peer::SplitInstall { dir: dir.0, split, attempt, count, spread, map: &map };
         match self.ask(taker, install, |_| ()) {
-            Ok(()) => core.commit(part, &split).map(|()| Next::Done),
+            Ok(()) => core.commit(part, &split).map(|()| Given::Gone),
             Err(CallError::Refused { errno: "ENOENT", .. }) => give_up(&core, part, true),
             // Nobody knows what came of it, so it stays sealed until somebody does.
-            Err(_) => Ok(Next::Later),
+            Err(_) => Ok(Given::Later),
         }
     }
 
@@ -370,10 +403,10 @@ pub(super) fn each_chunk(
 }
 
 /// All is as before, if the taker cannot have decided. It is tried again later in any case.
-fn give_up(core: &Core, part: &Part, is_refused: bool) -> Result<Next> {
+fn give_up(core: &Core, part: &Part, is_refused: bool) -> Result<Given> {
     let mut state = part.write();
     if state.is_sealed && !is_refused {
-        return Ok(Next::Later);
+        return Ok(Given::Later);
     }
     let was_sealed = std::mem::replace(&mut state.is_sealed, false);
     state.shards.iter_mut().for_each(Shard::abort);
@@ -384,7 +417,7 @@ fn give_up(core: &Core, part: &Part, is_refused: bool) -> Result<Next> {
     drop(state);
     part.counted(core.parts.split_at / 4 + 1);
     // Not at once: the thread has other things to do, such as to end.
-    Ok(Next::Later)
+    Ok(Given::Later)
 }
 
 fn chunks(records: &Records) -> Vec<&[(Vec<u8>, Vec<u8>)]> {
@@ -412,11 +445,15 @@ impl Core {
     fn commit(&self, part: &Part, split: &Split) -> Result<()> {
         let mut state = part.write();
         let mut batch = Batch::new();
-        let mut large = Vec::new();
+        let (mut large, mut gone) = (Vec::new(), Vec::new());
+        let is_counted = self.space.as_ref().is_some_and(|space| space.inner.room.is_counted());
         self.each_file(part.dir, &mut |name, value| {
             let is_whiteout = value.first() == Some(&KIND_WHITEOUT);
             if !is_whiteout && split.takes(hash_name(part.dir.0, name)) {
                 batch.delete(&Key::entry(part.dir, name));
+                if is_counted {
+                    gone.push(name.to_vec());
+                }
                 if let Some(Entry::Sized(attributes)) = Entry::decode(value) {
                     large.push(attributes.inode);
                 }
@@ -435,6 +472,9 @@ impl Core {
                 contents.mark()?;
             }
             space.inner.top("a partition")?.write(&batch, WriteOptions::default())?;
+            // What lower logs have of them is seen again.
+            let left = space.inner.count_names(part.dir, gone.iter().map(Vec::as_slice))?;
+            space.inner.room.changed(gone.len() as u64, left);
             *state = next;
             large.into_iter().try_for_each(|inode| contents.remove(inode))?;
         }

@@ -226,6 +226,13 @@ impl Job {
         Ok(Some(sum))
     }
 
+    /// What each rank has to say at the end, in the order of ranks; rank 0 alone gets it, and waits
+    /// at most so long. A rank that is gone or says nothing is an error of its own, and does not
+    /// keep the others; they do not wait for an answer. Afterwards the job can only be left.
+    pub fn last_words(&mut self, mine: &[u8], patience: Duration) -> Option<Vec<Result<Vec<u8>>>> {
+        self.star.last_words(mine, patience)
+    }
+
     /// Tells all others that this rank gives up, and why. The launcher sees it when the process
     /// ends without having left: told before, it would end the job before anybody has read why.
     pub fn abort(mut self, why: &str) {

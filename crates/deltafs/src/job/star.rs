@@ -154,6 +154,38 @@ impl Star {
         }
     }
 
+    /// The last frame of each leaf, which goes without an answer; at the root, for which it waits
+    /// so long in all.
+    pub(super) fn last_words(
+        &mut self,
+        mine: &[u8],
+        patience: Duration,
+    ) -> Option<Vec<Result<Vec<u8>>>> {
+        self.step = self.step.wrapping_add(1);
+        let step = self.step;
+        match &mut self.hub {
+            Hub::Alone => Some(vec![Ok(mine.to_vec())]),
+            Hub::Leaf(root) => {
+                // If the root is gone, nobody wants to know.
+                let _ = send(root, KIND_DATA, step, mine);
+                None
+            }
+            Hub::Root(leaves) => {
+                let clock = Clock::vdso();
+                let deadline = clock.ticks().saturating_add(patience.as_nanos() as u64);
+                let mut all = vec![Ok(mine.to_vec())];
+                for (rank, leaf) in (1..).zip(leaves.iter_mut()) {
+                    // A socket does not wait for no time at all.
+                    let left = deadline.saturating_sub(clock.ticks()).max(1_000_000);
+                    let waits = leaf.set_read_timeout(Some(Duration::from_nanos(left)));
+                    let told = waits.map_err(|cause| lost(rank, &cause));
+                    all.push(told.and_then(|()| receive(leaf, step, rank)));
+                }
+                Some(all)
+            }
+        }
+    }
+
     /// What the root has, for all.
     pub(super) fn broadcast(&mut self, mine: &[u8]) -> Result<Vec<u8>> {
         let step = self.step;
@@ -215,6 +247,7 @@ fn lost(rank: u32, cause: &io::Error) -> Error {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
             "it closed its connection".to_owned()
         }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it said nothing".to_owned(),
         _ => cause.to_string(),
     };
     Error::Lost { rank, why }

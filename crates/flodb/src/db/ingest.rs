@@ -21,6 +21,7 @@
 //! durable, and an opening goes on above the segment. Everything that was written before is synced
 //! before, so that the tables do not survive a power loss that it does not survive.
 
+use super::halt::is_passing;
 use super::{Db, Inner, flush, lock};
 use crate::cache::BlockCache;
 use crate::compaction::{Running, targets};
@@ -292,7 +293,13 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     // An edit that fails may be in the manifest all the same.
     placed.is_done = true;
     let installed = inner.install(&Edit { added, ..Edit::default() }, &tables, None);
-    installed.inspect_err(|error| inner.poison(error))?;
+    // A full disk is no end: the tables stay on disk until another edit counts, and their number is
+    // used up by the record.
+    installed.inspect_err(|error| {
+        if !is_passing(error) {
+            inner.poison(error);
+        }
+    })?;
     drop(running);
     record.publish();
     inner.wake_background();

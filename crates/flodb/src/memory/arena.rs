@@ -34,9 +34,9 @@ use crate::key::{Kind, TRAILER_BYTES, trailer};
 use crossbeam_utils::CachePadded;
 #[cfg(test)]
 use keyrack_concurrent::Backoff;
+use keyrack_concurrent::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The grain of handles.
 const UNIT_BYTES: usize = 8;

@@ -21,7 +21,7 @@ pub(super) const HUGE_BYTES: usize = 2 << 20;
 pub(super) unsafe trait Zeroed: Sync {}
 
 // SAFETY: an atomic number; zero is one of its values.
-unsafe impl Zeroed for std::sync::atomic::AtomicU64 {}
+unsafe impl Zeroed for keyrack_concurrent::atomic::AtomicU64 {}
 
 /// An array of `T` that began as zeros.
 pub(super) struct Mapping<T> {
@@ -142,7 +142,7 @@ fn out_of_memory() -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use keyrack_concurrent::atomic::{AtomicU64, Ordering};
 
     #[test]
     fn a_mapping_is_zero_and_keeps_what_is_stored() {

@@ -24,8 +24,8 @@ use super::arena::{Handle, Place};
 use super::rank::Rank;
 use super::run::Run;
 use crate::key::SEQUENCE_MAX;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use keyrack_concurrent::atomic::{AtomicU32, Mutex, MutexGuard, Ordering};
+use std::sync::{Arc, PoisonError, TryLockError};
 
 /// Runs, the longest first. Together they hold each taken entry once, but for late ones.
 pub(super) type Runs = Arc<[Arc<Run>]>;

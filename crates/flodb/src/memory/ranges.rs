@@ -16,10 +16,10 @@
 use super::arena::{Arena, Entry, Handle, Link};
 use crate::key::Comparator;
 use crate::ranges::{RangeDelete, RangeIndex};
+use keyrack_concurrent::atomic::{AtomicIsize, Mutex, Ordering as Memory};
 use keyrack_concurrent::{Swap, pin};
 use std::cmp::Ordering;
-use std::sync::atomic::{AtomicIsize, Ordering as Memory};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Deletions in no index beyond which a writer makes one.
 const TAIL_MAX: isize = 16;

@@ -27,7 +27,7 @@
 
 use super::arena::{Arena, Entry, Handle, Slot, Written};
 use super::mapping::Mapping;
-use std::sync::atomic::{AtomicBool, Ordering};
+use keyrack_concurrent::atomic::{AtomicBool, Ordering};
 
 /// Bytes of an entry, overhead included, that the slots are laid out for.
 const ENTRY_BYTES: usize = 64;

@@ -4,6 +4,8 @@ mod basics;
 mod interleavings;
 mod model;
 mod order;
+#[cfg(shuttle)]
+mod shuttled;
 mod threads;
 
 use super::{Full, Memory, MemoryCursor, MemoryOptions};

@@ -14,10 +14,13 @@ use keyrack_measure::LiveCounter;
 use keyrack_record::{LOOK_S, Pace, PaceKeeper, Phase, TimelineRow};
 use keyrack_store::Store;
 use keyrack_trace::Recorder;
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+/// Of an interval between samples; what is left at the end of a phase and is shorter is no sample.
+const LAST_SHARE_MIN: f64 = 0.1;
 /// Threads that workers have started are looked for this often.
 const FREEING_S: f64 = 0.05;
 
@@ -63,7 +66,9 @@ impl<'a> Progress<'a> {
         parts
     }
 
-    /// Samples until every worker has said that it is done.
+    /// Samples until every worker has said that it is done. Calls `begun` at the start tick, and
+    /// where a warm-up comes first again when it is over: the last call is when numbers begin.
+    #[expect(clippy::too_many_arguments, reason = "one call site, each argument its own thing")]
     pub(super) fn follow(
         &mut self,
         start: u64,
@@ -72,14 +77,16 @@ impl<'a> Progress<'a> {
         words: &Receiver<Word>,
         observer: &mut dyn Observer,
         rows: RowSink<'_>,
+        begun: &mut dyn FnMut(),
     ) {
+        begun();
         let m = self.measurement;
         let clock = &m.clock;
         let phase = self.phase();
         let warmup_s = self.timed.map_or(0.0, |timed| timed.warmup_s);
         let interval_s = m.interval_s(phase);
         let host = LinuxHost;
-        let mut sampler = interval_s.map(|_| Sampler::new(&host));
+        let sampler = interval_s.map(|_| RefCell::new(Sampler::new(&host)));
         let mut seconds = observer.wants_seconds().then(|| Seconds::new(&host));
         let cells = self.timed.map_or(std::slice::from_ref(m.cell), |timed| &timed.cells);
         let parts = self.parts();
@@ -88,23 +95,31 @@ impl<'a> Progress<'a> {
             .map(|cell| rows::Timeline::new(cell, self.version, m.repeat, phase))
             .collect();
         let mut next_sample = interval_s.unwrap_or(f64::INFINITY);
+        // When the warm-up is over.
+        let mut next_begin = if warmup_s > 0.0 { 0.0 } else { f64::INFINITY };
         let (mut next_tick, mut next_guard) = (1.0_f64, 1.0 - warmup_s);
         let mut last = (0.0, 0);
+        let mut sampled_s = 0.0;
         let (mut waiting, mut end) = (threads, 0);
         let mut broken = false;
         let (lives, store, dir) = (self.lives, self.store, self.dir);
-        let mut sample = |elapsed: f64, rows: &mut dyn FnMut(TimelineRow)| {
-            let system = sampler.as_mut().map(|s| s.sample(elapsed)).unwrap_or_default();
+        let elapsed_at = |tick: u64| clock.ns_between(start, tick) as f64 / 1e9 - warmup_s;
+        let is_fake = m.has_fake_clock();
+        // Samples at the moment that is told, or now where the clock has gone on since.
+        let mut sample = |told: Option<f64>, rows: &mut dyn FnMut(TimelineRow)| {
+            let totals: Vec<Totals> = parts.iter().map(|part| Totals::of(part.iter())).collect();
+            // Counts that are younger than their time would be missing from the next sample.
+            let elapsed = told.unwrap_or_else(|| elapsed_at(clock.ticks()));
+            let system = sampler.as_ref().map(|s| s.borrow_mut().sample(elapsed));
+            let system = system.unwrap_or_default();
             let dir = dir.map(|dir| (&*m.plan.surroundings.fs, dir));
-            for (timeline, (index, part)) in timelines.iter_mut().zip(parts.iter().enumerate()) {
-                let totals = Totals::of(part.iter());
+            for (index, (timeline, totals)) in timelines.iter_mut().zip(totals).enumerate() {
                 // Engine and machine are those of the whole phase.
                 let around = rows::Around { store, system: &system, dir };
                 timeline.sample(elapsed, totals, (index == 0).then_some(&around), rows);
             }
+            elapsed
         };
-        let elapsed_at = |tick: u64| clock.ns_between(start, tick) as f64 / 1e9 - warmup_s;
-        let is_fake = m.has_fake_clock();
         // A fake clock has moments at which somebody looks, and no time between them.
         let is_kept = phase == Phase::Run && !is_fake;
         let kept = self.parts();
@@ -115,7 +130,8 @@ impl<'a> Progress<'a> {
             // The stop flag is set by a signal handler, which wakes nobody.
             let mut wait = if is_kept { LOOK_S } else { 0.1 };
             if !is_fake {
-                wait = (next_tick.min(next_sample) - elapsed_at(clock.ticks())).clamp(0.0, wait);
+                let next = next_tick.min(next_sample).min(next_begin);
+                wait = (next - elapsed_at(clock.ticks())).clamp(0.0, wait);
             }
             // The sender within a look is dropped at the end of the round: the worker goes on.
             let (now, look) = match words.recv_timeout(Duration::from_secs_f64(wait)) {
@@ -141,6 +157,13 @@ impl<'a> Progress<'a> {
                 dealt.free_others(&host, &mut seen);
                 next_freeing = elapsed + warmup_s + FREEING_S;
             }
+            if elapsed >= next_begin {
+                begun();
+                // What the machine did in the warm-up is not of the first sample.
+                sampler.iter().for_each(|sampler| *sampler.borrow_mut() = Sampler::new(&host));
+                seconds = seconds.map(|_| Seconds::new(&host));
+                next_begin = f64::INFINITY;
+            }
             for (keeper, part) in keepers.iter_mut().zip(&kept).filter(|_| elapsed > 0.0) {
                 let (progress, units) = live::progress(part);
                 keeper.look(elapsed, progress, units);
@@ -164,7 +187,7 @@ impl<'a> Progress<'a> {
             if let Some(interval_s) = interval_s
                 && (elapsed >= next_sample || look.is_some())
             {
-                sample(elapsed, rows);
+                sampled_s = sample(is_fake.then_some(elapsed), rows);
                 // A late sample does not bring the next one forward.
                 next_sample = ((elapsed / interval_s).floor() + 1.0) * interval_s;
             }
@@ -173,15 +196,20 @@ impl<'a> Progress<'a> {
                 m.breaker.break_all();
             }
         }
+        if next_begin.is_finite() {
+            // All was over before anybody looked: next to nothing, and not the warm-up.
+            begun();
+        }
         let finished = keepers.into_iter().zip(&kept).map(|(mut keeper, part)| {
             let (elapsed, (progress, units)) = (elapsed_at(end), live::progress(part));
             keeper.look(elapsed, progress, units);
             Some(keeper.finish(elapsed))
         });
         self.paces = finished.collect();
-        if interval_s.is_some() {
-            // Of the moment at which the last worker ended.
-            sample(elapsed_at(end), rows);
+        // Of the moment at which the last worker ended. The rate of next to no time is none.
+        let end_s = elapsed_at(end);
+        if interval_s.is_some_and(|s| sampled_s <= 0.0 || end_s - sampled_s >= s * LAST_SHARE_MIN) {
+            sample(Some(end_s), rows);
         }
         if let Some(second) = seconds.and_then(|mut seconds| seconds.look(elapsed_at(end), lives)) {
             observer.second(&m.at(self.version, self.timed), &second);

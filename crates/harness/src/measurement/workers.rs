@@ -23,8 +23,8 @@ impl Measurement<'_> {
         self.phase_started(threads, progress, observer, rows, rendezvous, &mut || {}, work)
     }
 
-    /// Runs `work` on every worker, calls `at_start` when all are about to start, samples while
-    /// they work, and joins them.
+    /// Runs `work` on every worker, calls `begun` when all are about to start and when their
+    /// warm-up is over, samples while they work, and joins them.
     #[expect(
         clippy::too_many_arguments,
         reason = "one call site a phase, each argument its own thing"
@@ -36,7 +36,7 @@ impl Measurement<'_> {
         observer: &mut dyn Observer,
         rows: RowSink<'_>,
         rendezvous: &Rendezvous,
-        at_start: &mut dyn FnMut(),
+        begun: &mut dyn FnMut(),
         work: F,
     ) -> Vec<Outcome>
     where
@@ -77,8 +77,7 @@ impl Measurement<'_> {
                 }
             };
             if let Some(start) = rendezvous.lead(&self.clock, threads, &mut look) {
-                at_start();
-                progress.follow(start, threads, &dealt, &finished, observer, rows);
+                progress.follow(start, threads, &dealt, &finished, observer, rows, begun);
             }
             let panicked = |_| Outcome {
                 failure: Some(WorkerFailure {

@@ -64,7 +64,7 @@ pub(super) fn settle(
     let name = engine.name;
     let is_own = |key: &str| own.iter().any(|(known, _)| known == key);
     let mut remarks = Vec::new();
-    let mut wanted = Vec::new();
+    let (mut wanted, mut lacks) = (Vec::new(), Vec::new());
     for (key, value) in last_of_each(common) {
         if key == DURABILITY || is_own(key) {
             continue;
@@ -72,8 +72,11 @@ pub(super) fn settle(
         if engine.names(key) {
             wanted.push((key.to_owned(), value.to_owned()));
         } else {
-            remarks.push(format!("[common] {key} = {value}: {name} has no equivalent"));
+            lacks.push(key);
         }
+    }
+    if !lacks.is_empty() {
+        remarks.push(format!("[common] {name} has no equivalent of {}", lacks.join(", ")));
     }
     let asked = last_of_each(common).find(|(key, _)| *key == DURABILITY);
     // The section was checked when it was read.
@@ -206,13 +209,18 @@ mod tests {
 
     #[test]
     fn what_it_lacks_and_what_it_refuses_is_said() {
-        let common = [("filter_bits", "10"), ("cache_bytes", "8M"), ("compression", "zstd")];
+        let common = [
+            ("filter_bits", "10"),
+            ("memory_bytes", "1M"),
+            ("cache_bytes", "8M"),
+            ("compression", "zstd"),
+        ];
         let (terms, _) = settled(&[], &common, None, &[Durability::Sync]);
         assert_eq!(terms.options, pairs(&[("cache_bytes", "8M")]));
         assert_eq!(
             terms.remarks,
             [
-                "[common] filter_bits = 10: tree has no equivalent",
+                "[common] tree has no equivalent of memory_bytes, filter_bits",
                 "[common] compression = zstd: tree does not take it: 'zstd' is not none"
             ]
         );

@@ -182,7 +182,9 @@ pub(super) fn table_at(vm: &Vm<'_>, place: Place) -> Result<Table, ScriptError> 
 
 fn tables(list: &Table, what: &str, most: usize) -> Result<Vec<Table>, String> {
     let mut found = Vec::new();
+    let mut count = 0;
     for pair in list.pairs::<Value, Value>() {
+        count += 1;
         let (key, item) = pair.map_err(|error| error.to_string())?;
         if !matches!(key, Value::Integer(_) | Value::Number(_)) {
             return Err(format!("a list of {what}s has no field {}", shown(&key)));
@@ -193,6 +195,10 @@ fn tables(list: &Table, what: &str, most: usize) -> Result<Vec<Table>, String> {
     }
     for item in list.sequence_values::<Table>() {
         found.push(item.map_err(|error| error.to_string())?);
+    }
+    if found.len() < count {
+        let next = found.len() + 1;
+        return Err(format!("{what} {next} is nil, and what follows it would never run"));
     }
     if found.is_empty() || found.len() > most {
         return Err(format!("1 to {most} {what}s can be declared, there are {}", found.len()));

@@ -17,7 +17,8 @@
 //! ```
 
 use super::phases::phases_of;
-use super::{Kind, SWEEP_VALUES_MAX, Sweep, Workload};
+use super::workload::{Kind, SWEEP_VALUES_MAX};
+use super::{Sweep, Workload};
 use crate::lua::{KeyObject, ScriptError, ValueObject, Vm};
 use crate::names::unknown;
 use keyrack_workload::{

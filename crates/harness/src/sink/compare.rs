@@ -4,14 +4,15 @@
 //! mixed: engines compared by ops/sec (95% interval of the ratio, ~ where it contains 1)
 //!   t1  skiplist 1.42x [1.38, 1.47] vs btree  (p=0.004)
 //!   t2  skiplist ~1.01x [0.97, 1.05] vs btree  (p=0.700)
-//!   t4  redb not compared: durability sync vs none
+//!   t4  rocksdb 1.12x [1.08, 1.17] vs flodb  (p=0.004)
+//!   t4  redb not compared: durability sync, no other engine has it
 //! ```
 //!
-//! The base is the engine that was listed first. Cells are compared with the same cell of the
-//! base. In an open loop all engines complete what was offered, so there the 99th percentile of
+//! Engines of unequal durability do unequal work for an acknowledgement and are never compared. So
+//! there is a base for each durability: in each cell the engine with it that was listed first. In
+//! an open loop all engines complete what was offered, so there the 99th percentile of
 //! the response time is compared, under a title that says so. With one repeat there is a ratio and
-//! no interval. Engines of unequal durability do unequal work for an acknowledgement and are never
-//! compared.
+//! no interval.
 
 use super::summary::engine_major;
 use super::text::escape;
@@ -20,22 +21,43 @@ use keyrack_record::{Cell, Change, Point, Ratio, Run};
 /// The lines for one workload, or nothing for a single engine.
 pub(super) fn engines(run: &Run, workload: &str, draw: &mut dyn FnMut() -> u64) -> String {
     let points = engine_major(run, workload);
-    let Some(base_engine) = points.first().map(|point| &point.cell.engine) else {
-        return String::new();
-    };
-    let (bases, others): (Vec<&Point>, Vec<&Point>) =
-        points.iter().copied().partition(|point| point.cell.engine == *base_engine);
     let mut text = String::new();
     for (open, metric) in [(false, "ops/sec"), (true, "response p99, less is better")] {
         let mut lines: Vec<(String, String)> = Vec::new();
-        for base in bases.iter().filter(|base| base.cell.rate.is_some() == open) {
-            for other in others.iter().filter(|other| same_but_engine(&base.cell, &other.cell)) {
-                lines.push((place(&base.cell), line(base, other, open, draw)));
+        let mut done: Vec<&Cell> = Vec::new();
+        for first in points.iter().filter(|point| point.cell.rate.is_some() == open) {
+            if done.iter().any(|cell| same_but_engine(cell, &first.cell)) {
+                continue;
+            }
+            done.push(&first.cell);
+            let here: Vec<&Point> = points
+                .iter()
+                .copied()
+                .filter(|point| same_but_engine(&point.cell, &first.cell))
+                .collect();
+            if here.iter().all(|point| point.cell.engine == first.cell.engine) {
+                continue;
+            }
+            for (index, point) in here.iter().enumerate() {
+                let equals = |other: &&&Point| other.durability == point.durability;
+                let line = match here[..index].iter().find(equals) {
+                    Some(base) if base.cell.engine == point.cell.engine => continue,
+                    Some(base) => line(base, point, open, draw),
+                    None if here[index + 1..].iter().any(|other| equals(&other)) => continue,
+                    None => alone(point),
+                };
+                lines.push((place(&first.cell), line));
             }
         }
         text.push_str(&block(workload, metric, &lines));
     }
     text
+}
+
+/// The line of an engine that has nobody to be compared with.
+fn alone(point: &Point) -> String {
+    let (name, durability) = (escape(&point.cell.engine), escape(&point.durability));
+    format!("{name} not compared: durability {durability}, no other engine has it")
 }
 
 /// A title and the lines below it, each with its place in the grid; nothing without lines.
@@ -75,13 +97,6 @@ fn place(cell: &Cell) -> String {
 
 fn line(base: &Point, other: &Point, open: bool, draw: &mut dyn FnMut() -> u64) -> String {
     let (name, base_name) = (escape(&other.cell.engine), escape(&base.cell.engine));
-    if base.durability != other.durability {
-        return format!(
-            "{name} not compared: durability {} vs {}",
-            escape(&other.durability),
-            escape(&base.durability)
-        );
-    }
     let Some(ratio) = Ratio::of(&samples(base, open), &samples(other, open), draw) else {
         return format!("{name} not compared: nothing was completed");
     };

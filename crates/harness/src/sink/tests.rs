@@ -385,8 +385,26 @@ fn unequal_durability_is_not_compared() {
             if point.cell.engine == "btree" { "none".to_owned() } else { "os".to_owned() };
     }
     let text = rendered(SinkKind::Console, Dialect::Keyrack, &run);
-    assert!(text.contains("skiplist not compared: durability os vs none"), "{text}");
+    assert!(text.contains("not compared: durability os, no other engine has it"), "{text}");
     assert!(!text.contains("x ["), "{text}");
+}
+
+/// With an engine in memory first, none of those on disk were compared with each other.
+#[test]
+fn each_durability_has_a_base_of_its_own() {
+    let mut run = kept_run();
+    let skiplist = run.points.iter().find(|point| point.cell.engine == "skiplist").unwrap();
+    let mut other = skiplist.clone();
+    other.cell.engine = "flodb".to_owned();
+    run.header.backends.push("flodb".to_owned());
+    run.points.push(other);
+    for point in run.points.iter_mut().filter(|point| point.cell.engine != "btree") {
+        point.durability = "os".to_owned();
+    }
+    let text = rendered(SinkKind::Console, Dialect::Keyrack, &run);
+    assert!(text.contains("flodb ~1.00x") || text.contains("flodb 1.00x"), "{text}");
+    assert!(text.contains("vs skiplist"), "{text}");
+    assert!(!text.contains("flodb not compared"), "{text}");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use super::font;
 use super::lines::{WHISKER_PX, whisker};
 use super::scene::{Anchor, Item, Scene};
 use crate::figures::Series;
-use crate::figures::chart::{Axis, BarGroup, BarPanel};
-use crate::figures::text::short_number;
+use crate::figures::chart::{Axis, BarGroup, BarPanel, Unit};
+use crate::figures::text::{short_bytes, short_number};
 
 const NUMBER_SIZE: f64 = 10.0;
 const NAME_SIZE: f64 = 11.5;
@@ -35,7 +35,8 @@ pub(super) fn draw(scene: &mut Scene, plane: Plane, panel: &BarPanel, series: &[
     let dots: Vec<_> = bars.map(|bar| bar.dot).collect();
     let axis = Axis::linear(panel.unit.clone());
     // Room above for the numbers.
-    let tallest = dots.iter().map(|dot| dot.high).fold(0.0, f64::max) * 1.1;
+    let room = if panel.unit == Unit::Bytes { 1.2 } else { 1.1 };
+    let tallest = dots.iter().map(|dot| dot.high).fold(0.0, f64::max) * room;
     let y = Ruler::upwards(&axis, dots.iter().map(|dot| dot.high).chain([tallest]), 5);
     plane.draw_y(scene, &y);
     let bottom = plane.bottom();
@@ -68,8 +69,8 @@ pub(super) fn draw(scene: &mut Scene, plane: Plane, panel: &BarPanel, series: &[
                 whisker(scene, end(bar.dot.low), end(bar.dot.high), scene.colors.ink, WHISKER_PX);
             }
             let mark = if bar.flagged { "!" } else { "" };
-            let text = format!("{}{mark}", short_number(bar.dot.y / unit_divisor(panel, &y)));
-            number(scene, x, plane.y(&y, bar.dot.high.max(bar.dot.y)) - 5.0, &text, slot_px);
+            let words = format!("{}{mark}", text(&panel.unit, bar.dot.y));
+            number(scene, x, plane.y(&y, bar.dot.high.max(bar.dot.y)) - 5.0, &words, slot_px);
         }
     }
 }
@@ -91,11 +92,11 @@ pub(super) fn swatch(
     scene.items.push(Item::Polygon { points, color, hollow: true });
 }
 
-/// Sizes are written in the unit of the axis; counts and rates have their own suffix.
-fn unit_divisor(panel: &BarPanel, y: &Ruler) -> f64 {
-    match panel.unit {
-        crate::figures::chart::Unit::Bytes => y.divisor,
-        _ => 1.0,
+/// Each number has its own unit: those of the axis would leave nothing of small ones.
+fn text(unit: &Unit, value: f64) -> String {
+    match unit {
+        Unit::Bytes => short_bytes(value),
+        _ => short_number(value),
     }
 }
 

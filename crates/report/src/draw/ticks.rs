@@ -55,6 +55,17 @@ pub(super) fn log10(low: f64, high: f64, count: usize) -> Vec<Tick> {
         _ => &[1.0],
     };
     let every = (decades / count.max(1) as f64).ceil().max(1.0) as i32;
+    let mut ticks = powers(low, high, factors, every);
+    // Every second power may be too few of them.
+    if ticks.len() < 3 && factors.len() == 1 {
+        ticks = powers(low, high, factors, 1);
+    }
+    // Too little of a logarithm for its powers: it is nearly straight there.
+    if ticks.len() < 3 { linear(low, high, count) } else { ticks }
+}
+
+/// Every so-manieth power of ten between `low` and `high`, times each of `factors`.
+fn powers(low: f64, high: f64, factors: &[f64], every: i32) -> Vec<Tick> {
     let mut ticks = Vec::new();
     for exponent in low.log10().floor() as i32..=high.log10().ceil() as i32 {
         if factors.len() == 1 && exponent.rem_euclid(every) != 0 {
@@ -67,8 +78,7 @@ pub(super) fn log10(low: f64, high: f64, count: usize) -> Vec<Tick> {
             }
         }
     }
-    // Too little of a logarithm for its powers: it is nearly straight there.
-    if ticks.len() < 3 { linear(low, high, count) } else { ticks }
+    ticks
 }
 
 /// Percentiles on `1 / (1 - share)`: 0 %, 50 %, 90 %, 99 % and on to `high`.
@@ -159,6 +169,13 @@ mod tests {
         let wide = log10(1.0, 1e12, 6);
         assert_eq!(labels(&wide)[..3], ["1", "100", "10k"]);
         assert!(wide.len() <= 7, "{wide:?}");
+    }
+
+    /// Of 300 ns to 40 ms every second power is two marks: there stood 5, 10, 15 ms at the top.
+    #[test]
+    fn a_wide_logarithm_has_no_marks_of_a_straight_line() {
+        let ticks = log10(300.0, 4e7, 5);
+        assert_eq!(labels(&ticks), ["1000", "10k", "100k", "1M", "10M"]);
     }
 
     #[test]

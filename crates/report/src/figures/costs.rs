@@ -1,14 +1,16 @@
 //! What operations cost: events of the processor and the kernel for each; and what stores on disk
-//! cost: bytes written for each operation, bytes kept in the end.
+//! cost: the three amplifications, bytes written for each operation, bytes kept in the end.
 //!
-//! The bytes are of [`Aftermath`](keyrack_record::Aftermath): the kernel's count of what the
-//! process sent on its way to storage, and the lengths of the files: amounts and not factors.
+//! The factors are those of [`Traffic`]: what the machine moved over what the workload asked for.
+//! The amounts are of [`Aftermath`](keyrack_record::Aftermath): the kernel's count of what the
+//! process sent on its way to storage, and the lengths of the files. A workload that writes nothing
+//! has no write amplification, one that reads nothing no read amplification.
 
 use super::chart::{Bar, BarGroup, BarPanel, Body, Chart, Group, Unit};
 use super::figure::Dot;
 use super::select::{Workload, detail};
 use keyrack_measure::stats::median;
-use keyrack_record::{Counters, Point, Repeat};
+use keyrack_record::{Counters, Point, Repeat, Traffic};
 
 /// Median, smallest and largest over the repeats that know it.
 fn bar(point: &Point, value: &dyn Fn(&Repeat) -> Option<f64>) -> Option<Bar> {
@@ -79,7 +81,15 @@ pub(super) fn charts(workloads: &[Workload<'_>], series_count: usize) -> Option<
         (repeat.prim_ops > 0).then(|| bytes as f64 / repeat.prim_ops as f64)
     };
     let kept = |repeat: &Repeat| Some(repeat.aftermath.as_ref()?.disk_bytes? as f64);
+    type Factor = fn(&Traffic) -> Option<f64>;
+    let factor = |title: &str, of: Factor| {
+        let value = move |repeat: &Repeat| of(repeat.traffic.as_ref()?);
+        bars.panel(title, Unit::Plain(String::new()), &value)
+    };
     let panels: Vec<BarPanel> = [
+        factor("write amplification", Traffic::write_amplification),
+        factor("read amplification", Traffic::read_amplification),
+        factor("space amplification", Traffic::space_amplification),
         bars.panel("sent to storage for each operation", Unit::Bytes, &written),
         bars.panel("data directory in the end", Unit::Bytes, &kept),
     ]
@@ -88,10 +98,11 @@ pub(super) fn charts(workloads: &[Workload<'_>], series_count: usize) -> Option<
     .collect();
     (!panels.is_empty()).then(|| Chart {
         name: "amplification".to_owned(),
-        title: "Written and kept".to_owned(),
+        title: "Amplification".to_owned(),
         notes: vec![
-            "written: write_bytes of /proc/self/io, background work included; kept: lengths of \
-             the files in the data directory"
+            "bytes that the machine moved for each byte that the workload asked for; sent and \
+             fetched: write_bytes and read_bytes of /proc/self/io, background work included; kept: \
+             lengths of the files in the data directory"
                 .to_owned(),
         ],
         group: Group::Cost,

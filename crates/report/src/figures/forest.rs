@@ -1,5 +1,5 @@
-//! Ratios with their intervals: the engines of one run against its first, or runs against the
-//! first.
+//! Ratios with their intervals: the engines of one run against the first that promises as much, or
+//! runs against the first.
 //!
 //! An interval that does not touch 1 shows a difference; one that does, or none, shows nothing.
 
@@ -13,35 +13,36 @@ use keyrack_record::{Change, Point, Ratio};
 /// Rows of one file.
 const ROWS_MAX: usize = 36;
 
-/// The engines of a single run against the one that was listed first, where there are several.
+/// The engines of a single run, where there are several, each against the one with its durability
+/// that was listed first: engines that keep different promises are no equals.
 pub(super) fn engines(
     runs: &[Recorded],
     workloads: &[Workload<'_>],
     series: &[Series],
     draw: &mut dyn FnMut() -> u64,
 ) -> Vec<Chart> {
-    if runs.len() != 1 || series.iter().all(|other| other.engine == series[0].engine) {
+    if runs.len() != 1 {
         return Vec::new();
     }
-    let mut rows = Vec::new();
+    let mut rows: Vec<(&str, ForestRow)> = Vec::new();
     for workload in workloads {
         for (index, other) in series.iter().enumerate() {
-            // A role is set against the same role of the first engine.
-            let first = series.iter().position(|series| series.role == other.role);
-            let Some(base) = first.filter(|first| *first != index).and_then(|i| workload.head(i))
-            else {
-                continue;
-            };
             let Some(point) = workload.head(index) else { continue };
-            // Engines that keep different promises are no equals.
-            if point.durability != base.durability {
-                continue;
-            }
+            // A role is set against the same role of another engine.
+            let equals = series[..index]
+                .iter()
+                .enumerate()
+                .filter(|(_, series)| series.engine != other.engine && series.role == other.role);
+            let mut equals = equals.filter_map(|(index, _)| workload.head(index));
+            let is_equal = |base: &&Point| {
+                base.durability == point.durability && base.cell.rate == point.cell.rate
+            };
+            let Some(base) = equals.find(is_equal) else { continue };
             let rates = |point: &Point| -> Vec<f64> {
                 point.repeats.iter().map(|repeat| repeat.ops_per_s).collect()
             };
             let Some(ratio) = Ratio::of(&rates(base), &rates(point), draw) else { continue };
-            rows.push(ForestRow {
+            let row = ForestRow {
                 group: place(point),
                 label: other.engine.clone(),
                 series: index,
@@ -53,11 +54,22 @@ pub(super) fn engines(
                     Change::Same => "~",
                     Change::Unsure => "unsure",
                 },
-            });
+            };
+            rows.push((&base.cell.engine, row));
         }
     }
-    let title = format!("Operations per second against {}", series[0].label);
-    charts("comparison_engines", &title, rows)
+    // One base is named in the title, several at their rows.
+    let first = rows.first().map_or("", |(base, _)| base);
+    let is_one = rows.iter().all(|(base, _)| *base == first);
+    let title = match is_one {
+        true => format!("Operations per second against {first}"),
+        false => "Operations per second at equal durability".to_owned(),
+    };
+    let labelled = |(base, row): (&str, ForestRow)| match is_one {
+        true => row,
+        false => ForestRow { label: format!("{} to {base}", row.label), ..row },
+    };
+    charts("comparison_engines", &title, rows.into_iter().map(labelled).collect())
 }
 
 /// Each further run against the first, over the cells that both have.

@@ -6,8 +6,13 @@ use super::chart::{
 };
 use super::figure::{Content, Curve, Dot, Figure, Panel, Quantity, Series, Source, XAxis};
 use super::select::part;
-use super::timeline::{Metrics, averaged};
+use super::timeline::{Metrics, averaged, from_first};
 use keyrack_record::Point;
+
+/// Metrics of the system that count from the start of the process: what engines and cells before
+/// have caused is not this one's.
+const COUNTS: [&str; 6] =
+    ["minflt", "majflt", "vol_ctxsw", "invol_ctxsw", "io_read_mb", "io_write_mb"];
 
 /// Where samples are found.
 #[derive(Debug)]
@@ -111,6 +116,8 @@ impl Resolver<'_> {
                 })?;
                 let metrics = self.metrics(series, point, wanted.phase)?;
                 let samples = metrics.get(wanted.metric)?;
+                let since = COUNTS.contains(&wanted.metric).then(|| from_first(samples));
+                let samples = since.as_deref().unwrap_or(samples);
                 let averages = averaged(samples, wanted.repeat, wanted.divisor, self.samples_max);
                 averages.into_iter().map(|(x, y)| Dot::plain(x, y)).collect()
             }

@@ -1,8 +1,9 @@
 //! Stalls: how much of its time a store made next to no progress, from the samples of the rate.
 //!
 //! An interval between two samples of a repeat is stalled when its rate is below a tenth of that
-//! repeat's median. Neighbouring stalled intervals are one stall. What is shorter than an interval
-//! cannot be seen; the note says how long intervals were.
+//! repeat's median, or nothing was done in it at all: a store that stands still most of the time
+//! has a median of 0. Neighbouring stalled intervals are one stall. What is shorter than an
+//! interval cannot be seen; the note says how long intervals were.
 
 use super::chart::{Bar, BarGroup, BarPanel, Body, Chart, Group, Unit};
 use super::figure::Dot;
@@ -63,8 +64,8 @@ pub(super) fn chart(resolver: &Resolver<'_>, workloads: &[Workload<'_>]) -> Opti
         name: "stalls".to_owned(),
         title: "Stalls".to_owned(),
         notes: vec![format!(
-            "stalled: less than a tenth of the median rate over an interval of about \
-             {interval_s:.2} s; shorter ones are not seen"
+            "stalled: nothing done, or less than a tenth of the median rate, over an interval of \
+             about {interval_s:.2} s; shorter ones are not seen"
         )],
         group: Group::OverTime,
         body: Body::Bars(vec![
@@ -92,7 +93,7 @@ fn stalls(samples: &[Sample]) -> Option<Stalls> {
             before_s = sample.elapsed_s;
             lengths.push(interval_s);
             all_s += interval_s;
-            if sample.value < SHARE * typical {
+            if sample.value <= 0.0 || sample.value < SHARE * typical {
                 stalled_s += interval_s;
                 going_s += interval_s;
                 longest_s = longest_s.max(going_s);
@@ -128,6 +129,15 @@ mod tests {
         samples.extend(rates(2, &[100.0; 12]));
         let found = stalls(&samples).unwrap();
         assert_eq!(found, Stalls { percent: 12.5, longest_s: 1.0, interval_s: 0.5 });
+    }
+
+    /// Nothing is below a tenth of a median of 0: the worst store was said to have no stalls.
+    #[test]
+    fn a_store_that_stands_still_most_of_the_time_is_stalled() {
+        let mut samples = [0.0; 20];
+        (samples[3], samples[15]) = (100.0, 90.0);
+        let found = stalls(&rates(1, &samples)).unwrap();
+        assert_eq!(found, Stalls { percent: 90.0, longest_s: 5.5, interval_s: 0.5 });
     }
 
     #[test]

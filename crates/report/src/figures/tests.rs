@@ -7,7 +7,7 @@ use super::{Charts, Recorded, Timeline};
 use crate::tests::sample::{around, closed, draw, open, run};
 use crate::tests::shown::recorded;
 use crate::{Error, Format, Theme};
-use keyrack_record::{Counters, Part};
+use keyrack_record::{Counters, Part, Traffic};
 
 fn names(charts: &Charts) -> Vec<&str> {
     charts.names().collect()
@@ -105,6 +105,56 @@ fn engines_with_other_promises_are_not_in_the_forest() {
     let Body::Forest(rows) = &chart(&charts, "comparison_engines").body else { panic!() };
     let labels: Vec<&str> = rows.iter().map(|row| row.label.as_str()).collect();
     assert_eq!(labels, ["skiplist"]);
+    assert_eq!(chart(&charts, "comparison_engines").title, "Operations per second against btree");
+}
+
+/// An engine in memory that was listed first left those on disk without any comparison.
+#[test]
+fn each_durability_has_a_base_of_its_own() {
+    let mut points: Vec<_> = [("btree", 1e5), ("flodb", 2e5), ("skiplist", 3e5), ("fjall", 1e5)]
+        .map(|(engine, rate)| closed(engine, 1, &around(rate), 500))
+        .to_vec();
+    points[1].durability = "os".to_owned();
+    points[3].durability = "os".to_owned();
+    let mut run = run(points);
+    run.header.backends = ["btree", "flodb", "skiplist", "fjall"].map(str::to_owned).to_vec();
+    let recorded = Recorded { name: "r".to_owned(), run, timeline: Timeline::default() };
+    let charts = Charts::of(std::slice::from_ref(&recorded), &Palette::default(), &mut draw(1));
+    let forest = chart(&charts, "comparison_engines");
+    assert_eq!(forest.title, "Operations per second at equal durability");
+    let Body::Forest(rows) = &forest.body else { panic!("{forest:?}") };
+    let rows: Vec<(&str, f64)> = rows.iter().map(|row| (row.label.as_str(), row.ratio)).collect();
+    assert_eq!(rows, [("skiplist to btree", 3.0), ("fjall to flodb", 0.5)]);
+    let engines = crate::compare_engines(&recorded.run, None).unwrap();
+    assert_eq!(engines.bases, ["btree", "flodb"]);
+    assert!(engines.refused.is_empty(), "{engines:?}");
+    let text = crate::render_engines_text(&engines);
+    assert!(text.contains("fjall to flodb") && text.contains("0.50 (0.50, 0.50)"), "{text}");
+}
+
+/// The record knows what the workload asked for; the chart showed amounts alone.
+#[test]
+fn amplification_has_the_factors() {
+    let mut points = vec![closed("flodb", 1, &around(1e5), 500)];
+    for repeat in &mut points[0].repeats {
+        repeat.traffic = Some(Traffic {
+            user_written_bytes: 1000,
+            written_bytes: Some(2500),
+            disk_bytes: Some(300),
+            live_bytes: Some(200),
+            ..Traffic::default()
+        });
+    }
+    let recorded =
+        Recorded { name: "r".to_owned(), run: run(points), timeline: Timeline::default() };
+    let charts = Charts::of(&[recorded], &Palette::default(), &mut draw(1));
+    let Body::Bars(panels) = &chart(&charts, "amplification").body else { panic!("no bars") };
+    let bars: Vec<(&str, f64)> = panels
+        .iter()
+        .map(|panel| (panel.title.as_str(), panel.groups[0].bars[0].unwrap().dot.y))
+        .collect();
+    // Nothing was read: there is no read amplification, and none of 0.
+    assert_eq!(bars, [("write amplification", 2.5), ("space amplification", 1.5)]);
 }
 
 #[test]
@@ -122,11 +172,45 @@ fn an_open_loop_has_a_spectrum_of_its_response() {
 fn samples_of_repeats_are_averaged_and_bounded() {
     let sample = |repeat, elapsed_s, value| Sample { repeat, elapsed_s, value };
     let two = [sample(1, 1.0, 10.0), sample(2, 1.02, 30.0), sample(1, 2.0, 50.0)];
-    assert_eq!(averaged(&two, None, 10.0, 100), [(1.01, 2.0), (2.0, 5.0)]);
+    assert_eq!(averaged(&two, None, 10.0, 100), [(1.01, 2.0)], "then there is one alone");
     assert_eq!(averaged(&two, Some(1), 1.0, 100), [(1.0, 10.0), (2.0, 50.0)]);
     let many: Vec<Sample> = (0..5000).map(|i| sample(1, f64::from(i), 1.0)).collect();
     assert!(averaged(&many, None, 1.0, 100).len() <= 101);
     assert!(averaged(&[], None, 1.0, 100).is_empty());
+}
+
+/// The log of a store seemed to shrink where two of three repeats had ended.
+#[test]
+fn what_few_repeats_reach_is_not_in_an_average() {
+    let sample = |repeat, elapsed_s, value| Sample { repeat, elapsed_s, value };
+    let mut three: Vec<Sample> =
+        (1..=3).flat_map(|repeat| [1.0, 2.0].map(|s| sample(repeat, s, 100.0 * s))).collect();
+    three.push(sample(3, 3.0, 30.0));
+    assert_eq!(averaged(&three, None, 1.0, 100), [(1.0, 100.0), (2.0, 200.0)]);
+    assert_eq!(averaged(&three, Some(3), 1.0, 100).len(), 3);
+}
+
+/// What engines and cells before had written was in the chart of each.
+#[test]
+fn counts_of_the_process_begin_with_the_phase() {
+    let mut recorded = recorded("one");
+    let cell = &recorded.run.points[0].cell;
+    let header = "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\tmetric\t\
+                  value\trepeat\trate\n";
+    let rows: String = [(1, 1.0, 700), (1, 2.0, 707), (2, 1.0, 900), (2, 2.0, 909)]
+        .map(|(repeat, at, mib)| {
+            format!(
+                "{}\t{}\t{}\t\t1\trun\t{at}\tio_write_mb\t{mib}\t{repeat}\t\n",
+                cell.workload, recorded.run.points[0].engine_version, cell.threads
+            )
+        })
+        .concat();
+    recorded.run.points.truncate(1);
+    recorded.timeline = Timeline::parse("t", &format!("{header}{rows}")).unwrap();
+    let charts = Charts::of(&[recorded], &Palette::default(), &mut draw(1));
+    let Body::Lines(panels) = &chart(&charts, "timeline_system_ycsb_a").body else { panic!() };
+    let dots: Vec<(f64, f64)> = panels[0].curves[0].dots.iter().map(|d| (d.x, d.y)).collect();
+    assert_eq!(dots, [(1.0, 0.0), (2.0, 8.0)]);
 }
 
 #[test]

@@ -108,8 +108,16 @@ pub(crate) fn tsv_field(name: &str) -> String {
     out
 }
 
-/// Three significant digits with a suffix: 950, 17.8k, 1.23M.
+/// Three significant digits with a suffix: 950, 17.8k, 1.23M; of less than a tenth two.
 pub(crate) fn short_number(value: f64) -> String {
+    if value > 0.0 && value < 0.0995 {
+        // A little is not nothing.
+        let decimals = (1.0 - value.log10().floor()) as usize;
+        return match value {
+            _ if value < 1e-5 => format!("{value:.1e}"),
+            _ => format!("{value:.decimals$}"),
+        };
+    }
     let (mut scaled, mut suffix) = (value, "");
     for next in ["k", "M", "G", "T"] {
         // 999.5 would round to 1000 of the smaller unit.
@@ -125,6 +133,23 @@ pub(crate) fn short_number(value: f64) -> String {
         _ => 2,
     };
     format!("{scaled:.decimals$}{suffix}")
+}
+
+/// A size with three significant digits and the unit that fits it: `0.45 B`, `15.6 KiB`.
+pub(crate) fn short_bytes(bytes: f64) -> String {
+    let (mut scaled, mut unit) = (bytes, "B");
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if scaled < 1023.5 {
+            break;
+        }
+        (scaled, unit) = (scaled / 1024.0, next);
+    }
+    let decimals = match scaled {
+        _ if scaled.fract() == 0.0 || scaled >= 99.95 => 0,
+        _ if scaled >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.decimals$} {unit}")
 }
 
 /// The unit of rates up to `largest`: its divisor and the word before "units/s".
@@ -175,6 +200,11 @@ mod tests {
     fn numbers_have_three_digits() {
         let cases = [
             (0.0, "0"),
+            (0.0, "0"),
+            (0.0406, "0.041"),
+            (0.000_439, "0.00044"),
+            (3.2e-7, "3.2e-7"),
+            (0.25, "0.25"),
             (7.0, "7"),
             (41.0, "41"),
             (7.25, "7.25"),
@@ -189,6 +219,12 @@ mod tests {
         for (value, wanted) in cases {
             assert_eq!(short_number(value), wanted);
         }
+    }
+
+    #[test]
+    fn sizes_have_the_unit_that_fits_them() {
+        let sizes = [0.0, 0.449, 512.0, 15_974.0, 16_777_216.0, 3e9].map(short_bytes);
+        assert_eq!(sizes, ["0 B", "0.45 B", "512 B", "15.6 KiB", "16 MiB", "2.79 GiB"]);
     }
 
     #[test]

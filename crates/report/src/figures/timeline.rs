@@ -132,15 +132,48 @@ impl Timeline {
     }
 }
 
+/// Counts that run on from the start of the process, each from the first sample of its repeat on.
+pub(crate) fn from_first(samples: &[Sample]) -> Vec<Sample> {
+    let mut firsts: BTreeMap<u32, Sample> = BTreeMap::new();
+    for sample in samples {
+        let first = firsts.entry(sample.repeat).or_insert(*sample);
+        if sample.elapsed_s < first.elapsed_s {
+            *first = *sample;
+        }
+    }
+    let from = |sample: &Sample| Sample {
+        value: sample.value - firsts.get(&sample.repeat).map_or(0.0, |first| first.value),
+        ..*sample
+    };
+    samples.iter().map(from).collect()
+}
+
+/// How long most of the repeats last, by their last samples. What comes later is of a few alone: an
+/// average with those would fall or jump where the others end.
+fn lasting_s(samples: &[Sample]) -> f64 {
+    let mut ends: BTreeMap<u32, f64> = BTreeMap::new();
+    for sample in samples {
+        let end = ends.entry(sample.repeat).or_insert(sample.elapsed_s);
+        *end = end.max(sample.elapsed_s);
+    }
+    let mut ends: Vec<f64> = ends.into_values().collect();
+    ends.sort_unstable_by(f64::total_cmp);
+    ends.get((ends.len().max(1) - 1) / 2).copied().unwrap_or(0.0)
+}
+
 /// Samples of all repeats, or of one, averaged over equal intervals of time, so that at most
-/// `count_max` are left: time and value. Values of one repeat are not averaged where they are few.
+/// `count_max` are left: time and value, as long as most repeats last. Values of one repeat are not
+/// averaged where they are few.
 pub(crate) fn averaged(
     samples: &[Sample],
     repeat: Option<u32>,
     divisor: f64,
     count_max: usize,
 ) -> Vec<(f64, f64)> {
-    let wanted = |sample: &&Sample| repeat.is_none_or(|repeat| repeat == sample.repeat);
+    let end_s = if repeat.is_none() { lasting_s(samples) + BIN_S / 2.0 } else { f64::INFINITY };
+    let wanted = |sample: &&Sample| {
+        repeat.is_none_or(|repeat| repeat == sample.repeat) && sample.elapsed_s <= end_s
+    };
     let latest = samples.iter().filter(wanted).map(|s| s.elapsed_s).fold(0.0, f64::max);
     let bin_s = BIN_S.max(latest / count_max.max(1) as f64);
     let mut bins: BTreeMap<u64, (f64, f64, f64)> = BTreeMap::new();

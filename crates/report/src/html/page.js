@@ -68,6 +68,15 @@ function short(value) {
   return trimmed(value, 3);
 }
 
+/* A size in the unit that fits it. */
+function size(value) {
+  const steps = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [1024, "KiB"]];
+  for (const [bytes, unit] of steps) {
+    if (value >= bytes * 0.9995) return `${trimmed(value / bytes, 3)} ${unit}`;
+  }
+  return `${Number(value.toFixed(value < 10 ? 2 : 1))} B`;
+}
+
 /* The unit for values up to `largest`: divisor and name. */
 function scaled(unit, largest) {
   const pick = (steps) => steps.find(([size]) => largest >= size * 0.99999) || steps[steps.length - 1];
@@ -98,7 +107,14 @@ function linearTicks(low, high, count) {
 function logTicks(low, high, count) {
   const decades = Math.log10(high / low);
   const factors = decades < 2.2 ? [1, 2, 5] : decades < 3.2 ? [1, 3] : [1];
-  const every = Math.max(1, Math.ceil(decades / count));
+  let ticks = powers(low, high, factors, Math.max(1, Math.ceil(decades / count)));
+  // Every second power may be too few of them.
+  if (ticks.length < 3 && factors.length === 1) ticks = powers(low, high, factors, 1);
+  // Too little of a logarithm for its powers: it is nearly straight there.
+  return ticks.length < 3 ? linearTicks(low, high, count) : ticks;
+}
+
+function powers(low, high, factors, every) {
   const ticks = [];
   for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
     if (factors.length === 1 && ((e % every) + every) % every) continue;
@@ -107,8 +123,7 @@ function logTicks(low, high, count) {
       if (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9)) ticks.push(value);
     }
   }
-  // Too little of a logarithm for its powers: it is nearly straight there.
-  return ticks.length < 3 ? linearTicks(low, high, count) : ticks;
+  return ticks;
 }
 
 function percentile(x) {
@@ -244,8 +259,8 @@ class Lines extends Panel {
       const at = box.left + box.width * x.share(v);
       const label = x.axis.scale === "nines" ? percentile(v) : short(v);
       svg("line", { x1: at, x2: at, y1: bottom, y2: bottom + 4, class: "base" }, this.root);
-      if (at - label.length * 3.2 < free) continue;
-      free = at + label.length * 3.2 + 4;
+      if (at - label.length * 3.4 < free) continue;
+      free = at + label.length * 3.4 + 6;
       svg("text", { x: at, y: bottom + 16, "text-anchor": "middle" }, this.root, label);
     }
     svg("text", { x: box.left + box.width / 2, y: bottom + 33, "text-anchor": "middle" }, this.root, x.axis.unit.label);
@@ -386,13 +401,14 @@ function nearest(dots, v, x) {
 
 class Bars extends Panel {
   paint() {
-    this.height = 300;
+    this.height = this.spec.unit.kind === "bytes" ? 320 : 300;
     const groups = this.spec.groups;
     const shown = data.series.map((_, s) => s).filter((s) => !hidden.has(s) && groups.some((g) => g.bars[s]));
     const width = Math.max(this.width, 70 + groups.length * (shown.length * 17 + 26));
     this.root.style.width = width > this.width ? `${width}px` : "";
     this.width = width;
-    const box = this.plane(54, 26, 14, 42);
+    // Sizes are written with their unit, and upright.
+    const box = this.plane(54, this.spec.unit.kind === "bytes" ? 46 : 26, 14, 42);
     const bars = groups.flatMap((g) => shown.map((s) => g.bars[s]).filter(Boolean));
     const y = yRuler({ unit: this.spec.unit, scale: "linear" }, bars.flatMap((bar) => bar.slice(0, 3)).concat(0));
     this.yAxis(y);
@@ -417,7 +433,7 @@ class Bars extends Panel {
           svg("path", { d: `M${x} ${low}V${high}m-3 0h6M${x - 3} ${low}h6`, style: "stroke:var(--ink);fill:none" }, this.root);
           above = Math.min(above, high);
         }
-        const value = this.spec.unit.kind === "bytes" ? trimmed(bar[0] / y.divisor, 3) : short(bar[0]);
+        const value = this.spec.unit.kind === "bytes" ? size(bar[0]) : short(bar[0]);
         this.number(value + (bar[3] ? "!" : ""), x, above - 5, slot);
         rect.addEventListener("pointermove", (event) => {
           const range = bar[2] > bar[1] ? ` (${written(this.spec.unit, bar[1])} to ${written(this.spec.unit, bar[2])})` : "";

@@ -2,8 +2,9 @@
 
 use crate::comparison::{Comparison, Metric, compare};
 use crate::draw::escaped;
+use crate::figures::select::P99_CALLS_MIN;
 use crate::figures::{Charts, Recorded};
-use keyrack_record::{Point, Run};
+use keyrack_record::{Point, Run, VERBS};
 use std::fmt::Write as _;
 
 /// A card for each run: machine, engines, command, warnings, facts, failures.
@@ -69,7 +70,8 @@ pub(super) fn results(out: &mut String, charts: &Charts, runs: &[Recorded]) {
         "<section id=\"results\"><h2>Results</h2><div class=\"card scroll\">\
          <p class=\"note\">Medians over the repeats, with the 95 % interval of the rate where \
          there is more than one. Latencies are service times of all verbs together; of an open \
-         loop the response of units.</p>\n<table class=\"sortable\"><thead><tr>\
+         loop the response of units. A dash: too few calls for it.\
+         </p>\n<table class=\"sortable\"><thead><tr>\
          <th class=\"l\">workload</th>\
          <th class=\"l\">engine</th><th>threads</th><th class=\"l\">sweep, rate</th>\
          <th>units/s</th><th>95 % interval</th><th>operations/s</th><th>p50</th><th>p99</th>\
@@ -83,7 +85,47 @@ pub(super) fn results(out: &mut String, charts: &Charts, runs: &[Recorded]) {
             result(out, charts, point, place.unwrap_or(0));
         }
     }
-    out.push_str("</tbody></table></div></section>\n");
+    out.push_str("</tbody></table>\n");
+    notes(out, runs);
+    out.push_str("</div></section>\n");
+}
+
+/// What was found out about cells and casts no doubt on them, each once, with the cells that it is
+/// said of. What stands at the top of the page already is left out.
+fn notes(out: &mut String, runs: &[Recorded]) {
+    let mut found: Vec<(&str, Vec<(&Recorded, &Point)>)> = Vec::new();
+    for recorded in runs {
+        for point in &recorded.run.points {
+            let is_above = |note: &&String| recorded.run.header.warnings.contains(note);
+            for note in point.notes.iter().filter(|note| !is_above(note)) {
+                match found.iter_mut().find(|(text, _)| text == note) {
+                    Some((_, points)) => points.push((recorded, point)),
+                    None => found.push((note, vec![(recorded, point)])),
+                }
+            }
+        }
+    }
+    if found.is_empty() {
+        return;
+    }
+    out.push_str("<h3>Notes</h3><ul class=\"notes\">\n");
+    for (note, points) in found {
+        let of = match points.as_slice() {
+            [(_, point)] if runs.len() == 1 => point.cell.to_string(),
+            [(recorded, point)] => format!("{}: {}", recorded.name, point.cell),
+            _ => {
+                let mut engines: Vec<&str> = Vec::new();
+                for (_, point) in &points {
+                    if !engines.contains(&point.cell.engine.as_str()) {
+                        engines.push(&point.cell.engine);
+                    }
+                }
+                format!("{}, {} cells", engines.join(", "), points.len())
+            }
+        };
+        let _ = writeln!(out, "<li><b>{}</b>: {}</li>", escaped(&of), escaped(note));
+    }
+    out.push_str("</ul>\n");
 }
 
 /// A row for each cell of which something was counted beside its operations.
@@ -175,14 +217,20 @@ fn result(out: &mut String, charts: &Charts, point: &Point, series: usize) {
         Some([p50, p99, ..]) => (p50, p99),
         None => (summary.p50_ns, summary.p99_ns),
     };
+    let samples = samples(point);
     let label = charts.series.get(series).map_or(cell.engine.as_str(), |s| s.label.as_str());
     let number = |value: f64, text: String| format!("<td data-v=\"{value}\">{text}</td>");
+    let known = |is_known: bool, value: f64, text: String| match is_known {
+        true => number(value, text),
+        false => number(-1.0, "-".to_owned()),
+    };
+    let cpu_us = summary.cpu_us_per_unit;
     let _ = writeln!(
         out,
         "<tr data-s=\"{series}\"><td class=\"l\">{}</td><td class=\"l\"><span class=\"dot\" \
          style=\"background:var(--s{series})\"></span>{}</td>{}<td class=\"l\">{}</td>{}\
          <td data-v=\"{}\">{interval}</td>{}{}{}{}<td class=\"l\">{}</td>\
-         <td class=\"l\">{}</td></tr>",
+         <td class=\"l wrap\">{}</td></tr>",
         escaped(&cell.title()),
         escaped(label),
         number(f64::from(workers), workers.to_string()),
@@ -190,12 +238,19 @@ fn result(out: &mut String, charts: &Charts, point: &Point, series: usize) {
         number(rate.median, thousands(rate.median)),
         rate.interval.map_or(-1.0, |(low, _)| low),
         number(summary.ops_per_s.median, thousands(summary.ops_per_s.median)),
-        number(p50, time(p50)),
-        number(p99, time(p99)),
-        number(summary.cpu_us_per_unit, format!("{:.2}", summary.cpu_us_per_unit)),
+        known(samples > 0, p50, time(p50)),
+        known(samples >= P99_CALLS_MIN, p99, time(p99)),
+        known(rate.median > 0.0, cpu_us, format!("{cpu_us:.2}")),
         escaped(&point.durability),
         escaped(&point.flags.join("; ")),
     );
+}
+
+/// How many times the percentiles of a point rest on, in a repeat: units of an open loop, else
+/// calls of verbs.
+fn samples(point: &Point) -> u64 {
+    let verbs = point.summary.ops.iter().filter(|op| VERBS.contains(&op.op.as_str()));
+    point.open_loop().map_or_else(|| verbs.map(|op| op.calls).sum(), |open| open.units)
 }
 
 /// Runs against the first with intervals, or a word on how to get one.
@@ -270,12 +325,13 @@ fn engines(out: &mut String, run: &Run) {
     let Some(engines) = crate::compare_engines(run, None) else { return };
     let _ = writeln!(
         out,
-        "<div class=\"card scroll\"><h3>Engines against {}</h3><p class=\"note\">Ratios of \
+        "<div class=\"card scroll\"><h3>Engines: {}</h3><p class=\"note\">Ratios of \
          neighbouring repeats: the median, in brackets the smallest and the largest. Intervals of \
          95 % are in the chart of ratios.</p>\n<table class=\"sortable\"><thead><tr>\
-         <th class=\"l\">cell</th><th>operations/s</th><th>rate</th><th>CPU \u{b5}s/op</th>\
+         <th class=\"l\">cell</th><th>operations/s</th><th class=\"l\">to</th><th>rate</th>\
+         <th>CPU \u{b5}s/op</th>\
          <th>CPU</th><th>written B/op</th><th>MiB on disk</th></tr></thead><tbody>",
-        escaped(&engines.base)
+        escaped(&engines.title())
     );
     for row in &engines.rows {
         let spread = |spread: Option<crate::Spread>| {
@@ -288,24 +344,30 @@ fn engines(out: &mut String, run: &Run) {
         let optional = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.0}"));
         let _ = writeln!(
             out,
-            "<tr><td class=\"l\">{}</td><td data-v=\"{}\">{}</td><td data-v=\"{rate}\">{rate_text}\
-             </td><td>{:.2}</td><td data-v=\"{cpu}\">{cpu_text}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><td class=\"l\">{}</td><td data-v=\"{}\">{}</td><td class=\"l\">{}</td>\
+             <td data-v=\"{rate}\">{rate_text}</td><td data-v=\"{}\">{}</td>\
+             <td data-v=\"{cpu}\">{cpu_text}</td><td>{}</td><td>{}</td></tr>",
             escaped(&row.cell.to_string()),
             row.ops_per_s,
             thousands(row.ops_per_s),
-            row.cpu_us_per_op,
+            escaped(row.base.as_deref().unwrap_or("-")),
+            row.cpu_us_per_op.unwrap_or(-1.0),
+            row.cpu_us_per_op.map_or("-".to_owned(), |us| format!("{us:.2}")),
             optional(row.written_per_op),
             optional(row.disk_bytes.map(|bytes| bytes / 1_048_576.0)),
         );
     }
     out.push_str("</tbody></table>\n");
-    let refused = engines.refused.iter().map(|r| format!("not compared: {}: {}", r.cell, r.reason));
+    let refused = engines.refusals().into_iter().map(|line| format!("not compared: {line}"));
     list(out, &refused.chain(engines.warnings.iter().cloned()).collect::<Vec<String>>());
     out.push_str("</div>\n");
 }
 
-/// Whole numbers with thin spaces between thousands.
+/// Whole numbers with thin spaces between thousands; below ten with two decimals.
 fn thousands(value: f64) -> String {
+    if value.abs() < 10.0 && value.fract() != 0.0 {
+        return format!("{value:.2}");
+    }
     let digits = format!("{:.0}", value.abs());
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -342,6 +404,7 @@ mod tests {
     fn numbers_are_easy_to_read() {
         let written = [7.0, 1234.0, 1_234_567.4].map(thousands);
         assert_eq!(written, ["7", "1\u{2009}234", "1\u{2009}234\u{2009}567"]);
+        assert_eq!([0.0, 0.4, 9.25].map(thousands), ["0", "0.40", "9.25"], "not 0, 0 and 9");
         let written = [30.0, 1500.0, 45_600.0, 2.5e6, 3e9].map(time);
         assert_eq!(written, ["30 ns", "1.50 \u{b5}s", "45.6 \u{b5}s", "2.50 ms", "3.00 s"]);
     }

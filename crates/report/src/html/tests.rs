@@ -38,6 +38,37 @@ fn a_page_has_everything_in_it() {
     assert!(page.len() < PAGE_BYTES_MAX);
 }
 
+/// What an engine lacks of common terms stood in the console and in no page.
+#[test]
+fn a_page_has_the_notes_each_once() {
+    let mut noted = recorded("one");
+    for point in &mut noted.run.points {
+        point.notes.push("<b>everywhere</b>".to_owned());
+    }
+    noted.run.points[0].notes.push("here alone".to_owned());
+    let page = page(&[noted]);
+    let cells = "<li><b>btree, skiplist, 8 cells</b>: &lt;b&gt;everywhere&lt;/b&gt;</li>";
+    assert!(page.contains(cells), "{page}");
+    assert!(page.contains("<li><b>ycsb/a btree t1</b>: here alone</li>"), "{page}");
+}
+
+#[test]
+fn a_percentile_of_too_few_calls_is_a_dash_and_not_a_number() {
+    let results = |calls: u64| {
+        let mut run = run(vec![closed("btree", 1, &around(1e5), 500)]);
+        run.points[0].summary.ops[0].calls = calls;
+        if calls == 0 {
+            run.points[0].summary.ops.clear();
+        }
+        let one = Recorded { name: "one".to_owned(), run, timeline: Timeline::default() };
+        let page = page(&[one]);
+        let (_, rows) = page.split_once("<section id=\"results\">").unwrap();
+        let (rows, _) = rows.split_once("</section>").unwrap();
+        rows.matches("<td data-v=\"-1\">-</td>").count()
+    };
+    assert_eq!([0, 99, 100].map(results), [2, 1, 0]);
+}
+
 #[test]
 fn the_same_runs_give_the_same_page() {
     assert_eq!(page(&[recorded("one")]), page(&[recorded("one")]));

@@ -42,7 +42,8 @@ pub(super) struct Wishes {
 
 pub(super) fn run(plan: &Plan, wishes: &Wishes, document: &mut Document) -> Outcome {
     RealFs.create_dir_all(&plan.db)?;
-    let settings = Settings { store: plan.store.clone(), root_mode: 0o777, ..Settings::default() };
+    let (store, quota) = (plan.store.clone(), plan.quota);
+    let settings = Settings { store, root_mode: 0o777, quota, ..Settings::default() };
     let space = Namespace::open(plan.log(0), settings)?;
     let user = User::new(ID, ID);
     let clock = Clock::calibrated();

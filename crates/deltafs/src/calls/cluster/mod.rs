@@ -3,6 +3,8 @@
 //! Servers run in this process on file systems in memory, which keep at a crash what was synced.
 
 mod moves;
+mod power;
+mod quota;
 
 use super::*;
 use crate::caller::Kind;
@@ -10,8 +12,9 @@ use crate::id::LogId;
 use crate::make::IfExists;
 use crate::namespace::Namespace;
 use crate::open::Settings;
+use crate::quota::Quota;
 use keyrack_net::{Endpoint, Listener};
-use keyrack_vfs::{Fs, MemFs};
+use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +27,7 @@ struct Cluster {
     ports: Vec<Endpoint>,
     servers: Vec<Option<Served>>,
     split_at: u64,
+    quota: Quota,
     now: Arc<AtomicU64>,
 }
 
@@ -31,10 +35,14 @@ const GRACE: Duration = Duration::from_millis(10);
 
 impl Cluster {
     fn new(count: u32, split_at: u64) -> Cluster {
+        Cluster::with(count, split_at, Quota::default())
+    }
+
+    fn with(count: u32, split_at: u64, quota: Quota) -> Cluster {
         let disks = (0..count).map(|_| Arc::new(MemFs::new())).collect();
         let now = Arc::new(AtomicU64::new(1));
         let (ports, servers) = (Vec::new(), Vec::new());
-        let mut cluster = Cluster { disks, ports, servers, split_at, now };
+        let mut cluster = Cluster { disks, ports, servers, split_at, quota, now };
         let any: Endpoint = "127.0.0.1:0".parse().unwrap();
         for server in 0..count as usize {
             let served = cluster.serve(server, any.clone());
@@ -49,8 +57,8 @@ impl Cluster {
 
     fn serve(&self, server: usize, at: Endpoint) -> Served {
         let fs: Arc<dyn Fs> = Arc::clone(&self.disks[server]) as Arc<dyn Fs>;
-        let settings =
-            Settings { log: Some(LogId::from_bits(server as u64 + 1)), ..Settings::default() };
+        let log = Some(LogId::from_bits(server as u64 + 1));
+        let settings = Settings { log, quota: self.quota, ..Settings::default() };
         let space = Namespace::open_in(fs, Path::new("/log"), settings).unwrap();
         let options = ServeOptions {
             listen: vec![Listener::stream(at)],
@@ -84,6 +92,14 @@ impl Cluster {
     fn tree(&self) -> Tree {
         let lease_clock = LeaseClock::Given(Arc::clone(&self.now));
         Tree::new(self.ports.clone(), ClientOptions { lease_clock, ..ClientOptions::default() })
+    }
+
+    /// The machine of a server loses power, and comes back.
+    fn lose_power(&mut self, server: usize) {
+        let left = self.disks[server].crash_image(1, CrashPolicy::DropAll);
+        self.stop(server);
+        self.disks[server] = Arc::new(left);
+        self.start(server);
     }
 
     /// Lets time go on, for leases.

@@ -38,6 +38,26 @@ fn files_are_renamed_across_servers() {
     assert_eq!(left, 1);
 }
 
+/// It said EEXIST where the server of the new name was the first, and EINVAL elsewhere.
+#[test]
+fn a_directory_that_would_come_to_be_in_itself_is_refused_alike_wherever_the_new_name_is() {
+    let cluster = Cluster::new(3, 2);
+    let mut tree = cluster.tree();
+    tree.mkdir(b"/d", 0o755).unwrap();
+    let dir = tree.open(b"/d").unwrap();
+    for name in numbered("f", 0..12) {
+        tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
+    }
+    wait_for_a_split(&mut tree, dir);
+    for name in numbered("f", 0..12) {
+        for replace in [false, true] {
+            let to = format!("/d/{name}");
+            let error = tree.rename(b"/d", to.as_bytes(), replace).unwrap_err();
+            assert_eq!(error.errno(), "EINVAL", "{to}, {replace}: {error}");
+        }
+    }
+}
+
 #[test]
 fn directories_are_renamed_on_all_servers() {
     let cluster = Cluster::new(3, 4);
@@ -74,6 +94,20 @@ fn directories_are_renamed_on_all_servers() {
     other.rmdir(b"/z/c").unwrap();
     other.rmdir(b"/z").unwrap();
     assert_eq!(links(&mut other, b"/"), 4);
+}
+
+/// Its leases were taken back twice, by one who waited for the other.
+#[test]
+fn a_directory_is_renamed_onto_itself() {
+    for count in [1, 2] {
+        let cluster = Cluster::new(count, 1000);
+        let mut tree = cluster.tree();
+        tree.mkdir(b"/a", 0o755).unwrap();
+        let before = tree.stat(b"/a").unwrap().inode;
+        tree.rename(b"/a", b"/a", true).unwrap();
+        assert_eq!(tree.stat(b"/a").unwrap().inode, before);
+        tree.rename(b"/a", b"/b", true).unwrap();
+    }
 }
 
 #[test]

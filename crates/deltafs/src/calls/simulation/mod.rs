@@ -6,13 +6,16 @@
 //! Directories split after a few files, leases run, and clients reach servers over connections and
 //! over datagrams. A difference is made small: calls are left out as long as it stays.
 //!
-//! `KEYRACK_SEED=N` runs one seed; `KEYRACK_SIMULATIONS=N` so many of each test.
+//! `KEYRACK_SEED=N` runs one seed; `KEYRACK_SIMULATIONS=N` so many of each test, from that seed
+//! on if both are given.
 
 mod actor;
 mod model;
+mod troubles;
 mod world;
 
 use crate::make::IfExists;
+use crate::quota::count;
 use actor::{Actor, differences, look, tree};
 use keyrack_workload::Rng;
 use model::{Model, Op};
@@ -157,6 +160,10 @@ impl Plan {
             if !checked.flaws.is_empty() {
                 return Err(format!("fsck: {:?}", checked.flaws));
             }
+            let counted = count(&space.inner.layers).map_err(|error| error.to_string())?;
+            if space.names() != Some(counted) {
+                return Err(format!("{:?} names are counted, {counted} are there", space.names()));
+            }
         }
         world.end();
         Ok(ran)
@@ -190,7 +197,7 @@ fn number(variable: &str) -> Option<u64> {
 /// Runs seeds, and makes the first that fails small.
 fn simulate(first: u64, count: u64, has_faults: bool) -> Ran {
     let (first, count) = match number("KEYRACK_SEED") {
-        Some(seed) => (seed, 1),
+        Some(seed) => (seed, number("KEYRACK_SIMULATIONS").unwrap_or(1)),
         None => (first, number("KEYRACK_SIMULATIONS").unwrap_or(count)),
     };
     println!("SEED={first}, and {count} in all");

@@ -232,11 +232,11 @@ impl Model {
             return Ok(Reply::Done);
         }
         let target = self.entries.get(to);
-        if target.is_some() && !replace {
-            return Err("EEXIST");
-        }
         if source == Node::Dir && to.starts_with(&format!("{from}/")) {
             return Err("EINVAL");
+        }
+        if target.is_some() && !replace {
+            return Err("EEXIST");
         }
         match (&source, target) {
             (_, None) => {}

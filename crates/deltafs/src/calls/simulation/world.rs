@@ -23,8 +23,9 @@ use super::actor::Actor;
 use crate::id::LogId;
 use crate::namespace::{Namespace, TimeSource};
 use crate::open::Settings;
+use crate::quota::Quota;
 use keyrack_net::{Endpoint, Limits, Verdict, Worker as _};
-use keyrack_vfs::{Fs, MemFs};
+use keyrack_vfs::{FaultFs, Fs, MemFs};
 use keyrack_workload::Rng;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -77,6 +78,8 @@ enum Event {
 
 struct Node {
     disk: MemFs,
+    /// The disk as the server of this life has it.
+    faulty: FaultFs,
     life: u64,
     service: Option<Arc<Service>>,
     stage: Option<Backstage>,
@@ -119,7 +122,11 @@ pub(super) struct World {
     state: Mutex<State>,
     now: Arc<AtomicU64>,
     split_at: u64,
+    segment_bytes: u64,
 }
+
+/// Bytes of a segment of a server's log, unless a test wants it to be full soon.
+const SEGMENT_BYTES: u64 = 256 << 10;
 
 impl std::fmt::Debug for World {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -186,13 +193,19 @@ impl State {
 impl World {
     /// Servers that have met, and nobody else.
     pub(super) fn new(seed: u64, servers: usize, split_at: u64, faults: Faults) -> Arc<World> {
-        let node = |_| Node {
-            disk: MemFs::new(),
-            life: 0,
-            service: None,
-            stage: None,
-            work: None,
-            again_ns: 0,
+        World::with_segments(seed, (servers, split_at, SEGMENT_BYTES), faults)
+    }
+
+    /// The same, with segments of so many bytes.
+    pub(super) fn with_segments(
+        seed: u64,
+        (servers, split_at, segment_bytes): (usize, u64, u64),
+        faults: Faults,
+    ) -> Arc<World> {
+        let node = |_| {
+            let disk = MemFs::new();
+            let faulty = FaultFs::new(Arc::new(disk.clone()));
+            Node { disk, faulty, life: 0, service: None, stage: None, work: None, again_ns: 0 }
         };
         let state = State {
             rng: Rng::from_seed(seed),
@@ -209,7 +222,7 @@ impl World {
             failure: None,
         };
         let now = Arc::new(AtomicU64::new(1_000_000 * MS));
-        let world = Arc::new(World { state: Mutex::new(state), now, split_at });
+        let world = Arc::new(World { state: Mutex::new(state), now, split_at, segment_bytes });
         (0..servers).for_each(|server| world.start(server));
         world
     }
@@ -263,6 +276,11 @@ impl World {
         services.filter_map(|service| service.core().space.clone()).collect()
     }
 
+    /// The disk of a server, in its present life.
+    pub(super) fn disk(&self, server: usize) -> FaultFs {
+        self.state().nodes[server].faulty.clone()
+    }
+
     /// The connections of a client or a server.
     pub(super) fn client(self: &Arc<World>, who: Who, options: ClientOptions) -> Client {
         let servers = self.state().nodes.len();
@@ -280,17 +298,19 @@ impl World {
         let (fs, life, servers) = {
             let state = self.state();
             let node = &state.nodes[server];
-            let fs: Arc<dyn Fs> = Arc::new(node.disk.clone());
+            let fs: Arc<dyn Fs> = Arc::new(node.faulty.clone());
             (fs, node.life, state.nodes.len())
         };
         let mut settings = Settings {
             log: Some(LogId::from_bits(server as u64 + 1)),
             time: TimeSource::Given(Arc::clone(&self.now)),
+            // More than there are: for the count.
+            quota: Quota { names: Some(1 << 40), ..Quota::default() },
             ..Settings::default()
         };
         settings.store.compaction_threads = 0;
         settings.store.memory_bytes = 1 << 20;
-        settings.store.segment_bytes = 256 << 10;
+        settings.store.segment_bytes = self.segment_bytes;
         settings.store.cache_bytes = 0;
         let space = Namespace::open_in(fs, Path::new("/log"), settings).unwrap();
         let options = ServeOptions {
@@ -330,6 +350,7 @@ impl World {
             return;
         }
         node.disk = node.disk.process_crash_image();
+        node.faulty = FaultFs::new(Arc::new(node.disk.clone()));
         node.life += 1;
         let gone = (node.service.take(), node.stage.take(), node.work.take());
         for line in state.lines.values_mut().filter(|line| line.server == server) {

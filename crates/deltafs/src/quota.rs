@@ -1,0 +1,205 @@
+//! Quotas: how many names a name space may have, how long they may be, how deep its directories.
+//!
+//! ```text
+//!   opening    walk from the root --> names in use        only where their number is limited
+//!   create     take one --> write the record              nothing is written where none is left
+//!              give it back if the record could not be written
+//!   unlink     remove the record --> give one back
+//! ```
+//!
+//! The number of names is in memory alone, so a log does not change by having a quota. What is
+//! there already stays, can be read and removed, and counts, also where it is more, longer or
+//! deeper than the quota: that is only asked of what is new.
+
+use crate::error::{Error, Result, shown};
+use crate::id::DirId;
+use crate::layers::Layers;
+use crate::name::{DEPTH_MAX, NAME_BYTES_MAX, too_long};
+use crate::namespace::{Inner, Namespace};
+use crate::record::{Entry, parse_key};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How far a name space may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Names of files, directories and links, without the root; any number if it is not given. They
+    /// are counted when the name space is opened.
+    pub names: Option<u64>,
+    /// Bytes of a new name: 255.
+    pub name_bytes: usize,
+    /// Directories from the root down to a new one: 1,024.
+    pub depth: usize,
+}
+
+impl Default for Quota {
+    fn default() -> Quota {
+        Quota { names: None, name_bytes: NAME_BYTES_MAX, depth: DEPTH_MAX }
+    }
+}
+
+impl Quota {
+    /// Refuses what is beyond the limits that all name spaces have.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    pub fn check(&self) -> Result<()> {
+        let wrong = |what: &str, given: usize, range: String| {
+            Err(Error::Usage(format!("a quota of {given} {what}: give {range}")))
+        };
+        if !(1..=NAME_BYTES_MAX).contains(&self.name_bytes) {
+            return wrong("bytes of a name", self.name_bytes, format!("1 to {NAME_BYTES_MAX}"));
+        }
+        if self.depth > DEPTH_MAX {
+            return wrong("directories one in another", self.depth, format!("0 to {DEPTH_MAX}"));
+        }
+        Ok(())
+    }
+}
+
+impl Namespace {
+    /// The quota that the name space was opened with.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        self.inner.room.quota
+    }
+
+    /// Names in use, without the root. `None` where their number is not limited: nobody counts.
+    #[must_use]
+    pub fn names(&self) -> Option<u64> {
+        self.inner.room.is_counted().then(|| self.inner.room.used.load(Ordering::Relaxed))
+    }
+}
+
+/// What is left of a quota.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) quota: Quota,
+    /// Names in use; of no meaning where their number is not limited. It is all there is, and
+    /// publishes nothing: relaxed.
+    used: AtomicU64,
+}
+
+impl Room {
+    /// The room of a name space that is read only: nothing is counted.
+    pub(crate) fn uncounted(quota: Quota) -> Room {
+        Room { quota: Quota { names: None, ..quota }, used: AtomicU64::new(0) }
+    }
+
+    /// Counts the names if their number is limited. O(names) then.
+    pub(crate) fn of(quota: Quota, layers: &Layers) -> Result<Room> {
+        let used = if quota.names.is_some() { count(layers)? } else { 0 };
+        Ok(Room { quota, used: AtomicU64::new(used) })
+    }
+
+    #[inline]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.quota.names.is_some()
+    }
+
+    /// Takes room for new names, all or none.
+    #[inline]
+    pub(crate) fn take(&self, name: &[u8], count: u64) -> Result<()> {
+        let Some(limit) = self.quota.names else { return Ok(()) };
+        let add = |used: u64| used.checked_add(count).filter(|sum| *sum <= limit);
+        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(full(name, limit)),
+        }
+    }
+
+    /// Whether a name could be taken now.
+    pub(crate) fn check_room(&self, name: &[u8]) -> Result<()> {
+        match self.quota.names {
+            Some(limit) if self.used.load(Ordering::Relaxed) >= limit => Err(full(name, limit)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Names went, or did not come after all.
+    #[inline]
+    pub(crate) fn give(&self, count: u64) {
+        if self.is_counted() {
+            let take = |used: u64| Some(used.saturating_sub(count));
+            // It always gives a number.
+            let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        }
+    }
+
+    /// Names came that were decided upon elsewhere, whether or not there is room.
+    pub(crate) fn add(&self, count: u64) {
+        if self.is_counted() {
+            self.used.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    /// So many of some names were there before, and so many are there now.
+    pub(crate) fn changed(&self, before: u64, now: u64) {
+        self.add(now.saturating_sub(before));
+        self.give(before.saturating_sub(now));
+    }
+
+    /// Refuses a new name that is too long.
+    #[inline]
+    pub(crate) fn check_length(&self, name: &[u8]) -> Result<()> {
+        match name.len() > self.quota.name_bytes {
+            true => {
+                let what = format!("the name '{}'", shown(name));
+                Err(too_long(&what, name.len(), self.quota.name_bytes))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a new directory that is too deep.
+    pub(crate) fn check_depth(&self, depth: usize) -> Result<()> {
+        match depth > self.quota.depth {
+            true => {
+                Err(too_long("the way from the root to the directory", depth, self.quota.depth))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+impl Inner {
+    /// How many of these names a directory has, where they are counted.
+    pub(crate) fn count_names<'n>(
+        &self,
+        dir: DirId,
+        names: impl Iterator<Item = &'n [u8]>,
+    ) -> Result<u64> {
+        let mut found = 0;
+        if self.room.is_counted() {
+            for name in names {
+                found += u64::from(self.layers.find(dir, name, |_| ())?.is_some());
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn full(name: &[u8], limit: u64) -> Error {
+    Error::Quota { path: shown(name), limit }
+}
+
+/// The names that can be reached from the root.
+pub(crate) fn count(layers: &Layers) -> Result<u64> {
+    let mut names = 0;
+    let mut left = vec![DirId::ROOT];
+    while let Some(dir) = left.pop() {
+        let mut entries = layers.entries(dir, b"")?;
+        while entries.next()? {
+            let name = match parse_key(entries.key()) {
+                Some((_, name)) if !name.is_empty() => name,
+                _ => continue,
+            };
+            match Entry::read(entries.path(0), dir, name, entries.value(0))? {
+                Entry::Whiteout => continue,
+                Entry::Dir(id) => left.push(id),
+                _ => {}
+            }
+            names += 1;
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,241 @@
+//! One measurement of a cell: a store, its load, the timed phases, and what they have cost by the
+//! time the engine has come to rest.
+
+use super::remarks::recorded;
+use super::{Collected, Grid, Kept};
+use crate::drop_caches::drop_caches;
+use crate::grid::Step;
+use crate::interrupt::Breaker;
+use crate::measurement::{Failed, Measurement, Timed, TimedPhase};
+use crate::observer::Observer;
+use crate::outputs::Outputs;
+use crate::program::Prepared;
+use crate::search;
+use crate::settle;
+use crate::stage::Stage;
+use crate::verbs::Mode;
+use keyrack_record::{Cell, Load, Repeat};
+use keyrack_store::Store;
+use keyrack_trace::{Origin, Recorder};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+
+impl Grid<'_> {
+    /// Opens and loads a store, unless one is kept, and measures on it.
+    pub(super) fn step(
+        &self,
+        step: &Step,
+        kept: &mut Option<Kept>,
+        collected: &mut HashMap<String, Collected>,
+        key: &str,
+        outputs: &mut Outputs,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<(Cell, Repeat)>, Failed> {
+        let settings = &self.plan.settings;
+        let value = step.cell.sweep.as_ref().map(|sweep| (sweep.param.clone(), sweep.value));
+        let prepared = Prepared::new(self.workload, &self.plan.env, value)
+            .map_err(|error| Failed { reason: error.message, detail: error.traceback })?;
+        let recorder = self.recorder(step)?;
+        let findings = Mutex::default();
+        let measurement = Measurement {
+            recorder: recorder.as_ref(),
+            findings: &findings,
+            plan: self.plan,
+            workload: self.workload,
+            prepared: &prepared,
+            cell: &step.cell,
+            repeat: step.repeat,
+            clock: self.clock.clone(),
+            origin: self.origin,
+            stop: self.stop,
+            mode: match self.workload.is_jobs() && !settings.timing {
+                true => Mode::Untimed,
+                false => Mode::Timed,
+            },
+            breaker: Breaker::default(),
+        };
+        let (stage, load) = match kept.take() {
+            Some(Kept { stage, load, .. }) => (stage, load),
+            None => {
+                let stage = self.open(step)?;
+                observer.opened(stage.store());
+                let threads = self.load_threads(step);
+                let load =
+                    measurement.load(&stage, threads, observer, &mut |row| outputs.row(&row))?;
+                if load.is_some() {
+                    self.wait().for_calm(stage.store());
+                }
+                (stage, load)
+            }
+        };
+        let cell = collected.entry(key.to_owned()).or_default();
+        cell.on_disk = stage.dir().is_some();
+        cell.version = stage.store().version();
+        cell.durability = stage.store().durability().to_string();
+        let result = match settings.rate_search {
+            Some(goal) => {
+                self.drop_caches()?;
+                let load = load.clone();
+                search::run(&measurement, &stage, goal, load, observer, outputs).map(
+                    |(mut repeat, found)| {
+                        cell.notes.push(found);
+                        // Others were tried on the same store: what it moved is not this one's.
+                        self.settle(&mut repeat, settle::Before::default(), &stage, observer);
+                        vec![(step.cell.clone(), repeat)]
+                    },
+                )
+            }
+            None => self.phases(&measurement, &stage, load.clone(), observer, outputs),
+        };
+        cell.notes.append(&mut findings.lock().unwrap_or_else(PoisonError::into_inner));
+        let result = result.and_then(|measured| match recorder {
+            Some(recorder) => {
+                let written = recorder.finish().map_err(|error| Failed::new(error.to_string()))?;
+                cell.notes.push(recorded(&written));
+                Ok(measured)
+            }
+            None => Ok(measured),
+        });
+        if settings.seed_once && !self.workload.is_jobs() && result.is_ok() {
+            let load = load.map(|load| Load { reused: true, ..load });
+            let value = self.load_value(step);
+            *kept = Some(Kept { stage, load, step: step.clone(), value });
+            return result;
+        }
+        let closed = stage.close().map_err(Failed::new);
+        // What went wrong first is the failure.
+        let measured = result?;
+        closed.map(|()| measured)
+    }
+
+    /// The timed phases of one measurement, one after the other, until the run is to end.
+    fn phases(
+        &self,
+        measurement: &Measurement<'_>,
+        stage: &Stage,
+        load: Option<Load>,
+        observer: &mut dyn Observer,
+        outputs: &mut Outputs,
+    ) -> Result<Vec<(Cell, Repeat)>, Failed> {
+        let mut measured = Vec::new();
+        let cell = measurement.cell;
+        for phase in TimedPhase::all(self.workload, &self.plan.settings, cell) {
+            if phase.index > 0 && self.stop.is_set() {
+                break;
+            }
+            self.drop_caches()?;
+            let in_phase = Measurement {
+                clock: measurement.clock.clone(),
+                // Those of the phase before are gone.
+                breaker: Breaker::default(),
+                ..*measurement
+            };
+            let load = load.clone();
+            let Timed { mut repeats, before } =
+                in_phase.run(stage, &phase, load, observer, &mut |row| outputs.row(&row))?;
+            if let Some(whole) = repeats.first_mut() {
+                self.settle(whole, before, stage, observer);
+            }
+            // What the machine moved for a role cannot be told apart.
+            let is_on_disk = stage.dir().is_some();
+            repeats.iter_mut().filter(|_| !is_on_disk).for_each(|repeat| repeat.traffic = None);
+            measured.extend(phase.cells.into_iter().zip(repeats));
+        }
+        Ok(measured)
+    }
+
+    fn drop_caches(&self) -> Result<(), Failed> {
+        match self.plan.settings.drop_caches {
+            true => drop_caches().map_err(Failed::new),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits for the engine's own threads, and adds what the phase has cost by then.
+    fn settle(
+        &self,
+        repeat: &mut Repeat,
+        before: settle::Before,
+        stage: &Stage,
+        observer: &mut dyn Observer,
+    ) {
+        observer.measured(stage.store());
+        if stage.dir().is_none() {
+            repeat.traffic = None;
+            return;
+        }
+        let fs = &*self.plan.surroundings.fs;
+        let aftermath = before.until_calm(stage, fs, repeat.cpu_s, self.wait());
+        if let Some(traffic) = &mut repeat.traffic {
+            traffic.written_bytes = aftermath.written_bytes;
+            traffic.read_bytes = before.fetched();
+            traffic.disk_bytes = aftermath.disk_bytes;
+            let walk = self.plan.settings.amplification.then(|| live_bytes(stage.store()));
+            traffic.live_bytes = walk.flatten();
+        }
+        repeat.aftermath = Some(aftermath);
+    }
+
+    /// The trace of `--record`.
+    fn recorder(&self, step: &Step) -> Result<Option<Recorder>, Failed> {
+        let Some(path) = &self.plan.settings.record else { return Ok(None) };
+        let origin = Origin {
+            workload: self.workload.name.clone(),
+            engine: step.cell.engine.clone(),
+            version: self.plan.surroundings.facts.version.clone(),
+        };
+        let recorder = Recorder::create(&*self.plan.surroundings.fs, path, &origin);
+        recorder.map(Some).map_err(|error| Failed::new(format!("--record: {error}")))
+    }
+
+    fn open(&self, step: &Step) -> Result<Stage, Failed> {
+        let settings = &self.plan.settings;
+        let planned = &self.plan.engines[step.engine];
+        let fs = &self.plan.surroundings.fs;
+        Stage::open(planned, fs, settings.seed, planned.durability).map_err(Failed::new)
+    }
+
+    fn wait(&self) -> settle::Wait<'_> {
+        let limit_s = self.plan.settings.settle;
+        settle::Wait { clock: self.clock, limit_s, stop: self.stop }
+    }
+
+    /// The swept value, where the loaded data depends on it.
+    fn load_value(&self, step: &Step) -> Option<i64> {
+        step.cell.sweep.as_ref().filter(|_| self.seed_per_value()).map(|sweep| sweep.value)
+    }
+
+    /// Whether the kept store is the one that `step` would load.
+    pub(super) fn fits(&self, kept: &Kept, step: &Step) -> bool {
+        kept.step.engine == step.engine && kept.value == self.load_value(step)
+    }
+
+    fn load_threads(&self, step: &Step) -> u32 {
+        let settings = &self.plan.settings;
+        if self.workload.trace().is_some() {
+            // In the order of their times.
+            return 1;
+        }
+        match settings.seed_threads {
+            0 if settings.seed_once => self.threads().into_iter().max().unwrap_or(1),
+            0 => step.cell.threads,
+            threads => threads,
+        }
+    }
+
+    fn seed_per_value(&self) -> bool {
+        self.workload.sweep.as_ref().is_some_and(|sweep| sweep.seed_per_value)
+    }
+}
+
+/// Keys and values of all rows, by a walk over them; `None` where the engine has no walks or fails.
+fn live_bytes(store: &dyn Store) -> Option<u64> {
+    let mut bytes = 0;
+    let mut session = store.session().ok()?;
+    let walked = session.scan(b"", None, &mut |key, value| {
+        bytes += (key.len() + value.len()) as u64;
+        ControlFlow::Continue(())
+    });
+    walked.ok().map(|_| bytes)
+}
