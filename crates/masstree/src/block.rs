@@ -37,7 +37,7 @@ impl Parts {
     /// limit no allocation succeeds anyway.
     fn layout(&self, len: usize) -> Layout {
         let size = self.bytes.saturating_add(len).min(isize::MAX as usize - WORD_BYTES);
-        Layout::from_size_align(size, align_of::<u64>()).unwrap_or(Layout::new::<u64>())
+        Layout::from_size_align(size, align_of::<u64>()).expect("the size is below isize::MAX")
     }
 }
 

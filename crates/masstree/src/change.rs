@@ -215,7 +215,8 @@ impl<V: Slot> Tree<V> {
     ) {
         let old = border.entry(slot);
         // SAFETY: the entry is live, and its node locked.
-        let Some(cell) = (unsafe { old.cell() }) else { return };
+        let cell = unsafe { old.cell() };
+        let cell = cell.expect("only an entry with a suffix differs from a key of its slice");
         let shape = &self.shape;
         let (mut old_rest, mut rest) = (cell.suffix(), suffix_of(rest));
         let (root, root_locked) = shape.new_border(true, 0, 0);

@@ -96,7 +96,8 @@ impl<'t, 'k> Cursor<'t, 'k> {
                 .and_then(|version| self.enter(shape, child, version, guard, wanted)),
             Step::Layer { via, entry } => self.enter_layer(shape, via, entry, guard, wanted),
             Step::Done { border, version, entry } => {
-                let (Some(layer), via) = (self.layer, self.via) else { return None };
+                let layer = self.layer.expect("the root was entered before a border was read");
+                let via = self.via;
                 let (rest, place) = (self.rest, self.place);
                 return Some(Found { layer, via, rest, place, border, version, entry });
             }

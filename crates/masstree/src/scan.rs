@@ -332,7 +332,8 @@ impl<'t> Walk<'t> {
         inner: impl FnOnce(Option<&[u8]>) -> Place,
     ) -> bool {
         let layer = Layer::of(self.shape.space(), copy.border, copy.version, *entry);
-        let (Some(layer), Some(level)) = (layer, self.stack.last_mut()) else { return false };
+        let Some(layer) = layer else { return false };
+        let level = self.stack.last_mut().expect("the entry is of a level of the walk");
         level.bound = bound;
         let prefix = level.prefix;
         let start = start.filter(|_| level.edge).and_then(|start| start.get(prefix..));

@@ -405,6 +405,7 @@ impl<V: Slot> Tree<V> {
     /// The sums.
     #[must_use]
     pub fn stats(&self) -> Stats {
+        // Below zero for a moment, while the stripes of a counter are added up beside writers.
         let sum = |counter: &Counter| counter.sum().try_into().unwrap_or(0);
         Stats {
             keys: sum(&self.shape.keys),
@@ -448,9 +449,8 @@ impl<V: Slot> Drop for Tree<V> {
             let border = match node.kind() {
                 Kind::Border(border) => border,
                 Kind::Interior(interior) => {
-                    let children =
-                        (0..=interior.count()).filter_map(|at| interior.child(space, at));
-                    pending.extend(children);
+                    let child = |at| interior.child(space, at).expect("a tree at rest is whole");
+                    pending.extend((0..=interior.count()).map(child));
                     continue;
                 }
             };
