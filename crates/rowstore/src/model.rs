@@ -93,9 +93,10 @@ impl ModelSession<'_> {
         }
         let mut visited = 0;
         for (key, bytes) in &found {
-            let Some(row) = Row::parse(bytes).filter(|row| !row.is_expired(self.now_ms)) else {
+            let row = Row::of(bytes);
+            if row.is_expired(self.now_ms) {
                 continue;
-            };
+            }
             visited += 1;
             if visit(key, row).is_break() {
                 break;
@@ -112,7 +113,7 @@ impl RowSession for ModelSession<'_> {
 
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> Result<bool> {
         let bytes = self.rows.state().rows.get(key).cloned();
-        let row = bytes.as_deref().and_then(Row::parse);
+        let row = bytes.as_deref().map(Row::of);
         let row = row.filter(|row| !row.is_expired(self.now_ms));
         row.inspect(|row| visit(*row));
         Ok(row.is_some())
@@ -125,7 +126,7 @@ impl RowSession for ModelSession<'_> {
     ) -> Result<u64> {
         let mut state = self.rows.state();
         let now_ms = self.now_ms;
-        let old = state.rows.get(key).and_then(|bytes| Row::parse(bytes));
+        let old = state.rows.get(key).map(|bytes| Row::of(bytes));
         let mut buf = RowBuf::new();
         match decide(old.filter(|row| !row.is_expired(now_ms)), &mut buf) {
             Change::Keep => Ok(0),

@@ -75,7 +75,7 @@ impl Record {
     /// Begins an entry about `key`. It ends with one of `put`, `remove`, `cancel`.
     pub(crate) fn begin(&mut self, key: &[u8]) -> Open {
         let start = self.bytes.len();
-        let key_bytes = u32::try_from(key.len()).unwrap_or(u32::MAX);
+        let key_bytes = u32::try_from(key.len()).expect("a key is shorter than 4 GiB");
         self.bytes.reserve(ENTRY_BYTES + key.len());
         self.bytes.push(PUT);
         self.bytes.extend_from_slice(&key_bytes.to_le_bytes());
@@ -125,7 +125,8 @@ impl Record {
     }
 
     fn end(&mut self, entry: Open, what: u8) {
-        let row_bytes = u32::try_from(self.bytes.len() - entry.row).unwrap_or(u32::MAX);
+        let row_bytes = u32::try_from(self.bytes.len() - entry.row);
+        let row_bytes = row_bytes.expect("a row is shorter than 4 GiB");
         self.bytes[entry.start] = what;
         self.bytes[entry.start + 5..entry.start + ENTRY_BYTES]
             .copy_from_slice(&row_bytes.to_le_bytes());

@@ -415,7 +415,7 @@ impl Worker<'_> {
         let (bytes, volatile) = (&mut self.bytes, &mut self.volatile);
         let (mut is_applied, mut is_new) = (false, false);
         self.recovery.core.tree.update(key, &pin(), |old| {
-            let old = old.as_deref().and_then(Row::parse);
+            let old = old.as_deref().map(Row::of);
             if old.is_some_and(|old| old.version() >= version) {
                 return TreeChange::Keep;
             }

@@ -93,8 +93,15 @@ impl<'a> Row<'a> {
     }
 
     /// The row of bytes that passed [`Row::check`] or came from a [`RowBuf`]. Constant time.
+    ///
+    /// # Panics
+    /// If the bytes do not begin as a row does: rows of other origin go through [`Row::check`].
     #[must_use]
-    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Row::parse(bytes).expect("the bytes are those of a checked row")
+    }
+
+    fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (&head, mut body) = bytes.split_first()?;
         let kind = match head & KIND_MASK {
             0 => Kind::Value,
@@ -215,7 +222,7 @@ impl<'a> Row<'a> {
             if self.kind == Kind::Fields { (0, self.columns()) } else { (0, 0) };
         while low < high {
             let middle = low.midpoint(high);
-            match self.part(2 * middle).unwrap_or_default().cmp(name) {
+            match self.part(2 * middle).expect("a field has a name").cmp(name) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Equal => return Ok(middle),
                 std::cmp::Ordering::Greater => high = middle,
@@ -409,7 +416,7 @@ impl RowBuf {
             out.extend_from_slice(&self.marks.cas.to_le_bytes());
         }
         if self.kind != 0 {
-            let count = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
+            let count = u32::try_from(self.ends.len()).expect("a row has fewer than 2^32 parts");
             out.extend_from_slice(&count.to_le_bytes());
             for end in &self.ends {
                 out.extend_from_slice(&end.to_le_bytes());
@@ -420,7 +427,7 @@ impl RowBuf {
 
     fn part(&mut self, bytes: &[u8]) {
         self.data.extend_from_slice(bytes);
-        self.ends.push(u32::try_from(self.data.len()).unwrap_or(u32::MAX));
+        self.ends.push(u32::try_from(self.data.len()).expect("a row is shorter than 4 GiB"));
     }
 }
 

@@ -117,8 +117,8 @@ impl Judge<'_> {
                     Outcome::MemoryFull
                 } else {
                     record.put(self.entry, version);
-                    let row = Row::parse(record.row(self.entry));
-                    let volatile = i64::from(row.is_some_and(|row| row.expires_ms() != 0));
+                    let row = Row::of(record.row(self.entry));
+                    let volatile = i64::from(row.expires_ms() != 0);
                     self.clock = version;
                     (self.bytes, self.volatile) = (new_bytes - old_bytes, volatile - old_volatile);
                     self.is_new = old.is_none();
@@ -233,7 +233,7 @@ impl<'a> Session<'a> {
                 None => &mut self.near,
             };
             core.tree.update_near(key, &pin(), near, move |old| {
-                let old = old.as_deref().and_then(Row::parse);
+                let old = old.as_deref().map(Row::of);
                 let live = old.filter(|row| !row.is_expired(now_ms));
                 let change = decide(live, record.tail());
                 judge.judge(old, change, record);
@@ -380,7 +380,7 @@ impl<'a> Session<'a> {
             self.clears_seen = clears;
             let (core, mut clock) = (self.core, self.clock);
             self.record.renew_rows(&mut |key, row| {
-                let Some(given) = Row::parse(row).map(|row| row.version()) else { return };
+                let given = Row::of(row).version();
                 let floor = core.floors.of(hash(key));
                 if given > floor {
                     return;
@@ -389,7 +389,7 @@ impl<'a> Session<'a> {
                 let mut is_ours = false;
                 let found = &mut is_ours;
                 core.tree.update(key, &pin(), move |old| {
-                    let old = old.as_deref().and_then(Row::parse);
+                    let old = old.as_deref().map(Row::of);
                     *found = old.is_some_and(|old| old.version() == given);
                     if !*found {
                         return TreeChange::Keep;
@@ -415,7 +415,7 @@ impl<'a> Session<'a> {
             keys.clear();
             let mut is_end = true;
             core.tree.range(&from, None, |key, row| {
-                if Row::parse(&row).is_some_and(|row| row.version() <= version) {
+                if Row::of(&row).version() <= version {
                     keys.push(key.to_vec());
                 }
                 if keys.len() < CLEAR_KEYS_MAX {
@@ -431,7 +431,7 @@ impl<'a> Session<'a> {
             for key in &keys {
                 let mut removed = None;
                 core.tree.update(key, &guard, |old| {
-                    let old = old.as_deref().and_then(Row::parse);
+                    let old = old.as_deref().map(Row::of);
                     let Some(row) = old.filter(|row| row.version() <= version) else {
                         return TreeChange::Keep;
                     };
@@ -462,7 +462,7 @@ impl RowSession for Session<'_> {
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> Result<bool> {
         let guard = pin();
         let bytes = self.core.tree.get_near(key, &guard, &mut self.near);
-        let row = bytes.as_deref().and_then(Row::parse);
+        let row = bytes.as_deref().map(Row::of);
         let Some(row) = row.filter(|row| !row.is_expired(self.now_ms)) else {
             return Ok(false);
         };
@@ -478,7 +478,7 @@ impl RowSession for Session<'_> {
     ) -> Result<()> {
         let (core, now_ms) = (self.core, self.now_ms);
         core.tree.multi_get(keys, &pin(), |index, bytes| {
-            let row = bytes.as_deref().and_then(Row::parse);
+            let row = bytes.as_deref().map(Row::of);
             let row = row.filter(|row| !row.is_expired(now_ms));
             if row.is_some() {
                 core.memory.note_read(keys[index]);
@@ -531,11 +531,12 @@ impl RowSession for Session<'_> {
     ) -> Result<u64> {
         let (mut visited, now_ms) = (0, self.now_ms);
         self.core.tree.range(low, high, |key, bytes| {
-            let row = Row::parse(&bytes).filter(|row| !row.is_expired(now_ms));
-            row.map_or(ControlFlow::Continue(()), |row| {
-                visited += 1;
-                visit(key, row)
-            })
+            let row = Row::of(&bytes);
+            if row.is_expired(now_ms) {
+                return ControlFlow::Continue(());
+            }
+            visited += 1;
+            visit(key, row)
         });
         Ok(visited)
     }
@@ -548,11 +549,12 @@ impl RowSession for Session<'_> {
     ) -> Result<u64> {
         let (mut visited, now_ms) = (0, self.now_ms);
         self.core.tree.range_rev(low, high, |key, bytes| {
-            let row = Row::parse(&bytes).filter(|row| !row.is_expired(now_ms));
-            row.map_or(ControlFlow::Continue(()), |row| {
-                visited += 1;
-                visit(key, row)
-            })
+            let row = Row::of(&bytes);
+            if row.is_expired(now_ms) {
+                return ControlFlow::Continue(());
+            }
+            visited += 1;
+            visit(key, row)
         });
         Ok(visited)
     }

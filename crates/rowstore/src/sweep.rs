@@ -48,7 +48,7 @@ impl Sweep {
         let mut last = Vec::new();
         core.tree.range(&self.from, None, |key, bytes| {
             slice.rows += 1;
-            if Row::parse(&bytes).is_some_and(|row| row.is_expired(now_ms)) {
+            if Row::of(&bytes).is_expired(now_ms) {
                 due.push(key.to_vec());
             }
             if slice.rows < SLICE_ROWS {

@@ -45,7 +45,7 @@ impl RowSession for One {
     fn at(&mut self, _: u64) {}
 
     fn get(&mut self, _: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> keyrack_store::Result<bool> {
-        Row::parse(&self.row).into_iter().for_each(visit);
+        visit(Row::of(&self.row));
         Ok(true)
     }
 
@@ -55,7 +55,7 @@ impl RowSession for One {
         decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
     ) -> keyrack_store::Result<u64> {
         self.buf.clear();
-        decide(Row::parse(&self.row), &mut self.buf);
+        decide(Some(Row::of(&self.row)), &mut self.buf);
         Ok(1)
     }
 

@@ -105,9 +105,7 @@ impl Scan {
         let mut answer = reply.scan(self.seq);
         let mut rest = &self.found[..];
         while let (Some(key), Some(row)) = (part(&mut rest), part(&mut rest)) {
-            if let Some(row) = Row::parse(row) {
-                write_row(&mut answer, key, &row, self.columns.iter().copied());
-            }
+            write_row(&mut answer, key, &Row::of(row), self.columns.iter().copied());
         }
     }
 }

@@ -118,12 +118,10 @@ fn take_copy(call: &mut Call<'_>, key: &[u8]) -> Result<bool, Fault> {
 /// Stores what [`take_copy`] copied.
 fn put_copy(call: &mut Call<'_>, key: &[u8]) -> Done {
     let bytes = &call.desk.local.bytes;
-    call.desk.rows.update(key, &mut |_, buf| match Row::parse(bytes) {
-        Some(row) => {
-            copy_row(&row, buf);
-            Change::Put
-        }
-        None => Change::Keep,
+    let row = Row::of(bytes);
+    call.desk.rows.update(key, &mut |_, buf| {
+        copy_row(&row, buf);
+        Change::Put
     })?;
     Ok(())
 }
