@@ -52,6 +52,7 @@ pub enum Item<'a> {
 /// [`Error::Usage`] if that is no file of a store, or one in another order;
 /// [`Error::Corruption`] where it is damaged, behind what could be read; [`Error::Io`].
 pub fn dump(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Result<()> {
+    // A path without a name is of no known kind.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.ends_with(".table") {
         table(fs, path, visit)

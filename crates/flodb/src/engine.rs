@@ -131,6 +131,7 @@ fn durability_of(given: &OpenOptions) -> Result<Durability> {
         (Some(run), Some(own)) if run != own => Err(Error::usage(format!(
             "durability: {own} contradicts that of the run, {run}; give one"
         ))),
+        // Neither of the two asked for another.
         (run, own) => Ok(run.or(own).unwrap_or_default()),
     }
 }

@@ -163,6 +163,7 @@ impl View {
         levels: [Tables; LEVELS],
     ) -> Self {
         let removed = levels.each_ref().map(|tables| {
+            // Most tables have no range tombstones.
             let indexes = tables.iter().filter_map(|table| table.table().range_deletes());
             indexes.cloned().collect()
         });

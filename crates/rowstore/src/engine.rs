@@ -101,6 +101,7 @@ pub fn options_of(given: &OpenOptions) -> Result<Options> {
         }
     };
     let options = Options {
+        // The run did not ask for another.
         durability: given.durability.unwrap_or_default(),
         log_dirs: log_dirs.collect(),
         checkpoint_log_bytes: given.size("checkpoint_log_bytes", defaults.checkpoint_log_bytes)?,

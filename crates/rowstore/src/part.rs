@@ -87,7 +87,8 @@ impl PartWriter {
 
     /// Adds a row. Returns whether the block is full: then [`PartWriter::write`] comes next.
     pub(crate) fn push(&mut self, key: &[u8], row: &[u8]) -> bool {
-        let lengths = [key.len(), row.len()].map(|len| u32::try_from(len).unwrap_or(u32::MAX));
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("shorter than 4 GiB");
+        let lengths = [key, row].map(length);
         self.block.extend_from_slice(&lengths[0].to_le_bytes());
         self.block.extend_from_slice(&lengths[1].to_le_bytes());
         self.block.extend_from_slice(key);
@@ -101,7 +102,8 @@ impl PartWriter {
         if self.block_rows == 0 {
             return Ok(());
         }
-        let payload = u32::try_from(self.block.len() - HEAD_BYTES).unwrap_or(u32::MAX);
+        let payload = u32::try_from(self.block.len() - HEAD_BYTES);
+        let payload = payload.expect("a block is shorter than 4 GiB");
         let head = &mut self.block[..HEAD_BYTES];
         head[4..8].copy_from_slice(&payload.to_le_bytes());
         head[8..12].copy_from_slice(&self.block_rows.to_le_bytes());

@@ -177,6 +177,7 @@ impl<'a> Row<'a> {
     pub fn value(&self) -> &'a [u8] {
         match self.kind {
             Kind::Value => self.body,
+            // A row may have no columns.
             Kind::Columns => self.part(0).unwrap_or_default(),
             Kind::Fields => &[],
         }
@@ -222,13 +223,18 @@ impl<'a> Row<'a> {
             if self.kind == Kind::Fields { (0, self.columns()) } else { (0, 0) };
         while low < high {
             let middle = low.midpoint(high);
-            match self.part(2 * middle).expect("a field has a name").cmp(name) {
+            match self.name(middle).cmp(name) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Equal => return Ok(middle),
                 std::cmp::Ordering::Greater => high = middle,
             }
         }
         Err(low)
+    }
+
+    /// The name of field `index`, which is there.
+    fn name(&self, index: usize) -> &'a [u8] {
+        self.part(2 * index).expect("a field has a name")
     }
 
     fn count(&self) -> usize {
@@ -386,6 +392,9 @@ impl RowBuf {
     }
 
     /// Appends the row's bytes to `out`.
+    ///
+    /// # Panics
+    /// If the row has 2^32 parts or more.
     pub fn encode(&self, version: u64, out: &mut Vec<u8>) {
         out.reserve(self.encoded_bytes());
         let mut head = self.kind;
@@ -523,5 +532,11 @@ mod tests {
         assert!(Row::check(&bytes).is_none());
         bytes[HEAD_BYTES] = 0xff;
         assert!(Row::check(&bytes).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "the bytes are those of a checked row")]
+    fn bytes_that_are_no_row_are_not_taken_for_an_absent_row() {
+        let _ = Row::of(&[0xff; 16]);
     }
 }

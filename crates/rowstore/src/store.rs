@@ -143,8 +143,10 @@ impl RowStore {
         if self.core.options.checkpoint_on_close {
             checkpoint(&self.core)?;
         }
-        let core = Arc::into_inner(self.core);
-        let Some(disk) = core.and_then(|core| core.disk) else { return Ok(()) };
+        let core =
+            Arc::into_inner(self.core).expect("the threads have ended, and no session is left");
+        // A store in memory has nothing to close.
+        let Some(disk) = core.disk else { return Ok(()) };
         let mut outcome = disk.check().and_then(|()| disk.adopt_orphans());
         for log in disk.logs {
             outcome = outcome.and(log.close().map_err(of_log));
@@ -183,6 +185,7 @@ impl Rows for RowStore {
         visit("node_bytes", tree.node_bytes as f64);
         visit("evicted", count(&counts.evicted));
         visit("expired", count(&counts.expired));
+        // A store in memory has none of these.
         let Some(disk) = &core.disk else { return };
         let mut file_bytes = 0;
         let (mut segments, mut syncs) = (0, 0);
@@ -206,6 +209,7 @@ impl Rows for RowStore {
     }
 
     fn sync(&self, to: Position) -> Result<()> {
+        // A store in memory promises nothing about the disk.
         let Some(disk) = &self.core.disk else { return Ok(()) };
         disk.check()?;
         let Some(log) = disk.logs.get(to.log as usize) else {

@@ -444,6 +444,7 @@ impl Files {
     pub(crate) fn trim(&self) -> Result<()> {
         drop_prepared(&*self.fs, &mut self.rooms.lock().shelf);
         loop {
+            // The last one is gone.
             let Some(path) = self.directory().spare.pop() else { return Ok(()) };
             match self.fs.remove_file(&path) {
                 Err(error) if !error.is_not_found() => {

@@ -312,6 +312,7 @@ impl Core {
     }
 
     pub(crate) fn sync(&self, to: u64) -> Result<()> {
+        // Without files there is nothing to sync.
         let Backing::Files(files) = &self.backing else { return Ok(()) };
         if to > self.published.end() {
             if to > files.rooms.end().min(POSITION_MAX) {

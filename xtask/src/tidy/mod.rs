@@ -14,6 +14,7 @@ mod manifest;
 mod markdown;
 mod sizes;
 mod source;
+mod swallowed;
 mod words;
 
 use std::collections::BTreeSet;
@@ -114,6 +115,7 @@ const RULES: &[Rule] = &[
     ("unsafe", source::unsafe_code),
     ("ignored tests", source::ignored_tests),
     ("sleeping", source::sleeping),
+    ("swallowed", swallowed::swallowed),
     ("words", words::banned),
     ("links", markdown::links),
     ("titles", markdown::titles),

@@ -230,7 +230,7 @@ impl Running {
         let files: Vec<Arc<FileMeta>> = compaction.files().cloned().collect();
         debug_assert!(files.iter().all(|file| !file.is_claimed()), "a table is compacted twice");
         files.iter().for_each(|file| file.set_claimed(true));
-        let (low, high) = hull(&files, order).unwrap_or_default();
+        let (low, high) = hull(&files, order).expect("a compaction has inputs");
         let (low, high) = (low.to_vec(), high.to_vec());
         let Compaction { level, output_level, .. } = *compaction;
         let ticket = self.next_ticket;

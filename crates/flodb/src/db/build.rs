@@ -272,6 +272,7 @@ impl Output<'_> {
             let below = self.recipe.cuts.as_ref().and_then(OutputCuts::next_table);
             let below = below.filter(|below| self.ranges.reaches(below));
             let stops = begin.into_iter().chain(below);
+            // Nothing is left to stop at.
             let Some(next) = stops.min_by(|a, b| order.user(a, b)) else { return Ok(()) };
             if key.is_some_and(|key| order.user(next, key).is_ge()) {
                 return Ok(());
@@ -302,8 +303,7 @@ impl Output<'_> {
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.begin()?;
-        let Some((_, _, writer)) = &mut self.writer else { return Ok(()) };
+        let writer = self.begin()?;
         writer.add(key, value)?;
         let written = writer.written_bytes();
         // A block that is compressed makes it fewer.
@@ -322,12 +322,18 @@ impl Output<'_> {
         inner.limit.pay(bytes, !recipe.is_urgent, is_over);
     }
 
-    /// Begins a table, unless one is in work.
+    /// The writer of the table in work, which begins if there is none.
     #[inline]
-    fn begin(&mut self) -> Result<()> {
-        if self.writer.is_some() {
-            return Ok(());
+    fn begin(&mut self) -> Result<&mut TableWriter> {
+        if self.writer.is_none() {
+            self.create()?;
         }
+        let (_, _, writer) = self.writer.as_mut().expect("it was just created");
+        Ok(writer)
+    }
+
+    /// Begins a table.
+    fn create(&mut self) -> Result<()> {
         let issued = self.inner.numbers.issue();
         let number = issued.get();
         self.numbers.push(issued);
@@ -345,6 +351,7 @@ impl Output<'_> {
         if !ranges.is_empty() {
             self.begin()?;
         }
+        // No table is in work.
         let Some((number, path, mut writer)) = self.writer.take() else { return Ok(()) };
         self.pay(writer.written_bytes());
         self.paid = 0;

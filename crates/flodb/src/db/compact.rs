@@ -193,6 +193,7 @@ impl<'a> Claim<'a> {
             inputs.iter().flatten().try_for_each(|table| table.table().verify())?;
         }
         let tables = inputs.iter().flatten();
+        // Most tables have no range tombstones.
         let indexes = tables.filter_map(|table| table.table().range_deletes());
         let ranges: Vec<RangeDelete> = indexes.flat_map(|index| index.ranges()).collect();
         let seen = ranges.iter().filter(|range| range.sequence <= self.oldest);
@@ -234,9 +235,8 @@ impl<'a> Claim<'a> {
     fn inputs(&self) -> [Vec<Arc<OpenTable>>; 2] {
         let Compaction { level, output_level, inputs, .. } = &self.compaction;
         let [upper, lower] = inputs;
-        [(*level, upper), (*output_level, lower)].map(|(level, files)| {
-            files.iter().filter_map(|file| self.table(level, file.number)).collect()
-        })
+        [(*level, upper), (*output_level, lower)]
+            .map(|(level, files)| files.iter().map(|file| self.table(level, file.number)).collect())
     }
 
     /// Cursors over these of the inputs.
@@ -257,9 +257,19 @@ impl<'a> Claim<'a> {
         children
     }
 
-    fn table(&self, level: usize, number: u64) -> Option<Arc<OpenTable>> {
-        self.view.levels[level].iter().find(|table| table.file().number == number).cloned()
+    fn table(&self, level: usize, number: u64) -> Arc<OpenTable> {
+        let found = self.view.levels[level].iter().find(|table| table.file().number == number);
+        Arc::clone(found.expect("a compaction is chosen among the open tables of its view"))
     }
+}
+
+/// Runs a compaction whatever the version says of it.
+#[cfg(test)]
+pub(super) fn run_chosen(inner: &Inner, compaction: Compaction) -> Result<()> {
+    let mut running = lock(&inner.running);
+    let claim = Claim::start(inner, &mut running, inner.view(), compaction, 0);
+    drop(running);
+    claim.run()
 }
 
 impl Drop for Claim<'_> {

@@ -36,7 +36,8 @@ impl Inner {
             open.insert(table.file().number, Arc::clone(table));
         }
         let levels = std::array::from_fn(|level| -> Tables {
-            version.files(level).iter().filter_map(|file| open.remove(&file.number)).collect()
+            let open = version.files(level).iter().map(|file| open.remove(&file.number));
+            open.map(|table| table.expect("an edit adds only tables that are open")).collect()
         });
         let kept = |generation: &&Arc<Generation>| {
             flushed.is_none_or(|flushed| !Arc::ptr_eq(generation, flushed))

@@ -180,6 +180,7 @@ impl Inner {
     fn remove_obsolete(&self) {
         self.removals.close();
         let obsolete = lock(&self.manifest).obsolete(HashSet::new);
+        // What cannot be listed or removed now, the next opening removes.
         for path in obsolete.unwrap_or_default() {
             let _ = self.fs.remove_file(&path);
         }

@@ -289,7 +289,7 @@ impl<'a> Replay<'a> {
             new.begin(if self.generations.is_empty() { self.next } else { position });
             self.generations.push(Arc::new(new));
         }
-        let Some(generation) = self.generations.last() else { return Ok(()) };
+        let generation = self.generations.last().expect("there is one now");
         for (sequence, write) in (position..).zip(writes) {
             if write.is_void(&self.options.comparator) {
                 continue;

@@ -10,6 +10,7 @@ use crate::compaction::{Compaction, CompactionOptions, Reason, pick};
 use crate::cursor::Cursor;
 use crate::external::TableWriter;
 use crate::key::{Comparator, Kind, SEQUENCE_MAX, user_of};
+use crate::manifest::Edit;
 use crate::memory::{Memory, MemoryOptions};
 use crate::options::Options;
 use crate::ranges::RangeDelete;
@@ -351,4 +352,28 @@ fn a_table_stays_above_the_outputs_of_compactions_that_run() {
     lock(&inner.running).finish(ticket);
     let shown = stats(&db);
     assert_eq!((shown["level0_tables"], shown["level6_tables"]), (1.0, 3.0));
+}
+
+#[test]
+#[should_panic(expected = "an edit adds only tables that are open")]
+fn a_table_that_is_not_open_does_not_vanish_from_the_store() {
+    let db = open(Options::default());
+    let edit = Edit { added: vec![(3, sized(99, "a", "b", 100))], ..Edit::default() };
+    let _ = db.inner().install(&edit, &[], None);
+}
+
+#[test]
+#[should_panic(expected = "a compaction is chosen among the open tables")]
+fn an_input_that_is_not_open_is_not_left_out_of_a_compaction() {
+    let db = open(Options::default());
+    let compaction = Compaction {
+        level: 3,
+        output_level: 4,
+        inputs: [vec![sized(99, "a", "b", 100)], vec![]],
+        grandparents: vec![],
+        trivial_move: false,
+        reason: Reason::Manual,
+        pointer: None,
+    };
+    let _ = super::compact::run_chosen(db.inner(), compaction);
 }

@@ -68,6 +68,7 @@ impl Cursor for LevelCursor {
     }
 
     fn seek_last(&mut self) -> Result<()> {
+        // An empty level has no last entry.
         let Some(last) = self.tables.len().checked_sub(1) else { return Ok(()) };
         self.open(last);
         if let Some(inner) = &mut self.inner {
@@ -87,16 +88,12 @@ impl Cursor for LevelCursor {
     }
 
     fn next(&mut self) -> Result<()> {
-        if let Some(inner) = &mut self.inner {
-            inner.next()?;
-        }
+        self.inner.as_mut().expect("only from an entry").next()?;
         self.settle_forward()
     }
 
     fn prev(&mut self) -> Result<()> {
-        if let Some(inner) = &mut self.inner {
-            inner.prev()?;
-        }
+        self.inner.as_mut().expect("only from an entry").prev()?;
         self.settle_backward()
     }
 

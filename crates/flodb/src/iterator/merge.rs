@@ -126,8 +126,8 @@ impl<C: Cursor> Merge<C> {
 
     /// Places all children behind (or before) the current entry, where they are when one walks so.
     fn turn(&mut self, direction: Direction) -> Result<()> {
-        let Some(current) = self.current else { return Ok(()) };
-        let Some(key) = self.key(current).map(<[u8]>::to_vec) else { return Ok(()) };
+        let current = self.current.expect("a walk turns at an entry");
+        let key = self.key(current).expect("the current child has an entry").to_vec();
         for child in (0..self.children.len()).filter(|&child| child != current) {
             let cursor = &mut self.children[child];
             cursor.seek(&key)?;
@@ -230,13 +230,12 @@ impl<C: Cursor> Cursor for Merge<C> {
         if self.direction == Direction::Down {
             self.turn(Direction::Up)?;
         }
-        if let Some(current) = self.current {
-            if let Err(error) = self.children[current].next() {
-                self.current = None;
-                return Err(error);
-            }
-            self.stay_or_elect();
+        let current = self.current.expect("only from an entry");
+        if let Err(error) = self.children[current].next() {
+            self.current = None;
+            return Err(error);
         }
+        self.stay_or_elect();
         Ok(())
     }
 
@@ -244,13 +243,12 @@ impl<C: Cursor> Cursor for Merge<C> {
         if self.direction == Direction::Up {
             self.turn(Direction::Down)?;
         }
-        if let Some(current) = self.current {
-            if let Err(error) = self.children[current].prev() {
-                self.current = None;
-                return Err(error);
-            }
-            self.stay_or_elect();
+        let current = self.current.expect("only from an entry");
+        if let Err(error) = self.children[current].prev() {
+            self.current = None;
+            return Err(error);
         }
+        self.stay_or_elect();
         Ok(())
     }
 
@@ -361,17 +359,15 @@ mod tests {
             for (down, up) in [(0, 1), (1, 0), (3, 2), (2, 5)] {
                 merge.seek(&internal(start)).unwrap();
                 let mut expected = Some(start);
-                for _ in 0..down {
-                    merge.prev().unwrap();
-                    expected = expected.and_then(|user| user.checked_sub(1));
-                    assert_eq!(at(&merge), expected);
-                }
-                if expected.is_none() {
-                    continue;
-                }
-                for _ in 0..up {
-                    merge.next().unwrap();
-                    expected = expected.map(|user| user + 1).filter(|&user| user < 60);
+                for turn in std::iter::repeat_n(-1, down).chain(std::iter::repeat_n(1, up)) {
+                    let Some(user) = expected else { break };
+                    if turn < 0 {
+                        merge.prev().unwrap();
+                        expected = user.checked_sub(1);
+                    } else {
+                        merge.next().unwrap();
+                        expected = Some(user + 1).filter(|&user| user < 60);
+                    }
                     assert_eq!(at(&merge), expected);
                 }
             }

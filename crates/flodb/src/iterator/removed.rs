@@ -71,6 +71,7 @@ impl Bound {
     fn set(&mut self, key: Option<&[u8]>) {
         self.is_open = key.is_none();
         self.key.clear();
+        // An open end has no key.
         self.key.extend_from_slice(key.unwrap_or_default());
     }
 }

@@ -153,10 +153,7 @@ impl Iter {
         match self.state {
             State::Out => return Ok(()),
             State::Up => {
-                self.key.clear();
-                if let Some((key, _)) = self.merge.entry() {
-                    self.key.extend_from_slice(user_of(key));
-                }
+                self.keep_key();
                 self.state = State::Out;
                 self.merge.next()?;
             }
@@ -181,10 +178,7 @@ impl Iter {
             State::Out => return Ok(()),
             State::Down => {}
             State::Up => {
-                self.key.clear();
-                if let Some((key, _)) = self.merge.entry() {
-                    self.key.extend_from_slice(user_of(key));
-                }
+                self.keep_key();
                 self.state = State::Out;
                 // Back before all versions of the key.
                 self.merge.prev()?;
@@ -196,6 +190,13 @@ impl Iter {
             }
         }
         self.settle_down()
+    }
+
+    /// Keeps the key that is shown, before the merged cursor leaves it.
+    fn keep_key(&mut self) {
+        let (key, _) = self.merge.entry().expect("a walk upward stands at an entry");
+        self.key.clear();
+        self.key.extend_from_slice(user_of(key));
     }
 
     /// From the merged cursor's entry on to the first that is shown. `passed` says that the key in
@@ -268,6 +269,7 @@ impl Iter {
 
     /// The cursors below the removals of the key in `key` pass over what these remove.
     fn skip(&mut self, is_upward: bool) -> Result<()> {
+        // No range is removed.
         let Some(removed) = &self.removed else { return Ok(()) };
         for (first, bound) in removed.skips(&self.key, is_upward) {
             self.seek.clear();

@@ -229,6 +229,7 @@ impl Records {
     /// The bytes of a loaded page; fewer where the file ends.
     fn bytes_of(&self, page: u64) -> &[u8] {
         let start = (page - self.chunk_at) as usize * PAGE_BYTES;
+        // Behind the end there is no page.
         let rest = self.chunk.get(start..).unwrap_or_default();
         &rest[..rest.len().min(PAGE_BYTES)]
     }

@@ -337,7 +337,7 @@ impl Arena {
     /// The index and the entry of a reservation that found this state. It fitted, so the number of
     /// the unit is below 2^31, and it is not zero.
     fn room(&self, was: u64) -> (u32, Handle) {
-        let unit = NonZeroU32::new(units(was) as u32).unwrap_or(NonZeroU32::MIN);
+        let unit = NonZeroU32::new(units(was) as u32).expect("unit 0 belongs to no entry");
         (entries(was) as u32, Handle(unit))
     }
 }
@@ -403,8 +403,7 @@ impl<'a> Entry<'a> {
 
     #[inline]
     pub(super) fn kind(self) -> Kind {
-        // Every trailer was made of a kind.
-        Kind::from_byte(self.trailer() as u8).unwrap_or(Kind::Delete)
+        Kind::from_byte(self.trailer() as u8).expect("a trailer is made of a kind")
     }
 
     #[inline]

@@ -110,8 +110,8 @@ impl MemoryCursor {
 
     /// Goes one entry on in a direction.
     fn step(&mut self, is_forward: bool) {
-        let Some(place) = self.place else { return };
-        let Some(head) = self.heads[place] else { return };
+        let place = self.place.expect("only from an entry");
+        let head = self.heads[place].expect("the chosen run has an entry");
         let is_turned = self.is_forward != is_forward;
         if is_turned {
             self.is_forward = is_forward;

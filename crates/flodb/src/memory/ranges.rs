@@ -114,6 +114,7 @@ impl Ranges {
     /// Makes an index of the tail, unless somebody is about it.
     #[cold]
     fn make(&self, arena: &Arena, order: &Comparator) {
+        // Somebody else makes it.
         let Ok(_making) = self.making.try_lock() else { return };
         let guard = pin();
         let made = self.made.load(&guard);
@@ -124,7 +125,7 @@ impl Ranges {
         if let Some(mut index) = RangeIndex::new(tail, order) {
             while let Some(before) = indexes.pop_if(|before| index.len() >= before.len() / 2) {
                 let both = index.ranges().chain(before.ranges());
-                index = RangeIndex::new(both, order).unwrap_or(index);
+                index = RangeIndex::new(both, order).expect("neither of the two is empty");
             }
             indexes.push(Arc::new(index));
         }

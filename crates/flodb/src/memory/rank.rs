@@ -65,6 +65,7 @@ impl<'a> Rank<'a> {
 /// The eight bytes of a key behind `skip` as a number.
 #[inline]
 pub(super) fn prefix(key: &[u8], skip: usize) -> u64 {
+    // A shorter key has nothing behind the shared part.
     let rest = key.get(skip..).unwrap_or_default();
     if let Some(whole) = rest.first_chunk() {
         return u64::from_be_bytes(*whole);

@@ -66,7 +66,8 @@ pub(super) fn save(
     let mut memory: Option<Arc<Memory>> = None;
     let (fs, order) = (shop.fs, shop.order().clone());
     let mut replay = |position: u64, payload: &[u8]| -> Result<()> {
-        let writes = decode(payload).unwrap_or_default();
+        // `look` has reported the loss.
+        let Some(writes) = decode(payload) else { return Ok(()) };
         let room = payload.len() + ENTRY_BYTES * writes.len();
         let most = shop.options.memory_bytes;
         if memory.as_ref().is_some_and(|memory| memory.bytes() + room > most)
@@ -111,8 +112,9 @@ fn write(
     let mut cursor = memory.cursor(u64::MAX);
     cursor.seek_first()?;
     while let Some((key, value)) = cursor.entry() {
+        let parsed = parse(key).expect("the memory has whole keys");
         // Of a removed range it has the place, and the memory the range.
-        if parse(key).is_some_and(|parsed| parsed.kind != Kind::DeleteRange) {
+        if parsed.kind != Kind::DeleteRange {
             output.add(key, value)?;
         }
         cursor.next()?;

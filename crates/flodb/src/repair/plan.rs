@@ -156,6 +156,7 @@ impl Planner<'_, '_> {
     fn look(&self, names: &[PathBuf]) -> Result<Vec<Found>> {
         let mut found = Vec::new();
         for path in names {
+            // A path without a name is no file of ours.
             let name = path.file_name().unwrap_or_default();
             let is_other = [CURRENT, LOCK].iter().any(|other| name == *other)
                 || matches!(FileName::parse(name), Some(FileName::Unfinished))

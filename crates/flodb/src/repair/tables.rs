@@ -211,7 +211,7 @@ impl Source {
         let table = shop.open(path, file.sequence)?;
         let end = table.range_deletes().map(|ranges| ranges.high());
         let high = end.into_iter().chain([file.last()]).max_by(|a, b| order.user(a, b));
-        let high = high.unwrap_or_default().to_vec();
+        let high = high.expect("the last key is among them").to_vec();
         let mut file = file;
         if order.user(file.last(), &high) == Ordering::Less {
             file.largest.clear();
@@ -315,6 +315,7 @@ impl<'a, 'w> Output<'a, 'w> {
     }
 
     fn end(&mut self) -> Result<()> {
+        // No table is in work.
         let Some((number, writer)) = self.writer.take() else { return Ok(()) };
         let file = file_meta(number, writer.finish()?);
         let path = table_path(self.shop.dir, number);

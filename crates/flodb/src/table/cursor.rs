@@ -153,6 +153,7 @@ impl TableCursor {
             return self.keep(index, self.table.decode(index, framed, Vec::new())?);
         }
         let memory = left.and_then(Arc::into_inner).map(|cached| cached.block.into_bytes());
+        // Without a buffer to use again, a new one.
         let block = self.table.decode(index, framed, memory.unwrap_or_default())?;
         self.keep(index, block)
     }
@@ -203,6 +204,7 @@ impl Cursor for TableCursor {
     }
 
     fn seek_last(&mut self) -> Result<()> {
+        // A table of ranges alone has no entry.
         let Some(index) = self.table.index.len().checked_sub(1) else { return Ok(()) };
         self.enter(index, Arrival::Sought, last).map(|_| ())
     }
@@ -234,8 +236,7 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        debug_assert!(self.block.is_some(), "only from an entry");
-        let Some(cached) = &self.block else { return Ok(()) };
+        let cached = self.block.as_ref().expect("only from an entry");
         match self.inner.next(&cached.block) {
             Ok(true) => Ok(()),
             Ok(false) => self.next_block(),
@@ -247,8 +248,7 @@ impl Cursor for TableCursor {
     }
 
     fn prev(&mut self) -> Result<()> {
-        debug_assert!(self.block.is_some(), "only from an entry");
-        let Some(cached) = &self.block else { return Ok(()) };
+        let cached = self.block.as_ref().expect("only from an entry");
         match self.inner.prev(&cached.block) {
             Ok(true) => Ok(()),
             Ok(false) if self.index == 0 => {

@@ -193,7 +193,7 @@ impl Default for Seen {
 
 impl Seen {
     fn add(&mut self, table: &Table, internal_key: &[u8], value: &[u8]) {
-        let Some(parsed) = key::parse(internal_key) else { return };
+        let parsed = key::parse(internal_key).expect("the kinds of the block were checked");
         let meta = &mut self.meta;
         let may_contain = |hash| table.filter.as_ref().is_none_or(|it| it.may_contain(hash));
         self.missed_by_filter |= !may_contain(hash(parsed.user));

@@ -468,3 +468,18 @@ fn removals_hide_what_lies_below_and_beside() {
     let within = Compaction { output_level: 0, ..compaction };
     assert!(within.may_hide(&version, b"e"), "older tables of level 0 stay");
 }
+
+#[test]
+#[should_panic(expected = "a compaction has inputs")]
+fn a_compaction_without_inputs_is_not_registered_with_empty_bounds() {
+    let compaction = Compaction {
+        level: 1,
+        output_level: 2,
+        inputs: [vec![], vec![]],
+        grandparents: vec![],
+        trivial_move: false,
+        reason: Reason::Manual,
+        pointer: None,
+    };
+    let _ = Running::default().start(&compaction, &Comparator::Bytewise);
+}
