@@ -358,8 +358,10 @@ fn a_table_stays_above_the_outputs_of_compactions_that_run() {
 #[should_panic(expected = "an edit adds only tables that are open")]
 fn a_table_that_is_not_open_does_not_vanish_from_the_store() {
     let db = open(Options::default());
-    let edit = Edit { added: vec![(3, sized(99, "a", "b", 100))], ..Edit::default() };
-    let _ = db.inner().install(&edit, &[], None);
+    let number = db.inner().numbers.issue();
+    let file = sized(number.get(), "a", "b", 100);
+    let edit = Edit { added: vec![(3, file)], ..Edit::default() };
+    db.inner().install(&edit, &[], None).unwrap();
 }
 
 #[test]
