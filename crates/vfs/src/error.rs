@@ -224,6 +224,27 @@ impl Error {
         }
     }
 
+    /// The same failure, told of the path that the caller knows and not of a hidden name.
+    pub(crate) fn about(self, path: &Path) -> Self {
+        match self {
+            Self::Io { operation, cause, .. } => {
+                let is_hidden = matches!(operation, Operation::Open | Operation::Rename);
+                let operation = if is_hidden { Operation::Write } else { operation };
+                Self::io(operation, path, cause)
+            }
+            other => other,
+        }
+    }
+
+    /// The bare cause, for the traits of `std::io`; the path is the caller's to say.
+    #[must_use]
+    pub fn into_io(self) -> io::Error {
+        match self {
+            Self::Io { cause, .. } => cause,
+            other => io::Error::new(other.io_kind(), other.to_string()),
+        }
+    }
+
     /// What was attempted.
     pub fn operation(&self) -> Operation {
         match self {

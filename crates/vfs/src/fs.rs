@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Operation, Result};
 use crate::file::{File, Lock};
 use crate::mix::Mix;
+use crate::output::{OutputPlace, plain_place};
 
 /// Names that a unique creation tries before it gives up.
 const UNIQUE_ATTEMPTS_MAX: u32 = 1_000;
@@ -30,12 +31,20 @@ pub struct OpenOptions {
     pub(crate) create: bool,
     pub(crate) create_new: bool,
     pub(crate) truncate: bool,
+    pub(crate) mode: Option<u32>,
 }
 
 impl OpenOptions {
     /// No right and no creation: set at least one of read and write.
     pub const fn new() -> Self {
-        Self { read: false, write: false, create: false, create_new: false, truncate: false }
+        Self {
+            read: false,
+            write: false,
+            create: false,
+            create_new: false,
+            truncate: false,
+            mode: None,
+        }
     }
 
     /// May bytes be read?
@@ -70,6 +79,14 @@ impl OpenOptions {
     #[must_use]
     pub const fn truncate(mut self, yes: bool) -> Self {
         self.truncate = yes;
+        self
+    }
+
+    /// The permission bits that the file gets, whatever the umask. `None` leaves them to the system.
+    /// [`MemFs`](crate::MemFs) knows none.
+    #[must_use]
+    pub const fn mode(mut self, mode: Option<u32>) -> Self {
+        self.mode = mode;
         self
     }
 
@@ -337,37 +354,31 @@ pub trait Fs: Send + Sync + Debug {
 
     /// Replaces the content of a file at one stroke: after a crash at any point the name stands for
     /// the whole old content or for the whole new one, and after `Ok` for the new one. Writes a
-    /// temporary file beside it (`.NAME.HEX.tmp`), syncs it, renames it, syncs the directory. A
-    /// crash can leave the temporary file behind; an error removes it if that is still possible.
+    /// hidden file beside it (`.NAME.HEX.tmp`), syncs it, renames it, syncs the directory. A crash
+    /// can leave the hidden file behind; an error removes it if that is still possible, and names
+    /// `path`. For the files of a store; what a user names goes through
+    /// [`OutputFile`](crate::OutputFile).
     ///
     /// # Errors
     /// Any step's. After a failed last step (syncing the directory) the new content is visible but
     /// perhaps not durable.
     fn write_atomic(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let Some(name) = path.file_name() else {
-            let reason = "has no final name";
-            return Err(Error::BadPath {
-                operation: Operation::Write,
-                path: path.to_owned(),
-                reason,
-            });
-        };
-        let options = OpenOptions::new().write(true).create_new(true);
-        let (temporary, file) = try_names(|| {
-            let mut hidden = OsString::from(".");
-            hidden.push(name);
-            hidden.push(format!(".{:016x}.tmp", self.unique_number()));
-            let candidate = path.with_file_name(hidden);
-            self.open(&candidate, &options).map(|file| (candidate, file))
-        })?;
-        let written = file.write_at(0, bytes).and_then(|()| file.sync_all());
-        drop(file);
-        if let Err(error) = written.and_then(|()| self.rename(&temporary, path)) {
+        let (unfinished, file) = create_unfinished(self, path, None)?;
+        if let Err(error) = file.write_at(0, bytes) {
             // The first error is the one to report; a file that stays behind is harmless.
-            let _ = self.remove_file(&temporary);
-            return Err(error);
+            let _ = self.remove_file(&unfinished);
+            return Err(error.about(path));
         }
-        self.sync_parent(path)
+        publish(self, &unfinished, file, path)
+    }
+
+    /// Where the bytes of a result go whose path a user named: behind symbolic links, or into what
+    /// cannot be replaced. See [`OutputFile`](crate::OutputFile).
+    ///
+    /// # Errors
+    /// The path is a directory or a socket, cannot be looked at, or cannot be opened.
+    fn output_place(&self, path: &Path) -> Result<OutputPlace> {
+        plain_place(self, path)
     }
 
     /// Creates a new directory `PREFIX-HEX` in `parent` and returns its path.
@@ -451,6 +462,49 @@ fn remove_tree<F: Fs + ?Sized>(fs: &F, path: &Path) -> Result<()> {
     }
     // A directory is pushed before everything inside it, so the reverse order empties first.
     emptied.iter().rev().try_for_each(|dir| fs.remove_dir(dir))
+}
+
+/// Creates the hidden file that will take the name `target`. Errors name `target`.
+pub(crate) fn create_unfinished<F: Fs + ?Sized>(
+    fs: &F,
+    target: &Path,
+    mode: Option<u32>,
+) -> Result<(PathBuf, Arc<dyn File>)> {
+    let Some(name) = target.file_name() else {
+        let reason = "has no final name";
+        return Err(Error::BadPath {
+            operation: Operation::Write,
+            path: target.to_owned(),
+            reason,
+        });
+    };
+    let options = OpenOptions::new().write(true).create_new(true).mode(mode);
+    let created = try_names(|| {
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{:016x}.tmp", fs.unique_number()));
+        let candidate = target.with_file_name(hidden);
+        fs.open(&candidate, &options).map(|file| (candidate, file))
+    });
+    created.map_err(|error| error.about(target))
+}
+
+/// Gives a hidden file its name, durably. An error removes it if that is still possible, and names
+/// `target`.
+pub(crate) fn publish<F: Fs + ?Sized>(
+    fs: &F,
+    unfinished: &Path,
+    file: Arc<dyn File>,
+    target: &Path,
+) -> Result<()> {
+    let synced = file.sync_all();
+    drop(file);
+    if let Err(error) = synced.and_then(|()| fs.rename(unfinished, target)) {
+        // The first error is the one to report; a file that stays behind is harmless.
+        let _ = fs.remove_file(unfinished);
+        return Err(error.about(target));
+    }
+    fs.sync_parent(target).map_err(|error| error.about(target))
 }
 
 /// Runs `create` until it does not meet a taken name.

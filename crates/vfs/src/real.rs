@@ -6,16 +6,18 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 
 use crate::error::{Error, Operation, Result};
 use crate::file::{File, Lock};
 use crate::fs::{DirEntry, FileKind, Fs, FsKind, Metadata, OpenOptions, Space, check_removable};
+use crate::output::OutputPlace;
 use crate::real_file::RealFile;
 
 /// Bytes of a lock file that are looked at for its holder's number.
@@ -28,8 +30,56 @@ pub struct RealFs;
 /// From here on, what this process makes is for its owner alone, unless it says otherwise: files of
 /// mode 0600, directories of mode 0700. For programs that keep other people's data; called before
 /// the first file is made, since it holds for all threads.
+///
+/// What a user names for results keeps to the umask that was there before: see
+/// [`OutputFile`](crate::OutputFile).
 pub fn keep_private() {
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(PRIVATE));
+    // A second call finds its own mask, and the first one's stays.
+    let _ = USERS_UMASK.set(before.bits());
+}
+
+/// The umask of private programs.
+const PRIVATE: u32 = 0o077;
+/// The user's umask, once [`keep_private`] has replaced it.
+static USERS_UMASK: OnceLock<u32> = OnceLock::new();
+/// Permission bits of a new file, before any umask.
+const NEW_FILE: u32 = 0o666;
+/// Symbolic links that are followed one after the other, as the kernel does.
+const LINKS_MAX: u32 = 40;
+
+/// The name behind the symbolic links of `path`, and whether one of them is a descriptor of a
+/// process (`/dev/stdout`, `/dev/fd/3`). What lies behind need not exist.
+fn behind_links(path: &Path) -> Result<(PathBuf, bool)> {
+    let mut at = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let target = match fs::read_link(&at) {
+            Ok(target) => target,
+            // No link, or nothing: this is the name.
+            Err(cause)
+                if matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) =>
+            {
+                return Ok((at, false));
+            }
+            Err(cause) => return Err(Error::io(Operation::Write, path, cause)),
+        };
+        let dir = crate::fs::parent_of(&at);
+        if magic_of(dir).is_ok_and(|magic| magic == PROC_MAGIC) && path_is_descriptor(&at) {
+            return Ok((at, true));
+        }
+        // An absolute target replaces what it is joined to.
+        at = dir.join(target);
+    }
+    Err(Error::io(Operation::Write, path, Errno::LOOP))
+}
+
+/// The number of /proc as a file system (statfs(2)).
+const PROC_MAGIC: u64 = 0x9fa0;
+
+/// Is that a number, as descriptors have?
+fn path_is_descriptor(path: &Path) -> bool {
+    let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+    name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 impl Fs for RealFs {
@@ -45,7 +95,11 @@ impl Fs for RealFs {
             .create(options.create)
             .create_new(options.create_new)
             .open(path);
-        let file = RealFile::new(path, opened.map_err(failed)?)?;
+        let opened = opened.map_err(failed)?;
+        if let Some(mode) = options.mode {
+            opened.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
+        }
+        let file = RealFile::new(path, opened)?;
         if options.truncate && !file.is_empty()? {
             file.set_len(0)?;
         }
@@ -145,6 +199,43 @@ impl Fs for RealFs {
 
     fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
         fs::canonicalize(path).map_err(|cause| Error::io(Operation::Canonicalize, path, cause))
+    }
+
+    fn output_place(&self, path: &Path) -> Result<OutputPlace> {
+        let failed = |cause| Error::io(Operation::Write, path, cause);
+        let found = match fs::metadata(path) {
+            Ok(found) => Some(found),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => None,
+            Err(cause) => return Err(failed(cause)),
+        };
+        let (target, is_descriptor) = behind_links(path)?;
+        let stream = |options: &mut fs::OpenOptions| -> Result<OutputPlace> {
+            Ok(OutputPlace::Stream(Box::new(options.open(path).map_err(failed)?)))
+        };
+        let Some(found) = found else {
+            if path.as_os_str().as_bytes().ends_with(b"/") {
+                return Err(failed(Errno::ISDIR.into()));
+            }
+            let mode = USERS_UMASK.get().map(|mask| NEW_FILE & !mask);
+            return Ok(OutputPlace::File { path: target, mode });
+        };
+        let kind = found.file_type();
+        if kind.is_dir() {
+            return Err(failed(Errno::ISDIR.into()));
+        }
+        if kind.is_socket() {
+            let (operation, path) = (Operation::Write, path.to_owned());
+            return Err(Error::BadPath { operation, path, reason: "is a socket" });
+        }
+        if !kind.is_file() {
+            return stream(fs::OpenOptions::new().write(true));
+        }
+        if is_descriptor {
+            // Whoever opened it has the file's name, and goes on writing behind us.
+            return stream(fs::OpenOptions::new().append(true));
+        }
+        let mode = Some(found.permissions().mode() & 0o777);
+        Ok(OutputPlace::File { path: target, mode })
     }
 
     /// The standard library's walk holds each directory open and does not follow links, even ones

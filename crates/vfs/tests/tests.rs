@@ -8,6 +8,7 @@ mod agreement;
 mod behaviour;
 mod crash;
 mod fault;
+mod output;
 mod real;
 
 use std::path::Path;
