@@ -100,11 +100,7 @@ fn measure(
     let replay = report_dir.as_ref().map(|dir| dir.join("replay.cnf")).or(save);
     if let Some(path) = &replay {
         let text = render_replay(plan);
-        fs.write_atomic(path, text.as_bytes()).map_err(|error| {
-            let cause = error.raw_os_error().map(std::io::Error::from_raw_os_error);
-            let cause = cause.map_or_else(|| error.to_string(), |cause| cause.to_string());
-            format!("cannot write '{}': {cause}", path.display())
-        })?;
+        keyrack_vfs::write_output(fs, path, text.as_bytes()).map_err(|error| error.to_string())?;
         if report_dir.is_none() {
             crate::refuse(style.program, &format!("wrote replay file {}", path.display()));
         }
@@ -119,7 +115,7 @@ fn measure(
     match result {
         Ok(record) => {
             if let Some(dir) = &report_dir {
-                modes::plot(plan, &record, &**fs, dir, style.program);
+                modes::plot(plan, &record, fs, dir, style.program);
             }
             Ok(status(&record, stop, style.program))
         }

@@ -223,7 +223,7 @@ pub(crate) fn overhead(mut settings: Settings, surroundings: Surroundings) -> Re
 
 /// Draws the figures and the page of a report directory, when `--auto-plot` asks for it, and leaves
 /// the script for gnuplot beside them.
-pub(crate) fn plot(plan: &Plan, record: &Run, fs: &dyn Fs, dir: &Path, program: &str) {
+pub(crate) fn plot(plan: &Plan, record: &Run, fs: &Arc<dyn Fs>, dir: &Path, program: &str) {
     if !plan.settings.auto_plot {
         return;
     }

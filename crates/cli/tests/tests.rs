@@ -42,6 +42,7 @@ mod mtclient;
 mod mtd;
 mod mttest;
 mod open_loop;
+mod outputs;
 mod overhead;
 mod pin;
 mod report;

@@ -3,7 +3,7 @@
 use crate::notebook_file::NotebookFile;
 use crate::sink::{self, Dialect, NotebookSink, Sink, SinkKind, SinkSpec, Target};
 use keyrack_record::{Failure, Header, Point, Probe, Run, TimelineRow};
-use keyrack_vfs::{Fs, OpenOptions};
+use keyrack_vfs::{Fs, OutputFile};
 use keyrack_workload::Rng;
 use std::io::{self, Write};
 use std::path::Path;
@@ -52,7 +52,7 @@ impl Outputs {
                 Target::Stdout => ("standard output".to_owned(), stdout()),
                 Target::Path(path) => {
                     let name = path.display().to_string();
-                    (name, Box::new(Writer::create(fs, path)?))
+                    (name, open_file(spec.kind, fs, path)?)
                 }
             };
             let mut rng = Rng::from_seed(seed);
@@ -130,34 +130,30 @@ impl Outputs {
     }
 }
 
-/// A file that is written from the front. Its sink says when to flush.
-struct Writer {
-    file: Arc<dyn keyrack_vfs::File>,
+/// A file that counts when it is whole: its sink flushes once, at the end of the run.
+struct Whole(OutputFile);
+
+impl Write for Whole {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.finish().map_err(as_io)
+    }
 }
 
-impl Writer {
-    fn create(fs: &Arc<dyn Fs>, path: &Path) -> Result<Writer, String> {
-        let options = OpenOptions::new().write(true).create(true).truncate(true);
-        let file = fs.open(path, &options).map_err(|error| error.to_string())?;
-        Ok(Writer { file })
-    }
+/// Opens the file of a sink. A record replaces the file before it at the end of the run; the other
+/// sinks may be read while the run goes on.
+fn open_file(kind: SinkKind, fs: &Arc<dyn Fs>, path: &Path) -> Result<Box<dyn Write>, String> {
+    let failed = |error: keyrack_vfs::Error| error.to_string();
+    Ok(match kind {
+        SinkKind::Json => Box::new(Whole(OutputFile::whole(fs, path).map_err(failed)?)),
+        _ => Box::new(OutputFile::growing(&**fs, path).map_err(failed)?),
+    })
 }
 
 /// The same failure as an `io::Error`, for the `Write` trait.
 pub(crate) fn as_io(error: keyrack_vfs::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::other(error.to_string()),
-    }
-}
-
-impl Write for Writer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.append(bytes).map_err(as_io)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    error.into_io()
 }

@@ -14,7 +14,7 @@ use keyrack_loadgen::account::{Report, Sampled};
 use keyrack_loadgen::plan::{Plan, Settings};
 use keyrack_loadgen::run::{Event, Surroundings, run};
 use keyrack_measure::Clock;
-use keyrack_vfs::{Fs, RealFs};
+use keyrack_vfs::{Fs, OutputFile, RealFs};
 use tempfile::TempDir;
 
 /// What a small server does besides answering.
@@ -22,6 +22,8 @@ use tempfile::TempDir;
 pub(crate) struct Manners {
     /// At this lookup it stands still, for all connections, so many milliseconds.
     pub(crate) freeze_at: Option<(u64, u64)>,
+    /// Each lookup takes so many milliseconds.
+    pub(crate) slow_ms: u64,
     /// After this lookup it closes the connection that asked.
     pub(crate) close_after: Option<u64>,
     /// Instead of answering this lookup it sends something else.
@@ -82,6 +84,7 @@ fn serve(stream: TcpStream, shared: &Shared, manners: Manners) -> Option<()> {
         match words[0] {
             b"get" => {
                 let number = shared.gets.fetch_add(1, Ordering::Relaxed) + 1;
+                clock.wait_until(clock.ticks() + clock.ticks_of_ns(manners.slow_ms * 1_000_000));
                 let data = shared.data.lock().unwrap();
                 if let Some((at, ms)) = manners.freeze_at
                     && number == at
@@ -172,6 +175,7 @@ fn load_with(
 ) -> keyrack_loadgen::Result<Report> {
     let fs = RealFs;
     let plan = Arc::new(Plan::new(settings, &fs)?);
+    let save = save.map(|path| OutputFile::growing(&fs, path)).transpose()?;
     let clock = Clock::calibrated();
     let began = clock.ticks();
     let mut surroundings =

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use keyrack_vfs::{File, Fs, OpenOptions};
+use keyrack_vfs::{Fs, OutputFile};
 
 use crate::codec::{Context, Head, encode};
 use crate::error::{Error, Result};
@@ -113,8 +113,7 @@ impl Recorder {
             let why = "the blocks of a trace are compressed already: leave .zst out of its name";
             return Err(Error::unusable(path, why));
         }
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true);
-        let file = fs.open(path, &options)?;
+        let mut file = OutputFile::growing(fs, path)?;
         let header = layout::header(&origin.text());
         file.append(&header)?;
         let (queue, blocks) = sync_channel(QUEUE_BLOCKS);
@@ -122,7 +121,7 @@ impl Recorder {
         let thread = {
             let (path, shared) = (path.to_owned(), Arc::clone(&shared));
             let written = header.len() as u64;
-            let body = move || write_all(&*file, written, &blocks, &shared);
+            let body = move || write_all(file, written, &blocks, &shared);
             let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(body);
             thread.map_err(|cause| Error::unusable(&path, format!("no thread for it: {cause}")))?
         };
@@ -168,7 +167,7 @@ impl Recorder {
 }
 
 fn write_all(
-    file: &dyn File,
+    mut file: OutputFile,
     mut file_bytes: u64,
     blocks: &Receiver<Block>,
     shared: &Shared,
@@ -180,7 +179,7 @@ fn write_all(
             // Whoever sends must not wait for ever.
             continue;
         }
-        match write_block(file, &block) {
+        match write_block(&mut file, &block) {
             Ok(bytes) => {
                 file_bytes += bytes;
                 end.blocks += 1;
@@ -199,7 +198,7 @@ fn write_all(
     }
     let end_bytes = end.encode();
     file.append(&end_bytes)?;
-    file.sync_data()?;
+    file.finish()?;
     Ok(Summary { records: end.records, file_bytes: file_bytes + end_bytes.len() as u64, waits: 0 })
 }
 
@@ -211,7 +210,7 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-fn write_block(file: &dyn File, block: &Block) -> Result<u64> {
+fn write_block(file: &mut OutputFile, block: &Block) -> Result<u64> {
     let body = compressed(&block.raw);
     let head = BlockHead {
         phase: block.phase as u8,

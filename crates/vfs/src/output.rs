@@ -94,8 +94,7 @@ impl OutputFile {
                 }
                 // The hidden file shows that the directory takes one. It goes again, so that a
                 // long measurement leaves nothing behind when it is killed.
-                let (unfinished, file) =
-                    create_unfinished(&**fs, &target, mode).map_err(about)?;
+                let (unfinished, file) = create_unfinished(&**fs, &target, mode).map_err(about)?;
                 drop(file);
                 fs.remove_file(&unfinished).map_err(about)?;
                 To::Whole { fs: Arc::clone(fs), target, mode, written: None }
@@ -108,7 +107,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// As [`OutputFile::whole`].
-    pub fn growing(fs: &Arc<dyn Fs>, path: &Path) -> Result<OutputFile> {
+    pub fn growing(fs: &dyn Fs, path: &Path) -> Result<OutputFile> {
         let to = match fs.output_place(path)? {
             OutputPlace::Stream(stream) => To::Stream(stream),
             OutputPlace::File { path: target, mode } => {
@@ -166,7 +165,7 @@ impl OutputFile {
     }
 
     /// Ends the content. A whole file takes its name now, durably, and may be written again from
-    /// its front; of a stream or a growing file nothing is left to do.
+    /// its front. A growing file is synced; of a stream nothing is left to do.
     ///
     /// # Errors
     /// What the system answers; [`Error::BadPath`] when something other than a regular file came to
@@ -175,9 +174,13 @@ impl OutputFile {
         if matches!(self.to, To::Whole { written: None, .. }) {
             self.append(b"")?;
         }
-        let To::Whole { fs, target, written, .. } = &mut self.to else { return Ok(()) };
         let path = &self.path;
         let about = |error: Error| error.about(path);
+        let (fs, target, written) = match &mut self.to {
+            To::Stream(_) => return Ok(()),
+            To::Growing { file, .. } => return file.sync_data().map_err(about),
+            To::Whole { fs, target, written, .. } => (fs, target, written),
+        };
         match fs.metadata(target) {
             Ok(found) if found.kind == FileKind::File => {}
             Ok(_) => {

@@ -57,7 +57,10 @@ fn behind_links(path: &Path) -> Result<(PathBuf, bool)> {
             Ok(target) => target,
             // No link, or nothing: this is the name.
             Err(cause)
-                if matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) =>
+                if matches!(
+                    cause.kind(),
+                    io::ErrorKind::InvalidInput | io::ErrorKind::NotFound
+                ) =>
             {
                 return Ok((at, false));
             }

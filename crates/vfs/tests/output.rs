@@ -48,7 +48,7 @@ fn a_growing_file_shows_what_is_there() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out");
     write_output(&real(), &path, b"something longer").unwrap();
-    let mut output = OutputFile::growing(&real(), &path).unwrap();
+    let mut output = OutputFile::growing(&RealFs, &path).unwrap();
     assert_eq!(text(&path), "");
     output.append(b"a").unwrap();
     output.append(b"b").unwrap();
@@ -70,7 +70,7 @@ fn a_symbolic_link_stays_and_its_target_is_replaced() {
     assert_eq!(text(&at("sub/target")), "new");
     assert_eq!(at("first").read_link().unwrap(), PathBuf::from("sub/second"));
     assert_eq!(at("sub/second").read_link().unwrap(), PathBuf::from("target"));
-    OutputFile::growing(&real(), &at("first")).unwrap().append(b"grown").unwrap();
+    OutputFile::growing(&RealFs, &at("first")).unwrap().append(b"grown").unwrap();
     assert_eq!(text(&at("sub/target")), "grown");
     assert_eq!(names(&at("sub")), ["second", "target"]);
 }
@@ -119,7 +119,7 @@ fn a_fifo_is_written_into() {
 fn a_device_remains_a_device() {
     let path = Path::new("/dev/null");
     write_output(&real(), path, b"gone").unwrap();
-    OutputFile::growing(&real(), path).unwrap().append(b"gone").unwrap();
+    OutputFile::growing(&RealFs, path).unwrap().append(b"gone").unwrap();
     assert!(path.metadata().unwrap().file_type().is_char_device());
 }
 
@@ -149,9 +149,9 @@ fn what_cannot_be_written_is_refused_at_once_under_the_users_name() {
         ("free/", "Is a directory"),
         ("socket", "is a socket"),
     ] {
-        for open in [OutputFile::whole, OutputFile::growing] {
-            let path = at(name);
-            let refused = open(&real(), &path).unwrap_err();
+        let path = at(name);
+        for opened in [OutputFile::whole(&real(), &path), OutputFile::growing(&RealFs, &path)] {
+            let refused = opened.unwrap_err();
             let expected = format!("cannot write '{}': {reason}", path.display());
             assert_eq!(refused.to_string(), expected);
         }
@@ -176,7 +176,7 @@ fn the_umask_and_the_rights_of_an_existing_file_are_kept() {
     for name in ["whole", "open"] {
         write_output(&real(), &at(name), b"").unwrap();
     }
-    OutputFile::growing(&real(), &at("grown")).unwrap();
+    OutputFile::growing(&RealFs, &at("grown")).unwrap();
     RealFs.write_atomic(&at("private"), b"").unwrap();
     assert_eq!((mode("whole"), mode("grown")), (users, users));
     assert_eq!((mode("open"), mode("private")), (0o604, 0o600));

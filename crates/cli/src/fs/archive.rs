@@ -8,7 +8,7 @@ use super::{Failure, Outcome, beginning, finish, flag, open, open_to_read, optio
 use super::{jsonl, path_arg, path_bytes, reading, tape, text, user};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use keyrack_deltafs::{Caller, Dir, Error, IfExists, IfTaken, Kind, SetAttributes, SetTime, Stat};
-use keyrack_vfs::{File, Fs, OpenOptions, RealFs};
+use keyrack_vfs::{File, Fs, OutputFile, RealFs};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -128,7 +128,7 @@ impl Format {
     }
 }
 
-/// Reads and writes a local file from its beginning on.
+/// Reads a local file from its beginning on.
 pub(super) struct Stream {
     file: Arc<dyn File>,
     offset: u64,
@@ -150,18 +150,6 @@ impl Read for Stream {
         let count = self.file.read_at(self.offset, buf).map_err(std::io::Error::other)?;
         self.offset += count as u64;
         Ok(count)
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write_at(self.offset, bytes).map_err(std::io::Error::other)?;
-        self.offset += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 
@@ -277,6 +265,7 @@ impl Source {
     fn open(format: Format, file: &OsStr) -> Result<Source, Failure> {
         #[cfg(feature = "parquet")]
         if format == Format::Parquet {
+            use keyrack_vfs::OpenOptions;
             if file == "-" {
                 return Err(Failure::Usage(
                     "files of Parquet are read from their end, so not from standard input: name a \
@@ -348,12 +337,14 @@ fn export(matches: &ArgMatches) -> Outcome {
     let path = path_bytes(matches, "path").unwrap_or_default();
     let mut walk = fs.walk(path)?;
     let base = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
-    let sink: Box<dyn Write + Send> = match file == "-" {
-        true => Box::new(std::io::stdout()),
-        false => {
-            let options = OpenOptions::new().write(true).create(true).truncate(true);
-            Box::new(Stream::new(RealFs.open(Path::new(file), &options)?))
-        }
+    let local: Arc<dyn Fs> = Arc::new(RealFs);
+    let mut output = match file == "-" {
+        true => None,
+        false => Some(OutputFile::whole(&local, Path::new(file))?),
+    };
+    let sink: Box<dyn Write + Send + '_> = match &mut output {
+        None => Box::new(std::io::stdout()),
+        Some(output) => Box::new(output),
     };
     let mut items = || -> Result<Option<Given<'_>>, Failure> {
         let Some(walked) = walk.next() else { return Ok(None) };
@@ -395,15 +386,20 @@ fn export(matches: &ArgMatches) -> Outcome {
         let facts = Some(Facts { inode: stat.inode.to_u128(), nlink, ctime_ns });
         Ok(Some((Item { path, kind, mode, uid, gid, mtime_ns, size, data, facts }, bytes)))
     };
-    let sink = BufWriter::with_capacity(1 << 16, sink);
-    match format {
-        Format::Tar => tape::write(sink, &mut items),
-        Format::Jsonl => jsonl::write(sink, &mut items),
+    let mut sink = BufWriter::with_capacity(1 << 16, sink);
+    let status = match format {
+        Format::Tar => tape::write(&mut sink, &mut items),
+        Format::Jsonl => jsonl::write(&mut sink, &mut items),
         #[cfg(feature = "parquet")]
-        Format::Parquet => super::columns::write(sink, &mut items),
+        Format::Parquet => super::columns::write(&mut sink, &mut items),
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => Format::parquet().map(|_| crate::DONE),
+    }?;
+    drop(sink);
+    if let Some(output) = &mut output {
+        output.finish()?;
     }
+    Ok(status)
 }
 
 /// The bytes of a large file, read as they are needed.

@@ -8,10 +8,11 @@ use crate::db::text::Out;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use keyrack_deltafs::{Caller, Kind, ListEntry, Stat, Walked};
 use keyrack_measure::wall;
-use keyrack_vfs::{Fs, OpenOptions, RealFs};
+use keyrack_vfs::{Fs, OutputFile, RealFs};
 use serde_json::json;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 /// Entries that are listed at once.
 const PAGE: usize = 4096;
@@ -361,25 +362,13 @@ fn get(matches: &ArgMatches) -> Outcome {
             out.finish()
         }
         Some(file) => {
-            // Under another name until it is whole.
-            let to = Path::new(file);
-            let mut name = OsString::from(".");
-            name.push(to.file_name().unwrap_or(file));
-            name.push(format!(".{:016x}.tmp", RealFs.unique_number()));
-            let unfinished: PathBuf = to.with_file_name(name);
-            let options = OpenOptions::new().write(true).create_new(true);
-            let local = RealFs.open(&unfinished, &options)?;
-            let written = each(&mut |offset, bytes| {
-                local.write_at(offset, bytes)?;
+            let fs: Arc<dyn Fs> = Arc::new(RealFs);
+            let mut output = OutputFile::whole(&fs, Path::new(file))?;
+            each(&mut |_, bytes| {
+                output.append(bytes)?;
                 Ok(true)
-            });
-            let written = written.and_then(|()| Ok(local.sync_all()?));
-            if let Err(failure) = written.and_then(|()| Ok(RealFs.rename(&unfinished, to)?)) {
-                // The first failure is the one to report.
-                let _ = RealFs.remove_file(&unfinished);
-                return Err(failure);
-            }
-            RealFs.sync_parent(to)?;
+            })?;
+            output.finish()?;
             Ok(crate::DONE)
         }
     }

@@ -2,12 +2,14 @@
 //! ended.
 //!
 //! The document is there from the beginning, without a `status`, so that a file of an earlier run
-//! is never taken for the result of one that was cut off. The fields are in docs/formats/jobs.md.
+//! is never taken for the result of one that was cut off. A pipe gets the finished document alone.
+//! The fields are in docs/formats/jobs.md.
 
 use super::header::Header;
-use keyrack_vfs::{Fs, RealFs};
+use keyrack_vfs::{Fs, OutputFile, RealFs};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The version of the fields.
 const VERSION: u32 = 1;
@@ -18,8 +20,8 @@ pub(crate) struct Document {
     /// Nobody asked for it where this is nothing.
     path: Option<PathBuf>,
     fields: Map<String, Value>,
-    /// Only one rank writes.
-    is_mine: bool,
+    /// The file, at whoever writes it: one rank alone.
+    output: Option<OutputFile>,
 }
 
 impl Document {
@@ -32,13 +34,17 @@ impl Document {
         fields.insert("status".to_owned(), Value::Null);
         fields.insert("errors".to_owned(), json!([]));
         let path = path.filter(|path| !path.is_empty()).map(PathBuf::from);
-        Document { path, fields, is_mine: false }
+        Document { path, fields, output: None }
     }
 
     /// Begins the file, if this is who writes it.
     pub(crate) fn begin(&mut self, is_mine: bool) -> Result<(), String> {
-        self.is_mine = is_mine;
-        self.write()
+        let Some(path) = self.path.as_ref().filter(|_| is_mine) else { return Ok(()) };
+        let fs: Arc<dyn Fs> = Arc::new(RealFs);
+        let output = OutputFile::whole(&fs, path).map_err(|error| format!("--json: {error}"))?;
+        let is_replaced = output.is_replaced();
+        self.output = Some(output);
+        if is_replaced { self.write() } else { Ok(()) }
     }
 
     pub(crate) fn put(&mut self, name: &str, value: impl Into<Value>) {
@@ -74,10 +80,10 @@ impl Document {
         }
     }
 
-    fn write(&self) -> Result<(), String> {
-        let Some(path) = self.path.as_ref().filter(|_| self.is_mine) else { return Ok(()) };
+    fn write(&mut self) -> Result<(), String> {
+        let Some(output) = &mut self.output else { return Ok(()) };
         let text = format!("{:#}\n", Value::Object(self.fields.clone()));
-        let written = RealFs.write_atomic(path, text.as_bytes());
+        let written = output.append(text.as_bytes()).and_then(|()| output.finish());
         written.map_err(|error| format!("--json: {error}"))
     }
 }

@@ -14,9 +14,9 @@ use keyrack_loadgen::verdict::{AgentShare, Evidence, Verdict};
 use keyrack_measure::Clock;
 use keyrack_measure::CpuTimes;
 use keyrack_measure::stats::Interval;
-use keyrack_vfs::{Fs, RealFs};
+use keyrack_vfs::{Fs, OutputFile, RealFs};
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The verdict warns, and `--strict` was given.
@@ -43,6 +43,7 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
     let task = task(options)?;
     let plan = Plan::new(options.settings()?, &fs).map_err(|error| error.to_string())?;
     let plan = Arc::new(plan);
+    let mut files = Files::open(options)?;
     let stop = crate::bench::stop_on_signals()?;
     let mut talk = Talk::new(options);
     let exporter = exporter(options)?;
@@ -68,7 +69,7 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
         stop: Arc::clone(&stop.flag),
         observer: &mut observer,
         fs: &fs,
-        save: options.save.as_deref(),
+        save: files.save.take(),
         began,
     };
     let columns = options.table.map_or(style.columns, columns);
@@ -96,7 +97,34 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
     let share = before.zip(times()).and_then(|(before, after)| after.since(&before));
     let verdict = verdict(&report, &plan, share.map(|share| share.steal_pct));
     printer.has_quit = has_quit;
-    printer.end(&report, &plan, &verdict, &fs)
+    printer.end(&report, &plan, &verdict, files)
+}
+
+/// The files of a run. They are opened before anything is sent, so that none is refused at the end.
+struct Files {
+    /// Samples as they come.
+    save: Option<OutputFile>,
+    json: Option<OutputFile>,
+    csv: Option<OutputFile>,
+    hgrm: Option<OutputFile>,
+}
+
+impl Files {
+    fn open(options: &Options) -> Result<Files, String> {
+        let fs: Arc<dyn Fs> = Arc::new(RealFs);
+        let whole = |option: &str, path: &Option<PathBuf>| {
+            let opened = path.as_deref().map(|path| OutputFile::whole(&fs, path)).transpose();
+            opened.map_err(|error| format!("--{option}: {error}"))
+        };
+        let save = options.save.as_deref().map(|path| OutputFile::growing(&RealFs, path));
+        let json = options.json.clone().filter(|path| path != Path::new("-"));
+        Ok(Files {
+            save: save.transpose().map_err(|error| format!("--save: {error}"))?,
+            json: whole("json", &json)?,
+            csv: whole("csv", &options.csv)?,
+            hgrm: whole("hgrm", &options.hgrm)?,
+        })
+    }
 }
 
 /// The page for Prometheus, where one is asked for.
@@ -331,7 +359,7 @@ impl Printer<'_> {
         report: &Report,
         plan: &Plan,
         verdict: &Verdict,
-        fs: &dyn Fs,
+        files: Files,
     ) -> Result<u8, String> {
         let (options, settings) = (self.options, &plan.settings);
         let is_load_only = settings.loading == Loading::Only;
@@ -359,18 +387,14 @@ impl Printer<'_> {
             text = record();
         }
         let printed = crate::print(&text);
-        let write = |path: &Path, text: String| {
-            fs.write_atomic(path, text.as_bytes()).map_err(|error| error.to_string())
+        let write = |file: Option<OutputFile>, text: &dyn Fn() -> String| {
+            let Some(mut file) = file else { return Ok(()) };
+            let written = file.append(text().as_bytes()).and_then(|()| file.finish());
+            written.map_err(|error| error.to_string())
         };
-        if let Some(path) = options.json.as_deref().filter(|_| !to_stdout) {
-            write(path, record())?;
-        }
-        if let Some(path) = &options.csv {
-            write(path, csv(&report.series))?;
-        }
-        if let Some(path) = &options.hgrm {
-            write(path, hgrm(&report.account.tally(Class::Read).response))?;
-        }
+        write(files.json, &record)?;
+        write(files.csv, &|| csv(&report.series))?;
+        write(files.hgrm, &|| hgrm(&report.account.tally(Class::Read).response))?;
         for trouble in &report.troubles {
             crate::refuse(self.style.program, trouble);
             self.failed = true;

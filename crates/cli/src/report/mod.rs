@@ -15,9 +15,10 @@ use keyrack_record::Run;
 use keyrack_report::{
     Charts, Format, Palette, Recorded, Theme, Timeline, gnuplot_script, html_page, load,
 };
-use keyrack_vfs::{Fs, RealFs};
+use keyrack_vfs::{Fs, OutputFile, RealFs, write_output};
 use keyrack_workload::Rng;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Runs in one report.
 const RUNS_MAX: usize = 64;
@@ -120,11 +121,12 @@ fn plot(matches: &ArgMatches) -> Result<u8, String> {
     let palette = palette(matches)?;
     let runs = recorded(matches)?;
     let out = PathBuf::from(word(matches, "out"));
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    fs.create_dir_all(&out).map_err(|error| error.to_string())?;
     let charts = Charts::of(&runs, &palette, &mut draws(&runs[0].run));
-    RealFs.create_dir_all(&out).map_err(|error| error.to_string())?;
     let mut count = 0;
     for format in formats {
-        count += write(&RealFs, &charts, format, theme, &out)?;
+        count += write(&fs, &charts, format, theme, &out)?;
     }
     say!("keyrack: drew {count} figures in {}/", out.display());
     Ok(crate::DONE)
@@ -134,20 +136,23 @@ fn html(matches: &ArgMatches) -> Result<u8, String> {
     let palette = palette(matches)?;
     let runs = recorded(matches)?;
     let out = PathBuf::from(word(matches, "out"));
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let mut output = OutputFile::whole(&fs, &out).map_err(|error| error.to_string())?;
     let page = html_page(&runs, &palette, || draws(&runs[0].run));
-    RealFs.write_atomic(&out, page.as_bytes()).map_err(|error| error.to_string())?;
+    let written = output.append(page.as_bytes()).and_then(|()| output.finish());
+    written.map_err(|error| error.to_string())?;
     say!("keyrack: wrote {} ({} KiB)", out.display(), page.len().div_ceil(1024));
     Ok(crate::DONE)
 }
 
 /// Figures, page and gnuplot script in the directory of a report that was just written. Gives the
 /// number of figures.
-pub(crate) fn beside(record: &Run, fs: &dyn Fs, dir: &Path) -> Result<usize, String> {
+pub(crate) fn beside(record: &Run, fs: &Arc<dyn Fs>, dir: &Path) -> Result<usize, String> {
     if record.points.is_empty() {
         return Err("no cell was measured".to_owned());
     }
     let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let timeline = timeline(fs, dir)?;
+    let timeline = timeline(&**fs, dir)?;
     let palette = Palette::default();
     let text = |error: keyrack_vfs::Error| error.to_string();
     // As whoever draws it later finds it: what is written down has fewer digits.
@@ -155,9 +160,9 @@ pub(crate) fn beside(record: &Run, fs: &dyn Fs, dir: &Path) -> Result<usize, Str
     let written = fs.read_to_string(&path).map_err(text)?;
     let record = &load(&path.display().to_string(), &written).map_err(|error| error.to_string())?;
     let runs = [Recorded { name, run: record.clone(), timeline }];
-    fs.write_atomic(&dir.join("plot.gp"), gnuplot_script(record).as_bytes()).map_err(text)?;
+    write_output(fs, &dir.join("plot.gp"), gnuplot_script(record).as_bytes()).map_err(text)?;
     let page = html_page(&runs, &palette, || draws(record));
-    fs.write_atomic(&dir.join("report.html"), page.as_bytes()).map_err(text)?;
+    write_output(fs, &dir.join("report.html"), page.as_bytes()).map_err(text)?;
     let figures = dir.join("figures");
     fs.create_dir_all(&figures).map_err(text)?;
     let charts = Charts::of(&runs, &palette, &mut draws(record));
@@ -166,7 +171,7 @@ pub(crate) fn beside(record: &Run, fs: &dyn Fs, dir: &Path) -> Result<usize, Str
 
 /// Writes each figure; gives their number.
 fn write(
-    fs: &dyn Fs,
+    fs: &Arc<dyn Fs>,
     charts: &Charts,
     format: Format,
     theme: Theme,
@@ -175,7 +180,7 @@ fn write(
     let mut count = 0;
     for (name, bytes) in charts.pictures(format, theme) {
         let path = out.join(format!("{name}.{}", format.name()));
-        fs.write_atomic(&path, &bytes).map_err(|error| error.to_string())?;
+        write_output(fs, &path, &bytes).map_err(|error| error.to_string())?;
         count += 1;
     }
     Ok(count)

@@ -18,7 +18,6 @@
 
 mod series;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
@@ -26,7 +25,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use keyrack_measure::Clock;
-use keyrack_vfs::{Fs, OpenOptions};
+use keyrack_vfs::{Fs, OutputFile};
 
 use crate::account::{Live, Report, Second};
 use crate::error::{Error, Result};
@@ -85,8 +84,8 @@ pub struct Surroundings<'a> {
     pub observer: &'a mut dyn FnMut(&Event<'_>),
     /// Where files are.
     pub fs: &'a dyn Fs,
-    /// Where samples go, for `--save`.
-    pub save: Option<&'a Path>,
+    /// Where samples go, for `--save`; those of several measurements one after the other.
+    pub save: Option<OutputFile>,
     /// When the program started, for `--wait`.
     pub began: u64,
 }
@@ -320,31 +319,28 @@ impl Fleet {
         what: &Measurement,
         surroundings: &mut Surroundings<'_>,
     ) -> Result<Report> {
-        let saver = match surroundings.save {
-            Some(path) => Some(
-                surroundings
-                    .fs
-                    .open(path, &OpenOptions::new().write(true).create(true).truncate(true))?,
-            ),
-            None => None,
-        };
+        let mut saver = surroundings.save.take();
         let (sender, receiver) = sync_channel::<Vec<Sample>>(BATCHES_MAX);
         let start = self.start_of(what, surroundings);
         let origin_s = surroundings.clock.ns_between(surroundings.began, start) as f64 / 1e9;
         let report = std::thread::scope(|scope| {
-            let writer = saver.as_ref().map(|file| {
-                scope.spawn(move || series::write_samples(&**file, origin_s, &receiver))
-            });
+            let writer = saver
+                .as_mut()
+                .map(|file| scope.spawn(move || series::write_samples(file, origin_s, &receiver)));
             let sender = writer.is_some().then_some(sender);
             let report = self.measure_into(what, start, sender, surroundings);
             let written = match writer {
-                Some(writer) => writer.join().unwrap_or(Ok(())),
+                Some(writer) => match writer.join() {
+                    Ok(written) => written,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                },
                 None => Ok(()),
             };
             let report = report?;
             written?;
             Ok(report)
         });
+        surroundings.save = saver;
         (surroundings.observer)(&Event::Finished);
         report
     }

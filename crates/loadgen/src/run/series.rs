@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use keyrack_measure::Clock;
-use keyrack_vfs::File;
+use keyrack_vfs::OutputFile;
 
 use crate::account::{Live, Sampled, Second};
 use crate::control::Ramp;
@@ -89,7 +89,7 @@ impl<'a> Series<'a> {
 
 /// Writes samples as they come: seconds since the start of the program, and microseconds.
 pub(super) fn write_samples(
-    file: &dyn File,
+    file: &mut OutputFile,
     origin_s: f64,
     batches: &Receiver<Vec<Sample>>,
 ) -> keyrack_vfs::Result<()> {
