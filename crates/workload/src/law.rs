@@ -340,16 +340,37 @@ impl Law {
         }
     }
 
-    /// The same shape of law, made to have this mean: what `-i` does for a rate.
+    /// The standard deviation of what [`Law::sample`] draws, divided by its mean; infinite where the
+    /// tail has no variance. Of no meaning for a law whose mean is 0.
+    #[must_use]
+    pub fn variation(&self) -> f64 {
+        match *self {
+            Law::Fixed(_) => 0.0,
+            Law::Uniform { .. } => 1.0 / 3f64.sqrt(),
+            Law::Exponential { .. } => 1.0,
+            Law::Pareto { shape, .. } | Law::Gev { shape, .. } if shape >= 0.5 => f64::INFINITY,
+            _ if self.is_fixed() => 0.0,
+            Law::Lognormal { stddev, .. } => (stddev * stddev).exp_m1().sqrt(),
+            Law::Bimodal { low, high, high_share } => {
+                (high - low).abs() * (high_share * (1.0 - high_share)).sqrt() / self.mean()
+            }
+            _ => {
+                let mean = self.mean();
+                let square = integrate(|below, above| self.at(below, above).max(0.0).powi(2));
+                (square / (mean * mean) - 1.0).max(0.0).sqrt()
+            }
+        }
+    }
+
+    /// The same shape of law, made to have this mean: what `-i` does for a rate. Every parameter
+    /// that is a length is scaled, so that the ratio of deviation and mean stays.
     ///
-    /// Fixed, uniform, exponential and all laws that were added to mutilate's are scaled. Of
-    /// `pareto` the location stays and the scale follows; of `normal` the standard deviation stays,
-    /// and the mean makes up for what is cut at 0.
+    /// A law that was named without numbers has no length yet. Fixed, uniform, exponential, normal
+    /// and Pareto laws then take theirs from the mean; a normal law without a deviation is fixed.
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] when there is no such law: a location that is not below the mean, a law
-    /// whose own mean is 0.
+    /// [`Error::Parameter`] when there is no such law: one whose own mean is not more than 0.
     pub fn with_mean(&self, mean: f64) -> Result<Law, Error> {
         if !(mean.is_finite() && mean > 0.0) {
             return Err(Error::parameter("mean", mean, "a finite number more than 0"));
@@ -358,18 +379,15 @@ impl Law {
             Law::Fixed(_) => Ok(Law::Fixed(mean)),
             Law::Uniform { .. } => Ok(Law::Uniform { max: 2.0 * mean }),
             Law::Exponential { .. } => Ok(Law::Exponential { rate: 1.0 / mean }),
-            Law::Pareto { location, .. } if location < 0.0 || location >= mean => {
-                let expected = "at least 0 and below the mean gap";
-                Err(Error::parameter("location", location, expected))
+            Law::Normal { stddev: 0.0, .. } => Ok(Law::Normal { mean, stddev: 0.0 }),
+            Law::Pareto { location: 0.0, scale: 0.0, shape } => {
+                Ok(Law::Pareto { location: 0.0, scale: (1.0 - shape) * mean, shape })
             }
-            Law::Pareto { location, shape, .. } => {
-                Ok(Law::Pareto { location, scale: (1.0 - shape) * (mean - location), shape })
-            }
-            Law::Normal { stddev, .. } => Ok(Law::Normal { mean: centre(mean, stddev), stddev }),
             _ => {
                 let own = self.mean();
                 if !(own.is_finite() && own > 0.0) {
-                    return Err(Error::parameter("mean of the law", own, "more than 0"));
+                    let expected = "more than 0: give the distribution numbers with such a mean";
+                    return Err(Error::parameter("mean of the distribution", own, expected));
                 }
                 Ok(self.scaled(mean / own))
             }
@@ -379,6 +397,15 @@ impl Law {
     /// The law of `factor` times the number.
     fn scaled(&self, factor: f64) -> Law {
         match *self {
+            Law::Fixed(value) => Law::Fixed(value * factor),
+            Law::Uniform { max } => Law::Uniform { max: max * factor },
+            Law::Exponential { rate } => Law::Exponential { rate: rate / factor },
+            Law::Normal { mean, stddev } => {
+                Law::Normal { mean: mean * factor, stddev: stddev * factor }
+            }
+            Law::Pareto { location, scale, shape } => {
+                Law::Pareto { location: location * factor, scale: scale * factor, shape }
+            }
             Law::Gev { location, scale, shape } => {
                 Law::Gev { location: location * factor, scale: scale * factor, shape }
             }
@@ -397,7 +424,6 @@ impl Law {
                 let points = empirical.points.iter().map(|(x, p)| (x * factor, *p)).collect();
                 Law::Empirical(Points { points })
             }
-            ref other => other.clone(),
         }
     }
 
@@ -407,6 +433,7 @@ impl Law {
         match *self {
             Law::Fixed(_) => true,
             Law::Normal { stddev, .. } => stddev == 0.0,
+            Law::Pareto { scale, .. } | Law::Gev { scale, .. } => scale == 0.0,
             _ => false,
         }
     }
@@ -454,28 +481,6 @@ impl fmt::Display for Law {
             Law::Empirical(empirical) => write!(f, "{} places", empirical.points.len()),
         }
     }
-}
-
-/// The mean of the normal law that has mean `mean` once its numbers below 0 are 0. By bisection:
-/// what is cut adds `s phi(m/s) - m Phi(-m/s)`, which shrinks as the mean grows.
-fn centre(mean: f64, stddev: f64) -> f64 {
-    if stddev == 0.0 {
-        return mean;
-    }
-    let cut_mean = |centre: f64| cut_normal_mean(centre, stddev);
-    let (mut low, mut high) = (mean - stddev, mean);
-    while cut_mean(low) > mean {
-        low -= 2.0 * (high - low);
-    }
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if cut_mean(middle) > mean {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    f64::midpoint(low, high)
 }
 
 /// The mean of a normal number once what is below 0 is 0: Simpson's rule from there on, because the
