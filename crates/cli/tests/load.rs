@@ -81,6 +81,12 @@ TX 9 bytes : 9.9 MB/s
     lab.called("mutilate", "--version").exits(0).says("mutilate 0.1");
     let only = lab.called("mutilate", &format!("-s {address} --loadonly")).exits(0);
     assert_eq!(only.stdout, "");
+    // The verdict comes under this name, too, and --quiet leaves it out.
+    let line = format!("-s {address} -N 50 --noload");
+    let judged = lab.called("mutilate", &line).exits(0);
+    assert!(judged.stderr.contains("PASS cpu: "), "{}", judged.told());
+    let quiet = lab.called("mutilate", &format!("{line} --quiet")).exits(0);
+    assert_eq!(quiet.stderr, "");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Args, Command};
 use keyrack_loadgen::output::Columns;
 
-const MUTILATE: Style = Style { program: "mutilate", columns: Columns::Readme, has_verdict: false };
+const MUTILATE: Style = Style { program: "mutilate", columns: Columns::Readme };
 
 /// The long options of the original. What abbreviates one of them still does, whatever ours are.
 const ORIGINAL: [&str; 50] = [

@@ -32,11 +32,9 @@ pub(crate) struct Style {
     pub(crate) program: &'static str,
     /// The table where `--table` does not say.
     pub(crate) columns: Columns,
-    /// Prints verdicts on standard error.
-    pub(crate) has_verdict: bool,
 }
 
-const KEYRACK: Style = Style { program: "keyrack load", columns: Columns::Full, has_verdict: true };
+const KEYRACK: Style = Style { program: "keyrack load", columns: Columns::Full };
 
 /// The subcommand.
 pub(crate) fn command() -> Command {

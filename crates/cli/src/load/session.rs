@@ -10,7 +10,7 @@ use keyrack_loadgen::output::{Columns, csv, hgrm, json, scan_header, scan_row, t
 use keyrack_loadgen::plan::{Loading, Plan, Settings, Waiting};
 use keyrack_loadgen::run::{Event, Measurement, Surroundings};
 use keyrack_loadgen::target::Class;
-use keyrack_loadgen::verdict::{AgentShare, Evidence, Verdict};
+use keyrack_loadgen::verdict::{AgentShare, Evidence, Grade, Verdict};
 use keyrack_measure::Clock;
 use keyrack_measure::CpuTimes;
 use keyrack_measure::stats::Interval;
@@ -167,6 +167,8 @@ fn verdict(report: &Report, plan: &Plan, steal_pct: Option<f64>) -> Verdict {
     let is_spinning = plan.settings.waiting == Waiting::Spin;
     Verdict::of(&Evidence {
         offered_per_s: report.offered_rate,
+        variation: plan.variation(),
+        drawn: counts.offered,
         completed: counts.ops_in_time,
         elapsed_s: report.window_s,
         backlog: counts.backlog,
@@ -368,7 +370,13 @@ impl Printer<'_> {
             let mut value = json(report, settings);
             let checks = verdict.checks.iter().map(|check| {
                 serde_json::json!({
-                    "name": check.name, "passed": check.is_passed, "text": check.text,
+                    "name": check.name,
+                    "passed": match check.grade {
+                        Grade::Pass => Some(true),
+                        Grade::Open => None,
+                        Grade::Warn => Some(false),
+                    },
+                    "text": check.text,
                 })
             });
             value["verdict"] = checks.collect();
@@ -401,7 +409,7 @@ impl Printer<'_> {
         }
         self.failed |= report.account.errors.total() > 0;
         let is_judged = !is_load_only && options.scan.is_none() && options.search.is_none();
-        if is_judged && (self.style.has_verdict || options.strict) && !options.quiet {
+        if is_judged && !options.quiet {
             say!("{}", verdict.to_string().trim_end());
         }
         if printed != crate::DONE {

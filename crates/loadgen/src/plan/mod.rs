@@ -151,6 +151,17 @@ impl Plan {
         matches!(self.gaps, Law::Exponential { .. }) && !is_left
     }
 
+    /// The deviation of the gaps between requests, divided by their mean. Traces and ramps are as
+    /// random as a Poisson process, for all that is known.
+    #[must_use]
+    pub fn variation(&self) -> f64 {
+        let rate = self.settings.rate;
+        if rate <= 0.0 || self.settings.trace.is_some() {
+            return 1.0;
+        }
+        self.gaps.with_mean(1.0 / rate).map_or(1.0, |law| law.variation())
+    }
+
     /// The servers of a thread, by their places.
     #[must_use]
     pub fn servers_of(&self, thread: usize) -> Vec<usize> {
