@@ -273,7 +273,7 @@ fn one_request_a_second_and_ten_million() {
 }
 
 #[test]
-fn moderation_keeps_a_mean_gap_behind_each_reply() {
+fn moderation_keeps_a_mean_gap_behind_each_send_and_charges_the_server_with_its_own_time() {
     let small = Small::start(Manners { freeze_at: Some((20, 300)), ..Manners::default() });
     let report = load(Settings {
         rate: 200.0,
@@ -284,12 +284,32 @@ fn moderation_keeps_a_mean_gap_behind_each_reply() {
         iadist: "fixed".to_owned(),
         ..settings(&small.address)
     });
-    let counts = &report.account.counts;
+    let (counts, response) = (&report.account.counts, &report.account.all().response);
+    // What the freeze held up does not follow in one burst: a gap lies behind each send, so nothing
+    // is made up for, and all 100 arrivals take their time behind the freeze.
     assert_eq!((counts.offered, counts.unsent), (100, 0), "{report:?}");
-    // What the freeze delayed does not follow in one burst: with a gap behind each reply nothing
-    // is made up for, so the delay of the last is still that of the freeze.
-    let delay_ms = report.account.delay.percentile(50.0).unwrap() / 1_000_000;
-    assert!(delay_ms > 150, "{delay_ms} ms");
+    // The request that met the freeze waited for the server. Those behind it waited for their gap.
+    assert!(response.max().unwrap() > 250_000_000, "{report:?}");
+    assert!(response.percentile(90.0).unwrap() < 150_000_000, "{report:?}");
+}
+
+/// At the replies of a server that takes as long as a gap, a gap behind each reply halves the rate.
+#[test]
+fn moderation_keeps_the_rate_of_a_slow_server() {
+    let small = Small::start(Manners { slow_ms: 4, ..Manners::default() });
+    let report = load(Settings {
+        rate: 200.0,
+        time_s: 1.0,
+        queries: 0,
+        moderate: true,
+        drain_s: 5.0,
+        iadist: "fixed".to_owned(),
+        ..settings(&small.address)
+    });
+    // With the gap behind the reply half of the arrivals were still to be sent in the end.
+    let counts = &report.account.counts;
+    assert_eq!(counts.offered, 200, "{report:?}");
+    assert!(counts.backlog < 50, "{report:?}");
 }
 
 #[test]

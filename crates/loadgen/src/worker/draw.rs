@@ -138,7 +138,13 @@ impl Worker<'_> {
             }
             return None;
         }
-        let intended = lane.due;
+        // Under --moderate the gap behind the last send is our own: the server is not charged for
+        // it. A wake-up that is a little late does not move the sends after it.
+        let intended = lane.due.max(lane.not_before);
+        if self.moderation > 0 {
+            let is_prompt = now - intended < self.moderation / 2;
+            lane.not_before = if is_prompt { intended } else { now } + self.moderation;
+        }
         lane.advance(&self.phase, &self.clock);
         Some(self.drawn(at, intended))
     }

@@ -152,7 +152,7 @@ pub(crate) struct Worker<'p> {
     drawn: u64,
     has_purged: bool,
     last_send: u64,
-    /// Ticks between a reply and the next request of a connection, under `--moderate`.
+    /// Ticks between two requests of a connection, under `--moderate`.
     moderation: u64,
     samples: Vec<Sample>,
     feed: Option<Feed>,

@@ -95,7 +95,7 @@ impl Worker<'_> {
         if self.plan.settings.successful && !is_success {
             return;
         }
-        self.measure(at, flight, now);
+        self.measure(flight, now);
     }
 
     /// Counts a reply by its outcome. Was it a success?
@@ -173,7 +173,7 @@ impl Worker<'_> {
 
     /// Files the latencies of a reply.
     #[inline]
-    fn measure(&mut self, at: usize, flight: &Flight, now: u64) {
+    fn measure(&mut self, flight: &Flight, now: u64) {
         let is_open = self.is_open();
         let service_ns = self.clock.ns_between(flight.sent, now);
         // What was sent elsewhere began with its first send.
@@ -207,10 +207,6 @@ impl Worker<'_> {
             if self.samples.len() >= SAMPLES {
                 self.send_samples();
             }
-        }
-        if self.moderation > 0 {
-            let home = self.home(at);
-            self.lanes[home].not_before = now + self.moderation;
         }
     }
 
