@@ -202,9 +202,7 @@ fn memcached_asks_for_sasl() {
     }
     // Without a word of who we are, a status that is no miss, and the end of the connection.
     let none = Settings { protocol: Protocol::Binary, ..settings(&real.address) };
-    let report = load(Settings { loading: Loading::No, queries: 10, ..none });
-    assert_eq!(report.account.errors.count(ErrorClass::Auth), 1, "{report:?}");
-    assert_eq!((report.account.counts.ops, report.account.counts.misses), (0, 0));
+    assert_stops(&none);
     // It takes the binary protocol alone.
     let text = load(Settings { loading: Loading::No, queries: 10, ..settings(&real.address) });
     assert_eq!(text.account.counts.ops, 0, "{text:?}");
@@ -269,9 +267,24 @@ fn redis_asks_for_a_password() {
         assert!(refused.contains("refuses the user name or password"), "{refused}");
         assert!(refused.contains(&real.address) && refused.contains("WRONGPASS"), "{refused}");
     }
-    let none = Settings { protocol: Protocol::Resp2, ..settings(&real.address) };
-    let report = load(Settings { loading: Loading::No, queries: 10, ..none });
-    assert_eq!(report.account.errors.count(ErrorClass::Auth), 10, "{report:?}");
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let said = assert_stops(&Settings { protocol, ..settings(&real.address) });
+        assert!(said.contains("NOAUTH"), "{said}");
+    }
+}
+
+/// A run without the password that the server wants ends with its first reply, also where it
+/// would last for an hour, load first, or have several threads. Returns the error.
+fn assert_stops(without: &Settings) -> String {
+    let mut said = String::new();
+    for loading in [Loading::No, Loading::Yes] {
+        let (time_s, threads) = (3600.0, 2);
+        let settings = Settings { loading, queries: 0, time_s, threads, ..without.clone() };
+        said = try_load(settings, None).unwrap_err().to_string();
+        assert!(said.contains(&without.servers[0]), "{said}");
+        assert!(said.contains("the server wants a password; give --password"), "{said}");
+    }
+    said
 }
 
 /// A user who may look up and not store: each refusal is one, and the rest is served.
@@ -313,8 +326,9 @@ fn memcached_asks_for_a_password() {
         let refused = with("close").unwrap_err().to_string();
         assert!(refused.contains("refuses the user name or password"), "{refused}");
     }
-    let none = Settings { loading: Loading::No, queries: 10, ..settings(&real.address) };
-    assert_eq!(load(none).account.errors.count(ErrorClass::Auth), 10);
+    for protocol in [Protocol::Text, Protocol::Meta] {
+        assert_stops(&Settings { protocol, ..settings(&real.address) });
+    }
 }
 
 #[test]

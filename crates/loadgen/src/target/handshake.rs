@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::{Kind, Outcome, Parser, Protocol, Step, resp};
+use super::{ErrorClass, Kind, Outcome, Parser, Protocol, Step, resp};
 
 /// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -73,15 +73,32 @@ pub fn greet(
     let spoken = if protocol == Protocol::Meta { Protocol::Text } else { protocol };
     let (outcome, words) = answer(stream, spoken, kind)?;
     match outcome {
+        Outcome::Failed(class) if credentials.is_none() => Err(match class {
+            ErrorClass::Auth => wants_password(&words),
+            _ => {
+                let text = format!("the server does not speak {}{}", protocol.name(), said(&words));
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            }
+        }),
         Outcome::Failed(_) | Outcome::NotStored => {
-            let words = String::from_utf8_lossy(&words);
-            let words = words.trim();
-            let said = if words.is_empty() { String::new() } else { format!(": {words}") };
-            let text = format!("the server refuses the user name or password{said}");
+            let text = format!("the server refuses the user name or password{}", said(&words));
             Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
         }
         _ => Ok(()),
     }
+}
+
+/// The error of a server that wants a password where none was given, with its words.
+pub(crate) fn wants_password(words: &[u8]) -> io::Error {
+    let remedy = "the server wants a password; give --password, and --username where it has users";
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{remedy}{}", said(words)))
+}
+
+/// The server's own words, behind ours.
+fn said(words: &[u8]) -> String {
+    let words = String::from_utf8_lossy(words);
+    let words = words.trim();
+    if words.is_empty() { String::new() } else { format!(": {words}") }
 }
 
 fn user_or_default(credentials: &Credentials) -> &[u8] {

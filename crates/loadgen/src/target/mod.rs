@@ -26,6 +26,7 @@ mod text;
 mod whole;
 
 pub use encode::{Keys, Request, encode};
+pub(crate) use handshake::wants_password;
 pub use handshake::{Credentials, greet};
 pub use parser::{Malformed, Parser, Step};
 pub(crate) use resp::ASKING;

@@ -152,6 +152,8 @@ pub(crate) struct Worker<'p> {
     drawn: u64,
     has_purged: bool,
     last_send: u64,
+    /// The server takes no requests without a password, or not of this user.
+    refusal: Option<Error>,
     /// Ticks between two requests of a connection, under `--moderate`.
     moderation: u64,
     samples: Vec<Sample>,
@@ -214,6 +216,11 @@ impl Worker<'_> {
             }
             let wait_ns = self.wait_ns(now, if self.is_drawing { end } else { deadline });
             self.look(wait_ns)?;
+            if let Some(refusal) = self.refusal.take() {
+                // No thread has a better answer to expect.
+                self.stop.store(true, Ordering::Relaxed);
+                return Err(refusal);
+            }
         }
         self.give_up(self.clock.ticks());
         Ok(self.finish(cpu_ns))

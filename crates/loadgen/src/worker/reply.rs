@@ -4,8 +4,9 @@ use super::connection::{Flight, Trouble, flags};
 use super::lane::MissWindow;
 use super::{SAMPLES, Sample, Worker};
 use crate::account::Window;
+use crate::error::Error;
 use crate::plan::{Filling, Headline};
-use crate::target::{Class, ErrorClass, Kind, Outcome};
+use crate::target::{Class, ErrorClass, Kind, Outcome, wants_password};
 
 /// Takes a window that is full, or the last.
 pub(super) fn window(thread: usize, connection: usize, open: &mut MissWindow) -> Window {
@@ -69,6 +70,9 @@ impl Worker<'_> {
                 .errors
                 .add(class, 1, || String::from_utf8_lossy(parser.words()).into_owned());
             self.live.errors.add(1);
+            if class == ErrorClass::Auth && self.refusal.is_none() {
+                self.refusal = self.wants_password(at);
+            }
         }
         if flight.flags & flags::ASKING != 0 {
             return;
@@ -96,6 +100,18 @@ impl Worker<'_> {
             return;
         }
         self.measure(flight, now);
+    }
+
+    /// The error of a server that wants a password where none was given. A user who may not do
+    /// everything (`NOPERM`) may do the rest.
+    fn wants_password(&self, at: usize) -> Option<Error> {
+        let connection = &self.connections[at];
+        let words = connection.parser.words();
+        if self.plan.settings.credentials.is_some() || words.starts_with(b"NOPERM") {
+            return None;
+        }
+        let server = self.nodes[connection.server].server.name.clone();
+        Some(Error::Server { server, cause: wants_password(words) })
     }
 
     /// Counts a reply by its outcome. Was it a success?

@@ -65,6 +65,7 @@ impl<'p> Worker<'p> {
             drawn: 0,
             has_purged: false,
             last_send: 0,
+            refusal: None,
             moderation: 0,
             samples: Vec::new(),
             feed: None,
