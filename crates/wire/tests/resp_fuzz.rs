@@ -50,6 +50,7 @@ fn limits() -> Limits {
     Limits {
         elements_max: 40,
         bulk_bytes_max: 800,
+        skip_bytes_max: 800,
         message_bytes_max: 2_000,
         line_bytes_max: 3_000,
         ..Limits::default()

@@ -144,6 +144,66 @@ fn a_length_that_is_not_where_the_string_ends_is_an_error() {
     }
 }
 
+/// Gives `bytes` in pieces of `step`; what comes out in its order, `refused` for a request whose
+/// string is too long.
+fn with_refusals(bytes: &[u8], step: usize, limits: &Limits) -> Result<Vec<String>, ProtocolError> {
+    let mut parser = RequestParser::new();
+    let (mut held, mut found) = (Vec::new(), Vec::new());
+    for piece in bytes.chunks(step) {
+        held.extend_from_slice(piece);
+        let mut input = &held[..];
+        loop {
+            if let Some(request) = parser.next(&mut input, limits)? {
+                let words = request.args().map(|arg| String::from_utf8_lossy(arg).into_owned());
+                found.push(words.collect::<Vec<_>>().join(" "));
+                continue;
+            }
+            if !parser.take_refused() {
+                break;
+            }
+            found.push("refused".to_owned());
+        }
+        held = input.to_vec();
+        assert!(held.len() <= 64, "{} bytes are kept of what is dropped", held.len());
+    }
+    Ok(found)
+}
+
+#[test]
+fn a_string_above_its_limit_refuses_its_request_and_no_other() {
+    let limits = Limits { bulk_bytes_max: 10, skip_bytes_max: 1000, ..Limits::default() };
+    let mut bytes = Vec::new();
+    command(&mut bytes, &[b"SET", b"a", &[b'x'; 10]]);
+    command(&mut bytes, &[b"SET", b"b", &[b'\r'; 11], b"EX", &[b'\n'; 700], b"10"]);
+    command(&mut bytes, &[b"PING"]);
+    command(&mut bytes, &[&[b'x'; 1000]]);
+    command(&mut bytes, &[b"PING", b"2"]);
+    for step in [1, 2, 3, 7, 11, 500, bytes.len()] {
+        let found = with_refusals(&bytes, step.min(50), &limits).unwrap();
+        let wanted = ["SET a xxxxxxxxxx", "refused", "PING", "refused", "PING 2"];
+        assert_eq!(found, wanted, "in pieces of {step}");
+    }
+}
+
+#[test]
+fn what_is_dropped_has_limits_and_an_end() {
+    let limits = Limits { bulk_bytes_max: 10, skip_bytes_max: 20, ..Limits::default() };
+    for bytes in [
+        &b"*1\r\n$21\r\n"[..],
+        b"*2\r\n$11\r\n01234567890\r\n$21\r\n",
+        b"*1\r\n$11\r\n012345678901\r\n",
+        b"*1\r\n$11\r\n01234567890\n\n",
+        b"*1\r\n$11\r\n01234567890\rx",
+    ] {
+        for step in [1, 2, 50] {
+            let end = with_refusals(bytes, step, &limits);
+            assert_eq!(end, Err(ProtocolError::BulkLength), "{}", bytes.escape_ascii());
+        }
+    }
+    let end = with_refusals(b"*2\r\n$11\r\n01234567890\r\nx", 1, &limits);
+    assert_eq!(end, Err(ProtocolError::ExpectedBulk(b'x')));
+}
+
 #[test]
 fn little_is_taken_before_authentication() {
     let limits = Limits::before_authentication();

@@ -120,7 +120,13 @@ impl Connection {
                     Ok(Some(request)) => request,
                     Ok(None) => {
                         run.answer(cx, state, output, run_max);
-                        return Verdict::Continue;
+                        if !parser.take_refused() {
+                            return Verdict::Continue;
+                        }
+                        let place = output.len();
+                        refuse(state, cx, Fault::argument_too_long(limits.bulk_bytes_max), output);
+                        state.settle_reply(output, place);
+                        continue;
                     }
                     Err(error) => {
                         run.answer(cx, state, output, run_max);
@@ -206,18 +212,24 @@ fn take(
             }
         }
         Err(mut fault) => {
-            if let Some(queue) = &mut state.queue {
-                queue.is_broken = true;
-            }
             if request.arg(0).eq_ignore_ascii_case(b"exec") {
                 state.end_transaction();
                 fault = fault.aborting();
             }
-            bump(&cx.shared.counters_of(cx.local.seat).rejected, 1);
-            put_fault(state, &fault, output);
+            refuse(state, cx, fault, output);
         }
     }
     state.settle_reply(output, place);
+}
+
+/// Refuses a request before it is carried out. A transaction that it was for is broken.
+#[cold]
+fn refuse(state: &mut State, cx: &Context<'_, '_>, fault: Fault, output: &mut Vec<u8>) {
+    if let Some(queue) = &mut state.queue {
+        queue.is_broken = true;
+    }
+    bump(&cx.shared.counters_of(cx.local.seat).rejected, 1);
+    put_fault(state, &fault, output);
 }
 
 /// The command of a request, and its place in the table, if it may be carried out.

@@ -63,6 +63,14 @@ impl Fault {
         })
     }
 
+    /// An argument above the limit, whose bytes were dropped.
+    pub(crate) fn argument_too_long(bytes_max: u64) -> Fault {
+        Fault::Made(format!(
+            "ERR an argument exceeds the {bytes_max} bytes of proto-max-bulk-len (--value-max); \
+             the command was not carried out"
+        ))
+    }
+
     pub(crate) fn expire_time(command: &str) -> Fault {
         Fault::Made(format!("ERR invalid expire time in '{command}' command"))
     }

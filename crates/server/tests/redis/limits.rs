@@ -39,6 +39,31 @@ fn before_authentication_requests_are_small() {
 }
 
 #[test]
+fn a_value_above_the_limit_refuses_its_command_and_the_connection_goes_on() {
+    let mut options = Options::default();
+    options.bulk_bytes_max = 1 << 20;
+    let site = Site::new(options, 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let (fits, above) = (vec![b'v'; 1 << 20], vec![b'v'; (1 << 20) + 1]);
+    let mut bytes = Vec::new();
+    keyrack_wire::resp::command(&mut bytes, &[b"SET", b"fits", &fits]);
+    keyrack_wire::resp::command(&mut bytes, &[b"SET", b"above", &above]);
+    keyrack_wire::resp::command(&mut bytes, &[b"EXISTS", b"fits", b"above"]);
+    let reply = draw(&the_loop.feed(&mut client, &bytes));
+    let lines: Vec<&str> = reply.lines().collect();
+    assert!(lines[1].starts_with("! ERR an argument exceeds the 1048576 bytes"), "{reply}");
+    assert_eq!((lines[0], lines[2]), ("OK", "(integer) 1"), "{reply}");
+    assert!(!client.is_closed);
+    // A transaction that it was for is broken.
+    the_loop.ask(&mut client, &["MULTI"]);
+    bytes.clear();
+    keyrack_wire::resp::command(&mut bytes, &[b"SET", b"above", &above]);
+    the_loop.feed(&mut client, &bytes);
+    assert!(the_loop.ask(&mut client, &["EXEC"]).starts_with("-EXECABORT"));
+}
+
+#[test]
 fn a_browser_is_not_answered_commands() {
     let site = Site::new(Options::default(), 1);
     let mut the_loop = site.a_loop(0);

@@ -7,6 +7,9 @@ pub struct Limits {
     pub elements_max: u64,
     /// Bytes of one string.
     pub bulk_bytes_max: u64,
+    /// Bytes of a string above [`Limits::bulk_bytes_max`] that are dropped as they come, so that
+    /// the connection can go on behind its refused request. A longer one ends the connection.
+    pub skip_bytes_max: u64,
     /// Bytes of a whole request or reply, framing included.
     pub message_bytes_max: u64,
     /// Bytes of a line: of a request without framing, its end included, and of a simple reply.
@@ -23,6 +26,7 @@ impl Limits {
         Self {
             elements_max: 10,
             bulk_bytes_max: bytes,
+            skip_bytes_max: 0,
             message_bytes_max: bytes,
             line_bytes_max: bytes,
             authenticated: false,
@@ -36,6 +40,7 @@ impl Default for Limits {
         Self {
             elements_max: 1 << 20,
             bulk_bytes_max: 512 << 20,
+            skip_bytes_max: 512 << 20,
             message_bytes_max: 1 << 30,
             line_bytes_max: 64 << 10,
             authenticated: true,

@@ -280,6 +280,7 @@ impl<'a> Iterator for Tokens<'a> {
 const UNLIMITED: Limits = Limits {
     elements_max: u64::MAX,
     bulk_bytes_max: u64::MAX,
+    skip_bytes_max: 0,
     message_bytes_max: u64::MAX,
     line_bytes_max: u64::MAX,
     authenticated: true,

@@ -9,6 +9,14 @@
 //! of those that are whole. `wanted` says how long the input has to be before it is worth looking
 //! again, so that a large value that comes in many reads costs one comparison for each.
 //!
+//! A request with a string above its limit is refused: what has come of it is taken at once, what is
+//! to come is taken and dropped, and [`RequestParser::take_refused`] says so once.
+//!
+//! ```text
+//!   *3  $3 SET  $1 k  $2000000 vvvv   |  vvvvvvvv vvvvvvvvvvv  |  vv\r\n  *1 $4 PING
+//!   `---- taken, refused ---------'      taken   taken             taken   the next request
+//! ```
+//!
 //! A request of no arguments (`*0`, `*-1`, an empty line) is passed over, as Redis does. Where we
 //! are stricter than Redis: a carriage return in the framing is followed by a line feed, and a
 //! string by both.
@@ -47,13 +55,38 @@ pub struct RequestParser {
     at: usize,
     /// Bytes of input with which there is more to say.
     wanted: usize,
+    /// The request at hand is refused: its strings are dropped.
+    is_refused: bool,
+    /// Bytes of the string at hand that are still to be dropped, its line end not counted.
+    skip: u64,
+    /// A request was refused, and nobody has asked about it yet.
+    has_refused: bool,
+}
+
+/// Where the string at hand ends, or why not.
+enum Bulk {
+    /// Behind its line end.
+    End(usize),
+    /// It is not whole.
+    Incomplete,
+    /// It is longer than a string may be: its bytes begin at `start`.
+    TooLong { start: usize, bytes: u64 },
 }
 
 impl RequestParser {
     /// A parser at the start of a connection. It holds no memory before the first request.
     #[must_use]
     pub const fn new() -> Self {
-        Self { args: Vec::new(), text: Vec::new(), missing: 0, at: 0, wanted: 0 }
+        Self {
+            args: Vec::new(),
+            text: Vec::new(),
+            missing: 0,
+            at: 0,
+            wanted: 0,
+            is_refused: false,
+            skip: 0,
+            has_refused: false,
+        }
     }
 
     /// The first request in `input`, which is moved forward over it. `None`: it is not whole yet;
@@ -71,6 +104,12 @@ impl RequestParser {
         limits: &Limits,
     ) -> Result<Option<Request<'p, 'a>>, ProtocolError> {
         loop {
+            if self.is_refused {
+                self.drop_refused(input, limits)?;
+                if self.is_refused {
+                    return Ok(None);
+                }
+            }
             let bytes: &'a [u8] = input;
             let found = match bytes.first() {
                 None => None,
@@ -78,6 +117,14 @@ impl RequestParser {
                 Some(b'*') => self.multibulk(bytes, limits)?.map(|end| (end, false)),
                 Some(_) => self.line(bytes, limits)?,
             };
+            if self.is_refused {
+                // The string that is too long begins behind what is taken now.
+                *input = &bytes[self.at..];
+                (self.at, self.wanted) = (0, 0);
+                self.args.clear();
+                self.has_refused = true;
+                return Ok(None);
+            }
             let Some((end, copied)) = found else { return Ok(None) };
             let (message, rest) = bytes.split_at(end);
             *input = rest;
@@ -87,6 +134,15 @@ impl RequestParser {
                 return Ok(Some(Request { args: &self.args, message, text }));
             }
         }
+    }
+
+    /// Whether a request was refused since the last call, for a string above
+    /// [`Limits::bulk_bytes_max`]. [`RequestParser::next`] gave `None` then, and goes on behind
+    /// the request when it is called again.
+    #[inline]
+    #[must_use]
+    pub fn take_refused(&mut self) -> bool {
+        std::mem::take(&mut self.has_refused)
     }
 
     /// Bytes of an unfinished request that have to be there, counted from its first, before there
@@ -131,35 +187,57 @@ impl RequestParser {
             self.at = 1 + bytes;
         }
         while self.missing > 0 {
-            let Some(end) = self.bulk(input, limits)? else { return Ok(None) };
-            self.at = end;
+            match self.bulk(input, limits)? {
+                Bulk::End(end) => self.at = end,
+                Bulk::Incomplete => return Ok(None),
+                Bulk::TooLong { start, bytes } => {
+                    (self.is_refused, self.at, self.skip) = (true, start, bytes + 2);
+                    return Ok(None);
+                }
+            }
             self.missing -= 1;
         }
         Ok(Some(self.at))
     }
 
-    /// Takes the string at `at`. Returns where it ends with its line end, or `None` and how many
-    /// bytes are wanted.
+    /// Drops what has come of a refused request, of which `skip` bytes of a string and `missing`
+    /// strings, that one included, are left. The limit of a whole request does not count: nothing
+    /// of it is kept.
+    #[cold]
+    fn drop_refused(&mut self, input: &mut &[u8], limits: &Limits) -> Result<(), ProtocolError> {
+        loop {
+            if self.skip > 0 {
+                let here = usize::try_from(self.skip).unwrap_or(usize::MAX).min(input.len());
+                if !ends_rightly(self.skip, &input[..here]) {
+                    return Err(ProtocolError::BulkLength);
+                }
+                *input = &input[here..];
+                self.skip -= here as u64;
+                if self.skip > 0 {
+                    return Ok(());
+                }
+                self.missing -= 1;
+            }
+            if self.missing == 0 {
+                self.is_refused = false;
+                return Ok(());
+            }
+            let Some((length, bytes)) = announced(input, limits)? else { return Ok(()) };
+            *input = &input[bytes..];
+            self.skip = length + 2;
+        }
+    }
+
+    /// Takes the string at `at`. Where it is not whole, `wanted` says how many bytes are.
     #[inline]
-    fn bulk(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
-        match input.get(self.at) {
-            None => return Ok(None),
-            Some(b'$') => {}
-            Some(&other) => return Err(ProtocolError::ExpectedBulk(other)),
-        }
-        let errors = (ProtocolError::BulkLength, ProtocolError::BulkCountString);
-        let Some((length, header_bytes)) = header(&input[self.at + 1..], errors)? else {
-            return Ok(None);
+    fn bulk(&mut self, input: &[u8], limits: &Limits) -> Result<Bulk, ProtocolError> {
+        let Some((length, header_bytes)) = announced(&input[self.at..], limits)? else {
+            return Ok(Bulk::Incomplete);
         };
-        let length = u64::try_from(length).map_err(|_| ProtocolError::BulkLength)?;
+        let start = self.at + header_bytes;
         if length > limits.bulk_bytes_max {
-            return Err(if limits.authenticated {
-                ProtocolError::BulkLength
-            } else {
-                ProtocolError::UnauthenticatedBulk
-            });
+            return Ok(Bulk::TooLong { start, bytes: length });
         }
-        let start = self.at + 1 + header_bytes;
         // A length is below 2^63 and `start` below 2^63: no overflow.
         let line_end = start as u64 + length;
         if line_end + 2 > limits.message_bytes_max {
@@ -168,13 +246,13 @@ impl RequestParser {
         let line_end = usize::try_from(line_end).map_err(|_| ProtocolError::RequestTooLong)?;
         let Some(behind) = input.get(line_end..line_end + 2) else {
             self.wanted = line_end + 2;
-            return Ok(None);
+            return Ok(Bulk::Incomplete);
         };
         if behind != b"\r\n" {
             return Err(ProtocolError::BulkLength);
         }
         self.args.push(Span { start, end: line_end });
-        Ok(Some(line_end + 2))
+        Ok(Bulk::End(line_end + 2))
     }
 
     /// Goes on with a line. Returns where it ends, and whether its words were copied.
@@ -220,6 +298,40 @@ impl RequestParser {
 /// visitor's browser post commands to a server nearby gets no further than this.
 fn is_http(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}
+
+/// The length of the string that `input` begins with, and the bytes of its header. `None`: the
+/// header is not whole.
+#[inline]
+fn announced(input: &[u8], limits: &Limits) -> Result<Option<(u64, usize)>, ProtocolError> {
+    match input.first() {
+        None => return Ok(None),
+        Some(b'$') => {}
+        Some(&other) => return Err(ProtocolError::ExpectedBulk(other)),
+    }
+    let errors = (ProtocolError::BulkLength, ProtocolError::BulkCountString);
+    let Some((length, bytes)) = header(&input[1..], errors)? else { return Ok(None) };
+    let length = u64::try_from(length).map_err(|_| ProtocolError::BulkLength)?;
+    if length > limits.bulk_bytes_max.max(limits.skip_bytes_max) {
+        return Err(if limits.authenticated {
+            ProtocolError::BulkLength
+        } else {
+            ProtocolError::UnauthenticatedBulk
+        });
+    }
+    Ok(Some((length, 1 + bytes)))
+}
+
+/// Whether the bytes at hand of a string that is dropped hold, of the line end that are its last
+/// two of `left`, what is there of it.
+fn ends_rightly(left: u64, here: &[u8]) -> bool {
+    let behind = left - here.len() as u64;
+    match behind {
+        0 if left == 1 => here == b"\n",
+        0 => here.ends_with(b"\r\n"),
+        1 => here.last().is_none_or(|byte| *byte == b'\r'),
+        _ => true,
+    }
 }
 
 /// The number in front of `\r\n`, and the bytes of both. `None`: the end is not there yet. Of the
