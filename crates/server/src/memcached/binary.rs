@@ -177,10 +177,10 @@ fn get(
     match found {
         Ok(hit) => {
             if sends_value {
-                cx.counts.looked_up(hit);
+                cx.looked_up(key, hit);
             }
             if exptime.is_some() {
-                cx.counts.touched(hit);
+                cx.touched(key, hit);
             }
             if !hit {
                 missed(request, key, with_key, out);

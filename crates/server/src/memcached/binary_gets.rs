@@ -67,12 +67,16 @@ impl<'i> Run<'i> {
             *key = get.key;
         }
         let mut hits = 0;
+        let (reads, now_ms) = (&cx.shared.reads, cx.now_ms);
         let mut ordered = Ordered::new(out.bytes, out.full_at, cx.scratch);
         let mut take = |index: usize, row: Option<Row<'_>>| {
             let Some(Some(get)) = waiting.get(index) else { return };
             ordered.take(index, |out| {
                 let row = visible(row);
-                hits += u64::from(row.is_some());
+                if row.is_some() {
+                    hits += 1;
+                    reads.read(get.key, now_ms);
+                }
                 reply(get, row, out);
             });
         };

@@ -26,9 +26,7 @@ impl Cx<'_> {
                 if put.compare.is_some() {
                     counts.cas_hits.add(1);
                 }
-                if self.shared.reads.is_used() {
-                    self.shared.reads.forget(put.key);
-                }
+                self.shared.reads.written(put.key, self.now_ms);
             }
             Answer::Exists => counts.cas_badval.add(1),
             Answer::NotFound if put.compare.is_some() => counts.cas_misses.add(1),
@@ -37,6 +35,22 @@ impl Cx<'_> {
             _ => {}
         }
         answer
+    }
+
+    /// Counts a lookup, and notes the read.
+    pub(super) fn looked_up(&self, key: &[u8], hit: bool) {
+        self.counts.looked_up(hit);
+        if hit {
+            self.shared.reads.read(key, self.now_ms);
+        }
+    }
+
+    /// Counts a touch, and notes it as a read, as memcached does.
+    pub(super) fn touched(&self, key: &[u8], hit: bool) {
+        self.counts.touched(hit);
+        if hit {
+            self.shared.reads.read(key, self.now_ms);
+        }
     }
 
     pub(super) fn delete(&mut self, delete: &Delete<'_>) -> Answer {

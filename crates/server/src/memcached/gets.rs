@@ -96,9 +96,13 @@ impl<'i> Run<'i> {
         let keys: [&[u8]; TOGETHER_MAX] = std::array::from_fn(|index| self.slots[index].key);
         let mut ordered = Ordered::new(out.bytes, out.full_at, cx.scratch);
         let mut hits = 0;
+        let (reads, now_ms) = (&cx.shared.reads, cx.now_ms);
         let mut take = |index: usize, row: Option<Row<'_>>| {
             let row = visible(row);
-            hits += u64::from(row.is_some());
+            if row.is_some() {
+                hits += 1;
+                reads.read(slots[index].key, now_ms);
+            }
             ordered.take(index, |out| reply(&slots[index], row, out));
         };
         let found = match keys[0] {

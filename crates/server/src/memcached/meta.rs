@@ -34,13 +34,13 @@ fn get(cx: &mut Cx<'_>, request: &Request<'_>, key: &[u8], out: &mut Vec<u8>) {
         vivify_ms: flags.vivify_ttl().map(|ttl| items::expires_ms(ttl, now_ms)),
         recache_ms: flags.recache_ttl().map(|ttl| ttl.max(0).unsigned_abs().saturating_mul(1000)),
     };
-    let before = cx.shared.reads.before(key, now_ms);
+    let last = cx.shared.reads.last(key, now_ms);
     let begun = out.len();
     let found = items::read(cx.rows, key, reading, now_ms, &mut |item| {
         out.truncate(begun);
         let mut facts = facts_of(&item, now_ms);
-        facts.hit_before = before.is_some();
-        facts.idle_s = before.unwrap_or(0);
+        facts.hit_before = last.was_read;
+        facts.idle_s = last.idle_s;
         write_reply(out, request, Code::Hd, Some(&facts), flags.value().then_some(item.value));
     });
     match found {
@@ -49,9 +49,11 @@ fn get(cx: &mut Cx<'_>, request: &Request<'_>, key: &[u8], out: &mut Vec<u8>) {
             if reading.touch_ms.is_some() {
                 cx.counts.touched(hit);
             }
-            if hit {
-                cx.shared.reads.note(key, now_ms);
-            } else {
+            // With `u` the read is not to count as one.
+            if hit && !flags.has(b'u') {
+                cx.shared.reads.read(key, now_ms);
+            }
+            if !hit {
                 write_reply(out, request, Code::En, None, None);
             }
         }
@@ -167,17 +169,17 @@ fn said(
 /// `me`: what is known about the item, for people.
 fn describe(cx: &mut Cx<'_>, request: &Request<'_>, key: &[u8], out: &mut Vec<u8>) {
     let now_ms = cx.now_ms;
-    let before = cx.shared.reads.before(key, now_ms);
+    let last = cx.shared.reads.last(key, now_ms);
     let mut facts = Vec::new();
     let found = items::read(cx.rows, key, Reading::default(), now_ms, &mut |item| {
         facts.clear();
         let exp = items::ttl_s(item.expires_ms, now_ms).map_or(-1, |ttl| ttl.cast_signed());
-        let fetch = if before.is_some() { "yes" } else { "no" };
+        let fetch = if last.was_read { "yes" } else { "no" };
         // Writing to a vector does not fail.
         let _ = write!(
             facts,
             "exp={exp} la={} cas={} fetch={fetch} cls=1 size={}",
-            before.unwrap_or(0),
+            last.idle_s,
             item.cas,
             key.len() + item.value.len(),
         );

@@ -20,6 +20,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("meta", include_str!("../../tests/memcached/meta.txt")),
     ("lease", include_str!("../../tests/memcached/lease.txt")),
     ("mixed_lines", include_str!("../../tests/memcached/mixed_lines.txt")),
+    ("reads", include_str!("../../tests/memcached/reads.txt")),
     ("expiry", include_str!("../../tests/memcached/expiry.txt")),
 ];
 

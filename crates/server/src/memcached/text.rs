@@ -187,8 +187,8 @@ fn get_and_touch(
         });
         match found {
             Ok(hit) => {
-                cx.counts.looked_up(hit);
-                cx.counts.touched(hit);
+                cx.looked_up(key, hit);
+                cx.touched(key, hit);
             }
             Err(error) => {
                 out.bytes.truncate(begun);
@@ -249,7 +249,7 @@ fn touch(
     let reading = Reading { touch_ms, ..Reading::default() };
     match items::read(cx.rows, key, reading, cx.now_ms, &mut |_| {}) {
         Ok(hit) => {
-            cx.counts.touched(hit);
+            cx.touched(key, hit);
             Some(if hit { Reply::Touched } else { Reply::NotFound })
         }
         Err(error) => said(items::failure(error), Reply::Touched, out),

@@ -140,7 +140,8 @@ impl<'o> ReplyLine<'o> {
     }
 
     /// Adds what `request` asks for, in its order, and then the marks of the row. Without a row
-    /// there is only what the request itself holds: its key and its opaque word.
+    /// there is only what the request itself holds, its key and its opaque word, and to `ms` a version
+    /// of 0.
     pub fn returned(self, request: &Request<'_>, facts: Option<&Facts>) -> Self {
         let line = request.flags.words().fold(self, |line, flag| line.asked(request, flag, facts));
         let Some(facts) = facts else { return line };
@@ -166,6 +167,8 @@ impl<'o> ReplyLine<'o> {
                 let line = self.token(b'k', request.key.text());
                 if request.flags.has(b'b') { line.flag(b'b') } else { line }
             }
+            // As memcached: a version that was not given is 0.
+            (b'c', None) if matches!(request.verb, Verb::Set(_)) => self.number(b'c', 0),
             (letter, Some(facts)) if known.contains(&letter) => match letter {
                 b'c' => self.number(b'c', facts.cas),
                 b'f' => self.number(b'f', u64::from(facts.client_flags)),
