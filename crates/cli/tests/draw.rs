@@ -12,6 +12,11 @@ impl Draw {
         (mixed ^ mixed >> 31) % limit
     }
 
+    /// A stream of its own, that follows from this one.
+    pub(crate) fn split(&mut self) -> Draw {
+        Draw(self.below(u64::MAX))
+    }
+
     pub(crate) fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }

@@ -8,6 +8,7 @@ mod durable;
 mod kill;
 mod original;
 mod refusals;
+mod soak;
 
 use crate::support::{Lab, Running};
 use std::io::{BufRead, BufReader, Read, Write};
