@@ -18,6 +18,7 @@ use crate::error::{Error, Operation, Result};
 use crate::file::{File, Lock};
 use crate::mix::Mix;
 use crate::output::{OutputPlace, plain_place};
+use crate::relative::RelativePath;
 
 /// Names that a unique creation tries before it gives up.
 const UNIQUE_ATTEMPTS_MAX: u32 = 1_000;
@@ -310,6 +311,33 @@ pub trait Fs: Send + Sync + Debug {
         }
     }
 
+    /// Refuses a path below `root` that passes through, or is, a symbolic link. `root` itself may
+    /// be one. What is not there is no link. O(components), and O(names) of their directories where
+    /// a file system has no faster way.
+    ///
+    /// The check and what follows it are two steps: whoever may exchange names in the directories
+    /// meanwhile is not kept out by this.
+    ///
+    /// # Errors
+    /// [`Error::BadPath`] for a link; fails when the system cannot tell.
+    fn refuse_links(&self, root: &Path, path: &RelativePath) -> Result<()> {
+        let mut at = root.to_owned();
+        for name in path.as_str().split('/') {
+            let parent = at.clone();
+            at.push(name);
+            // The listing shows links as links; metadata would look through them.
+            let listed = match self.list(&parent) {
+                Err(error) if error.is_not_found() => return Ok(()),
+                listed => listed?,
+            };
+            let found = listed.iter().find(|entry| entry.name == *name);
+            if found.is_some_and(|entry| entry.kind == FileKind::Symlink) {
+                return Err(is_link(&at));
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the name of `path` durable: syncs its directory.
     ///
     /// # Errors
@@ -433,6 +461,12 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
         Some(_) => Path::new("."),
         None => path,
     }
+}
+
+/// The error of [`Fs::refuse_links`].
+pub(crate) fn is_link(path: &Path) -> Error {
+    let reason = "is a symbolic link, which is not followed here";
+    Error::BadPath { operation: Operation::Metadata, path: path.to_owned(), reason }
 }
 
 /// Refuses paths that do not name one directory entry.

@@ -71,6 +71,7 @@ mod raw;
 mod real;
 mod real_file;
 mod real_map;
+mod relative;
 
 pub use error::{Error, Operation, Result};
 pub use fault::{Fault, FaultFs, FaultPlan, Lie};
@@ -79,3 +80,4 @@ pub use fs::{DirEntry, FileKind, Fs, FsKind, Metadata, OpenOptions, Space};
 pub use mem::{CrashPolicy, FailedSync, MemFs};
 pub use output::{OutputFile, OutputPlace, write_output};
 pub use real::{RealFs, keep_private};
+pub use relative::{NotRelative, RELATIVE_PATH_BYTES_MAX, RelativePath};

@@ -16,9 +16,12 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Operation, Result};
 use crate::file::{File, Lock};
-use crate::fs::{DirEntry, FileKind, Fs, FsKind, Metadata, OpenOptions, Space, check_removable};
+use crate::fs::{
+    DirEntry, FileKind, Fs, FsKind, Metadata, OpenOptions, Space, check_removable, is_link,
+};
 use crate::output::OutputPlace;
 use crate::real_file::RealFile;
+use crate::relative::RelativePath;
 
 /// Bytes of a lock file that are looked at for its holder's number.
 const HOLDER_BYTES_MAX: usize = 16;
@@ -239,6 +242,21 @@ impl Fs for RealFs {
         }
         let mode = Some(found.permissions().mode() & 0o777);
         Ok(OutputPlace::File { path: target, mode })
+    }
+
+    /// Asks about each name, and lists nothing.
+    fn refuse_links(&self, root: &Path, path: &RelativePath) -> Result<()> {
+        let mut at = root.to_owned();
+        for name in path.as_str().split('/') {
+            at.push(name);
+            match fs::symlink_metadata(&at) {
+                Ok(found) if found.is_symlink() => return Err(is_link(&at)),
+                Ok(_) => {}
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(cause) => return Err(Error::io(Operation::Metadata, &at, cause)),
+            }
+        }
+        Ok(())
     }
 
     /// The standard library's walk holds each directory open and does not follow links, even ones
