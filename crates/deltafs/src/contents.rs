@@ -13,7 +13,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::Inode;
-use keyrack_vfs::{File, FileKind, Fs, OpenOptions};
+use keyrack_vfs::{File, FileKind, Fs, OpenOptions, RelativePath};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -375,7 +375,7 @@ pub(crate) fn carried(fs: &dyn Fs, to: &Path) -> Result<()> {
 
 /// Copies the files of the log in `from` into the copy of the log in `to`. Returns their paths in
 /// it. They are copied byte by byte: a log that goes on is written to in place.
-pub(crate) fn publish(fs: &dyn Fs, from: &Path, to: &Path) -> Result<Vec<String>> {
+pub(crate) fn publish(fs: &dyn Fs, from: &Path, to: &Path) -> Result<Vec<RelativePath>> {
     let source = from.join(DIRECTORY);
     let mut names = Vec::new();
     if !fs.exists(&source)? {
@@ -440,8 +440,9 @@ fn copy(from: &dyn File, to: &dyn File, size: u64) -> Result<()> {
 }
 
 /// The path of a file in the directory of its log, with slashes.
-fn relative(inode: Inode) -> String {
-    format!("{DIRECTORY}/{:02x}/{inode}", inode.to_u128() as u8)
+fn relative(inode: Inode) -> RelativePath {
+    let path = format!("{DIRECTORY}/{:02x}/{inode}", inode.to_u128() as u8);
+    RelativePath::new(&path).expect("two names of digits below a constant")
 }
 
 fn path(dir: &Path, inode: Inode) -> PathBuf {

@@ -93,7 +93,7 @@ pub use quota::Quota;
 pub use record::{INLINE_BYTES_MAX, MODE_BITS};
 pub use registry::{
     Collected, CopyFacts, GcOptions, Publication, PublishedFile, Reference, Registry, Storage, Tag,
-    Text, VIEW_LOGS_MAX,
+    Text, VIEW_LOGS_MAX, copy_name,
 };
 pub use rename::IfTaken;
 pub use user::User;

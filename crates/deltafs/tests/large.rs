@@ -132,7 +132,8 @@ fn a_file_of_a_published_log_is_copied_before_it_changes() {
     write(below.by(&user), "f", 0, &bytes);
     let registry = Registry::new_in(lab.fs(), "/reg");
     let publication = registry.publish(&below, "one", None).unwrap();
-    let listed = |file: &&keyrack_deltafs::PublishedFile| file.name.starts_with("contents/");
+    let listed =
+        |file: &&keyrack_deltafs::PublishedFile| file.name.as_str().starts_with("contents/");
     assert_eq!(publication.files.iter().find(listed).unwrap().bytes, 20_000);
     assert_eq!(registry.check().unwrap(), [""; 0]);
     // The log goes on in place; what is published does not.

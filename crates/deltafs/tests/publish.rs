@@ -193,17 +193,17 @@ fn damage_of_what_was_published_is_found_and_named() {
     let lab = Lab::new();
     let space = lab.open("log");
     let published = registry(&lab).publish(&space, "job", None).unwrap();
-    let dir = path("registry").join("logs").join(&published.directory);
-    let table = published.files.iter().find(|file| file.name.ends_with(".table")).unwrap();
-    let file = lab.disk.open(&dir.join(&table.name), &OpenOptions::new().read(true).write(true));
+    let dir = published.directory.under(&path("registry").join("logs"));
+    let table = published.files.iter().find(|file| file.name.as_str().ends_with(".table")).unwrap();
+    let file = lab.disk.open(&table.name.under(&dir), &OpenOptions::new().read(true).write(true));
     let file = file.unwrap();
     let mut byte = [0];
     file.read_exact_at(table.bytes / 2, &mut byte).unwrap();
     file.write_at(table.bytes / 2, &[byte[0] ^ 1]).unwrap();
     let found = registry(&lab).check().unwrap();
     assert_eq!(found.len(), 1);
-    assert!(found[0].contains(&table.name) && found[0].ends_with("not what was published"));
-    lab.disk.remove_file(&dir.join(&table.name)).unwrap();
+    assert!(found[0].contains(table.name.as_str()) && found[0].ends_with("not what was published"));
+    lab.disk.remove_file(&table.name.under(&dir)).unwrap();
     assert!(registry(&lab).check().unwrap()[0].ends_with("it is missing"));
 }
 

@@ -20,6 +20,8 @@ mod model;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod outside;
+#[cfg(test)]
 mod publish;
 #[cfg(test)]
 mod quota;

@@ -8,7 +8,7 @@ use crate::blocks::{BLOCK_BYTES, Blocks, Course};
 use crate::remote::Remote;
 use keyrack_vfs::{
     DirEntry, Error, File, FileKind, Fs, FsKind, Lock, Mapping, Metadata, OpenOptions, Operation,
-    Result, Space,
+    RelativePath, Result, Space,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
@@ -27,7 +27,7 @@ pub(crate) struct Files {
     /// The address as a path.
     root: PathBuf,
     remote: Arc<Remote>,
-    logs: Mutex<HashMap<String, Contents>>,
+    logs: Mutex<HashMap<RelativePath, Contents>>,
     blocks: Arc<Blocks>,
     opened: AtomicU64,
 }
@@ -45,11 +45,14 @@ fn read_only(operation: Operation, path: &Path) -> Error {
     error(operation, path, io::Error::new(ErrorKind::ReadOnlyFilesystem, what))
 }
 
-/// What a path below the root is about: `logs/LOG-N`, and the rest.
-fn split(path: &Path) -> Option<(String, String)> {
+/// What a path below the root is about: `logs/LOG-N`, and the rest, which may be empty.
+fn split(path: &Path) -> Option<(RelativePath, String)> {
     let parts: Vec<&str> = path.iter().map(|part| part.to_str()).collect::<Option<_>>()?;
     match &parts[..] {
-        ["logs", log, inside @ ..] => Some(((*log).to_owned(), inside.join("/"))),
+        ["logs", log, inside @ ..] => {
+            let log = RelativePath::new(&format!("logs/{log}")).ok()?;
+            Some((log, inside.join("/")))
+        }
         _ => None,
     }
 }
@@ -72,12 +75,12 @@ impl Files {
     }
 
     /// What a log has. Nothing is kept about one that has nothing.
-    fn contents(&self, operation: Operation, path: &Path, log: &str) -> Result<Contents> {
+    fn contents(&self, operation: Operation, path: &Path, log: &RelativePath) -> Result<Contents> {
         let known = || self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(contents) = known().get(log) {
             return Ok(Arc::clone(contents));
         }
-        let listed = self.remote.list_all(&format!("logs/{log}"));
+        let listed = self.remote.list_all(log);
         let listed = listed.map_err(|cause| error(operation, path, io::Error::other(cause)))?;
         if listed.is_empty() {
             return Err(not_found(operation, path));
@@ -85,7 +88,7 @@ impl Files {
         let contents =
             listed.into_iter().map(|object| (object.name, (object.bytes, object.changed_ns)));
         let contents: Contents = Arc::new(contents.collect());
-        known().insert(log.to_owned(), Arc::clone(&contents));
+        known().insert(log.clone(), Arc::clone(&contents));
         Ok(contents)
     }
 
@@ -94,7 +97,7 @@ impl Files {
         operation: Operation,
         path: &Path,
         inside: &Path,
-    ) -> Result<(Contents, String, String)> {
+    ) -> Result<(Contents, RelativePath, String)> {
         let (log, name) = split(inside).ok_or_else(|| not_found(operation, path))?;
         Ok((self.contents(operation, path, &log)?, log, name))
     }
@@ -110,9 +113,11 @@ impl Fs for Files {
         let Some((bytes, _)) = contents.get(&name) else {
             return Err(not_found(Operation::Open, path));
         };
+        let name = RelativePath::new(&format!("{log}/{name}"))
+            .map_err(|cause| error(Operation::Open, path, io::Error::other(cause)))?;
         Ok(Arc::new(ObjectFile {
             path: path.to_owned(),
-            name: format!("logs/{log}/{name}"),
+            name,
             bytes: *bytes,
             // Relaxed: only that no two are the same matters.
             number: self.opened.fetch_add(1, Ordering::Relaxed),
@@ -229,7 +234,7 @@ impl Fs for Files {
 #[derive(Debug)]
 struct ObjectFile {
     path: PathBuf,
-    name: String,
+    name: RelativePath,
     bytes: u64,
     /// Its number among the blocks.
     number: u64,

@@ -6,7 +6,7 @@
 use crate::failure::Whose;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use keyrack_deltafs::{Error, Result, Tag, Text};
-use keyrack_vfs::{Fs, OpenOptions};
+use keyrack_vfs::{Fs, OpenOptions, RelativePath};
 use object_store::path::Path as Key;
 use object_store::{
     ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload, UpdateVersion,
@@ -53,11 +53,10 @@ impl Remote {
     }
 
     /// The key of a name below the prefix.
-    fn key(&self, name: &str) -> Key {
-        match (self.prefix.is_empty(), name.is_empty()) {
-            (true, _) => Key::from(name),
-            (false, true) => Key::from(self.prefix.as_str()),
-            (false, false) => Key::from(format!("{}/{name}", self.prefix)),
+    fn key(&self, name: &RelativePath) -> Key {
+        match self.prefix.is_empty() {
+            true => Key::from(name.as_str()),
+            false => Key::from(format!("{}/{name}", self.prefix)),
         }
     }
 
@@ -74,13 +73,13 @@ impl Remote {
 
     /// Asks whether the store is there, and lets us in.
     pub(crate) fn probe(&self) -> Result<()> {
-        let key = self.key("");
+        let key = Key::from(self.prefix.as_str());
         let asked = self.wait(self.store.list_with_delimiter(Some(&key)));
         asked.map(|_| ()).map_err(|error| self.whose.first_error(&error))
     }
 
     /// A text; `None` if it is not there.
-    pub(crate) fn get(&self, name: &str) -> Result<Option<Text>> {
+    pub(crate) fn get(&self, name: &RelativePath) -> Result<Option<Text>> {
         let key = self.key(name);
         let got = self.wait(async {
             let found = self.store.get(&key).await?;
@@ -94,17 +93,17 @@ impl Remote {
     }
 
     /// Puts a text if there is none. `false` if there is another.
-    pub(crate) fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+    pub(crate) fn create(&self, name: &RelativePath, bytes: &[u8]) -> Result<bool> {
         self.put_if(name, bytes, PutMode::Create)
     }
 
     /// Puts a text if the one there is that which was seen.
-    pub(crate) fn replace(&self, name: &str, bytes: &[u8], seen: &Tag) -> Result<bool> {
+    pub(crate) fn replace(&self, name: &RelativePath, bytes: &[u8], seen: &Tag) -> Result<bool> {
         let seen = UpdateVersion { e_tag: seen.e_tag.clone(), version: seen.version.clone() };
         self.put_if(name, bytes, PutMode::Update(seen))
     }
 
-    fn put_if(&self, name: &str, bytes: &[u8], mode: PutMode) -> Result<bool> {
+    fn put_if(&self, name: &RelativePath, bytes: &[u8], mode: PutMode) -> Result<bool> {
         let key = self.key(name);
         let payload = PutPayload::from(bytes.to_vec());
         let Err(error) = self.wait(self.store.put_opts(&key, payload, mode.into())) else {
@@ -125,7 +124,7 @@ impl Remote {
     }
 
     /// Removes an object. It is fine if it is not there.
-    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+    pub(crate) fn remove(&self, name: &RelativePath) -> Result<()> {
         let key = self.key(name);
         match self.wait(self.store.delete(&key)) {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -134,7 +133,7 @@ impl Remote {
     }
 
     /// The names directly below a directory, without it.
-    pub(crate) fn list(&self, directory: &str) -> Result<Vec<String>> {
+    pub(crate) fn list(&self, directory: &RelativePath) -> Result<Vec<String>> {
         let key = self.key(directory);
         let listed = self.wait(self.store.list_with_delimiter(Some(&key)));
         let listed = listed.map_err(|error| self.failed(error))?;
@@ -146,14 +145,14 @@ impl Remote {
         Ok(names)
     }
 
-    fn all_below(&self, directory: &str) -> Result<(Key, Vec<ObjectMeta>)> {
+    fn all_below(&self, directory: &RelativePath) -> Result<(Key, Vec<ObjectMeta>)> {
         let key = self.key(directory);
         let listed = self.wait(self.store.list(Some(&key)).try_collect());
         Ok((key, listed.map_err(|error| self.failed(error))?))
     }
 
     /// Everything below a directory.
-    pub(crate) fn list_all(&self, directory: &str) -> Result<Vec<Listed>> {
+    pub(crate) fn list_all(&self, directory: &RelativePath) -> Result<Vec<Listed>> {
         let (key, found) = self.all_below(directory)?;
         let named = found.into_iter().filter_map(|object| {
             let parts: Vec<_> = object.location.prefix_match(&key)?.collect();
@@ -169,7 +168,7 @@ impl Remote {
     }
 
     /// Removes everything below a directory.
-    pub(crate) fn remove_all(&self, directory: &str) -> Result<()> {
+    pub(crate) fn remove_all(&self, directory: &RelativePath) -> Result<()> {
         let (_, found) = self.all_below(directory)?;
         let keys = found.into_iter().map(|object| object_store::Result::Ok(object.location));
         let keys = futures_util::stream::iter(keys).boxed();
@@ -182,21 +181,21 @@ impl Remote {
     }
 
     /// Bytes of an object.
-    pub(crate) fn range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>> {
+    pub(crate) fn range(&self, name: &RelativePath, range: Range<u64>) -> Result<Vec<u8>> {
         let key = self.key(name);
         let got = self.wait(self.store.get_range(&key, range));
         Ok(got.map_err(|error| self.failed(error))?.to_vec())
     }
 
     /// Puts files, several at a time: the names, and where each is.
-    pub(crate) fn put_files(&self, fs: &dyn Fs, files: Vec<(String, PathBuf)>) -> Result<()> {
+    pub(crate) fn put_files(&self, fs: &dyn Fs, files: Vec<(RelativePath, PathBuf)>) -> Result<()> {
         let puts = files.into_iter().map(|(name, path)| self.put_file(fs, name, path));
         self.runtime.block_on(async {
             futures_util::stream::iter(puts).buffer_unordered(FILES_MAX).try_collect::<()>().await
         })
     }
 
-    async fn put_file(&self, fs: &dyn Fs, name: String, path: PathBuf) -> Result<()> {
+    async fn put_file(&self, fs: &dyn Fs, name: RelativePath, path: PathBuf) -> Result<()> {
         let key = self.key(&name);
         let file = fs.open(&path, &OpenOptions::new().read(true))?;
         let bytes = file.len()?;

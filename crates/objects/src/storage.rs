@@ -6,9 +6,9 @@
 
 use crate::files::Files;
 use crate::remote::Remote;
-use keyrack_deltafs::{CopyFacts, PublishedFile, Result, Storage, Tag, Text};
+use keyrack_deltafs::{CopyFacts, Error, PublishedFile, Result, Storage, Tag, Text, copy_name};
 use keyrack_measure::wall;
-use keyrack_vfs::Fs;
+use keyrack_vfs::{Fs, RelativePath};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -48,54 +48,61 @@ impl ObjectStorage {
 }
 
 impl Storage for ObjectStorage {
-    fn path(&self, name: &str) -> PathBuf {
-        if name.is_empty() { self.root.clone() } else { self.root.join(name) }
+    fn root(&self) -> PathBuf {
+        self.root.clone()
     }
 
     fn fs(&self) -> Arc<dyn Fs> {
         Arc::clone(&self.files) as Arc<dyn Fs>
     }
 
-    fn get(&self, name: &str) -> Result<Option<Text>> {
+    fn get(&self, name: &RelativePath) -> Result<Option<Text>> {
         self.remote.get(name)
     }
 
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+    fn create(&self, name: &RelativePath, bytes: &[u8]) -> Result<bool> {
         self.remote.create(name, bytes)
     }
 
-    fn replace(&self, name: &str, bytes: &[u8], seen: &Tag) -> Result<bool> {
+    fn replace(&self, name: &RelativePath, bytes: &[u8], seen: &Tag) -> Result<bool> {
         self.remote.replace(name, bytes, seen)
     }
 
-    fn remove(&self, name: &str) -> Result<()> {
+    fn remove(&self, name: &RelativePath) -> Result<()> {
         self.remote.remove(name)
     }
 
-    fn list(&self, directory: &str) -> Result<Vec<String>> {
+    fn list(&self, directory: &RelativePath) -> Result<Vec<String>> {
         self.remote.list(directory)
     }
 
-    fn begin_copy(&self, log: &Path, directory: &str) -> Result<PathBuf> {
+    fn begin_copy(&self, log: &Path, directory: &RelativePath) -> Result<PathBuf> {
         let dir = log.join(PUBLISHING);
         self.local.create_dir_all(&dir)?;
         self.tidy(&dir);
-        Ok(dir.join(directory))
+        Ok(directory.under(&dir))
     }
 
-    fn complete_copy(&self, staged: &Path, directory: &str, files: &[PublishedFile]) -> Result<()> {
-        let puts = files
-            .iter()
-            .map(|file| (format!("logs/{directory}/{}", file.name), staged.join(&file.name)));
-        self.remote.put_files(&*self.local, puts.collect())
+    fn complete_copy(
+        &self,
+        staged: &Path,
+        directory: &RelativePath,
+        files: &[PublishedFile],
+    ) -> Result<()> {
+        let copy = copy_name(directory)?;
+        let puts = files.iter().map(|file| {
+            let name = copy.join(&file.name).map_err(|error| Error::Usage(error.to_string()))?;
+            Ok((name, file.name.under(staged)))
+        });
+        self.remote.put_files(&*self.local, puts.collect::<Result<_>>()?)
     }
 
-    fn end_copy(&self, staged: &Path, _: &str) {
+    fn end_copy(&self, staged: &Path, _: &RelativePath) {
         let _ = self.local.remove_dir_all(staged);
     }
 
-    fn copy_facts(&self, directory: &str) -> Result<Option<CopyFacts>> {
-        let objects = self.remote.list_all(&format!("logs/{directory}"))?;
+    fn copy_facts(&self, directory: &RelativePath) -> Result<Option<CopyFacts>> {
+        let objects = self.remote.list_all(&copy_name(directory)?)?;
         let changed = objects.iter().map(|object| object.changed_ns).max();
         Ok(changed.map(|changed_ns| CopyFacts {
             bytes: objects.iter().map(|object| object.bytes).sum(),
@@ -103,7 +110,7 @@ impl Storage for ObjectStorage {
         }))
     }
 
-    fn remove_copy(&self, directory: &str) -> Result<()> {
-        self.remote.remove_all(&format!("logs/{directory}"))
+    fn remove_copy(&self, directory: &RelativePath) -> Result<()> {
+        self.remote.remove_all(&copy_name(directory)?)
     }
 }

@@ -3,11 +3,16 @@
 //! Who is first is told by a hard link: a text is written and synced under a name of its own, and
 //! linked to its name, which fails where that is taken. Copies are made in their place; they are
 //! nobody's until a text names them.
+//!
+//! Nothing is removed through a symbolic link below the directory: a link would lead out of it. Each
+//! component is asked for (`lstat`), as files are reached by path here; whoever may exchange names
+//! in the directory between the question and the removal may remove its files anyway. The directory
+//! itself may be reached by a link.
 
 use crate::error::{Error, Result};
 use crate::registry::storage::{CopyFacts, Storage, Tag, Text};
-use crate::registry::{PublishedFile, hex};
-use keyrack_vfs::{DirEntry, Fs, OpenOptions};
+use crate::registry::{PublishedFile, copy_name, hex};
+use keyrack_vfs::{DirEntry, Fs, OpenOptions, RelativePath};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,16 +81,16 @@ fn tag(bytes: &[u8]) -> Tag {
 }
 
 impl Storage for Directory {
-    fn path(&self, name: &str) -> PathBuf {
-        if name.is_empty() { self.dir.clone() } else { self.dir.join(name) }
+    fn root(&self) -> PathBuf {
+        self.dir.clone()
     }
 
     fn fs(&self) -> Arc<dyn Fs> {
         Arc::clone(&self.fs)
     }
 
-    fn get(&self, name: &str) -> Result<Option<Text>> {
-        match self.fs.read(&self.path(name)) {
+    fn get(&self, name: &RelativePath) -> Result<Option<Text>> {
+        match self.fs.read(&name.under(&self.dir)) {
             Err(error) if error.is_not_found() => Ok(None),
             read => {
                 let bytes = read?;
@@ -94,8 +99,8 @@ impl Storage for Directory {
         }
     }
 
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
-        let path = self.path(name);
+    fn create(&self, name: &RelativePath, bytes: &[u8]) -> Result<bool> {
+        let path = name.under(&self.dir);
         let parent = self.make_parent(&path)?;
         match self.place(&path, &parent, bytes) {
             Err(error) if error.is_already_exists() => Ok(false),
@@ -103,8 +108,8 @@ impl Storage for Directory {
         }
     }
 
-    fn replace(&self, name: &str, bytes: &[u8], seen: &Tag) -> Result<bool> {
-        let path = self.path(name);
+    fn replace(&self, name: &RelativePath, bytes: &[u8], seen: &Tag) -> Result<bool> {
+        let path = name.under(&self.dir);
         let parent = self.make_parent(&path)?;
         let lock = match self.fs.lock(&parent.join(LOCK)) {
             // Somebody is just replacing a text: what was seen may be over.
@@ -119,8 +124,9 @@ impl Storage for Directory {
         Ok(is_same)
     }
 
-    fn remove(&self, name: &str) -> Result<()> {
-        let path = self.path(name);
+    fn remove(&self, name: &RelativePath) -> Result<()> {
+        self.fs.refuse_links(&self.dir, name)?;
+        let path = name.under(&self.dir);
         match self.fs.remove_file(&path) {
             Err(error) if error.is_not_found() => return Ok(()),
             removed => removed?,
@@ -128,27 +134,29 @@ impl Storage for Directory {
         Ok(self.fs.sync_parent(&path)?)
     }
 
-    fn list(&self, directory: &str) -> Result<Vec<String>> {
-        let entries = self.entries(&self.path(directory))?;
+    fn list(&self, directory: &RelativePath) -> Result<Vec<String>> {
+        let entries = self.entries(&directory.under(&self.dir))?;
         let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
         Ok(names.filter(|name| !name.starts_with('.')).collect())
     }
 
-    fn begin_copy(&self, _log: &Path, directory: &str) -> Result<PathBuf> {
-        let path = self.path("logs").join(directory);
+    fn begin_copy(&self, _log: &Path, directory: &RelativePath) -> Result<PathBuf> {
+        let path = copy_name(directory)?.under(&self.dir);
         self.make_parent(&path)?;
         Ok(path)
     }
 
-    fn complete_copy(&self, _: &Path, _: &str, _: &[PublishedFile]) -> Result<()> {
+    fn complete_copy(&self, _: &Path, _: &RelativePath, _: &[PublishedFile]) -> Result<()> {
         // It was made in its place, and synced.
         Ok(())
     }
 
-    fn end_copy(&self, _: &Path, _: &str) {}
+    fn end_copy(&self, _: &Path, _: &RelativePath) {}
 
-    fn copy_facts(&self, directory: &str) -> Result<Option<CopyFacts>> {
-        let path = self.path("logs").join(directory);
+    fn copy_facts(&self, directory: &RelativePath) -> Result<Option<CopyFacts>> {
+        let name = copy_name(directory)?;
+        self.fs.refuse_links(&self.dir, &name)?;
+        let path = name.under(&self.dir);
         let changed = match self.fs.metadata(&path) {
             Err(error) if error.is_not_found() => return Ok(None),
             found => found?.modified,
@@ -159,8 +167,10 @@ impl Storage for Directory {
         Ok(Some(CopyFacts { bytes, changed_ns }))
     }
 
-    fn remove_copy(&self, directory: &str) -> Result<()> {
-        match self.fs.remove_dir_all(&self.path("logs").join(directory)) {
+    fn remove_copy(&self, directory: &RelativePath) -> Result<()> {
+        let name = copy_name(directory)?;
+        self.fs.refuse_links(&self.dir, &name)?;
+        match self.fs.remove_dir_all(&name.under(&self.dir)) {
             Err(error) if error.is_not_found() => Ok(()),
             removed => removed.map_err(Error::from),
         }

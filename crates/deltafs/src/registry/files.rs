@@ -3,10 +3,11 @@
 use crate::changes::key_range;
 use crate::error::{Error, Result};
 use crate::open::LogHead;
+use crate::registry::publication::FORMAT;
 use crate::registry::{Publication, PublishedFile, Reference, Registry, hex};
 use keyrack_flodb::Db;
 use keyrack_measure::wall;
-use keyrack_vfs::{DirEntry, FileKind, Fs, OpenOptions};
+use keyrack_vfs::{FileKind, Fs, OpenOptions, RelativePath};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ impl Registry {
         copy: &Path,
         name: &str,
         version: u64,
-        directory: String,
-        contents: Vec<String>,
+        directory: RelativePath,
+        contents: Vec<RelativePath>,
     ) -> Result<Publication> {
         let options = keyrack_flodb::Options { create_if_missing: false, ..Default::default() };
         let fs = self.fs();
@@ -33,14 +34,19 @@ impl Registry {
         let mut files = Vec::new();
         for entry in fs.list(copy)? {
             if entry.kind == FileKind::File && entry.name != "LOCK" {
-                files.push(digest(&*fs, copy, &entry)?);
+                let name = entry.name.to_str().and_then(|name| RelativePath::single(name).ok());
+                let name = name.ok_or_else(|| Error::Corruption {
+                    path: copy.join(&entry.name),
+                    what: "it is no file of a log".to_owned(),
+                })?;
+                files.push(digest(&*fs, copy, &name)?);
             }
         }
         for name in contents {
-            files.push(digest(&*fs, copy, &DirEntry { name: name.into(), kind: FileKind::File })?);
+            files.push(digest(&*fs, copy, &name)?);
         }
         Ok(Publication {
-            format: 1,
+            format: FORMAT,
             name: name.to_owned(),
             version,
             log: head.log.to_string(),
@@ -74,11 +80,10 @@ impl Registry {
 
     fn check_files(&self, publication: &Publication, found: &mut Vec<String>) -> Result<()> {
         let fs = self.fs();
-        let dir = self.copy_dir(&publication.directory);
+        let dir = self.copy_dir(&publication.directory)?;
         for file in &publication.files {
-            let entry = DirEntry { name: file.name.clone().into(), kind: FileKind::File };
-            let path = dir.join(&file.name);
-            match digest(&*fs, &dir, &entry) {
+            let path = file.name.under(&dir);
+            match digest(&*fs, &dir, &file.name) {
                 Ok(now) if now == *file => {}
                 Ok(now) if now.bytes != file.bytes => found.push(format!(
                     "{}: {} bytes, {} were published",
@@ -98,8 +103,8 @@ impl Registry {
 }
 
 /// Length and digest of a file.
-fn digest(fs: &dyn Fs, dir: &Path, entry: &DirEntry) -> Result<PublishedFile> {
-    let file = fs.open(&dir.join(&entry.name), &OpenOptions::new().read(true))?;
+fn digest(fs: &dyn Fs, dir: &Path, name: &RelativePath) -> Result<PublishedFile> {
+    let file = fs.open(&name.under(dir), &OpenOptions::new().read(true))?;
     let mut hash = Sha256::new();
     let mut chunk = vec![0; 1 << 20];
     let mut bytes = 0;
@@ -111,6 +116,5 @@ fn digest(fs: &dyn Fs, dir: &Path, entry: &DirEntry) -> Result<PublishedFile> {
             break;
         }
     }
-    let name = entry.name.to_string_lossy().into_owned();
-    Ok(PublishedFile { name, bytes, sha256: hex(&hash.finalize()) })
+    Ok(PublishedFile { name: name.clone(), bytes, sha256: hex(&hash.finalize()) })
 }

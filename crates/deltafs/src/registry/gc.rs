@@ -2,8 +2,9 @@
 //! names.
 
 use crate::error::Result;
-use crate::registry::{Reference, Registry, version_name};
+use crate::registry::{Reference, Registry, below, version_name};
 use keyrack_measure::wall;
+use keyrack_vfs::RelativePath;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -35,13 +36,14 @@ impl Registry {
     ///
     /// # Errors
     /// The machine's; [`crate::Error::Corruption`] if a text that says what is needed cannot be
-    /// read: nothing is removed then.
+    /// read, or names what cannot be a copy; for a symbolic link on the way to what is to go: nothing
+    /// behind it is removed.
     pub fn gc(&self, options: &GcOptions) -> Result<Collected> {
         let mut needed = BTreeSet::new();
         for view in self.views()? {
             needed.extend(self.view(&view)?);
         }
-        for hold in self.storage.list("holds")? {
+        for hold in self.storage.list(&below("holds")?)? {
             // One that has just gone holds nothing.
             needed.extend(self.references(&format!("holds/{hold}"))?.unwrap_or_default());
         }
@@ -65,41 +67,48 @@ impl Registry {
             needed.contains(reference)
                 && publication.base.iter().any(|base| needed.insert(base.clone()))
         }) {}
+        let (kept, unneeded): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(reference, _)| needed.contains(reference));
+        let kept: BTreeSet<RelativePath> =
+            kept.into_iter().map(|(_, text)| text.directory).collect();
+        // What goes is known, and looked at, before anything goes. A copy that a version needs stays,
+        // whoever else names it.
+        let mut copies = BTreeSet::new();
         let mut collected = Collected::default();
-        let mut named = BTreeSet::new();
-        for (reference, publication) in all {
-            if needed.contains(&reference) {
-                named.insert(publication.directory);
+        for (reference, publication) in unneeded {
+            collected.publications.push(reference);
+            if !kept.contains(&publication.directory) {
+                copies.insert(publication.directory);
+            }
+        }
+        for listed in self.storage.list(&below("logs")?)? {
+            let directory = below(&listed)?;
+            if kept.contains(&directory) || copies.contains(&directory) {
                 continue;
             }
-            if !options.dry_run {
-                self.storage.remove(&version_name(&reference))?;
+            if self.is_older(&directory, options.older_than)? {
+                copies.insert(directory);
             }
-            collected.bytes += self.collect(&publication.directory, options.dry_run)?;
-            collected.logs.push(publication.directory.clone());
-            named.insert(publication.directory);
-            collected.publications.push(reference);
         }
-        for directory in self.storage.list("logs")? {
-            if !named.contains(&directory) && self.is_older(&directory, options.older_than)? {
-                collected.bytes += self.collect(&directory, options.dry_run)?;
-                collected.logs.push(directory);
-            }
+        for directory in &copies {
+            let facts = self.storage.copy_facts(directory)?;
+            collected.bytes += facts.map_or(0, |facts| facts.bytes);
+            collected.logs.push(directory.to_string());
+        }
+        if options.dry_run {
+            return Ok(collected);
+        }
+        for reference in &collected.publications {
+            self.storage.remove(&version_name(reference)?)?;
+        }
+        for directory in &copies {
+            self.storage.remove_copy(directory)?;
         }
         Ok(collected)
     }
 
-    /// Removes a copy. Returns its bytes.
-    fn collect(&self, directory: &str, dry_run: bool) -> Result<u64> {
-        let Some(facts) = self.storage.copy_facts(directory)? else { return Ok(0) };
-        if !dry_run {
-            self.storage.remove_copy(directory)?;
-        }
-        Ok(facts.bytes)
-    }
-
     /// Whether a copy is older than that. One that has just gone is not.
-    fn is_older(&self, directory: &str, than: Duration) -> Result<bool> {
+    fn is_older(&self, directory: &RelativePath, than: Duration) -> Result<bool> {
         let Some(facts) = self.storage.copy_facts(directory)? else { return Ok(false) };
         let age = Duration::from_nanos(wall::unix_ns().saturating_sub(facts.changed_ns));
         Ok(age >= than)

@@ -16,12 +16,17 @@
 //! Where all this is kept is the business of a [`Storage`]: a directory, or an object store.
 //!
 //! Nothing that a publisher does waits for another.
+//!
+//! **Invariant:** a name from a text becomes a path only as a [`RelativePath`], so no text leads out
+//! of the registry, and [`Registry::gc`] removes nothing but copies below `logs` that no needed
+//! publication names.
 
 mod directory;
 mod files;
 mod gc;
 mod publication;
 mod storage;
+mod texts;
 
 pub use gc::{Collected, GcOptions};
 pub use publication::{Publication, PublishedFile, Reference};
@@ -31,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use directory::Directory;
 use keyrack_measure::wall;
-use keyrack_vfs::{Fs, RealFs};
+use keyrack_vfs::{Fs, RealFs, RelativePath};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -74,7 +79,7 @@ impl Registry {
 
     /// Where it is, for messages.
     fn place(&self) -> String {
-        self.storage.path("").display().to_string()
+        self.storage.root().display().to_string()
     }
 
     /// Publishes what is in the log of `space` under `name`. With `expected`, only as that version;
@@ -106,7 +111,7 @@ impl Registry {
         let fs = self.storage.fs();
         // The number alone comes again where processes have the same number after each start.
         let unique = fs.unique_number() ^ wall::unix_ns();
-        let directory = format!("{}-{unique:016x}", space.log());
+        let directory = below(&format!("{}-{unique:016x}", space.log()))?;
         let staged = self.storage.begin_copy(top.dir(), &directory)?;
         let described: Result<Publication> = (|| {
             top.checkpoint(&staged)?;
@@ -132,7 +137,7 @@ impl Registry {
     }
 
     /// Removes a copy that no text names. What stays is left to [`Registry::gc`].
-    fn drop_copy(&self, directory: &str) {
+    fn drop_copy(&self, directory: &RelativePath) {
         // The error of the publisher is the one to report.
         let _ = self.storage.remove_copy(directory);
     }
@@ -140,7 +145,7 @@ impl Registry {
     /// Gives the publication its version, if nobody has it.
     fn claim(&self, publication: &Publication) -> Result<()> {
         let Publication { name, version, .. } = publication;
-        let at = version_name(&Reference { name: name.clone(), version: *version });
+        let at = version_name(&Reference { name: name.clone(), version: *version })?;
         let text = serde_json::to_vec_pretty(publication)
             .map_err(|error| Error::Usage(error.to_string()))?;
         match self.storage.create(&at, &text)? {
@@ -155,8 +160,10 @@ impl Registry {
     /// The machine's.
     pub fn versions(&self, name: &str) -> Result<Vec<u64>> {
         check_registry_name(name)?;
-        let names = self.storage.list(&format!("names/{name}"))?;
-        let mut versions: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        let names = self.storage.list(&below(&format!("names/{name}"))?)?;
+        // Another spelling of a number, and whatever else is there, is no version.
+        let number = |name: &String| name.parse().ok().filter(|n: &u64| n.to_string() == *name);
+        let mut versions: Vec<u64> = names.iter().filter_map(number).collect();
         versions.sort_unstable();
         Ok(versions)
     }
@@ -166,7 +173,7 @@ impl Registry {
     /// # Errors
     /// The machine's.
     pub fn names(&self) -> Result<Vec<String>> {
-        self.storage.list("names")
+        self.storage.list(&below("names")?)
     }
 
     /// The names of lists.
@@ -174,7 +181,7 @@ impl Registry {
     /// # Errors
     /// The machine's.
     pub fn views(&self) -> Result<Vec<String>> {
-        self.storage.list("views")
+        self.storage.list(&below("views")?)
     }
 
     /// What a version of a name stands for.
@@ -183,22 +190,32 @@ impl Registry {
     /// [`Error::NotFound`]; [`Error::Corruption`] if the text is damaged.
     pub fn publication(&self, reference: &Reference) -> Result<Publication> {
         check_registry_name(&reference.name)?;
-        let name = version_name(reference);
+        let name = version_name(reference)?;
         let Some(text) = self.storage.get(&name)? else {
             return Err(Error::NotFound(format!("{reference} in the registry {}", self.place())));
         };
-        serde_json::from_slice(&text.bytes).map_err(|error| self.damaged(&name, &error))
+        let read: Publication = serde_json::from_slice(&text.bytes)
+            .map_err(|error| self.damaged(&name, error.to_string()))?;
+        match read.flaw(reference) {
+            None => Ok(read),
+            Some(flaw) => Err(self.damaged(&name, flaw)),
+        }
     }
 
-    fn damaged(&self, name: &str, error: &serde_json::Error) -> Error {
-        Error::Corruption { path: self.storage.path(name), what: error.to_string() }
+    fn damaged(&self, name: &RelativePath, what: String) -> Error {
+        Error::Corruption { path: name.under(&self.storage.root()), what }
     }
 
     /// A list of publications; `None` if there is none of that name.
     fn references(&self, name: &str) -> Result<Option<Vec<Reference>>> {
-        let Some(text) = self.storage.get(name)? else { return Ok(None) };
-        let references = serde_json::from_slice(&text.bytes);
-        Ok(Some(references.map_err(|error| self.damaged(name, &error))?))
+        let name = below(name)?;
+        let Some(text) = self.storage.get(&name)? else { return Ok(None) };
+        let references: Vec<Reference> = serde_json::from_slice(&text.bytes)
+            .map_err(|error| self.damaged(&name, error.to_string()))?;
+        match references.iter().find_map(Reference::flaw) {
+            None => Ok(Some(references)),
+            Some(flaw) => Err(self.damaged(&name, flaw)),
+        }
     }
 
     /// The publications that a list of words means, the highest first: `NAME` is the latest version
@@ -269,13 +286,13 @@ impl Registry {
         let mut dirs = Vec::new();
         for reference in references {
             let publication = self.publication(reference)?;
-            dirs.push(self.copy_dir(&publication.directory));
+            dirs.push(self.copy_dir(&publication.directory)?);
         }
         Ok(dirs)
     }
 
-    fn copy_dir(&self, directory: &str) -> PathBuf {
-        self.storage.path("logs").join(directory)
+    fn copy_dir(&self, directory: &RelativePath) -> Result<PathBuf> {
+        Ok(copy_name(directory)?.under(&self.storage.root()))
     }
 
     /// What the list of that name has.
@@ -322,6 +339,7 @@ impl Registry {
 
     /// Whether nobody else has written it meanwhile.
     fn save(&self, name: &str, references: &[Reference]) -> Result<bool> {
+        let name = &below(name)?;
         let text = serde_json::to_vec(references).map_err(|e| Error::Usage(e.to_string()))?;
         match self.storage.get(name)? {
             Some(seen) => self.storage.replace(name, &text, &seen.tag),
@@ -330,8 +348,21 @@ impl Registry {
     }
 }
 
-fn version_name(reference: &Reference) -> String {
-    format!("names/{}/{}", reference.name, reference.version)
+/// A name below the registry.
+fn below(name: &str) -> Result<RelativePath> {
+    RelativePath::new(name).map_err(|error| Error::Usage(error.to_string()))
+}
+
+fn version_name(reference: &Reference) -> Result<RelativePath> {
+    below(&format!("names/{}/{}", reference.name, reference.version))
+}
+
+/// Where the copy of a log is: `logs/DIRECTORY`.
+///
+/// # Errors
+/// [`Error::Usage`] if the name is too long.
+pub fn copy_name(directory: &RelativePath) -> Result<RelativePath> {
+    below(&format!("logs/{directory}"))
 }
 
 fn taken(name: &str, version: u64) -> Error {

@@ -1,7 +1,12 @@
 //! What a registry says about a published log.
 
+use crate::registry::{check_registry_name, texts};
+use keyrack_vfs::RelativePath;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// The format of the text of a publication.
+pub(super) const FORMAT: u32 = 1;
 
 /// A publication by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,8 +26,9 @@ impl fmt::Display for Reference {
 /// A file of a published log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedFile {
-    /// Its name in the directory of the log.
-    pub name: String,
+    /// Its path in the directory of the log.
+    #[serde(with = "texts::path")]
+    pub name: RelativePath,
     /// Its length.
     pub bytes: u64,
     /// SHA-256 of its content, in hexadecimal.
@@ -42,8 +48,9 @@ pub struct Publication {
     pub log: String,
     /// The epoch of the log: of two publications of one log the later has the same or a larger one.
     pub epoch: u64,
-    /// The directory of the log below `logs`.
-    pub directory: String,
+    /// The directory of the log below `logs`: a single name.
+    #[serde(with = "texts::directory")]
+    pub directory: RelativePath,
     /// Its files.
     pub files: Vec<PublishedFile>,
     /// Records in the log, of all kinds.
@@ -54,4 +61,27 @@ pub struct Publication {
     pub base: Vec<Reference>,
     /// When, in nanoseconds since 1970.
     pub published_ns: u64,
+}
+
+impl Publication {
+    /// What is wrong with a text that was read as this version of a name, if anything is.
+    pub(super) fn flaw(&self, reference: &Reference) -> Option<String> {
+        if self.format != FORMAT {
+            return Some(format!(
+                "its format is {}, and this program reads {FORMAT}; use a newer keyrack",
+                self.format
+            ));
+        }
+        if (&self.name, self.version) != (&reference.name, reference.version) {
+            return Some(format!("it is the text of {}@{}", self.name, self.version));
+        }
+        self.base.iter().find_map(Reference::flaw)
+    }
+}
+
+impl Reference {
+    /// What is wrong with a reference that was read, if anything is.
+    pub(super) fn flaw(&self) -> Option<String> {
+        check_registry_name(&self.name).err().map(|error| error.to_string())
+    }
 }

@@ -5,13 +5,14 @@
 //! name to one caller only, and [`Storage::replace`] replaces only what the caller has seen. In a
 //! directory these are a hard link and a lock; in an object store they are conditional puts.
 //!
-//! Names in a storage are relative paths with slashes, `names/job/1`. A name that begins with a dot
-//! is the storage's own. Texts are small, and read and written whole. Copies of logs are
+//! Names in a storage are relative paths with slashes, `names/job/1`, and checked: a
+//! [`RelativePath`] leads nowhere but below the storage. A name that begins with a dot is the
+//! storage's own. Texts are small, and read and written whole. Copies of logs are
 //! directories below `logs`: made aside, then completed, and never changed afterwards.
 
 use crate::error::Result;
 use crate::registry::PublishedFile;
-use keyrack_vfs::Fs;
+use keyrack_vfs::{Fs, RelativePath};
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,8 +46,8 @@ pub struct CopyFacts {
 
 /// A place for a registry. Every method fails as the machine or the network does.
 pub trait Storage: Send + Sync + Debug {
-    /// Where a name is: for messages, and to be opened by [`Storage::fs`].
-    fn path(&self, name: &str) -> PathBuf;
+    /// Where the storage is: for messages, and for paths that [`Storage::fs`] opens.
+    fn root(&self) -> PathBuf;
 
     /// The file system that has both the copies, at their paths, and the files of this machine.
     fn fs(&self) -> Arc<dyn Fs>;
@@ -55,7 +56,7 @@ pub trait Storage: Send + Sync + Debug {
     ///
     /// # Errors
     /// The machine's.
-    fn get(&self, name: &str) -> Result<Option<Text>>;
+    fn get(&self, name: &RelativePath) -> Result<Option<Text>>;
 
     /// Writes a text that is not there yet. It is there whole or not at all, and durable behind
     /// `Ok(true)`. `false`: somebody else was first, and nothing has changed. Behind an error the
@@ -63,53 +64,58 @@ pub trait Storage: Send + Sync + Debug {
     ///
     /// # Errors
     /// The machine's.
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool>;
+    fn create(&self, name: &RelativePath, bytes: &[u8]) -> Result<bool>;
 
     /// Replaces a text that is still as it was seen, at one stroke. `false`: it is not.
     ///
     /// # Errors
     /// The machine's.
-    fn replace(&self, name: &str, bytes: &[u8], seen: &Tag) -> Result<bool>;
+    fn replace(&self, name: &RelativePath, bytes: &[u8], seen: &Tag) -> Result<bool>;
 
     /// Removes a text. It is fine if it is not there.
     ///
     /// # Errors
-    /// The machine's.
-    fn remove(&self, name: &str) -> Result<()>;
+    /// The machine's; for a text that is reached through a symbolic link.
+    fn remove(&self, name: &RelativePath) -> Result<()>;
 
     /// The last parts of the names directly below `directory`, sorted; none if there is no such
     /// directory.
     ///
     /// # Errors
     /// The machine's.
-    fn list(&self, directory: &str) -> Result<Vec<String>>;
+    fn list(&self, directory: &RelativePath) -> Result<Vec<String>>;
 
     /// A path that is free, for a copy of the log in `log` that will be called `directory`. It is
     /// on the file system of the log.
     ///
     /// # Errors
     /// The machine's.
-    fn begin_copy(&self, log: &Path, directory: &str) -> Result<PathBuf>;
+    fn begin_copy(&self, log: &Path, directory: &RelativePath) -> Result<PathBuf>;
 
     /// Takes the copy at `staged` over as `logs/DIRECTORY`, whole and durable. These are its files.
     ///
     /// # Errors
     /// The machine's. What was taken over until then is left to [`Storage::remove_copy`].
-    fn complete_copy(&self, staged: &Path, directory: &str, files: &[PublishedFile]) -> Result<()>;
+    fn complete_copy(
+        &self,
+        staged: &Path,
+        directory: &RelativePath,
+        files: &[PublishedFile],
+    ) -> Result<()>;
 
     /// Forgets what [`Storage::begin_copy`] gave, whether or not the copy was completed. What
     /// cannot be removed is removed by a later call.
-    fn end_copy(&self, staged: &Path, directory: &str);
+    fn end_copy(&self, staged: &Path, directory: &RelativePath);
 
     /// What is known about a copy; `None` if there is none.
     ///
     /// # Errors
-    /// The machine's.
-    fn copy_facts(&self, directory: &str) -> Result<Option<CopyFacts>>;
+    /// The machine's; for a copy that is reached through a symbolic link.
+    fn copy_facts(&self, directory: &RelativePath) -> Result<Option<CopyFacts>>;
 
     /// Removes a copy, or what there is of it.
     ///
     /// # Errors
-    /// The machine's.
-    fn remove_copy(&self, directory: &str) -> Result<()>;
+    /// As for [`Storage::copy_facts`].
+    fn remove_copy(&self, directory: &RelativePath) -> Result<()>;
 }
