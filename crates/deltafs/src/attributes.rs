@@ -9,7 +9,7 @@ use crate::name::check_name;
 use crate::namespace::Dir;
 use crate::record::{Attributes, Entry, INLINE_BYTES_MAX, Key, MODE_BITS};
 use crate::resolve::named;
-use crate::user::{PASS, SET_GROUP, SET_USER, WRITE};
+use crate::user::{PASS, SET_GROUP, WRITE};
 use keyrack_flodb::{Change, WriteOptions};
 
 /// A time to be set.
@@ -113,9 +113,8 @@ impl Caller<'_> {
             match &place.name {
                 None => self.set_dir_attributes(&place.dir, set),
                 Some(name) => {
-                    let found = self.lookup(place.dir.state.id, name)?;
-                    if let Some(found) = &found {
-                        Self::check_dir(&place, found, path)?;
+                    if let Some(found) = self.lookup(place.dir.state.id, name)? {
+                        Self::check_dir(&place, &found, path)?;
                     }
                     self.set_attributes_at(&place.dir, name, set)
                 }
@@ -168,6 +167,12 @@ impl Caller<'_> {
                 mtime_ns: attributes.mtime_ns,
             };
             self.apply(&mut facts, set, now, name)?;
+            if (set.uid.is_some() || set.gid.is_some()) && set.mode.is_none() {
+                facts.mode = self.user.without_set_ids(facts.mode, attributes.gid);
+            }
+            if set.size.is_some() && set.mode.is_none() {
+                facts.mode = self.user.mode_after_write(facts.mode, attributes.gid);
+            }
             let mut changed = Attributes {
                 mode: facts.mode,
                 uid: facts.uid,
@@ -259,24 +264,17 @@ impl Caller<'_> {
                 facts.mode &= !SET_GROUP;
             }
         }
-        if let Some(uid) = set.uid
-            && uid != facts.uid
-        {
-            if user.uid != 0 {
+        if let Some(uid) = set.uid {
+            if user.uid != 0 && !(is_owner && uid == facts.uid) {
                 return Err(refuse());
             }
             facts.uid = uid;
         }
-        if let Some(gid) = set.gid
-            && gid != facts.gid
-        {
-            if user.uid != 0 && !(is_owner && user.is_in(gid)) {
+        if let Some(gid) = set.gid {
+            if user.uid != 0 && !(is_owner && (gid == facts.gid || user.is_in(gid))) {
                 return Err(refuse());
             }
             facts.gid = gid;
-        }
-        if (set.uid.is_some() || set.gid.is_some()) && set.mode.is_none() && user.uid != 0 {
-            facts.mode &= !(SET_USER | SET_GROUP);
         }
         Ok(())
     }

@@ -120,7 +120,7 @@ impl Found {
 }
 
 impl Caller<'_> {
-    /// The entry of a name.
+    /// The entry of a name, whoever asks: that the user may pass the directory was checked.
     pub(crate) fn lookup(&self, dir: DirId, name: &[u8]) -> Result<Option<Found>> {
         Ok(self.inner.layers.find(dir, name, Found::of)?.flatten())
     }

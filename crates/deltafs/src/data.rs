@@ -114,7 +114,8 @@ impl Caller<'_> {
             data.resize(data.len().max(end), 0);
             data[start..end].copy_from_slice(bytes);
             let size = data.len() as u64;
-            let changed = Attributes { size, mtime_ns: now, ctime_ns: now, ..attributes };
+            let mode = self.user.mode_after_write(attributes.mode, attributes.gid);
+            let changed = Attributes { mode, size, mtime_ns: now, ctime_ns: now, ..attributes };
             Ok(Some((changed, data, false)))
         });
         match changed? {

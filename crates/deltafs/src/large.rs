@@ -214,7 +214,8 @@ impl Caller<'_> {
                 return Ok(None);
             }
             let size = size(attributes.size);
-            let changed = Attributes { size, mtime_ns, ctime_ns: now, ..attributes };
+            let mode = self.user.mode_after_write(attributes.mode, attributes.gid);
+            let changed = Attributes { mode, size, mtime_ns, ctime_ns: now, ..attributes };
             Ok(Some((changed, Vec::new(), true)))
         });
         match changed? {

@@ -131,7 +131,9 @@ impl Caller<'_> {
         let changed = self.change_file_at(dir, name, |attributes, _, is_sized| {
             self.check_write(&attributes, name)?;
             left = is_sized.then_some(attributes.inode);
-            let changed = Attributes { inode, size, mtime_ns: now, ctime_ns: now, ..attributes };
+            let mode = self.user.mode_after_write(attributes.mode, attributes.gid);
+            let (mtime_ns, ctime_ns) = (now, now);
+            let changed = Attributes { inode, mode, size, mtime_ns, ctime_ns, ..attributes };
             Ok(Some((changed, Vec::new(), true)))
         })?;
         if let Some(left) = left {
@@ -163,7 +165,8 @@ impl Caller<'_> {
                 if is_sized && turn.is_none() {
                     return Ok(None);
                 }
-                let changed = Attributes { size, mtime_ns: now, ctime_ns: now, ..attributes };
+                let mode = self.user.mode_after_write(attributes.mode, attributes.gid);
+                let changed = Attributes { mode, size, mtime_ns: now, ctime_ns: now, ..attributes };
                 Ok(Some((changed, bytes.to_vec(), false)))
             })?;
             match (replaced, &mut turn) {

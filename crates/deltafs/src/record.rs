@@ -10,7 +10,7 @@
 
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, Inode};
-use crate::name::{NAME_BYTES_MAX, PATH_BYTES_MAX};
+use crate::name::{NAME_BYTES_MAX, PATH_BYTES_MAX, check_name};
 
 /// Bytes that a file keeps in its record, at most: the size of the small files of IO500.
 pub const INLINE_BYTES_MAX: usize = 3901;
@@ -121,6 +121,20 @@ pub(crate) fn parse_key(key: &[u8]) -> Option<(DirId, &[u8])> {
 }
 
 impl Entry<'_> {
+    /// The same entry, changed at that time. A directory has its times in a record of its own.
+    pub(crate) fn at(self, ctime_ns: u64) -> Self {
+        match self {
+            Entry::File(attributes, data) => {
+                Entry::File(Attributes { ctime_ns, ..attributes }, data)
+            }
+            Entry::Sized(attributes) => Entry::Sized(Attributes { ctime_ns, ..attributes }),
+            Entry::Symlink(attributes, target) => {
+                Entry::Symlink(Attributes { ctime_ns, ..attributes }, target)
+            }
+            Entry::Whiteout | Entry::Dir(_) => self,
+        }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Entry::Whiteout => vec![KIND_WHITEOUT],
@@ -246,7 +260,8 @@ impl Node {
                 let len = usize::try_from(varint(&mut rest)?).ok()?;
                 let (name, behind) = rest.split_at_checked(len)?;
                 rest = behind;
-                let is_sane = len <= NAME_BYTES_MAX && mode <= MODE_BITS;
+                // The root has no name.
+                let is_sane = (len == 0 || check_name(name).is_ok()) && mode <= MODE_BITS;
                 let node = DirNode { mode, uid, gid, parent, name: name.to_vec() };
                 Some(is_sane.then_some(node)?)
             }

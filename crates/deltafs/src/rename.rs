@@ -300,16 +300,7 @@ impl Move<'_> {
         let before: Vec<DirInfo> = held.guards.iter().map(|info| DirInfo::clone(info)).collect();
         let mut batch = Batch::new();
         inner.hide(&mut batch, old, self.old_name)?;
-        let entry = inner.layers.find(old, self.old_name, |entry| match entry {
-            Entry::File(attributes, data) => {
-                Entry::File(crate::record::Attributes { ctime_ns: now, ..attributes }, data)
-                    .encode()
-            }
-            Entry::Sized(attributes) => {
-                Entry::Sized(crate::record::Attributes { ctime_ns: now, ..attributes }).encode()
-            }
-            other => other.encode(),
-        })?;
+        let entry = inner.layers.find(old, self.old_name, |entry| entry.at(now).encode())?;
         let entry = entry.ok_or_else(|| Error::NotFound(shown(self.old_name)))?;
         batch.put(&Key::entry(new, self.new_name), &entry);
         if let Some(Found::Dir(replaced)) = self.target {

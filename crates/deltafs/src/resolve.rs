@@ -65,15 +65,19 @@ impl Caller<'_> {
                 return Ok(Place { dir, name: None, must_be_dir: true });
             };
             match name {
-                b"." => {}
+                b"." => self.check(&dir.state.read(), PASS, name)?,
                 b".." => dir = self.parent(&dir)?,
                 _ if is_end(behind) => {
-                    check_name(name)?;
+                    self.check_name_in(&dir, name)?;
                     let must_be_dir = !behind.is_empty();
+                    if must_be_dir {
+                        // It will be looked up whatever the call is about.
+                        self.check(&dir.state.read(), PASS, name)?;
+                    }
                     return Ok(Place { dir, name: Some(name.to_vec()), must_be_dir });
                 }
                 _ => {
-                    check_name(name)?;
+                    self.check_name_in(&dir, name)?;
                     match self.step(&dir, name)? {
                         Step::Dir(next) => dir = next,
                         Step::Link(target) => {
@@ -85,6 +89,14 @@ impl Caller<'_> {
             }
             rest = behind;
         }
+    }
+
+    /// Refuses what cannot be a name, once the user may pass the directory.
+    fn check_name_in(&self, dir: &Dir, name: &[u8]) -> Result<()> {
+        check_name(name).or_else(|error| {
+            self.check(&dir.state.read(), PASS, name)?;
+            Err(error)
+        })
     }
 
     /// Goes on at the target of a link that stands in `dir`.

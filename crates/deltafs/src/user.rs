@@ -24,6 +24,8 @@ pub(crate) const STICKY: u32 = 0o1000;
 pub(crate) const SET_GROUP: u32 = 0o2000;
 /// A program runs as its owner.
 pub(crate) const SET_USER: u32 = 0o4000;
+/// The group may run it.
+const GROUP_EXECUTE: u32 = 0o010;
 
 impl User {
     /// A user with one group.
@@ -57,6 +59,22 @@ impl User {
         mode >> shift & wanted == wanted
     }
 
+    /// The mode that a file has after the user changed its bytes. As on Linux the bits that give
+    /// rights to programs go, but for user 0: the bytes are not those that were trusted.
+    pub(crate) fn mode_after_write(&self, mode: u32, gid: u32) -> u32 {
+        match self.uid {
+            0 => mode,
+            _ => self.without_set_ids(mode, gid),
+        }
+    }
+
+    /// A mode without set-user; without set-group, too, where it is about programs, or the group is
+    /// none of the user's.
+    pub(crate) fn without_set_ids(&self, mode: u32, gid: u32) -> u32 {
+        let keeps_group = mode & GROUP_EXECUTE == 0 && (self.uid == 0 || self.is_in(gid));
+        mode & !SET_USER & if keeps_group { u32::MAX } else { !SET_GROUP }
+    }
+
     /// Whether the user owns what `uid` owns.
     pub(crate) fn owns(&self, uid: u32) -> bool {
         self.uid == 0 || self.uid == uid
@@ -66,6 +84,27 @@ impl User {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What ext4 does, as seen on Linux 6.
+    #[test]
+    fn set_id_bits_go_with_a_write_of_anybody_but_user_0() {
+        let (owner, member) = (User::new(1, 10), User { uid: 2, gid: 20, groups: vec![10] });
+        let other = User::new(3, 30);
+        for (mode, of_group, of_other) in [
+            (0o6777, 0o777, 0o777),
+            (0o6767, 0o2767, 0o767),
+            (0o6666, 0o2666, 0o666),
+            (0o2676, 0o676, 0o676),
+            (0o4666, 0o666, 0o666),
+            (0o1644, 0o1644, 0o1644),
+        ] {
+            assert_eq!(owner.mode_after_write(mode, 10), of_group, "{mode:o}");
+            assert_eq!(member.mode_after_write(mode, 10), of_group, "{mode:o}");
+            assert_eq!(other.mode_after_write(mode, 10), of_other, "{mode:o}");
+            assert_eq!(User::root().mode_after_write(mode, 10), mode);
+            assert_eq!(User::root().without_set_ids(mode, 10), of_group, "{mode:o}");
+        }
+    }
 
     #[test]
     fn the_first_class_that_fits_decides() {

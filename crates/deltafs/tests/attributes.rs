@@ -1,7 +1,7 @@
 //! Facts and rights: sizes, times, counts; owner, group, other; sticky directories.
 
 use crate::support::{Lab, errno, ls, touch};
-use keyrack_deltafs::{IfExists, IfTaken, SetAttributes, SetTime, User};
+use keyrack_deltafs::{Caller, IfExists, IfTaken, SetAttributes, SetTime, User};
 
 fn mode(mode: u32) -> SetAttributes {
     SetAttributes { mode: Some(mode), ..SetAttributes::default() }
@@ -213,4 +213,112 @@ fn the_way_to_a_file_needs_to_be_open() {
     assert_eq!(errno(fs.create(b"/a/b/g", 0o600, IfExists::Fail)), "EACCES");
     assert_eq!(errno(fs.stat(b"/a/b/../b/f")), "EACCES");
     assert_eq!(errno(fs.stat(b"/a")), "done");
+}
+
+#[test]
+fn the_owner_who_stays_is_set_by_the_owner_only() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let (owner, other) = (User { uid: 5, gid: 50, groups: vec![51] }, User::new(6, 60));
+    touch(space.by(&owner), "/f");
+    space.by(&owner).mkdir(b"/d", 0o777).unwrap();
+    let to = |uid, gid| SetAttributes { uid, gid, ..SetAttributes::default() };
+    for path in [&b"/f"[..], b"/d"] {
+        let set = |user: &User, uid, gid| {
+            space.by(user).set_attributes(path, &to(uid, gid)).map(|stat| (stat.uid, stat.gid))
+        };
+        for (uid, gid) in [(Some(5), None), (None, Some(50)), (Some(5), Some(50)), (Some(6), None)]
+        {
+            assert_eq!(errno(set(&other, uid, gid)), "EPERM");
+        }
+        assert_eq!(set(&owner, Some(5), Some(50)).unwrap(), (5, 50));
+        assert_eq!(set(&owner, None, Some(51)).unwrap(), (5, 51));
+        assert_eq!(errno(set(&owner, None, Some(60))), "EPERM");
+        assert_eq!(errno(set(&owner, Some(6), None)), "EPERM");
+    }
+}
+
+#[test]
+fn somebody_elses_write_takes_the_set_id_bits_away() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let (owner, other, root) = (User::new(5, 50), User::new(6, 60), User::root());
+    let big = vec![7; 5000];
+    type Write<'a> = &'a dyn Fn(Caller<'_>);
+    let fs = |user| space.by(user);
+    let writes: [(&str, Write<'_>); 8] = [
+        ("write", &|by| drop(by.write(b"/f", 0, b"x").unwrap())),
+        ("write of many", &|by| drop(by.write(b"/f", 0, &big).unwrap())),
+        ("put", &|by| drop(by.put(b"/f", 0o644, b"new").unwrap())),
+        ("put of many", &|by| drop(by.put(b"/f", 0o644, &big).unwrap())),
+        ("cut", &|by| drop(by.set_attributes(b"/f", &size(1)).unwrap())),
+        ("cut to nothing", &|by| drop(by.set_attributes(b"/f", &size(0)).unwrap())),
+        ("cut to its size", &|by| drop(by.set_attributes(b"/f", &size(9)).unwrap())),
+        ("extended", &|by| drop(by.set_attributes(b"/f", &size(6000)).unwrap())),
+    ];
+    for (what, write) in writes {
+        for (user, before, after) in [
+            (&other, 0o6777, 0o777),
+            (&other, 0o6666, 0o666),
+            (&owner, 0o6777, 0o777),
+            (&owner, 0o6666, 0o2666),
+            (&root, 0o6777, 0o6777),
+        ] {
+            fs(&owner).create_with_at(&space.root().unwrap(), b"f", 0o666, b"123456789").unwrap();
+            fs(&owner).set_attributes(b"/f", &mode(before)).unwrap();
+            write(fs(user));
+            let stat = fs(&root).stat(b"/f").unwrap();
+            assert_eq!(format!("{:o}", stat.mode), format!("{after:o}"), "{what} by {user:?}");
+            fs(&root).unlink(b"/f").unwrap();
+        }
+    }
+    // No byte changes: nothing is taken away. Nor where the mode is set with the bytes.
+    fs(&owner).create(b"/f", 0o666, IfExists::Fail).unwrap();
+    fs(&owner).set_attributes(b"/f", &mode(0o6777)).unwrap();
+    fs(&other).write(b"/f", 0, b"").unwrap();
+    assert_eq!(fs(&root).stat(b"/f").unwrap().mode, 0o6777);
+    let both = SetAttributes { mode: Some(0o4711), ..size(4) };
+    assert_eq!(fs(&owner).set_attributes(b"/f", &both).unwrap().mode, 0o4711);
+    // Another owner, even by user 0; a directory keeps its own.
+    let given = SetAttributes { uid: Some(6), ..SetAttributes::default() };
+    assert_eq!(fs(&root).set_attributes(b"/f", &given).unwrap().mode, 0o711);
+    fs(&owner).mkdir(b"/d", 0o755).unwrap();
+    fs(&owner).set_attributes(b"/d", &mode(0o2755)).unwrap();
+    let same = SetAttributes { uid: Some(5), ..SetAttributes::default() };
+    assert_eq!(fs(&owner).set_attributes(b"/d", &same).unwrap().mode, 0o2755);
+}
+
+#[test]
+fn who_may_not_pass_a_directory_is_not_told_what_is_in_it() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let (owner, other) = (User::new(5, 50), User::new(6, 60));
+    let fs = space.by(&owner);
+    fs.mkdir(b"/d", 0o700).unwrap();
+    fs.mkdir(b"/d/sub", 0o777).unwrap();
+    touch(fs, "/d/f");
+    let long = [b"/d/", &[b'x'; 256][..]].concat();
+    let fs = space.by(&other);
+    for name in ["none", "none/", "f", "f/", "sub", "sub/", "f/x", "sub/x", "none/x", ".", ".."] {
+        let path = format!("/d/{name}");
+        let path = path.as_bytes();
+        let denied = |what: &str, result: keyrack_deltafs::Result<()>| {
+            assert_eq!(errno(result), "EACCES", "{what} {}", path.escape_ascii());
+        };
+        denied("set", fs.set_attributes(path, &mode(0o600)).map(drop));
+        if matches!(name, "." | "..") {
+            continue;
+        }
+        denied("stat", fs.stat(path).map(drop));
+        denied("lstat", fs.lstat(path).map(drop));
+        denied("unlink", fs.unlink(path));
+        denied("rmdir", fs.rmdir(path));
+        denied("rename", fs.rename(path, b"/q", IfTaken::Replace));
+        denied("mkdir", fs.mkdir(path, 0o755).map(drop));
+        denied("symlink", fs.symlink(b"x", path.trim_ascii_end()).map(drop));
+        denied("read", fs.read(path, 0, 1).map(drop));
+        denied("open", fs.dir(path).map(drop));
+    }
+    assert_eq!(errno(fs.stat(&long)), "EACCES");
+    assert_eq!(errno(space.by(&owner).stat(&long)), "ENAMETOOLONG");
 }

@@ -116,3 +116,18 @@ fn a_tree_is_not_moved_deeper_than_the_limit() {
     assert_eq!(moved(b"over"), "ENAMETOOLONG");
     assert_eq!(moved(b"fits"), "done");
 }
+
+#[test]
+fn a_rename_changes_the_ctime_of_a_symbolic_link() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let root = User::root();
+    let fs = space.by(&root);
+    fs.symlink(b"x", b"/l").unwrap();
+    let before = fs.lstat(b"/l").unwrap();
+    let now = lab.tick();
+    fs.rename(b"/l", b"/m", IfTaken::Replace).unwrap();
+    let after = fs.lstat(b"/m").unwrap();
+    assert_eq!((after.ctime_ns, after.mtime_ns), (now, before.mtime_ns));
+    assert_eq!((after.inode, fs.read_link(b"/m").unwrap()), (before.inode, b"x".to_vec()));
+}

@@ -186,6 +186,8 @@ impl Tree {
         if made.is_new
             && let Some(set) = given_to(&fs, &dir, owner)?
         {
+            // Another owner takes the set-id bits away, unless the mode is said with it.
+            let set = SetAttributes { mode: Some(stat.mode), ..set };
             stat = answer(fs.set_attributes_at(&dir, name, &set))?;
         }
         self.tell(&dir, name, stat)

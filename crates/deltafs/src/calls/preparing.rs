@@ -10,7 +10,7 @@ use crate::caller::{Caller, Found};
 use crate::error::{Error, Result, shown};
 use crate::id::DirId;
 use crate::namespace::{Dir, Namespace};
-use crate::record::{Attributes, Entry};
+use crate::record::Entry;
 use crate::user::{PASS, WRITE};
 
 impl Core {
@@ -157,15 +157,8 @@ impl Core {
         crate::check_name(name)?;
         caller.check(&from.state.read(), PASS, name)?;
         let now_ns = caller.inner.time.now_ns();
-        let entry = caller.inner.layers.find(from.state.id, name, |entry| match entry {
-            Entry::File(attributes, data) => {
-                Entry::File(Attributes { ctime_ns: now_ns, ..attributes }, data).encode()
-            }
-            Entry::Sized(attributes) => {
-                Entry::Sized(Attributes { ctime_ns: now_ns, ..attributes }).encode()
-            }
-            other => other.encode(),
-        })?;
+        let entry =
+            caller.inner.layers.find(from.state.id, name, |entry| entry.at(now_ns).encode())?;
         let entry =
             entry.filter(|entry| Entry::decode(entry).is_some_and(|e| e != Entry::Whiteout));
         entry.ok_or_else(|| Refusal::from(Error::NotFound(shown(name))))
