@@ -277,6 +277,22 @@ fn a_dummy_answers_and_no_server_is_an_error_with_its_address() {
 }
 
 #[test]
+fn two_dummies_answer_as_one_does() {
+    let lab = Lab::new();
+    let (running, address) = servers(Way::Ours, &lab, 2, "--dummy_svr=1");
+    for shared in ["0", "1"] {
+        let line = format!(
+            "deltafs_bm_cli --n=100 --share_dir={shared} --info_svr_uri=tcp://{address} \
+             --step_interval=0"
+        );
+        let out = Way::Ours.run(&lab, 2, &[], &line).exits(0);
+        assert_eq!((ops(&out, "insert"), ops(&out, "fstats")), (200, 200), "{}", out.told());
+    }
+    running.signal("INT");
+    running.finish().exits(0);
+}
+
+#[test]
 fn wrong_flags_and_logs_are_said() {
     let lab = Lab::new();
     for program in ["deltafs_bm_svr", "deltafs_bm_cli", "parallel_compactor"] {

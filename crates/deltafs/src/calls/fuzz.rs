@@ -5,6 +5,7 @@ use keyrack_testkit::fuzz::{Dice, Fuzzer, Shape, shape};
 
 use super::codec::{Frame, Reply, Request, frame};
 use super::orders::read_record;
+use super::server::pretend;
 use super::tests::{conversation, reply_bytes, requests};
 use crate::id::{DirId, Inode, LogId};
 use crate::partition::SplitMap;
@@ -164,4 +165,16 @@ fn frames_and_records_that_were_made_up_are_refused_or_can_be_written() {
             kind => check_record(kind, bytes),
         }
     });
+}
+
+#[test]
+fn a_dummy_answers_every_request_in_the_words_of_its_reply() {
+    for request in requests() {
+        if matches!(request, Request::Hello { .. } | Request::Map | Request::Peer(_)) {
+            continue;
+        }
+        let mut out = Vec::new();
+        pretend(&request, &mut out);
+        assert!(Reply::decode(request.tag(), &out).is_some(), "{request:?}");
+    }
 }
