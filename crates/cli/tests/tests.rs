@@ -26,6 +26,7 @@ mod deltafs;
 mod doctor;
 mod draw;
 mod fs;
+mod fs_import;
 mod fs_json;
 mod fs_parquet;
 mod gauges;

@@ -3,6 +3,10 @@
 //!
 //! Both directions stream: one entry is in memory at a time, and of a large file a piece.
 //! Directories get their times and rights at the end, as entries in them come later.
+//!
+//! **Invariant:** an import stays below its directory. Paths are checked (`entry_path`), and each
+//! directory on the way is opened from the one before: a symbolic link is refused, whether the
+//! archive brought it or it was there.
 
 use super::{Failure, Outcome, beginning, finish, flag, open, open_to_read, option, os};
 use super::{jsonl, path_arg, path_bytes, reading, tape, text, user};
@@ -153,9 +157,32 @@ impl Read for Stream {
     }
 }
 
+/// The path of an entry that comes in, relative: without dots in it, or a slash at its end.
+///
+/// # Errors
+/// What is wrong with a path that is absolute, goes up, or holds a NUL, in words.
+pub(super) fn entry_path(path: &[u8]) -> Result<Vec<u8>, String> {
+    let wrong = |why: &str| Err(format!("{}: {why}", super::shown(path)));
+    if path.starts_with(b"/") {
+        return wrong(
+            "the path is absolute; write the archive with relative paths, as tar does without -P",
+        );
+    }
+    if path.contains(&0) {
+        return wrong("the path holds a NUL byte");
+    }
+    let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let parts: Vec<&[u8]> = parts.collect();
+    match parts.contains(&&b".."[..]) {
+        true => wrong("the path goes up; an entry must stay below the directory of the import"),
+        false => Ok(parts.join(&b'/')),
+    }
+}
+
 /// Takes items in below a directory.
 struct Import<'a> {
     fs: Caller<'a>,
+    /// The directory to put it in. Its own path may lead over links.
     base: Vec<u8>,
     overwrite: bool,
     metadata_only: bool,
@@ -171,7 +198,6 @@ struct Import<'a> {
 
 impl Import<'_> {
     fn take(&mut self, item: Item, bytes: Option<&mut dyn Read>) -> Result<(), Failure> {
-        let full = [&self.base[..], b"/", &item.path].concat();
         let set = SetAttributes {
             mode: Some(item.mode),
             uid: self.keeps_owners.then_some(item.uid),
@@ -181,20 +207,20 @@ impl Import<'_> {
         };
         self.count += 1;
         if item.kind == Kind::Dir {
-            if full.iter().any(|byte| *byte != b'/') {
-                super::change::make_all(self.fs, &full, 0o755)?;
-            }
-            self.dirs.push((full, set));
+            self.dir_of(&item.path)?;
+            self.dirs.push((item.path, set));
             return Ok(());
         }
-        let end = full.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        let (parent, name) = (&full[..end], &full[end + 1..]);
+        let end = item.path.iter().rposition(|byte| *byte == b'/');
+        let (parent, name) = match end {
+            Some(end) => (&item.path[..end], &item.path[end + 1..]),
+            None => (&[][..], &item.path[..]),
+        };
         if self.last.as_ref().is_none_or(|(path, _)| path != parent) {
-            let path = if parent.is_empty() { b"/" } else { parent };
-            super::change::make_all(self.fs, path, 0o755)?;
-            self.last = Some((parent.to_vec(), self.fs.dir(path)?));
+            self.last = Some((parent.to_vec(), self.dir_of(parent)?));
         }
-        let Some((_, dir)) = &self.last else { return Ok(()) };
+        let (_, dir) = self.last.as_ref().expect("the directory was opened above");
+        let full = [&self.base[..], b"/", &item.path].concat();
         let made = self.make(dir, name, &item, bytes).and_then(|set_size| {
             let set = SetAttributes { size: set_size, ..set };
             self.fs.set_attributes_at(dir, name, &set).map(|_| set_size.is_some())
@@ -218,6 +244,34 @@ impl Import<'_> {
         })?;
         self.without_bytes += u64::from(is_without);
         Ok(())
+    }
+
+    /// The directory of a path below that of the import, made where it is missing. No link is
+    /// followed on the way.
+    fn dir_of(&self, path: &[u8]) -> Result<Dir, Failure> {
+        let base = if self.base.is_empty() { b"/" } else { &self.base[..] };
+        super::change::make_all(self.fs, base, 0o755)?;
+        let mut dir = self.fs.dir(base)?;
+        let mut at = self.base.clone();
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            at.push(b'/');
+            at.extend_from_slice(name);
+            let made = match self.fs.mkdir_at(&dir, name, 0o755) {
+                Err(Error::Exists(_)) => self.fs.dir_at(&dir, name),
+                made => made,
+            };
+            dir = made.map_err(|error| match (&error, self.fs.read_link_at(&dir, name)) {
+                (Error::NotDir(_), Ok(target)) => Failure::Failed(format!(
+                    "{}: it is a symbolic link to {}, which an import does not follow; remove it, \
+                     or import into another directory",
+                    super::shown(&at),
+                    super::shown(&target)
+                )),
+                (Error::NotDir(_), Err(_)) => Error::NotDir(super::shown(&at)).into(),
+                _ => error.into(),
+            })?;
+        }
+        Ok(dir)
     }
 
     /// Makes a file or a link. Returns the size that is to be set, if its bytes are elsewhere.
@@ -314,10 +368,8 @@ fn import(matches: &ArgMatches) -> Outcome {
     };
     let taken = source.read(format, &mut take);
     // What came before a failure is there, and as it should be.
-    let fs = import.fs;
     for (path, set) in import.dirs.iter().rev() {
-        let path = if path.iter().all(|byte| *byte == b'/') { b"/" } else { &path[..] };
-        fs.set_attributes(path, set)?;
+        import.fs.set_dir_attributes(&import.dir_of(path)?, set)?;
     }
     let (count, without_bytes) = (import.count, import.without_bytes);
     finish(space)?;

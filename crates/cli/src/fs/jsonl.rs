@@ -7,7 +7,7 @@
 //! Bytes that are no text have `_hex` behind the name of their field, and two digits each. A file
 //! without `data` is one whose bytes are elsewhere.
 
-use super::archive::{Item, Items, Take, local, settle};
+use super::archive::{Item, Items, Take, entry_path, local, settle};
 use super::{Failure, Outcome};
 use crate::db::text::{from_hex, hex};
 use keyrack_deltafs::Kind;
@@ -83,7 +83,7 @@ pub(super) fn read(mut from: impl BufRead, take: &mut Take<'_>) -> Result<(), Fa
 
 /// The item of an object, or what is wrong with it.
 fn item(object: &Value) -> Result<Item, String> {
-    let path = bytes_of(object, "path").ok_or("there is no path")?;
+    let path = entry_path(&bytes_of(object, "path").ok_or("there is no path")?)?;
     let kind = match object.get("type").and_then(Value::as_str) {
         Some("f") => Kind::File,
         Some("d") => Kind::Dir,
@@ -180,6 +180,8 @@ mod tests {
         for (line, words) in [
             ("{", "no JSON"),
             (r#"{"type":"f"}"#, "no path"),
+            (r#"{"path":"/a","type":"f"}"#, "/a: the path is absolute"),
+            (r#"{"path":"a/../../b","type":"f"}"#, "a/../../b: the path goes up"),
             (r#"{"path":"a","type":"x"}"#, "type is none of"),
             (r#"{"path":"a","type":"f","mode":644}"#, "octal"),
             (r#"{"path":"a","type":"f","uid":-1}"#, "uid is no whole number"),

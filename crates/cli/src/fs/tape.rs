@@ -5,7 +5,7 @@
 //! write as well: long names of GNU, PAX, plain headers. Devices, pipes and hard links have no
 //! counterpart here; they are refused by name.
 
-use super::archive::{Item, Items, Take, local, settle};
+use super::archive::{Item, Items, Take, entry_path, local, settle};
 use super::{Failure, Outcome};
 use keyrack_deltafs::{INLINE_BYTES_MAX, Kind};
 use std::io::{Read, Write};
@@ -104,7 +104,7 @@ pub(super) fn read(from: impl Read, take: &mut Take<'_>) -> Result<(), Failure> 
     let mut archive = Archive::new(from);
     for entry in archive.entries().map_err(|error| broken(&error))? {
         let mut entry = entry.map_err(|error| broken(&error))?;
-        let path = clean(&entry.path_bytes()).map_err(Failure::Usage)?;
+        let path = entry_path(&entry.path_bytes()).map_err(Failure::Usage)?;
         let shown = super::shown(&path);
         let header = entry.header();
         let kind = match header.entry_type() {
@@ -113,9 +113,9 @@ pub(super) fn read(from: impl Read, take: &mut Take<'_>) -> Result<(), Failure> 
             EntryType::Symlink => Kind::Symlink,
             EntryType::XGlobalHeader => continue,
             other => {
+                let (what, remedy) = what(other);
                 return Err(Failure::Failed(format!(
-                    "{shown}: {} have no place in a name space",
-                    what(other)
+                    "{shown}: {what} have no place in a name space; {remedy}"
                 )));
             }
         };
@@ -203,16 +203,6 @@ impl Read for Whole<'_> {
     }
 }
 
-/// A path of an archive: without slashes around it and dots in it. What leads out is refused.
-pub(super) fn clean(path: &[u8]) -> Result<Vec<u8>, String> {
-    let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
-    let parts: Vec<&[u8]> = parts.collect();
-    match parts.contains(&&b".."[..]) {
-        true => Err(format!("{}: a path of an archive must not go up", super::shown(path))),
-        false => Ok(parts.join(&b'/')),
-    }
-}
-
 /// Seconds with a fraction, in nanoseconds; before 1970 it is 1970.
 fn time(text: &str) -> Option<u64> {
     if text.starts_with('-') {
@@ -223,12 +213,13 @@ fn time(text: &str) -> Option<u64> {
     seconds.parse::<u64>().ok()?.checked_mul(NS_PER_S)?.checked_add(digits.parse().ok()?)
 }
 
-fn what(kind: EntryType) -> &'static str {
+/// What it is, and what helps.
+fn what(kind: EntryType) -> (&'static str, &'static str) {
     match kind {
-        EntryType::Link => "hard links",
-        EntryType::Char | EntryType::Block => "devices",
-        EntryType::Fifo => "pipes",
-        _ => "such entries",
+        EntryType::Link => ("hard links", "write the archive with tar --hard-dereference"),
+        EntryType::Char | EntryType::Block => ("devices", "leave it out of the archive"),
+        EntryType::Fifo => ("pipes", "leave it out of the archive"),
+        _ => ("such entries", "leave it out of the archive"),
     }
 }
 
@@ -243,13 +234,5 @@ mod tests {
         assert_eq!(time("12.1234567891"), Some(12_123_456_789));
         assert_eq!(time("-3.5"), Some(0));
         assert_eq!((time("x"), time("1.x"), time("99999999999999")), (None, None, None));
-    }
-
-    #[test]
-    fn paths_of_archives_stay_inside() {
-        assert_eq!(clean(b"./a//b/").unwrap(), b"a/b");
-        assert_eq!(clean(b"/etc").unwrap(), b"etc");
-        assert_eq!(clean(b"./").unwrap(), b"");
-        assert!(clean(b"a/../../b").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! A file of Parquet to entries: columns by name, read side by side some rows at a time.
 
-use super::super::archive::{Item, Take, local};
+use super::super::archive::{Item, Take, entry_path, local};
 use super::source::Source;
 use super::{BYTES_KEY, DIGEST_KEY, SCHEMA, places};
 use crate::fs::Failure;
@@ -333,7 +333,7 @@ fn item(columns: &[Option<Column<'_>>], row: usize) -> Result<Item, String> {
             .map(|value| u32::try_from(value).map_err(|_| format!("{} is too large", COLUMNS[at])))
             .transpose()
     };
-    let path = super::super::tape::clean(bytes(0).ok_or("there is no path")?)?;
+    let path = entry_path(bytes(0).ok_or("there is no path")?)?;
     let kind = match bytes(1) {
         Some(b"f") => Kind::File,
         Some(b"d") => Kind::Dir,
