@@ -1,7 +1,7 @@
 //! Facts and rights: sizes, times, counts; owner, group, other; sticky directories.
 
 use crate::support::{Lab, errno, ls, touch};
-use keyrack_deltafs::{Caller, IfExists, IfTaken, SetAttributes, SetTime, User};
+use keyrack_deltafs::{Caller, IfExists, IfTaken, SetAttributes, SetTime, Stat, User};
 
 fn mode(mode: u32) -> SetAttributes {
     SetAttributes { mode: Some(mode), ..SetAttributes::default() }
@@ -244,17 +244,17 @@ fn somebody_elses_write_takes_the_set_id_bits_away() {
     let space = lab.open("log");
     let (owner, other, root) = (User::new(5, 50), User::new(6, 60), User::root());
     let big = vec![7; 5000];
-    type Write<'a> = &'a dyn Fn(Caller<'_>);
+    type Write<'a> = &'a dyn Fn(Caller<'_>) -> Stat;
     let fs = |user| space.by(user);
     let writes: [(&str, Write<'_>); 8] = [
-        ("write", &|by| drop(by.write(b"/f", 0, b"x").unwrap())),
-        ("write of many", &|by| drop(by.write(b"/f", 0, &big).unwrap())),
-        ("put", &|by| drop(by.put(b"/f", 0o644, b"new").unwrap())),
-        ("put of many", &|by| drop(by.put(b"/f", 0o644, &big).unwrap())),
-        ("cut", &|by| drop(by.set_attributes(b"/f", &size(1)).unwrap())),
-        ("cut to nothing", &|by| drop(by.set_attributes(b"/f", &size(0)).unwrap())),
-        ("cut to its size", &|by| drop(by.set_attributes(b"/f", &size(9)).unwrap())),
-        ("extended", &|by| drop(by.set_attributes(b"/f", &size(6000)).unwrap())),
+        ("write", &|by| by.write(b"/f", 0, b"x").unwrap()),
+        ("write of many", &|by| by.write(b"/f", 0, &big).unwrap()),
+        ("put", &|by| by.put(b"/f", 0o644, b"new").unwrap()),
+        ("put of many", &|by| by.put(b"/f", 0o644, &big).unwrap()),
+        ("cut", &|by| by.set_attributes(b"/f", &size(1)).unwrap()),
+        ("cut to nothing", &|by| by.set_attributes(b"/f", &size(0)).unwrap()),
+        ("cut to its size", &|by| by.set_attributes(b"/f", &size(9)).unwrap()),
+        ("extended", &|by| by.set_attributes(b"/f", &size(6000)).unwrap()),
     ];
     for (what, write) in writes {
         for (user, before, after) in [
