@@ -12,8 +12,8 @@
 //! batch; 11 read what others wrote; 5 ask for much and never read. Each value names its key, its
 //! version and its checksum. The durability is `sync`.
 //!
-//! A life ends after a number of steps that is drawn. `KEYRACK_SOAK_MINUTES=n` makes it a soak of so
-//! much time, two thirds of it with kills, with `KEYRACK_SOAK_CONNECTIONS` connections, 1,000 if
+//! A life ends after a number of steps that is drawn. `KEYRACK_SOAK_MINUTES=n` makes it a soak of
+//! so much time, two thirds of it with kills, with `KEYRACK_SOAK_CONNECTIONS` connections, 1,000 if
 //! it is not said. `KEYRACK_SOAK_BINARY` is another binary than the one that was built with
 //! the test. `KEYRACK_SEED` is the seed: what is drawn follows from it, but for the order in which
 //! threads and processes come to run.
@@ -75,7 +75,7 @@ impl Size {
     fn given() -> Size {
         let connections = number("KEYRACK_SOAK_CONNECTIONS").map(|count| count as usize);
         match number("KEYRACK_SOAK_MINUTES") {
-            // Room for a few segments of a log, of 128 MiB each, until checkpoints have removed them.
+            // Room for a few segments of a log, of 128 MiB each, until checkpoints remove them.
             None => Size { connections: 40, pause_ms: 2, disk_mib: 768, time: None },
             Some(minutes) => Size {
                 connections: connections.unwrap_or(1000),
@@ -360,11 +360,13 @@ impl Soak {
         }
         while !life.pause(LOOK_MS) {
             looks += 1;
-            if (looks % 10 == 0 || self.size.time.is_none()) && !self.look(server, plan, looks) {
+            if (looks.is_multiple_of(10) || self.size.time.is_none())
+                && !self.look(server, plan, looks)
+            {
                 life.fail(format!("the server has ended by itself\n{}", server.told()));
             }
             let steps = life.steps.load(Relaxed);
-            let is_timed_full = plan.steps == u64::MAX && looks % 1200 == 0;
+            let is_timed_full = plan.steps == u64::MAX && looks.is_multiple_of(1200);
             if (steps >= next_full || is_timed_full) && self.disk.is_some() {
                 next_full = steps.saturating_add(plan.full_every);
                 self.fill(life, server);
@@ -391,7 +393,7 @@ impl Soak {
         self.held = held;
         self.held_max.rss_mib = self.held_max.rss_mib.max(held.rss_mib);
         self.held_max.descriptors = self.held_max.descriptors.max(held.descriptors);
-        if plan.is_last && looks % 600 == 0 {
+        if plan.is_last && looks.is_multiple_of(600) {
             self.minutes.push(held);
         }
         true
