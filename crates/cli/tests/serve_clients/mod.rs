@@ -18,6 +18,7 @@ mod libmemcached;
 mod nutcracker;
 mod python;
 mod redis_tools;
+mod suites;
 mod together;
 
 use crate::serve::Served;
