@@ -116,7 +116,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "soak",
-        about: "hostile messages for every codec, then every engine beside the model, many seeds",
+        about: "hostile messages for every codec, the server with kills and full disks, then every \
+                engine beside the model, many seeds",
         options: &[
             Flag {
                 name: "--minutes",
@@ -124,6 +125,11 @@ pub(crate) const COMMANDS: &[Command] = &[
                 about: "start no run after M minutes (default 10)",
             },
             Flag { name: "--first", number: Some("N"), about: "the first seed (default 1)" },
+            Flag {
+                name: "--serve-minutes",
+                number: Some("M"),
+                about: "minutes of the server's soak (default 2)",
+            },
             Flag {
                 name: "--messages",
                 number: Some("N"),

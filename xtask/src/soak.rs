@@ -3,6 +3,7 @@
 //! ```text
 //!   fuzz      each codec of each protocol: ten million messages, whole and damaged
 //!   servers   servers of name spaces and their clients in worlds of faults: ten thousand seeds
+//!   serve     the server under a thousand connections, kills and full disks
 //!   engines   each engine beside the model, seed after seed, until all are done or the time is up
 //! ```
 //!
@@ -32,6 +33,12 @@ const SIMULATIONS: u64 = 10_000;
 /// By which the simulation is told how many.
 const SIMULATIONS_VARIABLE: &str = "KEYRACK_SIMULATIONS";
 
+/// Minutes of the server's soak when none are given.
+const SERVE_MINUTES_DEFAULT: u64 = 2;
+
+/// By which the server's soak is told its minutes.
+const SERVE_MINUTES_VARIABLE: &str = "KEYRACK_SOAK_MINUTES";
+
 /// Seeds of one soak.
 const SEEDS: u64 = 64;
 
@@ -50,6 +57,8 @@ pub(crate) fn command(workspace: &Workspace, options: &Options) -> Outcome {
     let first = options.number("--first").unwrap_or(FIRST_DEFAULT);
     stage("fuzz", || fuzz(workspace, options.number("--messages").unwrap_or(MESSAGES)))?;
     stage("servers", || simulate(workspace))?;
+    let serve_minutes = options.number("--serve-minutes").unwrap_or(SERVE_MINUTES_DEFAULT);
+    stage("serve", || serve(workspace, serve_minutes))?;
     let binary = stage("release build", || build(workspace))?;
     let runner = Runner::new(workspace, &binary)?;
     let engines = runner.engines()?;
@@ -81,6 +90,15 @@ fn simulate(workspace: &Workspace) -> Outcome {
     command.args(["-p", "keyrack-deltafs", "--lib", "simulation"]);
     command.env(SIMULATIONS_VARIABLE, SIMULATIONS.to_string());
     say(&format!("{SIMULATIONS_VARIABLE}={SIMULATIONS} {}", shown(&command)));
+    run(&mut command)
+}
+
+/// Puts the server under a thousand connections, kills and full disks.
+fn serve(workspace: &Workspace, minutes: u64) -> Outcome {
+    let mut command = workspace.cargo(&["test", "--profile", TEST_PROFILE]);
+    command.args(["-p", "keyrack-cli", "--test", "cli", "serve::soak", "--", "--nocapture"]);
+    command.env(SERVE_MINUTES_VARIABLE, minutes.to_string());
+    say(&format!("{SERVE_MINUTES_VARIABLE}={minutes} {}", shown(&command)));
     run(&mut command)
 }
 
