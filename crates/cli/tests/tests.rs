@@ -23,6 +23,7 @@ mod dbbench;
 mod dbtest;
 mod defects;
 mod deltafs;
+mod docs;
 mod doctor;
 mod draw;
 mod fs;
