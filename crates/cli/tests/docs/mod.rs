@@ -41,7 +41,7 @@ const OTHER_PROGRAMS: [&str; 19] = [
 ];
 
 /// Options of other programs that stand alone in a text, each with whose it is.
-const OF_OTHERS: [(&str, &str); 11] = [
+const OF_OTHERS: [(&str, &str); 10] = [
     ("--bigkeys", "redis-cli"),
     ("--cfg", "rustc, in RUSTFLAGS"),
     ("--features", "cargo"),
@@ -49,7 +49,6 @@ const OF_OTHERS: [(&str, &str); 11] = [
     ("--help", "every program"),
     ("--memkeys", "redis-cli"),
     ("--pipe", "redis-cli"),
-    ("--release", "cargo"),
     ("--seconds", "cargo xtask"),
     ("--use_shm", "a fork of mutilate, which load.md says is not offered"),
     ("--benchmarks", "db_bench"),
