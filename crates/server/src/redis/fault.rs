@@ -34,6 +34,7 @@ impl Fault {
     pub(crate) const NOT_A_FLOAT: Fault = Fault::Text("ERR value is not a valid float");
     pub(crate) const OVERFLOW: Fault = Fault::Text("ERR increment or decrement would overflow");
     pub(crate) const NOT_FINITE: Fault = Fault::Text("ERR increment would produce NaN or Infinity");
+    pub(crate) const INFINITE: Fault = Fault::Text("ERR value is NaN or Infinity");
     pub(crate) const HASH_NOT_AN_INTEGER: Fault = Fault::Text("ERR hash value is not an integer");
     pub(crate) const HASH_NOT_A_FLOAT: Fault = Fault::Text("ERR hash value is not a float");
     pub(crate) const NO_SUCH_KEY: Fault = Fault::Text("ERR no such key");

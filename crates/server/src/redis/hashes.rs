@@ -188,6 +188,9 @@ pub(crate) fn hincrby(call: &mut Call<'_>) -> Done {
 pub(crate) fn hincrbyfloat(call: &mut Call<'_>) -> Done {
     let name = call.arg(2);
     let by = Amount::parse(call.arg(3)).ok_or(Fault::NOT_A_FLOAT)?;
+    if !by.is_finite() {
+        return Err(Fault::INFINITE);
+    }
     call.edit(call.arg(1), |row, buf, reply| {
         let hash = Hash::of(row)?;
         let old = match hash.and_then(|hash| hash.value(name)) {

@@ -103,6 +103,11 @@ impl Amount {
         Some(exact(text).map_or(Amount::Rounded(rounded), Amount::Exact))
     }
 
+    /// Whether it is no infinity.
+    pub(crate) fn is_finite(self) -> bool {
+        self.rounded().is_finite()
+    }
+
     /// The sum; nothing when it is infinite or no number.
     pub(crate) fn plus(self, other: Self) -> Option<Self> {
         if let (Amount::Exact(a), Amount::Exact(b)) = (self, other)
