@@ -20,7 +20,7 @@ impl Place {
         let dir = tempfile::tempdir().unwrap();
         let registry = Registry::new(dir.path().join("registry"));
         let settings = Settings { store: small(), ..Settings::default() };
-        let space = Namespace::open(&dir.path().join("log"), settings).unwrap();
+        let space = Namespace::open(dir.path().join("log"), settings).unwrap();
         for _ in 0..2 {
             registry.publish(&space, "job", None).unwrap();
         }
