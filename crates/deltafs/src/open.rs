@@ -19,7 +19,7 @@ use crate::layers::Layers;
 use crate::names_cache::NamesCache;
 use crate::namespace::{Inner, Namespace, TimeSource};
 use crate::quota::{Quota, Room};
-use crate::record::{DirNode, Entry, Key, Node, Touched, parse_key};
+use crate::record::{DirNode, Entry, Key, Node, Touched};
 use crate::registry::Reference;
 use keyrack_flodb::{Batch, Db, Options, WriteOptions};
 use keyrack_measure::wall;
@@ -269,14 +269,14 @@ fn with_contents(layers: &Layers) -> Result<BTreeSet<Inode>> {
     let mut found = BTreeSet::new();
     let mut entries = layers.everything()?;
     while entries.next()? {
-        let (dir, name) = match parse_key(entries.key()) {
-            Some((DirId::SYSTEM, name)) if name.starts_with(b"move") => {
-                found.extend(large_in_record(entries.value(0)));
-                continue;
-            }
-            Some((dir, name)) if dir != DirId::SYSTEM && !name.is_empty() => (dir, name),
-            _ => continue,
-        };
+        let (dir, name) = entries.place()?;
+        if dir == DirId::SYSTEM && name.starts_with(b"move") {
+            found.extend(large_in_record(entries.path(0), entries.value(0))?);
+            continue;
+        }
+        if dir == DirId::SYSTEM || name.is_empty() {
+            continue;
+        }
         if let Entry::Sized(attributes) = Entry::read(entries.path(0), dir, name, entries.value(0))?
         {
             found.insert(attributes.inode);

@@ -16,7 +16,7 @@ use crate::id::DirId;
 use crate::layers::Layers;
 use crate::name::{DEPTH_MAX, NAME_BYTES_MAX, too_long};
 use crate::namespace::{Inner, Namespace};
-use crate::record::{Entry, parse_key};
+use crate::record::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How far a name space may grow.
@@ -189,10 +189,10 @@ pub(crate) fn count(layers: &Layers) -> Result<u64> {
     while let Some(dir) = left.pop() {
         let mut entries = layers.entries(dir, b"")?;
         while entries.next()? {
-            let name = match parse_key(entries.key()) {
-                Some((_, name)) if !name.is_empty() => name,
-                _ => continue,
-            };
+            let (_, name) = entries.place()?;
+            if name.is_empty() {
+                continue;
+            }
             match Entry::read(entries.path(0), dir, name, entries.value(0))? {
                 Entry::Whiteout => continue,
                 Entry::Dir(id) => left.push(id),

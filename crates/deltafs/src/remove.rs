@@ -10,7 +10,7 @@ use crate::error::{Error, Result, shown};
 use crate::id::DirId;
 use crate::name::check_name;
 use crate::namespace::{Dir, Inner};
-use crate::record::{Entry, KIND_WHITEOUT, Key, Node, parse_key};
+use crate::record::{Entry, KIND_WHITEOUT, Key, Node};
 use crate::resolve::named;
 use crate::user::{PASS, WRITE};
 use keyrack_flodb::{Batch, Change, WriteOptions};
@@ -244,8 +244,8 @@ impl Inner {
     pub(crate) fn is_empty(&self, dir: DirId) -> Result<bool> {
         let mut entries = self.layers.entries(dir, b"")?;
         while entries.next()? {
-            let is_entry = parse_key(entries.key()).is_some_and(|(_, name)| !name.is_empty());
-            if is_entry && entries.value(0).first() != Some(&KIND_WHITEOUT) {
+            let (_, name) = entries.place()?;
+            if !name.is_empty() && entries.value(0).first() != Some(&KIND_WHITEOUT) {
                 return Ok(false);
             }
         }

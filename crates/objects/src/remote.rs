@@ -157,7 +157,8 @@ impl Remote {
         let named = found.into_iter().filter_map(|object| {
             let parts: Vec<_> = object.location.prefix_match(&key)?.collect();
             let parts: Vec<&str> = parts.iter().map(|part| part.as_ref()).collect();
-            let changed = object.last_modified.timestamp_nanos_opt().unwrap_or(0);
+            // A time that does not fit is taken for the latest: what is young is not removed.
+            let changed = object.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
             Some(Listed {
                 name: parts.join("/"),
                 bytes: object.size,

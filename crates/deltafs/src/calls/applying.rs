@@ -3,7 +3,7 @@
 
 use super::codec::What;
 use super::core::Core;
-use super::orders::{Order, Side, large_of};
+use super::orders::{Order, Side, damaged, large_of};
 use super::replica::Original;
 use crate::caller::Found;
 use crate::error::Result;
@@ -21,12 +21,12 @@ impl Core {
         let now_ns = inner.time.now_ns();
         if order.what == What::Mkdir {
             let node = Node::read(inner.store_path(), order.to, &order.entry)?;
-            let Node::Dir(node, _) = node else { return Ok(()) };
+            let Node::Dir(node, _) = node else { return Err(damaged(inner.store_path())) };
             let (mode, uid, gid) = (node.mode, node.uid, node.gid);
             let original = Original { mode, uid, gid, inode: order.to.0 };
             return caller.mkdir_as(&inner.dir(order.from)?, &order.name, &original).map(|_| ());
         }
-        let Some(entry) = Entry::decode(&order.entry) else { return Ok(()) };
+        let entry = Entry::read(inner.store_path(), order.from, &order.name, &order.entry)?;
         match (side, Found::of(entry)) {
             (Side::Both, Some(Found::Dir(id))) if order.what == What::Rmdir => {
                 match caller.lookup(order.from, &order.name)? {
@@ -82,7 +82,8 @@ impl Core {
                 }
                 caller.touch(&to, &info, now_ns)
             }
-            _ => Ok(()),
+            // A file has two sides, a directory one; what is renamed is one of them.
+            (_, _) => Err(damaged(inner.store_path())),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! What several servers are asked to do together, and how a log notes it: see `renames`.
 
 use super::codec::{Peer, Rename, What};
+use crate::error::{Error, Result};
 use crate::id::{DirId, Inode};
 use crate::record::{Entry, KIND_DIR, KIND_ENTRY, Key};
 use crate::rename::IfTaken;
 use crate::user::User;
+use std::path::Path;
 
 /// A rename, with everything in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,12 +174,37 @@ pub(super) fn large_of(entry: &[u8]) -> Option<Inode> {
     }
 }
 
+/// The error of a record of a rename that cannot be read.
+pub(super) fn damaged(store: &Path) -> Error {
+    let what = "the record of a rename is damaged".to_owned();
+    Error::Corruption { path: store.to_owned(), what }
+}
+
 /// The large file that the record of a rename has: its bytes may be here before its entry.
-pub(crate) fn large_in_record(record: &[u8]) -> Option<Inode> {
-    large_of(&read_record(record)?.order.entry)
+///
+/// # Errors
+/// [`Error::Corruption`]: what a damaged record names must not be taken for nobody's.
+pub(crate) fn large_in_record(store: &Path, record: &[u8]) -> Result<Option<Inode>> {
+    let held = read_record(record).ok_or_else(|| damaged(store))?;
+    Ok(large_of(&held.order.entry))
 }
 
 /// What a coordinator sends.
 pub(super) fn prepare_of(number: u128, coordinator: u32, order: &Order) -> Peer<'_> {
     Peer::Prepare { number, coordinator, rename: order.rename() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was taken for one without a large file: the file's bytes were removed as nobody's.
+    #[test]
+    fn a_damaged_record_of_a_rename_is_damage_and_not_a_record_without_bytes() {
+        for record in [&b""[..], b"junk", &[9; 40]] {
+            let error = large_in_record(Path::new("/log"), record).unwrap_err();
+            assert!(matches!(error, Error::Corruption { .. }), "{error}");
+            assert!(error.to_string().starts_with("/log: "), "{error}");
+        }
+    }
 }

@@ -35,11 +35,19 @@ fn open(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Db> {
 }
 
 fn identity(db: &Db) -> Result<Option<Identity>> {
-    let record = db.get(&Key::entry(DirId::SYSTEM, b"server"))?.unwrap_or_default();
+    let record = db.get(&Key::entry(DirId::SYSTEM, b"server"))?;
+    // Who wrote it was no server of several.
+    let Some(record) = record.filter(|record| !record.is_empty()) else { return Ok(None) };
     let (words, rest) = record.as_chunks::<4>();
     let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
     let is_sane = words.len() == 2 && rest.is_empty() && words[0] < words[1];
-    Ok(is_sane.then(|| (words[0], words[1])))
+    match is_sane {
+        true => Ok(Some((words[0], words[1]))),
+        false => Err(Error::Corruption {
+            path: db.dir().to_owned(),
+            what: "the record of which server wrote the log is damaged".to_owned(),
+        }),
+    }
 }
 
 /// Whether a server left something half done in the log that is open.

@@ -31,10 +31,10 @@
 
 use super::codec::What;
 use super::core::{Core, Executed, Refusal};
-use super::orders::{Held, Order, Side, Step, large_of, read_record, record, record_key};
+use super::orders::{Held, Order, Side, Step, damaged, large_of, read_record, record, record_key};
 use super::parts::{HELD, Part, State};
 use crate::caller::Found;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::DirId;
 use crate::namespace::Namespace;
 use crate::record::{Entry, Key, parse_key};
@@ -307,10 +307,7 @@ impl Core {
             let Some(number) = name.strip_prefix(b"move") else { break };
             let held = read_record(value).zip(<[u8; 16]>::try_from(number).ok());
             let Some((held, number)) = held else {
-                return Err(Error::Corruption {
-                    path: space.inner.store_path().to_owned(),
-                    what: "the record of a rename is damaged".to_owned(),
-                });
+                return Err(damaged(space.inner.store_path()));
             };
             found.push((u128::from_be_bytes(number), held));
             iter.next()?;

@@ -27,7 +27,7 @@ use super::core::{Core, Executed, Refusal, Work};
 use super::error::Error as CallError;
 use super::parts::{Part, part_key};
 use super::renames::lasting;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::{DirId, Inode};
 use crate::job::random_token;
 use crate::partition::{Shard, Split, SplitMap, hash_name};
@@ -513,7 +513,10 @@ impl Core {
         while let Some((key, _)) = iter.entry() {
             let Some((DirId::SYSTEM, name)) = parse_key(key) else { break };
             let Some(dir) = name.strip_prefix(b"part") else { break };
-            let Ok(dir) = <[u8; 16]>::try_from(dir) else { break };
+            let dir = <[u8; 16]>::try_from(dir).map_err(|_| Error::Corruption {
+                path: space.inner.store_path().to_owned(),
+                what: format!("the key '{}' of a partition is damaged", key.escape_ascii()),
+            })?;
             let part = self.parts.get(space, DirId(u128::from_be_bytes(dir)))?;
             if part.read().shards.iter().any(|shard| shard.splitting().is_some()) {
                 all.push(part.dir);

@@ -31,7 +31,7 @@ use crate::error::{Error, Result, shown};
 use crate::id::{DirId, LogId};
 use crate::layers::{Merged, count_dirs};
 use crate::open::LogHead;
-use crate::record::{Entry, KIND_SIZED, KIND_WHITEOUT, Key, Node, Touched, parse_key};
+use crate::record::{Entry, KIND_SIZED, KIND_WHITEOUT, Key, Node, Touched};
 use keyrack_flodb::{Db, IngestOptions, Options, TableWriter, Transfer};
 use keyrack_vfs::{FileKind, Fs};
 use serde::{Deserialize, Serialize};
@@ -362,7 +362,7 @@ fn is_part(name: &str) -> bool {
 
 /// A directory as several logs have it: see `layers`.
 fn fold(walk: &Merged, logs: &[Db], has_base: bool) -> Result<Vec<u8>> {
-    let dir = parse_key(walk.key()).map_or(DirId::SYSTEM, |(dir, _)| dir);
+    let (dir, _) = walk.place()?;
     let mut found = None;
     let mut all = Touched::default();
     let mut counting = 0;
