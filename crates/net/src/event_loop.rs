@@ -355,7 +355,8 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     fn open(&mut self, newcomer: Newcomer) {
         let Newcomer { socket, listener, address } = newcomer;
         socket.set_up();
-        let peer = Peer { address, is_encrypted: self.is_encrypted(listener) };
+        let local = socket.local_address();
+        let peer = Peer { address, local, is_encrypted: self.is_encrypted(listener) };
         let Some(transport) = self.transport(socket, listener) else {
             self.lanes.give_place_back(self.index);
             return;

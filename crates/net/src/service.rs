@@ -149,6 +149,8 @@ pub enum TurnEnd {
 pub struct Peer {
     /// The address; `None` for Unix sockets, whose clients have none.
     pub address: Option<SocketAddr>,
+    /// The address of the server's side; `None` for Unix sockets.
+    pub local: Option<SocketAddr>,
     /// Does the connection use TLS?
     pub is_encrypted: bool,
 }

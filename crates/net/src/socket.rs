@@ -1,7 +1,7 @@
 //! A connected socket, TCP or Unix, that never blocks.
 
 use std::io::{self, IoSlice, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -55,6 +55,15 @@ impl Socket {
                 #[cfg(target_os = "linux")]
                 let _ = sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE);
             }
+        }
+    }
+
+    /// The address of this side, where it has one.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            // A socket that is closed already has none; the first read tells.
+            Socket::Tcp(stream) => stream.local_addr().ok(),
+            Socket::Unix(_) => None,
         }
     }
 

@@ -16,7 +16,7 @@ use keyrack_net::{DatagramPorts, Endpoint, Handle, Listener, ListenerKind, Timeo
 use keyrack_rowstore::Rows;
 use keyrack_vfs::Fs;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -68,7 +68,9 @@ impl Server {
         fs: &dyn Fs,
     ) -> Result<Self> {
         let rows: SharedRows = Arc::new(rows);
-        let state = Arc::new(State::new(rows, options, control, wall::unix_ms()));
+        let shared: Loops = Arc::default();
+        let handle = Arc::downgrade(&shared);
+        let state = Arc::new(State::new(rows, options, control, wall::unix_ms(), handle));
         let loops = keyrack_net::Server::start(
             Service { state: Arc::clone(&state) },
             net_options(options, fs)?,
@@ -81,8 +83,9 @@ impl Server {
                 endpoints.iter().map(|e| Bound { scheme: scheme.to_owned(), endpoint: e.clone() }),
             );
         }
+        *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(loops);
         let mut server = Server {
-            loops: Arc::new(Mutex::new(Some(loops))),
+            loops: shared,
             admin: None,
             state,
             threads: Vec::new(),

@@ -2,14 +2,25 @@
 
 use crate::metrics::LoopMetrics;
 use crate::syncer::Syncer;
-use crate::{Control, Gate, Listen, Options, Protocol, memcached, redis};
+use crate::{Control, Eviction, Gate, Listen, Options, Protocol, memcached, redis};
+use keyrack_net::Handle;
 use keyrack_rowstore::Rows;
 use keyrack_wire::masstree;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The rows, which the last one who holds them closes.
 pub(crate) type SharedRows = Arc<Box<dyn Rows>>;
+
+/// The loops, as those see them that the loops belong to: they do not keep them alive.
+pub(crate) type LoopsHandle = Weak<Mutex<Option<Handle>>>;
+
+/// What the loops have counted; zeros before they run and after they ended.
+fn net_stats(loops: &LoopsHandle) -> keyrack_net::Stats {
+    let Some(loops) = loops.upgrade() else { return keyrack_net::Stats::default() };
+    let loops = loops.lock().unwrap_or_else(PoisonError::into_inner);
+    loops.as_ref().map(Handle::stats).unwrap_or_default()
+}
 
 /// What all loops of a server share.
 pub(crate) struct State {
@@ -42,6 +53,7 @@ impl State {
         options: &Options,
         control: &Control,
         started_ms: u64,
+        loops_handle: LoopsHandle,
     ) -> Self {
         let loops = options.loops();
         let value_bytes_max = usize::try_from(options.value_bytes_max).unwrap_or(usize::MAX);
@@ -55,12 +67,18 @@ impl State {
         let mut memcached = memcached::Shared::new(limits, password, loops, started_ms, facts);
         memcached.memory_bytes_max = options.memory_bytes_max;
         memcached.connections_max = options.connections_max;
-        let host = Host { control: control.clone(), rows: Arc::clone(&rows) };
+        let protocols: Vec<Protocol> = options.listen.iter().map(|l| l.protocol).collect();
+        let host = Host {
+            control: control.clone(),
+            rows: Arc::clone(&rows),
+            loops: loops_handle,
+            protocols: protocols.clone(),
+        };
         State {
             gate: Gate::new(loops),
             control: control.clone(),
             syncer: Syncer::new(loops),
-            protocols: options.listen.iter().map(|listen| listen.protocol).collect(),
+            protocols,
             memcached,
             redis: redis::Shared::new(redis_options(options), loops, started_ms, Box::new(host)),
             masstree: masstree::Limits {
@@ -77,6 +95,14 @@ impl State {
     }
 }
 
+/// What Redis calls a way to make room. The clock removes what was not read lately, among all keys.
+fn policy_of(eviction: Eviction) -> &'static str {
+    match eviction {
+        Eviction::None => "noeviction",
+        Eviction::Clock => "allkeys-lru",
+    }
+}
+
 fn redis_options(options: &Options) -> redis::Options {
     redis::Options {
         password: options.password.clone(),
@@ -86,6 +112,7 @@ fn redis_options(options: &Options) -> redis::Options {
         request_bytes_max: options.request_bytes_max,
         config: vec![
             ("maxmemory".to_owned(), options.memory_bytes_max.to_string()),
+            ("maxmemory-policy".to_owned(), policy_of(options.eviction).to_owned()),
             ("maxclients".to_owned(), options.connections_max.to_string()),
             ("timeout".to_owned(), options.idle_timeout.as_secs().to_string()),
             (
@@ -125,6 +152,22 @@ impl memcached::Facts for RowFacts {
 struct Host {
     control: Control,
     rows: SharedRows,
+    loops: LoopsHandle,
+    protocols: Vec<Protocol>,
+}
+
+impl Host {
+    /// The port of the first listener on TCP where Redis is spoken.
+    fn port(&self) -> Option<u16> {
+        let loops = self.loops.upgrade()?;
+        let loops = loops.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.protocols.iter().zip(loops.as_ref()?.local_addrs());
+        places.find_map(|(protocol, endpoints)| {
+            let speaks = matches!(protocol, Protocol::Resp | Protocol::Mixed);
+            let text = endpoints.first().filter(|_| speaks)?.to_string();
+            text.rsplit_once(':')?.1.parse().ok()
+        })
+    }
 }
 
 impl redis::Host for Host {
@@ -142,8 +185,23 @@ impl redis::Host for Host {
 
     fn info(&self, section: &str, visit: &mut dyn FnMut(&str, &str)) {
         match section {
-            "server" => visit("engine", &self.rows.version()),
-            "persistence" => visit("durability", &self.rows.durability().to_string()),
+            "server" => {
+                if let Some(port) = self.port() {
+                    visit("tcp_port", &port.to_string());
+                }
+            }
+            "stats" => {
+                let net = net_stats(&self.loops);
+                for (name, value) in [
+                    ("total_net_input_bytes", net.bytes_in),
+                    ("total_net_output_bytes", net.bytes_out),
+                    ("rejected_connections", net.refused),
+                    ("total_reads_processed", net.reads),
+                    ("total_writes_processed", net.writes),
+                ] {
+                    visit(name, &value.to_string());
+                }
+            }
             "memory" => self.rows.stats(&mut |name, value| {
                 if name == "memory_bytes" {
                     visit("rows_memory", &format!("{value:.0}"));

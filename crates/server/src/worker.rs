@@ -120,9 +120,14 @@ impl<'a> Worker<'a> {
             }
             Protocol::Masstree => Connection::Masstree(Box::new(masstree::Connection::new())),
             Protocol::Resp => {
-                let peer = peer.address.map_or_else(|| "unix".to_owned(), |a| a.to_string());
-                let connection = redis::Connection::new(&self.state.redis, &peer, "", self.now_ms);
-                Connection::Redis(Box::new(connection))
+                let text = |address: Option<SocketAddr>| {
+                    address.map_or_else(|| "unix".to_owned(), |address| address.to_string())
+                };
+                let (peer, local) = (text(peer.address), text(peer.local));
+                // Connections open between turns: the time of the last one may be long ago.
+                let now_ms = wall::unix_ms();
+                let shared = &self.state.redis;
+                Connection::Redis(Box::new(redis::Connection::new(shared, &peer, &local, now_ms)))
             }
         }
     }

@@ -73,11 +73,7 @@ pub(crate) fn list(call: &mut Call<'_>) -> Done {
     let mut none = false;
     if call.is(2, "type") && call.count() == 4 {
         none = !call.is(3, "normal");
-        let types = ["normal", "master", "replica", "slave", "pubsub"];
-        if !types.iter().any(|kind| call.is(3, kind)) {
-            let kind = String::from_utf8_lossy(call.arg(3)).into_owned();
-            return Err(Fault::Made(format!("ERR Unknown client type '{kind}'")));
-        }
+        check_type(call.arg(3))?;
     } else if call.is(2, "id") && call.count() > 3 {
         let ids = (3..call.count()).map(|index| natural(call.arg(index)));
         wanted = Some(ids.collect::<Option<_>>().ok_or(Fault::Text("ERR Invalid client ID"))?);
@@ -94,6 +90,16 @@ pub(crate) fn list(call: &mut Call<'_>) -> Done {
     }
     call.reply.verbatim(*b"txt", text.as_bytes());
     Ok(())
+}
+
+/// Refuses what Redis does not call a type of clients.
+fn check_type(kind: &[u8]) -> Done {
+    let types = ["normal", "master", "replica", "slave", "pubsub"];
+    if types.iter().any(|known| kind.eq_ignore_ascii_case(known.as_bytes())) {
+        return Ok(());
+    }
+    let kind = String::from_utf8_lossy(kind).into_owned();
+    Err(Fault::Made(format!("ERR Unknown client type '{kind}'")))
 }
 
 /// Whom CLIENT KILL ends.
@@ -119,8 +125,15 @@ impl<'a> Victims<'a> {
                 }
                 () if call.is(index, "addr") => victims.peer = Some(value),
                 () if call.is(index, "laddr") => victims.local = Some(value),
-                () if call.is(index, "type") => victims.nobody |= !call.is(index + 1, "normal"),
-                () if call.is(index, "user") => victims.nobody |= value != b"default",
+                () if call.is(index, "type") => {
+                    check_type(value)?;
+                    victims.nobody |= !call.is(index + 1, "normal");
+                }
+                () if call.is(index, "user") && value != b"default" => {
+                    let user = String::from_utf8_lossy(value).into_owned();
+                    return Err(Fault::Made(format!("ERR No such user '{user}'")));
+                }
+                () if call.is(index, "user") => {}
                 () if call.is(index, "skipme") && call.is(index + 1, "no") => victims.and_me = true,
                 () if call.is(index, "skipme") && call.is(index + 1, "yes") => {}
                 () => return Err(Fault::SYNTAX),
@@ -155,7 +168,7 @@ pub(crate) fn kill(call: &mut Call<'_>) -> Done {
             // The reply is sent first.
             call.state.is_closing = true;
         } else {
-            client.kill();
+            call.desk.shared.clients.kill(&client);
         }
     }
     match (is_old, killed) {

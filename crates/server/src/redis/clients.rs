@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use keyrack_net::Closer;
@@ -21,6 +23,9 @@ pub(crate) struct Client {
     since_ms: u64,
     last_ms: AtomicU64,
     last_command: AtomicU16,
+    waiting_bytes: AtomicUsize,
+    /// Bytes of the commands queued in a transaction.
+    pub(crate) queued_bytes: AtomicUsize,
     /// Commands queued in a transaction, plus one; 0 when there is none.
     pub(crate) queued: AtomicU32,
     pub(crate) watched: AtomicU32,
@@ -44,20 +49,18 @@ impl Client {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection: it takes no more requests, and is closed though it says nothing.
-    pub(crate) fn kill(&self) {
-        self.is_killed.store(true, Relaxed);
-        if let Some(closer) = self.closer.get() {
-            closer.close();
-        }
-    }
-
-    /// Notes a read, and the command that was the last in it.
-    pub(crate) fn saw(&self, now_ms: u64, command: Option<u16>) {
+    /// Notes a read, the bytes of it that wait for more, and the command that was the last in it.
+    pub(crate) fn saw(&self, now_ms: u64, command: Option<u16>, waiting_bytes: usize) {
         self.last_ms.store(now_ms, Relaxed);
+        self.waiting_bytes.store(waiting_bytes, Relaxed);
         if let Some(command) = command {
             self.last_command.store(command, Relaxed);
         }
+    }
+
+    /// The command of the last read that was carried out, as a place in the table.
+    pub(crate) fn last_command(&self) -> Option<u16> {
+        Some(self.last_command.load(Relaxed)).filter(|index| usize::from(*index) < table::COUNT)
     }
 
     /// The line of CLIENT LIST, without its end.
@@ -70,7 +73,8 @@ impl Client {
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd=-1 name={name} age={} idle={} flags={flags} db=0 sub=0 \
-             psub=0 ssub=0 multi={} watch={} cmd={command} user=default redir=-1 resp={} \
+             psub=0 ssub=0 multi={} watch={} qbuf={} multi-mem={} events=r cmd={command} \
+             user=default redir=-1 resp={} \
              lib-name={library} lib-ver={library_version}",
             self.id,
             self.peer,
@@ -79,6 +83,8 @@ impl Client {
             now_ms.saturating_sub(self.last_ms.load(Relaxed)) / 1000,
             i64::from(queued) - 1,
             self.watched.load(Relaxed),
+            self.waiting_bytes.load(Relaxed),
+            self.queued_bytes.load(Relaxed),
             self.protocol.load(Relaxed),
         );
     }
@@ -101,6 +107,8 @@ impl Clients {
             since_ms: now_ms,
             last_ms: AtomicU64::new(now_ms),
             last_command: AtomicU16::new(u16::MAX),
+            waiting_bytes: AtomicUsize::new(0),
+            queued_bytes: AtomicUsize::new(0),
             queued: AtomicU32::new(0),
             watched: AtomicU32::new(0),
             protocol: AtomicU8::new(2),
@@ -110,6 +118,16 @@ impl Clients {
         });
         self.open().insert(client.id, Arc::clone(&client));
         Listed { clients: Arc::clone(self), client }
+    }
+
+    /// Ends a connection: it takes no more requests, is closed though it says nothing, and is no
+    /// longer listed.
+    pub(crate) fn kill(&self, client: &Client) {
+        self.open().remove(&client.id);
+        client.is_killed.store(true, Relaxed);
+        if let Some(closer) = client.closer.get() {
+            closer.close();
+        }
     }
 
     /// Those that are open, oldest first.
@@ -131,7 +149,8 @@ impl Clients {
     }
 }
 
-/// A connection's place in the list. Dropped with the connection.
+/// A connection's place in the list, which ends with this: when the last reply is written, though
+/// the socket may stay open until the client has read it.
 #[derive(Debug)]
 pub(crate) struct Listed {
     clients: Arc<Clients>,

@@ -34,8 +34,8 @@ use crate::redis::{table, transaction};
 pub struct Connection {
     parser: RequestParser,
     state: State,
-    /// The place in the list of connections, given up with the connection.
-    _listed: Listed,
+    /// The place in the list of connections, given up when the connection is to be closed.
+    listed: Option<Listed>,
     /// GETs that are looked up together.
     run_max: usize,
 }
@@ -49,7 +49,7 @@ impl Connection {
         Connection {
             parser: RequestParser::new(),
             state: State::new(listed.client.clone(), is_authenticated),
-            _listed: listed,
+            listed: Some(listed),
             run_max: RUN_AT_FIRST,
         }
     }
@@ -89,7 +89,10 @@ impl Connection {
         } else {
             self.serve_requests(cx, &mut rest, output, &mut last)
         };
-        self.state.client.saw(cx.now_ms, last);
+        self.state.client.saw(cx.now_ms, last, rest.len());
+        if verdict == Verdict::Close {
+            self.listed = None;
+        }
         cx.local.shrink();
         let need = if verdict == Verdict::Continue { self.parser.wanted_bytes() } else { 0 };
         Served { consumed: input.len() - rest.len(), need, verdict }
@@ -173,7 +176,12 @@ fn go_on(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> b
     let Some(mut task) = state.task.take() else { return true };
     let place = output.len();
     let (_, mut desk) = cx.split();
+    let began = desk.local.clock.ticks();
     let sliced = task.slice(&mut desk, &mut Writer::new(output, state.protocol()));
+    // A connection takes no other command before the end of its task.
+    if let Some(index) = state.client.last_command() {
+        desk.local.spent(desk.counters(), index, began);
+    }
     match sliced {
         Ok(false) => {
             output.truncate(place);
@@ -203,8 +211,13 @@ fn take(
             let done = if queued {
                 transaction::queue(state, cx.shared, &request, output)
             } else {
-                bump(&cx.shared.counters_of(cx.local.seat).calls[usize::from(index)], 1);
-                run(state, cx, command, request, output)
+                let counters = cx.shared.counters_of(cx.local.seat);
+                bump(&counters.calls[usize::from(index)], 1);
+                let began = cx.local.clock.ticks();
+                let done = run(state, cx, command, request, output);
+                cx.local.spent(counters, index, began);
+                bump(&counters.failed_calls[usize::from(index)], u64::from(done.is_err()));
+                done
             };
             if let Err(fault) = done {
                 let (_, desk) = cx.split();
@@ -212,6 +225,10 @@ fn take(
             }
         }
         Err(mut fault) => {
+            if let Some(index) = table::find(request.arg(0)) {
+                let counters = cx.shared.counters_of(cx.local.seat);
+                bump(&counters.rejected_calls[usize::from(index)], 1);
+            }
             if request.arg(0).eq_ignore_ascii_case(b"exec") {
                 state.end_transaction();
                 fault = fault.aborting();

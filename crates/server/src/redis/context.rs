@@ -1,10 +1,11 @@
 //! What a loop lends to the connections that it serves.
 
+use keyrack_measure::Clock;
 use keyrack_rowstore::{RowSession, Rows};
 use keyrack_workload::Rng;
 
 use crate::gate::Turn;
-use crate::redis::shared::{Counters, Shared};
+use crate::redis::shared::{Counters, Shared, bump};
 
 /// What [`crate::redis::Connection::serve`] works with, lent by the loop for a turn.
 pub struct Context<'c, 'g> {
@@ -49,6 +50,8 @@ impl<'g> Context<'_, 'g> {
 pub struct Local {
     pub(crate) seat: usize,
     pub(crate) rng: Rng,
+    /// What the time of commands is taken by.
+    pub(crate) clock: Clock,
     /// Indices of arguments, in the order of what they say.
     pub(crate) order: Vec<u32>,
     pub(crate) bytes: Vec<u8>,
@@ -65,10 +68,18 @@ impl Local {
         Local {
             seat,
             rng: Rng::from_seed(seed),
+            clock: Clock::calibrated(),
             order: Vec::new(),
             bytes: Vec::new(),
             more_bytes: Vec::new(),
         }
+    }
+
+    /// Adds the time since `began`, in ticks, to that of a command.
+    #[inline]
+    pub(crate) fn spent(&self, counters: &Counters, index: u16, began: u64) {
+        let taken = self.clock.ns_between(began, self.clock.ticks());
+        bump(&counters.spent_ns[usize::from(index)], taken);
     }
 
     /// Gives back the memory of an unusual command.

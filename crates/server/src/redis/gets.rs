@@ -57,16 +57,19 @@ impl<'i> Run<'i> {
         }
         let (_, mut desk) = cx.split();
         let keys = &self.keys[..self.count];
+        let began = desk.local.clock.ticks();
         bump(&desk.counters().calls[usize::from(table::GET)], keys.len() as u64);
         let place = output.len();
         let mut reply = Writer::new(output, state.protocol());
         if let Err(fault) = look_up(&mut desk, keys, &mut reply, OnHash::Error) {
             reply.cut(place);
             bump(&desk.counters().failed, keys.len() as u64);
+            bump(&desk.counters().failed_calls[usize::from(table::GET)], keys.len() as u64);
             for _ in keys {
                 fault.with_line(|line| reply.error(line));
             }
         }
+        desk.local.spent(desk.counters(), table::GET, began);
         *run_max = next_run_max(*run_max, reply.place() - place, keys.len());
         self.count = 0;
     }
@@ -127,6 +130,8 @@ fn look_up(
     bump(&counters.hits, hits);
     bump(&counters.misses, misses);
     bump(&counters.failed, failed);
+    // Of MGET nothing fails.
+    bump(&counters.failed_calls[usize::from(table::GET)], failed);
     Ok(())
 }
 

@@ -7,17 +7,19 @@ use crate::redis::fault::Done;
 use crate::redis::session::REDIS_VERSION;
 use crate::redis::table;
 
-type Section = (&'static str, fn(&Call<'_>, &mut String));
+type Section = (&'static str, fn(&mut Call<'_>, &mut String));
 
 /// The sections in their order, each with what writes its lines.
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 10] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory),
     ("Persistence", persistence),
     ("Stats", stats),
     ("Replication", replication),
+    ("CPU", cpu),
     ("Commandstats", command_stats),
+    ("Cluster", cluster),
     ("Keyspace", keyspace),
 ];
 
@@ -62,7 +64,7 @@ fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
     text.push_str("\r\n");
 }
 
-fn server(call: &Call<'_>, text: &mut String) {
+fn server(call: &mut Call<'_>, text: &mut String) {
     let shared = call.desk.shared;
     let seconds = call.desk.now_ms.saturating_sub(shared.start_ms) / 1000;
     line(text, format_args!("redis_version:{REDIS_VERSION}"));
@@ -78,33 +80,48 @@ fn server(call: &Call<'_>, text: &mut String) {
     line(text, format_args!("uptime_in_days:{}", seconds / 86_400));
 }
 
-fn clients(call: &Call<'_>, text: &mut String) {
+fn clients(call: &mut Call<'_>, text: &mut String) {
     line(text, format_args!("connected_clients:{}", call.desk.shared.clients.count()));
+    line(text, format_args!("cluster_connections:0"));
+    line(text, format_args!("maxclients:{}", setting(call, "maxclients", "0")));
     line(text, format_args!("blocked_clients:0"));
     line(text, format_args!("tracking_clients:0"));
+    line(text, format_args!("clients_in_timeout_table:0"));
 }
 
-fn memory(call: &Call<'_>, text: &mut String) {
+fn memory(call: &mut Call<'_>, text: &mut String) {
     let bytes = stat(call, "memory_bytes").unwrap_or(0.0);
     line(text, format_args!("used_memory:{bytes:.0}"));
     line(text, format_args!("used_memory_human:{:.2}M", bytes / (1 << 20) as f64));
-    let setting = |name: &str, or: &'static str| {
-        let options = &call.desk.shared.options.config;
-        let found = options.iter().find(|(key, _)| key == name);
-        found.map_or(or.to_owned(), |(_, value)| value.clone())
-    };
-    line(text, format_args!("maxmemory:{}", setting("maxmemory", "0")));
-    line(text, format_args!("maxmemory_policy:{}", setting("maxmemory-policy", "noeviction")));
+    let maxmemory = setting(call, "maxmemory", "0");
+    line(text, format_args!("maxmemory:{maxmemory}"));
+    let bytes: f64 = maxmemory.parse().unwrap_or(0.0);
+    line(text, format_args!("maxmemory_human:{:.2}M", bytes / (1 << 20) as f64));
+    let policy = setting(call, "maxmemory-policy", "noeviction");
+    line(text, format_args!("maxmemory_policy:{policy}"));
 }
 
-fn persistence(call: &Call<'_>, text: &mut String) {
+/// The value of an option of the server, or `or` where it has none.
+fn setting(call: &Call<'_>, name: &str, or: &str) -> String {
+    let options = &call.desk.shared.options.config;
+    let found = options.iter().find(|(key, _)| key == name);
+    found.map_or(or.to_owned(), |(_, value)| value.clone())
+}
+
+fn persistence(call: &mut Call<'_>, text: &mut String) {
     let checkpoint = call.desk.shared.host.checkpoint();
     let status = if checkpoint.failure.is_none() { "ok" } else { "err" };
     line(text, format_args!("loading:0"));
+    line(text, format_args!("async_loading:0"));
     line(text, format_args!("rdb_bgsave_in_progress:{}", u8::from(checkpoint.is_running)));
     line(text, format_args!("rdb_last_save_time:{}", checkpoint.last_ms / 1000));
     line(text, format_args!("rdb_last_bgsave_status:{status}"));
-    line(text, format_args!("durability:{}", call.desk.store.durability()));
+    let durability = call.desk.store.durability();
+    let has_log = u8::from(durability != keyrack_store::Durability::None);
+    line(text, format_args!("aof_enabled:{has_log}"));
+    line(text, format_args!("aof_rewrite_in_progress:{}", u8::from(checkpoint.is_running)));
+    line(text, format_args!("aof_last_bgrewrite_status:{status}"));
+    line(text, format_args!("durability:{durability}"));
     call.desk.store.stats(&mut |name, value| {
         if name.starts_with("log_") || name.starts_with("checkpoint") {
             line(text, format_args!("{name}:{value:.0}"));
@@ -112,7 +129,7 @@ fn persistence(call: &Call<'_>, text: &mut String) {
     });
 }
 
-fn stats(call: &Call<'_>, text: &mut String) {
+fn stats(call: &mut Call<'_>, text: &mut String) {
     let shared = call.desk.shared;
     let totals = shared.totals();
     let commands: u64 = totals.calls.iter().sum();
@@ -126,25 +143,87 @@ fn stats(call: &Call<'_>, text: &mut String) {
     line(text, format_args!("protocol_errors:{}", totals.protocol_errors));
 }
 
-fn replication(_: &Call<'_>, text: &mut String) {
+fn replication(call: &mut Call<'_>, text: &mut String) {
     line(text, format_args!("role:master"));
     line(text, format_args!("connected_slaves:0"));
+    line(text, format_args!("master_failover_state:no-failover"));
+    line(text, format_args!("master_replid:{}", call.desk.shared.run_id));
+    line(text, format_args!("master_replid2:{}", "0".repeat(40)));
+    line(text, format_args!("master_repl_offset:0"));
+    line(text, format_args!("second_repl_offset:-1"));
+    for name in ["active", "size", "first_byte_offset", "histlen"] {
+        line(text, format_args!("repl_backlog_{name}:0"));
+    }
 }
 
-fn command_stats(call: &Call<'_>, text: &mut String) {
+/// The process has no children.
+fn cpu(_: &mut Call<'_>, text: &mut String) {
+    let usage = keyrack_measure::usage::process();
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    line(text, format_args!("used_cpu_sys:{:.6}", seconds(usage.system_ns)));
+    line(text, format_args!("used_cpu_user:{:.6}", seconds(usage.user_ns)));
+    line(text, format_args!("used_cpu_sys_children:0.000000"));
+    line(text, format_args!("used_cpu_user_children:0.000000"));
+}
+
+fn cluster(_: &mut Call<'_>, text: &mut String) {
+    line(text, format_args!("cluster_enabled:0"));
+}
+
+fn command_stats(call: &mut Call<'_>, text: &mut String) {
     let totals = call.desk.shared.totals();
-    for (command, &calls) in table::COMMANDS.iter().zip(&totals.calls) {
-        if calls > 0 {
-            line(text, format_args!("cmdstat_{}:calls={calls}", command.name));
+    for (index, command) in table::COMMANDS.iter().enumerate() {
+        let (calls, rejected) = (totals.calls[index], totals.rejected_calls[index]);
+        if calls == 0 && rejected == 0 {
+            continue;
+        }
+        let usec = totals.spent_ns[index] / 1000;
+        let per_call = totals.spent_ns[index] as f64 / 1000.0 / calls.max(1) as f64;
+        line(
+            text,
+            format_args!(
+                "cmdstat_{}:calls={calls},usec={usec},usec_per_call={per_call:.2},\
+                 rejected_calls={rejected},failed_calls={}",
+                command.name, totals.failed_calls[index]
+            ),
+        );
+    }
+}
+
+/// Keys that are looked at for the mean time to live.
+const SAMPLE_KEYS: u64 = 1000;
+
+/// How many keys have a time to live is what the rows count; for rows that do not it is estimated
+/// from the first keys. The mean time is that of the first keys.
+fn keyspace(call: &mut Call<'_>, text: &mut String) {
+    let keys = call.desk.store.len();
+    if keys == 0 {
+        return;
+    }
+    let (mut seen, mut expiring, mut ttl_ms) = (0_u64, 0_u64, 0_u64);
+    let now_ms = call.desk.now_ms;
+    let counted = stat(call, "volatile_rows").map(|count| count as u64);
+    if counted != Some(0) {
+        let scanned = call.desk.rows.scan(b"", None, &mut |_, row| {
+            seen += 1;
+            if row.expires_ms() != 0 {
+                expiring += 1;
+                ttl_ms = ttl_ms.saturating_add(row.expires_ms().saturating_sub(now_ms));
+            }
+            match seen < SAMPLE_KEYS {
+                true => std::ops::ControlFlow::Continue(()),
+                false => std::ops::ControlFlow::Break(()),
+            }
+        });
+        if let Err(error) = scanned {
+            line(text, format_args!("keyspace_error:{error}"));
+            return;
         }
     }
-}
-
-fn keyspace(call: &Call<'_>, text: &mut String) {
-    let keys = call.desk.store.len();
-    if keys > 0 {
-        line(text, format_args!("db0:keys={keys},expires=0,avg_ttl=0"));
-    }
+    let estimate = keys as f64 * expiring as f64 / seen.max(1) as f64;
+    let expires = counted.unwrap_or(estimate as u64).min(keys);
+    let avg_ttl = ttl_ms / expiring.max(1);
+    line(text, format_args!("db0:keys={keys},expires={expires},avg_ttl={avg_ttl}"));
 }
 
 /// The number that the rows call `wanted`.

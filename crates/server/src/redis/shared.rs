@@ -174,9 +174,10 @@ impl Shared {
     fn sums(&self) -> Totals {
         let mut totals = Totals::default();
         for counters in &self.counters {
-            for (sum, calls) in totals.calls.iter_mut().zip(&counters.calls) {
-                *sum += calls.load(Relaxed);
-            }
+            add(&mut totals.calls, &counters.calls);
+            add(&mut totals.spent_ns, &counters.spent_ns);
+            add(&mut totals.failed_calls, &counters.failed_calls);
+            add(&mut totals.rejected_calls, &counters.rejected_calls);
             totals.failed += counters.failed.load(Relaxed);
             totals.rejected += counters.rejected.load(Relaxed);
             totals.protocol_errors += counters.protocol_errors.load(Relaxed);
@@ -192,6 +193,12 @@ impl Shared {
 #[repr(align(128))]
 pub(crate) struct Counters {
     pub(crate) calls: [AtomicU64; table::COUNT],
+    /// Time that each command took, in nanoseconds.
+    pub(crate) spent_ns: [AtomicU64; table::COUNT],
+    /// Calls of each command that failed.
+    pub(crate) failed_calls: [AtomicU64; table::COUNT],
+    /// Calls of each command that were refused before they were carried out.
+    pub(crate) rejected_calls: [AtomicU64; table::COUNT],
     pub(crate) failed: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) protocol_errors: AtomicU64,
@@ -203,6 +210,9 @@ impl Default for Counters {
     fn default() -> Self {
         Counters {
             calls: [const { AtomicU64::new(0) }; table::COUNT],
+            spent_ns: [const { AtomicU64::new(0) }; table::COUNT],
+            failed_calls: [const { AtomicU64::new(0) }; table::COUNT],
+            rejected_calls: [const { AtomicU64::new(0) }; table::COUNT],
             failed: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             protocol_errors: AtomicU64::new(0),
@@ -218,10 +228,19 @@ pub(crate) fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed) + by, Relaxed);
 }
 
+fn add(sums: &mut [u64; table::COUNT], counters: &[AtomicU64; table::COUNT]) {
+    for (sum, counter) in sums.iter_mut().zip(counters) {
+        *sum += counter.load(Relaxed);
+    }
+}
+
 /// Sums of counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Totals {
     pub(crate) calls: [u64; table::COUNT],
+    pub(crate) spent_ns: [u64; table::COUNT],
+    pub(crate) failed_calls: [u64; table::COUNT],
+    pub(crate) rejected_calls: [u64; table::COUNT],
     pub(crate) failed: u64,
     pub(crate) rejected: u64,
     pub(crate) protocol_errors: u64,
@@ -233,6 +252,9 @@ impl Default for Totals {
     fn default() -> Self {
         Totals {
             calls: [0; table::COUNT],
+            spent_ns: [0; table::COUNT],
+            failed_calls: [0; table::COUNT],
+            rejected_calls: [0; table::COUNT],
             failed: 0,
             rejected: 0,
             protocol_errors: 0,
@@ -244,8 +266,13 @@ impl Default for Totals {
 
 impl Totals {
     fn subtract(&mut self, earlier: &Totals) {
-        for (sum, before) in self.calls.iter_mut().zip(&earlier.calls) {
-            *sum -= before;
+        for (sums, before) in [
+            (&mut self.calls, &earlier.calls),
+            (&mut self.spent_ns, &earlier.spent_ns),
+            (&mut self.failed_calls, &earlier.failed_calls),
+            (&mut self.rejected_calls, &earlier.rejected_calls),
+        ] {
+            sums.iter_mut().zip(before).for_each(|(sum, before)| *sum -= before);
         }
         self.failed -= earlier.failed;
         self.rejected -= earlier.rejected;

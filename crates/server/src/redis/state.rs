@@ -89,6 +89,7 @@ impl State {
     pub(crate) fn end_transaction(&mut self) -> Option<Queue> {
         self.unwatch();
         self.client.queued.store(0, Relaxed);
+        self.client.queued_bytes.store(0, Relaxed);
         self.queue.take()
     }
 

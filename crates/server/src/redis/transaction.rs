@@ -101,6 +101,7 @@ pub(crate) fn queue(
     queue.count += 1;
     let count = u32::try_from(queue.count + 1).unwrap_or(u32::MAX);
     state.client.queued.store(count, Relaxed);
+    state.client.queued_bytes.store(queue.requests.len(), Relaxed);
     Writer::new(output, protocol).simple("QUEUED");
     Ok(())
 }
@@ -145,10 +146,15 @@ fn run_all(state: &mut State, desk: &mut Desk<'_>, queue: &Queue, output: &mut V
     while let Ok(Some(args)) = parser.next(&mut rest, &limits) {
         let place = output.len();
         let done = resolve(&args).and_then(|(index, command)| {
-            bump(&desk.counters().calls[usize::from(index)], 1);
+            let counters = desk.counters();
+            bump(&counters.calls[usize::from(index)], 1);
             let reply = Writer::new(output, state.protocol());
-            let desk = desk.lend();
-            (command.run)(&mut Call { command, args, reply, desk, state, is_whole: true })
+            let began = desk.local.clock.ticks();
+            let mut call = Call { command, args, reply, desk: desk.lend(), state, is_whole: true };
+            let done = (command.run)(&mut call);
+            desk.local.spent(counters, index, began);
+            bump(&counters.failed_calls[usize::from(index)], u64::from(done.is_err()));
+            done
         });
         // A transaction can ask for more than there is memory. It is carried out all the same.
         let is_too_large = output.len() - start > desk.shared.options.reply_bytes_max;

@@ -10,19 +10,19 @@ use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 
-fn options(listen: &[&str]) -> Options {
+pub(crate) fn options(listen: &[&str]) -> Options {
     let mut options = Options { engine: "masstree".to_owned(), threads: 2, ..Options::default() };
     options.listen = listen.iter().map(|text| Listen::parse(text).unwrap()).collect();
     options
 }
 
-fn start(rows: Box<dyn Rows>, options: &Options) -> (Server, Control) {
+pub(crate) fn start(rows: Box<dyn Rows>, options: &Options) -> (Server, Control) {
     options.check().unwrap();
     let control = Control::new();
     (Server::start(rows, options, &control, &RealFs).unwrap(), control)
 }
 
-fn address(server: &Server, index: usize) -> String {
+pub(crate) fn address(server: &Server, index: usize) -> String {
     server.bound()[index].endpoint.to_string()
 }
 
@@ -141,7 +141,7 @@ fn the_admin_page_shows_what_was_counted() {
 }
 
 /// Reads to the end of the connection, which has to come.
-fn rest(stream: &mut impl Read) -> String {
+pub(crate) fn rest(stream: &mut impl Read) -> String {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
     String::from_utf8_lossy(&bytes).into_owned()

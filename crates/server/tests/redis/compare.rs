@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 const REQUESTS: u64 = 20_000;
 
 /// A redis-server of our own, which ends with the test.
-struct Real {
+pub(super) struct Real {
     process: Child,
     socket: PathBuf,
     _directory: tempfile::TempDir,
@@ -29,7 +29,7 @@ impl Drop for Real {
 
 impl Real {
     /// Starts one, if there is one of the version that we follow.
-    fn start() -> Option<Real> {
+    pub(super) fn start() -> Option<Real> {
         let version = Command::new("redis-server").arg("--version").output().ok()?;
         if !String::from_utf8_lossy(&version.stdout).contains("v=7.0") {
             return None;
@@ -51,18 +51,18 @@ impl Real {
         Some(Real { process, socket, _directory: directory })
     }
 
-    fn client(&self) -> RealClient {
+    pub(super) fn client(&self) -> RealClient {
         RealClient { stream: UnixStream::connect(&self.socket).unwrap(), pending: Vec::new() }
     }
 }
 
-struct RealClient {
+pub(super) struct RealClient {
     stream: UnixStream,
     pending: Vec<u8>,
 }
 
 impl RealClient {
-    fn ask(&mut self, args: &[&[u8]]) -> Vec<u8> {
+    pub(super) fn ask(&mut self, args: &[&[u8]]) -> Vec<u8> {
         let mut bytes = Vec::new();
         keyrack_wire::resp::command(&mut bytes, args);
         self.stream.write_all(&bytes).unwrap();

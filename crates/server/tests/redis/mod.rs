@@ -6,4 +6,5 @@ mod kinds;
 mod limits;
 mod pipelines;
 mod scripts;
+mod told;
 mod tool;
