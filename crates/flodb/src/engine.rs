@@ -174,7 +174,7 @@ fn convert(error: DbError) -> Error {
                 Some(number) => std::io::Error::from_raw_os_error(number),
                 None => error.io_kind().into(),
             };
-            Error::io(error.to_string(), cause)
+            Error::io(error.attempt(), cause)
         }
         DbError::Corruption { path, offset, what } => Error::corruption(&path, offset, what),
         DbError::Poisoned(cause) => Error::Poisoned { cause },

@@ -43,7 +43,7 @@ pub(crate) fn of_files(error: &keyrack_vfs::Error) -> Error {
         Some(number) => std::io::Error::from_raw_os_error(number),
         None => error.io_kind().into(),
     };
-    Error::io(error.to_string(), cause)
+    Error::io(error.attempt(), cause)
 }
 
 /// A failed operation on a log.

@@ -209,6 +209,18 @@ impl Error {
         Self::Io { operation, path: path.to_owned(), target: None, cause: cause.into() }
     }
 
+    /// What was attempted, for whoever tells the cause by itself: "cannot open 'x'". An error
+    /// without a cause of the system is told whole.
+    #[must_use]
+    pub fn attempt(&self) -> String {
+        match self {
+            Self::Io { operation, path, target, .. } => {
+                format!("cannot {operation} '{}'{}", path.display(), Target(target))
+            }
+            error => error.to_string(),
+        }
+    }
+
     /// A system error about two paths.
     pub(crate) fn io_pair(
         operation: Operation,

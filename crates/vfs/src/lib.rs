@@ -79,5 +79,5 @@ pub use file::{File, INTERRUPTS_MAX, Lock, Mapping};
 pub use fs::{DirEntry, FileKind, Fs, FsKind, Metadata, OpenOptions, Space};
 pub use mem::{CrashPolicy, FailedSync, MemFs};
 pub use output::{OutputFile, OutputPlace, write_output};
-pub use real::{RealFs, keep_private};
+pub use real::{Access, RealFs, access, keep_private};
 pub use relative::{NotRelative, RELATIVE_PATH_BYTES_MAX, RelativePath};

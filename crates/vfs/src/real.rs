@@ -42,6 +42,28 @@ pub fn keep_private() {
     let _ = USERS_UMASK.set(before.bits());
 }
 
+/// Whose a file is, and who else may use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The permission bits, as `chmod` takes them.
+    pub mode: u32,
+    /// The user that it belongs to.
+    pub owner: u32,
+    /// The user that this process acts as.
+    pub own: u32,
+}
+
+/// Whose the file at `path` is. Symbolic links are followed.
+///
+/// # Errors
+/// A file that is not there, or cannot be looked at.
+pub fn access(path: &Path) -> Result<Access> {
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::metadata(path).map_err(|cause| Error::io(Operation::Metadata, path, cause))?;
+    let own = rustix::process::geteuid().as_raw();
+    Ok(Access { mode: found.mode() & 0o7777, owner: found.uid(), own })
+}
+
 /// The umask of private programs.
 const PRIVATE: u32 = 0o077;
 /// The user's umask, once [`keep_private`] has replaced it.
