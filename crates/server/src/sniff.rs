@@ -35,6 +35,7 @@ const WORDS: &[&[u8]] = &[
     b"version",
     b"verbosity",
     b"stats",
+    b"lru_crawler",
     b"quit",
     b"mg",
     b"ms",

@@ -19,10 +19,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those that memcached has.
+    /// Those that memcached has; its lines of keys have no limit of their own.
     pub const DEFAULT: Limits = Limits {
         line_bytes_max: 2048,
-        keys_line_bytes_max: 64 << 10,
+        keys_line_bytes_max: 1 << 20,
         value_bytes_max: 1 << 20,
         skip_bytes_max: 64 << 20,
     };

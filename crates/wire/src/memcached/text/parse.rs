@@ -158,6 +158,11 @@ fn simple<'a>(name: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Fault> {
             let rest = words.rest();
             if is_plain(rest) { Ok(Request::Stats(rest)) } else { Err(Fault::Format) }
         }
+        b"lru_crawler" => match words.rest() {
+            b"" => Err(Fault::Unknown),
+            rest if is_plain(rest) => Ok(Request::LruCrawler(rest)),
+            _ => Err(Fault::Format),
+        },
         b"version" => Ok(Request::Version),
         b"verbosity" => match words.next().ok_or(Fault::Unknown)? {
             b"noreply" => Ok(Request::Verbosity { noreply: true }),

@@ -41,6 +41,8 @@ pub enum Request<'a> {
     },
     /// `stats`, with the words that followed.
     Stats(&'a [u8]),
+    /// `lru_crawler`, with the words that followed.
+    LruCrawler(&'a [u8]),
     /// `version`.
     Version,
     /// `verbosity`, which changes nothing here.
@@ -176,6 +178,11 @@ impl Request<'_> {
                     out.push(b' ');
                     out.extend_from_slice(words);
                 }
+                end(out, false);
+            }
+            Request::LruCrawler(words) => {
+                out.extend_from_slice(b"lru_crawler ");
+                out.extend_from_slice(words);
                 end(out, false);
             }
             Request::Version => out.extend_from_slice(b"version\r\n"),
