@@ -68,10 +68,11 @@ pub struct Options {
     pub debug_commands: bool,
     /// Open connections.
     pub connections_max: usize,
-    /// Bytes of one value.
-    pub value_bytes_max: u64,
-    /// Bytes of one request.
-    pub request_bytes_max: u64,
+    /// Bytes of one value, in all protocols. Nothing said: [`Options::memcached_value_bytes_max`]
+    /// and [`Options::resp_value_bytes_max`].
+    pub value_bytes_max: Option<u64>,
+    /// Bytes of one request. Nothing said: [`Options::request_bytes_max`].
+    pub request_bytes_max: Option<u64>,
     /// Bytes of replies that wait for a client to read them.
     pub output_bytes_max: u64,
     /// How long a client may say nothing; zero for ever.
@@ -84,6 +85,20 @@ pub struct Options {
     pub shutdown_grace: Duration,
     /// The mode of the files of unix sockets.
     pub unix_mode: u32,
+    /// What the log of the server says.
+    pub log_level: tracing::Level,
+    /// How it says it.
+    pub log_format: LogFormat,
+}
+
+/// How the lines of the server's log look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// An object of JSON a line.
+    Json,
 }
 
 impl Default for Options {
@@ -110,14 +125,16 @@ impl Default for Options {
             insecure: false,
             debug_commands: false,
             connections_max: 16_384,
-            value_bytes_max: 1 << 20,
-            request_bytes_max: 64 << 20,
+            value_bytes_max: None,
+            request_bytes_max: None,
             output_bytes_max: 16 << 20,
             idle_timeout: Duration::ZERO,
             request_timeout: Duration::from_secs(60),
             stalled_output_timeout: Duration::from_secs(60),
             shutdown_grace: Duration::from_secs(5),
             unix_mode: 0o600,
+            log_level: tracing::Level::INFO,
+            log_format: LogFormat::Text,
         }
     }
 }
@@ -126,8 +143,42 @@ impl Default for Options {
 const LISTEN_DEFAULT: [&str; 3] =
     ["memcached://127.0.0.1:11211", "resp://127.0.0.1:6379", "masstree://127.0.0.1:2117"];
 
-/// Bytes of the largest value that can be asked for.
-const VALUE_BYTES_MAX: u64 = 512 << 20;
+/// Bytes of a value of memcached and Masstree when nothing is said: memcached's own.
+const MEMCACHED_VALUE_BYTES: u64 = 1 << 20;
+
+/// Bytes of a request when nothing is said and values are not larger.
+const REQUEST_BYTES: u64 = 64 << 20;
+
+/// What a request has beside its largest value.
+const FRAMING_BYTES: u64 = 64 << 10;
+
+/// Values of an engine.
+struct ValueLimits {
+    engine: &'static str,
+    /// Bytes when nothing is said.
+    by_itself: u64,
+    /// Bytes that can be asked for.
+    most: u64,
+    why: &'static str,
+}
+
+/// Redis' own limit where the engine can: a record of a log holds a value with its key and more,
+/// and is within one segment.
+const VALUE_LIMITS: [ValueLimits; 3] = [
+    ValueLimits { engine: "masstree", by_itself: 512 << 20, most: 512 << 20, why: "Redis' limit" },
+    ValueLimits {
+        engine: "rowstore",
+        by_itself: 64 << 20,
+        most: 512 << 20,
+        why: "a record of its log takes no more",
+    },
+    ValueLimits {
+        engine: "flodb",
+        by_itself: 8 << 20,
+        most: 14 << 20,
+        why: "a record of its log takes no more",
+    },
+];
 
 impl Options {
     /// Event loops: those asked for, or one a processor.
@@ -146,6 +197,32 @@ impl Options {
         self.durability.unwrap_or(by_itself)
     }
 
+    fn value_limits(&self) -> &'static ValueLimits {
+        let found = VALUE_LIMITS.iter().find(|limits| limits.engine == self.engine);
+        // Of an engine that is not served, `check` says so.
+        found.unwrap_or(&VALUE_LIMITS[0])
+    }
+
+    /// Bytes of one value of a client of memcached or Masstree.
+    #[must_use]
+    pub fn memcached_value_bytes_max(&self) -> u64 {
+        self.value_bytes_max.unwrap_or(MEMCACHED_VALUE_BYTES)
+    }
+
+    /// Bytes of one value of a client of Redis: what was asked for, or what the engine takes up to
+    /// Redis' own limit.
+    #[must_use]
+    pub fn resp_value_bytes_max(&self) -> u64 {
+        self.value_bytes_max.unwrap_or(self.value_limits().by_itself)
+    }
+
+    /// Bytes of one request: what was asked for, or 64 MiB and never less than a value.
+    #[must_use]
+    pub fn request_bytes_max(&self) -> u64 {
+        let value = self.resp_value_bytes_max();
+        self.request_bytes_max.unwrap_or(REQUEST_BYTES.max(value.saturating_add(FRAMING_BYTES)))
+    }
+
     /// Fills in what nothing was said about.
     ///
     /// # Errors
@@ -154,6 +231,10 @@ impl Options {
         if self.listen.is_empty() {
             self.listen =
                 LISTEN_DEFAULT.iter().map(|text| Listen::parse(text)).collect::<Result<_>>()?;
+            if self.has_password() {
+                // Masstree's clients cannot say it.
+                self.listen.retain(|listen| listen.protocol.authenticates());
+            }
         }
         Ok(())
     }
@@ -213,11 +294,23 @@ impl Options {
     }
 
     fn check_limits(&self) -> Result<()> {
-        if self.value_bytes_max == 0 || self.value_bytes_max > VALUE_BYTES_MAX {
-            return Err(Error::usage("value-max is 1 byte to 512M"));
+        let ValueLimits { engine, most, why, .. } = self.value_limits();
+        if let Some(bytes) = self.value_bytes_max
+            && (bytes == 0 || bytes > *most)
+        {
+            return Err(Error::usage(format!(
+                "value-max must be 1 byte to {}M with the engine {engine} (got {bytes} bytes): {why}",
+                most >> 20
+            )));
         }
-        if self.request_bytes_max < self.value_bytes_max + (64 << 10) {
-            return Err(Error::usage("request-max is at least value-max and 64K"));
+        let least = self.resp_value_bytes_max() + FRAMING_BYTES;
+        if let Some(bytes) = self.request_bytes_max
+            && bytes < least
+        {
+            return Err(Error::usage(format!(
+                "request-max must be at least value-max and 64K, {least} bytes (got {bytes}); \
+                 set value-max as well"
+            )));
         }
         if self.connections_max == 0 {
             return Err(Error::usage("connections-max is at least 1"));
@@ -249,11 +342,15 @@ impl Options {
         }
     }
 
+    fn has_password(&self) -> bool {
+        self.password.is_set() || self.password_file.is_some()
+    }
+
     fn check_exposure(&self) -> Result<()> {
         if self.insecure {
             return Ok(());
         }
-        let has_password = self.password.is_set() || self.password_file.is_some();
+        let has_password = self.has_password();
         for listen in self.listen.iter().filter(|listen| !listen.is_local()) {
             if !listen.protocol.authenticates() {
                 return Err(Error::usage(format!(
@@ -306,6 +403,39 @@ mod tests {
         assert_eq!(options.listen.len(), 3);
         assert!(options.listen.iter().all(Listen::is_local));
         options.check().unwrap();
+    }
+
+    #[test]
+    fn a_password_leaves_out_the_protocol_that_cannot_say_it() {
+        let options = options(|o| o.password_file = Some("p".into()));
+        let protocols: Vec<Protocol> = options.listen.iter().map(|l| l.protocol).collect();
+        assert_eq!(protocols, [Protocol::Memcached, Protocol::Resp]);
+    }
+
+    #[test]
+    fn a_value_above_what_the_engine_logs_is_refused_at_start() {
+        let of = |engine: &str, bytes: Option<u64>| {
+            options(|o| {
+                o.engine = engine.to_owned();
+                o.data_dir = (engine != "masstree").then(|| "d".into());
+                o.value_bytes_max = bytes;
+            })
+        };
+        for (engine, by_itself, most) in
+            [("masstree", 512, 512), ("rowstore", 64, 512), ("flodb", 8, 14)]
+        {
+            let options = of(engine, None);
+            options.check().unwrap();
+            assert_eq!(options.resp_value_bytes_max(), by_itself << 20);
+            assert_eq!(options.memcached_value_bytes_max(), 1 << 20);
+            assert!(options.request_bytes_max() > options.resp_value_bytes_max());
+            of(engine, Some(most << 20)).check().unwrap();
+            refused(&of(engine, Some((most << 20) + 1)), engine);
+        }
+        refused(&of("masstree", Some(0)), "got 0 bytes");
+        let mut small = of("masstree", Some(1 << 20));
+        small.request_bytes_max = Some(1 << 20);
+        refused(&small, "request-max");
     }
 
     #[test]

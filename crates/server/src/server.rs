@@ -171,7 +171,7 @@ fn net_options(options: &Options, fs: &dyn Fs) -> Result<keyrack_net::Options> {
         listeners: listeners.collect::<Result<_>>()?,
         connections_max: options.connections_max,
         limits: keyrack_net::Limits {
-            input_bytes_max: usize::try_from(options.request_bytes_max).unwrap_or(usize::MAX),
+            input_bytes_max: usize::try_from(options.request_bytes_max()).unwrap_or(usize::MAX),
             output_bytes_max: usize::try_from(options.output_bytes_max).unwrap_or(usize::MAX),
         },
         timeouts: Timeouts {

@@ -1,7 +1,7 @@
 //! The one table of settings: what a configuration file may say and, with two dashes in front, what
 //! the command line may.
 
-use crate::{Error, Eviction, Listen, Options, Result};
+use crate::{Error, Eviction, Listen, LogFormat, Options, Result};
 use keyrack_store::{parse_bool, parse_size};
 use std::time::Duration;
 
@@ -205,14 +205,26 @@ pub const SETTINGS: &[Setting] = &[
         options.connections_max = number(value)?;
         Ok(())
     }),
-    setting!("value-max", "SIZE", "1M", "Largest value, up to 512M", |options, value| {
-        options.value_bytes_max = parse_size(value)?;
-        Ok(())
-    }),
-    setting!("request-max", "SIZE", "64M", "Largest request", |options, value| {
-        options.request_bytes_max = parse_size(value)?;
-        Ok(())
-    }),
+    setting!(
+        "value-max",
+        "SIZE",
+        "memcached and Masstree 1M; Redis 512M, with rowstore 64M, with flodb 8M",
+        "Largest value, up to 512M, with flodb 14M",
+        |options, value| {
+            options.value_bytes_max = Some(parse_size(value)?);
+            Ok(())
+        }
+    ),
+    setting!(
+        "request-max",
+        "SIZE",
+        "64M, or Redis' largest value and 64K",
+        "Largest request",
+        |options, value| {
+            options.request_bytes_max = Some(parse_size(value)?);
+            Ok(())
+        }
+    ),
     setting!(
         "output-max",
         "SIZE",
@@ -274,6 +286,36 @@ pub const SETTINGS: &[Setting] = &[
             .ok_or_else(|| format!("'{value}' is not a mode such as 600"))?;
         Ok(())
     }),
+    setting!(
+        "log-level",
+        "LEVEL",
+        "info",
+        "What the log says: error, warn, info, debug",
+        |options, value| {
+            options.log_level = match value {
+                "error" => tracing::Level::ERROR,
+                "warn" => tracing::Level::WARN,
+                "info" => tracing::Level::INFO,
+                "debug" => tracing::Level::DEBUG,
+                _ => return Err(format!("'{value}' is not one of error, warn, info, debug")),
+            };
+            Ok(())
+        }
+    ),
+    setting!(
+        "log-format",
+        "FORMAT",
+        "text",
+        "How the log says it: text, json",
+        |options, value| {
+            options.log_format = match value {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                _ => return Err(format!("'{value}' is not one of text, json")),
+            };
+            Ok(())
+        }
+    ),
     setting!("debug-commands", "", "no", "Allows Redis' DEBUG", |options, value| {
         options.debug_commands = parse_bool(value)?;
         Ok(())

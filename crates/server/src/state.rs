@@ -2,7 +2,7 @@
 
 use crate::metrics::LoopMetrics;
 use crate::syncer::Syncer;
-use crate::{Control, Eviction, Gate, Listen, Options, Protocol, memcached, redis};
+use crate::{Control, Eviction, Gate, Listen, Options, Protocol, Transport, memcached, redis};
 use keyrack_net::Handle;
 use keyrack_rowstore::Rows;
 use keyrack_wire::masstree;
@@ -56,17 +56,19 @@ impl State {
         loops_handle: LoopsHandle,
     ) -> Self {
         let loops = options.loops();
-        let value_bytes_max = usize::try_from(options.value_bytes_max).unwrap_or(usize::MAX);
-        let request_bytes_max = usize::try_from(options.request_bytes_max).unwrap_or(usize::MAX);
+        let value_bytes_max =
+            usize::try_from(options.memcached_value_bytes_max()).unwrap_or(usize::MAX);
+        let request_bytes_max = usize::try_from(options.request_bytes_max()).unwrap_or(usize::MAX);
         let limits = keyrack_wire::memcached::Limits {
             value_bytes_max,
             ..keyrack_wire::memcached::Limits::DEFAULT
         };
-        let facts = Box::new(RowFacts { rows: Arc::clone(&rows) });
+        let facts = Box::new(RowFacts { rows: Arc::clone(&rows), loops: loops_handle.clone() });
         let password = options.password.clone();
         let mut memcached = memcached::Shared::new(limits, password, loops, started_ms, facts);
         memcached.memory_bytes_max = options.memory_bytes_max;
         memcached.connections_max = options.connections_max;
+        memcached.settings = memcached_settings(options);
         let protocols: Vec<Protocol> = options.listen.iter().map(|l| l.protocol).collect();
         let host = Host {
             control: control.clone(),
@@ -83,7 +85,7 @@ impl State {
             redis: redis::Shared::new(redis_options(options), loops, started_ms, Box::new(host)),
             masstree: masstree::Limits {
                 value_bytes_max,
-                message_bytes_max: options.request_bytes_max,
+                message_bytes_max: options.request_bytes_max(),
                 ..masstree::Limits::default()
             },
             loops: (0..loops).map(|_| Arc::default()).collect(),
@@ -108,8 +110,8 @@ fn redis_options(options: &Options) -> redis::Options {
         password: options.password.clone(),
         needs_password: !options.insecure && !options.listen.iter().all(Listen::is_local),
         debug: options.debug_commands,
-        bulk_bytes_max: options.value_bytes_max,
-        request_bytes_max: options.request_bytes_max,
+        bulk_bytes_max: options.resp_value_bytes_max(),
+        request_bytes_max: options.request_bytes_max(),
         config: vec![
             ("maxmemory".to_owned(), options.memory_bytes_max.to_string()),
             ("maxmemory-policy".to_owned(), policy_of(options.eviction).to_owned()),
@@ -125,9 +127,41 @@ fn redis_options(options: &Options) -> redis::Options {
     }
 }
 
+/// What `stats settings` tells of the options.
+fn memcached_settings(options: &Options) -> Vec<(&'static str, String)> {
+    let yes_or_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let path = |path: &Option<std::path::PathBuf>| {
+        path.as_ref().map_or_else(|| "NULL".to_owned(), |path| path.display().to_string())
+    };
+    let listens = |transport: Transport| {
+        options.listen.iter().find(|listen| {
+            listen.transport == transport
+                && matches!(listen.protocol, Protocol::Memcached | Protocol::Mixed)
+        })
+    };
+    let tcp = listens(Transport::Tcp).or_else(|| listens(Transport::Tls));
+    let (host, port) =
+        tcp.and_then(|listen| listen.address.rsplit_once(':')).unwrap_or(("NULL", "0"));
+    let socket = listens(Transport::Unix);
+    vec![
+        ("tcpport", port.to_owned()),
+        ("inter", host.to_owned()),
+        ("domain_socket", socket.map_or_else(|| "NULL".to_owned(), |l| l.address.clone())),
+        ("umask", format!("{:o}", options.unix_mode)),
+        ("evictions", if options.eviction == Eviction::None { "off" } else { "on" }.to_owned()),
+        ("idle_timeout", options.idle_timeout.as_secs().to_string()),
+        ("ssl_enabled", yes_or_no(options.tls_cert.is_some())),
+        ("ssl_chain_cert", path(&options.tls_cert)),
+        ("ssl_key", path(&options.tls_key)),
+        ("ssl_ca_cert", path(&options.tls_client_ca)),
+        ("ssl_min_version", "tlsv1.2".to_owned()),
+    ]
+}
+
 /// The numbers of the rows under memcached's names.
 struct RowFacts {
     rows: SharedRows,
+    loops: LoopsHandle,
 }
 
 impl fmt::Debug for RowFacts {
@@ -139,6 +173,7 @@ impl fmt::Debug for RowFacts {
 impl memcached::Facts for RowFacts {
     fn visit(&self, visit: &mut dyn FnMut(&str, u64)) {
         visit("curr_items", self.rows.len());
+        visit("rejected_connections", net_stats(&self.loops).refused);
         self.rows.stats(&mut |name, value| match name {
             "memory_bytes" => visit("bytes", value as u64),
             "evicted" => visit("evictions", value as u64),

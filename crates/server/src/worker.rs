@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::{Protocol, Turn, masstree, memcached, redis, sniff};
 use keyrack_measure::{Clock, wall};
 use keyrack_net::{Closer, Limits, Peer, Served, TurnEnd, Verdict, Waker};
-use keyrack_rowstore::{Position, RowSession};
+use keyrack_rowstore::{Position, RowSession, Rows};
 use keyrack_store::Error;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -51,6 +51,32 @@ pub(crate) struct Worker<'a> {
     waiting: RefCell<VecDeque<(u64, Option<Position>)>>,
     /// Whether the last flush failed.
     is_behind: Cell<bool>,
+    evictions: Evictions,
+}
+
+/// What the first loop has said about evictions in the log.
+#[derive(Debug, Default)]
+struct Evictions {
+    said: u64,
+    next_look_ms: u64,
+}
+
+/// Time between two lines about evictions.
+const EVICTIONS_EVERY_MS: u64 = 10_000;
+
+impl Evictions {
+    /// Says how many rows were evicted since the last time, if any were.
+    fn look(&mut self, rows: &dyn Rows, now_ms: u64) {
+        self.next_look_ms = now_ms + EVICTIONS_EVERY_MS;
+        rows.stats(&mut |name, total| {
+            let total = total as u64;
+            if name == "evicted" && total > self.said {
+                let rows = total - self.said;
+                tracing::info!(rows, total, "memory-max is reached: rows were evicted");
+                self.said = total;
+            }
+        });
+    }
 }
 
 impl fmt::Debug for Worker<'_> {
@@ -76,6 +102,15 @@ impl Connection {
             Connection::Mixed(_, closer) => *closer = Some(by),
             Connection::Redis(connection) => connection.closes_by(by),
             Connection::Memcached(_) | Connection::Masstree(_) => {}
+        }
+    }
+}
+
+/// The evictions since the last look are said at the end.
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        if self.index == 0 {
+            self.evictions.look(&**self.state.rows, self.now_ms);
         }
     }
 }
@@ -109,6 +144,7 @@ impl<'a> Worker<'a> {
             number: 0,
             waiting: RefCell::default(),
             is_behind: Cell::new(false),
+            evictions: Evictions::default(),
         }
     }
 
@@ -116,7 +152,9 @@ impl<'a> Worker<'a> {
         match protocol {
             Protocol::Mixed => Connection::Mixed(*peer, None),
             Protocol::Memcached => {
-                Connection::Memcached(memcached::Connection::new(&self.state.memcached.password))
+                self.state.memcached.counts[self.index].total_connections.add(1);
+                let password = &self.state.memcached.password;
+                Connection::Memcached(memcached::Connection::new(password, peer.address))
             }
             Protocol::Masstree => Connection::Masstree(Box::new(masstree::Connection::new())),
             Protocol::Resp => {
@@ -198,6 +236,9 @@ impl keyrack_net::Worker for Worker<'_> {
         self.turn = Some(self.state.gate.enter(self.index));
         let mut session = self.session.borrow_mut();
         session.at(self.now_ms);
+        if self.index == 0 && self.now_ms >= self.evictions.next_look_ms {
+            self.evictions.look(&**self.state.rows, self.now_ms);
+        }
         if let Err(error) = self.state.memcached.flush_if_due(&mut **session, self.now_ms) {
             tracing::error!(%error, "a delayed flush_all failed");
         }
@@ -236,7 +277,12 @@ impl keyrack_net::Worker for Worker<'_> {
                     counts: &state.memcached.counts[self.index],
                     scratch: &mut self.scratch,
                 };
+                let begun = output.len();
                 let served = connection.serve(&mut cx, input, output);
+                let counts = &state.memcached.counts[self.index];
+                counts.bytes_read.add(served.consumed as u64);
+                counts.bytes_written.add((output.len() - begun) as u64);
+                counts.conn_yields.add(u64::from(served.verdict == Verdict::Again));
                 (served, connection.is_authenticated())
             }
             Connection::Redis(connection) => {
@@ -271,6 +317,12 @@ impl keyrack_net::Worker for Worker<'_> {
             limits.output_bytes_max = state.output_bytes_max;
         }
         served
+    }
+
+    fn closed(&mut self, connection: Connection) {
+        if let Connection::Memcached(_) = connection {
+            self.state.memcached.counts[self.index].closed_connections.add(1);
+        }
     }
 
     fn end_turn(&mut self) -> TurnEnd {

@@ -4,4 +4,6 @@
 #[cfg(test)]
 mod glue;
 #[cfg(test)]
+mod memcached;
+#[cfg(test)]
 mod redis;

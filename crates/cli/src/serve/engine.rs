@@ -45,7 +45,8 @@ pub(super) fn open(options: &Options, fs: &Arc<dyn Fs>) -> Result<Box<dyn Rows>,
 /// What the row store is opened with, by the options of a server.
 pub(crate) fn row_options(options: &Options) -> RowOptions {
     let by_itself = RowOptions::default();
-    let value_bytes_max = usize::try_from(options.value_bytes_max).unwrap_or(usize::MAX);
+    // The protocols' limits differ only where nothing was said; Redis' is the larger one.
+    let value_bytes_max = usize::try_from(options.resp_value_bytes_max()).unwrap_or(usize::MAX);
     let row_bytes_max =
         by_itself.row_bytes_max.max(value_bytes_max.saturating_add(ROW_MARGIN_BYTES));
     // A record holds a batch, a key and a row.

@@ -31,6 +31,12 @@ use std::sync::Arc;
 /// Files of the store are damaged.
 const DAMAGED: u8 = 3;
 
+/// The permission bits of everybody but the owner.
+const OTHERS: u32 = 0o077;
+
+/// The number of the user who may do everything.
+const ROOT: u32 = 0;
+
 /// Bytes of a password file.
 const PASSWORD_BYTES_MAX: usize = 4096;
 
@@ -91,7 +97,7 @@ fn serve(matches: &ArgMatches) -> Result<u8, Error> {
     if matches.get_flag("check-config") {
         return Ok(crate::print("the settings are right\n"));
     }
-    start_log();
+    start_log(options.log_level, options.log_format);
     keyrack_vfs::keep_private();
     let control = Control::new();
     end_on_signals(&control)?;
@@ -173,6 +179,21 @@ fn options(matches: &ArgMatches, fs: &dyn Fs) -> Result<Options, Error> {
 /// The first line of the file.
 fn password(fs: &dyn Fs, path: &Path) -> Result<Password, Error> {
     let bytes = fs.read(path)?;
+    // A file that could be read can be looked at.
+    let access = keyrack_vfs::access(path)?;
+    let name = path.display();
+    if access.mode & OTHERS != 0 {
+        return Err(Error::usage(format!(
+            "password-file {name} can be used by others (mode {:o}): chmod 600 {name}",
+            access.mode
+        )));
+    }
+    if access.owner != access.own && access.owner != ROOT {
+        return Err(Error::usage(format!(
+            "password-file {name} belongs to user {}, who can change it: chown {} {name}",
+            access.owner, access.own
+        )));
+    }
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.is_empty() || line.len() > PASSWORD_BYTES_MAX {

@@ -6,6 +6,7 @@ pub(crate) mod bars;
 mod clients;
 mod durable;
 mod kill;
+mod log;
 mod original;
 mod refusals;
 mod soak;
@@ -47,6 +48,14 @@ impl Served {
         self.child.signal("TERM");
         self.child.finish().exits(0).stderr
     }
+}
+
+/// Writes a file `secret` that its owner alone can read, whose first line is a password.
+pub(crate) fn write_secret(lab: &Lab, password: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    lab.write("secret", format!("{password}\n"));
+    let mode = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(lab.path("secret"), mode).unwrap();
 }
 
 /// A connection that sends text and reads lines.

@@ -148,7 +148,7 @@ fn authenticate(
         return true;
     }
     connection.authenticated = false;
-    cx.counts.auth_errors.add(1);
+    connection.refused(cx);
     failed(request, Status::AUTH_ERROR, out);
     false
 }

@@ -10,6 +10,7 @@
 //! **Invariant:** as for text: one call fills the output to its limit and one value at most, and
 //! what is left is read from the input again.
 
+use super::detail::Event;
 use super::gets::Output;
 use super::items::{self, visible};
 use super::{Cx, binary};
@@ -67,15 +68,17 @@ impl<'i> Run<'i> {
             *key = get.key;
         }
         let mut hits = 0;
-        let (reads, now_ms) = (&cx.shared.reads, cx.now_ms);
+        let (shared, now_ms) = (cx.shared, cx.now_ms);
         let mut ordered = Ordered::new(out.bytes, out.full_at, cx.scratch);
         let mut take = |index: usize, row: Option<Row<'_>>| {
             let Some(Some(get)) = waiting.get(index) else { return };
             ordered.take(index, |out| {
                 let row = visible(row);
+                let event = if row.is_some() { Event::Hit } else { Event::Miss };
+                shared.detail.note(get.key, event);
                 if row.is_some() {
                     hits += 1;
-                    reads.read(get.key, now_ms);
+                    shared.reads.read(get.key, now_ms);
                 }
                 reply(get, row, out);
             });

@@ -30,7 +30,8 @@ counts! {
     cmd_get, cmd_set, cmd_flush, cmd_touch, cmd_meta, get_hits, get_misses,
     delete_misses, delete_hits, incr_misses, incr_hits, decr_misses, decr_hits, cas_misses,
     cas_hits, cas_badval, touch_hits, touch_misses, store_too_large, store_no_memory, auth_cmds,
-    auth_errors, requests, errors,
+    auth_errors, bytes_read, bytes_written, total_connections, closed_connections, conn_yields,
+    total_items, requests, errors,
 }
 
 impl Counts {

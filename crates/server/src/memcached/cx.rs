@@ -1,5 +1,6 @@
 //! What a connection works with during a turn, and the steps of `items` with their counting.
 
+use super::detail::Event;
 use super::items::{self, Answer, Counted, Delete, Delta, Put};
 use super::{Counts, Shared};
 use keyrack_rowstore::RowSession;
@@ -26,7 +27,9 @@ impl Cx<'_> {
                 if put.compare.is_some() {
                     counts.cas_hits.add(1);
                 }
+                counts.total_items.add(1);
                 self.shared.reads.written(put.key, self.now_ms);
+                self.shared.detail.note(put.key, Event::Set);
             }
             Answer::Exists => counts.cas_badval.add(1),
             Answer::NotFound if put.compare.is_some() => counts.cas_misses.add(1),
@@ -39,10 +42,16 @@ impl Cx<'_> {
 
     /// Counts a lookup, and notes the read.
     pub(super) fn looked_up(&self, key: &[u8], hit: bool) {
-        self.counts.looked_up(hit);
+        self.count_lookup(key, hit);
         if hit {
             self.shared.reads.read(key, self.now_ms);
         }
+    }
+
+    /// Counts a lookup that is not to count as a read of its item.
+    pub(super) fn count_lookup(&self, key: &[u8], hit: bool) {
+        self.counts.looked_up(hit);
+        self.shared.detail.note(key, if hit { Event::Hit } else { Event::Miss });
     }
 
     /// Counts a touch, and notes it as a read, as memcached does.
@@ -56,7 +65,10 @@ impl Cx<'_> {
     pub(super) fn delete(&mut self, delete: &Delete<'_>) -> Answer {
         let answer = items::delete(self.rows, delete, self.now_ms);
         match answer {
-            Answer::Done(_) => self.counts.delete_hits.add(1),
+            Answer::Done(_) => {
+                self.counts.delete_hits.add(1);
+                self.shared.detail.note(delete.key, Event::Delete);
+            }
             Answer::NotFound => self.counts.delete_misses.add(1),
             _ => {}
         }
@@ -71,7 +83,11 @@ impl Cx<'_> {
         };
         match counted {
             (Answer::Done(_), Counted { created: false, .. }) => hits.add(1),
-            (Answer::NotFound | Answer::Done(_), _) => misses.add(1),
+            (Answer::NotFound, _) => misses.add(1),
+            (Answer::Done(_), _) => {
+                misses.add(1);
+                self.counts.total_items.add(1);
+            }
             _ => {}
         }
         counted

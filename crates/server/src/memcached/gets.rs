@@ -12,6 +12,7 @@
 //! that is left, and the request that it stands in is answered from there the next time.
 
 use super::Cx;
+use super::detail::Event;
 use super::items::visible;
 use crate::ordered::{Ordered, TOGETHER_MAX};
 use keyrack_rowstore::Row;
@@ -96,12 +97,14 @@ impl<'i> Run<'i> {
         let keys: [&[u8]; TOGETHER_MAX] = std::array::from_fn(|index| self.slots[index].key);
         let mut ordered = Ordered::new(out.bytes, out.full_at, cx.scratch);
         let mut hits = 0;
-        let (reads, now_ms) = (&cx.shared.reads, cx.now_ms);
+        let (shared, now_ms) = (cx.shared, cx.now_ms);
         let mut take = |index: usize, row: Option<Row<'_>>| {
             let row = visible(row);
+            let event = if row.is_some() { Event::Hit } else { Event::Miss };
+            shared.detail.note(slots[index].key, event);
             if row.is_some() {
                 hits += 1;
-                reads.read(slots[index].key, now_ms);
+                shared.reads.read(slots[index].key, now_ms);
             }
             ordered.take(index, |out| reply(&slots[index], row, out));
         };

@@ -45,7 +45,7 @@ fn get(cx: &mut Cx<'_>, request: &Request<'_>, key: &[u8], out: &mut Vec<u8>) {
     });
     match found {
         Ok(hit) => {
-            cx.counts.looked_up(hit);
+            cx.count_lookup(key, hit);
             if reading.touch_ms.is_some() {
                 cx.counts.touched(hit);
             }

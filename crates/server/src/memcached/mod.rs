@@ -16,6 +16,8 @@ mod binary;
 mod binary_gets;
 mod counts;
 mod cx;
+mod detail;
+mod dump;
 mod gets;
 mod items;
 mod meta;
@@ -35,6 +37,7 @@ use crate::password::Password;
 use gets::{Cut, Output};
 use keyrack_net::{Served, Verdict};
 use keyrack_wire::memcached::{Limits, Sniffed, sniff};
+use std::net::SocketAddr;
 
 /// Which protocol a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -50,10 +53,16 @@ enum Dialect {
 pub(crate) struct Connection {
     dialect: Dialect,
     authenticated: bool,
+    /// Where the client is; nothing for a unix socket.
+    peer: Option<SocketAddr>,
     /// Bytes still to come that belong to a refused request.
     skip: u64,
     /// Keys of the first request in the input that are answered already.
     answered: u32,
+    /// Bytes of an unfinished line of keys in which its end was looked for.
+    searched: usize,
+    /// The key from which a metadump goes on.
+    dump: Option<Vec<u8>>,
 }
 
 /// How a step of a dialect left the connection.
@@ -69,8 +78,15 @@ enum Next {
 
 impl Connection {
     /// A connection of a client that need not say who it is, or has to.
-    pub(crate) fn new(password: &Password) -> Self {
-        Connection { authenticated: !password.is_set(), ..Connection::default() }
+    pub(crate) fn new(password: &Password, peer: Option<SocketAddr>) -> Self {
+        Connection { authenticated: !password.is_set(), peer, ..Connection::default() }
+    }
+
+    /// Notes that the client gave a wrong password.
+    fn refused(&self, cx: &Cx<'_>) {
+        cx.counts.auth_errors.add(1);
+        let peer = self.peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
+        cx.shared.password.refused("memcached", &peer, cx.now_ms);
     }
 
     /// Whether the client has said who it is, or need not.

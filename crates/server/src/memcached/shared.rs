@@ -1,6 +1,7 @@
 //! What all of memcached's connections share.
 
 use super::Counts;
+use super::detail::Detail;
 use super::reads::Reads;
 use crate::password::Password;
 use keyrack_rowstore::RowSession;
@@ -24,6 +25,9 @@ pub(crate) struct Shared {
     /// Of each loop.
     pub(crate) counts: Vec<Arc<Counts>>,
     pub(crate) reads: Reads,
+    pub(crate) detail: Detail,
+    /// What `stats settings` tells beside what is here.
+    pub(crate) settings: Vec<(&'static str, String)>,
     /// When all rows are to go, in milliseconds since 1970; 0 for never.
     flush_at_ms: AtomicU64,
     /// The sums when they were last set back.
@@ -57,6 +61,8 @@ impl Shared {
             connections_max: 0,
             counts: (0..threads).map(|_| Arc::default()).collect(),
             reads: Reads::new(),
+            detail: Detail::default(),
+            settings: Vec::new(),
             flush_at_ms: AtomicU64::new(0),
             baseline: Mutex::new([0; Counts::LEN]),
             facts,
@@ -93,6 +99,7 @@ impl Shared {
     /// Sets the sums back to 0.
     pub(super) fn reset(&self) {
         *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = self.sums();
+        self.detail.reset();
     }
 
     /// The sums since the start, which only grow.

@@ -2,12 +2,16 @@
 
 use super::gets::{Cut, Output, Run, Stop};
 use super::items::{self, Answer, Delete, Delta, Mode, Put, Reading};
-use super::{Connection, Cx, Next, meta, stats};
+use super::{Connection, Cx, Next, dump, meta, stats};
 use keyrack_store::Error;
 use keyrack_wire::memcached::text::{
     Arithmetic, Direction, Get, Reply, Request, Store, StoreMode, parse, write_value,
 };
 use keyrack_wire::memcached::{Limits, Parsed};
+
+/// Bytes from which on it is worth to remember how far an unfinished line was searched: longer than
+/// all lines but those of keys.
+const LONG_LINE_BYTES: usize = 4 << 10;
 
 /// Carries out the requests of `input` from `at` on.
 pub(super) fn serve(
@@ -23,7 +27,30 @@ pub(super) fn serve(
         if out.is_full() {
             return stopped(run.finish(cx, out), connection, at).unwrap_or(Next::Again);
         }
-        let parsed = parse(&input[*at..], limits);
+        if let Some(low) = connection.dump.take() {
+            match dump::metadump(cx, &low, out) {
+                Ok(None) => Reply::End.write(out.bytes),
+                Ok(next) => {
+                    connection.dump = next;
+                    return Next::Again;
+                }
+                Err(error) => {
+                    server_error(&error, out.bytes);
+                    return Next::Close;
+                }
+            }
+        }
+        // A long line of keys comes in many reads; only the new bytes are searched for its end.
+        let rest = &input[*at..];
+        let searched = std::mem::take(&mut connection.searched);
+        if searched > 0
+            && rest.len() < limits.keys_line_bytes_max
+            && !rest.get(searched..).unwrap_or_default().contains(&b'\n')
+        {
+            connection.searched = rest.len();
+            return Next::Need(rest.len() + 1);
+        }
+        let parsed = parse(rest, limits);
         if let Ok(Parsed::Complete(Request::Get(get), bytes)) = parsed
             && get.exptime.is_none()
             && connection.authenticated
@@ -41,7 +68,12 @@ pub(super) fn serve(
             return next;
         }
         match parsed {
-            Ok(Parsed::Incomplete(need)) => return Next::Need(need),
+            Ok(Parsed::Incomplete(need)) => {
+                if rest.len() >= LONG_LINE_BYTES && need == rest.len() + 1 && rest[0] == b'g' {
+                    connection.searched = rest.len();
+                }
+                return Next::Need(need);
+            }
             Ok(Parsed::Complete(request, bytes)) => {
                 cx.counts.requests.add(1);
                 let next = if connection.authenticated {
@@ -115,7 +147,7 @@ fn authenticate(
         Reply::Stored.write(out.bytes);
         return None;
     }
-    cx.counts.auth_errors.add(1);
+    connection.refused(cx);
     Reply::ClientError(b"authentication failure").write(out.bytes);
     Some(Next::Close)
 }
@@ -142,6 +174,12 @@ fn execute(
             stats::write(cx, words, out.bytes);
             return None;
         }
+        Request::LruCrawler(b"metadump all" | b"metadump hash" | b"metadump 1") => {
+            connection.dump = Some(Vec::new());
+            return None;
+        }
+        // There is no crawler that could be told anything else.
+        Request::LruCrawler(_) => (Some(Reply::Error), false),
         Request::Version => {
             Reply::Version(cx.shared.version.as_bytes()).write(out.bytes);
             return None;

@@ -69,6 +69,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Done {
         return Ok(());
     }
     call.state.auth_failures += 1;
+    shared.settings.password.refused("redis", &call.state.client.peer, call.desk.now_ms);
     call.state.is_closing = call.state.auth_failures >= shared.options.auth_failures_max;
     Err(Fault::WRONG_PASS)
 }

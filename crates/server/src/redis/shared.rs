@@ -286,7 +286,7 @@ impl Totals {
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// That of the whole server.
-    password: Password,
+    pub(crate) password: Password,
     pub(crate) bulk_bytes_max: AtomicU64,
     /// Fields up to which a hash is called a `listpack` and is scanned at once.
     pub(crate) small_hash_fields_max: AtomicU64,

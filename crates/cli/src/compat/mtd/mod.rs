@@ -67,7 +67,7 @@ fn run(options: &Options) -> Result<u8> {
             &format!("checkpoints are in {first}, the first of --ckpdir, alone"),
         );
     }
-    serve::start_log();
+    serve::start_log(server.log_level, server.log_format);
     keyrack_vfs::keep_private();
     let control = Control::new();
     serve::end_on_signals(&control)?;

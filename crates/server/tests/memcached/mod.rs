@@ -1,0 +1,278 @@
+//! What `stats` and the commands that look into a cache tell, beside what memcached tells.
+
+use crate::glue::{address, options, start};
+use keyrack_rowstore::{Options as RowOptions, RowStore};
+use keyrack_server::Server;
+use keyrack_store::Durability;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+/// A connection that sends text and reads lines.
+struct Client<S>(BufReader<S>);
+
+impl<S: Read + Write> Client<S> {
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn send(&mut self, text: &str) {
+        self.0.get_mut().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn ask(&mut self, request: &str) -> String {
+        self.send(&format!("{request}\r\n"));
+        self.line()
+    }
+
+    /// The lines of a reply up to one that ends replies.
+    fn lines(&mut self, request: &str) -> Vec<String> {
+        self.send(&format!("{request}\r\n"));
+        let ends = |line: &str| {
+            ["END", "OK", "RESET"].contains(&line)
+                || line.starts_with("ERROR")
+                || line.starts_with("CLIENT_ERROR")
+        };
+        let mut lines = vec![self.line()];
+        while !ends(&lines[lines.len() - 1]) {
+            lines.push(self.line());
+        }
+        lines
+    }
+
+    fn stats(&mut self, group: &str) -> BTreeMap<String, String> {
+        let mut stats = BTreeMap::new();
+        for line in self.lines(format!("stats {group}").trim_end()) {
+            let Some(rest) = line.strip_prefix("STAT ") else { continue };
+            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            let before = stats.insert(name.to_owned(), value.to_owned());
+            assert_eq!(before, None, "{name} is told twice");
+        }
+        stats
+    }
+}
+
+fn serve() -> Server {
+    let rows = RowOptions { durability: Durability::None, ..RowOptions::default() };
+    let rows = RowStore::in_memory(rows).unwrap();
+    start(Box::new(rows), &options(&["memcached://127.0.0.1:0"])).0
+}
+
+fn connect(server: &Server) -> Client<TcpStream> {
+    Client(BufReader::new(TcpStream::connect(address(server, 0)).unwrap()))
+}
+
+/// A memcached of our own, which ends with the test.
+struct Real {
+    process: Child,
+    directory: tempfile::TempDir,
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Real {
+    fn start() -> Option<Real> {
+        let version = Command::new("memcached").arg("--version").output().ok()?;
+        if !String::from_utf8_lossy(&version.stdout).starts_with("memcached 1.6.") {
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let mut process = Command::new("memcached")
+            .args(["-u", "root", "-vv", "-s"])
+            .arg(directory.path().join("m"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It talks about its connections from the moment on when it listens.
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let ready = lines.any(|line| line.unwrap().contains("server listening"));
+        assert!(ready, "memcached starts");
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(Real { process, directory })
+    }
+
+    fn connect(&self) -> Client<UnixStream> {
+        Client(BufReader::new(UnixStream::connect(self.directory.path().join("m")).unwrap()))
+    }
+}
+
+/// Names of memcached's `stats` that are not told, each with its reason.
+const NOT_TOLD: [&str; 5] = [
+    // There is no libevent.
+    "libevent",
+    // A row that has expired is not there for a reader, who cannot tell it from one that never was.
+    "get_expired",
+    // Whether a row that went was ever read is not kept.
+    "expired_unfetched",
+    "evicted_unfetched",
+    "evicted_active",
+];
+
+/// How names of memcached's `stats settings` begin that are about parts which are not here: slabs,
+/// LRU lists, the hash table, its threads, storage outside of memory, its buffers, its way of TLS.
+const SETTINGS_NOT_TOLD: &[&str] = &[
+    "slab_",
+    "growth_factor",
+    "chunk_size",
+    "lru_crawler_",
+    "hot_",
+    "warm_",
+    "temporary_ttl",
+    "hashpower_init",
+    "hash_algorithm",
+    "num_threads_per_udp",
+    "reqs_per_event",
+    "tcp_backlog",
+    "tail_repair_time",
+    "ext_",
+    "watcher_logbuf_size",
+    "worker_logbuf_size",
+    "read_buf_mem_limit",
+    "num_napi_ids",
+    "memory_file",
+    "ssl_verify_mode",
+    "ssl_keyformat",
+    "ssl_ciphers",
+    "ssl_wbuf_size",
+];
+
+#[test]
+fn every_value_of_stats_is_told_that_memcached_tells() {
+    let Some(real) = Real::start() else {
+        assert!(std::env::var_os("CI").is_none(), "there is no memcached on this machine");
+        println!("SKIPPED: memcached 1.6 is not installed");
+        return;
+    };
+    let server = serve();
+    let (mut ours, mut theirs) = (connect(&server), real.connect());
+    let told = |stats: BTreeMap<String, String>| stats.into_keys().collect::<BTreeSet<_>>();
+    let (general, real_general) = (told(ours.stats("")), told(theirs.stats("")));
+    let missing: Vec<&String> = real_general.difference(&general).collect();
+    let wanted: Vec<&str> = NOT_TOLD.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+    assert_eq!(missing, wanted);
+    let settings = told(ours.stats("settings"));
+    let missing: Vec<String> = told(theirs.stats("settings"))
+        .into_iter()
+        .filter(|name| !settings.contains(name))
+        .filter(|name| !SETTINGS_NOT_TOLD.iter().any(|start| name.starts_with(start)))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    drop((ours, theirs));
+    server.end().unwrap();
+}
+
+#[test]
+fn stats_count_connections_items_and_bytes() {
+    let server = serve();
+    let mut client = connect(&server);
+    let mut other = connect(&server);
+    assert_eq!(other.ask("version").split(' ').next(), Some("VERSION"));
+    let set = "set k 0 0 1\r\nv";
+    assert_eq!((client.ask(set), client.ask(set)), ("STORED".to_owned(), "STORED".to_owned()));
+    assert_eq!(client.lines("get k"), ["VALUE k 0 1", "v", "END"]);
+    let stats = client.stats("");
+    let number = |name: &str| stats[name].parse::<u64>().unwrap();
+    assert_eq!((number("curr_connections"), number("total_connections")), (2, 2));
+    assert_eq!((number("total_items"), number("curr_items")), (2, 1));
+    assert_eq!((number("cmd_set"), number("get_hits")), (2, 1));
+    // Of this connection 2 sets, a get and `stats`; of the other `version`.
+    let sent = 2 * (set.len() + 2) + "get k\r\n".len() + "version\r\n".len();
+    assert!((sent as u64..sent as u64 + 10).contains(&number("bytes_read")), "{stats:?}");
+    assert!(number("bytes_written") > 30);
+    drop((client, other));
+    server.end().unwrap();
+}
+
+#[test]
+fn a_cache_can_be_looked_into() {
+    let server = serve();
+    let mut client = connect(&server);
+    client.ask("set plain 0 0 3\r\nabc");
+    client.ask("set a/b 0 100 1\r\nx");
+    let dumped = client.lines("lru_crawler metadump all");
+    assert_eq!(dumped.len(), 3, "{dumped:?}");
+    assert!(
+        dumped[0].starts_with("key=a%2Fb exp=1") && dumped[0].contains(" fetch=no cls=1 size=4")
+    );
+    assert!(dumped[1].starts_with("key=plain exp=-1 la="), "{dumped:?}");
+    let items = client.lines("stats cachedump 1 0");
+    assert_eq!(items[1..], ["ITEM plain [3 b; 0 s]", "END"]);
+    assert!(items[0].starts_with("ITEM a/b [1 b; 1"), "{items:?}");
+    assert_eq!(client.lines("stats cachedump 1 1").len(), 2);
+    assert_eq!(client.ask("stats cachedump 2 0"), "END");
+    assert_eq!(client.ask("stats cachedump 99 1"), "CLIENT_ERROR Illegal slab id");
+    assert_eq!(client.ask("stats cachedump"), "CLIENT_ERROR bad command line");
+    assert_eq!(client.ask("stats nothing"), "ERROR");
+    assert_eq!(client.ask("lru_crawler"), "ERROR");
+    assert_eq!(client.lines("stats sizes"), ["STAT sizes_status disabled", "END"]);
+    drop(client);
+    server.end().unwrap();
+}
+
+/// More rows than a slice has: the dump is whole and in order, and what follows is answered after.
+#[test]
+fn a_metadump_of_many_rows_is_whole() {
+    let server = serve();
+    let mut client = connect(&server);
+    const ROWS: usize = 10_000;
+    let sets: String =
+        (0..ROWS).map(|index| format!("set k{index:05} 0 0 1 noreply\r\nv\r\n")).collect();
+    client.send(&sets);
+    client.send("lru_crawler metadump all\r\nmn\r\n");
+    for index in 0..ROWS {
+        let line = client.line();
+        assert!(line.starts_with(&format!("key=k{index:05} ")), "{line}");
+    }
+    assert_eq!((client.line(), client.line()), ("END".to_owned(), "MN".to_owned()));
+    drop(client);
+    server.end().unwrap();
+}
+
+#[test]
+fn prefixes_are_counted_when_asked_for() {
+    let server = serve();
+    let mut client = connect(&server);
+    assert_eq!(client.ask("stats detail"), "CLIENT_ERROR usage: stats detail on|off|dump");
+    assert_eq!(client.ask("stats detail on"), "OK");
+    client.ask("set p:a 0 0 1\r\nv");
+    client.lines("get p:a p:b none");
+    client.ask("mg p:a");
+    client.ask("delete p:a");
+    assert_eq!(client.lines("stats detail dump"), ["PREFIX p get 3 hit 2 set 1 del 1", "END"]);
+    assert_eq!(client.ask("stats detail off"), "OK");
+    assert_eq!(client.ask("stats reset"), "RESET");
+    assert_eq!(client.ask("stats detail dump"), "END");
+    drop(client);
+    server.end().unwrap();
+}
+
+/// A line of keys may have a mebibyte, its end included; the answer is that of short lines.
+#[test]
+fn a_line_of_a_mebibyte_of_keys_is_answered() {
+    const LINE_BYTES_MAX: usize = 1 << 20;
+    let server = serve();
+    let mut client = connect(&server);
+    client.ask("set k 0 0 1\r\nv");
+    let mut line = "get".to_owned();
+    while line.len() < LINE_BYTES_MAX - 300 {
+        line.push_str(&format!(" {:0200}", line.len()));
+    }
+    line.push_str(" k");
+    line.push_str(&" ".repeat(LINE_BYTES_MAX - 2 - line.len()));
+    assert_eq!(client.lines(&line), ["VALUE k 0 1", "v", "END"]);
+    line.push(' ');
+    client.send(&line);
+    client.send("\r\n");
+    assert_eq!(client.line(), "CLIENT_ERROR line too long");
+    drop(client);
+    server.end().unwrap();
+}
