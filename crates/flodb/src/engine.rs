@@ -205,6 +205,11 @@ impl Store for FloStore {
         concat!("flodb ", env!("CARGO_PKG_VERSION")).to_owned()
     }
 
+    /// What a record of the log takes, without the count that it begins with.
+    fn batch_bytes_max(&self) -> usize {
+        self.db.batch_bytes_max()
+    }
+
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
         Ok(Some(Box::new(FloSnapshot { db: &self.db, moment: self.db.snapshot() })))
     }
@@ -253,6 +258,17 @@ fn ascend(
         iter.next().map_err(convert)?;
     }
     Ok(visited)
+}
+
+impl FloSession<'_> {
+    fn add(&mut self, batch: &Batch) {
+        for op in batch.iter() {
+            match op {
+                BatchOp::Put(key, value) => self.writes.put(key, value),
+                BatchOp::Remove(key) => self.writes.delete(key),
+            }
+        }
+    }
 }
 
 impl Session for FloSession<'_> {
@@ -341,12 +357,20 @@ impl Session for FloSession<'_> {
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
         self.writes.clear();
-        for op in batch.iter() {
-            match op {
-                BatchOp::Put(key, value) => self.writes.put(key, value),
-                BatchOp::Remove(key) => self.writes.delete(key),
-            }
+        self.add(batch);
+        self.db.write(&self.writes, WriteOptions::default()).map_err(convert)
+    }
+
+    /// One record: a removed range up to the last key there is, and the batch.
+    fn replace_all(&mut self, batch: &Batch) -> Result<()> {
+        self.writes.clear();
+        let mut iter = self.db.iter().map_err(convert)?;
+        iter.seek_last().map_err(convert)?;
+        if let Some((last, _)) = iter.entry() {
+            self.writes.delete_range(b"", &[last, b"\0"].concat());
         }
+        drop(iter);
+        self.add(batch);
         self.db.write(&self.writes, WriteOptions::default()).map_err(convert)
     }
 }

@@ -5,7 +5,7 @@
 //!              one batch of requests             one append to the log
 //! ```
 //!
-//! A write is seen by everybody when the call returns. It is promised to survive (as the store's
+//! A write outside of a group is seen by everybody when the call returns. It is promised to survive (as the store's
 //! [`Durability`] says) when the position that the following [`RowSession::flush`] gave is durable:
 //! a server sends its replies then, and not before.
 
@@ -159,25 +159,35 @@ pub trait RowSession {
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<u64>;
 
+    /// [`Rows::len`] as this session sees it: with what its group has written.
+    fn count(&self) -> u64;
+
     /// Removes all rows. Rows that other sessions write meanwhile may stay or go.
     ///
     /// # Errors
     /// As [`RowSession::update`].
     fn clear(&mut self) -> Result<()>;
 
-    /// Begins a group: after a crash, all that this session writes from here to the next
-    /// [`RowSession::flush`] is there, or none of it. Flushes what was written before.
+    /// Begins a group: all that this session writes from here to the next [`RowSession::flush`] is
+    /// made there, or none of it, also after a crash. Until then the session alone sees it, and
+    /// whoever writes the same keys meanwhile is overwritten: others have to be kept away from
+    /// them. Flushes what was written before.
     ///
     /// # Errors
     /// As [`RowSession::flush`].
     fn begin_group(&mut self) -> Result<()>;
+
+    /// Drops what the group has written so far, and ends it. Nothing of it was made. Without a group
+    /// nothing happens.
+    fn cancel_group(&mut self);
 
     /// Appends to the log what this session wrote since the last time. Returns where the log ends
     /// for this session: the position to wait for. Cheap when nothing was written.
     ///
     /// # Errors
     /// [`keyrack_store::Error::Io`] when the disk is full, [`keyrack_store::Error::Poisoned`]: the
-    /// writes are seen in memory, but they must not be acknowledged.
+    /// writes are seen in memory, but they must not be acknowledged. [`keyrack_store::Error::Usage`]
+    /// for a group that would log more than one record takes: nothing of it was made.
     fn flush(&mut self) -> Result<Position>;
 
     /// Whether what was flushed up to `position` survives what the store's durability names. Always

@@ -9,6 +9,8 @@
 //! | an error of the log | the write is seen and not durable; it goes to the log with the session's next one |
 
 use crate::options::{Eviction, Options};
+use crate::record::{RECORD_HEAD_BYTES, entry_bytes};
+use crate::row::HEAD_BYTES;
 use crate::session::Session as RowWay;
 use crate::{Change, RowSession, RowStore, Rows};
 use keyrack_store::{
@@ -148,6 +150,12 @@ impl Store for RowEngine {
         self.rows.stats(visit);
     }
 
+    fn batch_bytes_max(&self) -> usize {
+        // A batch is one record, as a group is.
+        let Options { group_bytes_max, .. } = self.rows.options();
+        *group_bytes_max
+    }
+
     fn data_dir(&self) -> Option<&Path> {
         self.rows.dir()
     }
@@ -177,10 +185,14 @@ impl EngineSession<'_> {
     /// Whether a batch can be applied: what would fail in its middle fails before it.
     fn check(&self, batch: &Batch) -> Result<()> {
         let options = self.engine.rows.options();
-        let entries = (batch.bytes() as u64).saturating_add(64 * batch.len() as u64);
-        if entries > options.group_bytes_max as u64 {
+        let entry = |op: BatchOp<'_>| match op {
+            BatchOp::Put(key, value) => entry_bytes(key.len(), Some(value.len() + HEAD_BYTES)),
+            BatchOp::Remove(key) => entry_bytes(key.len(), None),
+        };
+        let record = batch.iter().map(entry).fold(RECORD_HEAD_BYTES, usize::saturating_add);
+        if record > options.group_bytes_max {
             return Err(Error::usage(format!(
-                "a batch of {entries} bytes with its entries' heads; the store takes at most {}",
+                "a batch of {record} bytes in the log; the store takes at most {}",
                 options.group_bytes_max
             )));
         }
@@ -193,9 +205,7 @@ impl EngineSession<'_> {
         }
         for op in batch.iter() {
             let (key, row) = match op {
-                BatchOp::Put(key, value) => {
-                    (key, value.len().saturating_add(crate::row::HEAD_BYTES))
-                }
+                BatchOp::Put(key, value) => (key, value.len().saturating_add(HEAD_BYTES)),
                 BatchOp::Remove(key) => (key, 0),
             };
             if key.len() > options.key_bytes_max || row > options.row_bytes_max {
@@ -286,7 +296,15 @@ impl Session for EngineSession<'_> {
         self.check(batch)?;
         // The lock protects no data that a panic could have left half done.
         let _alone = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        self.way.apply(batch)?;
+        self.commit()
+    }
+
+    fn replace_all(&mut self, batch: &Batch) -> Result<()> {
+        self.check(batch)?;
+        let _alone = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
         self.way.begin_group()?;
+        self.way.clear()?;
         for op in batch.iter() {
             match op {
                 BatchOp::Put(key, value) => {

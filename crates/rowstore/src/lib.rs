@@ -67,6 +67,7 @@ mod evict;
 mod floors;
 #[cfg(test)]
 mod fuzz;
+mod group;
 mod manifest;
 mod memory;
 mod model;

@@ -32,7 +32,7 @@ impl ModelRows {
 
 impl Rows for ModelRows {
     fn session(&self) -> Result<Box<dyn RowSession + '_>> {
-        Ok(Box::new(ModelSession { rows: self, now_ms: 0 }))
+        Ok(Box::new(ModelSession { rows: self, now_ms: 0, before: None }))
     }
 
     fn durability(&self) -> Durability {
@@ -67,6 +67,8 @@ impl Rows for ModelRows {
 struct ModelSession<'a> {
     rows: &'a ModelRows,
     now_ms: u64,
+    /// The rows before the group.
+    before: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
 impl ModelSession<'_> {
@@ -168,11 +170,23 @@ impl RowSession for ModelSession<'_> {
         Ok(())
     }
 
+    fn count(&self) -> u64 {
+        self.rows.len()
+    }
+
     fn begin_group(&mut self) -> Result<()> {
+        self.before = Some(self.rows.state().rows.clone());
         Ok(())
     }
 
+    fn cancel_group(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.rows.state().rows = before;
+        }
+    }
+
     fn flush(&mut self) -> Result<Position> {
+        self.before = None;
         Ok(Position::default())
     }
 

@@ -23,6 +23,14 @@ const FORMAT: u8 = 1;
 pub(crate) const RECORD_HEAD_BYTES: usize = 1;
 /// Bytes of an entry before its key.
 pub(crate) const ENTRY_BYTES: usize = 9;
+/// Bytes of a version, which a removal has for its row.
+const VERSION_BYTES: usize = 8;
+
+/// Bytes of an entry for a key and a row of so many bytes, or for a removal. What is checked before
+/// a record is made counts by this.
+pub(crate) fn entry_bytes(key_bytes: usize, row_bytes: Option<usize>) -> usize {
+    ENTRY_BYTES.saturating_add(key_bytes).saturating_add(row_bytes.unwrap_or(VERSION_BYTES))
+}
 
 const PUT: u8 = 1;
 const REMOVE: u8 = 2;

@@ -4,6 +4,7 @@
 //!   write   limits -> entry begun in the record -> under the lock of the node:
 //!                       decide, version, row ends in the record, tree takes a copy of it
 //!   flush   record -> one append -> position
+//!   group   writes wait beside the tree (`group`); the flush checks what they log, then makes them
 //! ```
 //!
 //! A write is in the tree first and in the log later, at the flush. Until then nobody may tell that
@@ -14,12 +15,16 @@
 //! **Invariant:** an entry is in the record if and only if its change is in the tree, or was there
 //! and was overtaken. What cannot be logged now stays in the record, and goes with the next flush.
 
+mod clear;
+mod group;
+
 use crate::core::{Core, Disk};
 use crate::floors::hash;
+use crate::group::{Found, Group, RecordSize};
 use crate::memory::{HELD_BYTES_MAX, cost};
-use crate::record::{ENTRY_BYTES, Open, Record};
+use crate::record::{Open, RECORD_HEAD_BYTES, Record, entry_bytes};
 use crate::roster::Seat;
-use crate::row::{encode_value, set_version};
+use crate::row::encode_value;
 use crate::{Change, Position, Row, RowBuf, RowSession};
 use keyrack_concurrent::pin;
 use keyrack_masstree::{Change as TreeChange, Near};
@@ -27,10 +32,7 @@ use keyrack_store::{Durability, Error, Result};
 use keyrack_wal::Log;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
-
-/// Keys that are collected before they are removed.
-const CLEAR_KEYS_MAX: usize = 256;
+use std::sync::atomic::Ordering;
 
 /// The way to one log.
 #[derive(Clone, Copy)]
@@ -54,7 +56,10 @@ pub(crate) struct Session<'a> {
     /// What is in the tree and not in the log.
     record: Record,
     row: RowBuf,
-    in_group: bool,
+    /// Writes that wait for the flush of their group.
+    group: Option<Group>,
+    /// Whether the record must not be cut where it gets long.
+    is_whole: bool,
     /// `clears` of the core when the record was begun.
     clears_seen: u64,
     /// Bytes that the memory does not know of yet.
@@ -69,7 +74,6 @@ enum Outcome {
     Written(u64),
     Removed,
     RowTooLarge(usize),
-    GroupTooLarge,
     MemoryFull,
 }
 
@@ -80,7 +84,8 @@ struct Judge<'a> {
     key: &'a [u8],
     hash: u64,
     clock: u64,
-    in_group: bool,
+    /// The version that the row was given when it was checked, as one of a group.
+    given: Option<u64>,
     /// What the session has not handed in.
     held_bytes: i64,
     outcome: Outcome,
@@ -92,8 +97,11 @@ struct Judge<'a> {
 impl Judge<'_> {
     /// Called under the lock of the key's node.
     fn judge(&mut self, old: Option<Row<'_>>, change: Change, record: &mut Record) {
-        let old_version = old.map_or(0, |old| old.version());
-        let version = old_version.max(self.clock).max(self.core.floors.of(self.hash)) + 1;
+        let least = old.map_or(0, |old| old.version()).max(self.core.floors.of(self.hash));
+        let version = match self.given {
+            Some(given) => given.max(least + 1),
+            None => least.max(self.clock) + 1,
+        };
         let old_bytes = old.map_or(0, |old| cost(self.key.len(), old.bytes().len()));
         let old_volatile = i64::from(old.is_some_and(|old| old.expires_ms() != 0));
         self.outcome = match change {
@@ -108,13 +116,12 @@ impl Judge<'_> {
             Change::Put => {
                 let row_bytes = record.row_bytes(self.entry);
                 let new_bytes = cost(self.key.len(), row_bytes);
-                let limits = &self.core.options;
-                if row_bytes > limits.row_bytes_max {
-                    Outcome::RowTooLarge(row_bytes)
-                } else if self.in_group && record.bytes().len() > limits.group_bytes_max {
-                    Outcome::GroupTooLarge
-                } else if self.is_too_much(new_bytes, new_bytes - old_bytes) {
-                    Outcome::MemoryFull
+                let admitted = match self.given {
+                    Some(_) => Ok(()),
+                    None => admit(self.core, row_bytes, new_bytes, old_bytes, self.held_bytes),
+                };
+                if let Err(outcome) = admitted {
+                    outcome
                 } else {
                     record.put(self.entry, version);
                     let row = Row::of(record.row(self.entry));
@@ -127,17 +134,32 @@ impl Judge<'_> {
             }
         };
     }
+}
 
-    fn is_too_much(&self, new_bytes: i64, added: i64) -> bool {
-        let memory = &self.core.memory;
-        let max = memory.max();
-        if max == i64::MAX {
-            return false;
-        }
-        if memory.evicts() {
-            return new_bytes > max;
-        }
-        added > 0 && memory.used().saturating_add(self.held_bytes).saturating_add(added) > max
+/// Whether there is room for a row of `row_bytes`, which takes `new_bytes` of memory in place of
+/// `old_bytes`, beside `held_bytes` that the memory does not know of.
+fn admit(
+    core: &Core,
+    row_bytes: usize,
+    new_bytes: i64,
+    old_bytes: i64,
+    held_bytes: i64,
+) -> std::result::Result<(), Outcome> {
+    let (memory, added) = (&core.memory, new_bytes - old_bytes);
+    let max = memory.max();
+    let is_too_much = if max == i64::MAX {
+        false
+    } else if memory.evicts() {
+        new_bytes > max
+    } else {
+        added > 0 && memory.used().saturating_add(held_bytes).saturating_add(added) > max
+    };
+    if row_bytes > core.options.row_bytes_max {
+        Err(Outcome::RowTooLarge(row_bytes))
+    } else if is_too_much {
+        Err(Outcome::MemoryFull)
+    } else {
+        Ok(())
     }
 }
 
@@ -160,7 +182,8 @@ impl<'a> Session<'a> {
             now_ms: 0,
             record: Record::new(),
             row: RowBuf::new(),
-            in_group: false,
+            group: None,
+            is_whole: false,
             clears_seen: 0,
             held_bytes: 0,
             position,
@@ -169,6 +192,16 @@ impl<'a> Session<'a> {
 
     /// What has to hold before a write is tried.
     fn prepare(&mut self, key: &[u8]) -> Result<()> {
+        self.check(key)?;
+        let is_long = self.record.bytes().len() >= self.core.options.batch_bytes_max;
+        if self.way.is_some() && !self.is_whole && is_long {
+            self.append_record()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the store takes a write of this key.
+    fn check(&self, key: &[u8]) -> Result<()> {
         let options = &self.core.options;
         if key.len() > options.key_bytes_max {
             return Err(Error::usage(format!(
@@ -177,13 +210,7 @@ impl<'a> Session<'a> {
                 options.key_bytes_max
             )));
         }
-        if let Some(way) = self.way {
-            way.disk.check()?;
-            if !self.in_group && self.record.bytes().len() >= options.batch_bytes_max {
-                self.flush()?;
-            }
-        }
-        Ok(())
+        self.way.map_or(Ok(()), |way| way.disk.check())
     }
 
     /// Begins an entry, and a record if it is the first.
@@ -206,6 +233,7 @@ impl<'a> Session<'a> {
         &mut self,
         key: &[u8],
         entry: Open,
+        given: Option<u64>,
         decide: impl FnOnce(Option<Row<'_>>, &mut Vec<u8>) -> Change,
     ) -> Outcome {
         let core = self.core;
@@ -215,7 +243,7 @@ impl<'a> Session<'a> {
             key,
             hash: hash(key),
             clock: self.clock,
-            in_group: self.in_group,
+            given,
             held_bytes: self.held_bytes,
             outcome: Outcome::Kept,
             bytes: 0,
@@ -280,8 +308,8 @@ impl<'a> Session<'a> {
     }
 
     fn note(&mut self, version: u64) {
-        self.clock = version;
-        self.seat.note(version);
+        self.clock = self.clock.max(version);
+        self.seat.note(self.clock);
     }
 
     fn hand_in(&mut self) {
@@ -299,10 +327,6 @@ impl<'a> Session<'a> {
                 "a row of {bytes} bytes; the store takes at most {}",
                 options.row_bytes_max
             )),
-            Outcome::GroupTooLarge => refuse(format!(
-                "the writes of a group come to more than {} bytes",
-                options.group_bytes_max
-            )),
             Outcome::MemoryFull => refuse(format!(
                 "out of memory: memory-max of {} bytes is reached",
                 options.memory_max
@@ -316,12 +340,12 @@ impl<'a> Session<'a> {
         key: &[u8],
         decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
     ) -> Result<Outcome> {
+        self.make_room(0)?;
         self.prepare(key)?;
-        self.make_room()?;
         let entry = self.begin(key);
         let mut row = std::mem::take(&mut self.row);
         row.clear();
-        let outcome = self.change(key, entry, |old, out| {
+        let outcome = self.change(key, entry, None, |old, out| {
             let change = decide(old, &mut row);
             if change == Change::Put {
                 row.encode(0, out);
@@ -340,19 +364,36 @@ impl<'a> Session<'a> {
     ) -> Result<bool> {
         self.prepare(key)?;
         let entry = self.begin(key);
-        let outcome = self
-            .change(key, entry, |row, _| if is_due(row) { Change::Remove } else { Change::Keep });
+        let outcome =
+            self.change(
+                key,
+                entry,
+                None,
+                |row, _| {
+                    if is_due(row) { Change::Remove } else { Change::Keep }
+                },
+            );
         Ok(outcome == Outcome::Removed)
     }
 
-    /// With eviction, sees to it that there is room.
+    /// With eviction, sees to it that there is room, also for what `waits`. To be done before
+    /// [`Session::prepare`], since removals lengthen the record.
     #[inline]
-    fn make_room(&mut self) -> Result<()> {
+    fn make_room(&mut self, waits: i64) -> Result<()> {
         let memory = &self.core.memory;
-        if memory.evicts() && memory.used().saturating_add(self.held_bytes) > memory.max() {
+        let held = self.held_bytes.saturating_add(waits);
+        // A record that must not be cut had its room made before.
+        if self.is_whole || !memory.evicts() {
+            return Ok(());
+        }
+        if memory.used().saturating_add(held) > memory.max() {
+            // As if it were there already.
+            self.held_bytes += waits;
             self.hand_in();
-            crate::evict::evict(self.core, self)?;
+            let outcome = crate::evict::evict(self.core, self);
+            self.held_bytes -= waits;
             self.hand_in();
+            outcome?;
         }
         Ok(())
     }
@@ -367,87 +408,31 @@ impl<'a> Session<'a> {
         self.hand_in();
     }
 
-    /// Everything was removed since the record was begun: what is in it and still in the tree was
-    /// written meanwhile. It stays, so it needs versions above those that were removed.
-    fn renew_after_clear(&mut self) {
-        loop {
-            // With the fence of `clear`: either it finds our rows, or we find its count.
-            fence(Ordering::SeqCst);
-            let clears = self.core.clears.load(Ordering::SeqCst);
-            if clears == self.clears_seen {
-                return;
-            }
-            self.clears_seen = clears;
-            let (core, mut clock) = (self.core, self.clock);
-            self.record.renew_rows(&mut |key, row| {
-                let given = Row::of(row).version();
-                let floor = core.floors.of(hash(key));
-                if given > floor {
-                    return;
-                }
-                let version = clock.max(floor) + 1;
-                let mut is_ours = false;
-                let found = &mut is_ours;
-                core.tree.update(key, &pin(), move |old| {
-                    let old = old.as_deref().map(Row::of);
-                    *found = old.is_some_and(|old| old.version() == given);
-                    if !*found {
-                        return TreeChange::Keep;
-                    }
-                    set_version(row, version);
-                    let row: &[u8] = row;
-                    TreeChange::Put(row)
-                });
-                if is_ours {
-                    clock = version;
-                }
-            });
-            self.note(clock);
+    /// Appends the record to the log, unless it is empty.
+    fn append_record(&mut self) -> Result<Position> {
+        self.hand_in();
+        let Some(Way { disk, log }) = self.way else { return Ok(self.position) };
+        if self.record.is_empty() {
+            return Ok(self.position);
         }
-    }
-
-    /// Removes every row up to `version`.
-    pub(crate) fn clear_up_to(&mut self, version: u64) {
-        let core = self.core;
-        let (mut from, mut next) = (Vec::new(), Vec::new());
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        loop {
-            keys.clear();
-            let mut is_end = true;
-            core.tree.range(&from, None, |key, row| {
-                if Row::of(&row).version() <= version {
-                    keys.push(key.to_vec());
-                }
-                if keys.len() < CLEAR_KEYS_MAX {
-                    return ControlFlow::Continue(());
-                }
-                is_end = false;
-                next.clear();
-                next.extend_from_slice(key);
-                ControlFlow::Break(())
-            });
-            std::mem::swap(&mut from, &mut next);
-            let guard = pin();
-            for key in &keys {
-                let mut removed = None;
-                core.tree.update(key, &guard, |old| {
-                    let old = old.as_deref().map(Row::of);
-                    let Some(row) = old.filter(|row| row.version() <= version) else {
-                        return TreeChange::Keep;
-                    };
-                    removed = Some((cost(key.len(), row.bytes().len()), row.expires_ms() != 0));
-                    TreeChange::Remove
-                });
-                if let Some((bytes, is_volatile)) = removed {
-                    self.held_bytes -= bytes;
-                    core.memory.add_volatile(-i64::from(is_volatile));
-                }
-            }
-            self.hand_in();
-            if is_end {
-                return;
+        disk.check()?;
+        self.renew_after_clear();
+        let bytes = self.record.bytes();
+        match disk.append(log, bytes) {
+            Ok(end) => self.position.offset = end,
+            Err(error) => {
+                self.core.roster.failed(&self.seat);
+                return Err(error);
             }
         }
+        // Relaxed: a count for people.
+        self.core.counts.flushes.fetch_add(1, Ordering::Relaxed);
+        if disk.note_logged(bytes.len() as u64) {
+            self.core.bell.ring_checkpointer();
+        }
+        self.record.clear(4 * self.core.options.batch_bytes_max);
+        self.core.roster.flushed(&self.seat);
+        Ok(self.position)
     }
 }
 
@@ -460,6 +445,13 @@ impl RowSession for Session<'_> {
 
     #[inline]
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> Result<bool> {
+        if let Some(group) = &self.group
+            && let Found::Waits(row) = group.find(key)
+        {
+            let row = row.map(Row::of).filter(|row| !row.is_expired(self.now_ms));
+            row.inspect(|row| visit(*row));
+            return Ok(row.is_some());
+        }
         let guard = pin();
         let bytes = self.core.tree.get_near(key, &guard, &mut self.near);
         let row = bytes.as_deref().map(Row::of);
@@ -476,6 +468,14 @@ impl RowSession for Session<'_> {
         keys: &[&[u8]],
         visit: &mut dyn FnMut(usize, Option<Row<'_>>),
     ) -> Result<()> {
+        if self.group.is_some() {
+            for (index, key) in keys.iter().enumerate() {
+                if !self.get(key, &mut |row| visit(index, Some(row)))? {
+                    visit(index, None);
+                }
+            }
+            return Ok(());
+        }
         let (core, now_ms) = (self.core, self.now_ms);
         core.tree.multi_get(keys, &pin(), |index, bytes| {
             let row = bytes.as_deref().map(Row::of);
@@ -502,25 +502,44 @@ impl RowSession for Session<'_> {
         key: &[u8],
         decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
     ) -> Result<u64> {
+        if self.group.is_some() {
+            return self.update_group(key, decide);
+        }
         let outcome = self.write(key, decide)?;
         self.answer(outcome)
     }
 
     fn put(&mut self, key: &[u8], value: &[u8], flags: u32, expires_ms: u64) -> Result<u64> {
-        self.prepare(key)?;
+        if self.group.is_some() {
+            return self.update_group(key, &mut |_, row| {
+                row.set_value(value);
+                row.set_flags(flags);
+                row.set_expires_ms(expires_ms);
+                Change::Put
+            });
+        }
         if value.len() > self.core.options.row_bytes_max {
             return self.answer(Outcome::RowTooLarge(value.len()));
         }
-        self.make_room()?;
+        self.make_room(0)?;
+        self.prepare(key)?;
         let entry = self.begin(key);
         // Before the lock is taken: nothing in it depends on what is there, but the version.
         encode_value(value, flags, expires_ms, self.record.tail());
-        let outcome = self.change(key, entry, |_, _| Change::Put);
+        let outcome = self.change(key, entry, None, |_, _| Change::Put);
         self.answer(outcome)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool> {
-        self.remove_if(key, |row| row.is_some())
+        if self.group.is_none() {
+            return self.remove_if(key, |row| row.is_some());
+        }
+        let mut was_there = false;
+        self.update_group(key, &mut |row, _| {
+            was_there = row.is_some();
+            if was_there { Change::Remove } else { Change::Keep }
+        })?;
+        Ok(was_there)
     }
 
     fn scan(
@@ -530,6 +549,13 @@ impl RowSession for Session<'_> {
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<u64> {
         let (mut visited, now_ms) = (0, self.now_ms);
+        if let Some(group) = &self.group {
+            let mut merged = group.merge((low, high), false, now_ms, visit);
+            if !group.is_cleared() {
+                self.core.tree.range(low, high, |key, bytes| merged.stored(key, Row::of(&bytes)));
+            }
+            return Ok(merged.finish());
+        }
         self.core.tree.range(low, high, |key, bytes| {
             let row = Row::of(&bytes);
             if row.is_expired(now_ms) {
@@ -548,6 +574,15 @@ impl RowSession for Session<'_> {
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<u64> {
         let (mut visited, now_ms) = (0, self.now_ms);
+        if let Some(group) = &self.group {
+            let mut merged = group.merge((low, high), true, now_ms, visit);
+            if !group.is_cleared() {
+                self.core
+                    .tree
+                    .range_rev(low, high, |key, bytes| merged.stored(key, Row::of(&bytes)));
+            }
+            return Ok(merged.finish());
+        }
         self.core.tree.range_rev(low, high, |key, bytes| {
             let row = Row::of(&bytes);
             if row.is_expired(now_ms) {
@@ -559,62 +594,48 @@ impl RowSession for Session<'_> {
         Ok(visited)
     }
 
+    fn count(&self) -> u64 {
+        let stored = self.core.tree.len();
+        self.group.as_ref().map_or(stored, |group| group.rows_after(stored))
+    }
+
     fn clear(&mut self) -> Result<()> {
+        let version = self.core.clock().max(self.clock);
+        if let Some(group) = &mut self.group {
+            group.clear(version)?;
+            // What the group writes next comes after the clear.
+            self.note(version);
+            return Ok(());
+        }
         self.prepare(b"")?;
-        if self.in_group
-            && self.record.bytes().len() + ENTRY_BYTES + 8 > self.core.options.group_bytes_max
-        {
-            return self.answer(Outcome::GroupTooLarge).map(|_| ());
-        }
-        self.begin_record();
-        let core = self.core;
-        let version = core.clock().max(self.clock);
-        core.floors.raise_all(version);
-        let before = core.clears.fetch_add(1, Ordering::SeqCst);
-        if self.clears_seen == before {
-            // What this session wrote before is to go, and what it writes next gets its versions
-            // from the floors.
-            self.clears_seen = before + 1;
-        }
-        fence(Ordering::SeqCst);
-        self.clear_up_to(version);
-        if self.way.is_some() {
-            self.record.push_clear(version);
-        }
+        self.clear_now(version);
         Ok(())
     }
 
     fn begin_group(&mut self) -> Result<()> {
         self.flush()?;
-        self.in_group = true;
+        self.group = Some(Group::new(RecordSize {
+            head_bytes: RECORD_HEAD_BYTES,
+            entry_bytes,
+            bytes_max: self.core.options.group_bytes_max,
+        }));
         Ok(())
     }
 
+    fn cancel_group(&mut self) {
+        self.group = None;
+    }
+
     fn flush(&mut self) -> Result<Position> {
-        self.in_group = false;
-        self.hand_in();
-        let Some(Way { disk, log }) = self.way else { return Ok(self.position) };
-        if self.record.is_empty() {
-            return Ok(self.position);
-        }
-        disk.check()?;
-        self.renew_after_clear();
-        let bytes = self.record.bytes();
-        match disk.append(log, bytes) {
-            Ok(end) => self.position.offset = end,
-            Err(error) => {
-                self.core.roster.failed(&self.seat);
-                return Err(error);
+        if let Some(group) = self.group.take() {
+            group.check()?;
+            if !group.is_empty() {
+                self.make_room(group.memory_added)?;
+                self.append_record()?;
+                self.carry_out(&group);
             }
         }
-        // Relaxed: a count for people.
-        self.core.counts.flushes.fetch_add(1, Ordering::Relaxed);
-        if disk.note_logged(bytes.len() as u64) {
-            self.core.bell.ring_checkpointer();
-        }
-        self.record.clear(4 * self.core.options.batch_bytes_max);
-        self.core.roster.flushed(&self.seat);
-        Ok(self.position)
+        self.append_record()
     }
 
     fn is_durable(&self, position: Position) -> bool {
@@ -628,8 +649,10 @@ impl RowSession for Session<'_> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
+        // A group without its flush was never made.
+        self.group = None;
         // Nobody is left to be told. What could not be logged is in memory, and may have been read.
-        if self.flush().is_err()
+        if self.append_record().is_err()
             && let Some(Way { disk, .. }) = self.way
         {
             let record = self.record.bytes().to_vec();

@@ -1,8 +1,10 @@
 //! Rows as the values of any store: how a server serves an engine that knows nothing of rows.
 //!
 //! ```text
-//!   RowSession::update --> Session::update   the value is the row's bytes
-//!   begin_group ... flush --> apply          one batch
+//!   RowSession::update --> Session::update        the value is the row's bytes
+//!   begin_group ... flush --> apply               one batch
+//!   clear --> replace_all                         a range removal where the engine has one
+//!   sweeper: a slice of rows --> Session::update  what has expired goes
 //! ```
 //!
 //! What a write survives is what the store promises, when the call returns: positions say nothing,
@@ -15,76 +17,156 @@
 //! removals and restarts, unless a million writes come in each millisecond, or the time is set
 //! back.
 //!
+//! **Counts** are of what was applied. A session holds a lock of its own while it writes and
+//! counts; a group and a clear hold the locks of all sessions, so that what they find is what they
+//! replace.
+//!
 //! A value that is no row was not written through here. It is served as corruption, not as a miss.
 
-use crate::row::set_version;
-use crate::{Change, Position, Row, RowBuf, RowSession, Rows};
+mod expiry;
+mod session;
+mod sums;
+mod sweep;
+mod writers;
+
+use crate::upkeep::Bell;
+use crate::{Position, Row, RowSession, Rows};
+use expiry::Expiry;
 use keyrack_measure::wall::unix_ms;
-use keyrack_store::{Batch, Durability, Error, Result, Session, Store, Update};
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use keyrack_store::{Batch, Durability, Error, Result, Session, Store};
+use session::StoreSession;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+use sums::Sums;
+use sweep::{Sweep, Sweeper};
+use writers::Writers;
 
 /// Versions in a millisecond.
 const VERSIONS_LOG2: u32 = 20;
-/// What a group may hold.
+/// Bytes that a group may hold, whatever the store takes.
 const GROUP_BYTES_MAX: usize = 64 << 20;
-/// Keys that are collected before they are removed.
-const CLEAR_KEYS_MAX: usize = 1024;
+/// The time between two looks for expired rows.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Rows in a store of any kind.
 pub struct StoreRows {
+    sweeper: Option<Sweeper>,
+    core: Arc<Core>,
+}
+
+/// What sessions and the sweeper share.
+struct Core {
     store: Box<dyn Store>,
     clock: AtomicU64,
     /// Keys that are there.
     keys: AtomicI64,
+    /// Those of them that will expire.
+    volatile: AtomicI64,
+    /// Rows that were removed because they had expired.
+    expired: AtomicU64,
+    sweep_failures: AtomicU64,
+    /// The time that a session was told last.
+    now_ms: AtomicU64,
+    expiry: Arc<Expiry>,
+    writers: Writers,
+    bell: Bell,
+    group_bytes_max: usize,
 }
 
 impl std::fmt::Debug for StoreRows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StoreRows").field("store", &self.store.version()).finish_non_exhaustive()
+        f.debug_struct("StoreRows")
+            .field("store", &self.core.store.version())
+            .finish_non_exhaustive()
     }
 }
 
 impl StoreRows {
-    /// The rows of a store that holds rows already, or nothing. Counts them: O(rows).
+    /// The rows of a store that holds rows already, or nothing. Counts them: O(rows). A thread
+    /// removes those that expire.
     ///
     /// # Errors
-    /// [`Error::Corruption`] for a value that is no row; those of a scan.
+    /// [`Error::Corruption`] for a value that is no row; those of a scan; [`Error::Io`] when the
+    /// thread does not start.
     pub fn new(store: Box<dyn Store>) -> Result<Self> {
-        let mut clock = unix_ms() << VERSIONS_LOG2;
-        let mut bad = None;
-        let mut session = store.session()?;
-        let keys = session.scan(b"", None, &mut |key, value| match Row::check(value) {
-            Some(row) => {
-                clock = clock.max(row.version());
-                ControlFlow::Continue(())
-            }
-            None => {
-                bad = Some(no_row(store.data_dir(), key));
-                ControlFlow::Break(())
-            }
-        })?;
-        drop(session);
-        match bad {
-            Some(error) => Err(error),
-            None => Ok(StoreRows {
-                store,
-                clock: AtomicU64::new(clock),
-                keys: AtomicI64::new(keys as i64),
-            }),
-        }
+        Self::with_sweep_interval(store, SWEEP_INTERVAL)
     }
 
-    /// A version above all that were given, and above `old`.
-    fn version_after(&self, old: u64) -> u64 {
-        let next = |clock: u64| Some(clock.max(old) + 1);
-        // Relaxed: only the number matters; the store orders the writes of a key.
-        match self.clock.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
-            Ok(clock) | Err(clock) => clock.max(old) + 1,
+    /// The same with another time between two looks for expired rows. Zero: only
+    /// [`StoreRows::sweep`] looks.
+    ///
+    /// # Errors
+    /// As [`StoreRows::new`].
+    pub fn with_sweep_interval(store: Box<dyn Store>, interval: Duration) -> Result<Self> {
+        let mut clock = unix_ms() << VERSIONS_LOG2;
+        let expiry = Arc::new(Expiry::new());
+        let mut session = store.session()?;
+        let sums = count(store.data_dir(), &mut *session, &mut |row| {
+            clock = clock.max(row.version());
+            expiry.note(row.expires_ms());
+        })?;
+        drop(session);
+        let filter = Arc::clone(&expiry);
+        store.set_drop_filter(Arc::new(move |_, value| filter.is_swept(value)));
+        let core = Arc::new(Core {
+            clock: AtomicU64::new(clock),
+            keys: AtomicI64::new(sums.rows),
+            volatile: AtomicI64::new(sums.volatile),
+            expired: AtomicU64::new(0),
+            sweep_failures: AtomicU64::new(0),
+            now_ms: AtomicU64::new(0),
+            expiry,
+            writers: Writers::default(),
+            bell: Bell::default(),
+            group_bytes_max: store.batch_bytes_max().min(GROUP_BYTES_MAX),
+            store,
+        });
+        let sweeper = match interval.is_zero() {
+            true => None,
+            false => Some(Sweeper::start(&core, interval)?),
+        };
+        Ok(StoreRows { sweeper, core })
+    }
+
+    /// Removes all rows that have expired at `now_ms`. Returns how many. O(rows).
+    ///
+    /// # Errors
+    /// As [`RowSession::remove`].
+    pub fn sweep(&self, now_ms: u64) -> Result<u64> {
+        let mut session = StoreSession::new(&self.core)?;
+        let (mut sweep, mut removed) = (Sweep::default(), 0);
+        loop {
+            let slice = sweep.slice(&mut session, now_ms)?;
+            removed += slice.removed;
+            if slice.is_end {
+                return Ok(removed);
+            }
         }
     }
+}
+
+/// Counts the rows, and lends each to `look`.
+fn count(
+    dir: Option<&Path>,
+    session: &mut dyn Session,
+    look: &mut dyn FnMut(Row<'_>),
+) -> Result<Sums> {
+    let (mut sums, mut bad) = (Sums::default(), None);
+    session.scan(b"", None, &mut |key, value| match Row::check(value) {
+        Some(row) => {
+            sums += Sums::of(Some(row));
+            look(row);
+            ControlFlow::Continue(())
+        }
+        None => {
+            bad = Some(no_row(dir, key));
+            ControlFlow::Break(())
+        }
+    })?;
+    bad.map_or(Ok(sums), Err)
 }
 
 fn no_row(dir: Option<&Path>, key: &[u8]) -> Error {
@@ -93,33 +175,61 @@ fn no_row(dir: Option<&Path>, key: &[u8]) -> Error {
     Error::corruption(dir, 0, format!("the value of key {key:?} is no row"))
 }
 
-impl Rows for StoreRows {
-    fn session(&self) -> Result<Box<dyn RowSession + '_>> {
-        Ok(Box::new(StoreSession {
-            rows: self,
-            session: self.store.session()?,
-            now_ms: 0,
-            row: RowBuf::new(),
-            group: None,
-            group_bytes: 0,
-        }))
+/// Bytes that a write of a batch takes, at most. A removal has no row.
+fn entry_bytes(key_bytes: usize, row_bytes: Option<usize>) -> usize {
+    Batch::logged_bytes_of(key_bytes, row_bytes.unwrap_or(0))
+}
+
+impl Core {
+    /// A version above all that were given, and above `old`.
+    fn version_after(&self, old: u64) -> u64 {
+        let next = |clock: u64| Some(clock.max(old) + 1);
+        // Relaxed: only the number matters; the store orders the writes of a key.
+        match self.clock.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+            Ok(clock) | Err(clock) => clock.max(old) + 1,
+        }
     }
 
-    fn durability(&self) -> Durability {
-        self.store.durability()
-    }
-
-    fn version(&self) -> String {
-        self.store.version()
+    /// Adds to the counts what a write has changed. The locks of the writers order it.
+    fn add(&self, change: Sums) {
+        self.keys.fetch_add(change.rows, Ordering::Relaxed);
+        let before = self.volatile.fetch_add(change.volatile, Ordering::Relaxed);
+        if before <= 0 && before + change.volatile > 0 {
+            self.bell.ring_sweeper();
+        }
     }
 
     fn len(&self) -> u64 {
-        self.keys.load(Ordering::Relaxed).try_into().unwrap_or(0)
+        let keys = self.keys.load(Ordering::Relaxed);
+        // A count that is read between a removal and a later put of two sessions.
+        keys.try_into().unwrap_or(0)
+    }
+}
+
+impl Rows for StoreRows {
+    fn session(&self) -> Result<Box<dyn RowSession + '_>> {
+        Ok(Box::new(StoreSession::new(&self.core)?))
+    }
+
+    fn durability(&self) -> Durability {
+        self.core.store.durability()
+    }
+
+    fn version(&self) -> String {
+        self.core.store.version()
+    }
+
+    fn len(&self) -> u64 {
+        self.core.len()
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
+        let core = &self.core;
         visit("rows", self.len() as f64);
-        self.store.stats(visit);
+        visit("volatile_rows", core.volatile.load(Ordering::Relaxed).max(0) as f64);
+        visit("expired", core.expired.load(Ordering::Relaxed) as f64);
+        visit("sweep_failures", core.sweep_failures.load(Ordering::Relaxed) as f64);
+        core.store.stats(visit);
     }
 
     fn sync(&self, _: Position) -> Result<()> {
@@ -130,306 +240,9 @@ impl Rows for StoreRows {
         Ok(false)
     }
 
-    fn close(self: Box<Self>) -> Result<()> {
-        self.store.close()
-    }
-}
-
-/// Writes that wait for their flush: rows, and removals.
-type Group = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
-
-struct StoreSession<'a> {
-    rows: &'a StoreRows,
-    session: Box<dyn Session + 'a>,
-    now_ms: u64,
-    row: RowBuf,
-    group: Option<Group>,
-    /// Bytes of keys and rows in the group.
-    group_bytes: usize,
-}
-
-impl StoreSession<'_> {
-    /// What the group says of a key.
-    fn pending(&self, key: &[u8]) -> Option<Option<&[u8]>> {
-        self.group.as_ref()?.get(key).map(|row| row.as_deref())
-    }
-
-    /// As [`RowSession::update`], into the group.
-    fn update_group(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
-    ) -> Result<u64> {
-        let mut old = Vec::new();
-        let found = match self.pending(key) {
-            Some(row) => row.map(|row| old.extend_from_slice(row)).is_some(),
-            None => self.session.get(key, &mut |value| old.extend_from_slice(value))?,
-        };
-        let dir = self.rows.store.data_dir();
-        let row =
-            if found { Some(Row::check(&old).ok_or_else(|| no_row(dir, key))?) } else { None };
-        let now_ms = self.now_ms;
-        self.row.clear();
-        let (new, version) = match decide(row.filter(|row| !row.is_expired(now_ms)), &mut self.row)
-        {
-            Change::Keep => return Ok(0),
-            Change::Remove if !found => return Ok(0),
-            Change::Remove => (None, 0),
-            Change::Put => {
-                let mut bytes = Vec::new();
-                let version = self.rows.version_after(row.map_or(0, |row| row.version()));
-                self.row.encode(version, &mut bytes);
-                (Some(bytes), version)
-            }
-        };
-        let bytes = key.len() + new.as_ref().map_or(0, Vec::len);
-        if bytes > GROUP_BYTES_MAX.saturating_sub(self.group_bytes) {
-            return Err(Error::usage(format!(
-                "the writes of a group come to more than {GROUP_BYTES_MAX} bytes"
-            )));
-        }
-        self.group_bytes += bytes;
-        let added = i64::from(new.is_some()) - i64::from(found);
-        self.rows.keys.fetch_add(added, Ordering::Relaxed);
-        self.group.get_or_insert_default().insert(key.to_vec(), new);
-        Ok(version)
-    }
-
-    fn clear_all(&mut self) -> Result<()> {
-        let mut from = Vec::new();
-        loop {
-            let mut keys: Vec<Vec<u8>> = Vec::new();
-            self.scan(&from, None, &mut |key, _| {
-                keys.push(key.to_vec());
-                if keys.len() < CLEAR_KEYS_MAX {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            })?;
-            for key in &keys {
-                self.update(key, &mut |_, _| Change::Remove)?;
-            }
-            match keys.pop() {
-                Some(last) => from = last,
-                None => return Ok(()),
-            }
-        }
-    }
-
-    fn visit_range(
-        &mut self,
-        (low, high): (&[u8], Option<&[u8]>),
-        is_reverse: bool,
-        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
-    ) -> Result<u64> {
-        if self.group.as_ref().is_some_and(|group| !group.is_empty()) {
-            return self.visit_merged((low, high), is_reverse, visit);
-        }
-        let (mut visited, mut bad) = (0, None);
-        let (dir, now_ms) = (self.rows.store.data_dir(), self.now_ms);
-        let mut visit = |key: &[u8], value: &[u8]| match Row::check(value) {
-            Some(row) if row.is_expired(now_ms) => ControlFlow::Continue(()),
-            Some(row) => {
-                visited += 1;
-                visit(key, row)
-            }
-            None => {
-                bad = Some(no_row(dir, key));
-                ControlFlow::Break(())
-            }
-        };
-        if is_reverse {
-            self.session.scan_rev(low, high, &mut visit)?;
-        } else {
-            self.session.scan(low, high, &mut visit)?;
-        }
-        bad.map_or(Ok(visited), Err)
-    }
-
-    /// A scan in the middle of a group. O(rows of the range): such scans are rare, and their ranges
-    /// small.
-    fn visit_merged(
-        &mut self,
-        (low, high): (&[u8], Option<&[u8]>),
-        is_reverse: bool,
-        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
-    ) -> Result<u64> {
-        let mut rows: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
-        self.session.scan(low, high, &mut |key, value| {
-            rows.insert(key.to_vec(), Some(value.to_vec()));
-            ControlFlow::Continue(())
-        })?;
-        if high.is_none_or(|high| low < high)
-            && let Some(group) = &self.group
-        {
-            let range = (Bound::Included(low), high.map_or(Bound::Unbounded, Bound::Excluded));
-            let pending = group.range::<[u8], _>(range);
-            rows.extend(pending.map(|(key, row)| (key.clone(), row.clone())));
-        }
-        let (mut visited, now_ms) = (0, self.now_ms);
-        let mut visit = |(key, row): (&Vec<u8>, &Option<Vec<u8>>)| -> Result<bool> {
-            let Some(bytes) = row else { return Ok(true) };
-            let row = Row::check(bytes).ok_or_else(|| no_row(None, key))?;
-            if row.is_expired(now_ms) {
-                return Ok(true);
-            }
-            visited += 1;
-            Ok(visit(key, row).is_continue())
-        };
-        let mut ascending = rows.iter();
-        while let Some(entry) = if is_reverse { ascending.next_back() } else { ascending.next() } {
-            if !visit(entry)? {
-                break;
-            }
-        }
-        Ok(visited)
-    }
-}
-
-impl RowSession for StoreSession<'_> {
-    fn at(&mut self, now_ms: u64) {
-        self.now_ms = now_ms;
-    }
-
-    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> Result<bool> {
-        let (dir, now_ms) = (self.rows.store.data_dir(), self.now_ms);
-        let mut outcome = Ok(false);
-        let mut look = |value: &[u8]| {
-            outcome = match Row::check(value) {
-                Some(row) if row.is_expired(now_ms) => Ok(false),
-                Some(row) => {
-                    visit(row);
-                    Ok(true)
-                }
-                None => Err(no_row(dir, key)),
-            };
-        };
-        match self.pending(key) {
-            Some(Some(row)) => look(row),
-            Some(None) => {}
-            None => {
-                self.session.get(key, &mut look)?;
-            }
-        }
-        outcome
-    }
-
-    fn multi_get(
-        &mut self,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<Row<'_>>),
-    ) -> Result<()> {
-        if self.group.as_ref().is_some_and(|group| !group.is_empty()) {
-            for (index, key) in keys.iter().enumerate() {
-                if !self.get(key, &mut |row| visit(index, Some(row)))? {
-                    visit(index, None);
-                }
-            }
-            return Ok(());
-        }
-        let (dir, now_ms) = (self.rows.store.data_dir(), self.now_ms);
-        let mut bad = None;
-        self.session.multi_get(keys, &mut |index, value| {
-            let row = value.and_then(Row::check);
-            if value.is_some() && row.is_none() {
-                bad = Some(no_row(dir, keys[index]));
-            }
-            visit(index, row.filter(|row| !row.is_expired(now_ms)));
-        })?;
-        bad.map_or(Ok(()), Err)
-    }
-
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
-    ) -> Result<u64> {
-        if self.group.is_some() {
-            return self.update_group(key, decide);
-        }
-        let (rows, now_ms, new) = (self.rows, self.now_ms, &mut self.row);
-        let (mut version, mut added, mut is_bad) = (0, 0, false);
-        self.session.update(key, &mut |old, out| {
-            (version, added, is_bad) = (0, 0, false);
-            new.clear();
-            let row = old.and_then(Row::check);
-            if old.is_some() && row.is_none() {
-                is_bad = true;
-                return Update::Keep;
-            }
-            match decide(row.filter(|row| !row.is_expired(now_ms)), new) {
-                Change::Keep => Update::Keep,
-                Change::Remove if old.is_none() => Update::Keep,
-                Change::Remove => {
-                    added = -1;
-                    Update::Remove
-                }
-                Change::Put => {
-                    added = i64::from(old.is_none());
-                    version = rows.version_after(row.map_or(0, |row| row.version()));
-                    new.encode(0, out);
-                    set_version(out, version);
-                    Update::Put
-                }
-            }
-        })?;
-        if is_bad {
-            return Err(no_row(rows.store.data_dir(), key));
-        }
-        rows.keys.fetch_add(added, Ordering::Relaxed);
-        Ok(version)
-    }
-
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
-    ) -> Result<u64> {
-        self.visit_range((low, high), false, visit)
-    }
-
-    fn scan_rev(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
-    ) -> Result<u64> {
-        self.visit_range((low, high), true, visit)
-    }
-
-    fn clear(&mut self) -> Result<()> {
-        // At the beginning of time nothing has expired.
-        let now_ms = std::mem::take(&mut self.now_ms);
-        let outcome = self.clear_all();
-        self.now_ms = now_ms;
-        outcome
-    }
-
-    fn begin_group(&mut self) -> Result<()> {
-        self.flush()?;
-        self.group = Some(Group::new());
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<Position> {
-        let Some(group) = self.group.take() else { return Ok(Position::default()) };
-        self.group_bytes = 0;
-        let mut batch = Batch::new();
-        for (key, row) in &group {
-            match row {
-                Some(row) => batch.put(key, row),
-                None => batch.remove(key),
-            }
-        }
-        if !batch.is_empty() {
-            self.session.apply(&batch)?;
-        }
-        Ok(Position::default())
-    }
-
-    fn is_durable(&self, _: Position) -> bool {
-        true
+    fn close(mut self: Box<Self>) -> Result<()> {
+        drop(self.sweeper.take());
+        let core = Arc::into_inner(self.core).expect("the sweeper has ended, and sessions borrow");
+        core.store.close()
     }
 }

@@ -41,9 +41,13 @@ impl Bell {
         self.changed.notify_all();
     }
 
-    fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.wishes().stop = true;
         self.changed.notify_all();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.wishes().stop
     }
 
     /// Waits for a wish for a checkpoint, and takes it. False: the store ends.
@@ -57,7 +61,7 @@ impl Bell {
 
     /// Waits until there is something that expires, and then for the next look at it. False: the
     /// store ends.
-    fn wait_for_sweep(&self, interval: Duration, has_work: impl Fn() -> bool) -> bool {
+    pub(crate) fn wait_for_sweep(&self, interval: Duration, has_work: impl Fn() -> bool) -> bool {
         let idle = |wishes: &mut Wishes| !wishes.stop && !has_work();
         let held = self.changed.wait_while(self.wishes(), idle);
         let held = held.unwrap_or_else(PoisonError::into_inner);

@@ -270,6 +270,10 @@ fn live(store: &RowStore, plan: Plan, journal: &Journal, camera: &Camera, draw: 
             journal.all_durable();
         }
     }
+    // A group that is under way is over with its flush; without it, nothing of it was made.
+    for session in &mut sessions {
+        session.flush().unwrap();
+    }
     drop(sessions);
     journal.with(|lines| lines.iter_mut().for_each(|line| line.flushed = line.begun()));
 }
@@ -337,6 +341,7 @@ fn live_on(image: &MemFs, found: &Content, plan: Plan, draw: &mut Draw) -> usize
     for _ in 0..draw.below(8) {
         step(&store, &mut *session, (0, plan.writers), &journal, draw);
     }
+    session.flush().unwrap();
     drop(session);
     journal.with(|lines| lines.iter_mut().for_each(|line| line.flushed = line.begun()));
     if draw.below(2) == 0 {

@@ -1,6 +1,6 @@
 //! What is refused, and that nothing was done then.
 
-use crate::support::{close, content, get, open, open_with, tiny};
+use crate::support::{close, open, open_with, tiny};
 use keyrack_rowstore::{Change, Options, RowStore, Rows};
 use keyrack_store::{Durability, Error};
 use keyrack_vfs::{Fs, MemFs};
@@ -32,23 +32,6 @@ fn keys_and_rows_beyond_their_limits_are_refused_with_the_limit() {
     // With flags and expiry it no longer fits.
     assert!(session.put(b"k", &vec![b'v'; rows - 9], 1, 0).is_err());
     assert_eq!(store.len(), 1);
-}
-
-#[test]
-fn a_group_that_does_not_fit_is_refused_write_by_write() {
-    let disk = MemFs::new();
-    let store = open(&disk, tiny());
-    let mut session = store.session().unwrap();
-    session.begin_group().unwrap();
-    let written = (0..100_u8).take_while(|n| session.put(&[*n], &[1; 5000], 0, 0).is_ok()).count();
-    assert!((5..15).contains(&written), "{written}");
-    assert_eq!(get(&mut *session, &[written as u8]), None);
-    session.flush().unwrap();
-    assert_eq!(store.len(), written as u64);
-    let expected = content(&store);
-    drop(session);
-    let image = disk.process_crash_image();
-    assert!(content(&open(&image, tiny())) == expected);
 }
 
 #[test]

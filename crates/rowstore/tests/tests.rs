@@ -21,6 +21,8 @@ mod faults;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod groups;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod model;
@@ -31,4 +33,8 @@ mod processes;
 #[cfg(test)]
 mod rng;
 #[cfg(test)]
+mod store_rows;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod watched;

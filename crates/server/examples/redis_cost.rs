@@ -81,9 +81,15 @@ impl RowSession for One {
         Ok(())
     }
 
+    fn count(&self) -> u64 {
+        1
+    }
+
     fn begin_group(&mut self) -> keyrack_store::Result<()> {
         Ok(())
     }
+
+    fn cancel_group(&mut self) {}
 
     fn flush(&mut self) -> keyrack_store::Result<Position> {
         Ok(Position::default())

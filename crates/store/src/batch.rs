@@ -1,5 +1,9 @@
 //! A batch of writes in one growing buffer, so that a reused batch allocates nothing.
 
+/// Bytes beside key and value that an engine's log takes for a write, at most: a kind, two lengths,
+/// and the head of a row.
+const OP_BYTES_MAX: usize = 24;
+
 /// One write of a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchOp<'a> {
@@ -66,6 +70,19 @@ impl Batch {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
+    }
+
+    /// Bytes that a write of such a key and value takes in the log of an engine, at most.
+    #[must_use]
+    pub fn logged_bytes_of(key_bytes: usize, value_bytes: usize) -> usize {
+        OP_BYTES_MAX.saturating_add(key_bytes).saturating_add(value_bytes)
+    }
+
+    /// Bytes that the batch takes in the log of an engine, at most: what
+    /// [`crate::Store::batch_bytes_max`] is compared with.
+    #[must_use]
+    pub fn logged_bytes(&self) -> usize {
+        self.bytes.len().saturating_add(OP_BYTES_MAX.saturating_mul(self.ops.len()))
     }
 
     /// Bytes of all keys and values.

@@ -5,6 +5,14 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
+
+/// Says of a key and its value whether an engine may drop the entry: see [`Store::set_drop_filter`].
+pub type DropFilter = Arc<dyn Fn(&[u8], &[u8]) -> bool + Send + Sync>;
+
+/// Bytes of a batch of removals of [`Session::replace_all`], where the engine has nothing better;
+/// and one key more. Small, so that engines with small batches take it.
+const REMOVED_BYTES_MAX: usize = 32 << 10;
 
 /// An ordered key-value store, shared by all threads that use it.
 pub trait Store: Send + Sync {
@@ -46,6 +54,24 @@ pub trait Store: Send + Sync {
     /// built to be debugged. One sentence each; they stand at every result.
     fn caveats(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The largest batch that [`Session::apply`] takes, by [`Batch::logged_bytes`]. One that is
+    /// larger is refused as a whole.
+    fn batch_bytes_max(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Tells an engine that rewrites its data which entries it may drop on the way. Returns whether
+    /// the engine does so; others keep everything until it is removed. Set once; the first one
+    /// counts.
+    ///
+    /// The filter may say so only of entries that no reader of now can find: what it drops must
+    /// already be hidden, or be absent to everybody who reads. An engine drops nothing that a
+    /// snapshot sees, and lets nothing older come back.
+    fn set_drop_filter(&self, filter: DropFilter) -> bool {
+        let _ = filter;
+        false
     }
 
     /// The directory that holds the data, for engines that have one.
@@ -154,6 +180,36 @@ pub trait Session {
     /// # Errors
     /// As [`Session::put`]; on an error none of the batch is applied, or all of it.
     fn apply(&mut self, batch: &Batch) -> Result<()>;
+
+    /// Removes every key, and then applies `batch`. Keys that others write meanwhile may stay or
+    /// go. Engines that can remove a range do both as one write, in a time that does not grow with
+    /// the keys; others remove some keys at a time, so that an error may leave some of them.
+    ///
+    /// # Errors
+    /// As [`Session::apply`].
+    fn replace_all(&mut self, batch: &Batch) -> Result<()> {
+        let (mut removals, mut from) = (Batch::new(), Vec::new());
+        loop {
+            removals.clear();
+            let mut last = None;
+            self.scan(&from, None, &mut |key, _| {
+                removals.remove(key);
+                if removals.logged_bytes() < REMOVED_BYTES_MAX {
+                    return ControlFlow::Continue(());
+                }
+                last = Some(key.to_vec());
+                ControlFlow::Break(())
+            })?;
+            if !removals.is_empty() {
+                self.apply(&removals)?;
+            }
+            match last {
+                Some(last) => from = last,
+                None => break,
+            }
+        }
+        if batch.is_empty() { Ok(()) } else { self.apply(batch) }
+    }
 
     /// Waits until everything that was asked for is done. Engines whose calls are done when they
     /// return have nothing to wait for; a session over a network may have writes under way.

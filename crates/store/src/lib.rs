@@ -32,7 +32,7 @@ mod model;
 mod option;
 
 pub use batch::{Batch, BatchOp};
-pub use contract::{Durability, Removed, Session, Snapshot, Store, Update};
+pub use contract::{DropFilter, Durability, Removed, Session, Snapshot, Store, Update};
 pub use engine::{ANY_KEY, Backend, Engine, EngineOption, OpenOptions, Registry};
 pub use error::{Error, Result};
 pub use model::ModelStore;

@@ -30,6 +30,9 @@ use std::sync::Arc;
 /// Bytes that a record of the log takes beside its keys and values, about.
 const RECORD_BYTES: usize = 16;
 
+/// Bytes of the count with which a batch begins in the log, at most.
+const COUNT_BYTES_MAX: usize = 10;
+
 /// How a write is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
@@ -112,6 +115,11 @@ impl Db {
     /// As for [`Db::put`].
     pub fn write(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
         self.inner().write_batch(batch, options)
+    }
+
+    /// Bytes of a batch that the log takes, at most, by [`Batch::bytes`].
+    pub(crate) fn batch_bytes_max(&self) -> usize {
+        self.inner().log.record_bytes_max().saturating_sub(COUNT_BYTES_MAX)
     }
 
     /// Reads, decides and writes one key as one step. `decide` is called once, while other writers

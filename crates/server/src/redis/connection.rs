@@ -310,8 +310,14 @@ fn run(
         desk.rows.begin_group()?;
         let mut call = Call { command, args, reply, desk: desk.lend(), state, is_whole: true };
         let done = (command.run)(&mut call);
-        desk.rows.flush()?;
-        done
+        match done {
+            Ok(()) => desk.rows.flush().map(|_| ()).map_err(Fault::from),
+            // A command over several keys does all of it or nothing.
+            Err(fault) => {
+                desk.rows.cancel_group();
+                Err(fault)
+            }
+        }
     })
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn type_of(call: &mut Call<'_>) -> Done {
 }
 
 pub(crate) fn dbsize(call: &mut Call<'_>) -> Done {
-    let keys = i64::try_from(call.desk.store.len()).unwrap_or(i64::MAX);
+    let keys = i64::try_from(call.desk.rows.count()).unwrap_or(i64::MAX);
     call.reply.integer(keys);
     Ok(())
 }

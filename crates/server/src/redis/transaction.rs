@@ -12,8 +12,11 @@
 //!   touched when it was written, removed, or has expired. One that was not there, was made and was
 //!   removed again counts as untouched, unlike in Redis: nothing is remembered of a row that is
 //!   gone.
-//! * As in Redis, a command that fails does not undo the others.
+//! * As in Redis, a command that fails does not undo the others. Writes that come to more than one
+//!   record of the log takes refuse the whole transaction: EXEC answers one error, and nothing is
+//!   changed.
 
+use keyrack_store::Error;
 use keyrack_wire::resp::{Limits, Request, RequestParser, Writer, command};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -127,8 +130,12 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
         }
         desk.rows.begin_group()?;
         let done = run_all(state, &mut desk, &queue, output);
-        desk.rows.flush()?;
-        done
+        match desk.rows.flush() {
+            Ok(_) => done,
+            // Refused as a whole, before anything was changed.
+            Err(error @ Error::Usage { .. }) => Err(Fault::from(error).aborting()),
+            Err(error) => Err(error.into()),
+        }
     })
 }
 

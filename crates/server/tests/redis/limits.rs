@@ -379,3 +379,65 @@ fn random_words_harm_nothing() {
         the_loop.now_ms += rng.below(3);
     }
 }
+
+/// Rows in memory whose log would take records of 56 KiB.
+fn small_rows() -> Box<dyn keyrack_rowstore::Rows> {
+    let options = keyrack_rowstore::Options::default().with_segment_bytes(64 << 10);
+    Box::new(keyrack_rowstore::RowStore::in_memory(options).unwrap())
+}
+
+#[test]
+fn an_exec_that_the_log_cannot_take_is_one_error_and_changes_nothing() {
+    let mut site = Site::new(Options::default(), 1);
+    site.rows = small_rows();
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let key = |n: usize| format!("{n:0906}");
+    for n in 0..100 {
+        the_loop.ask(&mut client, &["SET", &key(n), "v"]);
+    }
+    the_loop.ask(&mut client, &["SET", "large", &"x".repeat(1000)]);
+    the_loop.ask(&mut client, &["MULTI"]);
+    the_loop.ask(&mut client, &["APPEND", "large", "y"]);
+    for n in 0..100 {
+        the_loop.ask(&mut client, &["DEL", &key(n)]);
+    }
+    let reply = the_loop.ask(&mut client, &["EXEC"]);
+    assert!(reply.starts_with("-EXECABORT"), "{reply}");
+    assert!(reply.contains("57344 bytes of log"), "{reply}");
+    assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":101");
+    assert_eq!(the_loop.ask(&mut client, &["STRLEN", "large"]), ":1000");
+    assert_eq!(the_loop.ask(&mut client, &["SET", "a", "b"]), "+OK");
+    // Over and over one key is no more than one key.
+    the_loop.ask(&mut client, &["MULTI"]);
+    for _ in 0..100 {
+        the_loop.ask(&mut client, &["APPEND", "large", &"z".repeat(100)]);
+    }
+    the_loop.ask(&mut client, &["DBSIZE"]);
+    let reply = the_loop.ask(&mut client, &["EXEC"]);
+    assert!(reply.ends_with(":11000 :102"), "{reply}");
+}
+
+#[test]
+fn an_mset_that_is_refused_changes_nothing_and_is_not_counted() {
+    let mut site = Site::new(Options::default(), 1);
+    site.rows = small_rows();
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let value = "v".repeat(2000);
+    let keys: Vec<String> = (0..40).map(|n| format!("key{n}")).collect();
+    for command in ["MSET", "MSETNX"] {
+        let mut words = vec![command];
+        keys.iter().for_each(|key| words.extend([key.as_str(), value.as_str()]));
+        let reply = the_loop.ask(&mut client, &words);
+        assert!(reply.starts_with("-ERR the writes of one step"), "{reply}");
+        assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":0");
+    }
+    // One row that is too large takes the others with it.
+    let large = "x".repeat(40_000);
+    let reply = the_loop.ask(&mut client, &["MSET", "a", "1", "b", &large, "c", "3"]);
+    assert!(reply.starts_with("-ERR a row of"), "{reply}");
+    assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":0");
+    assert_eq!(the_loop.ask(&mut client, &["MSET", "a", "1", "b", "2"]), "+OK");
+    assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":2");
+}

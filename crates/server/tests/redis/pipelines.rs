@@ -137,8 +137,16 @@ impl RowSession for Backwards<'_> {
         self.0.clear()
     }
 
+    fn count(&self) -> u64 {
+        self.0.count()
+    }
+
     fn begin_group(&mut self) -> keyrack_store::Result<()> {
         self.0.begin_group()
+    }
+
+    fn cancel_group(&mut self) {
+        self.0.cancel_group();
     }
 
     fn flush(&mut self) -> keyrack_store::Result<Position> {

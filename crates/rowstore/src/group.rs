@@ -1,0 +1,295 @@
+//! The writes of a group while they wait for its flush.
+//!
+//! ```text
+//!   begin_group -> update, put, remove, clear ...  -> flush: all of it, one record, or nothing
+//!                        |                 ^
+//!                        v                 | reads: what waits, above what is stored
+//!                  key -> row, or its removal
+//! ```
+//!
+//! Nothing is stored before the flush, so a group that is refused has no effect. A key is there
+//! once, however often it was written: the record holds its last row alone.
+//!
+//! **Invariant:** `bytes` is what the record of the group takes at most, by the same sum that the
+//! encoder keeps to, and never more than `bytes_max`. A write beyond that refuses the whole group.
+
+use crate::{Change, Row, RowBuf};
+use keyrack_store::{Error, Result};
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::ops::{Bound, ControlFlow};
+
+/// What waits for a key: its row, or its removal.
+pub(crate) type Waiting = Option<Vec<u8>>;
+
+/// What a record takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordSize {
+    /// Bytes of a record without entries.
+    pub(crate) head_bytes: usize,
+    /// Bytes of an entry for a key and a row of so many bytes. A removal has no row.
+    pub(crate) entry_bytes: fn(usize, Option<usize>) -> usize,
+    /// Bytes that one record may take.
+    pub(crate) bytes_max: usize,
+}
+
+/// What a write made of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decision {
+    pub(crate) change: Change,
+    /// Bytes of the row that is there, expired or not.
+    pub(crate) old_bytes: Option<usize>,
+    /// Its version; 0 without a row.
+    pub(crate) old_version: u64,
+}
+
+/// Lets `decide` see a row that has not expired, and says what it wants.
+pub(crate) fn decide_on(
+    old: Option<Row<'_>>,
+    now_ms: u64,
+    new: &mut RowBuf,
+    decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+) -> Decision {
+    new.clear();
+    let change = match decide(old.filter(|row| !row.is_expired(now_ms)), new) {
+        // Nothing is there, so nothing is logged.
+        Change::Remove if old.is_none() => Change::Keep,
+        change => change,
+    };
+    let old_bytes = old.map(|row| row.bytes().len());
+    Decision { change, old_bytes, old_version: old.map_or(0, |row| row.version()) }
+}
+
+/// What a group knows of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    /// Nothing: what is stored counts.
+    Stored,
+    /// This row, or none.
+    Waits(Option<&'a [u8]>),
+}
+
+/// Writes that wait for the flush of their group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    rows: BTreeMap<Vec<u8>, Waiting>,
+    /// Whether everything that is stored goes first: up to this version, where that matters.
+    clear_version: Option<u64>,
+    size: RecordSize,
+    bytes: usize,
+    is_too_large: bool,
+    /// Rows that the flush adds, less those that it removes. Without what a clear removes.
+    rows_added: i64,
+    /// The memory that the flush adds, by the caller's count.
+    pub(crate) memory_added: i64,
+}
+
+impl Group {
+    pub(crate) fn new(size: RecordSize) -> Self {
+        Group {
+            rows: BTreeMap::new(),
+            clear_version: None,
+            bytes: size.head_bytes,
+            size,
+            is_too_large: false,
+            rows_added: 0,
+            memory_added: 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && !self.is_cleared()
+    }
+
+    pub(crate) fn is_cleared(&self) -> bool {
+        self.clear_version.is_some()
+    }
+
+    pub(crate) fn clear_version(&self) -> Option<u64> {
+        self.clear_version
+    }
+
+    /// Bytes that the record takes at most.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The rows there are, of `stored` ones, once the group is flushed.
+    pub(crate) fn rows_after(&self, stored: u64) -> u64 {
+        let stored = if self.is_cleared() { 0 } else { stored };
+        stored.saturating_add_signed(self.rows_added)
+    }
+
+    /// Refuses a group that became too large.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.is_too_large {
+            false => Ok(()),
+            true => Err(Error::usage(format!(
+                "the writes of one step come to more than {} bytes of log, and none was made; \
+                 make them in smaller steps",
+                self.size.bytes_max
+            ))),
+        }
+    }
+
+    pub(crate) fn find(&self, key: &[u8]) -> Found<'_> {
+        match self.rows.get(key) {
+            Some(row) => Found::Waits(row.as_deref()),
+            None if self.is_cleared() => Found::Waits(None),
+            None => Found::Stored,
+        }
+    }
+
+    /// Adds a write of `key`: its row, or its removal. `was_there` says whether there was a row, for
+    /// this group.
+    pub(crate) fn write(&mut self, key: &[u8], row: Waiting, was_there: bool) -> Result<()> {
+        let entry = |row: &Waiting| (self.size.entry_bytes)(key.len(), row.as_ref().map(Vec::len));
+        let before = self.rows.get(key).map_or(0, entry);
+        let bytes = (self.bytes - before).saturating_add(entry(&row));
+        if self.is_too_large || bytes > self.size.bytes_max {
+            self.is_too_large = true;
+            // What waits is not flushed any more.
+            self.rows.clear();
+            return self.check();
+        }
+        self.bytes = bytes;
+        self.rows_added += i64::from(row.is_some()) - i64::from(was_there);
+        match self.rows.get_mut(key) {
+            Some(waiting) => *waiting = row,
+            None => drop(self.rows.insert(key.to_vec(), row)),
+        }
+        Ok(())
+    }
+
+    /// Removes everything up to `version`, and what waits.
+    pub(crate) fn clear(&mut self, version: u64) -> Result<()> {
+        self.check()?;
+        self.rows.clear();
+        self.clear_version = Some(version);
+        self.bytes = self.size.head_bytes.saturating_add((self.size.entry_bytes)(0, None));
+        (self.rows_added, self.memory_added) = (0, 0);
+        if self.bytes > self.size.bytes_max {
+            self.is_too_large = true;
+        }
+        self.check()
+    }
+
+    /// The writes, in the order of their keys.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.rows.iter().map(|(key, row)| (key.as_slice(), row.as_deref()))
+    }
+
+    /// A visit of the rows of a range that minds what waits. It gets what is stored by
+    /// [`Merged::stored`], in the order of the visit, and at the end [`Merged::finish`].
+    pub(crate) fn merge<'a>(
+        &'a self,
+        (low, high): (&[u8], Option<&[u8]>),
+        is_reverse: bool,
+        now_ms: u64,
+        visit: &'a mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Merged<'a> {
+        let waiting: Entries<'a> = if high.is_some_and(|high| high <= low) {
+            Box::new(std::iter::empty())
+        } else {
+            let high = high.map_or(Bound::Unbounded, Bound::Excluded);
+            let range = self.rows.range::<[u8], _>((Bound::Included(low), high));
+            let range = range.map(|(key, row)| (key.as_slice(), row.as_deref()));
+            if is_reverse { Box::new(range.rev()) } else { Box::new(range) }
+        };
+        let waiting = waiting.peekable();
+        Merged { waiting, is_reverse, now_ms, visit, visited: 0, is_over: false }
+    }
+}
+
+type Entries<'a> = Box<dyn Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + 'a>;
+
+/// See [`Group::merge`].
+pub(crate) struct Merged<'a> {
+    waiting: Peekable<Entries<'a>>,
+    is_reverse: bool,
+    now_ms: u64,
+    visit: &'a mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    visited: u64,
+    is_over: bool,
+}
+
+impl Merged<'_> {
+    /// Comes to a row that is stored.
+    pub(crate) fn stored(&mut self, key: &[u8], row: Row<'_>) -> ControlFlow<()> {
+        let is_reverse = self.is_reverse;
+        let comes_first = |waits: &[u8]| if is_reverse { waits >= key } else { waits <= key };
+        while let Some((waits, waiting)) = self.waiting.next_if(|(key, _)| comes_first(key)) {
+            if let Some(bytes) = waiting {
+                self.give(waits, Row::of(bytes))?;
+            }
+            if waits == key {
+                return ControlFlow::Continue(());
+            }
+        }
+        self.give(key, row)
+    }
+
+    /// Visits what waits behind all that is stored. Returns the rows visited.
+    pub(crate) fn finish(mut self) -> u64 {
+        while !self.is_over
+            && let Some((key, waiting)) = self.waiting.next()
+        {
+            if let Some(bytes) = waiting
+                && self.give(key, Row::of(bytes)).is_break()
+            {
+                break;
+            }
+        }
+        self.visited
+    }
+
+    fn give(&mut self, key: &[u8], row: Row<'_>) -> ControlFlow<()> {
+        if row.is_expired(self.now_ms) {
+            return ControlFlow::Continue(());
+        }
+        self.visited += 1;
+        let flow = (self.visit)(key, row);
+        self.is_over = flow.is_break();
+        flow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(bytes_max: usize) -> Group {
+        let entry_bytes = |key, row: Option<usize>| key + row.unwrap_or(2) + 1;
+        Group::new(RecordSize { head_bytes: 1, entry_bytes, bytes_max })
+    }
+
+    #[test]
+    fn a_key_counts_once_and_removals_count() {
+        let mut group = group(100);
+        group.write(b"key", Some(vec![0; 50]), false).unwrap();
+        group.write(b"key", Some(vec![0; 90]), true).unwrap();
+        assert_eq!((group.bytes(), group.rows_after(7)), (95, 8));
+        assert!(group.write(b"abc", None, true).is_err(), "a removal has its bytes");
+        assert!(group.check().is_err() && group.write(b"", Some(vec![0]), false).is_err());
+    }
+
+    #[test]
+    fn a_group_of_just_the_limit_is_taken() {
+        let mut group = group(10);
+        group.write(b"abc", Some(vec![0; 5]), false).unwrap();
+        assert_eq!(group.bytes(), 10);
+        group.write(b"abc", None, true).unwrap();
+        assert_eq!((group.bytes(), group.rows_after(0)), (7, 0));
+        assert!(group.write(b"x", Some(vec![0; 2]), false).is_err());
+    }
+
+    #[test]
+    fn a_clear_forgets_what_waited() {
+        let mut group = group(100);
+        group.write(b"a", Some(vec![0; 50]), false).unwrap();
+        group.clear(0).unwrap();
+        assert_eq!((group.find(b"a"), group.rows_after(9)), (Found::Waits(None), 0));
+        group.write(b"b", Some(vec![0; 50]), false).unwrap();
+        assert_eq!((group.bytes(), group.rows_after(9)), (56, 1));
+    }
+}

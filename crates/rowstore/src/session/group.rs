@@ -1,0 +1,116 @@
+//! How a session writes in a group, and a batch: as one record, whose size is known before anything
+//! is changed.
+
+use super::{Outcome, Session, admit};
+use crate::floors::hash;
+use crate::group::{Found, Group, decide_on};
+use crate::memory::cost;
+use crate::row::HEAD_BYTES;
+use crate::{Change, Position, Row, RowBuf, RowSession};
+use keyrack_concurrent::pin;
+use keyrack_store::{Batch, BatchOp, Result};
+
+impl Session<'_> {
+    /// As [`RowSession::update`], beside the tree.
+    pub(super) fn update_group(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+    ) -> Result<u64> {
+        self.check(key)?;
+        self.group.as_ref().map_or(Ok(()), Group::check)?;
+        let core = self.core;
+        let Some(mut group) = self.group.take() else { return Ok(0) };
+        let guard = pin();
+        let decision = match group.find(key) {
+            Found::Waits(row) => decide_on(row.map(Row::of), self.now_ms, &mut self.row, decide),
+            Found::Stored => {
+                let bytes = core.tree.get_near(key, &guard, &mut self.near);
+                decide_on(bytes.as_deref().map(Row::of), self.now_ms, &mut self.row, decide)
+            }
+        };
+        let memory = |bytes: usize| cost(key.len(), bytes);
+        let old_memory = decision.old_bytes.map_or(0, memory);
+        let was_there = decision.old_bytes.is_some();
+        let outcome = match decision.change {
+            Change::Keep => Ok(Outcome::Kept),
+            Change::Remove => group.write(key, None, was_there).map(|()| {
+                group.memory_added -= old_memory;
+                Outcome::Removed
+            }),
+            Change::Put => {
+                let mut bytes = Vec::new();
+                let floor = core.floors.of(hash(key));
+                let version = decision.old_version.max(self.clock).max(floor) + 1;
+                self.row.encode(version, &mut bytes);
+                let (row_bytes, new_memory) = (bytes.len(), memory(bytes.len()));
+                let held = self.held_bytes.saturating_add(group.memory_added);
+                match admit(core, row_bytes, new_memory, old_memory, held) {
+                    Err(outcome) => Ok(outcome),
+                    Ok(()) => group.write(key, Some(bytes), was_there).map(|()| {
+                        group.memory_added += new_memory - old_memory;
+                        Outcome::Written(version)
+                    }),
+                }
+            }
+        };
+        self.group = Some(group);
+        if let Ok(Outcome::Written(version)) = outcome {
+            self.note(version);
+        }
+        self.answer(outcome?)
+    }
+
+    /// Makes the writes of a group, whose size was checked, in the tree and in the record.
+    ///
+    /// # Panics
+    /// When the record comes out larger than what was checked.
+    pub(super) fn carry_out(&mut self, group: &Group) {
+        self.is_whole = true;
+        let bytes_max = group.bytes();
+        if let Some(version) = group.clear_version() {
+            self.clear_now(version);
+        }
+        // Removals last: they raise floors, and rows keep the versions that they were given.
+        for (key, row) in group.writes().filter(|(_, row)| row.is_some()) {
+            self.carry_out_one(key, row);
+        }
+        for (key, _) in group.writes().filter(|(_, row)| row.is_none()) {
+            self.carry_out_one(key, None);
+        }
+        let bytes = self.record.bytes().len();
+        assert!(bytes <= bytes_max, "a record of {bytes} bytes was counted as {bytes_max}");
+        self.is_whole = false;
+    }
+
+    fn carry_out_one(&mut self, key: &[u8], row: Option<&[u8]>) {
+        let entry = self.begin(key);
+        match row {
+            Some(row) => {
+                let given = Some(Row::of(row).version());
+                self.change(key, entry, given, |_, out| {
+                    out.extend_from_slice(row);
+                    Change::Put
+                });
+            }
+            None => {
+                self.change(key, entry, None, |_, _| Change::Remove);
+            }
+        }
+    }
+
+    /// Applies a batch, whose size was checked, as one record.
+    pub(crate) fn apply(&mut self, batch: &Batch) -> Result<Position> {
+        self.flush()?;
+        let added = batch.bytes() as i64 + cost(0, HEAD_BYTES) * batch.len() as i64;
+        self.make_room(added)?;
+        self.append_record()?;
+        self.is_whole = true;
+        let outcome = batch.iter().try_for_each(|op| match op {
+            BatchOp::Put(key, value) => self.put(key, value, 0, 0).map(|_| ()),
+            BatchOp::Remove(key) => self.remove(key).map(|_| ()),
+        });
+        self.is_whole = false;
+        outcome.and_then(|()| self.append_record())
+    }
+}

@@ -1,0 +1,415 @@
+//! A session over a store of any kind.
+
+use super::sums::Sums;
+use super::sweep::{SLICE_BYTES, SLICE_ROWS};
+use super::writers::{Seat, hold};
+use super::{Core, count, entry_bytes, no_row};
+use crate::group::{Found, Group, RecordSize, decide_on};
+use crate::row::set_version;
+use crate::{Change, Position, Row, RowBuf, RowSession};
+use keyrack_store::{Batch, Result, Session, Update};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+pub(super) struct StoreSession<'a> {
+    core: &'a Core,
+    session: Box<dyn Session + 'a>,
+    seat: Seat,
+    now_ms: u64,
+    row: RowBuf,
+    group: Option<Group>,
+}
+
+/// What a slice of a sweep has seen.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) rows: u64,
+    /// Keys whose rows have expired.
+    pub(super) due: Vec<Vec<u8>>,
+    /// When the first of the other rows expires.
+    pub(super) left_ms: u64,
+    /// Where the next slice begins.
+    pub(super) next: Option<Vec<u8>>,
+}
+
+impl Drop for StoreSession<'_> {
+    fn drop(&mut self) {
+        self.core.writers.leave(&self.seat);
+    }
+}
+
+impl<'a> StoreSession<'a> {
+    pub(super) fn new(core: &'a Core) -> Result<Self> {
+        let session = core.store.session()?;
+        let seat = core.writers.join();
+        Ok(StoreSession { core, session, seat, now_ms: 0, row: RowBuf::new(), group: None })
+    }
+
+    pub(super) fn core(&self) -> &'a Core {
+        self.core
+    }
+
+    fn dir(&self) -> Option<&'a Path> {
+        self.core.store.data_dir()
+    }
+
+    /// As [`RowSession::update`], into the group.
+    fn update_group(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+    ) -> Result<u64> {
+        self.group.as_ref().map_or(Ok(()), Group::check)?;
+        let (core, now_ms, dir) = (self.core, self.now_ms, self.dir());
+        let Some(group) = &mut self.group else { return Ok(0) };
+        let decision = match group.find(key) {
+            Found::Waits(row) => decide_on(row.map(Row::of), now_ms, &mut self.row, decide),
+            Found::Stored => {
+                let mut old = Vec::new();
+                let found = self.session.get(key, &mut |value| old.extend_from_slice(value))?;
+                let row = match found {
+                    true => Some(Row::check(&old).ok_or_else(|| no_row(dir, key))?),
+                    false => None,
+                };
+                decide_on(row, now_ms, &mut self.row, decide)
+            }
+        };
+        let was_there = decision.old_bytes.is_some();
+        match decision.change {
+            Change::Keep => Ok(0),
+            Change::Remove => group.write(key, None, was_there).map(|()| 0),
+            Change::Put => {
+                let mut bytes = Vec::new();
+                let version = core.version_after(decision.old_version);
+                self.row.encode(version, &mut bytes);
+                group.write(key, Some(bytes), was_there).map(|()| version)
+            }
+        }
+    }
+
+    /// As [`RowSession::update`], where `decide` sees the row also when it has expired.
+    fn update_stored(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+    ) -> Result<u64> {
+        let (core, new, dir) = (self.core, &mut self.row, self.core.store.data_dir());
+        let (mut version, mut is_bad) = (0, false);
+        let (mut before, mut after) = (Sums::default(), Sums::default());
+        let _seat = hold(&self.seat);
+        let outcome = self.session.update(key, &mut |old, out| {
+            (version, is_bad) = (0, false);
+            new.clear();
+            let row = old.and_then(Row::check);
+            if old.is_some() && row.is_none() {
+                is_bad = true;
+                return Update::Keep;
+            }
+            before = Sums::of(row);
+            after = before;
+            match decide(row, new) {
+                Change::Keep => Update::Keep,
+                Change::Remove if old.is_none() => Update::Keep,
+                Change::Remove => {
+                    after = Sums::default();
+                    Update::Remove
+                }
+                Change::Put => {
+                    version = core.version_after(row.map_or(0, |row| row.version()));
+                    new.encode(0, out);
+                    set_version(out, version);
+                    let row = Row::of(out);
+                    core.expiry.note(row.expires_ms());
+                    after = Sums::of(Some(row));
+                    Update::Put
+                }
+            }
+        });
+        if outcome.is_err() && before != after {
+            // Either the old row is there, or the new one.
+            let found = sums_of(&mut *self.session, dir, &[key]);
+            after = found.unwrap_or(before);
+        }
+        core.add(after.since(before));
+        outcome?;
+        if is_bad { Err(no_row(dir, key)) } else { Ok(version) }
+    }
+
+    /// Applies what waits in a group, as one batch, while nobody else writes.
+    fn carry_out(&mut self, group: &Group) -> Result<()> {
+        let mut batch = Batch::new();
+        for (key, row) in group.writes() {
+            match row {
+                Some(row) => batch.put(key, row),
+                None => batch.remove(key),
+            }
+        }
+        let bytes = batch.logged_bytes();
+        assert!(bytes <= group.bytes(), "{bytes} bytes were counted as {}", group.bytes());
+        let (core, dir) = (self.core, self.dir());
+        let session = &mut *self.session;
+        core.writers.alone(|| {
+            let keys: Vec<&[u8]> = group.writes().map(|(key, _)| key).collect();
+            let mut wanted = Sums::default();
+            for row in group.writes().filter_map(|(_, row)| row).map(Row::of) {
+                core.expiry.note(row.expires_ms());
+                wanted += Sums::of(Some(row));
+            }
+            if !group.is_cleared() {
+                let before = sums_of(session, dir, &keys)?;
+                let outcome = session.apply(&batch);
+                let after = match &outcome {
+                    Ok(()) => wanted,
+                    // None of it was applied, or all.
+                    Err(_) => sums_of(session, dir, &keys).unwrap_or(before),
+                };
+                core.add(after.since(before));
+                return outcome;
+            }
+            let before = Sums {
+                rows: core.keys.load(Ordering::Relaxed),
+                volatile: core.volatile.load(Ordering::Relaxed),
+            };
+            let outcome = session.replace_all(&batch);
+            let after = match &outcome {
+                Ok(()) => wanted,
+                // Some of it was removed.
+                Err(_) => count(dir, session, &mut |_| {}).unwrap_or(before),
+            };
+            core.add(after.since(before));
+            outcome
+        })
+    }
+
+    fn visit_range(
+        &mut self,
+        (low, high): (&[u8], Option<&[u8]>),
+        is_reverse: bool,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let (mut visited, mut bad) = (0, None);
+        let (dir, now_ms) = (self.dir(), self.now_ms);
+        let mut merged = self
+            .group
+            .as_ref()
+            .map(|group| (group, group.is_cleared()))
+            .filter(|(group, _)| !group.is_empty());
+        let mut scan = |visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>| {
+            let mut visit = |key: &[u8], value: &[u8]| match Row::check(value) {
+                Some(row) => visit(key, row),
+                None => {
+                    bad = Some(no_row(dir, key));
+                    ControlFlow::Break(())
+                }
+            };
+            match is_reverse {
+                true => self.session.scan_rev(low, high, &mut visit),
+                false => self.session.scan(low, high, &mut visit),
+            }
+        };
+        match merged.take() {
+            Some((group, is_cleared)) => {
+                let mut merged = group.merge((low, high), is_reverse, now_ms, visit);
+                if !is_cleared {
+                    scan(&mut |key, row| merged.stored(key, row))?;
+                }
+                if let Some(error) = bad {
+                    return Err(error);
+                }
+                visited = merged.finish();
+            }
+            None => {
+                scan(&mut |key, row| {
+                    if row.is_expired(now_ms) {
+                        return ControlFlow::Continue(());
+                    }
+                    visited += 1;
+                    visit(key, row)
+                })?;
+            }
+        }
+        bad.map_or(Ok(visited), Err)
+    }
+
+    /// Looks at some rows from `from` on, in the name of a sweep. A value that is no row is passed
+    /// over: whoever reads it is told.
+    pub(super) fn look_for_expired(&mut self, from: &[u8], now_ms: u64) -> Result<Look> {
+        let mut look = Look { rows: 0, due: Vec::new(), left_ms: u64::MAX, next: None };
+        let mut bytes = 0;
+        self.session.scan(from, None, &mut |key, value| {
+            look.rows += 1;
+            bytes += key.len() + value.len();
+            match Row::check(value) {
+                Some(row) if row.is_expired(now_ms) => look.due.push(key.to_vec()),
+                Some(row) if row.expires_ms() != 0 => {
+                    look.left_ms = look.left_ms.min(row.expires_ms());
+                }
+                _ => {}
+            }
+            if look.rows < SLICE_ROWS && bytes < SLICE_BYTES {
+                return ControlFlow::Continue(());
+            }
+            let mut next = Vec::with_capacity(key.len() + 1);
+            next.extend_from_slice(key);
+            next.push(0);
+            look.next = Some(next);
+            ControlFlow::Break(())
+        })?;
+        Ok(look)
+    }
+
+    /// Removes the row of `key` if it has expired. Returns whether it did.
+    pub(super) fn remove_expired(&mut self, key: &[u8], now_ms: u64) -> Result<bool> {
+        let mut is_removed = false;
+        self.update_stored(key, &mut |row, _| {
+            is_removed = row.is_some_and(|row| row.is_expired(now_ms));
+            if is_removed { Change::Remove } else { Change::Keep }
+        })?;
+        Ok(is_removed)
+    }
+
+    fn new_group(&self) -> Group {
+        let bytes_max = self.core.group_bytes_max;
+        Group::new(RecordSize { head_bytes: 0, entry_bytes, bytes_max })
+    }
+}
+
+/// What is stored under these keys.
+fn sums_of(session: &mut dyn Session, dir: Option<&Path>, keys: &[&[u8]]) -> Result<Sums> {
+    let (mut sums, mut bad) = (Sums::default(), None);
+    session.multi_get(keys, &mut |index, value| {
+        let row = value.and_then(Row::check);
+        if value.is_some() && row.is_none() {
+            bad = Some(no_row(dir, keys[index]));
+        }
+        sums += Sums::of(row);
+    })?;
+    bad.map_or(Ok(sums), Err)
+}
+
+impl RowSession for StoreSession<'_> {
+    fn at(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        // Relaxed: the sweeper may as well see it a moment later.
+        self.core.now_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> Result<bool> {
+        let (dir, now_ms) = (self.dir(), self.now_ms);
+        let mut outcome = Ok(false);
+        let mut look = |value: &[u8]| {
+            outcome = match Row::check(value) {
+                Some(row) if row.is_expired(now_ms) => Ok(false),
+                Some(row) => {
+                    visit(row);
+                    Ok(true)
+                }
+                None => Err(no_row(dir, key)),
+            };
+        };
+        match self.group.as_ref().map_or(Found::Stored, |group| group.find(key)) {
+            Found::Waits(Some(row)) => look(row),
+            Found::Waits(None) => {}
+            Found::Stored => {
+                self.session.get(key, &mut look)?;
+            }
+        }
+        outcome
+    }
+
+    fn multi_get(
+        &mut self,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<Row<'_>>),
+    ) -> Result<()> {
+        if self.group.as_ref().is_some_and(|group| !group.is_empty()) {
+            for (index, key) in keys.iter().enumerate() {
+                if !self.get(key, &mut |row| visit(index, Some(row)))? {
+                    visit(index, None);
+                }
+            }
+            return Ok(());
+        }
+        let (dir, now_ms) = (self.dir(), self.now_ms);
+        let mut bad = None;
+        self.session.multi_get(keys, &mut |index, value| {
+            let row = value.and_then(Row::check);
+            if value.is_some() && row.is_none() {
+                bad = Some(no_row(dir, keys[index]));
+            }
+            visit(index, row.filter(|row| !row.is_expired(now_ms)));
+        })?;
+        bad.map_or(Ok(()), Err)
+    }
+
+    fn update(
+        &mut self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+    ) -> Result<u64> {
+        if self.group.is_some() {
+            return self.update_group(key, decide);
+        }
+        let now_ms = self.now_ms;
+        self.update_stored(key, &mut |row, new| {
+            decide(row.filter(|row| !row.is_expired(now_ms)), new)
+        })
+    }
+
+    fn scan(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        self.visit_range((low, high), false, visit)
+    }
+
+    fn scan_rev(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        self.visit_range((low, high), true, visit)
+    }
+
+    fn count(&self) -> u64 {
+        let stored = self.core.len();
+        self.group.as_ref().map_or(stored, |group| group.rows_after(stored))
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        if let Some(group) = &mut self.group {
+            return group.clear(0);
+        }
+        let mut group = self.new_group();
+        group.clear(0)?;
+        self.carry_out(&group)
+    }
+
+    fn begin_group(&mut self) -> Result<()> {
+        self.flush()?;
+        self.group = Some(self.new_group());
+        Ok(())
+    }
+
+    fn cancel_group(&mut self) {
+        self.group = None;
+    }
+
+    fn flush(&mut self) -> Result<Position> {
+        if let Some(group) = self.group.take() {
+            group.check()?;
+            if !group.is_empty() {
+                self.carry_out(&group)?;
+            }
+        }
+        Ok(Position::default())
+    }
+
+    fn is_durable(&self, _: Position) -> bool {
+        true
+    }
+}
