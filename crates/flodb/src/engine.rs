@@ -17,8 +17,8 @@ use crate::error::Error as DbError;
 use crate::iterator::Iter;
 use crate::options::{Durability as LogDurability, Options};
 use keyrack_store::{
-    Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, Update,
+    Batch, BatchOp, DropFilter, Durability, Engine, EngineOption, Error, OpenOptions, Removed,
+    Result, Session, Snapshot, Store, Update,
 };
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -208,6 +208,10 @@ impl Store for FloStore {
     /// What a record of the log takes, without the count that it begins with.
     fn batch_bytes_max(&self) -> usize {
         self.db.batch_bytes_max()
+    }
+
+    fn set_drop_filter(&self, filter: DropFilter) -> bool {
+        self.db.set_drop_filter(filter)
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {

@@ -66,7 +66,9 @@ mod view;
 pub use batch::Batch;
 pub use check::{Finding, FindingKind, Report, verify};
 pub use compress::Compression;
-pub use db::{Change, CheckedTables, Db, IngestOptions, Snapshot, Transfer, WriteOptions};
+pub use db::{
+    Change, CheckedTables, Db, DropFilter, IngestOptions, Snapshot, Transfer, WriteOptions,
+};
 pub use dump::{Item, dump};
 pub use engine::engine;
 pub use error::{Error, Result};

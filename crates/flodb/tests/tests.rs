@@ -15,6 +15,8 @@ mod crash;
 #[cfg(test)]
 mod disk;
 #[cfg(test)]
+mod drop_filter;
+#[cfg(test)]
 mod dump;
 #[cfg(test)]
 mod engine;

@@ -3,7 +3,8 @@
 //! Of a key, everything stays that is newer than the oldest moment in use, and the newest version
 //! up to there. A removal that is the newest up to there goes as well, when no level below has the
 //! key. Nothing stays that is older than a removal of its range, if that is not newer than the
-//! oldest moment.
+//! oldest moment. What the filter of the embedder drops goes like a removal, and becomes a
+//! tombstone where a level below may have the key.
 //!
 //! ```text
 //!   entries          a   c   d       k   m      q         z
@@ -18,11 +19,11 @@
 //! a range begins, and where a table of the level below does, so that a wide range becomes no table
 //! that shares keys with all of that level.
 
-use super::Inner;
+use super::{Counters, DropFilter, Inner};
 use crate::compaction::OutputCuts;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::key::{Comparator, Kind, SEQUENCE_MAX, parse};
+use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, append, parse};
 use crate::manifest::FileNumber;
 use crate::ranges::{RangeDelete, RangeIndex};
 use crate::table::TableWriter;
@@ -51,6 +52,8 @@ pub(crate) struct Recipe<'a> {
     pub(crate) ranges: Vec<RangeDelete>,
     /// What may be in a level below.
     pub(crate) below: &'a dyn Below,
+    /// What else may go, if no snapshot is older than this.
+    pub(crate) dropped: Option<&'a DropFilter>,
 }
 
 /// Whether something older may lie below, that a removal has to hide.
@@ -244,7 +247,7 @@ impl Output<'_> {
                 Kind::DeleteRange => true,
             };
             if !hidden && !over {
-                self.add(key, value)?;
+                self.add_unless_dropped(&entry, key, value)?;
             }
             entries.next()?;
         }
@@ -300,6 +303,23 @@ impl Output<'_> {
             cuts.restart();
         }
         Ok(())
+    }
+
+    /// Adds an entry that is not hidden, or what stays of it when the filter drops it.
+    #[inline]
+    fn add_unless_dropped(&mut self, entry: &Parsed<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        let is_seen_by_all = entry.kind == Kind::Put && entry.sequence <= self.recipe.oldest;
+        let filter = self.recipe.dropped.filter(|_| is_seen_by_all);
+        if !filter.is_some_and(|filter| filter(entry.user, value)) {
+            return self.add(key, value);
+        }
+        Counters::add(&self.inner.counters.filtered, 1);
+        if !self.recipe.below.has(entry.user) {
+            return Ok(());
+        }
+        let mut tombstone = Vec::with_capacity(key.len());
+        append(&mut tombstone, entry.user, entry.sequence, Kind::Delete);
+        self.add(&tombstone, &[])
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {

@@ -110,6 +110,8 @@ struct Claim<'a> {
     compaction: Compaction,
     /// The oldest moment in use, when it was chosen.
     oldest: u64,
+    /// Whether that was the newest, so that no snapshot saw what the filter may drop.
+    is_unpinned: bool,
     ticket: Option<Ticket>,
 }
 
@@ -175,8 +177,10 @@ impl<'a> Claim<'a> {
         compaction: Compaction,
         oldest: u64,
     ) -> Self {
+        // After `oldest` was asked for: what was pinned since is not older than that.
+        let is_unpinned = inner.snapshots.len() == 0;
         let ticket = Some(running.start(&compaction, &inner.options.comparator));
-        Claim { inner, view, compaction, oldest, ticket }
+        Claim { inner, view, compaction, oldest, is_unpinned, ticket }
     }
 
     fn run(&self) -> Result<()> {
@@ -212,6 +216,7 @@ impl<'a> Claim<'a> {
             cuts: (!within).then(|| compaction.cuts(&inner.options.compaction())),
             ranges,
             below: &Lower { compaction, version: &view.version },
+            dropped: inner.drop_filter.get().filter(|_| self.is_unpinned),
         };
         let built = inner.build(&mut entries, recipe)?;
         if compaction.level == 0 && !within {

@@ -84,6 +84,7 @@ fn write(inner: &Inner, generation: &Arc<Generation>, end: u64) -> Result<()> {
         cuts: None,
         ranges: generation.memory.range_deletes(),
         below: &Anything,
+        dropped: None,
     };
     let mut cursor = generation.memory.cursor(u64::MAX);
     let built = inner.build(&mut cursor, recipe)?;

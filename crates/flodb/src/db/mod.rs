@@ -109,6 +109,8 @@ pub(crate) struct Inner {
     pub(crate) limit: Limit,
     pub(crate) speed: Speed,
     pub(crate) locks: KeyLocks,
+    /// Set once, see [`Db::set_drop_filter`].
+    pub(crate) drop_filter: OnceLock<DropFilter>,
     pub(crate) counters: Counters,
     /// What the log had when the store was opened, and what it had lost.
     pub(crate) recovered: Recovered,
@@ -130,6 +132,7 @@ pub(crate) struct Counters {
     pub(crate) compaction_bytes_written: AtomicU64,
     pub(crate) trivial_moves: AtomicU64,
     pub(crate) waits: AtomicU64,
+    pub(crate) filtered: AtomicU64,
     pub(crate) levels: [LevelCounters; LEVELS],
 }
 
@@ -146,6 +149,10 @@ impl Counters {
         counter.fetch_add(amount, Ordering::Relaxed);
     }
 }
+
+/// Says of a key and its value whether a compaction may drop the entry: see
+/// [`Db::set_drop_filter`].
+pub type DropFilter = Arc<dyn Fn(&[u8], &[u8]) -> bool + Send + Sync>;
 
 /// A moment of the store that reads can be taken from.
 #[derive(Clone, Debug)]
@@ -210,6 +217,18 @@ impl Db {
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.owner.inner.options
+    }
+
+    /// Lets compactions drop the entries that `filter` names, such as rows that have expired. Set
+    /// once: `false` if there is a filter already.
+    ///
+    /// `filter` is called by the threads that compact, with a key and its value; it must be quick,
+    /// and must not use the store. It may name only what no reader of now finds or misses. A
+    /// compaction asks it only when no snapshot was taken before it began, and of a key only about
+    /// the newest entry that it sees. Where something older of the key may lie below, a tombstone
+    /// takes the place of the entry, so that nothing older comes back. Iterators keep what they see.
+    pub fn set_drop_filter(&self, filter: DropFilter) -> bool {
+        self.owner.inner.drop_filter.set(filter).is_ok()
     }
 
     /// This moment, to read from later.
@@ -309,6 +328,7 @@ impl Db {
             ("compaction_bytes_written", &counters.compaction_bytes_written),
             ("trivial_moves", &counters.trivial_moves),
             ("writer_waits", &counters.waits),
+            ("filtered_entries", &counters.filtered),
         ] {
             visit(name, counter.load(Ordering::Relaxed) as f64);
         }

@@ -191,6 +191,7 @@ pub(crate) fn assemble(
         limit: Limit::new(options.table_bytes_per_second),
         speed: Speed::new(),
         locks: KeyLocks::new(),
+        drop_filter: OnceLock::new(),
         counters: Counters::default(),
         recovered,
         last_replayed,

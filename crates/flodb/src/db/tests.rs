@@ -1,19 +1,20 @@
 //! What cannot be seen from outside: where tables are cut, when memory is sorted, and the numbers
 //! that depend on what runs.
 
-use super::build::{Anything, Built, Recipe};
+use super::build::{Anything, Below, Built, Recipe};
 use super::rotate::{MIDDLE_BYTES, Room, freeze_active};
-use super::{Db, IngestOptions, WriteOptions, lock};
+use super::{Db, DropFilter, IngestOptions, WriteOptions, lock};
 use crate::batch::Batch;
 use crate::checksum::hash;
 use crate::compaction::{Compaction, CompactionOptions, Reason, pick};
 use crate::cursor::Cursor;
 use crate::external::TableWriter;
-use crate::key::{Comparator, Kind, SEQUENCE_MAX, user_of};
+use crate::key::{Comparator, Kind, SEQUENCE_MAX, parse, user_of};
 use crate::manifest::Edit;
 use crate::memory::{Memory, MemoryOptions};
 use crate::options::Options;
 use crate::ranges::RangeDelete;
+use crate::table::ReadOptions;
 use crate::version::FileMeta;
 use crate::version::tests::sized;
 use crate::view::OpenTable;
@@ -77,6 +78,7 @@ fn built_over(
     // An output may pass ten times this.
     let options = CompactionOptions { table_bytes: 100, ..db.options().compaction() };
     let recipe = Recipe {
+        dropped: None,
         level: 5,
         base: 5,
         is_urgent: false,
@@ -378,4 +380,65 @@ fn an_input_that_is_not_open_is_not_left_out_of_a_compaction() {
         pointer: None,
     };
     let _ = super::compact::run_chosen(db.inner(), compaction);
+}
+
+/// What is written of these entries when the filter drops those whose value is `expired`.
+fn filtered(entries: &[(u64, Kind, &[u8])], oldest: u64, below: &dyn Below) -> Vec<(u64, Kind)> {
+    let db = open(Options::default());
+    let memory = Arc::new(Memory::new(1 << 16, Comparator::Bytewise, MemoryOptions::default()));
+    for (sequence, kind, value) in entries {
+        memory.insert(*sequence, *kind, b"key", value, hash(b"key")).unwrap();
+    }
+    let filter: DropFilter = Arc::new(|key, value| key == b"key" && value == b"expired");
+    let recipe = Recipe {
+        level: 5,
+        base: 5,
+        is_urgent: false,
+        table_bytes: u64::MAX,
+        oldest,
+        cuts: None,
+        ranges: Vec::new(),
+        below,
+        dropped: Some(&filter),
+    };
+    memory.freeze();
+    let built = db.inner().build(&mut memory.cursor(u64::MAX), recipe).unwrap();
+    let mut left = Vec::new();
+    for table in &built.tables {
+        let mut cursor = table.table().cursor(ReadOptions::default());
+        cursor.seek_first().unwrap();
+        while let Some((key, value)) = cursor.entry() {
+            let entry = parse(key).unwrap();
+            assert!(value.is_empty() || entry.kind == Kind::Put);
+            left.push((entry.sequence, entry.kind));
+            cursor.next().unwrap();
+        }
+    }
+    left
+}
+
+struct Nothing;
+
+impl Below for Nothing {
+    fn has(&self, _key: &[u8]) -> bool {
+        false
+    }
+
+    fn has_any(&self, _low: &[u8], _high: &[u8]) -> bool {
+        false
+    }
+}
+
+#[test]
+fn an_expired_entry_goes_or_becomes_a_tombstone_and_nothing_older_comes_back() {
+    use Kind::{Delete, Put};
+    let expired = [(3, Put, &b"old"[..]), (7, Put, &b"expired"[..])];
+    assert!(filtered(&expired, 9, &Nothing).is_empty(), "and the older one with it");
+    assert_eq!(filtered(&expired, 9, &Anything), [(7, Delete)]);
+    // A moment before it is in use.
+    assert_eq!(filtered(&expired, 5, &Nothing), [(7, Put), (3, Put)]);
+    let replaced = [(3, Put, &b"expired"[..]), (7, Put, &b"new"[..])];
+    assert_eq!(filtered(&replaced, 9, &Nothing), [(7, Put)]);
+    assert_eq!(filtered(&replaced, 5, &Nothing), [(7, Put)], "the newest up to the moment goes");
+    assert_eq!(filtered(&replaced, 5, &Anything), [(7, Put), (3, Delete)]);
 }
