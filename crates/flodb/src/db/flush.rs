@@ -2,28 +2,14 @@
 
 use super::build::{Anything, Recipe};
 use super::halt::Work;
-use super::rotate::{MIDDLE_BYTES, freeze_active};
+use super::rotate::freeze_active;
 use super::{Counters, Db, Inner, lock};
 use crate::error::{Error, Result};
 use crate::manifest::Edit;
-use crate::memory::{Memory, MemoryOptions};
-use crate::options::Options;
 use crate::version::LAST_LEVEL;
 use crate::view::Generation;
 use keyrack_concurrent::Backoff;
 use std::sync::Arc;
-
-/// Room beyond a full generation, for writes that are under way: small ones of many threads, and
-/// one of a middle size.
-const SLACK_BYTES: usize = (8 << 20) + MIDDLE_BYTES;
-
-/// Memory for a generation with so much room beyond the usual.
-pub(crate) fn generation(options: &Options, extra: usize) -> Memory {
-    let memory =
-        MemoryOptions { tail_entries_max: options.unordered_max, hash: options.hash_level };
-    let capacity = options.memory_bytes.saturating_add(SLACK_BYTES).saturating_add(extra);
-    Memory::new(capacity, options.comparator.clone(), memory)
-}
 
 impl Db {
     /// Writes everything that is in memory into tables.

@@ -1,9 +1,9 @@
 //! The store itself: what a caller sees, and who does what.
 //!
 //! ```text
-//!   writers        log, memory, published                                write.rs
+//!   writers        log, memory, published                                write.rs, append.rs
 //!   readers        view --> generations --> level 0 --> levels           read.rs
-//!   rotation       a full generation is frozen, a new one is in front    rotate.rs
+//!   rotation       a full memtable is immutable, a new one in front      rotate.rs
 //!   flush thread   the oldest frozen generation --> table of level 0     flush.rs
 //!   compaction     tables of two levels --> tables of the lower one      compact.rs
 //!   ingestion      tables from outside --> the lowest level that will do      ingest.rs
@@ -19,6 +19,7 @@
 //! log's sync, in a flush, or in a compaction is final: the store only reads from then on, and
 //! every write says why. A full disk is another matter, see `halt`.
 
+mod append;
 mod background;
 mod bucket;
 mod build;
@@ -60,7 +61,6 @@ use keyrack_vfs::{Fs, Lock};
 use keyrack_wal::{Log, Recovered};
 use limit::Limit;
 use locks::KeyLocks;
-use rotate::Large;
 use speed::Speed;
 use std::collections::HashSet;
 use std::fmt;
@@ -98,7 +98,6 @@ pub(crate) struct Inner {
     pub(crate) flushing: Mutex<()>,
     /// Held while a compaction is chosen.
     pub(crate) running: Mutex<Running>,
-    pub(crate) large: Large,
     pub(crate) signal: Signal,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) snapshots: Arc<Snapshots>,

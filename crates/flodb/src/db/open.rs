@@ -5,12 +5,12 @@
 //! Nothing of what is on disk changes before all of it has been read. Opening for reading only
 //! ends there, see `read_only`.
 
+use super::append::size_of;
 use super::background::Background;
-use super::flush::generation;
 use super::gate::Gate;
 use super::limit::Limit;
 use super::locks::KeyLocks;
-use super::rotate::room_of;
+use super::rotate::memtable;
 use super::speed::Speed;
 use super::{Counters, Db, Inner, Owner, lock};
 use crate::batch::decode;
@@ -156,7 +156,7 @@ pub(crate) fn assemble(
     let cache = Arc::new(BlockCache::new(options.cache_bytes));
     let removals = Removals::new(Arc::clone(&fs));
     let levels = open_tables(&removals, &*fs, dir, &state.version, &cache, &options)?;
-    let active = Arc::new(Generation::new(generation(&options, 0)));
+    let active = Arc::new(Generation::new(memtable(&options, 0)));
     active.begin(log.reserved());
     let mut generations = vec![active];
     generations.extend(replay.generations.into_iter().rev());
@@ -181,7 +181,6 @@ pub(crate) fn assemble(
         manifest: Mutex::new(manifest),
         flushing: Mutex::new(()),
         running: Mutex::default(),
-        large: Default::default(),
         signal: Default::default(),
         cache,
         snapshots: Arc::new(Snapshots::default()),
@@ -279,31 +278,23 @@ impl<'a> Replay<'a> {
                 "a whole record does not hold a batch",
             ));
         };
-        let room = room_of(payload.len(), writes.len() as u64);
+        let size = size_of(writes.iter().copied(), &self.options.comparator);
         self.last = self.last.max((position + writes.len() as u64).saturating_sub(1));
         let full = self
             .generations
             .last()
-            .is_none_or(|last| last.memory.bytes() + room > self.options.memory_bytes);
+            .is_none_or(|last| last.memory.bytes() + size.bytes() > self.options.memory_bytes);
         if full {
-            let new = Generation::new(generation(self.options, room));
+            let new = Generation::new(memtable(self.options, size.bytes()));
             new.begin(if self.generations.is_empty() { self.next } else { position });
             self.generations.push(Arc::new(new));
         }
-        let generation = self.generations.last().expect("there is one now");
+        let memtable = self.generations.last().expect("one was made if there was none");
+        let room = memtable.memory.reserve(size);
+        let mut room = room.expect("it is laid out for the record, or has room up to its size");
         for (sequence, write) in (position..).zip(writes) {
-            if write.is_void(&self.options.comparator) {
-                continue;
-            }
-            let inserted = generation.memory.insert(
-                sequence,
-                write.kind,
-                write.key,
-                write.value,
-                hash(write.key),
-            );
-            if inserted.is_err() {
-                return Err(Error::Usage("a record of the log is too large for memory".to_owned()));
+            if !write.is_void(&self.options.comparator) {
+                room.insert(sequence, write.kind, write.key, write.value, hash(write.key));
             }
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! What cannot be seen from outside: where tables are cut, when memory is sorted, and the numbers
 //! that depend on what runs.
 
+mod memtables;
+
 use super::build::{Anything, Below, Built, Recipe};
-use super::rotate::{MIDDLE_BYTES, Room, freeze_active};
-use super::{Db, DropFilter, IngestOptions, WriteOptions, lock};
-use crate::batch::Batch;
+use super::rotate::freeze_active;
+use super::{Db, DropFilter, IngestOptions, lock};
 use crate::checksum::hash;
 use crate::compaction::{Compaction, CompactionOptions, Reason, pick};
 use crate::cursor::Cursor;
@@ -243,58 +244,6 @@ fn debt_and_running_compactions_are_reported() {
     let empty = stats(&db);
     assert_eq!((empty["compaction_debt_bytes"], empty["compactions_running"]), (0.0, 0.0));
     assert_eq!(empty["level6_tables"], 1.0);
-}
-
-/// Each batch of more than 64 KiB made a generation, and so a table, of its own.
-#[test]
-fn batches_of_a_middle_size_share_a_generation() {
-    let db = open(Options::default());
-    let fill = |first: u32, count: u32| {
-        let mut batch = Batch::new();
-        (first..first + count).for_each(|n| batch.put(&n.to_be_bytes(), &[7; 1000]));
-        db.write(&batch, WriteOptions::default()).unwrap();
-    };
-    (0..20).for_each(|round| fill(round * 500, 500));
-    assert_eq!(stats(&db)["generations"], 1.0);
-    assert_eq!(stats(&db)["flushes"], 0.0);
-    assert_eq!(db.get(&9999_u32.to_be_bytes()).unwrap().unwrap(), [7; 1000]);
-}
-
-/// One that comes when almost nothing is left still finds room, and is followed by a rotation.
-#[test]
-fn a_batch_of_a_middle_size_fits_behind_the_last_small_write() {
-    let db = open(Options { memory_bytes: 1 << 20, ..Options::default() });
-    let bytes = || db.inner().view().active().memory.bytes();
-    for n in 0_u32.. {
-        let before = bytes();
-        db.put(&n.to_be_bytes(), &[7; 1000]).unwrap();
-        if bytes() + 2 * (bytes() - before) > 1 << 20 {
-            break;
-        }
-    }
-    let value = vec![8; MIDDLE_BYTES - 4096];
-    db.put(b"middle", &value).unwrap();
-    assert_eq!(stats(&db)["generations"], 2.0, "it was full, and one is in front of it");
-    assert!(db.get(b"middle").unwrap().unwrap() == value);
-}
-
-/// A flush comes between the making of room for a large write and the write.
-#[test]
-fn a_large_write_has_room_in_whatever_generation_it_comes_to() {
-    let db = open(Options { memory_bytes: 64 << 10, ..Options::default() });
-    let inner = db.inner();
-    let value = vec![7; 16 << 20];
-    let fits = || {
-        let view = inner.view();
-        let key = b"large";
-        view.active().memory.insert(SEQUENCE_MAX, Kind::Put, key, &value, hash(key)).is_ok()
-    };
-    assert!(!fits(), "the usual room is not enough");
-    let room = Room::make(inner, value.len() + 100).unwrap();
-    db.put(b"small", b"value").unwrap();
-    db.flush().unwrap();
-    assert!(fits());
-    drop(room);
 }
 
 /// A table from outside with one value for these keys.

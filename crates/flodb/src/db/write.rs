@@ -1,20 +1,20 @@
 //! Writing: into the log, into memory, and then visible.
 //!
 //! ```text
-//!   gate -> key lock -> log.reserve (position = sequence) -> copy -> memory -> publish -> sync?
+//!   gate -> key lock -> log.reserve (position = sequence) -> room -> copies -> publish -> sync?
 //! ```
 //!
-//! The writer that finds the generation full afterwards opens the next one; the one that finds its
+//! The writer that finds the memtable full afterwards opens the next one; the one that finds its
 //! unordered tail long sorts it. Both come after the publication, so that nobody's write waits.
 //!
 //! Nothing else here calls the system or allocates, but for the lock of the key when it is
-//! contended, the end of a segment, a full generation, and the sync that was asked for.
+//! contended, the end of a segment, a full memtable (`append`), and the sync that was asked for.
 //!
 //! A removal of a range is one write, at one position: it removes what lies before it in the log,
 //! and nothing behind. It takes all key locks, see `locks`.
 
+use super::append::{Record, size_of};
 use super::flush::flush_all;
-use super::rotate::{Room, room_of, rotate};
 use super::{Counters, Db, Inner};
 use crate::batch::{Batch, Write};
 use crate::checksum::hash;
@@ -22,10 +22,7 @@ use crate::coding::varint_into;
 use crate::error::{Error, Result};
 use crate::key::Kind;
 use crate::options::Durability;
-use crate::view::Generation;
-use keyrack_concurrent::pin;
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 /// Bytes that a record of the log takes beside its keys and values, about.
 const RECORD_BYTES: usize = 16;
@@ -159,13 +156,6 @@ impl Db {
     }
 }
 
-/// How a generation is after writes to it.
-struct Inserted {
-    full: bool,
-    /// The generation, if too much of it is without order.
-    unordered: Option<Arc<Generation>>,
-}
-
 impl Inner {
     /// Lets a writer of so many bytes in, when the store takes writes and the background keeps up.
     #[inline]
@@ -187,7 +177,7 @@ impl Inner {
     }
 
     /// One write, as a batch of one. The lock of its key is held.
-    fn log_one(&self, write: Write<'_>, hash: u64) -> Result<u64> {
+    pub(super) fn log_one(&self, write: Write<'_>, hash: u64) -> Result<u64> {
         let (mut head, mut middle) = ([0; 12], [0; 10]);
         (head[0], head[1]) = (1, write.kind as u8);
         let head_len = 2 + varint_into(&mut head[2..], write.key.len() as u64);
@@ -196,7 +186,8 @@ impl Inner {
             _ => varint_into(&mut middle, write.value.len() as u64),
         };
         let parts = [&head[..head_len], write.key, &middle[..middle_len], write.value];
-        self.log(&parts, 1, std::iter::once((write, hash)))
+        let size = size_of(std::iter::once(write), &self.options.comparator);
+        self.append(Record { parts: &parts, size, writes: std::iter::once((write, hash)) })
     }
 
     fn write_batch(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
@@ -210,72 +201,11 @@ impl Inner {
             false => self.locks.lock_all(batch.writes().map(|write| hash(write.key))),
         };
         let head = batch.head();
+        let size = size_of(batch.writes(), &self.options.comparator);
         let writes = batch.writes().map(|write| (write, hash(write.key)));
-        let end = self.log(&[&head, batch.entries()], batch.len(), writes)?;
+        let end = self.append(Record { parts: &[&head, batch.entries()], size, writes })?;
         drop(held);
         self.settle(end, options)
-    }
-
-    /// Logs a record of `count` writes, puts them into memory and publishes it. Returns its end in
-    /// the log.
-    fn log<'w>(
-        &self,
-        parts: &[&[u8]],
-        count: u64,
-        writes: impl Iterator<Item = (Write<'w>, u64)>,
-    ) -> Result<u64> {
-        let len: usize = parts.iter().map(|part| part.len()).sum();
-        let most = self.log.record_bytes_max();
-        if len > most {
-            let (kib, most) = (len.div_ceil(1024), most / 1024);
-            return Err(Error::Usage(format!(
-                "a write of {kib} KiB is larger than a record of the log may be, {most} KiB; \
-                 use larger segments, or smaller batches"
-            )));
-        }
-        let _large = Room::make(self, room_of(len, count))?;
-        let mut record = self.log.reserve(len)?;
-        record.write(parts)?;
-        let (first, end) = (record.position(), record.end());
-        let Inserted { full, unordered } = self.insert(first, writes)?;
-        record.publish();
-        if full {
-            rotate(self)?;
-        } else if let Some(generation) = unordered {
-            generation.memory.seal();
-        }
-        Ok(end)
-    }
-
-    /// Puts writes into the generation of their sequence numbers.
-    fn insert<'w>(
-        &self,
-        first: u64,
-        writes: impl Iterator<Item = (Write<'w>, u64)>,
-    ) -> Result<Inserted> {
-        let guard = pin();
-        let view = self.view.load(&guard);
-        let Some(generation) = view.generation_of(first) else {
-            let error = Error::Poisoned(format!("no generation for the write at {first}"));
-            self.poison(&error);
-            return Err(error);
-        };
-        for (sequence, (write, hash)) in (first..).zip(writes) {
-            if write.is_void(&self.options.comparator) {
-                continue;
-            }
-            let Write { kind, key, value } = write;
-            if generation.memory.insert(sequence, kind, key, value, hash).is_err() {
-                // It is in the log, so it must not be refused; and it cannot be seen.
-                let error = Error::Poisoned("the memory component is full".to_owned());
-                self.poison(&error);
-                return Err(error);
-            }
-        }
-        let memory = &generation.memory;
-        let full = memory.bytes() >= self.options.memory_bytes;
-        let unordered = memory.wants_seal().then(|| Arc::clone(generation));
-        Ok(Inserted { full, unordered })
     }
 
     /// Waits for the disk, if that was asked for.

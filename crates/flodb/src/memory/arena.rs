@@ -1,7 +1,7 @@
 //! Entries, one behind the other, in memory that is never moved and never freed piecemeal.
 //!
 //! ```text
-//!   state: | frozen: 1 bit | entries: 31 bits | units: 32 bits |   one fetch_add reserves both
+//!   state: | frozen: 1 bit | entries: 31 bits | units: 32 bits |   one fetch_add a write reserves both
 //!                                |                   |
 //!   index: [ h1 | h2 |  0 | h4 | v                   v
 //!   units: [ 32 bytes of zero | entry | entry | .... | never written ]
@@ -22,11 +22,15 @@
 //!   index); whoever loads it from there with Acquire sees the whole entry. A [`Handle`] comes from
 //!   [`Arena::write`] or out of such a word, hence names a written entry. It is used with the arena
 //!   that it is from: those who keep handles keep the arena.
+//! - A [`Room`] is a part of both, for all entries of one write. A write that has it cannot fail any
+//!   more for lack of memory: [`Room::write`] panics where an entry would not fit.
 //! - The index holds the handles in the order of reservation. A zero in it is an entry that is
-//!   still being written. One that found no room is the void entry at the start of the memory.
-//! - Reservations fail for good once one has failed for lack of room or because the arena is
-//!   frozen. Units overshoot meanwhile: at most by [`OVERSHOT_UNITS_MAX`] a thread, which leaves
-//!   room for 16 thousand threads above the largest arena. Larger entries compare and swap.
+//!   still being written. A number that found no room, or whose room was given up, holds the void
+//!   entry at the start of the memory.
+//! - A room of at most [`OVERSHOT_UNITS_MAX`] is added without looking. Where the sum passes the
+//!   end, this reservation fails, and so does every later one. A thread does that once an arena, as
+//!   it sees its own sum afterwards: 16 thousand threads can, above the largest arena. A larger
+//!   room is taken by compare-and-exchange, which changes nothing where there is none.
 
 use super::Full;
 use super::mapping::{HUGE_BYTES, Mapping, Zeroed, prefetch};
@@ -154,7 +158,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Room for `bytes` of entries as [`Self::bytes_of`] counts them, 16 GiB at most.
+    /// Room for `bytes` of entries as [`Size`] counts them, 16 GiB at most.
     pub(super) fn new(bytes: usize) -> Self {
         Self::limited(bytes, bytes.div_ceil(ENTRY_BYTES_MIN))
     }
@@ -177,39 +181,10 @@ impl Arena {
         self.entries_max as usize
     }
 
-    /// Bytes that an entry takes.
-    pub(super) fn bytes_of(key_bytes: usize, value_bytes: usize, kind: Kind) -> usize {
-        let plain = OVERHEAD_BYTES.saturating_add(key_bytes).saturating_add(value_bytes);
-        let all = match kind {
-            Kind::DeleteRange => link_offset(plain).saturating_add(size_of::<Link>()),
-            Kind::Put | Kind::Delete => plain,
-        };
-        all.div_ceil(UNIT_BYTES).saturating_mul(UNIT_BYTES)
-    }
-
-    /// Writes an entry that nobody knows yet.
-    pub(super) fn write(
-        &self,
-        sequence: u64,
-        kind: Kind,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<Written, Full> {
-        let (Ok(key_bytes), Ok(value_bytes)) =
-            (u32::try_from(key.len()), u32::try_from(value.len()))
-        else {
-            return Err(Full);
-        };
-        let units = Self::bytes_of(key.len(), value.len(), kind) / UNIT_BYTES;
-        let (index, handle) = self.reserve(units as u64)?;
-        self.make_ahead(handle, units as u64);
-        let entry = self.entry(handle);
-        entry.put(4, &key_bytes.to_le_bytes());
-        entry.put(8, &value_bytes.to_le_bytes());
-        entry.put(HEADER_BYTES, key);
-        entry.put(HEADER_BYTES + key.len(), &trailer(sequence, kind).to_le_bytes());
-        entry.put(OVERHEAD_BYTES + key.len(), value);
-        Ok(Written { handle, index })
+    /// Takes room for all entries of a write, or none of it.
+    #[inline]
+    pub(super) fn reserve(&self, size: Size) -> Result<Room<'_>, Full> {
+        self.reserve_seeing(self.state.load(Ordering::Relaxed), size)
     }
 
     /// Puts a written entry into the index: from now on [`Self::get`] finds it.
@@ -238,7 +213,7 @@ impl Arena {
         }
     }
 
-    /// Entries reserved so far, those that found no room included.
+    /// Entries reserved so far, those that found or used no room included.
     #[inline]
     pub(super) fn count(&self) -> u32 {
         // Relaxed: whoever knows that an entry was inserted knows it from the thread that did it,
@@ -289,20 +264,18 @@ impl Arena {
         }
     }
 
-    #[inline]
-    fn reserve(&self, wanted: u64) -> Result<(u32, Handle), Full> {
-        self.reserve_seeing(self.state.load(Ordering::Relaxed), wanted)
-    }
-
     /// Reserves room from a state that was seen just now, and may have changed.
     #[inline]
-    fn reserve_seeing(&self, mut seen: u64, wanted: u64) -> Result<(u32, Handle), Full> {
-        if wanted > OVERSHOT_UNITS_MAX {
+    fn reserve_seeing(&self, mut seen: u64, size: Size) -> Result<Room<'_>, Full> {
+        if size.entries == 0 {
+            return Ok(self.room(u64::from(FIRST_UNIT), size));
+        }
+        if size.units() > OVERSHOT_UNITS_MAX {
             loop {
-                if !self.fits(seen, wanted) {
+                if !self.fits(seen, size) {
                     return Err(Full);
                 }
-                let more = seen + ONE_ENTRY + wanted;
+                let more = seen + size.word();
                 let swapped = self.state.compare_exchange_weak(
                     seen,
                     more,
@@ -310,35 +283,142 @@ impl Arena {
                     Ordering::Relaxed,
                 );
                 match swapped {
-                    Ok(was) => return Ok(self.room(was)),
+                    Ok(was) => return Ok(self.room(was, size)),
                     Err(found) => seen = found,
                 }
             }
         }
-        if !self.fits(seen, wanted) {
+        if !self.fits(seen, size) {
             return Err(Full);
         }
-        let was = self.state.fetch_add(ONE_ENTRY + wanted, Ordering::Relaxed);
-        if self.fits(was, wanted) {
-            return Ok(self.room(was));
+        let was = self.state.fetch_add(size.word(), Ordering::Relaxed);
+        if self.fits(was, size) {
+            return Ok(self.room(was, size));
         }
-        if let Some(link) = self.index.items().get(entries(was) as usize) {
-            link.set(Some(VOID));
-        }
+        self.make_void(entries(was), entries(was) + size.entries as u64);
         Err(Full)
     }
 
-    fn fits(&self, state: u64, wanted: u64) -> bool {
+    fn fits(&self, state: u64, size: Size) -> bool {
         state & FROZEN == 0
-            && entries(state) < self.entries_max
-            && units(state) + wanted <= self.units_end
+            && size.entries as u64 <= self.entries_max - entries(state).min(self.entries_max)
+            && size.units() <= self.units_end - units(state).min(self.units_end)
     }
 
-    /// The index and the entry of a reservation that found this state. It fitted, so the number of
-    /// the unit is below 2^31, and it is not zero.
-    fn room(&self, was: u64) -> (u32, Handle) {
-        let unit = NonZeroU32::new(units(was) as u32).expect("unit 0 belongs to no entry");
-        (entries(was) as u32, Handle(unit))
+    /// The room of a reservation that found this state. It fitted, so the numbers of its units are
+    /// at most 2^31.
+    #[inline]
+    fn room(&self, was: u64, size: Size) -> Room<'_> {
+        let (index, unit) = (entries(was), units(was));
+        Room {
+            arena: self,
+            index: index as u32,
+            index_end: (index + size.entries as u64) as u32,
+            unit: unit as u32,
+            unit_end: (unit + size.units()) as u32,
+        }
+    }
+
+    /// Fills numbers of the index that name nothing.
+    fn make_void(&self, from: u64, to: u64) {
+        let links = &self.index.items()[..self.entries_max()];
+        let (from, to) = (from.min(self.entries_max), to.min(self.entries_max));
+        links[from as usize..to as usize].iter().for_each(|link| link.set(Some(VOID)));
+    }
+}
+
+/// What the entries of a write take of an arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Size {
+    /// That of one entry. No arena has room for a key or a value of 4 GiB: lengths have 32 bits.
+    #[inline]
+    pub(crate) fn of(key_bytes: usize, value_bytes: usize, kind: Kind) -> Size {
+        if key_bytes.max(value_bytes) > u32::MAX as usize {
+            return Size { entries: 1, bytes: usize::MAX };
+        }
+        let plain = OVERHEAD_BYTES + key_bytes + value_bytes;
+        let all = match kind {
+            Kind::DeleteRange => link_offset(plain) + size_of::<Link>(),
+            Kind::Put | Kind::Delete => plain,
+        };
+        Size { entries: 1, bytes: all.next_multiple_of(UNIT_BYTES) }
+    }
+
+    /// Bytes of capacity.
+    pub(crate) fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    fn units(self) -> u64 {
+        (self.bytes / UNIT_BYTES) as u64
+    }
+
+    /// What it adds to the state. Only of a size that fits into an arena.
+    fn word(self) -> u64 {
+        self.entries as u64 * ONE_ENTRY + self.units()
+    }
+}
+
+impl std::iter::Sum for Size {
+    fn sum<I: Iterator<Item = Size>>(sizes: I) -> Size {
+        sizes.fold(Size::default(), |sum, size| Size {
+            entries: sum.entries + size.entries,
+            bytes: sum.bytes.saturating_add(size.bytes),
+        })
+    }
+}
+
+/// Room for the entries of one write, one behind the other. What is left of it when it is dropped
+/// is void.
+#[must_use]
+pub(super) struct Room<'a> {
+    arena: &'a Arena,
+    /// Where the next entry goes.
+    index: u32,
+    unit: u32,
+    index_end: u32,
+    unit_end: u32,
+}
+
+impl Room<'_> {
+    /// Writes an entry that nobody knows yet.
+    ///
+    /// # Panics
+    /// If the room was not taken for this entry.
+    #[inline]
+    pub(super) fn write(&mut self, sequence: u64, kind: Kind, key: &[u8], value: &[u8]) -> Written {
+        let units = Size::of(key.len(), value.len(), kind).units();
+        assert!(
+            self.index < self.index_end && units <= u64::from(self.unit_end - self.unit),
+            "a write takes room for all of its entries before it writes the first"
+        );
+        let (index, unit) = (self.index, self.unit);
+        self.index += 1;
+        self.unit += units as u32;
+        let handle = Handle(NonZeroU32::new(unit).expect("the void entry lies before all others"));
+        self.arena.make_ahead(handle, units);
+        let entry = self.arena.entry(handle);
+        // An entry that fits into an arena has lengths of 32 bits, see `Size::of`.
+        entry.put(4, &(key.len() as u32).to_le_bytes());
+        entry.put(8, &(value.len() as u32).to_le_bytes());
+        entry.put(HEADER_BYTES, key);
+        entry.put(HEADER_BYTES + key.len(), &trailer(sequence, kind).to_le_bytes());
+        entry.put(OVERHEAD_BYTES + key.len(), value);
+        Written { handle, index }
+    }
+}
+
+impl Drop for Room<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.index < self.index_end {
+            self.arena.make_void(self.index.into(), self.index_end.into());
+        }
     }
 }
 
@@ -346,7 +426,7 @@ impl Arena {
 pub(super) enum Place {
     /// Somebody is about to write it.
     Unwritten,
-    /// Somebody found no room.
+    /// Nobody writes it: there was no room, or it was given up.
     Void,
     Entry(Handle),
 }
@@ -472,8 +552,19 @@ mod tests {
     use super::*;
 
     fn put(arena: &Arena, sequence: u64) -> Result<(), Full> {
-        arena.announce(arena.write(sequence, Kind::Put, b"key", b"value")?);
+        arena.announce(write(arena, sequence, Kind::Put, b"key", b"value")?);
         Ok(())
+    }
+
+    fn write(
+        arena: &Arena,
+        sequence: u64,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Written, Full> {
+        let mut room = arena.reserve(Size::of(key.len(), value.len(), kind))?;
+        Ok(room.write(sequence, kind, key, value))
     }
 
     #[test]
@@ -482,7 +573,7 @@ mod tests {
         for (kind, value) in
             [(Kind::Put, &b"value"[..]), (Kind::Delete, b""), (Kind::DeleteRange, b"z")]
         {
-            let written = arena.write(77, kind, b"key", value).unwrap();
+            let written = write(&arena, 77, kind, b"key", value).unwrap();
             let entry = arena.entry(written.handle);
             assert_eq!((entry.key(), entry.value()), (&b"key"[..], value));
             assert_eq!((entry.sequence(), entry.kind()), (77, kind));
@@ -497,7 +588,7 @@ mod tests {
     #[should_panic(expected = "only range deletions")]
     fn only_range_deletions_are_linked() {
         let arena = Arena::new(1 << 12);
-        let written = arena.write(1, Kind::Put, b"key", b"value").unwrap();
+        let written = write(&arena, 1, Kind::Put, b"key", b"value").unwrap();
         arena.entry(written.handle).other_range();
     }
 
@@ -505,7 +596,7 @@ mod tests {
     fn what_is_not_announced_is_unwritten() {
         let arena = Arena::new(1 << 12);
         put(&arena, 1).unwrap();
-        let second = arena.write(2, Kind::Put, b"key", b"").unwrap();
+        let second = write(&arena, 2, Kind::Put, b"key", b"").unwrap();
         put(&arena, 3).unwrap();
         assert!(matches!(arena.get(1), Place::Unwritten));
         assert!(matches!(arena.get(2), Place::Entry(_)));
@@ -518,7 +609,7 @@ mod tests {
     /// Threads that saw room where there is none any more: by bytes, by entries, or frozen.
     #[test]
     fn who_comes_too_late_leaves_a_void_entry() {
-        let units = (Arena::bytes_of(3, 5, Kind::Put) / UNIT_BYTES) as u64;
+        let size = Size::of(3, 5, Kind::Put);
         for (bytes, entries_max) in [(100, 10), (1 << 12, 3), (1 << 12, 10)] {
             let arena = Arena::limited(bytes, entries_max);
             let empty = arena.state.load(Ordering::Relaxed);
@@ -528,7 +619,7 @@ mod tests {
             }
             arena.freeze();
             for late in 1..=20 {
-                assert_eq!(arena.reserve_seeing(empty, units), Err(Full));
+                assert_eq!(arena.reserve_seeing(empty, size).err(), Some(Full));
                 assert_eq!(arena.count() as u64, (kept + late).min(entries_max as u64));
             }
             // Nobody takes them for entries, and nobody waits for them.
@@ -539,21 +630,40 @@ mod tests {
             }
             arena.settle();
             // A large one sees it in time and leaves nothing.
+            let large = Size { entries: 1, bytes: OVERSHOT_UNITS_MAX as usize * UNIT_BYTES + 8 };
             let before = arena.state.load(Ordering::Relaxed);
-            assert_eq!(arena.reserve_seeing(empty, OVERSHOT_UNITS_MAX + 1), Err(Full));
+            assert_eq!(arena.reserve_seeing(empty, large).err(), Some(Full));
             assert_eq!(arena.state.load(Ordering::Relaxed), before);
             assert!(arena.bytes() <= bytes.next_multiple_of(UNIT_BYTES));
         }
     }
 
+    /// So does a write of several entries, for each of them that has a number.
+    #[test]
+    fn a_write_that_comes_too_late_leaves_void_entries() {
+        let arena = Arena::limited(1 << 12, 5);
+        let empty = arena.state.load(Ordering::Relaxed);
+        let three = [Size::of(3, 5, Kind::Put); 3].into_iter().sum();
+        assert!(arena.reserve_seeing(empty, three).is_ok());
+        put(&arena, 1).unwrap();
+        assert_eq!(arena.reserve_seeing(empty, three).err(), Some(Full), "one number is left");
+        assert_eq!(arena.count(), 5);
+        let places = (0..5).map(|index| match arena.get(index) {
+            Place::Void => 'v',
+            Place::Entry(_) => 'e',
+            Place::Unwritten => '?',
+        });
+        assert_eq!(places.collect::<String>(), "vvvev");
+        arena.settle();
+    }
+
     #[test]
     fn a_large_entry_that_saw_an_older_state_is_placed_behind_it() {
-        let large = 2 * OVERSHOT_UNITS_MAX;
-        let arena = Arena::new(large as usize * UNIT_BYTES + (1 << 12));
+        let large = Size { entries: 1, bytes: 2 * OVERSHOT_UNITS_MAX as usize * UNIT_BYTES };
+        let arena = Arena::new(large.bytes() + (1 << 12));
         let empty = arena.state.load(Ordering::Relaxed);
         put(&arena, 1).unwrap();
-        let (index, handle) = arena.reserve_seeing(empty, large).unwrap();
-        assert_eq!(index, 1);
-        assert_eq!(handle.0.get(), FIRST_UNIT + 4);
+        let room = arena.reserve_seeing(empty, large).unwrap();
+        assert_eq!((room.index, room.unit), (1, FIRST_UNIT + 4));
     }
 }

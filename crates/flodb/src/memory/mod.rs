@@ -1,7 +1,8 @@
 //! The memory of the engine: one generation of writes that are in the log and in no table yet.
 //!
 //! ```text
-//!   insert:  room (one fetch_add) -> copy -> slot or version chain (one swap) -> index
+//!   write:   room for all its entries (one fetch_add)
+//!   entry:   copy -> slot or version chain (one swap) -> index
 //!   get:     hash -> slot -> entry; older versions by links         no lock, no allocation
 //!   order:   tail of the index -> sorted run -> merged runs         when somebody asks
 //!   flush:   all published -> freeze -> cursor -> table of level 0
@@ -36,6 +37,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use arena::Size;
 pub(crate) use cursor::MemoryCursor;
 
 use crate::key::{Comparator, Kind, SEQUENCE_MAX, trailer};
@@ -50,7 +52,7 @@ use table::Table;
 /// Versions of one key that a get walks one by one before it looks for its own in the runs.
 const WALK_VERSIONS_MAX: usize = 64;
 
-/// The generation takes no more: it has no room for this entry, or it is frozen.
+/// The generation takes no more: it has no room for this write, or it is frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -81,8 +83,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// A generation for `capacity_bytes` of entries, at most 16 GiB; [`Arena::bytes_of`] is
-    /// what each takes. Memory is taken as it is needed.
+    /// A generation for `capacity_bytes` of entries, at most 16 GiB; [`Size`] is what each takes.
+    /// Memory is taken as it is needed.
     ///
     /// The order has to be total, and only equal bytes may be equal in it.
     pub(crate) fn new(
@@ -101,21 +103,20 @@ impl Memory {
         }
     }
 
-    /// Bytes of the capacity that an entry takes.
-    #[cfg(test)]
-    pub(crate) fn bytes_of(key_bytes: usize, value_bytes: usize, kind: Kind) -> usize {
-        Arena::bytes_of(key_bytes, value_bytes, kind)
-    }
-
-    /// Adds an entry, from any thread and in any order of sequences. `hash` is a hash of the key,
-    /// good in all of its bits, and the same at each call. Lock-free; allocates nothing, but for a
-    /// range deletion now and then. That has its end as value, which is behind the key.
-    ///
-    /// O(1) if the sequence is the newest of its key, or nearly.
+    /// Takes room for the entries of a write, from any thread. One atomic addition.
     ///
     /// # Errors
-    /// [`Full`]: nothing was added. A generation of [`Arena::bytes_of`] bytes has room for any
-    /// entry but those with a key or a value of 4 GiB, or of more than 16 GiB in all.
+    /// [`Full`]: nothing was taken. An empty generation of so many bytes has room for any write but
+    /// one with a key or a value of 4 GiB, or of 16 GiB in all.
+    #[inline]
+    pub(crate) fn reserve(&self, size: Size) -> Result<Room<'_>, Full> {
+        Ok(Room { memory: self, entries: self.arena.reserve(size)? })
+    }
+
+    /// A write of one entry: [`Self::reserve`] and [`Room::insert`].
+    ///
+    /// # Errors
+    /// As for [`Self::reserve`].
     pub(crate) fn insert(
         &self,
         sequence: u64,
@@ -124,18 +125,8 @@ impl Memory {
         value: &[u8],
         hash: u64,
     ) -> Result<(), Full> {
-        if let Some(table) = &self.table {
-            // The line comes while the entry is copied.
-            table.prefetch(hash);
-        }
-        let written = self.arena.write(sequence, kind, key, value)?;
-        if let Some(table) = &self.table {
-            table.insert(&self.arena, &written, hash);
-        }
-        if kind == Kind::DeleteRange {
-            self.ranges.link(&self.arena, &self.comparator, written.handle);
-        }
-        self.arena.announce(written);
+        let mut room = self.reserve(Size::of(key.len(), value.len(), kind))?;
+        room.insert(sequence, kind, key, value, hash);
         Ok(())
     }
 
@@ -289,5 +280,46 @@ impl Memory {
 
     fn rank(&self) -> Rank<'_> {
         Rank { arena: &self.arena, comparator: &self.comparator }
+    }
+}
+
+/// Room for the entries of one write, which cannot fail any more. What is left of it when it is
+/// dropped stays empty.
+pub(crate) struct Room<'m> {
+    memory: &'m Memory,
+    entries: arena::Room<'m>,
+}
+
+impl Room<'_> {
+    /// Adds an entry, in any order of sequences. `hash` is a hash of the key, good in all of its
+    /// bits, and the same at each call. Lock-free; allocates nothing, but for a range deletion now
+    /// and then. That has its end as value, which is behind the key.
+    ///
+    /// O(1) if the sequence is the newest of its key, or nearly.
+    ///
+    /// # Panics
+    /// If the room was not taken for this entry.
+    #[inline]
+    pub(crate) fn insert(
+        &mut self,
+        sequence: u64,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+        hash: u64,
+    ) {
+        let memory = self.memory;
+        if let Some(table) = &memory.table {
+            // The line comes while the entry is copied.
+            table.prefetch(hash);
+        }
+        let written = self.entries.write(sequence, kind, key, value);
+        if let Some(table) = &memory.table {
+            table.insert(&memory.arena, &written, hash);
+        }
+        if kind == Kind::DeleteRange {
+            memory.ranges.link(&memory.arena, &memory.comparator, written.handle);
+        }
+        memory.arena.announce(written);
     }
 }

@@ -8,7 +8,7 @@ mod order;
 mod shuttled;
 mod threads;
 
-use super::{Full, Memory, MemoryCursor, MemoryOptions};
+use super::{Full, Memory, MemoryCursor, MemoryOptions, Room, Size};
 use crate::cursor::Cursor;
 use crate::key::{self, Comparator, Compare, Kind, Parsed};
 use std::cmp::Ordering;

@@ -172,7 +172,7 @@ fn a_full_generation_refuses_and_keeps_what_it_has() {
         while insert(&memory, kept, Kind::Put, &key(kept), &value).is_ok() {
             kept += 1;
         }
-        let each = Memory::bytes_of(key_bytes, value_bytes, Kind::Put);
+        let each = Size::of(key_bytes, value_bytes, Kind::Put).bytes();
         assert_eq!(kept as usize, (1 << 18) / each, "{key_bytes} {value_bytes}");
         assert!(memory.bytes() <= 1 << 18);
         for _ in 0..10 {
@@ -215,7 +215,8 @@ fn versions_of_keys_in_the_overflow_are_told_apart() {
 fn a_key_in_slots_and_overflow_is_one_key() {
     for (early_sequence, late_sequence) in [(5, 7), (7, 5)] {
         let memory = memory(1 << 12);
-        let early = memory.arena.write(early_sequence, Kind::Put, b"k", b"early").unwrap();
+        let mut room = memory.arena.reserve(Size::of(1, 5, Kind::Put)).unwrap();
+        let early = room.write(early_sequence, Kind::Put, b"k", b"early");
         (100..180).for_each(|sequence| put(&memory, sequence, &[0, sequence as u8], b""));
         put(&memory, late_sequence, b"k", b"late");
         assert_eq!(get(&memory, b"k", 9).unwrap().1, late_sequence);
@@ -236,7 +237,7 @@ fn a_generation_of_one_entry_fits_it_exactly() {
     for kind in [Kind::Put, Kind::DeleteRange] {
         for (key_bytes, value_bytes) in [(0, 0), (1, 2), (3, 0), (100, 3 << 20), (2 << 20, 5)] {
             let (key, value) = (vec![1; key_bytes], vec![2; value_bytes]);
-            let capacity = Memory::bytes_of(key_bytes, value_bytes, kind);
+            let capacity = Size::of(key_bytes, value_bytes, kind).bytes();
             let small = memory(capacity - 8);
             assert_eq!(insert(&small, 5, kind, &key, &value), Err(Full));
             assert!(small.is_empty() || walk(&mut small.cursor(SEQUENCE_MAX)).is_empty());
@@ -400,5 +401,86 @@ fn without_a_table_gets_go_by_order() {
             let at = draw.below(sequence as usize + 1) as u64;
             assert_eq!(get(&memory, key.as_bytes(), at), model.get(key.as_bytes(), at));
         }
+    }
+}
+
+fn sum(sizes: &[Size]) -> Size {
+    sizes.iter().copied().sum()
+}
+
+#[test]
+fn a_write_has_room_for_all_of_its_entries_or_for_none() {
+    let sizes = [
+        Size::of(1, 100, Kind::Put),
+        Size::of(2, 0, Kind::Delete),
+        Size::of(1, 1, Kind::DeleteRange),
+        Size::of(0, 3, Kind::Put),
+    ];
+    let write = |room: &mut Room<'_>, sequence| {
+        room.insert(sequence, Kind::Put, b"a", &[7; 100], hash(b"a"));
+        room.insert(sequence + 1, Kind::Delete, b"bb", b"", hash(b"bb"));
+        room.insert(sequence + 2, Kind::DeleteRange, b"c", b"d", hash(b"c"));
+        room.insert(sequence + 3, Kind::Put, b"", b"end", hash(b""));
+    };
+    let bytes = sum(&sizes).bytes();
+    // Small ones take their room by adding, the others by a look first.
+    for filler in [0, 2 << 20] {
+        let capacity =
+            2 * bytes + if filler > 0 { Size::of(1, filler, Kind::Put).bytes() } else { 0 };
+        let memory = memory(capacity);
+        if filler > 0 {
+            put(&memory, 1, b"f", &vec![1; filler]);
+        }
+        for sequence in [10, 20] {
+            write(&mut memory.reserve(sum(&sizes)).unwrap(), sequence);
+        }
+        assert_eq!(memory.bytes(), capacity);
+        assert!(memory.reserve(sum(&sizes[..1])).is_err(), "not a byte is left");
+        assert_eq!(get(&memory, b"a", 99), Some((Kind::Put, 20, vec![7; 100])));
+        assert_eq!(get(&memory, b"bb", 15), Some((Kind::Delete, 11, Vec::new())));
+        assert_eq!(memory.newest_range_delete(b"c", 99), Some(22));
+        memory.settle();
+        assert_eq!(walk(&mut memory.cursor(SEQUENCE_MAX)).len(), 8 + usize::from(filler > 0));
+    }
+    let short = memory(bytes - 8);
+    assert!(short.reserve(sum(&sizes)).is_err());
+    assert!(walk(&mut short.cursor(SEQUENCE_MAX)).is_empty());
+    // A write of nothing needs nothing, where there is nothing.
+    assert!(short.reserve(Size::default()).is_ok());
+}
+
+#[test]
+fn room_that_is_given_up_is_empty() {
+    let memory = memory(1 << 12);
+    let two = || memory.reserve(sum(&[Size::of(1, 1, Kind::Put); 2])).unwrap();
+    drop(two());
+    let mut half = two();
+    half.insert(5, Kind::Put, b"k", b"v", hash(b"k"));
+    drop(half);
+    put(&memory, 6, b"l", b"w");
+    // Nobody waits for what will not come.
+    memory.freeze();
+    memory.settle();
+    let keys = walk(&mut memory.cursor(SEQUENCE_MAX)).into_iter().map(|(key, _)| key);
+    let expected = [internal(b"k", 5, Kind::Put), internal(b"l", 6, Kind::Put)];
+    assert_eq!(keys.collect::<Vec<_>>(), expected);
+    assert_eq!(memory.entries(), 5);
+}
+
+#[test]
+#[should_panic(expected = "before it writes the first")]
+fn an_entry_without_room_is_a_broken_promise() {
+    let memory = memory(1 << 12);
+    let mut room = memory.reserve(Size::of(1, 1, Kind::Put)).unwrap();
+    room.insert(1, Kind::Put, b"k", &[0; 100], hash(b"k"));
+}
+
+#[test]
+fn an_entry_with_a_length_of_more_than_32_bits_has_no_room_anywhere() {
+    let largest = u32::MAX as usize;
+    assert!(Size::of(largest, largest, Kind::Put).bytes() < 9 << 30);
+    for size in [Size::of(largest + 1, 0, Kind::Put), Size::of(0, largest + 1, Kind::DeleteRange)] {
+        assert!(memory(16 << 30).reserve(size).is_err());
+        assert!(memory(1 << 12).reserve(sum(&[Size::of(1, 1, Kind::Put), size])).is_err());
     }
 }
