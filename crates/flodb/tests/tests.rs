@@ -37,6 +37,8 @@ mod linear;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod moments;
+#[cfg(test)]
 mod paranoid;
 #[cfg(test)]
 mod power;

@@ -1,15 +1,21 @@
 //! A copy of the store in another directory, made while writers go on.
 //!
 //! ```text
+//!   --- ingestions wait from here on ---
 //!   flush                      everything up to now is in tables
 //!   state and tables           of one moment; the tables stay while we hold them
+//!   --- to here ---
 //!   .NAME.HEX.checkpoint/      tables by a second name, or copied; a manifest of its own
 //!   rename to NAME             from here on it is there, and whole
 //! ```
 //!
-//! A version of the tables has exactly the writes below the manifest's `log_from`, whatever is
-//! flushed and compacted meanwhile. So the copy needs no log, and is the store as of that position:
-//! all that was acknowledged before the call, and of what came during it a beginning.
+//! A version of the tables has all writes below the manifest's `log_from`, whatever is flushed and
+//! compacted meanwhile, and of later ones tables from outside alone. Those are newer than writes
+//! that are in memory still, so a copy with them would have a write without one before it. An
+//! ingestion that ended before the flush began is older than the end of what the flush wrote, and
+//! so are all writes before it; and none comes between the flush and the look at the state. So the
+//! copy needs no log, and is the store as of a position: all that was acknowledged before the
+//! call, and of what came during it a beginning.
 //!
 //! A table never changes, so two stores can have it in common. Its file goes when the last of its
 //! names does. Where the target is on another file system, or the system refuses a second name, the
@@ -36,7 +42,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 impl Db {
     /// Makes a copy of the store, as it is at a moment during the call, in the new directory
     /// `target`. Its parent must be there. The copy opens as any store does, and survives a power
-    /// loss once this returns. What is in memory goes to tables first. Writers go on meanwhile.
+    /// loss once this returns. What is in memory goes to tables first. Writers go on meanwhile;
+    /// ingestions wait until what is in memory is in tables.
     ///
     /// Tables are shared by hard links where the file system can, so that the cost is that of the
     /// flush, and the copy takes space only as the two grow apart. O(bytes) where it cannot.
@@ -59,9 +66,10 @@ impl Inner {
         if self.fs.exists(target)? {
             return Err(taken());
         }
-        flush_all(self)?;
         // What the levels name is not removed while they are held.
         let (state, _levels) = {
+            let _ingesting = lock(&self.ingesting);
+            flush_all(self)?;
             let manifest = lock(&self.manifest);
             (manifest.state().clone(), self.view().levels.clone())
         };

@@ -71,7 +71,8 @@ impl Db {
     /// snapshots do not see them. Afterwards, and after a power loss as well, all are there; if it
     /// fails or does not come to an end, none.
     ///
-    /// Each file is read and checked as a whole first. Writers wait while the manifest is written,
+    /// Each file is read and checked as a whole first. A checkpoint may have to end its flush
+    /// before the tables come in. Writers wait while the manifest is written,
     /// and if memory has keys between the first and the last of a file, for a flush of what was
     /// written while the rest was flushed. Files must not overlap.
     ///
@@ -258,6 +259,7 @@ pub(crate) fn copy(fs: &dyn Fs, from: &Path, to: &Path) -> Result<()> {
 }
 
 fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Result<()> {
+    let _ingesting = lock(&inner.ingesting);
     if is_in_memory(inner, taken)? {
         flush::flush_all(inner)?;
     }

@@ -12,8 +12,7 @@
 //!
 //! **What is seen.** A sequence number is a position in the log. The log publishes positions in
 //! order, each after its writes are in memory, so everything below [`Log::published`] is there. A
-//! reader first takes the view, then the published position: what the view has lost to flushes and
-//! compactions by then, they had seen as older than that.
+//! reader takes a position and a view that has all of it, by one rule: see `read`.
 //!
 //! **Failures.** What fails in a writer before the log is given to its caller. What fails in the
 //! log's sync, in a flush, or in a compaction is final: the store only reads from then on, and
@@ -94,6 +93,9 @@ pub(crate) struct Inner {
     pub(crate) exchange: Mutex<()>,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) numbers: Arc<FileNumbers>,
+    /// Held while tables from outside come in, and while a checkpoint is at a moment: see
+    /// `checkpoint`. Taken before all others.
+    pub(crate) ingesting: Mutex<()>,
     /// Held while a generation is written.
     pub(crate) flushing: Mutex<()>,
     /// Held while a compaction is chosen.

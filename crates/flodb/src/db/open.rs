@@ -179,6 +179,7 @@ pub(crate) fn assemble(
         exchange: Mutex::new(()),
         numbers: Arc::clone(manifest.numbers()),
         manifest: Mutex::new(manifest),
+        ingesting: Mutex::new(()),
         flushing: Mutex::new(()),
         running: Mutex::default(),
         signal: Default::default(),

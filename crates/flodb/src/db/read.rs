@@ -8,6 +8,24 @@
 //! until one has some; then the read begins again, and minds them. What lies below a removal of
 //! the key is older than it, so the read ends there; what lies beside it is compared by sequence
 //! number.
+//!
+//! **One moment.** A reader needs a sequence number, and a view that has exactly what was written up
+//! to it, and whatever is newer. Every reader gets the two from `Inner::read_point`:
+//!
+//! - *Nothing is missing.* A write is published after it is in memory, and an ingestion after its
+//!   tables are in the view. So a view that was in place when the number was read, or later, has
+//!   everything up to the number.
+//! - *Nothing was dropped.* Flushes and compactions keep what is seen from the oldest pinned number
+//!   on, or from the number that was visible when they began. So a view still has what a number
+//!   needs that is pinned, or that was read while the view was in place.
+//! - *What is newer is told apart*, by its sequence number; tables from outside have theirs in the
+//!   manifest.
+//!
+//! So with a snapshot, which pins its number, any view will do that is loaded afterwards. Without
+//! one, the number is read between two looks at the view, until both find the same: the view was
+//! in place at that moment. A number read after the view may count writes that came behind an
+//! ingestion that the view does not have; a view loaded after a number that nobody pins may lack
+//! what a compaction has dropped.
 
 use super::{Db, Inner, Snapshot};
 use crate::checksum::hash;
@@ -17,7 +35,7 @@ use crate::key::Kind;
 use crate::table::ReadOptions;
 use crate::version::LEVELS;
 use crate::view::View;
-use keyrack_concurrent::pin;
+use keyrack_concurrent::{Guard, pin};
 use std::sync::Arc;
 
 impl Db {
@@ -47,8 +65,7 @@ impl Db {
         key: &[u8],
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let sequence = snapshot.pinned.sequence();
-        self.inner().get(key, hash(key), Some(sequence), visit)
+        self.inner().get(key, hash(key), Some(snapshot), visit)
     }
 
     /// The values of many keys, all of one moment, each given to `visit` with its index.
@@ -61,11 +78,10 @@ impl Db {
         mut visit: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         let inner = self.inner();
-        let snapshot = self.snapshot();
-        let sequence = snapshot.pinned.sequence();
+        let (view, sequence) = inner.read_point(&pin(), None).to_keep();
+        let point = ReadPoint { view: &view, sequence };
         for (index, key) in keys.iter().enumerate() {
-            let found =
-                inner.get(key, hash(key), Some(sequence), |value| visit(index, Some(value)))?;
+            let found = inner.get_in(point, key, hash(key), |value| visit(index, Some(value)))?;
             if found.is_none() {
                 visit(index, None);
             }
@@ -104,6 +120,21 @@ impl Db {
     }
 }
 
+/// What a reader sees: everything up to a sequence number.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadPoint<'a> {
+    /// Has all of that, and perhaps what is newer.
+    pub(crate) view: &'a Arc<View>,
+    pub(crate) sequence: u64,
+}
+
+impl ReadPoint<'_> {
+    /// The same without a guard.
+    fn to_keep(self) -> (Arc<View>, u64) {
+        (Arc::clone(self.view), self.sequence)
+    }
+}
+
 /// What a point read looks for.
 #[derive(Clone, Copy)]
 struct Target<'a> {
@@ -120,19 +151,53 @@ enum Search<R, F> {
 }
 
 impl Inner {
+    /// The moment of a snapshot, or this one, and a view of it; see the header.
+    #[inline]
+    pub(crate) fn read_point<'g>(
+        &'g self,
+        guard: &'g Guard,
+        snapshot: Option<&Snapshot>,
+    ) -> ReadPoint<'g> {
+        if let Some(snapshot) = snapshot {
+            // Pinned until this returns, and from then on the view keeps what it has.
+            let sequence = snapshot.pinned.sequence();
+            return ReadPoint { view: self.view.load(guard), sequence };
+        }
+        let mut view = self.view.load(guard);
+        loop {
+            let sequence = self.visible();
+            let now = self.view.load(guard);
+            // Under the guard, no other view can come to lie at the same place.
+            if std::ptr::eq(view, now) {
+                return ReadPoint { view, sequence };
+            }
+            view = now;
+        }
+    }
+
     /// The newest visible value of `key`, lent to `visit`.
     #[inline]
     pub(crate) fn get<R>(
         &self,
         key: &[u8],
         hash: u64,
-        snapshot: Option<u64>,
+        snapshot: Option<&Snapshot>,
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let guard = pin();
-        // The view first, see the header of `db`.
-        let view: &View = self.view.load(&guard);
-        let sequence = snapshot.unwrap_or_else(|| self.visible());
+        self.get_in(self.read_point(&guard, snapshot), key, hash, visit)
+    }
+
+    /// The value of `key` that a read point has.
+    #[inline]
+    fn get_in<R>(
+        &self,
+        point: ReadPoint<'_>,
+        key: &[u8],
+        hash: u64,
+        visit: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let ReadPoint { view, sequence } = point;
         let target = Target { key, hash, sequence };
         match self.search::<_, _, false>(view, target, Some(visit))? {
             Search::Done(answer) => Ok(answer),
@@ -204,17 +269,12 @@ impl Inner {
     }
 
     pub(crate) fn iter(&self, snapshot: Option<&Snapshot>) -> Result<Iter> {
-        let view = self.view();
-        let pinned = snapshot.map(|snapshot| snapshot.pinned.clone());
-        let sequence = match &pinned {
-            Some(pinned) => pinned.sequence(),
-            None => self.visible(),
-        };
+        let (view, sequence) = self.read_point(&pin(), snapshot).to_keep();
         let (children, sources) = self.children(&view, sequence);
         let order = &self.options.comparator;
         let merge = Merge::new(children, order.clone());
         let removed = Removed::new(sources, order.clone(), sequence);
-        Ok(Iter::new(merge, removed, order.clone(), sequence, view, pinned))
+        Ok(Iter::new(merge, removed, order.clone(), sequence, view))
     }
 
     /// Cursors over everything that the view has up to `sequence`, newest first, and the ranges

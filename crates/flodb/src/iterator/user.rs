@@ -16,7 +16,6 @@ use super::{Merge, Removed};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, append, parse, user_of};
-use crate::snapshot::Pinned;
 use crate::view::View;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -49,7 +48,6 @@ pub struct Iter {
     seek: Vec<u8>,
     /// What the cursors read from.
     _view: Arc<View>,
-    _snapshot: Option<Pinned>,
 }
 
 impl Iter {
@@ -59,7 +57,6 @@ impl Iter {
         order: Comparator,
         sequence: u64,
         view: Arc<View>,
-        snapshot: Option<Pinned>,
     ) -> Self {
         Iter {
             merge,
@@ -71,7 +68,6 @@ impl Iter {
             value: Vec::new(),
             seek: Vec::new(),
             _view: view,
-            _snapshot: snapshot,
         }
     }
 
