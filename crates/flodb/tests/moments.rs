@@ -42,8 +42,7 @@ fn operate(db: &Db, disk: &MemFs, operation: u64) {
     let key = key(operation);
     if operation.is_multiple_of(PERIOD) {
         let path = external(disk, &key);
-        db.ingest(&[path], IngestOptions { transfer: Transfer::Move, ..Default::default() })
-            .unwrap();
+        db.ingest(&[path], IngestOptions { transfer: Transfer::Move }).unwrap();
     } else {
         db.put(key.as_bytes(), &[7; 100]).unwrap();
     }

@@ -5,9 +5,9 @@
 //!              one batch of requests             one append to the log
 //! ```
 //!
-//! A write outside of a group is seen by everybody when the call returns. It is promised to survive (as the store's
-//! [`Durability`] says) when the position that the following [`RowSession::flush`] gave is durable:
-//! a server sends its replies then, and not before.
+//! A write outside of a group is seen by everybody when the call returns. It is promised to survive
+//! (as the store's [`Durability`] says) when the position that the following [`RowSession::flush`]
+//! gave is durable: a server sends its replies then, and not before.
 
 use crate::{Row, RowBuf};
 use keyrack_store::{Durability, Result};
@@ -177,8 +177,8 @@ pub trait RowSession {
     /// As [`RowSession::flush`].
     fn begin_group(&mut self) -> Result<()>;
 
-    /// Drops what the group has written so far, and ends it. Nothing of it was made. Without a group
-    /// nothing happens.
+    /// Drops what the group has written so far, and ends it. Nothing of it was made. Without a
+    /// group nothing happens.
     fn cancel_group(&mut self);
 
     /// Appends to the log what this session wrote since the last time. Returns where the log ends
@@ -186,8 +186,9 @@ pub trait RowSession {
     ///
     /// # Errors
     /// [`keyrack_store::Error::Io`] when the disk is full, [`keyrack_store::Error::Poisoned`]: the
-    /// writes are seen in memory, but they must not be acknowledged. [`keyrack_store::Error::Usage`]
-    /// for a group that would log more than one record takes: nothing of it was made.
+    /// writes are seen in memory, but they must not be acknowledged.
+    /// [`keyrack_store::Error::Usage`] for a group that would log more than one record takes:
+    /// nothing of it was made.
     fn flush(&mut self) -> Result<Position>;
 
     /// Whether what was flushed up to `position` survives what the store's durability names. Always

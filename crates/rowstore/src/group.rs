@@ -140,8 +140,8 @@ impl Group {
         }
     }
 
-    /// Adds a write of `key`: its row, or its removal. `was_there` says whether there was a row, for
-    /// this group.
+    /// Adds a write of `key`: its row, or its removal. `was_there` says whether there was a row,
+    /// for this group.
     pub(crate) fn write(&mut self, key: &[u8], row: Waiting, was_there: bool) -> Result<()> {
         let entry = |row: &Waiting| (self.size.entry_bytes)(key.len(), row.as_ref().map(Vec::len));
         let before = self.rows.get(key).map_or(0, entry);

@@ -299,7 +299,8 @@ impl Options {
             && (bytes == 0 || bytes > *most)
         {
             return Err(Error::usage(format!(
-                "value-max must be 1 byte to {}M with the engine {engine} (got {bytes} bytes): {why}",
+                "value-max must be 1 byte to {}M with the engine {engine} \
+                 (got {bytes} bytes): {why}",
                 most >> 20
             )));
         }

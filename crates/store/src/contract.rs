@@ -7,7 +7,8 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Says of a key and its value whether an engine may drop the entry: see [`Store::set_drop_filter`].
+/// Says of a key and its value whether an engine may drop the entry: see
+/// [`Store::set_drop_filter`].
 pub type DropFilter = Arc<dyn Fn(&[u8], &[u8]) -> bool + Send + Sync>;
 
 /// Bytes of a batch of removals of [`Session::replace_all`], where the engine has nothing better;

@@ -83,8 +83,8 @@ impl OpenOptions {
         self
     }
 
-    /// The permission bits that the file gets, whatever the umask. `None` leaves them to the system.
-    /// [`MemFs`](crate::MemFs) knows none.
+    /// The permission bits that the file gets, whatever the umask. `None` leaves them to the
+    /// system. [`MemFs`](crate::MemFs) knows none.
     #[must_use]
     pub const fn mode(mut self, mode: Option<u32>) -> Self {
         self.mode = mode;

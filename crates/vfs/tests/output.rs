@@ -1,5 +1,10 @@
 //! Results at paths that a user names: what is replaced, what is written into, what is refused.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "other programs read and write these files while a result is written"
+)]
+
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

@@ -340,8 +340,8 @@ impl Law {
         }
     }
 
-    /// The standard deviation of what [`Law::sample`] draws, divided by its mean; infinite where the
-    /// tail has no variance. Of no meaning for a law whose mean is 0.
+    /// The standard deviation of what [`Law::sample`] draws, divided by its mean; infinite where
+    /// the tail has no variance. Of no meaning for a law whose mean is 0.
     #[must_use]
     pub fn variation(&self) -> f64 {
         match *self {

@@ -47,7 +47,8 @@ fn the_log_is_text_for_people_and_evictions_are_in_it() {
     let lab = Lab::new();
     let served = Served::start(
         &lab,
-        "--engine masstree --threads 1 --memory-max 1M --eviction clock --listen resp://127.0.0.1:0",
+        "--engine masstree --threads 1 --memory-max 1M --eviction clock \
+         --listen resp://127.0.0.1:0",
     );
     let mut client = served.connect("resp");
     let value = "v".repeat(10_000);

@@ -4,10 +4,10 @@
 //! linked to its name, which fails where that is taken. Copies are made in their place; they are
 //! nobody's until a text names them.
 //!
-//! Nothing is removed through a symbolic link below the directory: a link would lead out of it. Each
-//! component is asked for (`lstat`), as files are reached by path here; whoever may exchange names
-//! in the directory between the question and the removal may remove its files anyway. The directory
-//! itself may be reached by a link.
+//! Nothing is removed through a symbolic link below the directory: a link would lead out of it.
+//! Each component is asked for (`lstat`), as files are reached by path here; whoever may exchange
+//! names in the directory between the question and the removal may remove its files anyway. The
+//! directory itself may be reached by a link.
 
 use crate::error::{Error, Result};
 use crate::registry::storage::{CopyFacts, Storage, Tag, Text};

@@ -36,8 +36,8 @@ impl Registry {
     ///
     /// # Errors
     /// The machine's; [`crate::Error::Corruption`] if a text that says what is needed cannot be
-    /// read, or names what cannot be a copy; for a symbolic link on the way to what is to go: nothing
-    /// behind it is removed.
+    /// read, or names what cannot be a copy; for a symbolic link on the way to what is to go:
+    /// nothing behind it is removed.
     pub fn gc(&self, options: &GcOptions) -> Result<Collected> {
         let mut needed = BTreeSet::new();
         for view in self.views()? {
@@ -71,8 +71,8 @@ impl Registry {
             all.into_iter().partition(|(reference, _)| needed.contains(reference));
         let kept: BTreeSet<RelativePath> =
             kept.into_iter().map(|(_, text)| text.directory).collect();
-        // What goes is known, and looked at, before anything goes. A copy that a version needs stays,
-        // whoever else names it.
+        // What goes is known, and looked at, before anything goes. A copy that a version needs
+        // stays, whoever else names it.
         let mut copies = BTreeSet::new();
         let mut collected = Collected::default();
         for (reference, publication) in unneeded {

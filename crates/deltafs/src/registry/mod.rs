@@ -17,8 +17,8 @@
 //!
 //! Nothing that a publisher does waits for another.
 //!
-//! **Invariant:** a name from a text becomes a path only as a [`RelativePath`], so no text leads out
-//! of the registry, and [`Registry::gc`] removes nothing but copies below `logs` that no needed
+//! **Invariant:** a name from a text becomes a path only as a [`RelativePath`], so no text leads
+//! out of the registry, and [`Registry::gc`] removes nothing but copies below `logs` that no needed
 //! publication names.
 
 mod directory;

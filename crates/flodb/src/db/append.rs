@@ -22,11 +22,11 @@
 //! not below it. The next memtable begins after the lock is given back, at a position that is
 //! reserved then, and the number is below that (`Log::reserved`).
 //!
-//! **Progress.** A write takes its turn at most once: there, room comes first, and a number is to be
-//! had for every room. It gets room, or a memtable with room for it that nobody else has seen, or
-//! finds that too many memtables wait for their flush. Then it waits at the write controller, as it
-//! did before it came in, and needs nothing but a flush to go on: it holds no reservation, which a
-//! flush would wait for, and no lock but those of its keys, which no flush takes.
+//! **Progress.** A write takes its turn at most once: there, room comes first, and a number is to
+//! be had for every room. It gets room, or a memtable with room for it that nobody else has seen,
+//! or finds that too many memtables wait for their flush. Then it waits at the write controller, as
+//! it did before it came in, and needs nothing but a flush to go on: it holds no reservation, which
+//! a flush would wait for, and no lock but those of its keys, which no flush takes.
 //!
 //! A record of the log has at most 1 GiB, and its entries take at most 12 times that in memory
 //! (removals of the empty key, 24 bytes for 2): less than the 16 GiB of the largest memtable.

@@ -227,7 +227,8 @@ impl Db {
     /// and must not use the store. It may name only what no reader of now finds or misses. A
     /// compaction asks it only when no snapshot was taken before it began, and of a key only about
     /// the newest entry that it sees. Where something older of the key may lie below, a tombstone
-    /// takes the place of the entry, so that nothing older comes back. Iterators keep what they see.
+    /// takes the place of the entry, so that nothing older comes back. Iterators keep what they
+    /// see.
     pub fn set_drop_filter(&self, filter: DropFilter) -> bool {
         self.owner.inner.drop_filter.set(filter).is_ok()
     }

@@ -9,8 +9,8 @@
 //! the key is older than it, so the read ends there; what lies beside it is compared by sequence
 //! number.
 //!
-//! **One moment.** A reader needs a sequence number, and a view that has exactly what was written up
-//! to it, and whatever is newer. Every reader gets the two from `Inner::read_point`:
+//! **One moment.** A reader needs a sequence number, and a view that has exactly what was written
+//! up to it, and whatever is newer. Every reader gets the two from `Inner::read_point`:
 //!
 //! - *Nothing is missing.* A write is published after it is in memory, and an ingestion after its
 //!   tables are in the view. So a view that was in place when the number was read, or later, has

@@ -1,7 +1,7 @@
 //! Entries, one behind the other, in memory that is never moved and never freed piecemeal.
 //!
 //! ```text
-//!   state: | frozen: 1 bit | entries: 31 bits | units: 32 bits |   one fetch_add a write reserves both
+//!   state: | frozen: 1 bit | entries: 31 bits | units: 32 bits |   one fetch_add takes both
 //!                                |                   |
 //!   index: [ h1 | h2 |  0 | h4 | v                   v
 //!   units: [ 32 bytes of zero | entry | entry | .... | never written ]
@@ -22,8 +22,8 @@
 //!   index); whoever loads it from there with Acquire sees the whole entry. A [`Handle`] comes from
 //!   [`Arena::write`] or out of such a word, hence names a written entry. It is used with the arena
 //!   that it is from: those who keep handles keep the arena.
-//! - A [`Room`] is a part of both, for all entries of one write. A write that has it cannot fail any
-//!   more for lack of memory: [`Room::write`] panics where an entry would not fit.
+//! - A [`Room`] is a part of both, for all entries of one write. A write that has it cannot fail
+//!   any more for lack of memory: [`Room::write`] panics where an entry would not fit.
 //! - The index holds the handles in the order of reservation. A zero in it is an entry that is
 //!   still being written. A number that found no room, or whose room was given up, holds the void
 //!   entry at the start of the memory.

@@ -20,8 +20,8 @@
 //! | agents | one served less than 99 % of its share | agents |
 //! | lost | requests failed, or had no answer in the end | all |
 //!
-//! A rate that is off by more than 1 %, as chance may have it, is `OPEN`: neither good nor bad. What
-//! does not apply is not printed. Arithmetic alone: whoever measured hands in the evidence.
+//! A rate that is off by more than 1 %, as chance may have it, is `OPEN`: neither good nor bad.
+//! What does not apply is not printed. Arithmetic alone: whoever measured hands in the evidence.
 
 mod gaps;
 

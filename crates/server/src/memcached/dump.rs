@@ -1,5 +1,5 @@
-//! `lru_crawler metadump` and `stats cachedump`: what keys there are. Clients that copy or look at a
-//! cache ask so (memcached-tool, libmemcached's `memcdump`).
+//! `lru_crawler metadump` and `stats cachedump`: what keys there are. Clients that copy or look at
+//! a cache ask so (memcached-tool, libmemcached's `memcdump`).
 //!
 //! A metadump goes through all rows in slices, so that other connections have their turns; what is
 //! written meanwhile may be in it or not. A cachedump is one reply of at most a megabyte.

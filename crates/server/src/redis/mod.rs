@@ -17,8 +17,9 @@
 //! * **Invariant:** a command on one key is one step of the rows. A command that writes several
 //!   keys runs [alone](crate::Turn::alone) and in a group of the log; DEL and UNLINK of several
 //!   keys are as many steps.
-//! * **Invariant:** SET and GET take no memory and no lock. A command looks at the time-stamp counter
-//!   twice (some 20 ns), a run of GETs once for all: that is what INFO commandstats is made of.
+//! * **Invariant:** SET and GET take no memory and no lock. A command looks at the time-stamp
+//!   counter twice (some 20 ns), a run of GETs once for all: that is what INFO commandstats is made
+//!   of.
 //! * **Invariant:** no command holds its thread for long: what walks over keys stops after a number
 //!   of rows. Those that read or write one row take as long as the row is large; FLUSHALL as long
 //!   as the store takes to forget everything.

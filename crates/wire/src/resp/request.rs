@@ -9,8 +9,8 @@
 //! of those that are whole. `wanted` says how long the input has to be before it is worth looking
 //! again, so that a large value that comes in many reads costs one comparison for each.
 //!
-//! A request with a string above its limit is refused: what has come of it is taken at once, what is
-//! to come is taken and dropped, and [`RequestParser::take_refused`] says so once.
+//! A request with a string above its limit is refused: what has come of it is taken at once, what
+//! is to come is taken and dropped, and [`RequestParser::take_refused`] says so once.
 //!
 //! ```text
 //!   *3  $3 SET  $1 k  $2000000 vvvv   |  vvvvvvvv vvvvvvvvvvv  |  vv\r\n  *1 $4 PING

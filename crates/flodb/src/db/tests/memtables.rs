@@ -55,8 +55,9 @@ fn value(number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (number + at) as u8).collect()
 }
 
-/// "The memory component is full", for good: 600 to 1,000 threads that put 64 KiB at a time had more
-/// under way than the room beyond a full memtable. As many are under way as there are key locks.
+/// "The memory component is full", for good: 600 to 1,000 threads that put 64 KiB at a time had
+/// more under way than the room beyond a full memtable. As many are under way as there are key
+/// locks.
 #[test]
 fn hundreds_of_writers_of_64_kib_do_not_fill_the_memtable_for_good() {
     const WRITERS: usize = 250;
@@ -86,8 +87,8 @@ fn hundreds_of_writers_of_64_kib_do_not_fill_the_memtable_for_good() {
         drop(held);
     });
     let check = |db: &Db| {
-        for number in 0..WRITERS {
-            let found = db.get(&names[number]).unwrap();
+        for (number, name) in names.iter().enumerate() {
+            let found = db.get(name).unwrap();
             assert!(found.unwrap() == value(number, BYTES), "{number}");
         }
     };

@@ -140,8 +140,8 @@ impl<'o> ReplyLine<'o> {
     }
 
     /// Adds what `request` asks for, in its order, and then the marks of the row. Without a row
-    /// there is only what the request itself holds, its key and its opaque word, and to `ms` a version
-    /// of 0.
+    /// there is only what the request itself holds, its key and its opaque word, and to `ms` a
+    /// version of 0.
     pub fn returned(self, request: &Request<'_>, facts: Option<&Facts>) -> Self {
         let line = request.flags.words().fold(self, |line, flag| line.asked(request, flag, facts));
         let Some(facts) = facts else { return line };
