@@ -1,5 +1,5 @@
 //! Files that a user names for results, by every command that writes one: links, FIFOs and devices
-//! at the path, missing directories, the umask. What is asserted is what is there afterwards.
+//! at the path, missing directories, the umask. The tests assert what is there afterwards.
 
 use crate::load::responder;
 use crate::support::{Lab, ONE_GET, names_in};
