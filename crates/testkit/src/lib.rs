@@ -9,7 +9,8 @@
 //!   concurrent check    threads with disjoint keys, a counter and batches that all of them write
 //! ```
 //!
-//! Readers of bytes that come from outside have a fuzzer in [`fuzz`].
+//! Readers of bytes that come from outside have a fuzzer in [`fuzz`], and stores in directories a
+//! sweep of damages in [`damage`].
 //!
 //! [`selftest`] runs all of it over an engine and is what a program calls. The parts are public so
 //! that an engine's own tests can choose sizes. A failure names the seed and the operation, and the
@@ -27,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod concurrent;
+pub mod damage;
 mod draw;
 mod error;
 pub mod fuzz;
