@@ -192,7 +192,7 @@ impl Instrument {
             }
             Tally { failed, .. } => Err(Stop::Stage(format!(
                 "{failed} failed in {package} under {name} \
-                 (exit status 124: longer than {TEST_BINARY_S_MAX} s)"
+                 (an exit status of 124 would mean: longer than {TEST_BINARY_S_MAX} s)"
             ))),
         }
     }
