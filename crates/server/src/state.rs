@@ -3,7 +3,7 @@
 use crate::metrics::LoopMetrics;
 use crate::syncer::Syncer;
 use crate::{Control, Eviction, Gate, Listen, Options, Protocol, Transport, memcached, redis};
-use keyrack_net::Handle;
+use keyrack_net::{CloseReason, Handle};
 use keyrack_rowstore::Rows;
 use keyrack_wire::masstree;
 use std::fmt;
@@ -173,7 +173,9 @@ impl fmt::Debug for RowFacts {
 impl memcached::Facts for RowFacts {
     fn visit(&self, visit: &mut dyn FnMut(&str, u64)) {
         visit("curr_items", self.rows.len());
-        visit("rejected_connections", net_stats(&self.loops).refused);
+        let net = net_stats(&self.loops);
+        visit("rejected_connections", net.refused);
+        visit("idle_kicks", net.closed_for(CloseReason::Idle));
         self.rows.stats(&mut |name, value| match name {
             "memory_bytes" => visit("bytes", value as u64),
             "evicted" => visit("evictions", value as u64),

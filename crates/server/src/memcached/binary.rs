@@ -62,7 +62,7 @@ pub(super) fn serve(
             Err(refusal) => {
                 cx.counts.errors.add(1);
                 if refusal.status == Some(Status::TOO_LARGE) {
-                    cx.counts.store_too_large.add(1);
+                    cx.refused_as_too_large(&input[*at..], connection.authenticated);
                 }
                 refusal.write(out.bytes);
                 if refusal.close {
@@ -239,8 +239,17 @@ fn count(cx: &mut Cx<'_>, request: &Request<'_>, out: &mut Vec<u8>) {
 }
 
 fn stat(cx: &Cx<'_>, request: &Request<'_>, key: &[u8], out: &mut Vec<u8>) {
-    if key == b"reset" {
-        cx.shared.reset();
+    if stats::is_done(cx, key) {
+        return done(request, 0, b"", out);
+    }
+    let (opcode, opaque) = (request.opcode.number(), request.opaque);
+    let told = |key: &[u8], value: &[u8], out: &mut Vec<u8>| {
+        Reply { opcode, status: Status::OK, opaque, cas: 0, extras: b"", key, value }.write(out);
+    };
+    if key == b"detail dump" {
+        let mut lines = Vec::new();
+        cx.shared.detail.write(&mut lines);
+        told(b"detail", &lines, out);
         return done(request, 0, b"", out);
     }
     let mut text = String::new();
@@ -248,9 +257,7 @@ fn stat(cx: &Cx<'_>, request: &Request<'_>, key: &[u8], out: &mut Vec<u8>) {
         text.clear();
         // Writing to a string does not fail.
         let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{value}"));
-        let (opcode, opaque) = (request.opcode.number(), request.opaque);
-        let (key, value) = (name.as_bytes(), text.as_bytes());
-        Reply { opcode, status: Status::OK, opaque, cas: 0, extras: b"", key, value }.write(out);
+        told(name.as_bytes(), text.as_bytes(), out);
     });
     if known {
         done(request, 0, b"", out);

@@ -5,6 +5,7 @@ use super::items::{self, Answer, Counted, Delete, Delta, Put};
 use super::{Counts, Shared};
 use keyrack_rowstore::RowSession;
 use keyrack_store::Error;
+use keyrack_wire::memcached::{KEY_BYTES_MAX, oversized_key};
 
 /// What a connection works with during a turn.
 pub(crate) struct Cx<'a> {
@@ -20,6 +21,7 @@ impl Cx<'_> {
     pub(super) fn store(&mut self, put: &Put<'_>) -> Answer {
         let counts = self.counts;
         counts.cmd_set.add(1);
+        self.shared.detail.note(put.key, Event::Set);
         let value_bytes_max = self.shared.limits.value_bytes_max;
         let answer = items::store(self.rows, put, value_bytes_max, self.now_ms);
         match &answer {
@@ -29,7 +31,6 @@ impl Cx<'_> {
                 }
                 counts.total_items.add(1);
                 self.shared.reads.written(put.key, self.now_ms);
-                self.shared.detail.note(put.key, Event::Set);
             }
             Answer::Exists => counts.cas_badval.add(1),
             Answer::NotFound if put.compare.is_some() => counts.cas_misses.add(1),
@@ -38,6 +39,21 @@ impl Cx<'_> {
             _ => {}
         }
         answer
+    }
+
+    /// Counts a value that is refused for its size. The item that a plain `set` was to replace is
+    /// removed, as memcached does: its value is known to be out of date.
+    pub(super) fn refused_as_too_large(&mut self, request: &[u8], is_authenticated: bool) {
+        self.counts.store_too_large.add(1);
+        let mut room = [0; KEY_BYTES_MAX];
+        let Some(key) = oversized_key(request, &mut room).filter(|_| is_authenticated) else {
+            return;
+        };
+        let removed = items::delete(self.rows, &Delete { key, ..Delete::default() }, self.now_ms);
+        if let Answer::Failed(error) = removed {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "the item of a refused value could not be removed");
+        }
     }
 
     /// Counts a lookup, and notes the read.
@@ -63,12 +79,10 @@ impl Cx<'_> {
     }
 
     pub(super) fn delete(&mut self, delete: &Delete<'_>) -> Answer {
+        self.shared.detail.note(delete.key, Event::Delete);
         let answer = items::delete(self.rows, delete, self.now_ms);
         match answer {
-            Answer::Done(_) => {
-                self.counts.delete_hits.add(1);
-                self.shared.detail.note(delete.key, Event::Delete);
-            }
+            Answer::Done(_) => self.counts.delete_hits.add(1),
             Answer::NotFound => self.counts.delete_misses.add(1),
             _ => {}
         }

@@ -9,18 +9,13 @@ pub(super) type Visit<'v> = dyn FnMut(&str, &dyn Display) + 'v;
 
 /// Answers `stats` with the words after it.
 pub(super) fn write(cx: &mut Cx<'_>, words: &[u8], out: &mut Vec<u8>) {
-    let detail = &cx.shared.detail;
+    if is_done(cx, words) {
+        let reply = if words == b"reset" { Reply::Reset } else { Reply::Ok };
+        return reply.write(out);
+    }
     match words {
-        b"reset" => {
-            cx.shared.reset();
-            return Reply::Reset.write(out);
-        }
-        b"detail on" | b"detail off" => {
-            detail.switch(words == b"detail on");
-            return Reply::Ok.write(out);
-        }
         b"detail dump" => {
-            detail.write(out);
+            cx.shared.detail.write(out);
             return Reply::End.write(out);
         }
         _ if is_about(words, b"detail") => {
@@ -37,6 +32,17 @@ pub(super) fn write(cx: &mut Cx<'_>, words: &[u8], out: &mut Vec<u8>) {
         Reply::Stat { name: name.as_bytes(), value: &line }.write(out);
     });
     if known { Reply::End.write(out) } else { Reply::Error.write(out) }
+}
+
+/// Carries out `stats` with words that change what is counted. False when these do not.
+pub(super) fn is_done(cx: &Cx<'_>, words: &[u8]) -> bool {
+    match words {
+        b"reset" => cx.shared.reset(),
+        b"detail on" => cx.shared.detail.switch(true),
+        b"detail off" => cx.shared.detail.switch(false),
+        _ => return false,
+    }
+    true
 }
 
 /// Whether `word` is the first of `words`.

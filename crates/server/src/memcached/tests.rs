@@ -430,6 +430,28 @@ fn stats_tell_what_was_done() {
     assert!(bench.take().starts_with("ERROR"));
 }
 
+/// `stats detail` was a text command alone: the binary one was answered with "Not found".
+#[test]
+fn binary_stats_switch_and_tell_the_details_of_prefixes() {
+    let rows = ModelRows::new();
+    let mut bench = Bench::new(&rows, "");
+    let stat = |key| Command::Stat { key };
+    assert_eq!(bench.binary(stat(b"detail on"), 0), (0, 0, vec![], vec![]));
+    let get = Command::Get { key: b"p:a", with_key: false, exptime: None };
+    assert_eq!(bench.binary(get, 0).0, 1);
+    let mut request = Vec::new();
+    Request::new(stat(b"detail dump"), false).write(&mut request);
+    bench.send(&request);
+    let output = std::mem::take(&mut bench.output);
+    let (told, rest) = first_reply(&output);
+    assert_eq!(told.key, b"detail");
+    assert_eq!(told.value, b"PREFIX p get 1 hit 0 set 0 del 0\r\n");
+    let (end, rest) = first_reply(rest);
+    assert_eq!((end.status.0, end.key, end.value, rest), (0, &b""[..], &b""[..], &b""[..]));
+    assert_eq!(bench.binary(stat(b"detail off"), 0).0, 0);
+    assert_eq!(bench.binary(stat(b"nothing"), 0).0, 1);
+}
+
 /// Gets of a pipeline are looked up together: what comes back is what each alone would get, in
 /// their order, however the bytes are cut and however often the output is full.
 #[test]

@@ -95,7 +95,7 @@ pub(super) fn serve(
             Err(refusal) => {
                 cx.counts.errors.add(1);
                 if refusal.fault == keyrack_wire::memcached::text::Fault::TooLarge {
-                    cx.counts.store_too_large.add(1);
+                    cx.refused_as_too_large(&input[*at..], connection.authenticated);
                 }
                 out.bytes.extend_from_slice(refusal.reply());
                 if refusal.close {

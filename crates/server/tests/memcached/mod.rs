@@ -248,9 +248,33 @@ fn prefixes_are_counted_when_asked_for() {
     client.ask("mg p:a");
     client.ask("delete p:a");
     assert_eq!(client.lines("stats detail dump"), ["PREFIX p get 3 hit 2 set 1 del 1", "END"]);
+    assert_eq!(client.ask("delete p:a"), "NOT_FOUND");
+    assert_eq!(client.ask("replace p:a 0 0 1\r\nv"), "NOT_STORED");
+    let commands = ["PREFIX p get 3 hit 2 set 2 del 2", "END"];
+    assert_eq!(client.lines("stats detail dump"), commands, "what came to nothing counts, too");
     assert_eq!(client.ask("stats detail off"), "OK");
     assert_eq!(client.ask("stats reset"), "RESET");
     assert_eq!(client.ask("stats detail dump"), "END");
+    drop(client);
+    server.end().unwrap();
+}
+
+/// A client that was refused went on to read the value that it wanted to replace.
+#[test]
+fn the_old_value_goes_when_the_new_one_is_too_large() {
+    let server = serve();
+    let mut client = connect(&server);
+    let large = "x".repeat((1 << 20) + 1);
+    for (command, is_left) in [
+        (format!("set k 0 0 {}\r\n{large}", large.len()), false),
+        (format!("ms k {}\r\n{large}", large.len()), false),
+        (format!("add k 0 0 {}\r\n{large}", large.len()), true),
+        (format!("append k 0 0 {}\r\n{large}", large.len()), true),
+    ] {
+        assert_eq!(client.ask("set k 0 0 1\r\nv"), "STORED");
+        assert_eq!(client.ask(&command), "SERVER_ERROR object too large for cache");
+        assert_eq!(client.lines("get k").len() > 1, is_left, "{}", &command[..10]);
+    }
     drop(client);
     server.end().unwrap();
 }

@@ -21,9 +21,11 @@ pub mod meta;
 pub mod text;
 
 mod limits;
+mod oversized;
 mod parsed;
 mod sniff;
 
 pub use limits::{KEY_BYTES_MAX, Limits};
+pub use oversized::oversized_key;
 pub use parsed::Parsed;
 pub use sniff::{Sniffed, sniff};

@@ -6,6 +6,7 @@ port=11211
 address=${MEMCACHED_HOST:-127.0.0.1}
 listen=
 memory=64
+connections=1024
 eviction=clock
 more=
 tls=
@@ -19,7 +20,7 @@ while [ $# -gt 0 ]; do
     -m) memory=$2; shift ;;
     -M) eviction=noeviction ;;
     -I) more="$more --value-max $(echo "$2" | tr kmg KMG)"; shift ;;
-    -c) more="$more --connections-max $2"; shift ;;
+    -c) connections=$2; shift ;;
     -t) more="$more --threads $2"; shift ;;
     -Y)
       # NAME:PASSWORD a line; the first password is the only one here.
@@ -34,7 +35,7 @@ while [ $# -gt 0 ]; do
     -U | -u | -R | -b) shift ;;
     -v | -vv | -vvv | -o) [ "$1" != -o ] || {
       case $2 in
-        relaxed_privileges | no_modern | modern | slab_chunk_max=* | ssl_verify_mode=1) ;;
+        relaxed_privileges | no_modern | modern | slab_chunk_max=* | no_modern,slab_chunk_max=* | ssl_verify_mode=1) ;;
         ssl_key=*) more="$more --tls-key ${2#ssl_key=}" ;;
         ssl_chain_cert=*) more="$more --tls-cert ${2#ssl_chain_cert=}" ;;
         idle_timeout=*) more="$more --idle-timeout ${2#idle_timeout=}" ;;
@@ -48,4 +49,5 @@ while [ $# -gt 0 ]; do
 done
 [ "$memory" = 0 ] || more="$more --memory-max ${memory}M --eviction $eviction"
 # shellcheck disable=SC2086
-exec "$KEYRACK" serve --engine masstree --listen "${listen:-memcached$tls://$address:$port}" $more
+exec "$KEYRACK" serve --engine masstree --connections-max "$connections" \
+  --listen "${listen:-memcached$tls://$address:$port}" $more

@@ -18,7 +18,17 @@ pub fn parse<'a>(buffer: &'a [u8], limits: &Limits) -> Result<Parsed<Request<'a>
         return Ok(Parsed::Incomplete(HEADER_BYTES));
     };
     let header = Header::read(header);
-    let (opcode, body_bytes) = check(&header, limits)?;
+    let (opcode, body_bytes) = match check(&header, limits) {
+        // The key says whose value the refusal is about.
+        Err(refusal) if refusal.status == Some(Status::TOO_LARGE) => {
+            let named = usize::from(header.extras_bytes) + usize::from(header.key_bytes);
+            return match rest.len() < named {
+                true => Ok(Parsed::Incomplete(HEADER_BYTES + named)),
+                false => Err(refusal),
+            };
+        }
+        checked => checked?,
+    };
     let bytes = HEADER_BYTES + body_bytes;
     let Some(body) = rest.get(..body_bytes) else {
         return Ok(Parsed::Incomplete(bytes));
