@@ -8,8 +8,8 @@
 //!
 //! **Making.** The file gets its space, its header, and a sync; then it gets its name, and the
 //! directory a sync. So a file with the name of a segment has a whole header, whenever the power
-//! goes out. The writer whose record crosses the middle of a segment makes the next one ahead,
-//! after it has published.
+//! goes out. Then the marker names it, with a sync more. The writer whose record crosses the middle
+//! of a segment makes the next one ahead, after it has published.
 //!
 //! **After a recovery** nothing is written until the first record comes. The first sync also makes
 //! the recovered tail durable, before anything behind it: the tail is read and *written again*,
@@ -29,11 +29,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use keyrack_concurrent::{Swap, pin};
-use keyrack_vfs::{Fs, OpenOptions};
+use keyrack_vfs::{Fs, OpenOptions, Operation};
 
 use crate::error::{Error, Result};
 use crate::format::{FRONT_BYTES, Header, Life};
 use crate::group::Group;
+use crate::marker::Marker;
 use crate::options::{Options, POSITION_MAX, Sync};
 use crate::primitive::{Mutex, MutexGuard, Ordering, lock};
 use crate::recovery::{Found, Unsynced, path_of};
@@ -50,6 +51,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub(crate) struct Shelf {
     /// Made ahead.
     pub(crate) prepared: Option<Arc<Segment>>,
+    marker: Marker,
     /// Until the first segment is made: where the log ended before.
     first: Option<u64>,
     /// Recovered bytes that are perhaps not durable.
@@ -132,6 +134,7 @@ impl Files {
         let unsealed = !found.unsynced.is_empty();
         let shelf = Shelf {
             prepared: None,
+            marker: Marker::new(options.id, found.mark),
             first: Some(found.previous_end),
             unsynced: found.unsynced,
             unused: found.unused,
@@ -174,6 +177,14 @@ impl Files {
         let failure = self.group.fail(Arc::new(error));
         self.poisoned.store(true, Ordering::Relaxed);
         failure
+    }
+
+    /// What a failure of several calls is: that of a sync is final.
+    fn failed(&self, error: keyrack_vfs::Error) -> Error {
+        match error.operation() {
+            Operation::Sync | Operation::SyncDir => Error::Poisoned(self.poison(error)),
+            _ => Error::Io(error),
+        }
     }
 
     fn final_sync(&self, done: std::result::Result<(), keyrack_vfs::Error>) -> Result<()> {
@@ -252,14 +263,10 @@ impl Files {
         let start = start.filter(|start| *start <= POSITION_MAX - self.options.segment_bytes);
         let start = start.ok_or_else(|| Error::usage("the positions of the log are used up"))?;
         let Some(previous_end) = shelf.first else {
-            return Ok(Arc::new(self.make(start, start)?));
+            return Ok(Arc::new(self.make(&mut shelf.marker, start, start)?));
         };
-        if !self.fs.exists(&self.dir)? {
-            self.fs.create_dir(&self.dir)?;
-        }
-        // It may be there without being durable: an earlier process may have been killed here.
-        self.final_sync(self.fs.sync_parent(&self.dir))?;
-        let segment = self.make(start, previous_end)?;
+        self.begin(shelf)?;
+        let segment = self.make(&mut shelf.marker, start, previous_end)?;
         // The new segment is durable, so nothing leads to these files any more.
         shelf.first = None;
         for path in std::mem::take(&mut shelf.unused) {
@@ -271,12 +278,26 @@ impl Files {
         Ok(Arc::new(segment))
     }
 
+    /// Makes the directory and the marker, durably, unless they are there.
+    pub(crate) fn begin(&self, shelf: &mut Shelf) -> Result<()> {
+        if shelf.marker.is_open() {
+            return Ok(());
+        }
+        if !self.fs.exists(&self.dir)? {
+            self.fs.create_dir(&self.dir)?;
+        }
+        // It may be there without being durable: an earlier process may have been killed here.
+        self.final_sync(self.fs.sync_parent(&self.dir))?;
+        shelf.marker.open(&*self.fs, &self.dir).map_err(|error| self.failed(error))
+    }
+
     fn file_bytes(&self) -> u64 {
         FRONT_BYTES + self.options.segment_bytes
     }
 
-    /// Makes a segment out of a spare one or a new file, durably.
-    fn make(&self, start: u64, previous_end: u64) -> Result<Segment> {
+    /// Makes a segment out of a spare one or a new file, durably, and marks it as the newest. If it
+    /// cannot be marked, its file stays: perhaps it is marked all the same.
+    fn make(&self, marker: &mut Marker, start: u64, previous_end: u64) -> Result<Segment> {
         let spare = self.directory().spare.pop();
         let made = match &spare {
             Some(path) => self.make_of(path, true, start, previous_end),
@@ -284,6 +305,8 @@ impl Files {
         };
         match (made, spare) {
             (Ok(segment), spare) => {
+                let marked = marker.set(start, self.options.segment_bytes, 0);
+                marked.map_err(|error| self.failed(error))?;
                 let mut counts = lock(&self.counts);
                 counts.made += 1;
                 counts.recycled += u64::from(spare.is_some());
@@ -316,7 +339,9 @@ impl Files {
         let file = self.fs.open(old, &options.create(!recycled).truncate(!recycled))?;
         file.allocate(0, self.file_bytes())?;
         let synced = self.group.synced().min(start);
-        let header = Header { start, segment_bytes: bytes, epoch, previous_end, synced, recycled };
+        let id = self.options.id;
+        let header =
+            Header { start, segment_bytes: bytes, epoch, previous_end, synced, recycled, id };
         file.write_at(0, &header.encode())?;
         let mapping = file.map(0, self.file_bytes())?;
         self.final_sync(file.sync_data())?;
@@ -442,7 +467,7 @@ impl Files {
     /// Removes the files that are kept for use as new segments, and the one made ahead. The next
     /// segment is made when the current one is full.
     pub(crate) fn trim(&self) -> Result<()> {
-        drop_prepared(&*self.fs, &mut self.rooms.lock().shelf);
+        self.drop_prepared(&mut self.rooms.lock().shelf, 0)?;
         loop {
             // The last one is gone.
             let Some(path) = self.directory().spare.pop() else { return Ok(()) };
@@ -462,10 +487,26 @@ impl Files {
         self.sync(end, &|| end)?;
         let mut turn = self.rooms.lock();
         let current = self.window.load(&pin()).0[0].clone();
-        if let Some(segment) = current.filter(|segment| segment.start <= end) {
+        let written = current.filter(|segment| segment.start <= end);
+        if let Some(segment) = &written {
             self.final_sync(segment.seal(end))?;
         }
-        drop_prepared(&*self.fs, &mut turn.shelf);
+        self.drop_prepared(&mut turn.shelf, if written.is_some() { end } else { 0 })
+    }
+
+    /// Removes the segment that was made ahead, once it is no longer marked as the newest. Marks
+    /// with the one before where the records end, unless that is 0.
+    fn drop_prepared(&self, shelf: &mut Shelf, end: u64) -> Result<()> {
+        if shelf.prepared.is_none() && end == 0 {
+            return Ok(());
+        }
+        let newest = self.directory().live.last_key_value().map(|(start, it)| (*start, it.bytes));
+        let (start, bytes) = newest.unwrap_or((0, 0));
+        shelf.marker.set(start, bytes, end).map_err(|error| self.failed(error))?;
+        if let Some(prepared) = shelf.prepared.take() {
+            // It may stay: then it is found and left unused.
+            let _ = self.fs.remove_file(&prepared.path);
+        }
         Ok(())
     }
 
@@ -488,14 +529,6 @@ impl Files {
             made: counts.made,
             recycled: counts.recycled,
         }
-    }
-}
-
-/// Removes the segment that was made ahead.
-fn drop_prepared(fs: &dyn Fs, shelf: &mut Shelf) {
-    if let Some(prepared) = shelf.prepared.take() {
-        // It may stay: then it is found and left unused.
-        let _ = fs.remove_file(&prepared.path);
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) const HEADER_BYTES: usize = 512;
 pub(crate) const SEAL_OFFSET: u64 = 512;
 /// Bytes of the seal.
 pub(crate) const SEAL_BYTES: usize = 36;
+/// Bytes of a mark: one sector.
+pub(crate) const MARK_BYTES: usize = 512;
 /// Bytes before the payload of a record.
 pub(crate) const RECORD_BYTES: usize = 16;
 /// Records begin at multiples of this.
@@ -30,9 +32,11 @@ pub(crate) const ALIGN: usize = 8;
 
 const MAGIC: [u8; 8] = *b"KEYRKWAL";
 const SEAL_MAGIC: [u8; 8] = *b"KEYRSEAL";
+const MARK_MAGIC: [u8; 8] = *b"KEYRMARK";
 const VERSION: u32 = 1;
 const HEADER_CHECKSUM: usize = HEADER_BYTES - 4;
 const SEAL_CHECKSUM: usize = SEAL_BYTES - 4;
+const MARK_CHECKSUM: usize = MARK_BYTES - 4;
 /// The file had an earlier life: what is behind the end is not zeros.
 const FLAG_RECYCLED: u32 = 1;
 /// The low bits of a record's last word: what was synced when it was written.
@@ -79,6 +83,23 @@ pub(crate) struct Header {
     /// Everything below was durable when the header was written.
     pub(crate) synced: u64,
     pub(crate) recycled: bool,
+    /// The identity of the log; 0 if a program wrote it that gave none.
+    pub(crate) id: u64,
+}
+
+/// A mark of the newest segment, see `marker`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// The identity of the log.
+    pub(crate) id: u64,
+    /// The larger one of two marks counts.
+    pub(crate) sequence: u64,
+    /// Where the newest segment begins; 0 if there is none.
+    pub(crate) start: u64,
+    /// Bytes of its records.
+    pub(crate) segment_bytes: u64,
+    /// Where the records end, if the log was closed in that segment; 0 otherwise.
+    pub(crate) end: u64,
 }
 
 /// The end of a log that was closed in peace.
@@ -138,6 +159,7 @@ impl Header {
         put_u64(&mut bytes, 32, self.epoch);
         put_u64(&mut bytes, 40, self.previous_end);
         put_u64(&mut bytes, 48, self.synced);
+        put_u64(&mut bytes, 56, self.id);
         let checksum = mask(crc32_iscsi(&bytes[..HEADER_CHECKSUM]));
         put_u32(&mut bytes, HEADER_CHECKSUM, checksum);
         bytes
@@ -174,6 +196,7 @@ impl Header {
             previous_end: get_u64(bytes, 40),
             synced: get_u64(bytes, 48),
             recycled: get_u32(bytes, 12) & FLAG_RECYCLED != 0,
+            id: get_u64(bytes, 56),
         })
     }
 }
@@ -198,6 +221,36 @@ impl Seal {
             start: get_u64(bytes, 8),
             epoch: get_u64(bytes, 16),
             end: get_u64(bytes, 24),
+        })
+    }
+}
+
+impl Mark {
+    pub(crate) fn encode(&self) -> [u8; MARK_BYTES] {
+        let mut bytes = [0; MARK_BYTES];
+        bytes[..8].copy_from_slice(&MARK_MAGIC);
+        put_u32(&mut bytes, 8, VERSION);
+        put_u64(&mut bytes, 16, self.id);
+        put_u64(&mut bytes, 24, self.sequence);
+        put_u64(&mut bytes, 32, self.start);
+        put_u64(&mut bytes, 40, self.segment_bytes);
+        put_u64(&mut bytes, 48, self.end);
+        let checksum = mask(crc32_iscsi(&bytes[..MARK_CHECKSUM]));
+        put_u32(&mut bytes, MARK_CHECKSUM, checksum);
+        bytes
+    }
+
+    /// Reads a mark. `None` if the bytes are none.
+    pub(crate) fn decode(bytes: &[u8; MARK_BYTES]) -> Option<Self> {
+        let whole = bytes[..8] == MARK_MAGIC
+            && get_u32(bytes, 8) == VERSION
+            && get_u32(bytes, MARK_CHECKSUM) == mask(crc32_iscsi(&bytes[..MARK_CHECKSUM]));
+        whole.then(|| Mark {
+            id: get_u64(bytes, 16),
+            sequence: get_u64(bytes, 24),
+            start: get_u64(bytes, 32),
+            segment_bytes: get_u64(bytes, 40),
+            end: get_u64(bytes, 48),
         })
     }
 }
@@ -329,6 +382,7 @@ mod tests {
         previous_end: 12_345,
         synced: 11_111,
         recycled: true,
+        id: 99,
     };
 
     #[test]
@@ -371,6 +425,18 @@ mod tests {
             let mut damaged = bytes;
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Seal::decode(&damaged), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_mark_reads_back_and_no_flipped_bit_passes() {
+        let mark = Mark { id: 5, sequence: 9, start: 3 << 20, segment_bytes: 1 << 20, end: 7 };
+        let bytes = mark.encode();
+        assert_eq!(Mark::decode(&bytes), Some(mark));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Mark::decode(&damaged), None, "bit {bit}");
         }
     }
 

@@ -29,7 +29,7 @@
 //!
 //! The format is described in `docs/formats/wal.md`. The parts: `rooms` gives out the log, `order`
 //! publishes it, `group` syncs it; each is explored under loom. `files` makes and recycles
-//! segments, `recovery` reads them, and
+//! segments, `marker` says which is the newest, `recovery` reads them, and
 //! `salvage` reads what is left of damaged ones.
 //!
 //! ```
@@ -71,6 +71,7 @@ mod format;
 mod fuzz;
 mod group;
 mod log;
+mod marker;
 mod options;
 mod order;
 mod primitive;
@@ -84,6 +85,7 @@ mod ticker;
 pub use error::{Error, Result};
 pub use files::Stats;
 pub use log::{Log, Reservation};
+pub use marker::{missing_marker, new_id};
 pub use options::{Options, Sync};
 pub use recovery::{Recovered, is_ours};
 pub use salvage::{Hole, Salvaged, salvage};

@@ -83,6 +83,28 @@ impl Log {
         Ok((Log { core, ticker, is_closed: false }, recovered))
     }
 
+    /// Makes the directory of the log and the file that marks its newest segment, durably. The
+    /// first record does the same; a caller who notes it down in [`Options::begun`] does it before. With
+    /// [`Sync::None`] there is nothing to do. Three syncs the first time, one otherwise.
+    ///
+    /// # Errors
+    /// `Io`, and then the next call tries again; `Poisoned`.
+    pub fn begin(&self) -> Result<()> {
+        match &self.core.backing {
+            Backing::Nothing(_) => Ok(()),
+            Backing::Files(files) => {
+                files.check_poison()?;
+                files.begin(&mut files.rooms.lock().shelf)
+            }
+        }
+    }
+
+    /// The identity of the log.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.core.options.id
+    }
+
     /// Reserves room for a record of `length` bytes: its place in the order of all records. Write
     /// and publish it soon, because later records wait for it; a thread should have one at a time,
     /// and must publish several in the order of their positions.

@@ -38,12 +38,25 @@ pub struct Options {
     pub recycled_max: usize,
     /// The first record that is written gets this position or a later one, and never 0.
     pub first_position: u64,
+    /// The identity of the log, not 0. Whoever opens a log again names the one that it was made
+    /// with; [`new_id`](crate::new_id) makes one. Files of another log are told by it.
+    pub id: u64,
+    /// The caller knows that [`Log::begin`](crate::Log::begin) has succeeded: without its files the
+    /// log is damaged. Otherwise it is a new one.
+    pub begun: bool,
 }
 
 impl Default for Options {
-    /// Segments of 64 MiB, [`Sync::Os`], two segments kept.
+    /// Segments of 64 MiB, [`Sync::Os`], two segments kept, the identity 1.
     fn default() -> Self {
-        Options { segment_bytes: 64 << 20, sync: Sync::Os, recycled_max: 2, first_position: 0 }
+        Options {
+            segment_bytes: 64 << 20,
+            sync: Sync::Os,
+            recycled_max: 2,
+            first_position: 0,
+            id: 1,
+            begun: false,
+        }
     }
 }
 
@@ -58,6 +71,9 @@ impl Options {
         }
         if self.sync == Sync::Interval(Duration::ZERO) {
             return Err(Error::usage("the interval between two syncs is longer than nothing"));
+        }
+        if self.id == 0 {
+            return Err(Error::usage("the identity of a log must not be 0"));
         }
         Ok(())
     }

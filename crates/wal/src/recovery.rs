@@ -14,6 +14,9 @@
 //! one that holds the position to start from. What no header leads to was dropped by an earlier
 //! recovery (above) or released (below), and is not even opened.
 //!
+//! **That the newest is there** says the marker. It also says, as every header does, which log this
+//! is: a segment of another one is damage, even if it has the right position.
+//!
 //! **Where the records end.** At the first position without a whole record. Records are published
 //! in order, so everything that anybody was told about lies before it, unless a disk lost or
 //! damaged it. To tell these apart there are marks of what was durable: in each segment's header,
@@ -30,7 +33,8 @@ use keyrack_vfs::Fs;
 
 use crate::error::{Error, Result};
 use crate::files::NEW_NAME;
-use crate::format::{ALIGN, Kind, RECORD_BYTES};
+use crate::format::{ALIGN, Kind, Mark, RECORD_BYTES};
+use crate::marker::{self, MARKER_NAME};
 use crate::options::{Options, POSITION_MAX};
 use crate::reader::{Front, Reader};
 
@@ -40,6 +44,8 @@ const SUFFIX: &str = ".wal";
 const ZEROS_BYTES: u64 = 1 << 10;
 /// Digits of a segment's name.
 const DIGITS: usize = 16;
+/// Where a header has the identity of the log.
+pub(crate) const ID_AT: u64 = 56;
 
 /// The path of the segment that begins at a position.
 pub(crate) fn path_of(dir: &Path, start: u64) -> PathBuf {
@@ -85,6 +91,8 @@ pub(crate) struct Found {
     pub(crate) synced: u64,
     /// Larger than that of every segment.
     pub(crate) epoch: u64,
+    /// What the marker says.
+    pub(crate) mark: Option<Mark>,
     /// The segments in use: position of the first byte, bytes of records.
     pub(crate) live: BTreeMap<u64, u64>,
     /// The other segments.
@@ -106,11 +114,19 @@ pub(crate) fn recover<E: From<Error>>(
     if !from.is_multiple_of(ALIGN as u64) || from >= POSITION_MAX {
         return Err(Error::usage(format!("{from} is no position of a record")).into());
     }
+    // The marker first, see there.
+    let seen = marker::read(fs, dir)?;
     let starts = list(fs, dir)?;
-    let mut chain = chain(fs, dir, &starts, from)?;
+    let newest = match starts.last() {
+        Some(start) => Some((*start, read_front(fs, dir, *start, options.id)?.header.id)),
+        None => None,
+    };
+    let mark = marker::check(dir, seen, options, newest)?;
+    let mut chain = chain(fs, dir, &starts, from, options.id)?;
     let mut report = Recovered { segments: chain.len() as u64, ..Recovered::default() };
     let marks = |front: &Front| front.header.synced.max(front.seal.map_or(0, |seal| seal.end));
-    let mut synced = chain.iter().map(marks).max().unwrap_or(0);
+    let closed_at = mark.map_or(0, |mark| mark.end);
+    let mut synced = chain.iter().map(marks).max().unwrap_or(0).max(closed_at);
     let epoch = 1 + chain.iter().map(|front| front.header.epoch).max().unwrap_or(0);
     let top = chain.last().map_or(0, Front::end);
 
@@ -167,6 +183,7 @@ pub(crate) fn recover<E: From<Error>>(
         previous_end,
         synced: if unsynced.is_empty() { next } else { synced.clamp(from, position) },
         epoch,
+        mark,
         unused: unused.map(|start| path_of(dir, *start)).collect(),
         live,
         unsynced,
@@ -176,7 +193,7 @@ pub(crate) fn recover<E: From<Error>>(
 /// Whether a name in the directory of a log is one that a log gives.
 #[must_use]
 pub fn is_ours(name: &OsStr) -> bool {
-    name == NEW_NAME || start_of(name).is_some()
+    name == NEW_NAME || name == MARKER_NAME || start_of(name).is_some()
 }
 
 /// The position in the name of a segment.
@@ -201,11 +218,11 @@ pub(crate) fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
 }
 
 /// The segments that are needed, ascending, found from the last one backwards.
-fn chain(fs: &dyn Fs, dir: &Path, starts: &[u64], from: u64) -> Result<Vec<Front>> {
+fn chain(fs: &dyn Fs, dir: &Path, starts: &[u64], from: u64, id: u64) -> Result<Vec<Front>> {
     let mut chain = Vec::new();
     let mut candidate = starts.last().copied();
     while let Some(start) = candidate {
-        let front = Reader::open(fs, &path_of(dir, start), start)?.front;
+        let front = read_front(fs, dir, start, id)?;
         let previous_end = front.header.previous_end;
         chain.push(front);
         if start <= from || previous_end <= from {
@@ -225,6 +242,18 @@ fn chain(fs: &dyn Fs, dir: &Path, starts: &[u64], from: u64) -> Result<Vec<Front
         }
     }
     Ok(chain)
+}
+
+/// The front of a segment of the log `id`, or of one that was written without an identity.
+fn read_front(fs: &dyn Fs, dir: &Path, start: u64, id: u64) -> Result<Front> {
+    let front = Reader::open(fs, &path_of(dir, start), start)?.front;
+    match front.header.id {
+        found if found == 0 || found == id => Ok(front),
+        found => {
+            let what = format!("a segment of another log: identity {found:016x}, not {id:016x}");
+            Err(Error::corruption(&front.path, ID_AT, what))
+        }
+    }
 }
 
 fn missing(dir: &Path, end: u64, from: u64) -> Error {

@@ -15,7 +15,8 @@
 //! * A break above all marks is the end, as for an opening: what lies behind was never promised,
 //!   and perhaps dropped by an opening before. It does not come back.
 //! * A segment whose header is damaged is read with what its name, its length and its records say.
-//! * A segment that is missing is a hole.
+//! * A segment that is missing is a hole, the newest as well: the marker names it.
+//! * A segment with the identity of another log is not read.
 
 use std::path::{Path, PathBuf};
 
@@ -23,9 +24,10 @@ use keyrack_vfs::Fs;
 
 use crate::error::{Error, Result};
 use crate::format::{ALIGN, FRONT_BYTES, Header, Kind, RECORD_BYTES};
+use crate::marker::{self, ID_AT as ID_AT_MARK, MISSING, Seen};
 use crate::options::{POSITION_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::reader::{Front, Reader};
-use crate::recovery::{Replay, list, next_record, path_of, search};
+use crate::recovery::{ID_AT, Replay, list, next_record, path_of, search};
 
 /// Where a header that is whole says that it is of another version, or has flags of one.
 const VERSION_AT: u64 = 8;
@@ -71,7 +73,7 @@ pub struct Salvaged {
     pub dropped_bytes: u64,
     /// Whole records among them.
     pub dropped_records: u64,
-    /// All files that have the name of a segment.
+    /// All files of the log: those that have the name of a segment, and the marker.
     pub segments: Vec<PathBuf>,
 }
 
@@ -91,17 +93,86 @@ pub fn salvage<E: From<Error>>(
     if from.is_some_and(|from| from >= POSITION_MAX) {
         return Err(Error::usage("no position of a record").into());
     }
-    let starts = list(fs, dir)?;
+    let seen = marker::read(fs, dir)?;
+    let mut starts = list(fs, dir)?;
     let mut salvaged = Salvaged {
         segments: starts.iter().map(|start| path_of(dir, *start)).collect(),
         ..Salvaged::default()
     };
+    if !matches!(seen, Seen::Absent) {
+        salvaged.segments.push(marker::path_in(dir));
+    }
+    salvaged.top = starts.last().copied().unwrap_or(0);
+    let id = dismiss_foreign(fs, dir, &seen, &mut starts, &mut salvaged)?;
+    let newest = starts.last().copied();
     let chain = chain(fs, dir, &starts, from, &mut salvaged)?;
-    salvaged.top = salvaged.top.max(starts.last().copied().unwrap_or(0));
     Walk { fs, chain, out: &mut salvaged, mark: None }.run(replay)?;
+    judge_marker(dir, seen, id, newest, &mut salvaged);
     salvaged.holes.sort_by_key(|hole| hole.from);
     salvaged.top = salvaged.top.max(salvaged.end);
     Ok(salvaged)
+}
+
+/// Takes the segments of other logs out of `starts`. Returns the identity of this one, 0 if no
+/// segment has any: that of the marker, unless all segments contradict it.
+fn dismiss_foreign(
+    fs: &dyn Fs,
+    dir: &Path,
+    seen: &Seen,
+    starts: &mut Vec<u64>,
+    out: &mut Salvaged,
+) -> Result<u64> {
+    let mut ids = Vec::new();
+    for start in starts.iter() {
+        let header = Reader::header(fs, &path_of(dir, *start), *start)?;
+        ids.push(header.map_or(0, |header| header.id));
+    }
+    let last = ids.iter().rev().find(|id| **id != 0).copied().unwrap_or(0);
+    let id = match seen {
+        Seen::Good(mark) if ids.contains(&mark.id) => mark.id,
+        _ => last,
+    };
+    let is_foreign = |index: usize| ids[index] != 0 && ids[index] != id;
+    for index in (0..starts.len()).filter(|index| is_foreign(*index)) {
+        let (from, to) = (starts[index], starts.get(index + 1).copied().unwrap_or(starts[index]));
+        let what = "a segment of another log".to_owned();
+        out.holes.push(Hole { path: path_of(dir, from), offset: ID_AT, from, to, what });
+    }
+    let mut index = 0;
+    starts.retain(|_| {
+        index += 1;
+        !is_foreign(index - 1)
+    });
+    Ok(id)
+}
+
+/// Reports what the marker says is missing, or that the marker itself is damaged.
+fn judge_marker(dir: &Path, seen: Seen, id: u64, newest: Option<u64>, out: &mut Salvaged) {
+    let (begin, path) = (out.begin, marker::path_in(dir));
+    let of_marker = |offset, what| Hole { path, offset, from: begin, to: begin, what };
+    match seen {
+        Seen::Good(mark) if id != 0 && mark.id != id => {
+            out.holes.push(of_marker(ID_AT_MARK, "the marker of another log".to_owned()));
+        }
+        Seen::Good(mark) if newest.unwrap_or(0) < mark.start => {
+            let end = (mark.start.saturating_add(mark.segment_bytes)).min(POSITION_MAX);
+            let (path, what) = (path_of(dir, mark.start), MISSING.to_owned());
+            out.holes.push(Hole { path, offset: 0, from: out.end.min(end), to: end, what });
+            out.top = out.top.max(end);
+        }
+        Seen::Good(mark) if out.end < mark.end => {
+            let what = format!("the log was closed at {}, its records end before", mark.end);
+            let (path, from, to) = (path_of(dir, mark.start), out.end, mark.end);
+            out.holes.push(Hole { path, offset: 0, from, to, what });
+        }
+        Seen::Bad(Error::Corruption { offset, what, .. }) if id != 0 => {
+            out.holes.push(of_marker(offset, what));
+        }
+        Seen::Absent if id != 0 => {
+            out.holes.push(of_marker(0, "the file is missing".to_owned()));
+        }
+        Seen::Good(_) | Seen::Bad(_) | Seen::Absent => {}
+    }
 }
 
 /// A segment to read.
@@ -229,8 +300,15 @@ fn guess(
     let last = epoch_above.unwrap_or(u64::MAX).min(epoch_below.saturating_add(EPOCHS_MAX));
     for epoch in epoch_below..=last {
         // That the log ended where this segment begins is what is so but after an opening.
-        let header =
-            Header { start, segment_bytes, epoch, previous_end: start, synced: 0, recycled: true };
+        let header = Header {
+            start,
+            segment_bytes,
+            epoch,
+            previous_end: start,
+            synced: 0,
+            recycled: true,
+            id: 0,
+        };
         let front = Front { path: path.to_owned(), header, seal: None };
         if Reader::with_front(fs, front.clone())?.record(start)?.is_some() {
             return Ok(Some(front));

@@ -135,8 +135,8 @@ fn a_fault_at_any_operation_is_reported_and_nothing_that_was_told_is_a_lie() {
 #[test]
 fn on_a_full_disk_appends_fail_and_work_again_when_there_is_space() {
     let disk = new_disk();
-    // Two segments: one in use, one made ahead.
-    disk.set_capacity(4 * 4_096);
+    // Two segments: one in use, one made ahead; and the marker.
+    disk.set_capacity(5 * 4_096);
     let (log, _) = open(&disk, small());
     let mut written = Records::new();
     let mut append_one = |_| match append(&log, &[7; 500]) {

@@ -7,9 +7,11 @@ use keyrack_wal::{Error, Salvaged, salvage};
 
 use crate::tool::{Announced, DIR, Draw, Records, append, new_disk, open, open_from, seeds, small};
 
+/// The segments, by position.
 fn files(disk: &MemFs) -> Vec<PathBuf> {
     let entries = disk.list(Path::new(DIR)).unwrap();
-    entries.iter().map(|entry| Path::new(DIR).join(&entry.name)).collect()
+    let paths = entries.iter().map(|entry| Path::new(DIR).join(&entry.name));
+    paths.filter(|path| path.extension().is_some_and(|it| it == "wal")).collect()
 }
 
 fn copy(disk: &MemFs) -> MemFs {

@@ -9,6 +9,7 @@ mod basics;
 mod crash;
 mod damage;
 mod fault;
+mod newest;
 mod real;
 mod recycling;
 mod salvage;
