@@ -128,7 +128,7 @@ fn write_parts(core: &Core, disk: &Disk, generation: u64) -> Result<Vec<PartEntr
     let cuts = core.sample.cuts(wanted);
     let count = cuts.len() + 1;
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let parts = Mutex::new(vec![PartEntry { bytes: 0, rows: 0 }; count]);
+    let parts = Mutex::new(vec![PartEntry { bytes: 0, rows: 0, checksum: 0 }; count]);
     let work = || -> Result<()> {
         loop {
             let part = next.fetch_add(1, Ordering::Relaxed);

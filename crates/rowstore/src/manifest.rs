@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 /// The file's name in the directory of the store.
 pub(crate) const MANIFEST_NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"KEYRROWM";
-const VERSION: u32 = 1;
+/// Version 1 has no identities of logs and no checksums of parts.
+const VERSION: u32 = 2;
 const CHECKSUM_BYTES: usize = 4;
 /// The largest that one can be.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
@@ -47,6 +48,8 @@ pub(crate) struct LogEntry {
     /// Records below this position are not needed.
     pub(crate) start: u64,
     pub(crate) state: LogState,
+    /// The identity that its segments carry; 0 until it has one.
+    pub(crate) id: u64,
 }
 
 /// A file of the checkpoint.
@@ -54,6 +57,8 @@ pub(crate) struct LogEntry {
 pub(crate) struct PartEntry {
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
+    /// Of the checksums of its blocks; 0 if an earlier version has written it.
+    pub(crate) checksum: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,10 +125,12 @@ impl Manifest {
             });
             out.extend_from_slice(&(path.len() as u32).to_le_bytes());
             out.extend_from_slice(path.as_bytes());
+            out.extend_from_slice(&log.id.to_le_bytes());
         }
         for part in &self.parts {
             out.extend_from_slice(&part.bytes.to_le_bytes());
             out.extend_from_slice(&part.rows.to_le_bytes());
+            out.extend_from_slice(&part.checksum.to_le_bytes());
         }
         let checksum = crc32_iscsi(&out);
         out.extend_from_slice(&checksum.to_le_bytes());
@@ -159,7 +166,8 @@ impl Manifest {
     }
 
     fn read(reader: &mut Reader<'_>) -> std::result::Result<Self, &'static str> {
-        if reader.u32()? != VERSION {
+        let version = reader.u32()?;
+        if version == 0 || version > VERSION {
             return Err("a manifest of another version");
         }
         let (floors, logs, parts) = (reader.u32()?, reader.u32()?, reader.u32()?);
@@ -172,8 +180,12 @@ impl Manifest {
         }
         let (generation, clock) = (reader.u64()?, reader.u64()?);
         let floors = (0..floors).map(|_| reader.u64()).collect::<std::result::Result<_, _>>()?;
-        let logs = (0..logs).map(|_| reader.log()).collect::<std::result::Result<_, _>>()?;
-        let part = |_| Ok(PartEntry { bytes: reader.u64()?, rows: reader.u64()? });
+        let logs = (0..logs).map(|_| reader.log(version)).collect::<std::result::Result<_, _>>()?;
+        let part = |_| {
+            let (bytes, rows) = (reader.u64()?, reader.u64()?);
+            let checksum = if version == 1 { 0 } else { reader.u32()? };
+            Ok(PartEntry { bytes, rows, checksum })
+        };
         let parts = (0..parts).map(part).collect::<std::result::Result<_, &'static str>>()?;
         Ok(Manifest { generation, clock, floors, logs, parts })
     }
@@ -200,7 +212,7 @@ impl Reader<'_> {
         self.take().map(u64::from_le_bytes)
     }
 
-    fn log(&mut self) -> std::result::Result<LogEntry, &'static str> {
+    fn log(&mut self, version: u32) -> std::result::Result<LogEntry, &'static str> {
         let start = self.u64()?;
         let state = match self.take::<1>()? {
             [0] => LogState::New,
@@ -215,8 +227,10 @@ impl Reader<'_> {
         let rest = &self.bytes[self.at..];
         let path = rest.get(..len as usize).ok_or("the file ends too early")?;
         let path = std::str::from_utf8(path).map_err(|_| "a path that is not UTF-8")?;
+        let path = PathBuf::from(path);
         self.at += len as usize;
-        Ok(LogEntry { path: PathBuf::from(path), start, state })
+        let id = if version == 1 { 0 } else { self.u64()? };
+        Ok(LogEntry { path, start, state, id })
     }
 }
 
@@ -225,7 +239,8 @@ mod tests {
     use super::*;
 
     fn sample() -> Manifest {
-        let log = |path: &str, start, state| LogEntry { path: path.into(), start, state };
+        let log =
+            |path: &str, start, state| LogEntry { path: path.into(), start, state, id: start };
         Manifest {
             generation: 5,
             clock: 99,
@@ -235,7 +250,10 @@ mod tests {
                 log("/other/disk", 0, LogState::New),
                 log("old", 8, LogState::Dropped),
             ],
-            parts: vec![PartEntry { bytes: 10, rows: 1 }, PartEntry { bytes: 20, rows: 2 }],
+            parts: vec![
+                PartEntry { bytes: 10, rows: 1, checksum: 5 },
+                PartEntry { bytes: 20, rows: 2, checksum: 6 },
+            ],
         }
     }
 

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The head says where the block belongs, so that one which lies elsewhere is not taken for it. How
-//! many bytes and rows the part has stands in the manifest: a part that was cut is damaged.
+//! many bytes and rows the part has stands in the manifest, with a checksum of the checksums of its
+//! blocks: a part that was cut, or that is of another store, is damaged.
 //!
 //! A block is written when it has [`BLOCK_BYTES`], so the writer holds one block and the row that
 //! went over. What was written is synced every [`SYNC_BYTES`]: so much lies between the checkpoint
@@ -63,6 +64,7 @@ pub(crate) struct PartWriter {
     block_rows: u32,
     offset: u64,
     rows: u64,
+    checksum: u32,
     synced: u64,
 }
 
@@ -81,6 +83,7 @@ impl PartWriter {
             block_rows: 0,
             offset: 0,
             rows: 0,
+            checksum: 0,
             synced: 0,
         })
     }
@@ -112,6 +115,7 @@ impl PartWriter {
         head[24..32].copy_from_slice(&self.offset.to_le_bytes());
         let checksum = crc32_iscsi(&self.block[4..]);
         self.block[..4].copy_from_slice(&checksum.to_le_bytes());
+        self.checksum = chained(self.checksum, checksum);
         self.file.write_at(self.offset, &self.block).map_err(|error| of_files(&error))?;
         self.offset += self.block.len() as u64;
         self.rows += u64::from(self.block_rows);
@@ -129,8 +133,16 @@ impl PartWriter {
     pub(crate) fn finish(mut self) -> Result<PartEntry> {
         self.write()?;
         self.file.sync_all().map_err(|error| of_files(&error))?;
-        Ok(PartEntry { bytes: self.offset, rows: self.rows })
+        Ok(PartEntry { bytes: self.offset, rows: self.rows, checksum: self.checksum })
     }
+}
+
+/// The checksum of a part with one block more. Never 0.
+fn chained(sum: u32, block: u32) -> u32 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&sum.to_le_bytes());
+    bytes[4..].copy_from_slice(&block.to_le_bytes());
+    crc32_iscsi(&bytes).max(1)
 }
 
 /// Reads a part, block by block.
@@ -143,6 +155,7 @@ pub(crate) struct PartReader {
     entry: PartEntry,
     offset: u64,
     rows: u64,
+    checksum: u32,
     block: Vec<u8>,
 }
 
@@ -166,8 +179,8 @@ impl PartReader {
             let what = format!("the file has {bytes} bytes, the manifest says {}", entry.bytes);
             return Err(Error::corruption(&path, bytes.min(entry.bytes), what));
         }
-        let block = Vec::new();
-        Ok(PartReader { file, path, generation, part, entry, offset: 0, rows: 0, block })
+        let (offset, rows, checksum, block) = (0, 0, 0, Vec::new());
+        Ok(PartReader { file, path, generation, part, entry, offset, rows, checksum, block })
     }
 
     fn damage<T>(&self, within: usize, what: impl Into<String>) -> Result<T> {
@@ -180,6 +193,9 @@ impl PartReader {
             if self.rows != self.entry.rows {
                 let what = format!("{} rows, the manifest says {}", self.rows, self.entry.rows);
                 return self.damage(0, what);
+            }
+            if ![0, self.checksum].contains(&self.entry.checksum) {
+                return self.damage(0, "whole blocks, but not those that the manifest tells of");
             }
             return Ok(None);
         }
@@ -223,6 +239,7 @@ impl PartReader {
         if !is_here {
             return self.damage(12, "a block that belongs elsewhere");
         }
+        self.checksum = chained(self.checksum, wanted);
         Ok(u32_at(&head, 8))
     }
 

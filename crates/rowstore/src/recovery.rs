@@ -243,7 +243,7 @@ impl<'a> Recovery<'a> {
         senders: Vec<SyncSender<Vec<u8>>>,
     ) -> Result<(Log, keyrack_wal::Recovered)> {
         let log_dir = dir.join(&log.path);
-        let options = log_options(self.core);
+        let options = log_options(self.core, log.id);
         if log.state == LogState::Begun && !has_segments(&**fs, &log_dir)? {
             return Err(Error::corruption(&log_dir, 0, "the log is missing"));
         }
@@ -325,7 +325,7 @@ fn start<'scope, T: Send + 'scope>(
 }
 
 /// How the logs of a store are opened.
-pub(crate) fn log_options(core: &Core) -> LogOptions {
+pub(crate) fn log_options(core: &Core, id: u64) -> LogOptions {
     use keyrack_store::Durability;
     use keyrack_wal::Sync;
     let sync = match core.options.durability {
@@ -334,7 +334,7 @@ pub(crate) fn log_options(core: &Core) -> LogOptions {
         Durability::Interval(ms) => Sync::Interval(std::time::Duration::from_millis(ms.into())),
         Durability::Sync => Sync::Always,
     };
-    LogOptions { segment_bytes: core.options.segment_bytes, sync, ..LogOptions::default() }
+    LogOptions { segment_bytes: core.options.segment_bytes, sync, id, ..LogOptions::default() }
 }
 
 /// Whether a directory has segments of a log.

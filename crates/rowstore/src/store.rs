@@ -252,10 +252,14 @@ fn prepare(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<Manifest> {
                     dir.join(path).display()
                 )));
             }
-            None => LogEntry { path: path.clone(), start: 0, state: LogState::New },
+            None => LogEntry { path: path.clone(), start: 0, state: LogState::New, id: 0 },
         });
     }
     manifest.logs.append(&mut others);
+    // Those of an earlier version get an identity now. It counts before the log is written.
+    for log in manifest.logs.iter_mut().filter(|log| log.id == 0) {
+        log.id = keyrack_wal::new_id(fs);
+    }
     if found.as_ref() != Some(&manifest) {
         publish(fs, dir, &manifest)?;
     }
