@@ -157,7 +157,13 @@ impl Check<'_> {
                 }
             }
         }
-        self.log(manifest.as_ref().map(|manifest| manifest.state().log_from))?;
+        let state = manifest.as_ref().map(Manifest::state);
+        let is_begun = state.is_some_and(|state| state.log_id != 0);
+        let log_dir = self.dir.join(LOG_DIR);
+        if let (true, Some(path)) = (is_begun, keyrack_wal::missing_marker(&*self.fs, &log_dir)?) {
+            self.damage(&path, 0, "the file is missing, but the log was begun");
+        }
+        self.log(state.map(|state| state.log_from))?;
         if let Some(manifest) = &manifest {
             self.extras(&entries, manifest)?;
         }

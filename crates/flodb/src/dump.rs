@@ -121,8 +121,10 @@ fn changes(edit: &Edit) -> Vec<String> {
         ("the next file has the number", edit.next_file),
         ("the last sequence number in a table is", edit.last_sequence),
     ];
+    let log_id = edit.log_id.map(|id| format!("the log has the identity {id:016x}"));
     let known = numbers.iter().filter_map(|(what, number)| Some((what, (*number)?)));
     changes.extend(known.map(|(what, number)| format!("{what} {number}")));
+    changes.extend(log_id);
     changes.extend(
         edit.deleted.iter().map(|(level, number)| format!("level {level} loses table {number}")),
     );

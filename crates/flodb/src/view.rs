@@ -198,6 +198,7 @@ pub(crate) fn file_meta(number: u64, meta: TableMeta) -> FileMeta {
         range_deletes: meta.range_deletes,
         sequence_min: meta.sequence_min,
         sequence_max: meta.sequence_max,
+        checksum: meta.checksum,
         ..FileMeta::default()
     }
 }
@@ -221,8 +222,11 @@ fn difference(file: &FileMeta, table: &TableMeta, order: &Comparator) -> Option<
     }
     // An open bound is where a removed range ends, behind the last entry.
     let reaches = || order.internal(&table.largest, &file.largest) == Order::Less;
-    let same = file.largest == table.largest || file.is_open() && reaches();
-    (!same).then(|| "it ends with another key".to_owned())
+    if file.largest != table.largest && !(file.is_open() && reaches()) {
+        return Some("it ends with another key".to_owned());
+    }
+    let same = file.checksum == 0 || file.checksum == table.checksum;
+    (!same).then(|| "its checksum is another".to_owned())
 }
 
 #[cfg(test)]
@@ -250,6 +254,7 @@ mod tests {
             sequence_max: 20,
             raw_bytes: 500,
             replaced: 0,
+            checksum: 77,
         };
         let seen = |change: fn(&mut FileMeta)| {
             let mut file = file_meta(7, table.clone());
@@ -267,6 +272,8 @@ mod tests {
         assert!(found(|file| file.smallest = internal(b"b", 6, Kind::Put)).contains("begins"));
         assert!(found(|file| file.largest = internal(b"y", 9, Kind::Put)).contains("ends"));
         assert!(found(|file| file.largest = internal(b"z", 1, Kind::Put)).contains("ends"));
+        assert!(found(|file| file.checksum = 78).contains("checksum"));
+        assert_eq!(seen(|file| file.checksum = 0), None, "an earlier program has not written it");
         // An open bound may lie behind the entries, but not before them.
         let open = |user| internal(user, SEQUENCE_MAX, Kind::DeleteRange);
         let mut file = file_meta(7, table.clone());

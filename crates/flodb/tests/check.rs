@@ -1,6 +1,6 @@
 //! The check of a whole store finds what is wrong, and changes nothing.
 
-use crate::disk::{DIR, copy, files, flip, open, options, replace, sample, tables};
+use crate::disk::{DIR, copy, files, flip, open, options, replace, sample, segments, tables};
 use keyrack_flodb::{Comparator, Compare, Error, FindingKind, Options, Report, verify};
 use keyrack_vfs::{Fs, MemFs};
 use std::cmp::Ordering;
@@ -43,12 +43,13 @@ fn a_sound_store_has_nothing_to_report() {
 #[test]
 fn each_damaged_byte_is_found_where_it_is() {
     let (disk, _) = sample(2);
-    let newest = files(&disk).into_keys().rfind(|path| path.starts_with(LOG));
+    let newest = segments(&disk).pop().unwrap();
     for (path, bytes) in files(&disk) {
-        // Segments below the newest have been released. Of that one, the header is in use.
+        // Segments below the newest have been released. Of that one, the header is in use. The log
+        // does without one of the slots that mark it.
         let places: Vec<usize> = match path.starts_with(LOG) {
             false => (0..bytes.len()).collect(),
-            true if Some(&path) == newest.as_ref() => vec![0, 61, 8 * 61],
+            true if path == newest => vec![0, 61, 8 * 61],
             true => continue,
         };
         for at in places.into_iter().filter(|at| at % 61 == 0) {
@@ -62,7 +63,8 @@ fn each_damaged_byte_is_found_where_it_is() {
 #[test]
 fn damage_in_the_log_is_counted_by_record() {
     let (disk, _) = sample(3);
-    let (path, bytes) = files(&disk).into_iter().rfind(|(path, _)| path.starts_with(LOG)).unwrap();
+    let path = segments(&disk).pop().unwrap();
+    let bytes = disk.read(&path).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     flip(&disk, &path, used - 1);
     flip(&disk, &path, used - 400);

@@ -120,6 +120,12 @@ pub(crate) fn tables(disk: &MemFs) -> Vec<PathBuf> {
     files(disk).into_keys().filter(of_table).collect()
 }
 
+/// The segments of the log, by position.
+pub(crate) fn segments(disk: &MemFs) -> Vec<PathBuf> {
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|it| it == "wal");
+    files(disk).into_keys().filter(is_segment).collect()
+}
+
 pub(crate) fn replace(disk: &MemFs, path: &Path, bytes: &[u8]) {
     let fresh = OpenOptions::new().write(true).create(true).truncate(true);
     disk.open(path, &fresh).unwrap().write_at(0, bytes).unwrap();

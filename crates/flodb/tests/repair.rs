@@ -1,7 +1,8 @@
 //! What a repair makes of damaged stores: everything that is left, and nothing that was not.
 
 use crate::disk::{
-    CHANGES, DIR, Model, copy, files, flip, open, options, replace, rows, sample, scribble, tables,
+    CHANGES, DIR, Model, copy, files, flip, open, options, replace, rows, sample, scribble,
+    segments, tables,
 };
 use crate::rng::{Announced, Draw, factor, seeds};
 use keyrack_flodb::{
@@ -60,8 +61,7 @@ fn losses(found: &Model, model: &Model) -> usize {
 }
 
 fn newest_segment(disk: &MemFs) -> PathBuf {
-    let in_log = |path: &PathBuf| path.starts_with(Path::new(DIR).join("log"));
-    files(disk).into_keys().rfind(in_log).unwrap()
+    segments(disk).pop().unwrap()
 }
 
 fn manifest(disk: &MemFs) -> PathBuf {

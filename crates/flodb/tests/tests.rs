@@ -5,6 +5,8 @@
 //! Sizes grow with `KEYRACK_STRESS=n`, a factor.
 
 #[cfg(test)]
+mod at_rest;
+#[cfg(test)]
 mod burdens;
 #[cfg(test)]
 mod check;

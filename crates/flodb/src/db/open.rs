@@ -119,8 +119,11 @@ impl Inner {
     /// The first change of the directory: a manifest of this process, and what an earlier one left
     /// unfinished goes.
     fn take_over(&self) -> Result<()> {
+        // From here on the manifest says that there is a log.
+        self.log.begin()?;
+        let log_id = (self.options.durability != Durability::None).then(|| self.log.id());
         let mut manifest = lock(&self.manifest);
-        manifest.log(&Edit::default())?;
+        manifest.log(&Edit { log_id, ..Edit::default() })?;
         let live: HashSet<u64> = manifest.state().version.numbers().collect();
         for path in manifest.obsolete(|| live)? {
             self.fs.remove_file(&path)?;
@@ -303,12 +306,15 @@ impl<'a> Replay<'a> {
 }
 
 /// The options of the log.
-fn log_options(options: &Options, state: &State, sync: Sync) -> LogOptions {
+fn log_options(fs: &dyn Fs, options: &Options, state: &State, sync: Sync) -> LogOptions {
+    let begun = state.log_id != 0;
     LogOptions {
         segment_bytes: options.segment_bytes,
         sync,
         recycled_max: RECYCLED_MAX,
         first_position: (state.last_sequence + 1).max(state.log_from),
+        id: if begun { state.log_id } else { keyrack_wal::new_id(fs) },
+        begun,
     }
 }
 
@@ -322,7 +328,7 @@ fn open_log(
     let log_dir = dir.join(LOG_DIR);
     let sync = match options.durability {
         // An earlier opening has left a log: it is read, and not written any more.
-        Durability::None if fs.exists(&log_dir)? => {
+        Durability::None if state.log_id != 0 || fs.exists(&log_dir)? => {
             return read_log(fs, dir, options, state, replay);
         }
         Durability::None => Sync::None,
@@ -330,7 +336,7 @@ fn open_log(
         Durability::Interval(interval) => Sync::Interval(interval),
         Durability::Sync => Sync::Always,
     };
-    let with = log_options(options, state, sync);
+    let with = log_options(&**fs, options, state, sync);
     let mut record = |position: u64, payload: &[u8]| replay.record(position, payload);
     Log::open(Arc::clone(fs), &log_dir, state.log_from, with, &mut record)
 }
@@ -344,7 +350,7 @@ fn read_log(
     replay: &mut Replay<'_>,
 ) -> Result<(Log, Recovered)> {
     let log_dir = dir.join(LOG_DIR);
-    let with = log_options(options, state, Sync::Os);
+    let with = log_options(&**fs, options, state, Sync::Os);
     let mut record = |position: u64, payload: &[u8]| replay.record(position, payload);
     let (old, recovered) = Log::open(Arc::clone(fs), &log_dir, state.log_from, with, &mut record)?;
     let with = LogOptions { sync: Sync::None, first_position: old.published(), ..with };

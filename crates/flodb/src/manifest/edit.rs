@@ -14,7 +14,8 @@
 //!                                        16  sequence_min    varint
 //!                                        18  sequence_max    varint
 //!                                        20  sequence        varint, may be absent
-//!                                        22  range_deletes   varint, if there are any
+//!    16   log_id: varint                 22  range_deletes   varint, if there are any
+//!                                        25  checksum        varint, may be absent
 //! ```
 //!
 //! An odd tag may be passed over by a program that does not know it; an even one may not, and such
@@ -36,6 +37,7 @@ const LAST_SEQUENCE: u64 = 8;
 const ADDED: u64 = 10;
 const DELETED: u64 = 12;
 const POINTER: u64 = 15;
+const LOG_ID: u64 = 16;
 
 const LEVEL: u64 = 2;
 const NUMBER: u64 = 4;
@@ -48,6 +50,7 @@ const SEQUENCE_MIN: u64 = 16;
 const SEQUENCE_MAX: u64 = 18;
 const SEQUENCE: u64 = 20;
 const RANGE_DELETES: u64 = 22;
+const CHECKSUM: u64 = 25;
 
 /// What changes. Nothing, to begin with.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -60,6 +63,8 @@ pub(crate) struct Edit {
     pub(crate) next_file: Option<u64>,
     /// The largest sequence number that is in a table, if the tables added do not say so.
     pub(crate) last_sequence: Option<u64>,
+    /// The identity of the log, once it was begun.
+    pub(crate) log_id: Option<u64>,
     /// New tables and their levels. A table may be deleted from one level and added to another by
     /// one edit: it moves.
     pub(crate) added: Vec<(usize, Arc<FileMeta>)>,
@@ -95,6 +100,7 @@ impl Edit {
             (LOG_FROM, self.log_from),
             (NEXT_FILE, self.next_file),
             (LAST_SEQUENCE, self.last_sequence),
+            (LOG_ID, self.log_id),
         ];
         for (tag, value) in numbers {
             if let Some(value) = value {
@@ -138,6 +144,7 @@ impl Edit {
                 LOG_FROM => once(&mut edit.log_from, number(body)?)?,
                 NEXT_FILE => once(&mut edit.next_file, number(body)?)?,
                 LAST_SEQUENCE => once(&mut edit.last_sequence, number(body)?)?,
+                LOG_ID => once(&mut edit.log_id, number(body)?)?,
                 ADDED => {
                     let table = Described::read(body)?;
                     let level = table.level()?;
@@ -192,6 +199,9 @@ fn put_file(out: &mut Vec<u8>, level: usize, file: &FileMeta) {
     if file.range_deletes > 0 {
         put_number(out, RANGE_DELETES, file.range_deletes);
     }
+    if file.checksum > 0 {
+        put_number(out, CHECKSUM, file.checksum);
+    }
 }
 
 /// The next field, or nothing at the end.
@@ -230,7 +240,7 @@ const fn index(tag: u64) -> usize {
 /// The fields of a table that were there.
 #[derive(Debug, Default)]
 struct Described {
-    numbers: [Option<u64>; index(RANGE_DELETES) + 1],
+    numbers: [Option<u64>; index(CHECKSUM) + 1],
     smallest: Option<Vec<u8>>,
     largest: Option<Vec<u8>>,
 }
@@ -244,7 +254,7 @@ impl Described {
                 SMALLEST => once(&mut table.smallest, body.to_vec())?,
                 LARGEST => once(&mut table.largest, body.to_vec())?,
                 LEVEL | NUMBER | BYTES | ENTRIES | DELETES | SEQUENCE_MIN | SEQUENCE_MAX
-                | SEQUENCE | RANGE_DELETES => {
+                | SEQUENCE | RANGE_DELETES | CHECKSUM => {
                     once(&mut table.numbers[index(tag)], number(body)?)?;
                 }
                 tag => pass_over(tag)?,
@@ -269,6 +279,7 @@ impl Described {
             sequence_min: of(SEQUENCE_MIN)?,
             sequence_max: of(SEQUENCE_MAX)?,
             sequence: self.numbers[index(SEQUENCE)],
+            checksum: self.numbers[index(CHECKSUM)].unwrap_or(0),
             smallest: self.smallest.ok_or(Damaged("a table lacks its first key"))?,
             largest: self.largest.ok_or(Damaged("a table lacks its last key"))?,
             ..FileMeta::default()
@@ -287,10 +298,19 @@ mod tests {
             log_from: Some(u64::MAX),
             next_file: Some(0),
             last_sequence: Some(300),
+            log_id: Some(1 << 63),
             added: vec![
                 (0, file(7, "a", "q")),
                 (6, file(1 << 40, "", "\u{ff}")),
-                (1, Arc::new(FileMeta { deletes: 3, range_deletes: 2, ..plain(9, "b", "c", 1) })),
+                (
+                    1,
+                    Arc::new(FileMeta {
+                        deletes: 3,
+                        range_deletes: 2,
+                        checksum: 8,
+                        ..plain(9, "b", "c", 1)
+                    }),
+                ),
             ],
             deleted: vec![(3, 2), (1, u64::MAX)],
             pointers: vec![(1, b"key".to_vec()), (2, Vec::new())],
@@ -335,7 +355,7 @@ mod tests {
                 Err(error) => assert!(matches!(error, Damaged(_)), "{len}: {error:?}"),
             }
         }
-        assert_eq!(whole, 11, "as many as there are fields, none of them included");
+        assert_eq!(whole, 12, "as many as there are fields, none of them included");
     }
 
     #[test]

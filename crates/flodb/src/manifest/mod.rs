@@ -131,7 +131,8 @@ impl Manifest {
         } else if fs.exists(&dir.join(CURRENT))? {
             return Err(usage(dir, "holds a store already"));
         }
-        let mut manifest = Manifest::of(fs, dir, state, 0)?;
+        // It has no log, and that of a store whose tables it shares is not its own.
+        let mut manifest = Manifest::of(fs, dir, State { log_id: 0, ..state }, 0)?;
         manifest.log(&Edit::default())?;
         Ok(manifest)
     }

@@ -17,13 +17,15 @@ pub(crate) struct State {
     pub(crate) next_file: u64,
     /// No table holds a larger sequence number, or ever did.
     pub(crate) last_sequence: u64,
+    /// The identity of the log, which its segments carry; 0 until it was begun.
+    pub(crate) log_id: u64,
 }
 
 impl State {
     /// A store without anything.
     pub(crate) fn new(order: Comparator) -> Self {
         let version = Arc::new(Version::new(order));
-        State { version, log_from: 0, next_file: 1, last_sequence: 0 }
+        State { version, log_from: 0, next_file: 1, last_sequence: 0, log_id: 0 }
     }
 
     /// The state after an edit.
@@ -46,7 +48,11 @@ impl State {
         }
         let last_sequence = added().map(|file| file.sequence_max).fold(last_sequence, u64::max);
         let version = Arc::new(self.version.apply(edit)?);
-        Ok(State { version, log_from, next_file, last_sequence })
+        let log_id = edit.log_id.unwrap_or(self.log_id);
+        if self.log_id != 0 && log_id != self.log_id {
+            return Err(Invalid("the log gets another identity".to_owned()));
+        }
+        Ok(State { version, log_from, next_file, last_sequence, log_id })
     }
 
     /// The edit that makes this state of an empty one.
@@ -58,6 +64,7 @@ impl State {
             log_from: Some(self.log_from),
             next_file: Some(self.next_file),
             last_sequence: Some(self.last_sequence),
+            log_id: (self.log_id != 0).then_some(self.log_id),
             added: (0..LEVELS).flat_map(files).map(|(level, file)| (level, file.clone())).collect(),
             deleted: Vec::new(),
             pointers: (0..LEVELS).map(pointer).filter(|(_, key)| !key.is_empty()).collect(),

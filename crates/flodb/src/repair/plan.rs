@@ -147,7 +147,10 @@ impl Planner<'_, '_> {
             Error::corruption(self.shop.dir, 0, what)
         })?;
         let next_file = base.next_file.max(self.shop.numbers.next());
-        let state = State { version: Arc::new(version), log_from, next_file, last_sequence };
+        // The log that comes after a saved one is another.
+        let log_id = if is_log_saved { 0 } else { base.log_id };
+        let version = Arc::new(version);
+        let state = State { version, log_from, next_file, last_sequence, log_id };
         let (gone, renamed, losses) = (self.gone, self.renamed, self.losses);
         Ok(Plan { state, gone, renamed, losses, log_records, is_needed })
     }
@@ -197,7 +200,13 @@ impl Planner<'_, '_> {
     fn keep_levels(&mut self, state: &State, found: &[Found], log_dir: &Path) -> Result<Outline> {
         let (mut files, mut is_changed) = self.keep_tables(state, found, log_dir)?;
         let from = Some(state.log_from);
-        let log = log::look(self.shop, log_dir, from)?;
+        let mut log = log::look(self.shop, log_dir, from)?;
+        let is_begun = state.log_id != 0;
+        if let (true, Some(path)) = (is_begun, keyrack_wal::missing_marker(self.shop.fs, log_dir)?)
+        {
+            let what = "the file is missing, but the log was begun";
+            log.losses.push(Finding::damage(&path, 0, what));
+        }
         let is_log_saved = !log.losses.is_empty();
         let mut log_records = log.salvaged.records;
         if is_log_saved {
@@ -413,9 +422,11 @@ fn copy_of(file: &FileMeta, number: u64) -> FileMeta {
         largest: file.largest.clone(),
         entries: file.entries,
         deletes: file.deletes,
+        range_deletes: file.range_deletes,
         sequence_min: file.sequence_min,
         sequence_max: file.sequence_max,
         sequence: file.sequence,
+        checksum: file.checksum,
         ..FileMeta::default()
     }
 }

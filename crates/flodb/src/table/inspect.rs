@@ -101,7 +101,7 @@ impl Table {
         if seen.missed_by_filter {
             unsound(end("a filter without a key that is there"));
         }
-        seen.meta.bytes = self.meta.bytes;
+        (seen.meta.bytes, seen.meta.checksum) = (self.meta.bytes, self.meta.checksum);
         // Early tables do not say it.
         seen.meta.replaced = if self.meta.replaced > 0 { seen.replaced } else { 0 };
         let mut listed: Vec<RangeDelete> =

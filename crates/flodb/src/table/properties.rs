@@ -56,6 +56,9 @@ pub(crate) struct TableMeta {
     pub(crate) raw_bytes: u64,
     /// Entries of keys that have a newer one in the table; 0 also where nobody has counted them.
     pub(crate) replaced: u64,
+    /// The checksum of the properties. These have the checksum of the index, which has those of all
+    /// data blocks, so no two tables with different content share it.
+    pub(crate) checksum: u64,
 }
 
 impl TableMeta {
@@ -80,7 +83,8 @@ impl TableMeta {
     }
 }
 
-/// The properties as stored. `meta.bytes` is not among them: the file has its length.
+/// The properties as stored. `meta.bytes` and `meta.checksum` are not among them: the file has its
+/// length, and its footer the checksum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) index: Handle,
@@ -199,6 +203,7 @@ impl Properties {
                 sequence_max: number(TAG_SEQUENCE_MAX)?,
                 raw_bytes: number(TAG_RAW_BYTES)?,
                 replaced: replaced.unwrap_or(0),
+                checksum: 0,
             },
         };
         Ok(properties)

@@ -104,6 +104,7 @@ impl Table {
         }
         let meta = TableMeta {
             range_deletes: range_deletes.as_ref().map_or(0, |index| index.len() as u64),
+            checksum: handle.checksum,
             ..properties.meta
         };
         Ok(Table {

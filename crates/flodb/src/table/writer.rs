@@ -192,7 +192,7 @@ impl TableWriter {
         self.out.extend_from_slice(&footer(handle, handle.end()));
         self.flush()?;
         self.file.sync_data()?;
-        properties.meta.bytes = self.written;
+        (properties.meta.bytes, properties.meta.checksum) = (self.written, handle.checksum);
         Ok(properties.meta)
     }
 

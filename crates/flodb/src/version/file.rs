@@ -39,6 +39,8 @@ pub(crate) struct FileMeta {
     /// The sequence number of all entries, if the file has 0 in its place: it was made outside of
     /// the store, and taken in at this moment.
     pub(crate) sequence: Option<u64>,
+    /// That of the table, see [`TableMeta::checksum`]; 0 if an earlier program added it.
+    pub(crate) checksum: u64,
     /// Whether a compaction reads it now. Written by `compaction::Running` alone, under the lock
     /// that guards the choice of compactions, and read under it.
     pub(crate) being_compacted: AtomicBool,
@@ -111,6 +113,7 @@ impl FileMeta {
             sequence_min: sequence,
             sequence_max: sequence,
             sequence: Some(sequence),
+            checksum: meta.checksum,
             ..FileMeta::default()
         }
     }
@@ -128,7 +131,9 @@ impl FileMeta {
             None => (self.sequence_min, self.sequence_max),
         };
         let reaches = self.is_open() && order.internal(&meta.largest, &self.largest).is_lt();
-        (self.bytes, self.entries, self.deletes) == (meta.bytes, meta.entries, meta.deletes)
+        let same_checksum = self.checksum == 0 || self.checksum == meta.checksum;
+        same_checksum
+            && (self.bytes, self.entries, self.deletes) == (meta.bytes, meta.entries, meta.deletes)
             && self.range_deletes == meta.range_deletes
             && sequences == (meta.sequence_min, meta.sequence_max)
             && same_bound(&self.smallest, &meta.smallest)
@@ -163,7 +168,7 @@ impl PartialEq for FileMeta {
         let numbers = |file: &FileMeta| {
             let sequences = (file.sequence_min, file.sequence_max, file.sequence);
             let removals = (file.deletes, file.range_deletes);
-            (file.number, file.bytes, file.entries, removals, sequences)
+            (file.number, file.bytes, file.entries, removals, sequences, file.checksum)
         };
         numbers(self) == numbers(other)
             && self.smallest == other.smallest

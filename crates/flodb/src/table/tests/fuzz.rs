@@ -151,6 +151,7 @@ fn whatever_is_read_from_a_file_is_refused_or_can_be_used() {
         ..FileMeta::default()
     };
     let edit = Edit {
+        log_id: Some(9),
         comparator: Some("keyrack.bytewise".to_owned()),
         log_from: Some(80),
         next_file: Some(8),

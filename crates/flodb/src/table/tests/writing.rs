@@ -32,6 +32,7 @@ fn the_meta_is_that_of_the_entries() {
         sequence_max: 12,
         raw_bytes,
         replaced: 1,
+        checksum: meta.checksum,
     };
     assert_eq!(meta, expected);
     let table = open(&fs);
