@@ -13,7 +13,7 @@
 use crate::batch::decode;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::manifest::{CURRENT, FileName, LOCK, LOG_DIR, Manifest};
+use crate::manifest::{CURRENT, FileName, LOCK, LOG_DIR, Manifest, State};
 use crate::options::Options;
 use crate::table::Table;
 use crate::version::{FileMeta, LEVELS};
@@ -157,13 +157,7 @@ impl Check<'_> {
                 }
             }
         }
-        let state = manifest.as_ref().map(Manifest::state);
-        let is_begun = state.is_some_and(|state| state.log_id != 0);
-        let log_dir = self.dir.join(LOG_DIR);
-        if let (true, Some(path)) = (is_begun, keyrack_wal::missing_marker(&*self.fs, &log_dir)?) {
-            self.damage(&path, 0, "the file is missing, but the log was begun");
-        }
-        self.log(state.map(|state| state.log_from))?;
+        self.log(manifest.as_ref().map(Manifest::state))?;
         if let Some(manifest) = &manifest {
             self.extras(&entries, manifest)?;
         }
@@ -234,8 +228,9 @@ impl Check<'_> {
         )
     }
 
-    /// The log from a position on, or as much of it as hangs together.
-    fn log(&mut self, from: Option<u64>) -> Result<()> {
+    /// The log that a state needs, or as much of it as hangs together.
+    fn log(&mut self, state: Option<&State>) -> Result<()> {
+        let (from, id) = (state.map(|state| state.log_from), state.map(|state| state.log_id));
         let dir = self.dir.join(LOG_DIR);
         let mut bad = Vec::new();
         let mut replay = |position: u64, payload: &[u8]| -> Result<()> {
@@ -244,7 +239,7 @@ impl Check<'_> {
             }
             Ok(())
         };
-        let salvaged = keyrack_wal::salvage(&*self.fs, &dir, from, &mut replay)?;
+        let salvaged = keyrack_wal::salvage(&*self.fs, &dir, from, id, &mut replay)?;
         self.report.log_records = salvaged.records - bad.len() as u64;
         for hole in &salvaged.holes {
             self.damage(&hole.path, hole.offset, hole.what.clone());

@@ -184,7 +184,7 @@ fn segment(
     let names = fs.list(dir)?;
     let starts = names.iter().filter_map(|entry| segment_start(&entry.name.to_string_lossy()));
     let end = starts.filter(|other| *other > start).min().unwrap_or(u64::MAX);
-    let read = keyrack_wal::salvage(fs, dir, Some(start), &mut |position, payload| {
+    let read = keyrack_wal::salvage(fs, dir, Some(start), None, &mut |position, payload| {
         if position >= end {
             return Err(End::Done);
         }

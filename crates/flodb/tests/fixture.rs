@@ -4,11 +4,11 @@
 //! a log with records that are in no table. It is never written again: when a format changes, its
 //! version goes up, and another store joins this one.
 
-use crate::disk::{DIR, Model, files, replace, rows, tables};
+use crate::disk::{CHANGES, DIR, Model, copy, files, replace, rows, tables};
 use keyrack_flodb::{
     Compression, Db, IngestOptions, Options, TableWriter, WriteOptions, repair, verify,
 };
-use keyrack_vfs::{FileKind, Fs, MemFs, RealFs};
+use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, FileKind, Fs, MemFs, RealFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -139,4 +139,33 @@ fn a_store_of_version_1_is_sound_opens_and_goes_on() {
         assert!(rows(&db) == model);
     }
     assert_eq!(tables(&disk).len(), 1);
+}
+
+/// The first opening gives the log an identity and a marker. Half of that is no damage.
+#[test]
+fn the_first_opening_of_a_store_of_version_1_may_end_anywhere() {
+    let (old, model) = (copy(&load()), build(None));
+    for at in 1.. {
+        let disk = copy(&old);
+        let fs = FaultFs::new(Arc::new(disk.clone()));
+        fs.arm(FaultPlan::from_then_on(at, Fault::PowerOut).only(&CHANGES));
+        let opened = Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options(COMPRESSIONS[0]));
+        let is_over = fs.injected() == 0;
+        drop(opened);
+        for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Reordered] {
+            let image = disk.crash_image(at, policy);
+            let options = options(COMPRESSIONS[0]);
+            let report = verify(Arc::new(image.clone()), Path::new(DIR), &options).unwrap();
+            assert!(report.is_sound(), "{at}, {policy:?}: {:?}", report.findings);
+            let db = Db::open_in(Arc::new(image.clone()), Path::new(DIR), options).unwrap();
+            assert!(rows(&db) == model, "{at}, {policy:?}");
+            db.put(b"more", b"").unwrap();
+            db.close().unwrap();
+            let image = copy(&image);
+            assert_eq!(rows(&crate::disk::open(&image)).len(), model.len() + 1);
+        }
+        if is_over {
+            break;
+        }
+    }
 }

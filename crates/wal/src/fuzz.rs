@@ -118,7 +118,7 @@ fn check(input: &[u8], dice: &mut Dice) -> Shape {
         Ok::<(), Error>(())
     });
     let mut salvaged = Vec::new();
-    let saved = salvage(&fs, dir(), None, &mut |position, payload: &[u8]| {
+    let saved = salvage(&fs, dir(), None, None, &mut |position, payload: &[u8]| {
         salvaged.push((position, payload.len()));
         Ok::<(), Error>(())
     });

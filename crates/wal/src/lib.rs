@@ -85,7 +85,7 @@ mod ticker;
 pub use error::{Error, Result};
 pub use files::Stats;
 pub use log::{Log, Reservation};
-pub use marker::{missing_marker, new_id};
+pub use marker::new_id;
 pub use options::{Options, Sync};
 pub use recovery::{Recovered, is_ours};
 pub use salvage::{Hole, Salvaged, salvage};

@@ -50,16 +50,6 @@ pub fn new_id(fs: &dyn Fs) -> u64 {
     (fs.unique_number() ^ keyrack_measure::wall::unix_ns()).max(1)
 }
 
-/// The path of the marker of the log in `dir`, if it is not there: nobody has begun the log, or it
-/// was lost.
-///
-/// # Errors
-/// `Io`.
-pub fn missing_marker(fs: &dyn Fs, dir: &Path) -> Result<Option<PathBuf>> {
-    let path = path_in(dir);
-    Ok(if fs.exists(&path)? { None } else { Some(path) })
-}
-
 /// What was found in the place of the marker.
 #[derive(Debug)]
 pub(crate) enum Seen {
@@ -119,12 +109,11 @@ pub(crate) fn check(
         Seen::Good(mark) => mark,
         Seen::Bad(error) if is_needed => return Err(error),
         Seen::Absent if is_needed => {
-            let what = "the file is missing, but the log was begun";
-            return Err(Error::corruption(&path_in(dir), 0, what));
+            return Err(Error::corruption(&path_in(dir), 0, GONE));
         }
         Seen::Bad(_) | Seen::Absent => return Ok(None),
     };
-    if mark.id != id && mark.start == 0 && newest.is_none() && !options.begun {
+    if mark.id != id && mark.start == 0 && !is_needed {
         // Whoever was to know of it did not live to note it down.
         return Ok(None);
     }
@@ -138,6 +127,9 @@ pub(crate) fn check(
         _ => Err(Error::corruption(&path_of(dir, mark.start), 0, MISSING)),
     }
 }
+
+/// What is said of the marker when it is not there.
+pub(crate) const GONE: &str = "the file is missing, but the log was begun";
 
 /// What is said of the newest segment when it is not there.
 pub(crate) const MISSING: &str = "the newest segment of the log is missing";

@@ -16,7 +16,7 @@
 //!   and perhaps dropped by an opening before. It does not come back.
 //! * A segment whose header is damaged is read with what its name, its length and its records say.
 //! * A segment that is missing is a hole, the newest as well: the marker names it.
-//! * A segment with the identity of another log is not read.
+//! * A segment with the identity of another log is not read, and is a hole.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use keyrack_vfs::Fs;
 
 use crate::error::{Error, Result};
 use crate::format::{ALIGN, FRONT_BYTES, Header, Kind, RECORD_BYTES};
-use crate::marker::{self, ID_AT as ID_AT_MARK, MISSING, Seen};
+use crate::marker::{self, GONE, ID_AT as ID_AT_MARK, MISSING, Seen};
 use crate::options::{POSITION_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::reader::{Front, Reader};
 use crate::recovery::{ID_AT, Replay, list, next_record, path_of, search};
@@ -79,7 +79,8 @@ pub struct Salvaged {
 
 /// Reads the log in `dir` and gives each whole record from `from` on to `replay`, in order of
 /// position. Without `from`, that is everything that is connected with the newest segment: what a
-/// release left behind is older, and not believed. O(bytes of the log).
+/// release left behind is older, and not believed. `id` is the identity that the log has to have,
+/// 0 if it was never begun; without `id`, it is the one that the files say. O(bytes of the log).
 ///
 /// # Errors
 /// `Usage` for a `from` that is no position, or a log of a later version; `Io`; and the first error
@@ -88,6 +89,7 @@ pub fn salvage<E: From<Error>>(
     fs: &dyn Fs,
     dir: &Path,
     from: Option<u64>,
+    id: Option<u64>,
     replay: &mut dyn FnMut(u64, &[u8]) -> std::result::Result<(), E>,
 ) -> std::result::Result<Salvaged, E> {
     if from.is_some_and(|from| from >= POSITION_MAX) {
@@ -103,7 +105,7 @@ pub fn salvage<E: From<Error>>(
         salvaged.segments.push(marker::path_in(dir));
     }
     salvaged.top = starts.last().copied().unwrap_or(0);
-    let id = dismiss_foreign(fs, dir, &seen, &mut starts, &mut salvaged)?;
+    let id = dismiss_foreign(fs, dir, id, &seen, &mut starts, &mut salvaged)?;
     let newest = starts.last().copied();
     let chain = chain(fs, dir, &starts, from, &mut salvaged)?;
     Walk { fs, chain, out: &mut salvaged, mark: None }.run(replay)?;
@@ -113,11 +115,12 @@ pub fn salvage<E: From<Error>>(
     Ok(salvaged)
 }
 
-/// Takes the segments of other logs out of `starts`. Returns the identity of this one, 0 if no
-/// segment has any: that of the marker, unless all segments contradict it.
+/// Takes the segments of other logs out of `starts`. Returns the identity of this one, 0 if it has
+/// none: the wanted one, or that of the marker, unless all segments contradict it.
 fn dismiss_foreign(
     fs: &dyn Fs,
     dir: &Path,
+    wanted: Option<u64>,
     seen: &Seen,
     starts: &mut Vec<u64>,
     out: &mut Salvaged,
@@ -128,10 +131,11 @@ fn dismiss_foreign(
         ids.push(header.map_or(0, |header| header.id));
     }
     let last = ids.iter().rev().find(|id| **id != 0).copied().unwrap_or(0);
-    let id = match seen {
-        Seen::Good(mark) if ids.contains(&mark.id) => mark.id,
+    let found = match seen {
+        Seen::Good(mark) if last == 0 || ids.contains(&mark.id) => mark.id,
         _ => last,
     };
+    let id = wanted.unwrap_or(found);
     let is_foreign = |index: usize| ids[index] != 0 && ids[index] != id;
     for index in (0..starts.len()).filter(|index| is_foreign(*index)) {
         let (from, to) = (starts[index], starts.get(index + 1).copied().unwrap_or(starts[index]));
@@ -151,7 +155,8 @@ fn judge_marker(dir: &Path, seen: Seen, id: u64, newest: Option<u64>, out: &mut 
     let (begin, path) = (out.begin, marker::path_in(dir));
     let of_marker = |offset, what| Hole { path, offset, from: begin, to: begin, what };
     match seen {
-        Seen::Good(mark) if id != 0 && mark.id != id => {
+        // A log that was never begun may have a marker that names no segment.
+        Seen::Good(mark) if mark.id != id && (id != 0 || mark.start != 0) => {
             out.holes.push(of_marker(ID_AT_MARK, "the marker of another log".to_owned()));
         }
         Seen::Good(mark) if newest.unwrap_or(0) < mark.start => {
@@ -169,7 +174,7 @@ fn judge_marker(dir: &Path, seen: Seen, id: u64, newest: Option<u64>, out: &mut 
             out.holes.push(of_marker(offset, what));
         }
         Seen::Absent if id != 0 => {
-            out.holes.push(of_marker(0, "the file is missing".to_owned()));
+            out.holes.push(of_marker(0, GONE.to_owned()));
         }
         Seen::Good(_) | Seen::Bad(_) | Seen::Absent => {}
     }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use keyrack_vfs::{CrashPolicy, FaultFs, Fs, MemFs, OpenOptions, Operation};
+use crc_fast::crc32_iscsi;
+use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, OpenOptions, Operation};
 use keyrack_wal::{Error, Options, salvage};
 
 use crate::tool::{DIR, append, new_disk, open, open_from, small};
@@ -69,7 +70,7 @@ fn a_salvage_reports_the_newest_segment_as_a_hole() {
         let start = u64::from_str_radix(newest.file_stem().unwrap().to_str().unwrap(), 16).unwrap();
         disk.remove_file(&newest).unwrap();
         let nothing = &mut |_: u64, _: &[u8]| Ok::<_, Error>(());
-        let salvaged = salvage(&disk, Path::new(DIR), Some(0), nothing).unwrap();
+        let salvaged = salvage(&disk, Path::new(DIR), Some(0), None, nothing).unwrap();
         let hole = salvaged.holes.iter().find(|hole| hole.path == newest).unwrap();
         assert!(hole.from <= start && hole.to == start + 4_096, "{hole:?}");
         assert!(salvaged.top >= hole.to);
@@ -120,11 +121,61 @@ fn files_of_another_log_are_refused_by_its_identity() {
         assert_eq!(found, path, "{what}");
         assert!(what.contains("of another log"), "{what}");
         let nothing = &mut |_: u64, _: &[u8]| Ok::<_, Error>(());
-        let salvaged = salvage(&image, Path::new(DIR), Some(0), nothing).unwrap();
+        let salvaged = salvage(&image, Path::new(DIR), Some(0), None, nothing).unwrap();
         assert!(salvaged.holes.iter().any(|hole| hole.path == path), "{path:?}");
     }
     let (_, what) = refusal(&disk, theirs);
     assert!(what.contains("of another log"), "{what}");
+    let nothing = &mut |_: u64, _: &[u8]| Ok::<_, Error>(());
+    for (id, records) in [(7, 100), (8, 0), (0, 0)] {
+        let salvaged = salvage(&disk, Path::new(DIR), Some(0), Some(id), nothing).unwrap();
+        assert_eq!((salvaged.holes.is_empty(), salvaged.records), (id == 7, records), "{id}");
+    }
+}
+
+/// Makes the header of a segment what an earlier program would have written.
+fn remove_identity(disk: &MemFs, path: &Path) {
+    let mut header = disk.read(path).unwrap()[..512].to_vec();
+    header[56..64].fill(0);
+    let sum = crc32_iscsi(&header[..508]).rotate_right(15).wrapping_add(0xa282_ead8);
+    header[508..].copy_from_slice(&sum.to_le_bytes());
+    let file = disk.open(path, &OpenOptions::new().write(true)).unwrap();
+    file.write_at(0, &header).unwrap();
+    file.sync_all().unwrap();
+}
+
+/// A log that an earlier program wrote gets an identity. Until it is noted down, each opening gives
+/// another one.
+#[test]
+fn a_crash_while_an_old_log_gets_its_identity_is_no_damage() {
+    let old = sample(small(), 100, true);
+    old.remove_file(&marker()).unwrap();
+    segments(&old).iter().for_each(|path| remove_identity(&old, path));
+    for at in 1.. {
+        let disk = copy(&old);
+        let fs = FaultFs::new(Arc::new(disk.clone()));
+        let (log, records) = open(&fs, Options { id: 5, ..small() });
+        fs.arm(FaultPlan::from_then_on(at, Fault::PowerOut));
+        let done = log.begin();
+        let is_over = fs.injected() == 0;
+        assert_eq!(done.is_ok(), is_over, "{at}");
+        drop(log);
+        for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Reordered] {
+            let image = disk.crash_image(at, policy);
+            let nothing = &mut |_: u64, _: &[u8]| Ok::<_, Error>(());
+            let salvaged = salvage(&image, Path::new(DIR), Some(0), Some(0), nothing).unwrap();
+            assert_eq!(salvaged.holes, []);
+            let (log, same) = open(&image, Options { id: 6, ..small() });
+            assert_eq!(same, records, "{at}, {policy:?}");
+            append(&log, b"more").unwrap();
+            log.close().unwrap();
+            let again = open(&image, Options { id: 6, begun: true, ..small() }).1;
+            assert_eq!(again.len(), records.len() + 1);
+        }
+        if is_over {
+            break;
+        }
+    }
 }
 
 /// An earlier copy of the newest segment looked like what a power loss leaves.
@@ -148,7 +199,7 @@ fn after_a_close_an_earlier_copy_of_the_newest_segment_is_damage() {
             image.write_atomic(&newest, content).unwrap();
             assert_eq!(refusal(&image, small()).0, newest, "copy {age}");
             let nothing = &mut |_: u64, _: &[u8]| Ok::<_, Error>(());
-            let salvaged = salvage(&image, Path::new(DIR), Some(0), nothing).unwrap();
+            let salvaged = salvage(&image, Path::new(DIR), Some(0), None, nothing).unwrap();
             assert!(salvaged.holes.iter().any(|hole| hole.path == newest), "copy {age}");
         }
         // The end that is marked counts until there is a record behind it.

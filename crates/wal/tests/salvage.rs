@@ -31,7 +31,7 @@ fn read(disk: &MemFs, from: Option<u64>) -> (Salvaged, Records) {
         records.push((position, payload.to_vec()));
         Ok::<_, Error>(())
     };
-    let salvaged = salvage(disk, Path::new(DIR), from, &mut replay).unwrap();
+    let salvaged = salvage(disk, Path::new(DIR), from, None, &mut replay).unwrap();
     assert_eq!(salvaged.records, records.len() as u64);
     (salvaged, records)
 }
@@ -183,6 +183,7 @@ fn a_log_of_a_later_version_is_not_taken_for_damage() {
     let sum = crc_fast::crc32_iscsi(&header[..508]).rotate_right(15).wrapping_add(0xa282_ead8);
     header[508..].copy_from_slice(&sum.to_le_bytes());
     file.write_at(0, &header).unwrap();
-    let error = salvage(&disk, Path::new(DIR), None, &mut |_, _| Ok::<_, Error>(())).unwrap_err();
+    let error =
+        salvage(&disk, Path::new(DIR), None, None, &mut |_, _| Ok::<_, Error>(())).unwrap_err();
     assert!(matches!(&error, Error::Usage(what) if what.contains("version")), "{error}");
 }

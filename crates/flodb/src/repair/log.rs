@@ -26,7 +26,12 @@ pub(super) struct Look {
 }
 
 /// Reads the log in `dir`, see [`keyrack_wal::salvage`].
-pub(super) fn look(shop: &Workshop<'_>, dir: &Path, from: Option<u64>) -> Result<Look> {
+pub(super) fn look(
+    shop: &Workshop<'_>,
+    dir: &Path,
+    from: Option<u64>,
+    id: Option<u64>,
+) -> Result<Look> {
     let mut losses = Vec::new();
     let mut replay = |position: u64, payload: &[u8]| -> Result<()> {
         if decode(payload).is_none() {
@@ -35,7 +40,7 @@ pub(super) fn look(shop: &Workshop<'_>, dir: &Path, from: Option<u64>) -> Result
         }
         Ok(())
     };
-    let salvaged = keyrack_wal::salvage(shop.fs, dir, from, &mut replay)?;
+    let salvaged = keyrack_wal::salvage(shop.fs, dir, from, id, &mut replay)?;
     let holes = salvaged.holes.iter().map(|hole| {
         let what = match hole.to - hole.from {
             0 => hole.what.clone(),
@@ -60,6 +65,7 @@ pub(super) fn save(
     shop: &mut Workshop<'_>,
     dir: &Path,
     from: Option<u64>,
+    id: Option<u64>,
     is_wanted: &dyn Fn(u64) -> bool,
 ) -> Result<(Vec<Arc<FileMeta>>, u64)> {
     let (mut files, mut records) = (Vec::new(), 0);
@@ -96,7 +102,7 @@ pub(super) fn save(
         records += u64::from(is_used);
         Ok(())
     };
-    keyrack_wal::salvage(fs, dir, from, &mut replay)?;
+    keyrack_wal::salvage(fs, dir, from, id, &mut replay)?;
     if let Some(rest) = memory {
         write(shop, &rest, &mut files)?;
     }

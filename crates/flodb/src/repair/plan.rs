@@ -199,18 +199,12 @@ impl Planner<'_, '_> {
     /// stays as it is, or its records become tables above all others.
     fn keep_levels(&mut self, state: &State, found: &[Found], log_dir: &Path) -> Result<Outline> {
         let (mut files, mut is_changed) = self.keep_tables(state, found, log_dir)?;
-        let from = Some(state.log_from);
-        let mut log = log::look(self.shop, log_dir, from)?;
-        let is_begun = state.log_id != 0;
-        if let (true, Some(path)) = (is_begun, keyrack_wal::missing_marker(self.shop.fs, log_dir)?)
-        {
-            let what = "the file is missing, but the log was begun";
-            log.losses.push(Finding::damage(&path, 0, what));
-        }
+        let (from, id) = (Some(state.log_from), Some(state.log_id));
+        let log = log::look(self.shop, log_dir, from, id)?;
         let is_log_saved = !log.losses.is_empty();
         let mut log_records = log.salvaged.records;
         if is_log_saved {
-            let (tables, records) = log::save(self.shop, log_dir, from, &|_| true)?;
+            let (tables, records) = log::save(self.shop, log_dir, from, id, &|_| true)?;
             files.extend(tables.into_iter().map(|file| (0, file)));
             log_records = records;
             is_changed = true;
@@ -266,7 +260,8 @@ impl Planner<'_, '_> {
             return Ok((placed, is_changed));
         }
         // What was flushed last may still be in the log.
-        let look = log::look(self.shop, log_dir, None)?;
+        let id = Some(state.log_id);
+        let look = log::look(self.shop, log_dir, None, id)?;
         for (level, file) in damaged {
             let fits = |(at, it): &(usize, &Found)| !used[*at] && describes(&file, it);
             let own = |(at, it): &(usize, &Found)| {
@@ -291,7 +286,7 @@ impl Planner<'_, '_> {
             if is_logged {
                 let range = file.sequence_min..=file.sequence_max;
                 let is_wanted = |sequence: u64| range.contains(&sequence);
-                let (tables, _) = log::save(self.shop, log_dir, None, &is_wanted)?;
+                let (tables, _) = log::save(self.shop, log_dir, None, id, &is_wanted)?;
                 let what = "restored from the log, nothing of it is lost";
                 self.losses.push(Finding::damage(&path, 0, what));
                 placed.extend(tables.into_iter().map(|it| (0, it)));
@@ -346,7 +341,7 @@ impl Planner<'_, '_> {
                 sources.push(self.source_of(&file)?);
             }
         }
-        let log = log::look(self.shop, log_dir, None)?;
+        let log = log::look(self.shop, log_dir, None, None)?;
         // Everything below is in tables.
         let above = (newest + 1).max(gleaned.log_from);
         let mut placed = Placed::new();
@@ -354,7 +349,7 @@ impl Planner<'_, '_> {
         let is_merged = !is_whole && log.whole_from() < above;
         let from = if is_merged { log.whole_from() } else { above };
         let is_wanted = |sequence: u64| sequence >= from;
-        let (tables, log_records) = log::save(self.shop, log_dir, None, &is_wanted)?;
+        let (tables, log_records) = log::save(self.shop, log_dir, None, None, &is_wanted)?;
         if is_merged {
             for file in tables {
                 sources.push(self.source_of(&file)?);
