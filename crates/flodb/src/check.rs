@@ -171,12 +171,13 @@ impl Check<'_> {
     /// The tables that the manifest names. It was read with the rules of its levels: that they are
     /// disjoint and sorted holds for what it says, and here is seen whether what it says is so.
     fn version(&mut self, manifest: &Manifest) -> Result<()> {
-        if manifest.dropped_bytes() > 0 {
+        let dropped = manifest.dropped();
+        if !dropped.is_empty() {
             self.report.findings.push(Finding {
                 kind: FindingKind::Tail,
                 path: manifest.path(),
-                offset: self.fs.metadata(&manifest.path())?.len - manifest.dropped_bytes(),
-                what: format!("{} bytes of an unfinished edit", manifest.dropped_bytes()),
+                offset: dropped.start,
+                what: format!("{} bytes of an unfinished edit", dropped.end - dropped.start),
             });
         }
         let version = Arc::clone(&manifest.state().version);

@@ -91,9 +91,15 @@ fn build(flavour: u8, is_closed: bool) -> Store {
     db.flush().unwrap();
     write(&db, 300, 330, flavour);
     db.flush().unwrap();
+    let before = image(&disk);
     ingest(&disk, &db, flavour);
-    write(&db, 330, 500, flavour);
+    write(&db, 330, 490, flavour);
+    let almost = image(&disk);
+    write(&db, 490, 500, flavour);
     if is_closed {
+        // These have the files that were written to until the end. After a kill, nobody can tell
+        // them from what a power loss leaves.
+        earlier.extend([before, almost]);
         db.close().unwrap();
         return Store { ours: directory(&disk, Path::new(DIR)), earlier };
     }

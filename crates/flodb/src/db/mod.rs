@@ -348,6 +348,8 @@ impl Drop for Owner {
             let _ = flush::flush_all(&self.inner);
         }
         drop(self.background.take());
+        // Nobody is left to be told, and without it no edit is lost.
+        let _ = lock(&self.inner.manifest).end();
         self.inner.remove_obsolete();
     }
 }

@@ -3,7 +3,7 @@
 use super::edit::{Edit, Malformed};
 use super::header;
 use super::names::FileName;
-use super::page::{PAGE_BYTES, Records};
+use super::page::Records;
 use crate::error::{Error, Result};
 use keyrack_vfs::{Fs, OpenOptions};
 use std::path::Path;
@@ -19,12 +19,8 @@ pub(crate) fn edits(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(&Edit) -> bo
         return Err(Error::Usage(format!("{}: not the name of a manifest", path.display())));
     };
     let file = fs.open(path, &OpenOptions::new().read(true))?;
-    let mut page = [0; PAGE_BYTES];
-    if file.read_at(0, &mut page)? < PAGE_BYTES {
-        return Err(Error::corruption(path, 0, "the header is cut"));
-    }
-    header::check(&page, path, number)?;
-    let mut records = Records::new(file, number)?;
+    let file_bytes = header::read(&*file, number)?;
+    let mut records = Records::new(file, number, file_bytes)?;
     let mut content = Vec::new();
     loop {
         let offset = records.offset();

@@ -1,7 +1,7 @@
 //! The manifest: the store's memory of its own shape.
 //!
 //! ```text
-//!   CURRENT -> MANIFEST-000007 = header | snapshot | edit | edit | edit
+//!   CURRENT -> MANIFEST-000007 = header | snapshot | edit | edit | edit | room
 //!                                         state of the moment it was begun, as one edit
 //! ```
 //!
@@ -10,8 +10,9 @@
 //! to read the manifest that `CURRENT` names and apply its edits in order. `page` tells how a torn
 //! edit is told from a damaged one; `docs/formats/manifest.md` has the bytes.
 //!
-//! **Replacing.** A manifest that has grown, or that an earlier process wrote, is replaced before
-//! the next edit:
+//! **Replacing.** A manifest without room for the next edit, or that an earlier process wrote, is
+//! replaced before that edit. An orderly end replaces one that has edits, so that a store at rest
+//! has a snapshot alone, of which nothing can go missing unseen:
 //!
 //! ```text
 //!   write the new manifest: the state with the edit as its snapshot    sync it
@@ -57,13 +58,14 @@ use crate::key::{Comparator, SPACES_ORDER};
 use crate::version::FileMeta;
 use edit::Malformed;
 use keyrack_vfs::{DirEntry, File, FileKind, Fs, OpenOptions, Operation};
-use page::{PAGE_BYTES, Records, put_record};
+use page::{PAGE_BYTES, Records, pages_of, put_record};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of edits after which a manifest is replaced: about two thousand edits.
-const EDIT_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of edits for which a manifest has room: about 128 edits.
+const EDIT_BYTES_MAX: u64 = 64 << 10;
 
 /// The manifest of a store that is open for writing or reading. See the module documentation.
 #[derive(Debug)]
@@ -78,7 +80,7 @@ pub(crate) struct Manifest {
     output: Option<Output>,
     /// Why no more edits are taken.
     poison: Option<String>,
-    dropped_bytes: u64,
+    dropped: Range<u64>,
     edit_bytes_max: u64,
 }
 
@@ -88,8 +90,8 @@ struct Output {
     file: Arc<dyn File>,
     /// Pages written and synced.
     pages: u64,
-    /// Those of the header and the snapshot.
-    snapshot_pages: u64,
+    /// Those of the file.
+    file_pages: u64,
     records: u32,
 }
 
@@ -148,9 +150,9 @@ impl Manifest {
             Self::exists(&*fs, dir)?;
             return Err(usage(dir, "holds no store"));
         };
-        let (state, dropped_bytes) = replay(&*fs, dir, number, order)?;
+        let (state, dropped) = replay(&*fs, dir, number, order)?;
         let mut manifest = Manifest::of(fs, dir, state, number)?;
-        manifest.dropped_bytes = dropped_bytes;
+        manifest.dropped = dropped;
         Ok(manifest)
     }
 
@@ -218,7 +220,7 @@ impl Manifest {
             dir: dir.to_owned(),
             output: None,
             poison: None,
-            dropped_bytes: 0,
+            dropped: 0..0,
             edit_bytes_max: EDIT_BYTES_MAX,
             fs,
             state,
@@ -241,13 +243,13 @@ impl Manifest {
         self.dir.join(manifest_name(self.number))
     }
 
-    /// Bytes of an edit that was not finished when the store was last closed, and is dropped.
-    pub(crate) fn dropped_bytes(&self) -> u64 {
-        self.dropped_bytes
+    /// Where an edit lies that was not finished when the store was last closed, and is dropped.
+    pub(crate) fn dropped(&self) -> Range<u64> {
+        self.dropped.clone()
     }
 
-    /// Replaces the manifest after so many bytes of edits, or as many as its snapshot has, if that
-    /// is more.
+    /// Manifests that are begun from now on have room for so many bytes of edits, or for as many
+    /// as their snapshot has, if that is more.
     #[cfg(test)]
     pub(crate) fn set_edit_bytes_max(&mut self, bytes: u64) {
         self.edit_bytes_max = bytes;
@@ -266,20 +268,39 @@ impl Manifest {
         if let Some(why) = &self.poison {
             return Err(Error::Poisoned(why.clone()));
         }
-        let is_due = |output: &Output| output.is_full(self.edit_bytes_max);
-        // The number of a new manifest is given out before the counter is read.
-        let fresh = self.output.as_ref().is_none_or(is_due).then(|| self.numbers.issue());
-        let edit = Edit { next_file: Some(self.numbers.next()), ..edit.clone() };
+        let mut edit = Edit { next_file: Some(self.numbers.next()), ..edit.clone() };
+        let mut content = Vec::new();
+        edit.encode(&mut content);
+        let has_room = |output: &Output| output.has_room(content.len());
+        let is_due = !self.output.as_ref().is_some_and(has_room);
+        let fresh = is_due.then(|| self.numbers.issue());
+        if fresh.is_some() {
+            // Its own number is one of those that were given out.
+            edit.next_file = Some(self.numbers.next());
+        }
         let state = self.state.apply(&edit).map_err(|invalid| {
             let end = self.output.as_ref().map_or(0, |output| output.pages * PAGE_BYTES as u64);
             Error::corruption(&self.path(), end, invalid.to_string())
         })?;
         let written = match &fresh {
             Some(number) => self.replace(number.get(), &state),
-            None => self.append(&edit),
+            None => self.append(&content),
         };
         written.map_err(|error| self.failed(error))?;
         self.state = state;
+        Ok(())
+    }
+
+    /// Replaces the manifest, if edits were logged since it was begun. Neither a lost page nor an
+    /// earlier copy of a manifest that is nothing but a snapshot passes for a sound one.
+    ///
+    /// # Errors
+    /// As for [`Manifest::log`].
+    pub(crate) fn end(&mut self) -> Result<()> {
+        if self.output.as_ref().is_some_and(|output| output.records > 1) {
+            self.output = None;
+            self.log(&Edit::default())?;
+        }
         Ok(())
     }
 
@@ -315,12 +336,10 @@ impl Manifest {
     }
 
     /// Writes an edit behind the last one. A failure leaves no manifest to append to.
-    fn append(&mut self, edit: &Edit) -> keyrack_vfs::Result<()> {
+    fn append(&mut self, content: &[u8]) -> keyrack_vfs::Result<()> {
         let mut output = self.output.take().expect("the manifest is replaced if none is open");
-        let mut content = Vec::new();
-        edit.encode(&mut content);
         let mut pages = Vec::new();
-        put_record(&mut pages, self.number, output.pages, output.records, &content);
+        put_record(&mut pages, self.number, output.pages, output.records, content);
         output.file.write_at(output.pages * PAGE_BYTES as u64, &pages)?;
         output.file.sync_data()?;
         output.pages += (pages.len() / PAGE_BYTES) as u64;
@@ -334,10 +353,11 @@ impl Manifest {
     fn replace(&mut self, number: u64, state: &State) -> keyrack_vfs::Result<()> {
         self.output = None;
         let path = self.dir.join(manifest_name(number));
-        let output = begin(&*self.fs, &path, number, state).inspect_err(|_| {
-            // Nobody refers to it. If it stays, it is obsolete.
-            let _ = self.fs.remove_file(&path);
-        })?;
+        let output =
+            begin(&*self.fs, &path, number, state, self.edit_bytes_max).inspect_err(|_| {
+                // Nobody refers to it. If it stays, it is obsolete.
+                let _ = self.fs.remove_file(&path);
+            })?;
         self.fs.sync_dir(&self.dir)?;
         current::write(&*self.fs, &self.dir, number)?;
         self.output = Some(output);
@@ -359,24 +379,33 @@ impl Manifest {
 }
 
 impl Output {
-    /// Whether there are more bytes of edits than that, and than the snapshot has.
-    fn is_full(&self, edit_bytes_max: u64) -> bool {
-        let bytes = |pages: u64| pages * PAGE_BYTES as u64;
-        bytes(self.pages - self.snapshot_pages) >= edit_bytes_max.max(bytes(self.snapshot_pages))
+    /// Whether an edit with so much content fits behind the last one.
+    fn has_room(&self, content_bytes: usize) -> bool {
+        self.pages + pages_of(content_bytes) as u64 <= self.file_pages
     }
 }
 
-/// Writes and syncs a header and a snapshot.
-fn begin(fs: &dyn Fs, path: &Path, number: u64, state: &State) -> keyrack_vfs::Result<Output> {
+/// Writes and syncs a header and a snapshot, with room for as many bytes of edits as the snapshot
+/// has, and for `edit_bytes_max` at least.
+fn begin(
+    fs: &dyn Fs,
+    path: &Path,
+    number: u64,
+    state: &State,
+    edit_bytes_max: u64,
+) -> keyrack_vfs::Result<Output> {
     let mut content = Vec::new();
     state.snapshot().encode(&mut content);
-    let mut pages = header::header(number).to_vec();
-    put_record(&mut pages, number, 1, 0, &content);
+    let pages = 1 + pages_of(content.len()) as u64;
+    let file_pages = pages + pages.max(edit_bytes_max.div_ceil(PAGE_BYTES as u64));
+    let file_bytes = file_pages * PAGE_BYTES as u64;
+    let mut bytes = header::header(number, file_bytes).to_vec();
+    put_record(&mut bytes, number, 1, 0, &content);
     let file = fs.open(path, &OpenOptions::new().write(true).create_new(true))?;
-    file.write_at(0, &pages)?;
+    file.write_at(0, &bytes)?;
+    file.set_len(file_bytes)?;
     file.sync_all()?;
-    let pages = (pages.len() / PAGE_BYTES) as u64;
-    Ok(Output { file, pages, snapshot_pages: pages, records: 1 })
+    Ok(Output { file, pages, file_pages, records: 1 })
 }
 
 /// What manifests say that cannot be read to the end.
@@ -420,8 +449,8 @@ fn manifests(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Reads manifest `number`. Returns the state, and the bytes of a torn edit.
-fn replay(fs: &dyn Fs, dir: &Path, number: u64, order: Comparator) -> Result<(State, u64)> {
+/// Reads manifest `number`. Returns the state, and where a torn edit lies.
+fn replay(fs: &dyn Fs, dir: &Path, number: u64, order: Comparator) -> Result<(State, Range<u64>)> {
     replay_each(fs, dir, number, order, &mut |_| ())
 }
 
@@ -432,7 +461,7 @@ fn replay_each(
     number: u64,
     order: Comparator,
     see: &mut dyn FnMut(&Edit),
-) -> Result<(State, u64)> {
+) -> Result<(State, Range<u64>)> {
     let path = dir.join(manifest_name(number));
     let file = match fs.open(&path, &OpenOptions::new().read(true)) {
         Err(error) if error.is_not_found() => {
@@ -441,14 +470,10 @@ fn replay_each(
         }
         other => other?,
     };
-    let mut page = [0; PAGE_BYTES];
-    if file.read_at(0, &mut page)? < PAGE_BYTES {
-        return Err(Error::corruption(&path, 0, "the header is cut"));
-    }
-    header::check(&page, &path, number)?;
+    let file_bytes = header::read(&*file, number)?;
     let name = order.name().to_owned();
     let mut state = State::new(order);
-    let mut records = Records::new(file, number)?;
+    let mut records = Records::new(file, number, file_bytes)?;
     let mut content = Vec::new();
     loop {
         let offset = records.offset();
@@ -483,7 +508,8 @@ fn replay_each(
     if records.count() == 0 {
         return Err(Error::corruption(&path, records.offset(), "the snapshot is not complete"));
     }
-    Ok((state, records.rest_bytes()))
+    let torn_at = records.offset();
+    Ok((state, torn_at..torn_at + records.torn_bytes()))
 }
 
 /// The store has another order of keys than is wanted.

@@ -20,6 +20,10 @@
 //! Everything else, a page that is neither good nor blank, or a record behind a blank page, is
 //! damage of what was acknowledged. LevelDB's log format cannot tell a flipped bit in its last
 //! record from a crash, and drops both.
+//!
+//! **Room.** A file that is cut where a record ends must not look whole. So a manifest has its
+//! length from the beginning, with blank pages as room for edits, and its header says the length.
+//! Another length is damage. An edit that finds no room begins a new manifest.
 
 use crate::checksum::checksum;
 use crate::error::{Error, Result};
@@ -44,6 +48,11 @@ const FILE_BYTES_MAX: u64 = 1 << 32;
 const FIRST: u8 = 1;
 const LAST: u8 = 2;
 
+/// Pages of a record with so much content.
+pub(crate) fn pages_of(content_bytes: usize) -> usize {
+    content_bytes.div_ceil(CONTENT_BYTES).max(1)
+}
+
 /// What the checksum of a page covers besides its bytes: the file and the place.
 pub(super) fn place(file: u64, page: u64) -> u64 {
     file.rotate_left(32) ^ page
@@ -52,7 +61,7 @@ pub(super) fn place(file: u64, page: u64) -> u64 {
 /// Appends the pages of a record to `out`. `page` is the index of the first of them, `record` the
 /// number of records before it.
 pub(crate) fn put_record(out: &mut Vec<u8>, file: u64, page: u64, record: u32, content: &[u8]) {
-    let count = content.len().div_ceil(CONTENT_BYTES).max(1);
+    let count = pages_of(content.len());
     for index in 0..count {
         let start = index * CONTENT_BYTES;
         let part = &content[start..content.len().min(start + CONTENT_BYTES)];
@@ -113,37 +122,54 @@ fn parse(bytes: &[u8], file: u64, index: u64) -> Page<'_> {
 /// How a record ends.
 enum Outcome {
     Whole,
-    /// The file ends where it would begin.
+    /// Nothing but blank pages is left.
     End,
-    /// It was not finished.
-    Torn,
+    /// It was not finished. So many of its pages are there or were passed over.
+    Torn {
+        pages: u64,
+    },
 }
 
 /// Reads the records of a manifest one after the other.
 pub(crate) struct Records {
     file: Arc<dyn File>,
     number: u64,
-    /// Bytes of the file.
+    /// Bytes of the file, and those that its header says, 0 for none.
     len: u64,
+    file_bytes: u64,
     /// The page that is read next.
     at: u64,
     record: u32,
+    /// Bytes of the record at the end that is torn.
+    torn_bytes: u64,
     chunk: Vec<u8>,
     /// The first page in `chunk`.
     chunk_at: u64,
 }
 
 impl Records {
-    /// Of the manifest `number`, from its first record on.
+    /// Of the manifest `number`, from its first record on. The header says that the file has
+    /// `file_bytes`; 0 if it says nothing.
     ///
     /// # Errors
     /// The file is longer than any manifest, or the machine fails.
-    pub(crate) fn new(file: Arc<dyn File>, number: u64) -> Result<Self> {
+    pub(crate) fn new(file: Arc<dyn File>, number: u64, file_bytes: u64) -> Result<Self> {
         let len = file.len()?;
         if len > FILE_BYTES_MAX {
             return Err(Error::corruption(file.path(), len, "longer than any manifest"));
         }
-        Ok(Records { file, number, len, at: 1, record: 0, chunk: Vec::new(), chunk_at: 0 })
+        let (chunk, torn_bytes) = (Vec::new(), 0);
+        Ok(Records {
+            file,
+            number,
+            len,
+            file_bytes,
+            at: 1,
+            record: 0,
+            torn_bytes,
+            chunk,
+            chunk_at: 0,
+        })
     }
 
     /// Where the next record begins, in bytes.
@@ -156,29 +182,35 @@ impl Records {
         self.record
     }
 
-    /// Bytes of the file from the next record on: after the last one, those of a torn one.
-    pub(crate) fn rest_bytes(&self) -> u64 {
-        self.len.saturating_sub(self.offset())
+    /// Behind the last record: bytes of one that is torn.
+    pub(crate) fn torn_bytes(&self) -> u64 {
+        self.torn_bytes
     }
 
     /// Reads the next record into `content`. `false` where there is none: the records end, or the
     /// next one is torn.
     ///
     /// # Errors
-    /// What follows is damaged, or the machine fails.
+    /// What follows is damaged, or the records end in a file of another length than its header
+    /// says; the machine fails.
     pub(crate) fn read(&mut self, content: &mut Vec<u8>) -> Result<bool> {
         content.clear();
         let start = self.at;
         match self.assemble(content)? {
             Outcome::Whole => {
                 self.record += 1;
-                Ok(true)
+                return Ok(true);
             }
-            Outcome::End | Outcome::Torn => {
-                self.at = start;
-                Ok(false)
-            }
+            Outcome::End => self.torn_bytes = 0,
+            Outcome::Torn { pages } => self.torn_bytes = pages * PAGE_BYTES as u64,
         }
+        self.at = start;
+        if ![0, self.len].contains(&self.file_bytes) {
+            let (len, wanted) = (self.len, self.file_bytes);
+            let what = format!("the file has {len} bytes, its header says {wanted}");
+            return Err(Error::corruption(self.file.path(), len.min(wanted), what));
+        }
+        Ok(false)
     }
 
     /// Follows the pages of a record to its last; having met a blank one, follows them to the end
@@ -187,6 +219,8 @@ impl Records {
         let start = self.at;
         let mut blank_at = None;
         let mut is_over = false;
+        // Behind the last page that is not blank.
+        let mut end = start;
         while self.at * (PAGE_BYTES as u64) < self.len {
             let (index, number, record) = (self.at, self.number, self.record);
             self.load(index)?;
@@ -215,11 +249,12 @@ impl Records {
                 content.extend_from_slice(part.content);
             }
             self.at += 1;
+            end = self.at;
             if is_whole {
                 return Ok(Outcome::Whole);
             }
         }
-        Ok(if self.at == start { Outcome::End } else { Outcome::Torn })
+        Ok(if end == start { Outcome::End } else { Outcome::Torn { pages: end - start } })
     }
 
     fn damage(&self, page: u64, what: &str) -> Error {

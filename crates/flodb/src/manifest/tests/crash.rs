@@ -5,7 +5,7 @@
 //! as it may. So after a crash there must be a state, it must be the last acknowledged one or the
 //! one that was about to be, and every table that it names must be there with its bytes.
 
-use super::{create, dir, disk, open};
+use super::{create, create_with, dir, disk, open};
 use crate::error::{Error, Result};
 use crate::key::Comparator;
 use crate::manifest::{Edit, Manifest, State, table_name};
@@ -84,10 +84,11 @@ fn history(
     let make = || -> Result<Manifest> {
         if Manifest::exists(&**fs, dir())? {
             let mut manifest = Manifest::open(Arc::clone(fs), dir(), Comparator::Bytewise)?;
+            manifest.set_edit_bytes_max(1_024);
             manifest.log(&Edit::default())?;
             return Ok(manifest);
         }
-        Manifest::create(Arc::clone(fs), dir(), Comparator::Bytewise)
+        create_with(Arc::clone(fs), 1_024)
     };
     let mut manifest = loop {
         match make() {
@@ -98,6 +99,11 @@ fn history(
     acknowledged.push(shape(manifest.state()));
     for index in 1..=EDITS {
         if index % 5 == 0 {
+            if index % 10 == 0 {
+                while let Err(error) = manifest.end() {
+                    attempt(error)?;
+                }
+            }
             manifest = loop {
                 match make() {
                     Ok(manifest) => break manifest,
@@ -105,7 +111,6 @@ fn history(
                 }
             };
         }
-        manifest.set_edit_bytes_max(1_024);
         step(&**fs, &mut manifest, index, attempt)?;
         acknowledged.push(shape(manifest.state()));
     }

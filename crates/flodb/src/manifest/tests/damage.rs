@@ -1,6 +1,6 @@
 //! Bytes of the manifest and of `CURRENT` that are not what was written, and missing files.
 
-use super::{add, create, dir, disk, message, open};
+use super::{add, create, dir, disk, end_of_records, message, open};
 use crate::error::{Error, Result};
 use crate::key::Comparator;
 use crate::manifest::page::{PAGE_BYTES, put_record};
@@ -78,18 +78,20 @@ fn a_wrong_page_is_named_by_its_offset() {
     assert_eq!(error.to_string(), wanted);
 }
 
+/// Earlier programs wrote no length into the header.
 #[test]
-fn a_cut_manifest_has_an_earlier_state_or_none() {
+fn a_cut_manifest_of_an_earlier_program_has_an_earlier_state_or_none() {
     let (disk, states) = sound();
-    let good = bytes_of(&disk, "MANIFEST-000001");
+    let mut good = bytes_of(&disk, "MANIFEST-000001");
+    good.truncate(end_of_records(&good));
+    good[..PAGE_BYTES].copy_from_slice(&header::header(1, 0));
     let mut met = vec![0; states.len()];
     for len in 0..=good.len() {
         match open(with(&disk, "MANIFEST-000001", &good[..len])) {
             Ok((manifest, state)) => {
                 let same = |earlier: &State| earlier.version == state.version;
                 met[states.iter().position(same).expect("a state that never was")] += 1;
-                let is_torn = manifest.dropped_bytes() > 0;
-                assert!(is_torn || len % PAGE_BYTES == 0, "{len} bytes");
+                assert_eq!(manifest.dropped().end, len as u64 / 512 * 512, "{len} bytes");
             }
             Err(error) => {
                 assert!(matches!(error, Error::Corruption { .. }), "{len}: {error}");
@@ -104,14 +106,14 @@ fn a_cut_manifest_has_an_earlier_state_or_none() {
 fn a_blank_page_is_a_torn_edit_at_the_end_and_damage_elsewhere() {
     let (disk, states) = sound();
     let good = bytes_of(&disk, "MANIFEST-000001");
-    let pages = good.len() / PAGE_BYTES;
+    let pages = end_of_records(&good) / PAGE_BYTES;
     for page in 0..pages {
         let mut bytes = good.clone();
         bytes[page * PAGE_BYTES..][..PAGE_BYTES].fill(0);
         let opened = open(with(&disk, "MANIFEST-000001", &bytes));
         if page == pages - 1 {
             let (manifest, state) = opened.unwrap();
-            assert_eq!(manifest.dropped_bytes(), PAGE_BYTES as u64);
+            assert!(manifest.dropped().is_empty(), "nothing of it is there");
             assert_eq!(state.version, states[states.len() - 2].version);
         } else {
             assert!(matches!(opened, Err(Error::Corruption { .. })), "page {page}");
@@ -123,11 +125,10 @@ fn a_blank_page_is_a_torn_edit_at_the_end_and_damage_elsewhere() {
 fn pages_in_another_place_are_damage() {
     let (disk, _) = sound();
     let good = bytes_of(&disk, "MANIFEST-000001");
-    let pages = good.len() / PAGE_BYTES;
+    let pages = end_of_records(&good) / PAGE_BYTES;
     for one in 0..pages {
-        for other in 0..=pages {
+        for other in 0..good.len() / PAGE_BYTES {
             let mut bytes = good.clone();
-            bytes.resize(good.len().max((other + 1) * PAGE_BYTES), 0);
             bytes[other * PAGE_BYTES..][..PAGE_BYTES]
                 .copy_from_slice(&good[one * PAGE_BYTES..][..PAGE_BYTES]);
             if one != other {
@@ -139,15 +140,19 @@ fn pages_in_another_place_are_damage() {
 }
 
 #[test]
-fn what_lies_behind_the_last_edit_is_damage_unless_it_is_blank() {
-    let (disk, states) = sound();
+fn what_lies_behind_the_last_edit_is_damage() {
+    let (disk, _) = sound();
     let good = bytes_of(&disk, "MANIFEST-000001");
     for len in [1, 17, PAGE_BYTES, 3 * PAGE_BYTES + 1] {
         let longer = [good.clone(), vec![0; len]].concat();
-        let (manifest, state) = open(with(&disk, "MANIFEST-000001", &longer)).unwrap();
-        assert_eq!((manifest.dropped_bytes(), &state), (len as u64, &states[states.len() - 1]));
+        let message = message(open(with(&disk, "MANIFEST-000001", &longer)));
+        let (found, said) = (longer.len(), good.len());
+        let place = format!("/db/MANIFEST-000001: byte {said}: ");
+        let what = format!("the file has {found} bytes, its header says {said}");
+        assert_eq!(message, place + &what);
     }
-    let garbage = [good, vec![7; PAGE_BYTES]].concat();
+    let mut garbage = good.clone();
+    garbage[good.len() - PAGE_BYTES..].fill(7);
     is_clean(open(with(&disk, "MANIFEST-000001", &garbage)), "garbage");
 }
 
@@ -156,24 +161,32 @@ fn a_torn_edit_may_lack_any_of_its_pages() {
     let (disk, states) = sound();
     let good = bytes_of(&disk, "MANIFEST-000001");
     let record = states.len() as u32;
-    let first = (good.len() / PAGE_BYTES) as u64;
+    let end = end_of_records(&good);
+    let first = (end / PAGE_BYTES) as u64;
     let mut torn = Vec::new();
     put_record(&mut torn, 1, first, record, &[1; 3 * PAGE_BYTES]);
     assert_eq!(torn.len(), 4 * PAGE_BYTES);
+    assert!(good.len() >= end + 5 * PAGE_BYTES, "there is room");
+    let overwritten = |at: usize, bytes: &mut Vec<u8>, with: &[u8]| {
+        bytes[at..at + with.len()].copy_from_slice(with);
+    };
     for lost in 1..16_usize {
         let mut tail = torn.clone();
         for page in (0..4).filter(|page| lost >> page & 1 == 1) {
             tail[page * PAGE_BYTES..][..PAGE_BYTES].fill(0);
         }
-        let bytes = [good.clone(), tail].concat();
+        let left = end_of_records(&tail);
+        let mut bytes = good.clone();
+        overwritten(end, &mut bytes, &tail);
         let (manifest, state) = open(with(&disk, "MANIFEST-000001", &bytes)).unwrap();
-        assert_eq!(manifest.dropped_bytes(), torn.len() as u64);
+        assert_eq!(manifest.dropped(), end as u64..(end + left) as u64);
         assert_eq!(&state, &states[states.len() - 1], "pages lost: {lost:#b}");
 
         let mut next = Vec::new();
         put_record(&mut next, 1, first + 4, record + 1, b"");
         let what = format!("an edit behind one without pages {lost:#b}");
-        is_clean(open(with(&disk, "MANIFEST-000001", &[bytes, next].concat())), &what);
+        overwritten(end + torn.len(), &mut bytes, &next);
+        is_clean(open(with(&disk, "MANIFEST-000001", &bytes)), &what);
     }
 }
 
@@ -236,7 +249,7 @@ fn a_manifest_longer_than_any_is_not_read() {
 /// A manifest whose checksums are right, with these records.
 fn crafted(records: &[Vec<u8>]) -> MemFs {
     let disk = disk();
-    let mut bytes = header::header(3).to_vec();
+    let mut bytes = header::header(3, 0).to_vec();
     for (record, content) in records.iter().enumerate() {
         let page = (bytes.len() / PAGE_BYTES) as u64;
         put_record(&mut bytes, 3, page, record as u32, content);
@@ -303,7 +316,7 @@ fn a_manifest_begins_with_a_snapshot() {
 #[test]
 fn records_are_numbered_without_gaps() {
     let snapshot = encoded(&State::new(Comparator::Bytewise).snapshot());
-    let mut bytes = header::header(3).to_vec();
+    let mut bytes = header::header(3, 0).to_vec();
     put_record(&mut bytes, 3, 1, 0, &snapshot);
     put_record(&mut bytes, 3, 2, 2, b"");
     let disk = with(&crafted(&[]), &manifest_name(3), &bytes);

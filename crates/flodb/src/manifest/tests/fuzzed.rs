@@ -39,7 +39,7 @@ pub(crate) fn check_pages(input: &[u8], dice: &mut Dice) -> Shape {
     let (fs, path) = (MemFs::new(), Path::new("/MANIFEST-000009"));
     let file = fs.open(path, &OpenOptions::new().read(true).write(true).create(true)).unwrap();
     file.write_at(0, &bytes).unwrap();
-    let mut records = Records::new(file, NUMBER).unwrap();
+    let mut records = Records::new(file, NUMBER, 0).unwrap();
     let (mut content, mut total) = (Vec::new(), 0);
     loop {
         let at = records.offset();
@@ -51,7 +51,7 @@ pub(crate) fn check_pages(input: &[u8], dice: &mut Dice) -> Shape {
             }
             Ok(false) => {
                 assert_eq!(records.offset(), at, "what is torn begins here");
-                return shape((records.count(), records.rest_bytes() / PAGE_BYTES as u64));
+                return shape((records.count(), records.torn_bytes() / PAGE_BYTES as u64));
             }
             Err(Error::Corruption { offset, what, .. }) => {
                 assert!(offset <= bytes.len() as u64, "damage lies in the file");

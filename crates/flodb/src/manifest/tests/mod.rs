@@ -26,14 +26,29 @@ pub(super) fn disk() -> MemFs {
     disk
 }
 
+/// A new store whose manifests have room for so many bytes of edits.
+pub(super) fn create_with(fs: Arc<dyn Fs>, edit_bytes_max: u64) -> Result<Manifest> {
+    let mut manifest = Manifest::of(fs, dir(), State::new(Comparator::Bytewise), 0)?;
+    manifest.set_edit_bytes_max(edit_bytes_max);
+    manifest.log(&Edit::default())?;
+    Ok(manifest)
+}
+
+/// A new store whose manifest has room for 16 edits.
 pub(super) fn create(fs: impl Fs + 'static) -> Manifest {
-    Manifest::create(Arc::new(fs), dir(), Comparator::Bytewise).unwrap()
+    create_with(Arc::new(fs), 16 * PAGE_BYTES as u64).unwrap()
 }
 
 pub(super) fn open(fs: impl Fs + 'static) -> Result<(Manifest, State)> {
     let manifest = Manifest::open(Arc::new(fs), dir(), Comparator::Bytewise)?;
     let state = manifest.state().clone();
     Ok((manifest, state))
+}
+
+/// Where the room for edits begins.
+pub(super) fn end_of_records(bytes: &[u8]) -> usize {
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    used.next_multiple_of(PAGE_BYTES)
 }
 
 /// What an operation that should fail says.
@@ -79,7 +94,7 @@ fn a_state_comes_back() {
     assert_eq!(&state, manifest.state());
     assert_eq!((state.log_from, state.last_sequence, state.next_file), (4_096, 77, 3));
     assert_eq!(state.version.files(3)[0].number, one);
-    assert_eq!((reopened.path(), reopened.dropped_bytes()), (manifest.path(), 0));
+    assert_eq!((reopened.path(), reopened.dropped().is_empty()), (manifest.path(), true));
 }
 
 #[test]
@@ -108,8 +123,7 @@ fn reading_writes_nothing_and_the_first_edit_begins_a_new_manifest() {
 #[test]
 fn a_grown_manifest_is_replaced() {
     let disk = disk();
-    let mut manifest = create(disk.clone());
-    manifest.set_edit_bytes_max(4 * PAGE_BYTES as u64);
+    let mut manifest = create_with(Arc::new(disk.clone()), 4 * PAGE_BYTES as u64).unwrap();
     let first = manifest.path();
     for _ in 0..4 {
         add(&mut manifest);
@@ -160,7 +174,7 @@ fn an_edit_that_does_not_fit_changes_nothing() {
     ] {
         let message = message(manifest.log(&edit));
         assert!(message.contains(what), "{message}");
-        assert!(message.contains(&format!("byte {}", bytes.len())), "{message}");
+        assert!(message.contains(&format!("byte {}", end_of_records(&bytes))), "{message}");
     }
     assert_eq!((manifest.state(), disk.read(&manifest.path()).unwrap()), (&before, bytes));
     add(&mut manifest);
@@ -307,8 +321,7 @@ fn a_failed_sync_is_final() {
     for operation in [Operation::Sync, Operation::SyncDir] {
         let disk = disk();
         let fs = FaultFs::new(Arc::new(disk.clone()));
-        let mut manifest = create(fs.clone());
-        manifest.set_edit_bytes_max(0);
+        let mut manifest = create_with(Arc::new(fs.clone()), 0).unwrap();
         for _ in 0..2 {
             add(&mut manifest);
         }
@@ -350,6 +363,61 @@ fn a_full_disk_is_no_reason_to_stop() {
     assert_eq!(open(disk).unwrap().1, *manifest.state());
 }
 
+/// Cut where a record ends, a manifest looked whole: the edits behind were gone without a word.
+#[test]
+fn a_manifest_that_is_cut_anywhere_is_damaged() {
+    for edits in [0, 1, 15, 16] {
+        let disk = disk();
+        let mut manifest = create(disk.clone());
+        for _ in 0..edits {
+            add(&mut manifest);
+        }
+        let path = manifest.path();
+        let whole = disk.read(&path).unwrap();
+        assert_eq!(whole.len(), 18 * PAGE_BYTES);
+        let mut gleaned = 0;
+        for len in 0..whole.len() {
+            let image = disk.process_crash_image();
+            image.write_atomic(&path, &whole[..len]).unwrap();
+            let read = Manifest::glean(&image, dir(), Comparator::Bytewise).unwrap();
+            assert!(read.files.len() >= gleaned, "what is in front of the cut can be read");
+            gleaned = read.files.len();
+            let error = open(image).unwrap_err();
+            let is_here = matches!(&error, Error::Corruption { path: at, .. } if *at == path);
+            assert!(is_here, "{edits} edits, {len} bytes: {error}");
+        }
+        assert_eq!(gleaned, edits.min(15));
+    }
+}
+
+/// A lost page of the last edit, and an earlier copy of the file, were taken for what a crash
+/// leaves.
+#[test]
+fn after_an_end_neither_a_lost_page_nor_an_earlier_copy_is_taken_for_the_manifest() {
+    let disk = disk();
+    let mut manifest = create(disk.clone());
+    let first = manifest.path();
+    manifest.end().unwrap();
+    assert_eq!(manifest.path(), first, "nothing to end");
+    let copies = [disk.process_crash_image(), {
+        add(&mut manifest);
+        disk.process_crash_image()
+    }];
+    manifest.end().unwrap();
+    let path = manifest.path();
+    manifest.end().unwrap();
+    assert_eq!(manifest.path(), path, "it has been ended");
+    assert!(copies.iter().all(|copy| !copy.exists(&path).unwrap()), "there are no earlier copies");
+    let whole = disk.read(&path).unwrap();
+    for page in 0..end_of_records(&whole) / PAGE_BYTES {
+        let mut bytes = whole.clone();
+        bytes[page * PAGE_BYTES..][..PAGE_BYTES].fill(0);
+        let image = disk.process_crash_image();
+        image.write_atomic(&path, &bytes).unwrap();
+        assert!(matches!(open(image), Err(Error::Corruption { .. })), "page {page}");
+    }
+}
+
 /// The state that the files in `tests/fixtures/manifest-1` hold.
 fn fixture_history(manifest: &mut Manifest) {
     let numbers: Vec<u64> = (0..4).map(|_| manifest.numbers().issue().get()).collect();
@@ -370,7 +438,7 @@ fn fixture_history(manifest: &mut Manifest) {
 #[test]
 fn files_of_version_1_are_read_and_written() {
     let disk = disk();
-    let mut manifest = create(disk.clone());
+    let mut manifest = create_with(Arc::new(disk.clone()), 20 * PAGE_BYTES as u64).unwrap();
     fixture_history(&mut manifest);
     let fixtures: [(&str, &[u8]); 2] = [
         ("CURRENT", include_bytes!("../../../tests/fixtures/manifest-1/CURRENT")),
@@ -379,7 +447,11 @@ fn files_of_version_1_are_read_and_written() {
     let old = self::disk();
     for (name, bytes) in fixtures {
         old.write_atomic(&dir().join(name), bytes).unwrap();
-        assert_eq!(disk.read(&dir().join(name)).unwrap(), bytes, "{name} is written as ever");
+        let new = disk.read(&dir().join(name)).unwrap();
+        // Only the length that the header says is new, and the room.
+        let records = if name == "CURRENT" { 0..bytes.len() } else { PAGE_BYTES..bytes.len() };
+        assert_eq!(new[records.clone()], bytes[records], "{name} is written as ever");
+        assert!(new[bytes.len()..].iter().all(|byte| *byte == 0), "{name}");
     }
     let (_, state) = open(old).unwrap();
     assert_eq!(&state, manifest.state());
