@@ -8,10 +8,12 @@
 //! every byte is moved at most once for each time it was written.
 //!
 //! **Invariants:** a buffer without pending bytes holds no memory, so an idle connection costs its
-//! structure alone. The pool keeps at most [`POOL_BYTES_MAX`].
+//! structure alone. The pool keeps at most [`POOL_BYTES_MAX`], counted as the loop's memory.
+
+use crate::memory::Charge;
 
 /// What a loop keeps of emptied buffers, in bytes.
-const POOL_BYTES_MAX: usize = 16 << 20;
+pub(crate) const POOL_BYTES_MAX: usize = 16 << 20;
 /// The largest buffer that is worth keeping: one batch of replies.
 const POOLED_BYTES_MAX: usize = 256 << 10;
 /// A buffer of this size is not worth fitting.
@@ -33,6 +35,11 @@ impl Buffer {
         self.len() == 0
     }
 
+    /// Bytes of memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     pub(crate) fn pending(&self) -> &[u8] {
         &self.bytes[self.gone..]
     }
@@ -52,6 +59,18 @@ impl Buffer {
     /// The memory behind the pending bytes, to append to. What is in it before them is gone.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
+    }
+
+    /// Takes back what was appended since [`Buffer::tail`] had so many bytes.
+    pub(crate) fn cut(&mut self, tail: usize) {
+        self.bytes.truncate(tail.max(self.gone));
+        self.consume(0);
+        self.fit();
+    }
+
+    /// The memory, with the pending bytes, and how many before them are gone.
+    pub(crate) fn take(&mut self) -> (Vec<u8>, usize) {
+        (std::mem::take(&mut self.bytes), std::mem::take(&mut self.gone))
     }
 
     /// Makes `bytes` the pending ones, in memory of the right size.
@@ -114,33 +133,54 @@ impl Buffer {
 }
 
 /// Emptied buffers of one loop, the warmest last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pool {
     buffers: Vec<Vec<u8>>,
-    bytes: usize,
+    bytes_max: usize,
+    /// What it keeps.
+    charge: Charge,
 }
 
 impl Pool {
+    /// Keeps at most `bytes_max`.
+    pub(crate) fn new(bytes_max: usize, charge: Charge) -> Self {
+        Pool { buffers: Vec::new(), bytes_max, charge }
+    }
+
+    /// Frees what it keeps.
+    pub(crate) fn clear(&mut self) {
+        self.buffers = Vec::new();
+        self.charge.clear();
+    }
+
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let buffer = self.buffers.pop().unwrap_or_default();
-        self.bytes -= buffer.capacity();
+        let left = self.charge.bytes() - buffer.capacity();
+        assert!(self.charge.set(left), "less can always be held");
         buffer
     }
 
     pub(crate) fn give(&mut self, mut buffer: Vec<u8>) {
         let capacity = buffer.capacity();
-        let is_kept = capacity <= POOLED_BYTES_MAX && self.bytes + capacity <= POOL_BYTES_MAX;
+        let bytes = self.charge.bytes() + capacity;
+        let is_kept =
+            capacity <= POOLED_BYTES_MAX && bytes <= self.bytes_max && self.charge.set(bytes);
         if is_kept {
             buffer.clear();
-            self.bytes += capacity;
             self.buffers.push(buffer);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::memory::{ClientMemory, LoopMemory};
+
+    /// A pool of the usual size.
+    pub(crate) fn pool() -> Pool {
+        Pool::new(POOL_BYTES_MAX, LoopMemory::new(&ClientMemory::unlimited()).charge())
+    }
 
     #[test]
     fn bytes_come_out_as_they_went_in() {
@@ -162,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_empty_buffer_holds_no_memory() {
-        let mut pool = Pool::default();
+        let mut pool = pool();
         let mut buffer = Buffer::default();
         buffer.borrow(&mut pool);
         buffer.tail().extend_from_slice(&[7; 100]);
@@ -173,7 +213,7 @@ mod tests {
         assert_eq!(buffer.tail().capacity(), 0);
         let memory = pool.take();
         assert!(memory.is_empty() && memory.capacity() >= 100);
-        assert_eq!(pool.bytes, 0);
+        assert_eq!(pool.charge.bytes(), 0);
 
         buffer.set(b"left");
         assert_eq!(buffer.pending(), b"left");
@@ -184,13 +224,30 @@ mod tests {
 
     #[test]
     fn the_pool_keeps_neither_giants_nor_too_many() {
-        let mut pool = Pool::default();
+        let mut pool = pool();
         pool.give(Vec::with_capacity(POOLED_BYTES_MAX + 1));
         assert_eq!(pool.take().capacity(), 0);
         for _ in 0..2 * POOL_BYTES_MAX / POOLED_BYTES_MAX {
             pool.give(Vec::with_capacity(POOLED_BYTES_MAX));
         }
-        assert_eq!(pool.bytes, POOL_BYTES_MAX);
+        assert_eq!(pool.charge.bytes(), POOL_BYTES_MAX);
+        pool.clear();
+        assert_eq!((pool.charge.bytes(), pool.take().capacity()), (0, 0));
+    }
+
+    /// Emptied memory is not worth refusing a client for.
+    #[test]
+    fn the_pool_keeps_nothing_that_connections_could_not_have() {
+        let total = ClientMemory::new(1 << 20);
+        let memory = LoopMemory::new(&total);
+        let mut holder = memory.charge();
+        assert!(holder.set(800 << 10));
+        let mut pool = Pool::new(POOL_BYTES_MAX, memory.charge());
+        pool.give(Vec::with_capacity(200 << 10));
+        assert_eq!(pool.charge.bytes(), 0);
+        assert!(holder.set(0));
+        pool.give(Vec::with_capacity(200 << 10));
+        assert_eq!(pool.charge.bytes(), 200 << 10);
     }
 
     #[test]

@@ -21,9 +21,12 @@
 //! ```
 //!
 //! **Invariants:** a connection with no incomplete request and no unsent reply holds no buffer. A
-//! rest is not larger than twice what has arrived, whatever length the client claims.
+//! rest is not larger than twice what has arrived, whatever length the client claims. What it holds
+//! after a step is counted ([`crate::ClientMemory`]); a connection for which that is too much loses
+//! what the step has appended, and is closed.
 
 use crate::buffer::{Buffer, Pool};
+use crate::memory::{Charge, LoopMemory};
 use crate::options::{Limits, Timeouts};
 use crate::output::Output;
 use crate::service::{Served, Verdict, Worker};
@@ -38,6 +41,11 @@ const READ_BYTES: usize = 64 << 10;
 const CARRY_BYTES_MAX: usize = 16 << 10;
 /// Bytes of one read of a large request.
 const LARGE_READ_BYTES_MAX: usize = 1 << 20;
+/// What a connection is counted for, beside larger buffers: what the loop and the protocol know of
+/// it, and its first bytes of buffers. So a small request is served though nothing more is there.
+pub(crate) const CONNECTION_BYTES: usize = 8 << 10;
+/// Bytes of buffers that are among these.
+const FIRST_BUFFER_BYTES: usize = 4 << 10;
 /// How long a connection lingers.
 const LINGER_NS: u64 = 2_000_000_000;
 
@@ -61,11 +69,12 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new() -> Self {
+    /// With a pool of at most `pool_bytes_max`.
+    pub(crate) fn new(memory: &LoopMemory, pool_bytes_max: usize) -> Self {
         Desk {
             scratch: Vec::with_capacity(CARRY_BYTES_MAX + READ_BYTES),
             cipher: Vec::with_capacity(READ_BYTES),
-            pool: Pool::default(),
+            pool: Pool::new(pool_bytes_max, memory.charge()),
         }
     }
 
@@ -88,6 +97,8 @@ pub(crate) struct Connection<C> {
     pub(crate) transport: Transport,
     pub(crate) limits: Limits,
     pub(crate) output: Output,
+    /// What it holds of the memory of all connections.
+    charge: Charge,
     pub(crate) phase: Phase,
     /// The rest of an incomplete request, or what a worker left for later.
     input: Buffer,
@@ -125,12 +136,20 @@ pub(crate) struct Connection<C> {
 const _: () = assert!(size_of::<Connection<()>>() <= 256);
 
 impl<C> Connection<C> {
-    pub(crate) fn new(state: C, transport: Transport, limits: Limits, now_ns: u64) -> Self {
+    /// `charge` holds what the connection costs from the start.
+    pub(crate) fn new(
+        state: C,
+        transport: Transport,
+        charge: Charge,
+        limits: Limits,
+        now_ns: u64,
+    ) -> Self {
         Connection {
             state,
             transport,
             limits,
             output: Output::default(),
+            charge,
             phase: Phase::Open,
             input: Buffer::default(),
             need: 0,
@@ -196,6 +215,7 @@ impl<C> Connection<C> {
             return self.discard(reason, desk);
         }
         self.output.borrow(&mut desk.pool);
+        let before = self.output.tail().len();
         if self.is_again {
             self.serve_input(worker, now_ns);
         } else if self.input.len() <= CARRY_BYTES_MAX {
@@ -207,7 +227,48 @@ impl<C> Connection<C> {
             self.phase = Phase::Flushing(CloseReason::Peer);
         }
         self.output.give_back_if_empty(&mut desk.pool);
-        Ok(())
+        if self.count_memory(&mut desk.pool) {
+            return Ok(());
+        }
+        self.give_up(worker, before, desk)
+    }
+
+    /// Counts what the connection holds. False when it is more than it may.
+    pub(crate) fn count_memory(&mut self, pool: &mut Pool) -> bool {
+        let buffers = self.input.capacity() + self.output.capacity();
+        let bytes = CONNECTION_BYTES
+            + self.transport.memory_bytes()
+            + buffers.saturating_sub(FIRST_BUFFER_BYTES);
+        if self.charge.set(bytes) {
+            return true;
+        }
+        pool.clear();
+        self.charge.set(bytes)
+    }
+
+    /// It is closed: what it holds is free.
+    pub(crate) fn release_memory(&mut self) {
+        self.input = Buffer::default();
+        self.charge.clear();
+    }
+
+    /// There is no memory for what the connection holds: it ends, with its input and what was
+    /// appended since the output's tail had `before` bytes.
+    #[cold]
+    fn give_up<W: Worker<Connection = C>>(
+        &mut self,
+        worker: &mut W,
+        before: usize,
+        desk: &mut Desk,
+    ) -> Result<(), CloseReason> {
+        if self.awaits_room {
+            // It does not read what it would have to be told.
+            return Err(CloseReason::Memory);
+        }
+        self.output.cut(before);
+        self.end(CloseReason::Memory);
+        worker.out_of_memory(&mut self.state, self.output.tail());
+        if self.count_memory(&mut desk.pool) { Ok(()) } else { Err(CloseReason::Memory) }
     }
 
     fn read_shared<W: Worker<Connection = C>>(
@@ -245,6 +306,10 @@ impl<C> Connection<C> {
     ) -> Result<(), CloseReason> {
         let wanted = self.need.saturating_sub(self.input.len());
         self.input.make_room(wanted.clamp(READ_BYTES, LARGE_READ_BYTES_MAX), READ_BYTES);
+        if !self.count_memory(&mut desk.pool) {
+            let before = self.output.tail().len();
+            return self.give_up(worker, before, desk);
+        }
         let filled = self.transport.fill(self.input.tail(), &mut desk.cipher, counters)?;
         self.note(filled.count, filled.rest, now_ns);
         if filled.count > 0 && self.input.len() >= self.need {

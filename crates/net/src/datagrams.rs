@@ -52,6 +52,18 @@ impl Replies {
         self.bytes.clear();
     }
 
+    /// Bytes of memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.replies.capacity() * size_of::<Reply>()
+    }
+
+    /// Drops them and their memory. Returns how many they were.
+    pub(crate) fn drop_all(&mut self) -> u64 {
+        let count = self.replies.len() as u64;
+        *self = Replies::default();
+        count
+    }
+
     /// Sends them. What the kernel does not take is lost and counted, as datagrams are.
     pub(crate) fn send(&mut self, sockets: &[Bound], counters: &Counters) {
         let mut start = 0;

@@ -25,11 +25,13 @@ use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
 
 use crate::acceptor::{Accepted, Acceptor};
+use crate::buffer::POOL_BYTES_MAX;
 use crate::closer::Closer;
-use crate::connection::{Connection, Desk, Phase};
+use crate::connection::{CONNECTION_BYTES, Connection, Desk, Phase};
 use crate::datagrams::{self, Bound, Replies};
 use crate::lanes::{Lane, Lanes, Newcomer};
 use crate::listen::Share;
+use crate::memory::LoopMemory;
 #[cfg(feature = "tls")]
 use crate::options::ListenerKind;
 use crate::options::Options;
@@ -38,13 +40,15 @@ use crate::service::{Peer, TurnEnd, Worker};
 use crate::slots::{Key, Slots};
 use crate::socket::Socket;
 use crate::stats::CloseReason;
-use crate::transport::{Sent, Transport};
+use crate::transport::{self, Sent, Transport};
 use crate::wheel::{Reminder, Wheel};
 
 /// Events of one wait.
 const EVENTS_MAX: usize = 1024;
 /// Connections accepted in one turn at one door.
 const ACCEPTS_A_TURN_MAX: usize = 64;
+/// The part of the memory of all connections that the pools of all loops may keep: one in so many.
+const POOLS_SHARE: usize = 8;
 /// Reads that empty a socket when its connection is closed for a shutdown.
 const LAST_READS_MAX: usize = 16;
 
@@ -73,6 +77,7 @@ pub(crate) struct EventLoop<'a, W: Worker> {
     replies: Replies,
     parking: Parking,
     wheel: Wheel,
+    memory: LoopMemory,
     desk: Desk,
     datagram_memory: Vec<u8>,
     due: Vec<Reminder>,
@@ -94,6 +99,8 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     ) -> io::Result<Self> {
         let clock = Clock::vdso();
         let now_ns = clock.ticks();
+        let memory = LoopMemory::new(&options.memory);
+        let pool_bytes_max = options.memory.bytes_max() / POOLS_SHARE / options.threads;
         let Share { mut doors, datagrams: mut sockets } = share;
         let mut next_token = WAKER.0 + 1;
         for door in &mut doors {
@@ -120,9 +127,10 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             queue: Vec::new(),
             touched: Vec::new(),
             replies: Replies::default(),
-            parking: Parking::default(),
+            parking: Parking::new(memory.charge()),
             wheel: Wheel::new(now_ns),
-            desk: Desk::new(),
+            desk: Desk::new(&memory, pool_bytes_max.min(POOL_BYTES_MAX)),
+            memory,
             datagram_memory: Vec::new(),
             due: Vec::new(),
             newcomers: Vec::new(),
@@ -148,6 +156,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             std::mem::swap(&mut self.queue, &mut serving);
             self.turn(&mut serving);
             self.expire();
+            self.memory.trim();
             if self.is_over() {
                 return Ok(());
             }
@@ -354,6 +363,13 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     /// Takes in a connection that has a place and was assigned to this loop.
     fn open(&mut self, newcomer: Newcomer) {
         let Newcomer { socket, listener, address } = newcomer;
+        let mut charge = self.memory.charge();
+        let bytes = CONNECTION_BYTES + transport::memory_bytes(self.is_encrypted(listener));
+        if !charge.set(bytes) {
+            self.lanes.give_place_back(self.index);
+            self.refuse(socket, listener);
+            return;
+        }
         socket.set_up();
         let local = socket.local_address();
         let peer = Peer { address, local, is_encrypted: self.is_encrypted(listener) };
@@ -363,7 +379,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         };
         let mut limits = self.options.limits;
         let state = self.worker.open(listener, &peer, &mut limits);
-        let connection = Connection::new(state, transport, limits, self.now_ns);
+        let connection = Connection::new(state, transport, charge, limits, self.now_ns);
         self.lane.counters.accepted.add(1);
         // There are fewer connections than descriptors, and those are fewer than 2^31.
         let Some(key) = self.connections.insert(connection) else { return };
@@ -478,7 +494,8 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         if group.keys.is_empty() && group.replies.is_empty() {
             self.parking.recycle(group);
         } else {
-            self.parking.park(token, group);
+            let lost = self.parking.park(token, group);
+            self.lane.counters.datagram_replies_lost.add(lost);
         }
     }
 
@@ -491,6 +508,9 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             Ok(Sent::All) => {
                 connection.stalled_since_ns = None;
                 connection.output.give_back_if_empty(&mut self.desk.pool);
+                // Less than before, so it is there.
+                let is_counted = connection.count_memory(&mut self.desk.pool);
+                debug_assert!(is_counted, "less can always be held");
                 let phase = connection.phase;
                 if connection.awaits_room {
                     self.await_room(key, false);
@@ -502,6 +522,11 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             }
             Ok(Sent::Part { has_moved }) => {
                 connection.output.settle(&mut self.desk.pool);
+                if !connection.count_memory(&mut self.desk.pool) {
+                    // It does not read what it would have to be told.
+                    self.close(key, CloseReason::Memory);
+                    return;
+                }
                 if has_moved || connection.stalled_since_ns.is_none() {
                     connection.stalled_since_ns = Some(self.now_ns);
                 }
@@ -550,9 +575,14 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         let Some(mut connection) = self.connections.remove(key) else { return };
         // Closing the descriptor takes it out of the poll.
         connection.output.discard(&mut self.desk.pool);
+        connection.release_memory();
+        if self.connections.len() == 0 {
+            self.desk.pool.clear();
+        }
+        self.memory.trim();
         self.lane.counters.count_closed(reason);
         self.lanes.give_place_back(self.index);
-        // Last, so that whoever hears of it finds the place free.
+        // Last, so that whoever hears of it finds the place and the memory free.
         self.worker.closed(connection.state);
     }
 

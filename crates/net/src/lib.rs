@@ -14,8 +14,9 @@
 //!   turn may be sent. Read `service` first, then `event_loop`.
 //! * [`Stream`] is the client's side: it connects and blocks. [`Link`] is one with buffers.
 //!
-//! What holds whatever clients do: a connection costs bounded memory ([`Limits`]), one that sends
-//! slowly, half, or never reads is nobody else's problem, and each has deadlines ([`Timeouts`]).
+//! What holds whatever clients do: a connection costs bounded memory ([`Limits`]), all together hold
+//! no more than [`ClientMemory`] allows, one that sends slowly, half, or never reads is nobody
+//! else's problem, and each has deadlines ([`Timeouts`]).
 //!
 //! ```
 //! use keyrack_net::{ConnectOptions, Limits, Listener, Options, Peer, Served};
@@ -77,6 +78,7 @@ mod event_loop;
 mod lanes;
 mod link;
 mod listen;
+mod memory;
 mod options;
 mod output;
 mod parking;
@@ -96,6 +98,7 @@ pub use closer::Closer;
 pub use endpoint::Endpoint;
 pub use error::{Error, Result};
 pub use link::Link;
+pub use memory::{Charge, ClientMemory, LoopMemory};
 pub use options::{DatagramPorts, Limits, Listener, ListenerKind, Options, Timeouts};
 pub use server::{Handle, Server};
 pub use service::{OUTPUT_SLICE_BYTES, Peer, Served, Service, TurnEnd, Verdict, Worker};

@@ -1,10 +1,12 @@
 //! What a server is started with: listeners, limits, timeouts. Everything has a limit, and every
 //! limit has its default here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
+use crate::memory::ClientMemory;
 #[cfg(feature = "tls")]
 use crate::tls::TlsServer;
 
@@ -142,6 +144,9 @@ pub struct Options {
     pub limits: Limits,
     /// How long a client may take.
     pub timeouts: Timeouts,
+    /// What all connections together may hold; without a limit where nothing is said. A worker can
+    /// count here what it keeps for its connections.
+    pub memory: Arc<ClientMemory>,
 }
 
 impl Default for Options {
@@ -154,6 +159,7 @@ impl Default for Options {
             backlog: 1024,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
+            memory: ClientMemory::unlimited(),
         }
     }
 }

@@ -8,10 +8,11 @@
 //! What is sent at once, which is nearly everything, never leaves the newest buffer: one write, and
 //! the memory is used again. Only what a slow client leaves is copied once into pieces of one size.
 //! So no buffer doubles with what waits: a client that never reads costs the replies that it was
-//! let to ask for, the last slice that its worker wrote, and at most a piece that is not full.
+//! let to ask for, the last slice that its worker wrote, and at most a piece that is not full. What
+//! is larger than a slice of replies becomes a piece as it is: copied, it would be there twice.
 //!
-//! **Invariant:** bytes come out in the order in which they were appended, and pieces but the last
-//! are full.
+//! **Invariant:** bytes come out in the order in which they were appended, and of the pieces of 64
+//! KiB only the last, and those before a larger one, are not full.
 
 use crate::buffer::{Buffer, Pool};
 use std::collections::VecDeque;
@@ -19,6 +20,8 @@ use std::io::IoSlice;
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
+/// A buffer with more than this becomes a piece as it is.
+const COPIED_BYTES_MAX: usize = 1 << 20;
 /// The largest buffer that stays to be appended to while pieces wait.
 const TAIL_BYTES_MAX: usize = 2 * crate::service::OUTPUT_SLICE_BYTES;
 /// Pieces that one write takes.
@@ -31,6 +34,15 @@ struct Pieces {
     /// Bytes of the first that are sent.
     gone: usize,
     bytes: usize,
+    /// Bytes of their memory.
+    capacity: usize,
+}
+
+impl Pieces {
+    fn push(&mut self, piece: Vec<u8>) {
+        self.capacity += piece.capacity();
+        self.pieces.push_back(piece);
+    }
 }
 
 /// Bytes on their way to a client.
@@ -48,6 +60,16 @@ impl Output {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.older.is_none() && self.newest.is_empty()
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.newest.capacity() + self.older.as_ref().map_or(0, |older| older.capacity)
+    }
+
+    /// Takes back what was appended since the buffer to append to had so many bytes.
+    pub(crate) fn cut(&mut self, tail: usize) {
+        self.newest.cut(tail);
     }
 
     /// The buffer to append to.
@@ -97,6 +119,7 @@ impl Output {
                 older.bytes -= taken;
                 left -= taken;
                 if older.gone == piece.len() {
+                    older.capacity -= piece.capacity();
                     older.pieces.pop_front();
                     older.gone = 0;
                 }
@@ -117,12 +140,22 @@ impl Output {
             return;
         }
         let older = self.older.get_or_insert_default();
+        if self.newest.len() > COPIED_BYTES_MAX {
+            let (mut piece, gone) = self.newest.take();
+            assert!(gone == 0 || older.pieces.is_empty(), "what is older was sent before");
+            piece.shrink_to_fit();
+            older.gone = older.gone.max(gone);
+            older.bytes += piece.len() - gone;
+            older.push(piece);
+            return;
+        }
         let mut rest = self.newest.pending();
         older.bytes += rest.len();
         while !rest.is_empty() {
-            let room = older.pieces.back().map_or(0, |piece| PIECE_BYTES - piece.len());
+            let back = older.pieces.back();
+            let room = back.map_or(0, |piece| PIECE_BYTES.saturating_sub(piece.len()));
             if room == 0 {
-                older.pieces.push_back(Vec::with_capacity(PIECE_BYTES));
+                older.push(Vec::with_capacity(PIECE_BYTES));
                 continue;
             }
             let (part, behind) = rest.split_at(room.min(rest.len()));
@@ -153,11 +186,12 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::tests::pool;
 
     /// Appends and takes by turns, settling now and then: what comes out is what went in.
     #[test]
     fn bytes_come_out_as_they_went_in() {
-        let (mut output, mut pool) = (Output::default(), Pool::default());
+        let (mut output, mut pool) = (Output::default(), pool());
         let (mut written, mut taken) = (0_u32, 0_u32);
         let mut state = 12_345_u32;
         for round in 0..40 {
@@ -191,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_waits_takes_its_bytes_and_no_more() {
-        let (mut output, mut pool) = (Output::default(), Pool::default());
+        let (mut output, mut pool) = (Output::default(), pool());
         for _ in 0..50 {
             output.borrow(&mut pool);
             output.tail().extend_from_slice(&[7; 300_001]);
@@ -200,6 +234,7 @@ mod tests {
         let older = output.older.as_ref().unwrap();
         let held: usize = older.pieces.iter().map(Vec::capacity).sum();
         assert_eq!(output.len(), 50 * 300_001);
+        assert_eq!(output.capacity(), held + output.newest.capacity());
         assert!(held < output.len() + PIECE_BYTES, "{held} bytes for {}", output.len());
         assert!(output.tail().capacity() <= TAIL_BYTES_MAX);
         output.borrow(&mut pool);
@@ -212,6 +247,16 @@ mod tests {
         small.tail().extend_from_slice(b"little");
         small.settle(&mut pool);
         assert!(small.older.is_none() && small.tail().capacity() < 100);
+        // A large reply is there once: it is a piece, without the memory that it did not fill.
+        let waits = output.capacity();
+        output.tail().reserve(9 << 20);
+        output.tail().extend_from_slice(&[8; 3 << 20]);
+        output.settle(&mut pool);
+        let piece = output.older.as_ref().unwrap().pieces.back().unwrap();
+        assert_eq!((piece.len(), piece.capacity()), (3 << 20, 3 << 20));
+        assert_eq!(output.capacity(), waits + (3 << 20));
+        output.consume(output.len());
+        assert_eq!(output.capacity(), 0);
         output.discard(&mut pool);
         assert!(output.is_empty() && output.older.is_none());
     }

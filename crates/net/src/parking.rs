@@ -1,7 +1,8 @@
 //! Replies that wait until their turn is durable.
 //!
 //! The replies stay where they are, in the outputs of their connections; a group remembers which
-//! connections those were. Replies to datagrams have no connection, so they are kept here.
+//! connections those were. Replies to datagrams have no connection, so they are kept here, and
+//! counted here as memory of clients; those for which there is none are lost, as datagrams are.
 //!
 //! **Invariant:** groups are released in the order of their turns, so a connection is in one group
 //! at most: it is not served again before it is released.
@@ -9,7 +10,11 @@
 use std::collections::VecDeque;
 
 use crate::datagrams::Replies;
+use crate::memory::Charge;
 use crate::slots::Key;
+
+/// Emptied groups that are kept.
+const SPARE_MAX: usize = 16;
 
 /// The replies of one turn.
 #[derive(Debug, Default)]
@@ -20,14 +25,20 @@ pub(crate) struct Group {
 }
 
 /// All turns that wait, oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Parking {
     groups: VecDeque<Group>,
     /// Emptied groups, whose memory is used again.
     spare: Vec<Group>,
+    /// What the replies to datagrams hold.
+    charge: Charge,
 }
 
 impl Parking {
+    pub(crate) fn new(charge: Charge) -> Self {
+        Parking { groups: VecDeque::new(), spare: Vec::new(), charge }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
@@ -37,21 +48,29 @@ impl Parking {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Lets a group wait for a token.
-    pub(crate) fn park(&mut self, token: u64, mut group: Group) {
+    /// Lets a group wait for a token. Returns how many replies to datagrams are lost.
+    pub(crate) fn park(&mut self, token: u64, mut group: Group) -> u64 {
+        let held = self.charge.bytes() + group.replies.memory_bytes();
+        let lost = if self.charge.set(held) { 0 } else { group.replies.drop_all() };
         group.token = token;
         self.groups.push_back(group);
+        lost
     }
 
     /// The oldest group, if its token is done.
     pub(crate) fn release(&mut self, is_done: impl FnOnce(u64) -> bool) -> Option<Group> {
-        is_done(self.groups.front()?.token).then(|| self.groups.pop_front())?
+        let group = is_done(self.groups.front()?.token).then(|| self.groups.pop_front())??;
+        let left = self.charge.bytes() - group.replies.memory_bytes();
+        assert!(self.charge.set(left), "less can always be held");
+        Some(group)
     }
 
     /// Takes an emptied group back.
     pub(crate) fn recycle(&mut self, mut group: Group) {
         group.keys.clear();
         group.replies.clear();
-        self.spare.push(group);
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(group);
+        }
     }
 }

@@ -85,6 +85,14 @@ pub trait Worker {
         true
     }
 
+    /// The connection is closed, since it needs memory that is not there
+    /// ([`Options::memory`](crate::Options::memory)). What the last call of [`Worker::serve`]
+    /// appended is dropped, where that was too much. What is appended to `output` is the last that
+    /// the client gets. Not called for a client that does not read its replies.
+    fn out_of_memory(&mut self, connection: &mut Self::Connection, output: &mut Vec<u8>) {
+        let _ = (connection, output);
+    }
+
     /// A connection is closed, by whomever. May come outside of a turn.
     fn closed(&mut self, connection: Self::Connection) {
         drop(connection);

@@ -23,6 +23,8 @@ pub enum CloseReason {
     Idle,
     /// Replies that the client did not read in time.
     StalledOutput,
+    /// Memory that it needed and that all connections together may not have.
+    Memory,
     /// The other side did not speak TLS, or broke it.
     Tls,
     /// The kernel reported an error, as a reset.
@@ -33,7 +35,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All reasons, in the order of [`Stats::closed`].
-    pub const ALL: [CloseReason; 10] = [
+    pub const ALL: [CloseReason; 11] = [
         CloseReason::Peer,
         CloseReason::Worker,
         CloseReason::Oversized,
@@ -41,6 +43,7 @@ impl CloseReason {
         CloseReason::Request,
         CloseReason::Idle,
         CloseReason::StalledOutput,
+        CloseReason::Memory,
         CloseReason::Tls,
         CloseReason::Io,
         CloseReason::Shutdown,
@@ -56,6 +59,7 @@ impl CloseReason {
             CloseReason::Request => "request_timeout",
             CloseReason::Idle => "idle_timeout",
             CloseReason::StalledOutput => "stalled_output_timeout",
+            CloseReason::Memory => "memory",
             CloseReason::Tls => "tls",
             CloseReason::Io => "io",
             CloseReason::Shutdown => "shutdown",
@@ -107,7 +111,7 @@ macro_rules! counters {
 counters! {
     /// Connections accepted and served.
     accepted,
-    /// Connections refused, since there were too many, or no descriptor was left.
+    /// Connections refused, since there were too many, or no descriptor or memory was left.
     refused,
     /// Accepts that failed.
     accept_errors,

@@ -11,6 +11,15 @@ use crate::stats::{CloseReason, Counters};
 #[cfg(feature = "tls")]
 use crate::tls::Session;
 
+/// What a session of TLS is counted for: its state, a record that is not whole, and at most one
+/// slice of ciphertext that the socket did not take.
+const TLS_BYTES: usize = 32 << 10;
+
+/// Bytes of memory that a transport is counted for, beside buffers.
+pub(crate) fn memory_bytes(is_encrypted: bool) -> usize {
+    if is_encrypted { TLS_BYTES } else { 0 }
+}
+
 /// A socket, and what is between it and the protocol.
 #[derive(Debug)]
 pub(crate) struct Transport {
@@ -40,6 +49,18 @@ impl Transport {
     #[cfg(not(feature = "tls"))]
     pub(crate) fn new(socket: Socket) -> Self {
         Transport { socket }
+    }
+
+    /// Bytes of memory that it is counted for, beside buffers.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        memory_bytes(self.is_encrypted())
+    }
+
+    fn is_encrypted(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        return false;
     }
 
     /// One read. Appends to `target`, at least as far as its spare memory goes. `cipher` is memory

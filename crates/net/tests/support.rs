@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use keyrack_measure::Clock;
 use keyrack_net::{
     Closer, ConnectOptions, Endpoint, Handle, Limits, Listener, OUTPUT_SLICE_BYTES, Options, Peer,
     Served, Server, Service, Stream, TurnEnd, Verdict, Waker, Worker,
@@ -25,6 +26,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a client is told that is one too many.
 pub(crate) const REFUSAL: &[u8] = b"too many connections\n";
+
+/// The last that a client is told that there is no memory for.
+pub(crate) const NO_MEMORY: &[u8] = b"no memory\n";
 
 /// What the workers have seen, and what they are told.
 #[derive(Debug, Default)]
@@ -39,6 +43,8 @@ pub(crate) struct Facts {
     /// What ends each of them.
     pub(crate) closers: Vec<Closer>,
     pub(crate) closed: usize,
+    /// Connections that were told that there is no memory for them.
+    pub(crate) out_of_memory: usize,
     pub(crate) served: usize,
     /// The loops that have opened connections, one entry for each.
     pub(crate) opened_by: Vec<usize>,
@@ -96,6 +102,17 @@ impl Board {
         for waker in self.facts().wakers {
             waker.wake();
         }
+    }
+}
+
+/// Waits for what no worker tells of.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let clock = Clock::vdso();
+    let begun = clock.ticks();
+    while !is_so() {
+        let waited_ns = u128::from(clock.ns_between(begun, clock.ticks()));
+        assert!(waited_ns < PATIENCE.as_nanos(), "never happened: {what}");
+        std::thread::yield_now();
     }
 }
 
@@ -218,6 +235,11 @@ impl Worker for LinesWorker<'_> {
 
     fn is_done(&self, token: u64) -> bool {
         self.service.0.facts.lock().unwrap().done >= token
+    }
+
+    fn out_of_memory(&mut self, _: &mut Client, output: &mut Vec<u8>) {
+        output.extend_from_slice(NO_MEMORY);
+        self.service.0.note(|facts| facts.out_of_memory += 1);
     }
 
     fn closed(&mut self, _: Client) {

@@ -21,6 +21,8 @@ mod limits;
 #[cfg(test)]
 mod listeners;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 #[cfg(feature = "tls")]
