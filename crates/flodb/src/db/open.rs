@@ -150,7 +150,7 @@ pub(crate) fn assemble(
     access: Access,
 ) -> Result<Inner> {
     let state = manifest.state().clone();
-    let mut replay = Replay::new(&options, state.log_from);
+    let mut replay = Replay::new(&options, dir, state.log_from);
     let (log, recovered) = match access {
         Access::Write(_) => open_log(&fs, dir, &options, &state, &mut replay)?,
         Access::Read => read_log(&fs, dir, &options, &state, &mut replay)?,
@@ -258,6 +258,7 @@ fn take_lock(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn Lock>> {
 /// What the log gives back.
 struct Replay<'a> {
     options: &'a Options,
+    dir: &'a Path,
     /// Oldest first.
     generations: Vec<Arc<Generation>>,
     /// Where the next generation begins.
@@ -267,8 +268,8 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(options: &'a Options, from: u64) -> Self {
-        Replay { options, generations: Vec::new(), next: from, last: 0 }
+    fn new(options: &'a Options, dir: &'a Path, from: u64) -> Self {
+        Replay { options, dir, generations: Vec::new(), next: from, last: 0 }
     }
 
     fn record(&mut self, position: u64, payload: &[u8]) -> Result<()> {
@@ -277,9 +278,9 @@ impl<'a> Replay<'a> {
         }
         let Some(writes) = decode(payload) else {
             return Err(Error::corruption(
-                Path::new(LOG_DIR),
-                position,
-                "a whole record does not hold a batch",
+                &self.dir.join(LOG_DIR),
+                0,
+                format!("the whole record at position {position} does not hold a batch"),
             ));
         };
         let size = size_of(writes.iter().copied(), &self.options.comparator);
