@@ -148,6 +148,49 @@ fn a_range_that_was_removed_stays_removed() {
     assert!(found == expected, "{report:?}");
 }
 
+/// The repaired manifest said that a renamed table has no removed ranges, and was refused.
+#[test]
+fn a_renamed_table_keeps_its_count_of_removed_ranges() {
+    let disk = MemFs::new();
+    let db = open(&disk);
+    let key = |n: u32| format!("key{n:03}").into_bytes();
+    (0..300).for_each(|n| db.put(&key(n), b"first").unwrap());
+    db.compact_range(None, None).unwrap();
+    let held = db.snapshot();
+    db.delete_range(&key(50), &key(100)).unwrap();
+    db.flush().unwrap();
+    drop((held, db));
+    let expected = rows(&open(&copy(&disk)));
+    assert_eq!(expected.len(), 250);
+    let newest = tables(&disk).pop().unwrap();
+    for without_manifest in [false, true] {
+        let damaged = copy(&disk);
+        damaged.rename(&newest, &newest.with_file_name("004711.table")).unwrap();
+        if without_manifest {
+            damaged.remove_file(&manifest(&damaged)).unwrap();
+        }
+        let (report, found) = mend(&damaged);
+        assert!(report.changed && found == expected, "{without_manifest}: {report:?}");
+    }
+}
+
+/// The log of another store was read as if it were ours.
+#[test]
+fn the_whole_log_of_another_store_is_moved_away() {
+    let ((disk, model), (other, _)) = (sample(1), sample(1));
+    let log = Path::new(DIR).join("log");
+    disk.remove_dir_all(&log).unwrap();
+    disk.create_dir(&log).unwrap();
+    let theirs: Vec<_> =
+        files(&other).into_iter().filter(|(path, _)| path.starts_with(&log)).collect();
+    theirs.iter().for_each(|(path, bytes)| replace(&disk, path, bytes));
+    let refused = crate::disk::try_open(&disk, options()).unwrap_err().to_string();
+    assert!(refused.starts_with("/store/log/") && refused.contains("another log"), "{refused}");
+    let (report, found) = mend(&disk);
+    assert!(losses(&found, &model) <= 100, "what was in the log alone: {report:?}");
+    assert_eq!((report.log_records, report.moved.len()), (0, theirs.len()));
+}
+
 /// The list of removed ranges was passed over when a table's end was damaged, and what had been
 /// removed came back.
 #[test]
