@@ -1,8 +1,13 @@
-//! A store that the first version wrote. It opens for ever.
+//! Stores that earlier versions wrote. They open for ever.
 //!
-//! It has tables with each compression, on several levels, one of them from outside; removals; and
-//! a log with records that are in no table. It is never written again: when a format changes, its
-//! version goes up, and another store joins this one.
+//! Each has tables with each compression, on several levels, one of them from outside; removals;
+//! and a log with records that are in no table. They are never written again: when a format
+//! changes, another store joins them.
+//!
+//! | store | log | manifest |
+//! |---|---|---|
+//! | `store-1` | without identity and marker | without room, without checksums of tables |
+//! | `store-2` | with them | with them |
 
 use crate::disk::{CHANGES, DIR, Model, copy, files, replace, rows, tables};
 use keyrack_flodb::{
@@ -12,8 +17,8 @@ use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, FileKind, Fs, MemFs, R
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store-1")
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
 fn options(compression: Compression) -> Options {
@@ -93,10 +98,10 @@ fn build(disk: Option<&MemFs>) -> Model {
     model
 }
 
-/// The fixture on a disk in memory.
-fn load() -> MemFs {
+/// A fixture on a disk in memory.
+fn load(name: &str) -> MemFs {
     let disk = MemFs::new();
-    let mut dirs = vec![(fixture(), PathBuf::from(DIR))];
+    let mut dirs = vec![(fixture(name), PathBuf::from(DIR))];
     while let Some((from, to)) = dirs.pop() {
         disk.create_dir_all(&to).unwrap();
         for entry in RealFs.list(&from).unwrap() {
@@ -112,17 +117,26 @@ fn load() -> MemFs {
 
 #[test]
 fn a_store_of_version_1_is_sound_opens_and_goes_on() {
+    is_sound_opens_and_goes_on("store-1");
+}
+
+#[test]
+fn a_store_with_a_marked_log_is_sound_opens_and_goes_on() {
     if std::env::var_os("KEYRACK_REWRITE").is_some() {
         let disk = MemFs::new();
         build(Some(&disk));
         for (path, bytes) in files(&disk) {
-            let to = fixture().join(path.strip_prefix(DIR).unwrap());
+            let to = fixture("store-2").join(path.strip_prefix(DIR).unwrap());
             RealFs.create_dir_all(to.parent().unwrap()).unwrap();
             RealFs.write_atomic(&to, &bytes).unwrap();
         }
     }
+    is_sound_opens_and_goes_on("store-2");
+}
+
+fn is_sound_opens_and_goes_on(name: &str) {
     let model = build(None);
-    let disk = load();
+    let disk = load(name);
     let options = options(Compression::Lz4);
     let report = verify(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
     assert!(report.is_sound() && report.findings.is_empty(), "{:?}", report.findings);
@@ -144,7 +158,7 @@ fn a_store_of_version_1_is_sound_opens_and_goes_on() {
 /// The first opening gives the log an identity and a marker. Half of that is no damage.
 #[test]
 fn the_first_opening_of_a_store_of_version_1_may_end_anywhere() {
-    let (old, model) = (copy(&load()), build(None));
+    let (old, model) = (copy(&load("store-1")), build(None));
     for at in 1.. {
         let disk = copy(&old);
         let fs = FaultFs::new(Arc::new(disk.clone()));

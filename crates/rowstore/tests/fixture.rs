@@ -1,16 +1,16 @@
-//! A store that the first version wrote. It opens for ever.
+//! Stores that each version wrote. They open for ever.
 //!
-//! It has a checkpoint, a log with rows of all kinds, removals and a removal of everything, and a
-//! second log that is not used any more. It is never written again: when a format changes, its
-//! version goes up, and another store joins this one.
+//! Each has a checkpoint, a log with rows of all kinds, removals and a removal of everything, and a
+//! second log that is not used any more. They are never written again: when a format changes, its
+//! version goes up, and another store joins them.
 
 use crate::support::{Content, DIR, close, content, files, open, tiny, with_logs};
 use keyrack_rowstore::{Change, Options, Rows};
 use keyrack_vfs::{FileKind, Fs, MemFs, RealFs};
 use std::path::{Path, PathBuf};
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store-1")
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
 /// The store on a disk in memory, and what is in it.
@@ -59,10 +59,10 @@ fn build() -> (MemFs, Content) {
     (disk, expected)
 }
 
-/// The fixture on a disk in memory.
-fn load() -> MemFs {
+/// A fixture on a disk in memory.
+fn load(name: &str) -> MemFs {
     let disk = MemFs::new();
-    let mut dirs = vec![(fixture(), PathBuf::from(DIR))];
+    let mut dirs = vec![(fixture(name), PathBuf::from(DIR))];
     while let Some((from, to)) = dirs.pop() {
         disk.create_dir_all(&to).unwrap();
         for entry in RealFs.list(&from).unwrap() {
@@ -78,16 +78,25 @@ fn load() -> MemFs {
 
 #[test]
 fn a_store_of_version_1_opens_and_goes_on() {
-    let (disk, expected) = build();
+    opens_and_goes_on("store-1");
+}
+
+#[test]
+fn a_store_of_version_2_opens_and_goes_on() {
     if std::env::var_os("KEYRACK_REWRITE").is_some() {
-        for (path, bytes) in files(&disk, Path::new(DIR)) {
-            let to = fixture().join(path.strip_prefix(DIR).unwrap());
+        for (path, bytes) in files(&build().0, Path::new(DIR)) {
+            let to = fixture("store-2").join(path.strip_prefix(DIR).unwrap());
             RealFs.create_dir_all(to.parent().unwrap()).unwrap();
             RealFs.write_atomic(&to, &bytes).unwrap();
         }
     }
+    opens_and_goes_on("store-2");
+}
+
+fn opens_and_goes_on(name: &str) {
+    let (_, expected) = build();
     assert_eq!(expected.len(), 43);
-    let disk = load();
+    let disk = load(name);
     for logs in [2, 1, 3] {
         let store = open(&disk, with_logs(logs));
         assert!(content(&store) == expected, "{logs} logs");
