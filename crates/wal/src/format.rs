@@ -240,10 +240,11 @@ impl Mark {
         bytes
     }
 
-    /// Reads a mark. `None` if the bytes are none.
+    /// Reads a mark. `None` if the bytes are none, or if no mark could come after it.
     pub(crate) fn decode(bytes: &[u8; MARK_BYTES]) -> Option<Self> {
         let whole = bytes[..8] == MARK_MAGIC
             && get_u32(bytes, 8) == VERSION
+            && get_u64(bytes, 24) < u64::MAX
             && get_u32(bytes, MARK_CHECKSUM) == mask(crc32_iscsi(&bytes[..MARK_CHECKSUM]));
         whole.then(|| Mark {
             id: get_u64(bytes, 16),

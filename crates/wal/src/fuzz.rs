@@ -2,15 +2,17 @@
 //! or give records that are in the file, in order, and end where they say.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use keyrack_testkit::fuzz::{Dice, Fuzzer, Shape, shape};
 use keyrack_vfs::{Fs, MemFs, OpenOptions};
 
 use crate::error::Error;
 use crate::format::{
-    FRONT_BYTES, HEADER_BYTES, Header, Life, RECORD_BYTES, Record, SEAL_BYTES, SEAL_OFFSET, Seal,
-    Summer, head,
+    FRONT_BYTES, HEADER_BYTES, Header, Life, Mark, RECORD_BYTES, Record, SEAL_BYTES, SEAL_OFFSET,
+    Seal, Summer, head,
 };
+use crate::marker;
 use crate::options::{Options, Sync};
 use crate::recovery::{path_of, recover};
 use crate::{Log, salvage};
@@ -29,7 +31,7 @@ fn disk() -> MemFs {
 
 /// The bytes of the only segment of a small log; cut behind its records, for zeros say nothing.
 fn sample(lengths: &[usize], closed: bool) -> Vec<u8> {
-    let fs = std::sync::Arc::new(disk());
+    let fs = Arc::new(disk());
     let options = Options { segment_bytes: SEGMENT_BYTES, sync: Sync::Os, ..Options::default() };
     let nothing = &mut |_, _: &[u8]| Ok::<(), Error>(());
     let (log, _) = Log::open(fs.clone(), dir(), 0, options, nothing).unwrap();
@@ -90,6 +92,26 @@ fn record(bytes: &[u8], header: &Header, life: Life, at: usize) -> Option<Record
     Record::parse(chunk, life, position, (bytes.len() - at) as u64)
 }
 
+/// A marker whose checksums are right, with a number now and then that no log would write.
+fn marks(id: u64, start: u64, dice: &mut Dice) -> Vec<u8> {
+    let odd = |dice: &mut Dice, number: u64| match dice.once_in(12) {
+        true => *dice.one_of(&[0, 8, u64::MAX - 7, u64::MAX]),
+        false => number,
+    };
+    let end = if dice.once_in(2) { 0 } else { start.wrapping_add(*dice.one_of(&[8, 32, 80])) };
+    let mut slot = |sequence: u64| {
+        Mark {
+            id: odd(dice, id),
+            sequence: odd(dice, sequence),
+            start: odd(dice, start),
+            segment_bytes: odd(dice, SEGMENT_BYTES),
+            end: odd(dice, end),
+        }
+        .encode()
+    };
+    [slot(2), slot(1)].concat()
+}
+
 /// What recovery makes of the one segment of a log.
 fn check(input: &[u8], dice: &mut Dice) -> Shape {
     let mut bytes = input.to_vec();
@@ -106,9 +128,13 @@ fn check(input: &[u8], dice: &mut Dice) -> Shape {
     let path = path_of(dir(), start);
     let file = fs.open(&path, &OpenOptions::new().write(true).create(true)).unwrap();
     file.write_at(0, &bytes).unwrap();
+    let id = header.map_or(1, |header| header.id);
+    if !dice.once_in(8) {
+        fs.write_atomic(&marker::path_in(dir()), &marks(id, start, dice)).unwrap();
+    }
     let mut records = Vec::new();
     let mut last = None;
-    let options = Options { segment_bytes: SEGMENT_BYTES, ..Options::default() };
+    let options = Options { segment_bytes: SEGMENT_BYTES, id: id.max(1), ..Options::default() };
     let outcome = recover(&fs, dir(), start, &options, &mut |position, payload| {
         assert!(last < Some(position), "positions ascend");
         last = Some(position);
@@ -130,11 +156,31 @@ fn check(input: &[u8], dice: &mut Dice) -> Shape {
         (Err(Error::Io(error)), _) => panic!("{error}"),
         _ => {}
     }
+    if outcome.is_ok() {
+        goes_on(&fs, start, options, records.len());
+    }
     let kind = match &outcome {
         Ok(_) => "ok".to_owned(),
         Err(error) => error.to_string().chars().filter(|c| !c.is_ascii_hexdigit()).collect(),
     };
     shape((kind, records.len(), salvaged.len(), saved.is_ok()))
+}
+
+/// A log that opens takes a record, and has it when it is opened again.
+fn goes_on(fs: &MemFs, start: u64, options: Options, records: usize) {
+    let fs: Arc<dyn Fs> = Arc::new(fs.clone());
+    let nothing = &mut |_, _: &[u8]| Ok::<(), Error>(());
+    let (log, _) = Log::open(Arc::clone(&fs), dir(), start, options, nothing).unwrap();
+    let mut record = match log.reserve(8) {
+        Ok(record) => record,
+        Err(Error::Usage(what)) => return assert!(what.contains("used up"), "{what}"),
+        Err(error) => panic!("{error}"),
+    };
+    record.write(&[&[7; 8]]).unwrap();
+    record.publish();
+    log.close().unwrap();
+    let again = Log::open(fs, dir(), start, options, nothing).unwrap().1;
+    assert_eq!(again.records, records as u64 + 1);
 }
 
 #[test]
