@@ -84,8 +84,8 @@ impl Log {
     }
 
     /// Makes the directory of the log and the file that marks its newest segment, durably. The
-    /// first record does the same; a caller who notes it down in [`Options::begun`] does it before. With
-    /// [`Sync::None`] there is nothing to do. Three syncs the first time, one otherwise.
+    /// first record does the same; a caller who notes it down in [`Options::begun`] does it before.
+    /// With [`Sync::None`] there is nothing to do. Three syncs the first time, one otherwise.
     ///
     /// # Errors
     /// `Io`, and then the next call tries again; `Poisoned`.
