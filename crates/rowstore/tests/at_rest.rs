@@ -104,13 +104,23 @@ fn no_damage_of_a_closed_store_is_silent() {
 }
 
 /// After a kill or a power loss the ends of the logs are not marked, but every file is known.
+///
+/// What is overwritten within the two newest segments of a log is left out here, one of which may
+/// have been made ahead: nobody can tell the loss of what came last from a power loss.
 #[test]
 fn no_file_of_a_killed_store_is_lost_in_silence() {
     let (store, other) = (build(1, false), build(2, false));
     let sources = Sources { ours: &store.ours, theirs: &other.ours, earlier: &store.earlier, kind };
-    let mut damages = sources.damages(seed(), 0);
-    // What is overwritten in the newest log is told by the records behind it, if there are any.
-    damages.retain(|it| !it.what.contains(" flipped at ") && !it.what.contains(" of 0x"));
+    let mut damages = sources.damages(seed(), 6 * factor());
+    let mut last = Vec::new();
+    for log in ["log-0", "log-1"] {
+        let of_log = |path: &&PathBuf| kind(path) == "wal" && path.parent().unwrap().ends_with(log);
+        last.extend(store.ours.keys().rev().filter(of_log).take(2));
+    }
+    damages.retain(|damage| {
+        let is_within = damage.what.contains(" flipped at ") || damage.what.contains(" of 0x");
+        !is_within || !damage.files.keys().any(|path| last.contains(&path))
+    });
     swept(&store, &damages);
 }
 
