@@ -38,4 +38,4 @@ local function run(ctx)
   end
 end
 
-return { name = "batch", load = load, run = run, batched = true }
+return { name = "batch", load = load, load_keys = "items", run = run, batched = true }

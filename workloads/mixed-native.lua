@@ -32,4 +32,4 @@ local function run()
   end
 end
 
-return { name = "mixed-native", load = load, run = run }
+return { name = "mixed-native", load = load, load_keys = "items", run = run }

@@ -46,4 +46,4 @@ local function run(ctx)
   end
 end
 
-return { name = "mixed", load = load, run = run }
+return { name = "mixed", load = load, load_keys = "items", run = run }

@@ -31,4 +31,4 @@ local function run(ctx)
   kv.scan(key(start), key(start + window), add)
 end
 
-return { name = "scan", load = load, run = run }
+return { name = "scan", load = load, load_keys = "items", run = run }

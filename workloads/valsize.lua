@@ -35,6 +35,7 @@ end
 return {
   name = "valsize",
   load = load,
+  load_keys = "items",
   setup = sources,
   run = run,
   sweep = { param = "valuebytes", values = { 256, 4096, 65536, 262144 }, seed_per_value = true },

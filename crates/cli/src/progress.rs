@@ -17,7 +17,14 @@ pub(crate) struct Progress {
     look: Look,
     dialect: Dialect,
     watch: Option<Watch>,
+    /// Says how a long load goes on where there is no terminal.
+    tells_loads: bool,
+    /// When the present load was told of last, in seconds since it began.
+    told_s: f64,
 }
+
+/// Seconds between two lines about a load where there is no terminal.
+const LOAD_LINE_S: f64 = 10.0;
 
 #[derive(Debug)]
 enum Look {
@@ -40,7 +47,8 @@ impl Progress {
             ProgressMode::Auto if !terminal => Look::Nothing,
             ProgressMode::Auto | ProgressMode::Bar => Look::Bar(None),
         };
-        Progress { look, dialect, watch: None }
+        let tells_loads = mode == ProgressMode::Auto && dialect == Dialect::Keyrack;
+        Progress { look, dialect, watch: None, tells_loads, told_s: 0.0 }
     }
 
     /// The whole terminal, or plain lines where there is none.
@@ -55,7 +63,7 @@ impl Progress {
             }
             None => Look::Screen(Box::new(BenchScreen::start(stop)?)),
         };
-        Ok(Progress { look, dialect, watch: None })
+        Ok(Progress { look, dialect, watch: None, tells_loads: false, told_s: 0.0 })
     }
 
     /// The same, and whoever asks over HTTP sees it too.
@@ -93,10 +101,11 @@ impl Progress {
             Event::Seeding { at, threads } => {
                 say!("  seeding {} on {} with {threads} threads", at.workload, at.engine);
             }
-            Event::SeedTick { at, elapsed_s, keys, keys_per_s } => say!(
-                "  seeding {} {}  {elapsed_s:5.1}s  {keys:12} keys  {keys_per_s:10.0} keys/s",
+            Event::SeedTick { at, elapsed_s, keys, keys_per_s, .. } => say!(
+                "  seeding {} {}  {elapsed_s:5.1}s  {keys:12} keys  {keys_per_s:10.0} keys/s{}",
                 at.workload,
-                at.engine
+                at.engine,
+                left(event)
             ),
             Event::Seeded { at, elapsed_s, keys } => say!(
                 "  seeded {} in {elapsed_s:.1}s  {keys} keys  {:.0} keys/s",
@@ -124,8 +133,10 @@ impl Progress {
         match event {
             Event::Seeding { at, .. } => format!("{} on {}: loading", at.workload, at.engine),
             Event::SeedTick { at, keys, keys_per_s, .. } => format!(
-                "{} on {}: loading, {keys} keys, {keys_per_s:.0} keys/s",
-                at.workload, at.engine
+                "{} on {}: loading, {keys} keys, {keys_per_s:.0} keys/s{}",
+                at.workload,
+                at.engine,
+                left(event)
             ),
             Event::Running { at, repeat, repeats } => {
                 let tag = self.tag(at);
@@ -205,6 +216,18 @@ impl Observer for Progress {
                 say!("{note}");
                 return;
             }
+            // So is a load that takes long.
+            (Look::Nothing, Event::SeedTick { elapsed_s, .. }) if self.tells_loads => {
+                if *elapsed_s >= self.told_s + LOAD_LINE_S {
+                    self.told_s = *elapsed_s;
+                    say!("{}", self.bar_text(event));
+                }
+                return;
+            }
+            (Look::Nothing, Event::Seeding { .. }) => {
+                self.told_s = 0.0;
+                return;
+            }
             (Look::Nothing, _) => return,
             (Look::Bar(_) | Look::Screen(_), _) => self.bar_text(event),
         };
@@ -251,6 +274,20 @@ fn tag(dialect: Dialect, at: &At<'_>) -> String {
     tag
 }
 
+/// What share of a load is done, and when it will be whole at its mean rate so far.
+fn left(event: &Event<'_>) -> String {
+    let Event::SeedTick { elapsed_s, keys, total: Some(total), .. } = event else {
+        return String::new();
+    };
+    let percent = (100.0 * *keys as f64 / (*total).max(1) as f64).min(100.0);
+    let missing = total.saturating_sub(*keys);
+    let eta_s = match *keys {
+        0 => return format!(", {percent:.0}% of {total}"),
+        keys => missing as f64 * elapsed_s / keys as f64,
+    };
+    format!(", {percent:.0}% of {total}, {eta_s:.0} s left")
+}
+
 /// How much of a phase is done, and of how much.
 fn share(event: &Event<'_>) -> (u64, u64) {
     match event {
@@ -258,6 +295,7 @@ fn share(event: &Event<'_>) -> (u64, u64) {
             ((elapsed_s * 1e3) as u64, (budget * 1e3) as u64)
         }
         Event::Tick { units, total: Some(total), .. } => (*units, *total),
+        Event::SeedTick { keys, total: Some(total), .. } => (*keys, *total),
         _ => (0, 1),
     }
 }
@@ -267,5 +305,37 @@ fn bar() -> ProgressBar {
     match ProgressStyle::with_template("{bar:24} {msg}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tick(keys: u64, total: Option<u64>) -> String {
+        let at =
+            At { workload: "w", engine: "e", phase: None, threads: 1, sweep: None, rate: None };
+        let event = Event::SeedTick { at, elapsed_s: 20.0, keys, keys_per_s: 7.0, total };
+        let progress = Progress {
+            look: Look::Nothing,
+            dialect: Dialect::Keyrack,
+            watch: None,
+            tells_loads: true,
+            told_s: 0.0,
+        };
+        progress.bar_text(&event)
+    }
+
+    /// A load of an hour went by without a word of how much of it was done.
+    #[test]
+    fn a_load_says_its_share_and_the_time_left() {
+        assert_eq!(
+            tick(250, Some(1000)),
+            "w on e: loading, 250 keys, 7 keys/s, 25% of 1000, 60 s left"
+        );
+        assert_eq!(tick(0, Some(1000)), "w on e: loading, 0 keys, 7 keys/s, 0% of 1000");
+        assert_eq!(tick(250, None), "w on e: loading, 250 keys, 7 keys/s");
+        // A script that writes more than it said.
+        assert_eq!(tick(9, Some(0)), "w on e: loading, 9 keys, 7 keys/s, 100% of 0, 0 s left");
     }
 }

@@ -23,6 +23,8 @@ pub enum Event<'a> {
         keys: u64,
         /// Primitive operations a second over the last second.
         keys_per_s: f64,
+        /// Primitive operations in all, where the workload says.
+        total: Option<u64>,
     },
     /// The load is done.
     Seeded {

@@ -19,6 +19,7 @@ mod failures;
 mod golden;
 mod kb;
 mod kvtest;
+mod loads;
 mod mixes;
 mod model;
 mod notebook;

@@ -229,7 +229,10 @@ impl<'a> Progress<'a> {
         let at = m.at(self.version, self.timed);
         let is_job = m.workload.is_jobs();
         observer.event(&match self.phase() {
-            Phase::Seed => Event::SeedTick { at, elapsed_s, keys: units, keys_per_s: rate },
+            Phase::Seed => {
+                let total = m.workload.load_keys;
+                Event::SeedTick { at, elapsed_s, keys: units, keys_per_s: rate, total }
+            }
             _ => Event::Tick {
                 at,
                 elapsed_s,

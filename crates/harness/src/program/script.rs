@@ -27,7 +27,7 @@ use keyrack_workload::{
 use mlua::{FromLua, LightUserData, Table, Value};
 
 const FIELDS: &[&str] =
-    &["name", "load", "setup", "run", "mix", "phases", "batched", "sweep", "about"];
+    &["name", "load", "setup", "run", "mix", "phases", "load_keys", "batched", "sweep", "about"];
 const SWEEP_FIELDS: &[&str] = &["param", "values", "seed_per_value"];
 /// What a swept parameter must not be called.
 const CTX_FIELDS: &[&str] = &["users", "items", "ops", "seed", "thread", "threads", "iter"];
@@ -59,6 +59,13 @@ pub(super) fn inspect(
     }
     let load = table.get::<Value>("load")?;
     workload.has_load = !load.is_nil();
+    workload.load_keys = match table.get::<Value>("load_keys")? {
+        Value::Nil => None,
+        Value::Integer(count) if count >= 0 => Some(count as u64),
+        Value::String(name) if name.to_string_lossy() == "items" => workload.settings.items,
+        Value::String(name) if name.to_string_lossy() == "users" => workload.settings.users,
+        _ => return refuse("load_keys must be a number of keys, 'items' or 'users'".to_owned()),
+    };
     let phases = table.get::<Value>("phases")?;
     if !phases.is_nil() {
         workload.phases = phases_of(&phases)

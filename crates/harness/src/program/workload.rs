@@ -25,6 +25,8 @@ pub struct Workload {
     pub sweep: Option<Sweep>,
     /// Whether it has a load phase.
     pub has_load: bool,
+    /// How many keys the load writes, where that is known.
+    pub load_keys: Option<u64>,
     /// Its own settings after the run's.
     pub settings: Override,
     /// The phases that it declares, in order; empty where it declares none.
@@ -83,6 +85,7 @@ impl Workload {
             text: String::new(),
             sweep: None,
             has_load: true,
+            load_keys: settings.items,
             settings,
             phases: Vec::new(),
             kind: Kind::Native,
@@ -103,6 +106,7 @@ impl Workload {
             text: String::new(),
             sweep: None,
             has_load: !playback.survey.before.is_empty(),
+            load_keys: None,
             settings: Override { bound: Some(bound), ..Override::default() },
             phases: Vec::new(),
             kind: Kind::Playback,
@@ -166,6 +170,7 @@ impl Workload {
             text: String::new(),
             sweep: None,
             has_load: plan.has_load(),
+            load_keys: None,
             settings,
             phases: Vec::new(),
             kind: Kind::Jobs,
@@ -236,6 +241,7 @@ impl Workload {
             text: String::from_utf8_lossy(&script.text).into_owned(),
             sweep: None,
             has_load: false,
+            load_keys: None,
             settings: settings_of(""),
             phases: Vec::new(),
             kind: Kind::Script,
