@@ -323,6 +323,36 @@ fn f_stores_are_compared_within_one_run() {
     lab.run("compare --to lmdb stores.json stores.json").refuses(&["--engines"]);
 }
 
+/// F. A load of single puts into stores that sync each write took an hour, and the memory of the
+/// engines was nowhere beside their disk.
+#[test]
+fn f_a_load_into_synced_stores_is_synced_once_and_memory_stands_beside_disk() {
+    let lab = Lab::new();
+    lab.make_dir("data");
+    lab.write(
+        "rows.lua",
+        "return { name = 'rows', load_keys = 'items',\n\
+         load = function(ctx) for i = 0, ctx.items - 1 do kv.put('k' .. i, 'v') end end,\n\
+         run = function(ctx, i) assert(kv.get('k' .. i % ctx.items) == 'v') end }",
+    );
+    let line = "bench --backend redb,lmdb --data-dir data --durability sync --items 500 --ops 500 \
+                --probe none --report console,json:rows.json rows.lua";
+    let out = lab.run(line).exits(0).says("load: 500 keys in ");
+    out.says(" s with durability none, then one sync").says(" MiB, disk ");
+    let run = lab.json("rows.json");
+    for repeat in repeats(&run) {
+        assert_eq!(repeat["load"]["durability"], "none", "{repeat}");
+        assert!(repeat["footprint"]["disk_bytes"].as_u64().unwrap() > 0, "{repeat}");
+    }
+    let table = lab.run("compare --engines rows.json").exits(0).stdout;
+    assert!(table.contains("MiB in memory  MiB on disk"), "{table}");
+    // redb has no such level: it loads as it measures.
+    let line = line.replace("redb,lmdb", "redb").replace("--probe", "--load-durability os --probe");
+    let out = lab.run(&line).exits(0);
+    assert!(!out.stdout.contains("then one sync"), "{}", out.told());
+    lab.run(&line.replace("-durability os", "-durability some")).refuses(&["--load-durability"]);
+}
+
 /// F. One repeat shows a ratio and never a difference.
 /// A change that makes an engine fail must not pass the gate for having no cell to lose.
 #[test]

@@ -121,7 +121,13 @@ impl Measurement<'_> {
         }
         // A job decides by itself.
         if has_rows && !self.workload.is_jobs() {
-            return Ok(Some(Load { wall_s: 0.0, keys: 0, threads, reused: true }));
+            return Ok(Some(Load {
+                wall_s: 0.0,
+                keys: 0,
+                threads,
+                reused: true,
+                durability: None,
+            }));
         }
         let version = stage.store().version();
         let lives = live_workers(threads);
@@ -153,7 +159,7 @@ impl Measurement<'_> {
         let wall_s = self.clock.ns_between(start, end) as f64 / 1e9;
         let keys = totals.prim_ops();
         observer.event(&Event::Seeded { at: self.at(&version, None), elapsed_s: wall_s, keys });
-        Ok(Some(Load { wall_s, keys, threads, reused: false }))
+        Ok(Some(Load { wall_s, keys, threads, reused: false, durability: None }))
     }
 
     /// Runs the one timed phase of a workload that declares none, or the first.

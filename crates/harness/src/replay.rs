@@ -9,6 +9,7 @@ use crate::config_toml;
 use crate::plan::{Plan, common};
 use crate::program::Workload;
 use crate::settings::{Bound, Settings};
+use keyrack_store::Durability;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -90,6 +91,9 @@ pub fn render(plan: &Plan) -> String {
     }
     if let Some(durability) = settings.durability {
         line("durability", durability.to_string());
+    }
+    if settings.load_durability != Durability::None {
+        line("load_durability", settings.load_durability.to_string());
     }
     if settings.settle > 0.0 {
         line("settle", settings.settle.to_string());

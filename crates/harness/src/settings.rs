@@ -153,6 +153,8 @@ pub struct Settings {
     pub durability: Option<Durability>,
     /// Seconds to wait at most for an engine's own threads; 0 does not wait.
     pub settle: f64,
+    /// Durability of loads into stores that sync each write; one sync follows the load.
+    pub load_durability: Durability,
     /// Whether answers are checked.
     pub verify: bool,
     /// Whether stores on disk are walked over, so that their space amplification is known.
@@ -230,6 +232,7 @@ impl Default for Settings {
             store: None,
             durability: None,
             settle: 0.0,
+            load_durability: Durability::None,
             verify: false,
             amplification: false,
             drop_caches: false,
@@ -387,6 +390,10 @@ impl Settings {
             "durability" => {
                 self.durability =
                     Some(value.parse().map_err(|e: keyrack_store::Error| e.to_string())?);
+            }
+            "load-durability" => {
+                self.load_durability =
+                    value.parse().map_err(|e: keyrack_store::Error| e.to_string())?;
             }
             "settle" => self.settle = seconds(value, true)?,
             "verify" => self.verify = parse_bool(value)?,

@@ -14,7 +14,7 @@ use crate::measurement::Stop;
 use crate::probe::{LinuxHost, fetched_bytes, written_bytes};
 use crate::stage::Stage;
 use keyrack_measure::{Clock, usage};
-use keyrack_record::Aftermath;
+use keyrack_record::{Aftermath, Footprint};
 use keyrack_store::Store;
 use keyrack_vfs::Fs;
 
@@ -59,19 +59,24 @@ impl Before {
         fs: &dyn Fs,
         phase_cpu_s: f64,
         wait: Wait<'_>,
-    ) -> Aftermath {
+    ) -> keyrack_vfs::Result<Aftermath> {
         let cpu_before_ns = cpu_ns();
         let waited = wait.run(stage.store());
         let cpu_ns = cpu_ns().saturating_sub(cpu_before_ns);
         let written = written_bytes(&LinuxHost).zip(self.written_bytes);
-        Aftermath {
+        Ok(Aftermath {
             settle_s: waited.seconds,
             is_settled: waited.is_calm,
             cpu_s: phase_cpu_s + cpu_ns as f64 / 1e9,
             written_bytes: written.map(|(now, before)| now.saturating_sub(before)),
-            disk_bytes: stage.dir().and_then(|dir| fs.size_recursive(dir).ok()),
-        }
+            disk_bytes: disk_bytes(stage, fs)?,
+        })
     }
+}
+
+/// Bytes of the files of a store on disk.
+fn disk_bytes(stage: &Stage, fs: &dyn Fs) -> keyrack_vfs::Result<Option<u64>> {
+    stage.dir().map(|dir| fs.size_recursive(dir)).transpose()
 }
 
 /// How long and for what to wait.
@@ -117,6 +122,33 @@ impl Wait<'_> {
         }
         Waited { seconds: self.clock.ns_between(start, calm_since) as f64 / 1e9, is_calm: true }
     }
+}
+
+/// How long flushes and compactions are waited for where nobody asked for a wait.
+const FOOTPRINT_WAIT_NS: u64 = 10_000_000_000;
+
+/// What the engine holds, once it says that no flush and no compaction is under way. It is asked
+/// for ten seconds at most.
+///
+/// # Errors
+/// The files of the store cannot be looked at.
+pub(crate) fn footprint(
+    stage: &Stage,
+    fs: &dyn Fs,
+    clock: &Clock,
+    stop: &Stop,
+) -> keyrack_vfs::Result<Footprint> {
+    let start = clock.ticks();
+    let mut is_idle = !is_busy(stage.store());
+    while !is_idle && !stop.is_set() {
+        if clock.ns_between(start, clock.ticks()) >= FOOTPRINT_WAIT_NS {
+            break;
+        }
+        clock.wait_until(clock.ticks() + clock.ticks_of_ns(WINDOW_NS));
+        is_idle = !is_busy(stage.store());
+    }
+    let disk_bytes = disk_bytes(stage, fs)?;
+    Ok(Footprint { memory_bytes: stage.memory_bytes(), disk_bytes, is_idle })
 }
 
 fn cpu_ns() -> u64 {

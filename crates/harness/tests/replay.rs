@@ -57,6 +57,7 @@ fn rich(dir: &Path) -> Settings {
         data_dir: Some(dir.to_owned()),
         store: None,
         durability: None,
+        load_durability: Durability::Os,
         settle: 1.5,
         verify: true,
         amplification: true,

@@ -38,8 +38,8 @@ mod traffic;
 pub use counters::{CgroupUse, Counters};
 pub use pace::{LOOK_S, Pace, PaceKeeper, STALL_S};
 pub use point::{
-    Aftermath, Cell, Load, OpStats, OpenLoop, Part, Point, Repeat, SweepValue, UnitStats, VERBS,
-    rate_text,
+    Aftermath, Cell, Footprint, Load, OpStats, OpenLoop, Part, Point, Repeat, SweepValue,
+    UnitStats, VERBS, rate_text,
 };
 pub use ratio::{Change, Ratio};
 pub use rows::{FieldValue, ThreadRow};

@@ -222,6 +222,13 @@ impl Point {
         median(&groups.filter_map(of).collect::<Vec<f64>>())
     }
 
+    /// The median over the repeats of what the engine held in the end.
+    #[must_use]
+    pub fn footprint(&self, of: impl Fn(&Footprint) -> Option<f64>) -> Option<f64> {
+        let held = self.repeats.iter().filter_map(|repeat| repeat.footprint.as_ref());
+        median(&held.filter_map(of).collect::<Vec<f64>>())
+    }
+
     /// The first error text of `op` in any repeat.
     #[must_use]
     pub fn first_error(&self, op: &str) -> Option<&str> {
@@ -289,6 +296,22 @@ pub struct Repeat {
     /// What the control group of the process used; absent where nothing is told, and for a role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<CgroupUse>,
+    /// What the engine itself held in the end; absent in records of before, and for a role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub footprint: Option<Footprint>,
+}
+
+/// What an engine holds after a timed phase, when its flushes and compactions are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footprint {
+    /// Resident memory of the process, less what it had before the store was opened. Memory that
+    /// an allocator kept from an earlier store and gave to this one is missing. `None` where the
+    /// system does not say.
+    pub memory_bytes: Option<u64>,
+    /// Bytes of the files in the data directory; `None` for a store in memory.
+    pub disk_bytes: Option<u64>,
+    /// Whether the engine said that no flush and no compaction was under way any more, or has none.
+    pub is_idle: bool,
 }
 
 /// What a store on disk has cost when its own threads have caught up, as far as they were waited
@@ -375,6 +398,10 @@ pub struct Load {
     pub threads: u32,
     /// Whether the store had been loaded for an earlier repeat and was used again.
     pub reused: bool,
+    /// The durability of the load, where it was not that of the measurement: the files were synced
+    /// once at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durability: Option<String>,
 }
 
 /// Histograms travel as base64 of the compressed HdrHistogram V2 encoding.

@@ -404,6 +404,28 @@ fn what_came_after_a_phase_reads_back_and_is_absent_without() {
     assert!(matches!(run.to_json(), Err(Error::NotFinite { field: "settle_s", .. })));
 }
 
+/// A record of before has neither what the engine held nor how it was loaded.
+#[test]
+fn a_record_without_a_footprint_still_opens() {
+    let mut run = run();
+    let before = run.to_json().unwrap();
+    assert!(!before.contains("footprint") && !before.contains("\"durability\": null"), "{before}");
+    let held = Footprint { memory_bytes: Some(7 << 20), disk_bytes: None, is_idle: false };
+    run.points[0].repeats[0].footprint = Some(held);
+    run.points[0].repeats[0].load.as_mut().unwrap().durability = Some("none".to_owned());
+    let back = Run::from_json(&run.to_json().unwrap()).unwrap();
+    assert_eq!(back.points[0].repeats[0].footprint, Some(held));
+    assert_eq!(
+        back.points[0].footprint(|held| held.memory_bytes.map(|n| n as f64)),
+        Some(7340032.0)
+    );
+    let load = back.points[0].repeats[0].load.clone().unwrap();
+    assert_eq!(load.durability.as_deref(), Some("none"));
+    let old = Run::from_json(&before).unwrap();
+    assert_eq!(old.points[0].repeats[0].footprint, None);
+    assert_eq!(old.points[0].repeats[0].load.clone().unwrap().durability, None);
+}
+
 #[test]
 fn what_was_not_counted_is_missing_and_not_zero() {
     let mut run = run();

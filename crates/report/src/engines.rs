@@ -1,9 +1,9 @@
 //! The engines of one run set against each other: what a comparison of stores publishes.
 //!
 //! ```text
-//! workload  threads  engine     ops/s    rate (min, max)  CPU us/op  ..  written B/op  MiB on disk
-//! fill            1  flodb     480000                  -       2.60  ..           260          190
-//! fill            1  other     210000  0.44 (0.41, 0.46)       6.10  ..           410          160
+//! workload  threads  engine   ops/s  rate (min, max)    ..  written B/op  MiB in memory  MiB on disk
+//! fill            1  flodb   480000                  -  ..           260             96          190
+//! fill            1  other   210000  0.44 (0.41, 0.46)  ..           410             70          160
 //! ```
 //!
 //! Engines take turns within each repeat of a cell, so the ratios are those of neighbours: repeat i
@@ -50,6 +50,8 @@ pub struct EngineRow {
     pub cpu: Option<Spread>,
     /// Bytes sent on their way to storage for each operation; absent for engines in memory.
     pub written_per_op: Option<f64>,
+    /// Resident memory that came with the engine, in the end; absent in records of before.
+    pub memory_bytes: Option<f64>,
     /// Bytes in the data directory in the end.
     pub disk_bytes: Option<f64>,
 }
@@ -181,7 +183,8 @@ impl Engines {
             written_per_op: over(&|repeat| {
                 Some(repeat.aftermath.as_ref()?.written_bytes? as f64 / ops(repeat)?)
             }),
-            disk_bytes: over(&|repeat| Some(repeat.aftermath.as_ref()?.disk_bytes? as f64)),
+            memory_bytes: over(&|repeat| Some(repeat.footprint?.memory_bytes? as f64)),
+            disk_bytes: over(&|repeat| Some(disk_bytes(repeat)? as f64)),
         });
         for flag in &point.flags {
             self.warnings.push(format!("{}: {flag}", point.cell));
@@ -221,13 +224,19 @@ fn ops(repeat: &Repeat) -> Option<f64> {
     (repeat.prim_ops > 0).then_some(repeat.prim_ops as f64)
 }
 
+/// What was on disk when flushes and compactions were over, else when the phase was.
+fn disk_bytes(repeat: &Repeat) -> Option<u64> {
+    let held = repeat.footprint.and_then(|held| held.disk_bytes);
+    held.or_else(|| repeat.aftermath.as_ref()?.disk_bytes)
+}
+
 /// Of the timed phase and of what was waited for after it.
 fn cpu_us_per_op(repeat: &Repeat) -> Option<f64> {
     let cpu_s = repeat.aftermath.as_ref().map_or(repeat.cpu_s, |aftermath| aftermath.cpu_s);
     Some(cpu_s * 1e6 / ops(repeat)?)
 }
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     Column::text("workload"),
     Column::number("threads"),
     Column::text("engine"),
@@ -236,6 +245,7 @@ const COLUMNS: [Column; 9] = [
     Column::number("CPU us/op"),
     Column::number("CPU (min, max)"),
     Column::number("written B/op"),
+    Column::number("MiB in memory"),
     Column::number("MiB on disk"),
 ];
 
@@ -304,8 +314,13 @@ fn fields(engines: &Engines, row: &EngineRow) -> Fields {
         row.cpu_us_per_op.map_or("-".to_owned(), |us| format!("{us:.2}")),
         spread(row.cpu),
         number(row.written_per_op),
-        number(row.disk_bytes.map(|bytes| bytes / f64::from(1 << 20))),
+        number(row.memory_bytes.map(mib)),
+        number(row.disk_bytes.map(mib)),
     ]
+}
+
+fn mib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
 }
 
 fn lists(engines: &Engines) -> Vec<(&'static str, Vec<String>)> {

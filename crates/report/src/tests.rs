@@ -6,7 +6,7 @@ pub(crate) mod sample;
 pub(crate) mod shown;
 
 use crate::*;
-use keyrack_record::{Aftermath, Run, SweepValue};
+use keyrack_record::{Aftermath, Footprint, Run, SweepValue};
 use sample::{around, closed, draw, open, run};
 
 fn compared(base: &Run, new: &Run) -> Comparison {
@@ -95,6 +95,11 @@ fn three_engines() -> Run {
             written_bytes: Some(2_000_000),
             disk_bytes: Some(3 << 20),
         });
+        repeat.footprint = Some(Footprint {
+            memory_bytes: Some((90 + index as u64) << 20),
+            disk_bytes: Some(5 << 20),
+            is_idle: true,
+        });
     }
     run
 }
@@ -109,7 +114,8 @@ fn engines_of_one_run_are_compared_by_neighbouring_repeats() {
     assert_eq!((rate.median, rate.low, rate.high), (0.5, 0.48, 0.52));
     // A thousand operations; the process spent one second on the base's and 3, 4, 5 on these.
     assert_eq!((rocksdb.cpu_us_per_op, rocksdb.cpu.unwrap().median), (Some(4000.0), 4.0));
-    assert_eq!((rocksdb.written_per_op, rocksdb.disk_bytes), (Some(2000.0), Some(3145728.0)));
+    assert_eq!((rocksdb.written_per_op, rocksdb.disk_bytes), (Some(2000.0), Some(5242880.0)));
+    assert_eq!(rocksdb.memory_bytes, Some(91.0 * 1048576.0));
     let redb = engines.rows.iter().find(|row| row.cell.engine == "redb").unwrap();
     assert_eq!((redb.rate, redb.cpu, redb.written_per_op), (None, None, None));
     assert!(engines.refused[0].reason.contains("durability sync, no other"), "{engines:?}");

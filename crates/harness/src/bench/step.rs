@@ -14,8 +14,9 @@ use crate::search;
 use crate::settle;
 use crate::stage::Stage;
 use crate::verbs::Mode;
+use keyrack_measure::ClockSource;
 use keyrack_record::{Cell, Load, Repeat};
-use keyrack_store::Store;
+use keyrack_store::{Durability, Store};
 use keyrack_trace::{Origin, Recorder};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -58,11 +59,20 @@ impl Grid<'_> {
         let (stage, load) = match kept.take() {
             Some(Kept { stage, load, .. }) => (stage, load),
             None => {
-                let stage = self.open(step)?;
+                let mut stage = self.open(step)?;
                 observer.opened(stage.store());
                 let threads = self.load_threads(step);
-                let load =
+                let relaxed = self.relax(step, &mut stage)?;
+                let mut load =
                     measurement.load(&stage, threads, observer, &mut |row| outputs.row(&row))?;
+                if let Some(level) = relaxed {
+                    let (planned, fs) =
+                        (&self.plan.engines[step.engine], &self.plan.surroundings.fs);
+                    stage.harden(planned, fs, settings.seed).map_err(Failed::new)?;
+                    if let Some(load) = load.as_mut().filter(|load| !load.reused) {
+                        load.durability = Some(level.to_string());
+                    }
+                }
                 if load.is_some() {
                     self.wait().for_calm(stage.store());
                 }
@@ -77,12 +87,12 @@ impl Grid<'_> {
             Some(goal) => {
                 self.drop_caches()?;
                 let load = load.clone();
-                search::run(&measurement, &stage, goal, load, observer, outputs).map(
+                search::run(&measurement, &stage, goal, load, observer, outputs).and_then(
                     |(mut repeat, found)| {
                         cell.notes.push(found);
                         // Others were tried on the same store: what it moved is not this one's.
-                        self.settle(&mut repeat, settle::Before::default(), &stage, observer);
-                        vec![(step.cell.clone(), repeat)]
+                        self.settle(&mut repeat, settle::Before::default(), &stage, observer)?;
+                        Ok(vec![(step.cell.clone(), repeat)])
                     },
                 )
             }
@@ -135,7 +145,7 @@ impl Grid<'_> {
             let Timed { mut repeats, before } =
                 in_phase.run(stage, &phase, load, observer, &mut |row| outputs.row(&row))?;
             if let Some(whole) = repeats.first_mut() {
-                self.settle(whole, before, stage, observer);
+                self.settle(whole, before, stage, observer)?;
             }
             // What the machine moved for a role cannot be told apart.
             let is_on_disk = stage.dir().is_some();
@@ -159,22 +169,46 @@ impl Grid<'_> {
         before: settle::Before,
         stage: &Stage,
         observer: &mut dyn Observer,
-    ) {
+    ) -> Result<(), Failed> {
         observer.measured(stage.store());
+        self.take_up(repeat, before, stage)?;
+        if self.clock.source() == ClockSource::Fake {
+            // Such a run is the same to the byte, and memory is not.
+            return Ok(());
+        }
+        let fs = &*self.plan.surroundings.fs;
+        let held = settle::footprint(stage, fs, self.clock, self.stop);
+        repeat.footprint = Some(held.map_err(|error| Failed::new(error.to_string()))?);
+        Ok(())
+    }
+
+    /// What a store on disk has cost, once it was waited for.
+    fn take_up(
+        &self,
+        repeat: &mut Repeat,
+        before: settle::Before,
+        stage: &Stage,
+    ) -> Result<(), Failed> {
         if stage.dir().is_none() {
             repeat.traffic = None;
-            return;
+            return Ok(());
         }
         let fs = &*self.plan.surroundings.fs;
         let aftermath = before.until_calm(stage, fs, repeat.cpu_s, self.wait());
+        let aftermath = aftermath.map_err(|error| Failed::new(error.to_string()))?;
         if let Some(traffic) = &mut repeat.traffic {
             traffic.written_bytes = aftermath.written_bytes;
             traffic.read_bytes = before.fetched();
             traffic.disk_bytes = aftermath.disk_bytes;
-            let walk = self.plan.settings.amplification.then(|| live_bytes(stage.store()));
-            traffic.live_bytes = walk.flatten();
+            if self.plan.settings.amplification {
+                let live = live_bytes(stage.store()).map_err(|error| {
+                    Failed::new(format!("--amplification: a walk over the store: {error}"))
+                })?;
+                traffic.live_bytes = live;
+            }
         }
         repeat.aftermath = Some(aftermath);
+        Ok(())
     }
 
     /// The trace of `--record`.
@@ -194,6 +228,24 @@ impl Grid<'_> {
         let planned = &self.plan.engines[step.engine];
         let fs = &self.plan.surroundings.fs;
         Stage::open(planned, fs, settings.seed, planned.durability).map_err(Failed::new)
+    }
+
+    /// Opens a store whose every write is synced with the durability of `--load-durability`, where
+    /// the engine has that. The level, if it is another one than that of the measurement.
+    fn relax(&self, step: &Step, stage: &mut Stage) -> Result<Option<Durability>, Failed> {
+        let settings = &self.plan.settings;
+        let level = settings.load_durability;
+        // A job decides by itself; a kept store is opened with what the user said; --verify knows a
+        // store from its opening on.
+        let is_checked = self.plan.engines[step.engine].verify.is_some();
+        let is_ours = self.workload.has_load && !self.workload.is_jobs() && !stage.is_kept();
+        let is_synced = stage.store().durability() == Durability::Sync && stage.dir().is_some();
+        if !is_ours || is_checked || !is_synced || level == Durability::Sync {
+            return Ok(None);
+        }
+        let (planned, fs) = (&self.plan.engines[step.engine], &self.plan.surroundings.fs);
+        let is_relaxed = stage.relax(planned, fs, settings.seed, level).map_err(Failed::new)?;
+        Ok(is_relaxed.then_some(level))
     }
 
     fn wait(&self) -> settle::Wait<'_> {
@@ -229,13 +281,17 @@ impl Grid<'_> {
     }
 }
 
-/// Keys and values of all rows, by a walk over them; `None` where the engine has no walks or fails.
-fn live_bytes(store: &dyn Store) -> Option<u64> {
+/// Keys and values of all rows, by a walk over them; `None` where the engine refuses walks.
+fn live_bytes(store: &dyn Store) -> keyrack_store::Result<Option<u64>> {
     let mut bytes = 0;
-    let mut session = store.session().ok()?;
+    let mut session = store.session()?;
     let walked = session.scan(b"", None, &mut |key, value| {
         bytes += (key.len() + value.len()) as u64;
         ControlFlow::Continue(())
     });
-    walked.ok().map(|_| bytes)
+    match walked {
+        Ok(_) => Ok(Some(bytes)),
+        Err(keyrack_store::Error::Usage { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -76,6 +76,7 @@ impl Measurement<'_> {
             pace: None,
             counters: None,
             cgroup: None,
+            footprint: None,
         }
     }
 }

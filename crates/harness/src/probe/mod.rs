@@ -47,7 +47,7 @@ pub use doctor::{Checkup, Finding, Status, doctor};
 pub use linux::LinuxHost;
 pub(crate) use perf::{PerfCounters, perf_info};
 pub use sampler::{SYSTEM_METRICS, Sampler};
-pub(crate) use sampler::{fetched_bytes, written_bytes};
+pub(crate) use sampler::{fetched_bytes, resident_bytes, written_bytes};
 pub use system::{PinInfo, system_info};
 
 /// What is printed for a fact that cannot be read.

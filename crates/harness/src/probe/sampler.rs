@@ -127,7 +127,7 @@ fn mib(bytes: u64) -> f64 {
 }
 
 /// Resident set of the process: the second number of `statm`, in pages.
-fn resident_bytes(host: &dyn Host) -> Option<u64> {
+pub(crate) fn resident_bytes(host: &dyn Host) -> Option<u64> {
     let pages: u64 = host.line("/proc/self/statm")?.split(' ').nth(1)?.parse().ok()?;
     pages.checked_mul(host.page_size()?)
 }

@@ -202,6 +202,13 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         STORE,
+        "load-durability",
+        Value("LEVEL"),
+        "What a write of a load survives, in stores that sync each write: none|os|interval:MS|sync; \
+         the files are synced once at its end [default: none]",
+    ),
+    key(
+        STORE,
         "settle",
         Value("S"),
         "Wait up to S seconds after the load, and after the timed phase of a store on disk, until \

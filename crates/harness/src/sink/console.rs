@@ -202,6 +202,8 @@ fn point_lines(point: &Point, dialect: Dialect) -> String {
         let cpu = point.summary.cpu_us_per_unit;
         text.push_str(&format!("engine busy {busy:.0}%, cpu {cpu:.2} us/unit\n"));
         text.push_str(&counter_line(point));
+        text.push_str(&load_line(point));
+        text.push_str(&footprint_line(point));
         text.push_str(&cgroup_line(point));
         text.push_str(&amplification_line(point));
         text.push_str(&stall_line(point));
@@ -243,6 +245,36 @@ fn counter_line(point: &Point) -> String {
     format!("per op: {}{scope}\n", shown.join(", "))
 }
 
+/// How the store was loaded, where that was not as it was measured.
+fn load_line(point: &Point) -> String {
+    let loads = point.repeats.iter().filter_map(|repeat| repeat.load.as_ref());
+    let Some((load, level)) = loads.filter_map(|l| Some((l, l.durability.as_ref()?))).next() else {
+        return String::new();
+    };
+    let (keys, wall_s) = (load.keys, load.wall_s);
+    format!("load: {keys} keys in {wall_s:.2} s with durability {level}, then one sync\n")
+}
+
+/// What the engine holds in memory and on disk in the end: the medians over the repeats.
+fn footprint_line(point: &Point) -> String {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let parts = [
+        ("memory", point.footprint(|held| held.memory_bytes.map(mib))),
+        ("disk", point.footprint(|held| held.disk_bytes.map(mib))),
+    ];
+    let known: Vec<String> = parts
+        .into_iter()
+        .filter_map(|(name, value)| value.map(|value| format!("{name} {value:.1} MiB")))
+        .collect();
+    if known.is_empty() {
+        return String::new();
+    }
+    let held = point.repeats.iter().filter_map(|repeat| repeat.footprint);
+    let is_idle = held.into_iter().all(|held| held.is_idle);
+    let remark = if is_idle { "" } else { ", flushes and compactions still under way" };
+    format!("engine holds: {}{remark}\n", known.join(", "))
+}
+
 /// What the control group went through that can explain a number.
 fn cgroup_line(point: &Point) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -252,7 +284,6 @@ fn cgroup_line(point: &Point) -> String {
             .cgroup(|group| group.throttled_s)
             .filter(|s| *s > 0.0)
             .map(|s| format!("held back {s:.2} s")),
-        point.cgroup(|group| group.memory_peak_bytes.map(mib)).map(|m| format!("peak {m:.0} MiB")),
         point.cgroup(|group| group.read_bytes.map(mib)).map(|m| format!("read {m:.1} MiB")),
         point.cgroup(|group| group.written_bytes.map(mib)).map(|m| format!("written {m:.1} MiB")),
     ];

@@ -52,7 +52,7 @@ pub(super) fn repeat(index: u32, gets_ns: &[u64], per_s: f64) -> Repeat {
         engine_busy: 0.5,
         ops: vec![op("get", gets_ns)],
         unit: None,
-        load: Some(Load { wall_s: 0.75, keys: 10, threads: 2, reused: true }),
+        load: Some(Load { wall_s: 0.75, keys: 10, threads: 2, reused: true, durability: None }),
         trace_hashes: vec![0x0123_4567_89ab_cdef],
         clock_drift_ppm: -0.5,
         rows: Vec::new(),
@@ -61,6 +61,7 @@ pub(super) fn repeat(index: u32, gets_ns: &[u64], per_s: f64) -> Repeat {
         pace: None,
         counters: None,
         cgroup: None,
+        footprint: None,
     }
 }
 

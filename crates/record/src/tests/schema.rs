@@ -181,11 +181,19 @@ fn bytes_and_pace_are_described() {
         written_bytes: Some(4096),
         disk_bytes: None,
     });
+    repeat.footprint =
+        Some(Footprint { memory_bytes: Some(1 << 20), disk_bytes: None, is_idle: true });
+    repeat.load.as_mut().unwrap().durability = Some("none".to_owned());
     repeat.traffic = Some(Traffic { live_bytes: Some(7), ..Traffic::default() });
     repeat.pace = Some(Pace { is_steady: Some(false), drift: Some(0.5), ..Pace::default() });
     let whole = written(&run);
     assert_eq!(check(&whole), None);
-    for (object, key) in [("aftermath", "cpu_s"), ("traffic", "read_bytes"), ("pace", "stalls")] {
+    for (object, key) in [
+        ("aftermath", "cpu_s"),
+        ("footprint", "memory_bytes"),
+        ("traffic", "read_bytes"),
+        ("pace", "stalls"),
+    ] {
         let mut less = whole.clone();
         let place = less.pointer_mut(&format!("/points/0/repeats/0/{object}")).unwrap();
         place.as_object_mut().unwrap().remove(key);

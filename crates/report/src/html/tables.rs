@@ -330,7 +330,7 @@ fn engines(out: &mut String, run: &Run) {
          95 % are in the chart of ratios.</p>\n<table class=\"sortable\"><thead><tr>\
          <th class=\"l\">cell</th><th>operations/s</th><th class=\"l\">to</th><th>rate</th>\
          <th>CPU \u{b5}s/op</th>\
-         <th>CPU</th><th>written B/op</th><th>MiB on disk</th></tr></thead><tbody>",
+         <th>CPU</th><th>written B/op</th><th>MiB in memory</th><th>MiB on disk</th></tr></thead><tbody>",
         escaped(&engines.title())
     );
     for row in &engines.rows {
@@ -346,7 +346,7 @@ fn engines(out: &mut String, run: &Run) {
             out,
             "<tr><td class=\"l\">{}</td><td data-v=\"{}\">{}</td><td class=\"l\">{}</td>\
              <td data-v=\"{rate}\">{rate_text}</td><td data-v=\"{}\">{}</td>\
-             <td data-v=\"{cpu}\">{cpu_text}</td><td>{}</td><td>{}</td></tr>",
+             <td data-v=\"{cpu}\">{cpu_text}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escaped(&row.cell.to_string()),
             row.ops_per_s,
             thousands(row.ops_per_s),
@@ -354,6 +354,7 @@ fn engines(out: &mut String, run: &Run) {
             row.cpu_us_per_op.unwrap_or(-1.0),
             row.cpu_us_per_op.map_or("-".to_owned(), |us| format!("{us:.2}")),
             optional(row.written_per_op),
+            optional(row.memory_bytes.map(|bytes| bytes / 1_048_576.0)),
             optional(row.disk_bytes.map(|bytes| bytes / 1_048_576.0)),
         );
     }

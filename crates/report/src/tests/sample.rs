@@ -114,6 +114,7 @@ fn repeat(index: u32, rate: f64, get_ns: u64) -> Repeat {
         pace: None,
         counters: None,
         cgroup: None,
+        footprint: None,
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) fn point(
     let mut point = closed(engine, threads, rates, 400 + 90 * u64::from(threads));
     point.cell.workload = workload.to_owned();
     for repeat in &mut point.repeats {
-        repeat.load = Some(Load { wall_s: 1.0, keys: 50_000, threads: 1, reused: false });
+        repeat.load =
+            Some(Load { wall_s: 1.0, keys: 50_000, threads: 1, reused: false, durability: None });
         for (verb, ns) in verbs {
             let mut service = Histogram::new();
             for i in 0..1000 {

@@ -60,7 +60,7 @@ fn repeat(index: u32, wall_s: f64, units: u64, ops: Vec<OpStats>) -> Repeat {
         engine_busy: 0.61,
         ops,
         unit: None,
-        load: Some(Load { wall_s: 0.25, keys: 1000, threads: 1, reused: false }),
+        load: Some(Load { wall_s: 0.25, keys: 1000, threads: 1, reused: false, durability: None }),
         trace_hashes: vec![0xfeed_0000_dead_beef],
         clock_drift_ppm: 0.5,
         rows: Vec::new(),
@@ -69,6 +69,7 @@ fn repeat(index: u32, wall_s: f64, units: u64, ops: Vec<OpStats>) -> Repeat {
         pace: None,
         counters: None,
         cgroup: None,
+        footprint: None,
     }
 }
 
