@@ -96,10 +96,19 @@ impl FleetRunner {
                     watch.wait_until(watch.ticks() + watch.ticks_of_ns(5_000_000));
                 }
             });
-            let done = work(fleet, &plan, &mut surroundings);
-            is_over.store(true, Ordering::Relaxed);
-            done.map_err(|error| error.to_string())
+            // Also where the work panics: the scope waits for the thread that looks.
+            let _over = Over(&is_over);
+            work(fleet, &plan, &mut surroundings).map_err(|error| error.to_string())
         })
+    }
+}
+
+/// Says when it is dropped that some work is over.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -14,10 +14,12 @@
 //! ```
 //!
 //! The answers to one order are the barrier before the next, and a start lies a little in the
-//! future, so all threads begin a measurement at one tick, whatever each did before.
+//! future, so all threads begin a measurement at one tick, whatever each did before. A thread that
+//! panics answers with its panic, which ends the others and goes on in the leader.
 
 mod series;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
@@ -39,6 +41,8 @@ const START_NS: u64 = 2_000_000;
 const LOOK: Duration = Duration::from_millis(50);
 /// A phase that a number of requests ends may last so long.
 const LENGTH_NS_MAX: u64 = 366 * 86_400 * 1_000_000_000;
+/// Why there is an answer for every order.
+const ANSWERS: &str = "each thread answers each order, and a panic is an answer, too";
 /// Batches of samples between the threads and the writer of a file.
 const BATCHES_MAX: usize = 64;
 
@@ -124,7 +128,7 @@ pub struct Fleet {
     plan: Arc<Plan>,
     stop: Arc<AtomicBool>,
     orders: Vec<Sender<Phase>>,
-    answers: Receiver<(usize, Result<Done>)>,
+    answers: Receiver<(usize, Answer)>,
     threads: Vec<JoinHandle<()>>,
     live: Vec<Arc<Live>>,
     phases: u32,
@@ -142,9 +146,21 @@ impl Drop for Fleet {
     fn drop(&mut self) {
         self.orders.clear();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so.
+            // Its panic, if it had one, was its answer.
             let _ = thread.join();
         }
+    }
+}
+
+/// What a thread says of a phase, or what it panicked with.
+type Answer = std::thread::Result<Result<Done>>;
+
+/// Lives a thread's `life`, and answers with its panic where it has one: the leader waits for as
+/// many answers as there are threads.
+fn answering(thread: usize, answer: &Sender<(usize, Answer)>, life: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(life)) {
+        // A leader that is gone needs no answer.
+        let _ = answer.send((thread, Err(panic)));
     }
 }
 
@@ -156,21 +172,21 @@ fn work(
     live: Arc<Live>,
     stop: Arc<AtomicBool>,
     inbox: &Receiver<Phase>,
-    answer: &Sender<(usize, Result<Done>)>,
+    answer: &Sender<(usize, Answer)>,
 ) {
     let mut worker = match Worker::new(plan, thread, clock, live, stop) {
         Ok(worker) => worker,
         Err(error) => {
             // A leader that is gone needs no answer, here and below.
-            let _ = answer.send((thread, Err(error)));
+            let _ = answer.send((thread, Ok(Err(error))));
             return;
         }
     };
     let connected = Done { connections: worker.connections(), ..Done::default() };
-    let _ = answer.send((thread, Ok(connected)));
+    let _ = answer.send((thread, Ok(Ok(connected))));
     while let Ok(phase) = inbox.recv() {
         let done = worker.mend().and_then(|()| worker.run(phase));
-        if answer.send((thread, done)).is_err() {
+        if answer.send((thread, Ok(done))).is_err() {
             return;
         }
     }
@@ -219,7 +235,10 @@ impl Fleet {
             fleet.live.push(Arc::clone(&live));
             let (clock, stop) = (surroundings.clock.clone(), Arc::clone(&surroundings.stop));
             let plan = Arc::clone(plan);
-            let body = move || work(&plan, thread, clock, live, stop, &inbox, &answer);
+            let body = move || {
+                let life = || work(&plan, thread, clock, live, stop, &inbox, &answer);
+                answering(thread, &answer, life);
+            };
             let started = std::thread::Builder::new().name(format!("load-{thread}")).spawn(body);
             fleet.threads.push(started.map_err(Error::machine("start a thread"))?);
             fleet.orders.push(order);
@@ -332,7 +351,7 @@ impl Fleet {
             let written = match writer {
                 Some(writer) => match writer.join() {
                     Ok(written) => written,
-                    Err(panic) => std::panic::resume_unwind(panic),
+                    Err(panic) => resume_unwind(panic),
                 },
                 None => Ok(()),
             };
@@ -433,25 +452,28 @@ impl Fleet {
     /// Gives every thread its phase.
     fn order(&self, phase: impl Fn(usize) -> Phase) {
         for (thread, order) in self.orders.iter().enumerate() {
-            // A thread that is gone has left its error among the answers.
+            // A thread that is gone has left its panic among the answers.
             let _ = order.send(phase(thread));
         }
     }
 
     /// Waits for an answer of every thread.
+    ///
+    /// # Panics
+    /// With the panic of a thread.
     fn collect(&mut self, take: &mut dyn FnMut(usize, Done)) -> Result<()> {
         let mut failure = None;
         for _ in 0..self.orders.len() {
-            match self.answers.recv() {
-                Ok((thread, Ok(done))) => take(thread, done),
-                Ok((_, Err(error))) => failure = failure.or(Some(error)),
-                Err(_) => break,
-            }
+            let answered = self.answers.recv().expect(ANSWERS);
+            self.take(answered, &mut failure, take);
         }
         failure.map_or(Ok(()), Err)
     }
 
     /// Waits for the answers, and takes a sample each second.
+    ///
+    /// # Panics
+    /// With the panic of a thread.
     fn collect_sampling(
         &mut self,
         series: &mut Series<'_>,
@@ -463,22 +485,36 @@ impl Fleet {
         let mut missing = self.orders.len();
         while missing > 0 {
             match self.answers.recv_timeout(series.wait().min(LOOK)) {
-                Ok((thread, answer)) => {
+                Ok(answered) => {
                     missing -= 1;
-                    match answer {
-                        Ok(done) => take(thread, done),
-                        Err(error) => failure = failure.or(Some(error)),
-                    }
+                    self.take(answered, &mut failure, take);
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if let Some(second) = series.look(end) {
                         observer(&Event::Second(second));
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => unreachable!("{ANSWERS}"),
             }
         }
         failure.map_or(Ok(()), Err)
+    }
+
+    fn take(
+        &self,
+        (thread, answer): (usize, Answer),
+        failure: &mut Option<Error>,
+        take: &mut dyn FnMut(usize, Done),
+    ) {
+        match answer {
+            Ok(Ok(done)) => take(thread, done),
+            Ok(Err(error)) => *failure = failure.take().or(Some(error)),
+            Err(panic) => {
+                // The others are joined on the way out.
+                self.stop.store(true, Ordering::Relaxed);
+                resume_unwind(panic);
+            }
+        }
     }
 }
 
@@ -486,6 +522,82 @@ fn note_all(troubles: &mut Vec<String>, more: Vec<String>) {
     for trouble in more {
         if !troubles.contains(&trouble) {
             troubles.push(trouble);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Settings;
+    use keyrack_vfs::MemFs;
+
+    /// A fleet whose first thread panics at its first order, and whose others answer.
+    fn fleet(threads: usize) -> Fleet {
+        let settings = Settings { servers: vec!["127.0.0.1:1".to_owned()], ..Settings::default() };
+        let plan = Arc::new(Plan::new(settings, &MemFs::new()).unwrap());
+        let (answer, answers) = channel();
+        let mut fleet = Fleet {
+            plan,
+            stop: Arc::default(),
+            orders: Vec::new(),
+            answers,
+            threads: Vec::new(),
+            live: vec![Arc::default(); threads],
+            phases: 0,
+            loaded: 0,
+            load_s: 0.0,
+        };
+        for thread in 0..threads {
+            let (order, inbox) = channel::<Phase>();
+            let answer = answer.clone();
+            fleet.threads.push(std::thread::spawn(move || {
+                answering(thread, &answer, || {
+                    while inbox.recv().is_ok() {
+                        assert!(thread > 0, "thread 0 found a broken invariant");
+                        answer.send((thread, Ok(Ok(Done::default())))).unwrap();
+                    }
+                });
+            }));
+            fleet.orders.push(order);
+        }
+        fleet
+    }
+
+    fn phase() -> Phase {
+        Phase {
+            is_load: false,
+            start: 0,
+            length_ns: 1,
+            rate: 0.0,
+            budget: None,
+            number: 0,
+            samples: None,
+            is_ramped: false,
+        }
+    }
+
+    /// With one thread the result was one of no requests; with more the leader waited for ever.
+    #[test]
+    fn a_load_thread_that_panics_is_neither_a_result_nor_a_wait() {
+        for threads in [1, 3] {
+            for is_sampling in [false, true] {
+                let mut fleet = fleet(threads);
+                fleet.order(|_| phase());
+                let live = fleet.live.clone();
+                let panic = catch_unwind(AssertUnwindSafe(|| match is_sampling {
+                    false => fleet.collect(&mut |_, _| {}),
+                    true => {
+                        let clock = Clock::calibrated();
+                        let mut series = Series::new(&live, clock.ticks(), clock, None);
+                        fleet.collect_sampling(&mut series, u64::MAX, &mut |_| {}, &mut |_, _| {})
+                    }
+                }))
+                .expect_err("a result without the thread");
+                let said = panic.downcast_ref::<&str>().copied().unwrap_or("no text");
+                assert_eq!(said, "thread 0 found a broken invariant", "{threads} {is_sampling}");
+                assert!(fleet.is_stopped(), "the others go on");
+            }
         }
     }
 }
