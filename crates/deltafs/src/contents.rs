@@ -10,11 +10,19 @@
 //! before it is written to. A record says how long a file is, and its bytes are written before the
 //! record. So a crash leaves bytes that no record counts, and never a count without bytes; when
 //! `unfinished` is there at the next opening, files that no record names are removed.
+//!
+//! A file that nobody writes to is *sealed*: the log has its checksums (see `sums`), a read holds
+//! the bytes against them, and a sealed file that is missing or short is damage. The first change of
+//! a use takes the seal off, durably; the end of the use and a publication put it on again. A crash
+//! leaves files without a seal; the next use of the log seals them at its end.
 
 use crate::error::{Error, Result};
 use crate::id::Inode;
+use crate::large_file::LargeFile;
+use crate::sums::{self, Sums, blocks_of};
+use keyrack_flodb::{Batch, Db, WriteOptions};
 use keyrack_vfs::{File, FileKind, Fs, OpenOptions, RelativePath};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +34,10 @@ const UNFINISHED: &str = "unfinished";
 const UNSYNCED_MAX: usize = 1 << 14;
 /// Bytes that are copied at once.
 const CHUNK: usize = 1 << 20;
+/// Bytes of checksums that are written to the log at once.
+const BATCH_BYTES: usize = 8 << 10;
+/// Files of more bytes of which nothing is known are sealed by a publication only: it reads them.
+const UNKNOWN_BYTES_MAX: u64 = 1 << 30;
 
 /// The bytes of the large files of some logs.
 #[derive(Debug)]
@@ -33,9 +45,14 @@ pub(crate) struct Contents {
     fs: Arc<dyn Fs>,
     /// The directories, that of the highest log first, with whether it is there.
     dirs: Vec<(PathBuf, bool)>,
+    /// The logs, in the same order.
+    logs: Vec<Db>,
     /// Whether the directory of the highest log and its mark were made by this handle.
     is_begun: AtomicBool,
     state: Mutex<State>,
+    /// The checksums of the files of the highest log that are not sealed. Never held with another
+    /// lock.
+    unsealed: Mutex<BTreeMap<Inode, Arc<Mutex<Sums>>>>,
 }
 
 /// What is known about the directory of the log that is written to. Whoever changes the bytes or
@@ -48,22 +65,21 @@ pub(crate) struct State {
 }
 
 impl Contents {
-    /// Those of the logs in `logs`, the highest first.
-    pub(crate) fn of<'p>(
-        fs: &Arc<dyn Fs>,
-        logs: impl IntoIterator<Item = &'p Path>,
-    ) -> Result<Contents> {
+    /// Those of the logs, the highest first.
+    pub(crate) fn of(fs: &Arc<dyn Fs>, logs: &[Db]) -> Result<Contents> {
         let mut dirs = Vec::new();
         for log in logs {
-            let dir = log.join(DIRECTORY);
+            let dir = log.dir().join(DIRECTORY);
             let is_there = fs.exists(&dir)?;
             dirs.push((dir, is_there));
         }
         Ok(Contents {
             fs: Arc::clone(fs),
             dirs,
+            logs: logs.to_vec(),
             is_begun: AtomicBool::new(false),
             state: Mutex::default(),
+            unsealed: Mutex::default(),
         })
     }
 
@@ -82,22 +98,62 @@ impl Contents {
         Ok(self.fs.exists(&self.dirs[0].0.join(UNFINISHED))?)
     }
 
+    fn unsealed(&self) -> MutexGuard<'_, BTreeMap<Inode, Arc<Mutex<Sums>>>> {
+        self.unsealed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Opens the bytes of a file, to be read.
-    pub(crate) fn open(&self, inode: Inode) -> Result<Option<Arc<dyn File>>> {
-        for (index, (dir, is_there)) in self.dirs.iter().enumerate() {
-            if !is_there && (index > 0 || !self.is_begun()) {
-                continue;
-            }
-            match self.fs.open(&path(dir, inode), &OpenOptions::new().read(true)) {
-                Err(error) if error.is_not_found() => {}
-                opened => return Ok(Some(opened?)),
+    pub(crate) fn open(&self, inode: Inode) -> Result<Option<LargeFile>> {
+        self.open_part(inode, (0, u64::MAX))
+    }
+
+    /// As [`Contents::open`], with the checksums of these blocks.
+    fn open_part(&self, inode: Inode, blocks: (u64, u64)) -> Result<Option<LargeFile>> {
+        for log in 0..self.dirs.len() {
+            if let Some(file) = self.open_in(log, inode, blocks)? {
+                return Ok(Some(file));
             }
         }
         Ok(None)
     }
 
+    /// The file of a number that one log has.
+    fn open_in(&self, log: usize, inode: Inode, blocks: (u64, u64)) -> Result<Option<LargeFile>> {
+        let known = match log {
+            0 => self.unsealed().get(&inode).cloned(),
+            _ => None,
+        };
+        let sealed = match &known {
+            Some(_) => None,
+            None => Sums::load(&self.logs[log], inode, blocks)?,
+        };
+        let (dir, is_there) = &self.dirs[log];
+        let may_be = *is_there || (log == 0 && self.is_begun());
+        if !may_be && sealed.is_none() {
+            return Ok(None);
+        }
+        let path = path(dir, inode);
+        let file = match self.fs.open(&path, &OpenOptions::new().read(true)) {
+            Err(error) if error.is_not_found() && (sealed.is_some() || known.is_some()) => {
+                let what = "it is missing, and the log has its checksums".to_owned();
+                return Err(Error::Corruption { path, what });
+            }
+            Err(error) if error.is_not_found() => return Ok(None),
+            opened => opened?,
+        };
+        let sums = match (known, sealed) {
+            (Some(sums), _) => sums,
+            (None, Some(sums)) => Arc::new(Mutex::new(sums)),
+            (None, None) => Arc::new(Mutex::new(Sums::unknown(file.len()?))),
+        };
+        Ok(Some(LargeFile::new(file, sums)))
+    }
+
     /// Up to `count` bytes from `offset` on of a file of `size` bytes; `None` if no log has them.
-    /// What the file lacks reads as zeros.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if the file is not what was written. While somebody changes it this
+    /// may be said of a file that is sound: only who has the [`Contents::turn`] can tell.
     pub(crate) fn read(
         &self,
         inode: Inode,
@@ -105,9 +161,11 @@ impl Contents {
         offset: u64,
         count: usize,
     ) -> Result<Option<Vec<u8>>> {
-        let Some(file) = self.open(inode)? else { return Ok(None) };
         let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let mut bytes = vec![0; count.min(left)];
+        let blocks = blocks_of(offset.min(size), bytes.len() as u64);
+        let Some(file) = self.open_part(inode, blocks)? else { return Ok(None) };
+        file.check_len(size)?;
         file.read_at(offset, &mut bytes)?;
         Ok(Some(bytes))
     }
@@ -118,21 +176,27 @@ impl Contents {
         state: &mut State,
         inode: Inode,
         bytes: &[u8],
-    ) -> Result<Arc<dyn File>> {
-        let (path, file) = self.make(state, inode)?;
+    ) -> Result<LargeFile> {
+        let file = self.make(state, inode)?;
         if let Err(error) = file.write_at(0, bytes) {
-            // Nobody names it; the first error is the one to report.
-            let _ = self.fs.remove_file(&path);
-            return Err(error.into());
+            self.discard(inode, &file);
+            return Err(error);
         }
         Ok(file)
     }
 
+    /// Removes a file that no record names, after an error. That one is to be reported.
+    fn discard(&self, inode: Inode, file: &LargeFile) {
+        self.unsealed().remove(&inode);
+        // What stays is swept after the next crash.
+        let _ = self.fs.remove_file(file.path());
+    }
+
     /// Begins the bytes of a number whose record comes later. Until [`Contents::settle`] says that
     /// it has come they are nobody's: a crash, and the end of the use, leave them to be swept.
-    pub(crate) fn begin(&self, inode: Inode) -> Result<Arc<dyn File>> {
+    pub(crate) fn begin(&self, inode: Inode) -> Result<LargeFile> {
         let mut state = self.turn();
-        let (_, file) = self.make(&mut state, inode)?;
+        let file = self.make(&mut state, inode)?;
         state.guests.insert(inode);
         Ok(file)
     }
@@ -143,10 +207,17 @@ impl Contents {
             0 => self.begin(inode)?,
             _ => {
                 let own = path(&self.dirs[0].0, inode);
-                self.fs.open(&own, &OpenOptions::new().read(true).write(true))?
+                let options = OpenOptions::new().read(true).write(true);
+                let file = self.fs.open(&own, &options)?;
+                let sums = self.unsealed().get(&inode).cloned();
+                let unknown = || Error::Corruption {
+                    path: own,
+                    what: "bytes come for a file that was not begun".to_owned(),
+                };
+                LargeFile::new(file, sums.ok_or_else(unknown)?)
             }
         };
-        Ok(file.write_at(offset, bytes)?)
+        file.write_at(offset, bytes)
     }
 
     /// The record of what was begun is written, or is about to be.
@@ -171,15 +242,8 @@ impl Contents {
     }
 
     /// The bytes of a file that the highest log itself has.
-    pub(crate) fn own(&self, inode: Inode) -> Result<Option<Arc<dyn File>>> {
-        let (dir, is_there) = &self.dirs[0];
-        if !is_there && !self.is_begun() {
-            return Ok(None);
-        }
-        match self.fs.open(&path(dir, inode), &OpenOptions::new().read(true)) {
-            Err(error) if error.is_not_found() => Ok(None),
-            opened => Ok(Some(opened?)),
-        }
+    pub(crate) fn own(&self, inode: Inode) -> Result<Option<LargeFile>> {
+        self.open_in(0, inode, (0, u64::MAX))
     }
 
     /// Files are about to lose their records: what a crash leaves of them is to be swept.
@@ -196,6 +260,7 @@ impl Contents {
             self.make_dir(dir)?;
             let mark = OpenOptions::new().write(true).create(true);
             self.fs.open(&dir.join(UNFINISHED), &mark)?;
+            self.fs.sync_dir(dir)?;
             self.is_begun.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -208,7 +273,7 @@ impl Contents {
         state: &mut State,
         inode: Inode,
         size: u64,
-    ) -> Result<Option<Arc<dyn File>>> {
+    ) -> Result<Option<LargeFile>> {
         let own = path(&self.dirs[0].0, inode);
         let file = match self.fs.open(&own, &OpenOptions::new().read(true).write(true)) {
             Err(error) if error.is_not_found() => None,
@@ -216,19 +281,20 @@ impl Contents {
         };
         let file = match file {
             Some(file) => {
-                self.note(state, inode)?;
-                file
+                let sums = self.unseal(state, inode, &*file)?;
+                LargeFile::new(file, sums)
             }
             None => {
                 let Some(below) = self.open(inode)? else { return Ok(None) };
-                let (own, file) = self.make(state, inode)?;
-                if let Err(error) = copy(&*below, &*file, size) {
-                    let _ = self.fs.remove_file(&own);
+                let file = self.make(state, inode)?;
+                if let Err(error) = below.copy_to(&file, size) {
+                    self.discard(inode, &file);
                     return Err(error);
                 }
                 file
             }
         };
+        file.check_len(size)?;
         // What a crash left behind the end is nobody's, and must not come back when the file grows.
         if file.len()? != size {
             file.set_len(size)?;
@@ -236,9 +302,38 @@ impl Contents {
         Ok(Some(file))
     }
 
-    /// The empty file of a number, in directories that are there.
-    fn make(&self, state: &mut State, inode: Inode) -> Result<(PathBuf, Arc<dyn File>)> {
+    /// The checksums of a file of the highest log that is about to change: from here on they are
+    /// in memory.
+    fn unseal(&self, state: &mut State, inode: Inode, file: &dyn File) -> Result<Arc<Mutex<Sums>>> {
         self.note(state, inode)?;
+        if let Some(sums) = self.unsealed().get(&inode) {
+            return Ok(Arc::clone(sums));
+        }
+        let sums = match Sums::load(&self.logs[0], inode, (0, u64::MAX))? {
+            Some(sums) => sums,
+            None => Sums::unknown(file.len()?),
+        };
+        // First: if this fails, the seal is still on.
+        self.drop_seal(inode, true)?;
+        let sums = Arc::new(Mutex::new(sums));
+        self.unsealed().insert(inode, Arc::clone(&sums));
+        Ok(sums)
+    }
+
+    /// Takes the seal off a file of the highest log. With `lasts` no crash brings it back.
+    fn drop_seal(&self, inode: Inode, lasts: bool) -> Result<()> {
+        if self.logs[0].get_with(&sums::header_key(inode), |_| ())?.is_some() {
+            let mut batch = Batch::new();
+            sums::delete(inode, &mut batch);
+            self.logs[0].write(&batch, WriteOptions { sync: lasts })?;
+        }
+        Ok(())
+    }
+
+    /// The empty file of a number, in directories that are there.
+    fn make(&self, state: &mut State, inode: Inode) -> Result<LargeFile> {
+        self.note(state, inode)?;
+        self.drop_seal(inode, true)?;
         let path = path(&self.dirs[0].0, inode);
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(true);
         let file = match self.fs.open(&path, &options) {
@@ -249,7 +344,9 @@ impl Contents {
             }
             opened => opened?,
         };
-        Ok((path, file))
+        let sums = Arc::new(Mutex::new(Sums::empty()));
+        self.unsealed().insert(inode, Arc::clone(&sums));
+        Ok(LargeFile::new(file, sums))
     }
 
     fn make_dir(&self, dir: &Path) -> Result<()> {
@@ -267,6 +364,7 @@ impl Contents {
         self.set_mark()?;
         if state.unsynced.len() >= UNSYNCED_MAX {
             self.sync_all(state)?;
+            self.seal(state)?;
         }
         state.unsynced.insert(inode);
         Ok(())
@@ -286,10 +384,12 @@ impl Contents {
         }
         state.unsynced.remove(&inode);
         state.guests.remove(&inode);
+        self.unsealed().remove(&inode);
         match self.fs.remove_file(&path(dir, inode)) {
-            Err(error) if error.is_not_found() => Ok(()),
-            removed => Ok(removed?),
+            Err(error) if error.is_not_found() => {}
+            removed => removed?,
         }
+        self.drop_seal(inode, false)
     }
 
     /// Makes everything that was written durable.
@@ -303,6 +403,7 @@ impl Contents {
         for inode in &state.unsynced {
             let path = path(dir, *inode);
             match self.fs.open(&path, &OpenOptions::new().read(true).write(true)) {
+                // It was discarded after an error.
                 Err(error) if error.is_not_found() => continue,
                 opened => opened?.sync_all()?,
             }
@@ -319,48 +420,139 @@ impl Contents {
     pub(crate) fn finish(&self) -> Result<()> {
         let mut state = self.turn();
         self.sync_all(&mut state)?;
+        self.seal(&mut state)?;
         if self.is_begun.swap(false, Ordering::Relaxed) && state.guests.is_empty() {
             self.fs.remove_file(&self.dirs[0].0.join(UNFINISHED))?;
         }
         Ok(())
     }
 
-    /// Removes the files of the highest log that are not in `named`, and the mark.
+    /// Seals the files that were written to. They are synced: no seal lasts longer than its bytes.
+    fn seal(&self, state: &mut State) -> Result<()> {
+        let unsealed = self.unsealed().clone();
+        let mut batch = Batch::new();
+        for (inode, sums) in unsealed {
+            // Somebody is writing these, without the turn.
+            if state.guests.contains(&inode) {
+                continue;
+            }
+            let file = self.fs.open(&path(&self.dirs[0].0, inode), &OpenOptions::new().read(true));
+            let file = LargeFile::new(file?, sums);
+            if !file.is_unknown() || file.len()? <= UNKNOWN_BYTES_MAX {
+                self.seal_file(inode, &file, &mut batch)?;
+            }
+            self.unsealed().remove(&inode);
+        }
+        self.write_seals(&mut batch, 0)
+    }
+
+    fn seal_file(&self, inode: Inode, file: &LargeFile, batch: &mut Batch) -> Result<()> {
+        let sums = file.seal()?;
+        sums.store(inode, batch, |batch| self.write_seals(batch, BATCH_BYTES))
+    }
+
+    /// Writes a batch that has grown beyond `limit`.
+    fn write_seals(&self, batch: &mut Batch, limit: usize) -> Result<()> {
+        if batch.bytes() > limit {
+            self.logs[0].write(batch, WriteOptions::default())?;
+            batch.clear();
+        }
+        Ok(())
+    }
+
+    /// Seals every file of the highest log, those too that an older program has written.
+    pub(crate) fn seal_all(&self, state: &mut State) -> Result<()> {
+        self.sync_all(state)?;
+        self.seal(state)?;
+        let dir = &self.dirs[0].0;
+        if !self.fs.exists(dir)? {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        for (path, inode) in files(&*self.fs, dir)? {
+            let is_sealed = self.logs[0].get_with(&sums::header_key(inode), |_| ())?.is_some();
+            if is_sealed || state.guests.contains(&inode) {
+                continue;
+            }
+            let file = self.fs.open(&path, &OpenOptions::new().read(true))?;
+            let sums = Arc::new(Mutex::new(Sums::unknown(file.len()?)));
+            self.seal_file(inode, &LargeFile::new(file, sums), &mut batch)?;
+        }
+        self.write_seals(&mut batch, 0)
+    }
+
+    /// After a crash: removes the files of the highest log that are not in `named`, with their
+    /// seals. The others are sealed at the end of this use; until then the mark stays.
     pub(crate) fn sweep(&self, named: &BTreeSet<Inode>) -> Result<()> {
         let dir = &self.dirs[0].0;
         for (path, inode) in files(&*self.fs, dir)? {
             if !named.contains(&inode) {
                 self.fs.remove_file(&path)?;
+                self.drop_seal(inode, false)?;
+            } else if self.logs[0].get_with(&sums::header_key(inode), |_| ())?.is_none() {
+                let sums = Sums::unknown(self.fs.metadata(&path)?.len);
+                self.unsealed().insert(inode, Arc::new(Mutex::new(sums)));
             }
         }
-        Ok(self.fs.remove_file(&dir.join(UNFINISHED))?)
+        if self.unsealed().is_empty() {
+            return Ok(self.fs.remove_file(&dir.join(UNFINISHED))?);
+        }
+        // Relaxed: the handle is given out later.
+        self.is_begun.store(true, Ordering::Relaxed);
+        Ok(())
     }
-}
 
-/// Copies the bytes of one number from the first of `logs` that has them into the log in `to`, and
-/// syncs them. Whether there were any.
-pub(crate) fn carry(
-    fs: &dyn Fs,
-    logs: &[PathBuf],
-    to: &Path,
-    inode: Inode,
-    size: u64,
-) -> Result<bool> {
-    for log in logs {
-        let opened = fs.open(&path(&log.join(DIRECTORY), inode), &OpenOptions::new().read(true));
-        let below = match opened {
-            Err(error) if error.is_not_found() => continue,
-            opened => opened?,
-        };
-        let target = path(&to.join(DIRECTORY), inode);
-        fs.create_dir_all(target.parent().unwrap_or(to))?;
-        let options = OpenOptions::new().write(true).create(true).truncate(true);
-        let copied = fs.open(&target, &options)?;
-        copy(&*below, &*copied, size)?;
-        copied.sync_all()?;
-        return Ok(true);
+    /// Copies the log that is written to into `to`. Returns the paths of the files of contents
+    /// there. They are sealed and copied byte by byte: a log that goes on is written to in place.
+    /// Writers of large files wait.
+    pub(crate) fn publish(&self, log: &Db, to: &Path) -> Result<Vec<RelativePath>> {
+        let mut state = self.turn();
+        self.seal_all(&mut state)?;
+        log.checkpoint(to)?;
+        let (fs, source) = (&*self.fs, &self.dirs[0].0);
+        let mut names = Vec::new();
+        if !fs.exists(source)? {
+            return Ok(names);
+        }
+        let mut shards = BTreeSet::new();
+        for (file, inode) in files(fs, source)? {
+            let target = path(&to.join(DIRECTORY), inode);
+            let shard = target.parent().unwrap_or(to).to_owned();
+            fs.create_dir_all(&shard)?;
+            let below = fs.open(&file, &OpenOptions::new().read(true))?;
+            let copied = fs.open(&target, &OpenOptions::new().write(true).create_new(true))?;
+            copy(&*below, &*copied, below.len()?)?;
+            copied.sync_all()?;
+            shards.insert(shard);
+            names.push(relative(inode));
+        }
+        for shard in &shards {
+            fs.sync_dir(shard)?;
+        }
+        if !shards.is_empty() {
+            fs.sync_dir(&to.join(DIRECTORY))?;
+            fs.sync_dir(to)?;
+        }
+        Ok(names)
     }
-    Ok(false)
+
+    /// Copies the bytes of one number from the first of the logs that has them into the log `to`,
+    /// seals and syncs them. Whether there were any.
+    pub(crate) fn carry(&self, to: &Db, inode: Inode, size: u64) -> Result<bool> {
+        let Some(below) = self.open(inode)? else { return Ok(false) };
+        let target = path(&to.dir().join(DIRECTORY), inode);
+        self.fs.create_dir_all(target.parent().expect("a number lies in a directory"))?;
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true);
+        let file = self.fs.open(&target, &options)?;
+        let file = LargeFile::new(file, Arc::new(Mutex::new(Sums::empty())));
+        below.copy_to(&file, size)?;
+        file.seal()?.store(inode, &mut Batch::new(), |batch| {
+            to.write(batch, WriteOptions::default())?;
+            batch.clear();
+            Ok(())
+        })?;
+        Ok(true)
+    }
 }
 
 /// Makes the names of what was carried into the log in `to` durable.
@@ -371,36 +563,6 @@ pub(crate) fn carried(fs: &dyn Fs, to: &Path) -> Result<()> {
     }
     fs.sync_dir(&dir)?;
     Ok(fs.sync_dir(to)?)
-}
-
-/// Copies the files of the log in `from` into the copy of the log in `to`. Returns their paths in
-/// it. They are copied byte by byte: a log that goes on is written to in place.
-pub(crate) fn publish(fs: &dyn Fs, from: &Path, to: &Path) -> Result<Vec<RelativePath>> {
-    let source = from.join(DIRECTORY);
-    let mut names = Vec::new();
-    if !fs.exists(&source)? {
-        return Ok(names);
-    }
-    let mut shards = BTreeSet::new();
-    for (file, inode) in files(fs, &source)? {
-        let target = path(&to.join(DIRECTORY), inode);
-        let shard = target.parent().unwrap_or(to).to_owned();
-        fs.create_dir_all(&shard)?;
-        let below = fs.open(&file, &OpenOptions::new().read(true))?;
-        let copied = fs.open(&target, &OpenOptions::new().write(true).create_new(true))?;
-        copy(&*below, &*copied, below.len()?)?;
-        copied.sync_all()?;
-        shards.insert(shard);
-        names.push(relative(inode));
-    }
-    for shard in &shards {
-        fs.sync_dir(shard)?;
-    }
-    if !shards.is_empty() {
-        fs.sync_dir(&to.join(DIRECTORY))?;
-        fs.sync_dir(to)?;
-    }
-    Ok(names)
 }
 
 /// The files in a directory of contents. Whatever else is there is none of ours.

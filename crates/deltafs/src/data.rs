@@ -41,7 +41,8 @@ impl Caller<'_> {
             true => Ok(()),
             false => Err(Error::Denied(shown(name))),
         };
-        let mut last = None;
+        let contents = &self.inner.contents;
+        let mut turn = None;
         loop {
             let mut elsewhere = None;
             let found = self.inner.layers.find(dir.state.id, name, |entry| match entry {
@@ -63,13 +64,17 @@ impl Caller<'_> {
             })?;
             let bytes = found.unwrap_or_else(|| Err(Error::NotFound(shown(name))))?;
             let Some((inode, size)) = elsewhere else { return Ok(bytes) };
-            if let Some(bytes) = self.inner.contents.read(inode, size, offset, count)? {
-                return Ok(bytes);
+            let refused = match contents.read(inode, size, offset, count) {
+                Ok(Some(bytes)) => return Ok(bytes),
+                Ok(None) => missing(name),
+                Err(error) => error,
+            };
+            // It may have been replaced, cut or written to since its record was read. With the
+            // turn it is not.
+            if turn.is_some() {
+                return Err(refused);
             }
-            // It may have been replaced or cut to nothing since its record was read.
-            if last.replace((inode, size)) == elsewhere {
-                return Err(missing(name));
-            }
+            turn = Some(contents.turn());
         }
     }
 

@@ -14,11 +14,10 @@ use crate::caller::{Caller, Kind, Stat};
 use crate::contents::{State, missing};
 use crate::error::{Error, Result, shown};
 use crate::id::Inode;
+use crate::large_file::LargeFile;
 use crate::namespace::{Dir, Namespace};
 use crate::record::{Attributes, INLINE_BYTES_MAX};
 use crate::{SetAttributes, SetTime};
-use keyrack_vfs::File;
-use std::sync::Arc;
 
 /// Bytes of a file, at most: what the files of the machine have.
 const LARGE_BYTES_MAX: u64 = i64::MAX as u64;
@@ -28,9 +27,14 @@ impl Namespace {
     /// removed. `None` if they are not kept here.
     ///
     /// # Errors
-    /// The machine's.
-    pub fn open_contents(&self, stat: &Stat) -> Result<Option<Arc<dyn File>>> {
-        self.inner.contents.open(stat.inode)
+    /// [`Error::Corruption`] if the file is missing, or shorter than its record says; the
+    /// machine's.
+    pub fn open_contents(&self, stat: &Stat) -> Result<Option<LargeFile>> {
+        // Nobody cuts it meanwhile.
+        let _turn = self.inner.contents.turn();
+        let Some(file) = self.inner.contents.open(stat.inode)? else { return Ok(None) };
+        file.check_len(stat.size)?;
+        Ok(Some(file))
     }
 
     /// A file with these bytes that has no name, and goes when it is closed: for what was removed
@@ -38,7 +42,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The machine's.
-    pub fn open_nameless(&self, stat: &Stat, bytes: &[u8]) -> Result<Arc<dyn File>> {
+    pub fn open_nameless(&self, stat: &Stat, bytes: &[u8]) -> Result<LargeFile> {
         let contents = &self.inner.contents;
         let mut state = contents.turn();
         let file = contents.create(&mut state, stat.inode, bytes)?;
@@ -119,8 +123,9 @@ impl Caller<'_> {
             }
             self.inner.top(&shown(name))?;
             let moved = self.moved_out(&mut state, dir, name, &stat)?;
-            if size >= stat.size {
-                moved.file.set_len(size)?;
+            match size < stat.size {
+                true => moved.file.check_cut(size)?,
+                false => moved.file.set_len(size)?,
             }
             if let Some(changed) = self.note_size(dir, name, &moved, |_| size, mtime)? {
                 if size < stat.size {
@@ -228,7 +233,7 @@ impl Caller<'_> {
 /// The bytes of a file, outside of its record.
 struct MovedOut {
     inode: Inode,
-    file: Arc<dyn File>,
+    file: LargeFile,
     /// Those that the record had, if they were moved a moment ago.
     of_record: Option<Vec<u8>>,
 }

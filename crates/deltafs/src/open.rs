@@ -195,7 +195,7 @@ impl Namespace {
             batch.put(&Key::node(DirId::ROOT), &Node::Dir(node, touched).encode());
         }
         top.write(&batch, WriteOptions { sync: true })?;
-        let contents = Contents::of(&fs, layers.all().iter().map(Db::dir))?;
+        let contents = Contents::of(&fs, layers.all())?;
         if contents.is_unfinished()? {
             contents.sweep(&with_contents(&layers)?)?;
         }
@@ -235,7 +235,7 @@ impl Namespace {
                  to be in the list behind it"
             )));
         }
-        let contents = Contents::of(&fs, layers.all().iter().map(Db::dir))?;
+        let contents = Contents::of(&fs, layers.all())?;
         let room = Room::uncounted(settings.quota);
         Ok(Namespace::assemble(layers, (log, epoch), contents, room, &settings))
     }

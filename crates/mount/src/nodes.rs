@@ -4,10 +4,8 @@
 //! Calls on name spaces take a directory and a name; so each number has these, and a rename changes
 //! them. A file that is removed while it is open keeps its bytes here until it is closed.
 
-use keyrack_deltafs::{Dir, Inode, Stat};
-use keyrack_vfs::File;
+use keyrack_deltafs::{Dir, Inode, LargeFile, Stat};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// The number of the root.
 pub(crate) const ROOT: u64 = 1;
@@ -45,7 +43,7 @@ pub(crate) struct Gone {
 #[derive(Clone, Debug)]
 pub(crate) enum GoneBytes {
     Memory(Vec<u8>),
-    File(Arc<dyn File>),
+    File(LargeFile),
 }
 
 /// All that the kernel knows.

@@ -308,7 +308,7 @@ impl Tree {
                         bytes[..end - start].copy_from_slice(&all[start..end]);
                     }
                     GoneBytes::File(file) => {
-                        file.read_at(offset, &mut bytes).map_err(|error| errno(&error.into()))?;
+                        file.read_at(offset, &mut bytes).map_err(|error| errno(&error))?;
                     }
                 }
                 Ok(bytes)
@@ -341,7 +341,7 @@ impl Tree {
                         Ok(())
                     }
                     GoneBytes::File(file) => {
-                        file.write_at(offset, bytes).map_err(|error| errno(&error.into()))
+                        file.write_at(offset, bytes).map_err(|error| errno(&error))
                     }
                 }
             }
@@ -365,7 +365,7 @@ impl Tree {
                     all.resize(usize::try_from(size).map_err(|_| Errno::EFBIG)?, 0);
                 }
                 GoneBytes::File(file) => {
-                    file.set_len(size).map_err(|error| errno(&error.into()))?;
+                    file.set_len(size).map_err(|error| errno(&error))?;
                 }
             }
             gone.stat.size = size;

@@ -389,14 +389,11 @@ pub(super) fn each_chunk(
     let mut chunk = vec![0; CONTENTS_BYTES];
     let mut offset = 0;
     loop {
-        let wanted = usize::try_from(size - offset).unwrap_or(usize::MAX).min(chunk.len());
-        let read = file.read_at(offset, &mut chunk[..wanted]);
-        let count = read.map_err(|error| CallError::from_store(error.into()))?;
-        if count > 0 || offset == 0 {
-            visit(inode, offset, &chunk[..count])?;
-        }
+        let count = usize::try_from(size - offset).unwrap_or(usize::MAX).min(chunk.len());
+        file.read_at(offset, &mut chunk[..count]).map_err(CallError::from_store)?;
+        visit(inode, offset, &chunk[..count])?;
         offset += count as u64;
-        if count == 0 || offset >= size {
+        if offset >= size {
             return Ok(());
         }
     }

@@ -26,7 +26,7 @@
 
 mod cut;
 
-use crate::contents;
+use crate::contents::{self, Contents};
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, LogId};
 use crate::layers::{Merged, count_dirs};
@@ -207,14 +207,16 @@ impl Merge {
         let mut count = PartCount::default();
         let mut tables = Tables::new(self.fs.as_ref(), dir)?;
         self.head(part, &mut tables)?;
-        self.run((&from, to), dir, &mut tables, &mut count)?;
+        // The store comes first: it has the checksums of large files.
+        let db = Db::open_in(Arc::clone(&self.fs), dir, Options::default())?;
+        self.run((&from, to), &db, &mut tables, &mut count)?;
         if count.contents > 0 {
             contents::carried(self.fs.as_ref(), dir)?;
         }
         let (paths, bytes) = tables.finish()?;
         count.bytes_written += bytes;
-        let db = Db::open_in(Arc::clone(&self.fs), dir, Options::default())?;
         db.ingest(&paths, IngestOptions { transfer: Transfer::Move })?;
+        db.flush()?;
         db.close()?;
         Ok(count)
     }
@@ -237,11 +239,11 @@ impl Merge {
     fn run(
         &self,
         (from, to): (&[u8], Option<&[u8]>),
-        store: &Path,
+        store: &Db,
         tables: &mut Tables<'_>,
         count: &mut PartCount,
     ) -> Result<()> {
-        let logs: Vec<PathBuf> = self.logs.iter().map(|log| log.dir().to_owned()).collect();
+        let contents = Contents::of(&self.fs, &self.logs)?;
         let has_base = self.base != b"[]";
         let mut walk = Merged::new(&self.logs, from, None)?;
         while walk.next()? {
@@ -271,7 +273,7 @@ impl Merge {
             }
             if value.first() == Some(&KIND_SIZED)
                 && let Entry::Sized(file) = Entry::read(walk.path(0), dir, name, value)?
-                && contents::carry(self.fs.as_ref(), &logs, store, file.inode, file.size)?
+                && contents.carry(store, file.inode, file.size)?
             {
                 count.contents += 1;
                 count.bytes_written += file.size;

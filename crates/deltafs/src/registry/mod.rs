@@ -114,8 +114,7 @@ impl Registry {
         let directory = below(&format!("{}-{unique:016x}", space.log()))?;
         let staged = self.storage.begin_copy(top.dir(), &directory)?;
         let described: Result<Publication> = (|| {
-            top.checkpoint(&staged)?;
-            let contents = crate::contents::publish(&*fs, top.dir(), &staged)?;
+            let contents = space.inner.contents.publish(top, &staged)?;
             let directory = directory.clone();
             let described = self.describe(&staged, name, version, directory, contents)?;
             self.storage.complete_copy(&staged, &described.directory, &described.files)?;
