@@ -35,10 +35,13 @@ impl Place {
         self.dir.path().join(path)
     }
 
-    /// Replaces a piece of the text of a version.
+    /// Replaces a piece of the text of a version. It has no digest, as those of format 1.
     fn edit(&self, version: u64, edit: impl FnOnce(&mut serde_json::Value)) {
         let at = self.at(&format!("registry/names/job/{version}"));
-        let mut text = serde_json::from_slice(&RealFs.read(&at).unwrap()).unwrap();
+        let mut text: serde_json::Value =
+            serde_json::from_slice(&RealFs.read(&at).unwrap()).unwrap();
+        text["format"] = 1.into();
+        text.as_object_mut().unwrap().remove("sha256");
         edit(&mut text);
         RealFs.remove_file(&at).unwrap();
         write(&at, text.to_string().as_bytes());
@@ -139,8 +142,10 @@ fn texts_that_stand_under_another_name_or_name_nonsense_are_damage() {
         text["base"] = serde_json::json!([{ "name": "../../victim", "version": 1 }]);
     });
     refused("a base that is no name");
-    place.edit(1, |text| (text["base"], text["format"]) = (serde_json::json!([]), 2.into()));
+    place.edit(1, |text| (text["base"], text["format"]) = (serde_json::json!([]), 3.into()));
     refused("a format of the future");
+    place.edit(1, |text| text["format"] = 2.into());
+    refused("no digest");
     place.edit(1, |text| text["format"] = 1.into());
     place.registry.publication(&reference(1)).unwrap();
     let views = place.at("registry/views");

@@ -1,5 +1,8 @@
 //! The tests of name spaces, each kind in a module of its own.
 
+#[cfg(test)]
+mod at_rest;
+#[cfg(test)]
 mod attributes;
 #[cfg(test)]
 mod chain;

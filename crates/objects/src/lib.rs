@@ -8,6 +8,7 @@
 //!     prefix/names/NAME/VERSION           a publication: put if absent
 //!     prefix/views/NAME                   a list: put if it is as it was seen
 //!     prefix/holds/LOG                    a list: put if absent
+//!     prefix/ledger/names/NAME/VERSION    a note that the text has to be there: put if absent
 //!     prefix/logs/LOG-N/FILE              the files of a log, never changed
 //! ```
 //!

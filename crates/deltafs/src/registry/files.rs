@@ -45,7 +45,7 @@ impl Registry {
         for name in contents {
             files.push(digest(&*fs, copy, &name)?);
         }
-        Ok(Publication {
+        let mut publication = Publication {
             format: FORMAT,
             name: name.to_owned(),
             version,
@@ -57,17 +57,25 @@ impl Registry {
             keys: range.ends.map(|(first, last)| (hex(&first), hex(&last))),
             base: head.base,
             published_ns: wall::unix_ns(),
-        })
+            sha256: String::new(),
+        };
+        publication.sha256 = publication.digest()?;
+        Ok(publication)
     }
 
-    /// Holds every published file against its length and digest. Gives what differs, a line each.
+    /// Holds every published file against its length and digest, and every text against its own
+    /// digest and the ledger. Gives what differs, a line each.
     ///
     /// # Errors
     /// The machine's. Damage is none.
     pub fn check(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for name in self.names()? {
-            for version in self.versions(&name)? {
+            let (versions, gone) = self.versions_noted(&name)?;
+            for version in gone {
+                found.push(self.version_gone(&name, version)?.to_string());
+            }
+            for version in versions {
                 let reference = Reference { name: name.clone(), version };
                 match self.publication(&reference) {
                     Ok(publication) => self.check_files(&publication, &mut found)?,
@@ -75,7 +83,40 @@ impl Registry {
                 }
             }
         }
+        for kind in ["views", "holds"] {
+            for name in self.listed(kind)? {
+                match self.references(&format!("{kind}/{name}")) {
+                    Err(error @ Error::Corruption { .. }) => found.push(error.to_string()),
+                    read => drop(read?),
+                }
+            }
+        }
         Ok(found)
+    }
+
+    /// Refuses a copy that is not the one that was published, as far as its manifest and the
+    /// lengths of its files say. The store below has checksums for the rest.
+    pub(super) fn check_copy(&self, publication: &Publication) -> Result<()> {
+        let fs = self.fs();
+        let dir = self.copy_dir(&publication.directory)?;
+        for file in &publication.files {
+            let path = file.name.under(&dir);
+            let has = match fs.metadata(&path) {
+                Err(error) if error.is_not_found() => None,
+                found => Some(found?.len),
+            };
+            let what = match has {
+                None => "it is missing".to_owned(),
+                Some(has) if has != file.bytes => {
+                    format!("{has} bytes, {} were published", file.bytes)
+                }
+                Some(_) if !names_tables(&file.name) => continue,
+                Some(_) if digest(&*fs, &dir, &file.name)? == *file => continue,
+                Some(_) => "not what was published".to_owned(),
+            };
+            return Err(Error::Corruption { path, what });
+        }
+        Ok(())
     }
 
     fn check_files(&self, publication: &Publication, found: &mut Vec<String>) -> Result<()> {
@@ -100,6 +141,11 @@ impl Registry {
         }
         Ok(())
     }
+}
+
+/// Whether a file of a store says which others are part of it.
+fn names_tables(name: &RelativePath) -> bool {
+    name.as_str() == "CURRENT" || name.as_str().starts_with("MANIFEST")
 }
 
 /// Length and digest of a file.

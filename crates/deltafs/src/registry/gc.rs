@@ -43,7 +43,7 @@ impl Registry {
         for view in self.views()? {
             needed.extend(self.view(&view)?);
         }
-        for hold in self.storage.list(&below("holds")?)? {
+        for hold in self.listed("holds")? {
             // One that has just gone holds nothing.
             needed.extend(self.references(&format!("holds/{hold}"))?.unwrap_or_default());
         }
@@ -99,7 +99,13 @@ impl Registry {
             return Ok(collected);
         }
         for reference in &collected.publications {
-            self.storage.remove(&version_name(reference)?)?;
+            // First: nobody is to miss it.
+            let of = format!("names/{}", reference.name);
+            self.strike(&of, reference.version)?;
+            if let Err(error) = self.storage.remove(&version_name(reference)?) {
+                self.note(&of, reference.version)?;
+                return Err(error);
+            }
         }
         for directory in &copies {
             self.storage.remove_copy(directory)?;

@@ -6,6 +6,7 @@
 //!     names/NAME/1 2 3     publications: what the log is, its files with digests, its base
 //!     views/VIEW           lists of publications under a name
 //!     holds/LOG            what a log that is still being written was begun on
+//!     ledger/              which of these texts have to be there: see `ledger`
 //! ```
 //!
 //! Publishing copies the log (by hard links where it stays on its file system), and gives the text
@@ -24,6 +25,7 @@
 mod directory;
 mod files;
 mod gc;
+mod ledger;
 mod publication;
 mod storage;
 mod texts;
@@ -37,6 +39,7 @@ use crate::namespace::Namespace;
 use directory::Directory;
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, RealFs, RelativePath};
+use ledger::List;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -147,24 +150,27 @@ impl Registry {
         let at = version_name(&Reference { name: name.clone(), version: *version })?;
         let text = serde_json::to_vec_pretty(publication)
             .map_err(|error| Error::Usage(error.to_string()))?;
-        match self.storage.create(&at, &text)? {
-            true => Ok(()),
-            false => Err(taken(name, *version)),
+        if !self.storage.create(&at, &text)? {
+            return Err(taken(name, *version));
         }
+        // Those of an older program, or of a publisher that crashed, have no notes yet.
+        let of = format!("names/{name}");
+        let noted = self.noted(&of)?;
+        let mut versions = self.versions(name)?;
+        versions.retain(|version| !noted.contains(version));
+        versions.into_iter().try_for_each(|version| self.note(&of, version))
     }
 
     /// The versions of a name, ascending.
     ///
     /// # Errors
-    /// The machine's.
+    /// [`Error::Corruption`] if one is gone; the machine's.
     pub fn versions(&self, name: &str) -> Result<Vec<u64>> {
         check_registry_name(name)?;
-        let names = self.storage.list(&below(&format!("names/{name}"))?)?;
-        // Another spelling of a number, and whatever else is there, is no version.
-        let number = |name: &String| name.parse().ok().filter(|n: &u64| n.to_string() == *name);
-        let mut versions: Vec<u64> = names.iter().filter_map(number).collect();
-        versions.sort_unstable();
-        Ok(versions)
+        match self.versions_noted(name)? {
+            (versions, gone) if gone.is_empty() => Ok(versions),
+            (_, gone) => Err(self.version_gone(name, gone[0])?),
+        }
     }
 
     /// The names under which something is published.
@@ -172,7 +178,7 @@ impl Registry {
     /// # Errors
     /// The machine's.
     pub fn names(&self) -> Result<Vec<String>> {
-        self.storage.list(&below("names")?)
+        self.listed("names")
     }
 
     /// The names of lists.
@@ -180,7 +186,7 @@ impl Registry {
     /// # Errors
     /// The machine's.
     pub fn views(&self) -> Result<Vec<String>> {
-        self.storage.list(&below("views")?)
+        self.listed("views")
     }
 
     /// What a version of a name stands for.
@@ -195,7 +201,7 @@ impl Registry {
         };
         let read: Publication = serde_json::from_slice(&text.bytes)
             .map_err(|error| self.damaged(&name, error.to_string()))?;
-        match read.flaw(reference) {
+        match read.flaw(reference)? {
             None => Ok(read),
             Some(flaw) => Err(self.damaged(&name, flaw)),
         }
@@ -207,13 +213,23 @@ impl Registry {
 
     /// A list of publications; `None` if there is none of that name.
     fn references(&self, name: &str) -> Result<Option<Vec<Reference>>> {
-        let name = below(name)?;
-        let Some(text) = self.storage.get(&name)? else { return Ok(None) };
-        let references: Vec<Reference> = serde_json::from_slice(&text.bytes)
-            .map_err(|error| self.damaged(&name, error.to_string()))?;
-        match references.iter().find_map(Reference::flaw) {
-            None => Ok(Some(references)),
-            Some(flaw) => Err(self.damaged(&name, flaw)),
+        // First: a text is there before its note.
+        let noted = self.noted(name)?.last().copied();
+        let at = below(name)?;
+        let Some(text) = self.storage.get(&at)? else {
+            return match noted {
+                Some(revision) => Err(self.gone(name, &format!("{name}/{revision}"))?),
+                None => Ok(None),
+            };
+        };
+        let list = List::read(name, &text.bytes)?.map_err(|flaw| self.damaged(&at, flaw))?;
+        if let Some(noted) = noted.filter(|noted| list.revision < *noted) {
+            let what = format!("it is revision {}, and {noted} was saved", list.revision);
+            return Err(self.damaged(&at, what));
+        }
+        match list.references.iter().find_map(Reference::flaw) {
+            None => Ok(Some(list.references)),
+            Some(flaw) => Err(self.damaged(&at, flaw)),
         }
     }
 
@@ -280,11 +296,13 @@ impl Registry {
     /// The directories of the logs, on [`Registry::fs`].
     ///
     /// # Errors
-    /// As for [`Registry::publication`].
+    /// As for [`Registry::publication`]; [`Error::Corruption`] for a file that is missing or has
+    /// another length, and for a log that is another one.
     pub fn log_dirs(&self, references: &[Reference]) -> Result<Vec<PathBuf>> {
         let mut dirs = Vec::new();
         for reference in references {
             let publication = self.publication(reference)?;
+            self.check_copy(&publication)?;
             dirs.push(self.copy_dir(&publication.directory)?);
         }
         Ok(dirs)
@@ -336,14 +354,27 @@ impl Registry {
         }
     }
 
-    /// Whether nobody else has written it meanwhile.
+    /// Whether nobody else has written it meanwhile. A list that is gone or damaged is replaced.
     fn save(&self, name: &str, references: &[Reference]) -> Result<bool> {
-        let name = &below(name)?;
-        let text = serde_json::to_vec(references).map_err(|e| Error::Usage(e.to_string()))?;
-        match self.storage.get(name)? {
-            Some(seen) => self.storage.replace(name, &text, &seen.tag),
-            None => self.storage.create(name, &text),
+        let at = below(name)?;
+        let noted = self.noted(name)?;
+        let seen = self.storage.get(&at)?;
+        let old = match &seen {
+            Some(seen) => List::read(name, &seen.bytes)?.map_or(0, |list| list.revision),
+            None => 0,
+        };
+        let revision = noted.last().copied().unwrap_or(0).max(old) + 1;
+        let text = serde_json::to_vec(&List::new(name, revision, references)?)
+            .map_err(|error| Error::Usage(error.to_string()))?;
+        let is_saved = match seen {
+            Some(seen) => self.storage.replace(&at, &text, &seen.tag)?,
+            None => self.storage.create(&at, &text)?,
+        };
+        if is_saved {
+            self.note(name, revision)?;
+            noted.into_iter().try_for_each(|old| self.strike(name, old))?;
         }
+        Ok(is_saved)
     }
 }
 

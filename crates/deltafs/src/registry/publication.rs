@@ -1,12 +1,14 @@
 //! What a registry says about a published log.
 
-use crate::registry::{check_registry_name, texts};
+use crate::error::{Error, Result};
+use crate::registry::{check_registry_name, hex, texts};
 use keyrack_vfs::RelativePath;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// The format of the text of a publication.
-pub(super) const FORMAT: u32 = 1;
+/// The format of the text of a publication. Format 1 has no digest.
+pub(super) const FORMAT: u32 = 2;
 
 /// A publication by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -38,7 +40,7 @@ pub struct PublishedFile {
 /// What a version of a name stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
-    /// The format of this text: 1.
+    /// The format of this text: 2, or 1 for one without a digest.
     pub format: u32,
     /// Its name.
     pub name: String,
@@ -61,22 +63,40 @@ pub struct Publication {
     pub base: Vec<Reference>,
     /// When, in nanoseconds since 1970.
     pub published_ns: u64,
+    /// SHA-256 of this text without this field, in hexadecimal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sha256: String,
 }
 
 impl Publication {
     /// What is wrong with a text that was read as this version of a name, if anything is.
-    pub(super) fn flaw(&self, reference: &Reference) -> Option<String> {
-        if self.format != FORMAT {
-            return Some(format!(
-                "its format is {}, and this program reads {FORMAT}; use a newer keyrack",
+    pub(super) fn flaw(&self, reference: &Reference) -> Result<Option<String>> {
+        if !(1..=FORMAT).contains(&self.format) {
+            return Ok(Some(format!(
+                "its format is {}, and this program reads up to {FORMAT}; use a newer keyrack",
                 self.format
-            ));
+            )));
+        }
+        let has_digest = self.format > 1 || !self.sha256.is_empty();
+        if has_digest && self.digest()? != self.sha256 {
+            return Ok(Some("its digest is not that of its content".to_owned()));
         }
         if (&self.name, self.version) != (&reference.name, reference.version) {
-            return Some(format!("it is the text of {}@{}", self.name, self.version));
+            return Ok(Some(format!("it is the text of {}@{}", self.name, self.version)));
         }
-        self.base.iter().find_map(Reference::flaw)
+        Ok(self.base.iter().find_map(Reference::flaw))
     }
+
+    /// The digest that belongs to the rest.
+    pub(super) fn digest(&self) -> Result<String> {
+        digest_of(&Publication { sha256: String::new(), ..self.clone() })
+    }
+}
+
+/// SHA-256 of the text of something.
+pub(super) fn digest_of(text: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_vec(text).map_err(|error| Error::Usage(error.to_string()))?;
+    Ok(hex(&Sha256::digest(text)))
 }
 
 impl Reference {
