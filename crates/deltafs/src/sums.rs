@@ -10,7 +10,7 @@
 //! The header is written with the last row and deleted before the first byte changes, so a header
 //! says that every checksum is right.
 //!
-//! **Invariant:** `blocks` covers `size` bytes. A block that a write covers whole, or extends, keeps
+//! **Invariant:** `blocks` covers `size` bytes. A block that a write covers whole, or extends, has
 //! a checksum at no cost; one that a write changes in part has none until the file is sealed.
 
 use crate::error::{Error, Result};
