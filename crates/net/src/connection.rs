@@ -45,7 +45,7 @@ const LARGE_READ_BYTES_MAX: usize = 1 << 20;
 /// it, and its first bytes of buffers. So a small request is served though nothing more is there.
 pub(crate) const CONNECTION_BYTES: usize = 8 << 10;
 /// Bytes of buffers that are among these.
-const FIRST_BUFFER_BYTES: usize = 4 << 10;
+const FIRST_BUFFER_BYTES: usize = 2 << 10;
 /// How long a connection lingers.
 const LINGER_NS: u64 = 2_000_000_000;
 
@@ -235,15 +235,19 @@ impl<C> Connection<C> {
 
     /// Counts what the connection holds. False when it is more than it may.
     pub(crate) fn count_memory(&mut self, pool: &mut Pool) -> bool {
-        let buffers = self.input.capacity() + self.output.capacity();
-        let bytes = CONNECTION_BYTES
-            + self.transport.memory_bytes()
-            + buffers.saturating_sub(FIRST_BUFFER_BYTES);
-        if self.charge.set(bytes) {
+        if self.charge.set(self.held_bytes()) {
             return true;
         }
         pool.clear();
-        self.charge.set(bytes)
+        self.output.shrink();
+        self.charge.set(self.held_bytes())
+    }
+
+    fn held_bytes(&self) -> usize {
+        let buffers = self.input.capacity() + self.output.capacity();
+        CONNECTION_BYTES
+            + self.transport.memory_bytes()
+            + buffers.saturating_sub(FIRST_BUFFER_BYTES)
     }
 
     /// It is closed: what it holds is free.
@@ -339,6 +343,7 @@ impl<C> Connection<C> {
         match served.verdict {
             Verdict::Again => self.need = 0,
             Verdict::Close => self.end(CloseReason::Worker),
+            Verdict::OutOfMemory => self.end(CloseReason::Memory),
             Verdict::Continue => {
                 self.need = served.need.max(left + 1);
                 if self.need > self.limits.input_bytes_max && (left > 0 || served.need > 0) {

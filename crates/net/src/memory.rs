@@ -20,7 +20,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// What a loop takes at once from the total.
 const STEP_BYTES: usize = 64 << 10;
@@ -36,6 +36,7 @@ const SMALL_SHARE: usize = 8;
 pub struct ClientMemory {
     bytes_max: usize,
     taken: AtomicUsize,
+    moves: AtomicU64,
 }
 
 impl ClientMemory {
@@ -43,7 +44,7 @@ impl ClientMemory {
     #[must_use]
     pub fn new(bytes_max: u64) -> Arc<Self> {
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        Arc::new(ClientMemory { bytes_max, taken: AtomicUsize::new(0) })
+        Arc::new(ClientMemory { bytes_max, taken: AtomicUsize::new(0), moves: AtomicU64::new(0) })
     }
 
     /// As many bytes as there are.
@@ -64,6 +65,13 @@ impl ClientMemory {
         self.taken.load(Relaxed)
     }
 
+    /// How often a loop has taken something, given it back, or was refused: as often it wrote to
+    /// memory that loops share.
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Relaxed)
+    }
+
     /// The most that holders of more than 64 KiB come to together.
     #[must_use]
     pub fn large_bytes_max(&self) -> usize {
@@ -73,6 +81,7 @@ impl ClientMemory {
     /// Takes `least` bytes, and more up to a whole step where there are more.
     fn take(&self, least: usize, is_large: bool) -> Option<usize> {
         let most = if is_large { self.large_bytes_max() } else { self.bytes_max };
+        self.moves.fetch_add(1, Relaxed);
         let mut got = 0;
         // Relaxed: the count alone is shared.
         let taken = self.taken.fetch_update(Relaxed, Relaxed, |taken| {
@@ -84,6 +93,7 @@ impl ClientMemory {
     }
 
     fn give_back(&self, bytes: usize) {
+        self.moves.fetch_add(1, Relaxed);
         self.taken.fetch_sub(bytes, Relaxed);
     }
 }
@@ -240,11 +250,11 @@ mod tests {
         let memory = LoopMemory::new(&total);
         let mut charge = memory.charge();
         assert!(charge.set(100));
-        let taken = total.bytes();
+        let (taken, moves) = (total.bytes(), total.moves());
         for _ in 0..1000 {
             assert!(charge.set(60_000) && charge.set(200));
             memory.trim();
-            assert_eq!(total.bytes(), taken);
+            assert_eq!((total.bytes(), total.moves()), (taken, moves));
         }
         // Much is given back, to within a step and what rounding adds.
         assert!(charge.set(MIB / 2));

@@ -72,6 +72,11 @@ impl Output {
         self.newest.cut(tail);
     }
 
+    /// Gives up memory that was not filled.
+    pub(crate) fn shrink(&mut self) {
+        self.newest.tail().shrink_to_fit();
+    }
+
     /// The buffer to append to.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         self.newest.tail()

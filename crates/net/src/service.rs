@@ -141,6 +141,8 @@ pub enum Verdict {
     Again,
     /// It is closed when all replies are sent. Bytes that are not consumed are dropped.
     Close,
+    /// The same, since there is no memory for what the worker keeps for it.
+    OutOfMemory,
 }
 
 /// What [`Worker::end_turn`] says about the replies of its turn.

@@ -124,6 +124,25 @@ fn a_connection_for_which_there_is_no_memory_is_refused() {
     }
 }
 
+/// Requests in turn, small and of some size: nothing is written that other loops read.
+#[test]
+fn a_request_writes_to_no_memory_that_loops_share() {
+    let memory = ClientMemory::new(64 << 20);
+    let (_board, server) = start(options(&memory, 2));
+    let mut clients: Vec<Stream> = (0..4).map(|_| connect(&address(&server))).collect();
+    let mut ask_all = || {
+        for client in &mut clients {
+            assert_eq!(ask(client, "echo x"), "x");
+            client.write_all(b"big 20000\n").unwrap();
+            assert_eq!(read_line(client).len(), 20_000);
+        }
+    };
+    ask_all();
+    let moves = memory.moves();
+    (0..200).for_each(|_| ask_all());
+    assert_eq!(memory.moves(), moves);
+}
+
 /// What a worker keeps for its connections is counted by it; a request that fits exactly is taken.
 #[test]
 fn a_request_is_taken_up_to_the_memory_that_large_holders_may_have() {

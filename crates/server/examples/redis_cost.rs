@@ -8,7 +8,7 @@
 #![expect(clippy::print_stdout, reason = "an example prints what it found")]
 
 use keyrack_measure::Clock;
-use keyrack_net::Verdict;
+use keyrack_net::{ClientMemory, LoopMemory, Verdict};
 use keyrack_rowstore::{Change, ModelRows, Position, Row, RowBuf, RowSession, Rows};
 use keyrack_server::Gate;
 use keyrack_server::redis::{Checkpoint, Connection, Context, Host, Local, Options, Shared};
@@ -109,6 +109,7 @@ fn main() {
     let gate = Gate::new(1);
     let shared = Shared::new(Options::default(), 1, 1, Box::new(Nobody));
     let mut local = Local::new(0, 1);
+    let memory = LoopMemory::new(&ClientMemory::unlimited());
     let clock = Clock::vdso();
     for (name, words) in [
         ("GET, pipelined", &[&b"GET"[..], b"key:0000000001"][..]),
@@ -119,7 +120,7 @@ fn main() {
     ] {
         let mut input = Vec::new();
         (0..COMMANDS).for_each(|_| keyrack_wire::resp::command(&mut input, words));
-        let mut connection = Connection::new(&shared, "peer", "local", 1);
+        let mut connection = Connection::new(&shared, &memory, "peer", "local", 1);
         let mut output = Vec::new();
         let mut best = u64::MAX;
         for _ in 0..ROUNDS {

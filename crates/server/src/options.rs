@@ -75,6 +75,9 @@ pub struct Options {
     pub request_bytes_max: Option<u64>,
     /// Bytes of replies that wait for a client to read them.
     pub output_bytes_max: u64,
+    /// Bytes that all connections together may hold. Nothing said:
+    /// [`Options::clients_memory_bytes_max`].
+    pub clients_memory_bytes_max: Option<u64>,
     /// How long a client may say nothing; zero for ever.
     pub idle_timeout: Duration,
     /// How long a request may take to arrive; zero for ever.
@@ -128,6 +131,7 @@ impl Default for Options {
             value_bytes_max: None,
             request_bytes_max: None,
             output_bytes_max: 16 << 20,
+            clients_memory_bytes_max: None,
             idle_timeout: Duration::ZERO,
             request_timeout: Duration::from_secs(60),
             stalled_output_timeout: Duration::from_secs(60),
@@ -148,6 +152,13 @@ const MEMCACHED_VALUE_BYTES: u64 = 1 << 20;
 
 /// Bytes of a request when nothing is said and values are not larger.
 const REQUEST_BYTES: u64 = 64 << 20;
+
+/// Bytes of all connections when nothing is said and requests are not larger: Redis' largest value
+/// comes in, and small clients are served meanwhile.
+const CLIENTS_MEMORY_BYTES: u64 = 1 << 30;
+
+/// What one loop takes of it beyond what a request has: reads ahead, and steps of counting.
+const CLIENTS_MEMORY_BYTES_A_LOOP: u64 = 1 << 20;
 
 /// What a request has beside its largest value.
 const FRAMING_BYTES: u64 = 64 << 10;
@@ -221,6 +232,21 @@ impl Options {
     pub fn request_bytes_max(&self) -> u64 {
         let value = self.resp_value_bytes_max();
         self.request_bytes_max.unwrap_or(REQUEST_BYTES.max(value.saturating_add(FRAMING_BYTES)))
+    }
+
+    /// Bytes that all connections together may hold: what was asked for, or 1 GiB and never less
+    /// than the largest request needs.
+    #[must_use]
+    pub fn clients_memory_bytes_max(&self) -> u64 {
+        let least = self.clients_memory_bytes_least();
+        self.clients_memory_bytes_max.unwrap_or(CLIENTS_MEMORY_BYTES.max(least))
+    }
+
+    /// Three quarters are for requests: an eighth is for small holders alone, and emptied buffers
+    /// may keep another.
+    fn clients_memory_bytes_least(&self) -> u64 {
+        let loops = self.loops() as u64 * CLIENTS_MEMORY_BYTES_A_LOOP;
+        self.request_bytes_max().saturating_add(loops).div_ceil(3).saturating_mul(4)
     }
 
     /// Fills in what nothing was said about.
@@ -311,6 +337,17 @@ impl Options {
             return Err(Error::usage(format!(
                 "request-max must be at least value-max and 64K, {least} bytes (got {bytes}); \
                  set value-max as well"
+            )));
+        }
+        let least = self.clients_memory_bytes_least();
+        if let Some(bytes) = self.clients_memory_bytes_max
+            && bytes < least
+        {
+            return Err(Error::usage(format!(
+                "clients-memory-max must be at least {least} bytes for a request-max of {} bytes \
+                 and {} loops (got {bytes}); set value-max and request-max as well",
+                self.request_bytes_max(),
+                self.loops()
             )));
         }
         if self.connections_max == 0 {
@@ -437,6 +474,30 @@ mod tests {
         let mut small = of("masstree", Some(1 << 20));
         small.request_bytes_max = Some(1 << 20);
         refused(&small, "request-max");
+    }
+
+    #[test]
+    fn memory_of_connections_that_no_request_fits_into_is_refused_at_start() {
+        let of = |request: Option<u64>, memory: Option<u64>| {
+            options(|o| {
+                o.threads = 2;
+                o.value_bytes_max = Some(1 << 20);
+                o.request_bytes_max = request;
+                o.clients_memory_bytes_max = memory;
+            })
+        };
+        assert_eq!(of(None, None).clients_memory_bytes_max(), 1 << 30);
+        refused(&of(Some(2 << 20), Some(1 << 20)), "got 1048576");
+        refused(&of(Some(2 << 20), Some(0)), "clients-memory-max must be at least");
+        // Exactly what it asks for is enough, and a byte less is not.
+        let enough = of(Some(1 << 21), None).clients_memory_bytes_least();
+        of(Some(1 << 21), Some(enough)).check().unwrap();
+        refused(&of(Some(1 << 21), Some(enough - 1)), &format!("at least {enough} bytes"));
+        // Without a word it grows with the requests.
+        let large = of(Some(4 << 30), None);
+        large.check().unwrap();
+        assert!(large.clients_memory_bytes_max() > 5 << 30);
+        options(|_| {}).check().unwrap();
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Server {
         let state = Arc::new(State::new(rows, options, control, wall::unix_ms(), handle));
         let loops = keyrack_net::Server::start(
             Service { state: Arc::clone(&state) },
-            net_options(options, fs)?,
+            net_options(options, &state, fs)?,
         )?;
         let mut bound = Vec::new();
         for (listen, endpoints) in options.listen.iter().zip(loops.local_addrs()) {
@@ -153,7 +153,7 @@ impl Server {
     }
 }
 
-fn net_options(options: &Options, fs: &dyn Fs) -> Result<keyrack_net::Options> {
+fn net_options(options: &Options, state: &State, fs: &dyn Fs) -> Result<keyrack_net::Options> {
     let timeout = |duration: Duration| (!duration.is_zero()).then_some(duration);
     let mut tls = None;
     if let (Some(cert), Some(key)) = (&options.tls_cert, &options.tls_key) {
@@ -180,6 +180,7 @@ fn net_options(options: &Options, fs: &dyn Fs) -> Result<keyrack_net::Options> {
             idle: timeout(options.idle_timeout),
             stalled_output: timeout(options.stalled_output_timeout),
         },
+        memory: Arc::clone(&state.clients_memory),
         ..keyrack_net::Options::default()
     })
 }

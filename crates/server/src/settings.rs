@@ -236,6 +236,16 @@ pub const SETTINGS: &[Setting] = &[
         }
     ),
     setting!(
+        "clients-memory-max",
+        "SIZE",
+        "1G, or more where request-max needs it",
+        "Memory of all connections together: requests, replies, transactions",
+        |options, value| {
+            options.clients_memory_bytes_max = Some(parse_size(value)?);
+            Ok(())
+        }
+    ),
+    setting!(
         "idle-timeout",
         "SECONDS",
         "0, never",

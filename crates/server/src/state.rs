@@ -1,9 +1,10 @@
 //! What all loops of a server share.
 
+use crate::log_rate::LogRate;
 use crate::metrics::LoopMetrics;
 use crate::syncer::Syncer;
 use crate::{Control, Eviction, Gate, Listen, Options, Protocol, Transport, memcached, redis};
-use keyrack_net::{CloseReason, Handle};
+use keyrack_net::{ClientMemory, CloseReason, Handle};
 use keyrack_rowstore::Rows;
 use keyrack_wire::masstree;
 use std::fmt;
@@ -35,6 +36,10 @@ pub(crate) struct State {
     pub(crate) masstree: masstree::Limits,
     pub(crate) loops: Vec<Arc<LoopMetrics>>,
     pub(crate) started_ms: u64,
+    /// What all connections hold.
+    pub(crate) clients_memory: Arc<ClientMemory>,
+    /// Lines about connections closed at its limit.
+    pub(crate) out_of_memory: LogRate,
     /// Bytes that a connection may have waiting to be sent.
     pub(crate) output_bytes_max: usize,
     /// Bytes of one request.
@@ -63,7 +68,12 @@ impl State {
             value_bytes_max,
             ..keyrack_wire::memcached::Limits::DEFAULT
         };
-        let facts = Box::new(RowFacts { rows: Arc::clone(&rows), loops: loops_handle.clone() });
+        let clients_memory = ClientMemory::new(options.clients_memory_bytes_max());
+        let facts = Box::new(RowFacts {
+            rows: Arc::clone(&rows),
+            loops: loops_handle.clone(),
+            clients_memory: Arc::clone(&clients_memory),
+        });
         let password = options.password.clone();
         let mut memcached = memcached::Shared::new(limits, password, loops, started_ms, facts);
         memcached.memory_bytes_max = options.memory_bytes_max;
@@ -82,7 +92,12 @@ impl State {
             syncer: Syncer::new(loops),
             protocols,
             memcached,
-            redis: redis::Shared::new(redis_options(options), loops, started_ms, Box::new(host)),
+            redis: redis::Shared::new(
+                redis_options(options, &clients_memory),
+                loops,
+                started_ms,
+                Box::new(host),
+            ),
             masstree: masstree::Limits {
                 value_bytes_max,
                 message_bytes_max: options.request_bytes_max(),
@@ -90,6 +105,8 @@ impl State {
             },
             loops: (0..loops).map(|_| Arc::default()).collect(),
             started_ms,
+            clients_memory,
+            out_of_memory: LogRate::default(),
             output_bytes_max: usize::try_from(options.output_bytes_max).unwrap_or(usize::MAX),
             request_bytes_max,
             rows,
@@ -105,16 +122,18 @@ fn policy_of(eviction: Eviction) -> &'static str {
     }
 }
 
-fn redis_options(options: &Options) -> redis::Options {
+fn redis_options(options: &Options, memory: &Arc<ClientMemory>) -> redis::Options {
     redis::Options {
         password: options.password.clone(),
         needs_password: !options.insecure && !options.listen.iter().all(Listen::is_local),
         debug: options.debug_commands,
         bulk_bytes_max: options.resp_value_bytes_max(),
         request_bytes_max: options.request_bytes_max(),
+        memory: Arc::clone(memory),
         config: vec![
             ("maxmemory".to_owned(), options.memory_bytes_max.to_string()),
             ("maxmemory-policy".to_owned(), policy_of(options.eviction).to_owned()),
+            ("maxmemory-clients".to_owned(), memory.bytes_max().to_string()),
             ("maxclients".to_owned(), options.connections_max.to_string()),
             ("timeout".to_owned(), options.idle_timeout.as_secs().to_string()),
             (
@@ -162,6 +181,7 @@ fn memcached_settings(options: &Options) -> Vec<(&'static str, String)> {
 struct RowFacts {
     rows: SharedRows,
     loops: LoopsHandle,
+    clients_memory: Arc<ClientMemory>,
 }
 
 impl fmt::Debug for RowFacts {
@@ -175,6 +195,8 @@ impl memcached::Facts for RowFacts {
         visit("curr_items", self.rows.len());
         let net = net_stats(&self.loops);
         visit("rejected_connections", net.refused);
+        visit("clients_memory_bytes", self.clients_memory.bytes() as u64);
+        visit("clients_memory_closed", net.closed_for(CloseReason::Memory));
         visit("idle_kicks", net.closed_for(CloseReason::Idle));
         self.rows.stats(&mut |name, value| match name {
             "memory_bytes" => visit("bytes", value as u64),
@@ -233,6 +255,7 @@ impl redis::Host for Host {
                     ("total_net_input_bytes", net.bytes_in),
                     ("total_net_output_bytes", net.bytes_out),
                     ("rejected_connections", net.refused),
+                    ("evicted_clients", net.closed_for(CloseReason::Memory)),
                     ("total_reads_processed", net.reads),
                     ("total_writes_processed", net.writes),
                 ] {

@@ -14,7 +14,7 @@ use crate::metrics::LoopMetrics;
 use crate::state::State;
 use crate::{Protocol, Turn, masstree, memcached, redis, sniff};
 use keyrack_measure::{Clock, wall};
-use keyrack_net::{Closer, Limits, Peer, Served, TurnEnd, Verdict, Waker};
+use keyrack_net::{Charge, Closer, Limits, LoopMemory, Peer, Served, TurnEnd, Verdict, Waker};
 use keyrack_rowstore::{Position, RowSession, Rows};
 use keyrack_store::Error;
 use std::cell::{Cell, RefCell};
@@ -41,6 +41,8 @@ pub(crate) struct Worker<'a> {
     turn: Option<Turn<'a>>,
     metrics: Arc<LoopMetrics>,
     redis: redis::Local,
+    /// What the protocols keep for the connections of this loop.
+    memory: LoopMemory,
     scratch: Vec<u8>,
     clock: Clock,
     now_ms: u64,
@@ -90,9 +92,9 @@ impl fmt::Debug for Worker<'_> {
 pub(crate) enum Connection {
     /// It has said nothing yet.
     Mixed(Peer, Option<Closer>),
-    Memcached(memcached::Connection),
+    Memcached(memcached::Connection, Charge),
     Redis(Box<redis::Connection>),
-    Masstree(Box<masstree::Connection>),
+    Masstree(Box<masstree::Connection>, Charge),
 }
 
 impl Connection {
@@ -101,7 +103,16 @@ impl Connection {
         match self {
             Connection::Mixed(_, closer) => *closer = Some(by),
             Connection::Redis(connection) => connection.closes_by(by),
-            Connection::Memcached(_) | Connection::Masstree(_) => {}
+            Connection::Memcached(..) | Connection::Masstree(..) => {}
+        }
+    }
+
+    fn protocol(&self) -> Protocol {
+        match self {
+            Connection::Mixed(..) => Protocol::Mixed,
+            Connection::Memcached(..) => Protocol::Memcached,
+            Connection::Redis(_) => Protocol::Resp,
+            Connection::Masstree(..) => Protocol::Masstree,
         }
     }
 }
@@ -137,6 +148,7 @@ impl<'a> Worker<'a> {
             turn: None,
             metrics: Arc::clone(&state.loops[index]),
             redis: redis::Local::new(index, now_ms ^ (index as u64) << 56),
+            memory: LoopMemory::new(&state.clients_memory),
             scratch: Vec::new(),
             clock: Clock::calibrated(),
             now_ms,
@@ -154,9 +166,13 @@ impl<'a> Worker<'a> {
             Protocol::Memcached => {
                 self.state.memcached.counts[self.index].total_connections.add(1);
                 let password = &self.state.memcached.password;
-                Connection::Memcached(memcached::Connection::new(password, peer.address))
+                let connection = memcached::Connection::new(password, peer.address);
+                Connection::Memcached(connection, self.memory.charge())
             }
-            Protocol::Masstree => Connection::Masstree(Box::new(masstree::Connection::new())),
+            Protocol::Masstree => {
+                let connection = Box::new(masstree::Connection::new());
+                Connection::Masstree(connection, self.memory.charge())
+            }
             Protocol::Resp => {
                 let text = |address: Option<SocketAddr>| {
                     address.map_or_else(|| "unix".to_owned(), |address| address.to_string())
@@ -164,9 +180,20 @@ impl<'a> Worker<'a> {
                 let (peer, local) = (text(peer.address), text(peer.local));
                 // Connections open between turns: the time of the last one may be long ago.
                 let now_ms = wall::unix_ms();
-                let shared = &self.state.redis;
-                Connection::Redis(Box::new(redis::Connection::new(shared, &peer, &local, now_ms)))
+                let (shared, memory) = (&self.state.redis, &self.memory);
+                let connection = redis::Connection::new(shared, memory, &peer, &local, now_ms);
+                Connection::Redis(Box::new(connection))
             }
+        }
+    }
+
+    /// Says that a connection is closed at the limit of the memory of all, if not too many were
+    /// lately.
+    #[cold]
+    fn say_out_of_memory(&self, protocol: Protocol) {
+        if let Some(unsaid) = self.state.out_of_memory.admit(self.now_ms) {
+            let protocol = protocol.name();
+            tracing::warn!(protocol, unsaid, "clients-memory-max is reached: closed a connection");
         }
     }
 
@@ -269,7 +296,7 @@ impl keyrack_net::Worker for Worker<'_> {
         let mut session = self.session.borrow_mut();
         let (served, is_authenticated) = match connection {
             Connection::Mixed(..) => return Served::all(0),
-            Connection::Memcached(connection) => {
+            Connection::Memcached(connection, charge) => {
                 let mut cx = memcached::Cx {
                     rows: &mut **session,
                     now_ms: self.now_ms,
@@ -278,7 +305,11 @@ impl keyrack_net::Worker for Worker<'_> {
                     scratch: &mut self.scratch,
                 };
                 let begun = output.len();
-                let served = connection.serve(&mut cx, input, output);
+                let mut served = connection.serve(&mut cx, input, output);
+                if !charge.set(connection.kept_bytes()) {
+                    connection.out_of_memory(output);
+                    served.verdict = Verdict::OutOfMemory;
+                }
                 let counts = &state.memcached.counts[self.index];
                 counts.bytes_read.add(served.consumed as u64);
                 counts.bytes_written.add((output.len() - begun) as u64);
@@ -298,7 +329,7 @@ impl keyrack_net::Worker for Worker<'_> {
                 let served = connection.serve(&mut cx, input, output);
                 (served, connection.is_authenticated())
             }
-            Connection::Masstree(connection) => {
+            Connection::Masstree(connection, charge) => {
                 let mut cx = masstree::Cx {
                     rows: &mut **session,
                     limits: &state.masstree,
@@ -309,9 +340,20 @@ impl keyrack_net::Worker for Worker<'_> {
                     },
                     scratch: &mut self.scratch,
                 };
-                (connection.serve(&mut cx, input, output), true)
+                let mut served = connection.serve(&mut cx, input, output);
+                if !charge.set(connection.kept_bytes()) {
+                    connection.out_of_memory(output);
+                    served.verdict = Verdict::OutOfMemory;
+                }
+                (served, true)
             }
         };
+        // What is kept no longer may be needed for the replies.
+        self.memory.trim();
+        if served.verdict == Verdict::OutOfMemory {
+            drop(session);
+            self.say_out_of_memory(connection.protocol());
+        }
         if is_authenticated && limits.input_bytes_max < state.request_bytes_max {
             limits.input_bytes_max = state.request_bytes_max;
             limits.output_bytes_max = state.output_bytes_max;
@@ -319,10 +361,22 @@ impl keyrack_net::Worker for Worker<'_> {
         served
     }
 
+    fn out_of_memory(&mut self, connection: &mut Connection, output: &mut Vec<u8>) {
+        self.say_out_of_memory(connection.protocol());
+        match connection {
+            Connection::Mixed(..) => {}
+            Connection::Memcached(connection, _) => connection.out_of_memory(output),
+            Connection::Redis(connection) => connection.out_of_memory(output),
+            Connection::Masstree(connection, _) => connection.out_of_memory(output),
+        }
+    }
+
     fn closed(&mut self, connection: Connection) {
-        if let Connection::Memcached(_) = connection {
+        if let Connection::Memcached(..) = connection {
             self.state.memcached.counts[self.index].closed_connections.add(1);
         }
+        drop(connection);
+        self.memory.trim();
     }
 
     fn end_turn(&mut self) -> TurnEnd {

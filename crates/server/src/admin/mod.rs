@@ -57,6 +57,7 @@ impl Admin {
                 idle: minute,
                 stalled_output: minute,
             },
+            memory: Arc::clone(&state.clients_memory),
             ..keyrack_net::Options::default()
         };
         Ok(keyrack_net::Server::start(Admin { state, loops }, options)?)

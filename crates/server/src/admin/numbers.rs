@@ -96,6 +96,9 @@ impl Numbers {
         self.gauge("process", "loops", state.loops.len() as f64);
         let usage = usage::process();
         self.gauge("process", "cpu_seconds", (usage.user_ns + usage.system_ns) as f64 / 1e9);
+        let memory = &state.clients_memory;
+        self.gauge("process", "clients_memory_bytes", memory.bytes() as f64);
+        self.gauge("process", "clients_memory_max_bytes", memory.bytes_max() as f64);
         let checkpoint = state.control.checkpoint();
         self.gauge("process", "checkpoint_running", f64::from(u8::from(checkpoint.is_running)));
         self.gauge("process", "checkpoint_last_unix_seconds", checkpoint.last_ms as f64 / 1000.0);

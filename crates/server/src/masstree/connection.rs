@@ -60,6 +60,19 @@ impl Connection {
         Self::default()
     }
 
+    /// Bytes that it keeps from one turn to the next.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.scan.as_ref().map_or(0, |scan| scan.memory_bytes())
+    }
+
+    /// Forgets what it keeps, since there is no memory for it, before its end. The protocol has no
+    /// words for why; the scan gets the answer of what is refused.
+    pub(crate) fn out_of_memory(&mut self, output: &mut Vec<u8>) {
+        if let Some(scan) = self.scan.take() {
+            ReplyWriter::new(output).unknown(scan.seq());
+        }
+    }
+
     /// Carries out the requests in `input`, and appends the answers to `output`.
     pub(crate) fn serve(&mut self, cx: &mut Cx<'_>, input: &[u8], output: &mut Vec<u8>) -> Served {
         let full_at = output.len().saturating_add(TURN_OUTPUT_BYTES_MAX);

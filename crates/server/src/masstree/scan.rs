@@ -69,6 +69,11 @@ impl Scan {
         self.seq
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.found.capacity() + self.next.capacity() + self.columns.capacity() * size_of::<u32>()
+    }
+
     /// Carries out a slice. True when the scan is done, and its answer in `out`.
     pub(super) fn go_on(&mut self, cx: &mut Cx<'_>, out: &mut Vec<u8>) -> Result<bool, Error> {
         let slice_rows = self.left.min(SLICE_ROWS_MAX);

@@ -39,6 +39,10 @@ use keyrack_net::{Served, Verdict};
 use keyrack_wire::memcached::{Limits, Sniffed, sniff};
 use std::net::SocketAddr;
 
+/// The last line of a connection at the limit of all connections' memory.
+const OUT_OF_MEMORY: &[u8] =
+    b"SERVER_ERROR out of memory: connections hold what clients-memory-max allows\r\n";
+
 /// Which protocol a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Dialect {
@@ -92,6 +96,20 @@ impl Connection {
     /// Whether the client has said who it is, or need not.
     pub(crate) fn is_authenticated(&self) -> bool {
         self.authenticated
+    }
+
+    /// Bytes that it keeps from one turn to the next.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.dump.as_ref().map_or(0, Vec::capacity)
+    }
+
+    /// Forgets what it keeps, since there is no memory for it, and says so before its end. In the
+    /// binary protocol every reply names its request, so nothing is said there.
+    pub(crate) fn out_of_memory(&mut self, output: &mut Vec<u8>) {
+        self.dump = None;
+        if self.dialect == Dialect::Text {
+            output.extend_from_slice(OUT_OF_MEMORY);
+        }
     }
 
     /// Carries out the requests in `input`, and appends the replies to `output`.

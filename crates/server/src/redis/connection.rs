@@ -16,7 +16,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use keyrack_net::{Closer, Served, Verdict};
+use keyrack_net::{Closer, LoopMemory, Served, Verdict};
 use keyrack_wire::resp::{Request, RequestParser, Writer};
 
 use crate::redis::call::Call;
@@ -41,14 +41,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection from `peer` to `local`, both as CLIENT LIST is to show them.
+    /// A connection from `peer` to `local`, both as CLIENT LIST is to show them. What it keeps is
+    /// counted in `memory`.
     #[must_use]
-    pub fn new(shared: &Shared, peer: &str, local: &str, now_ms: u64) -> Self {
+    pub fn new(shared: &Shared, memory: &LoopMemory, peer: &str, local: &str, now_ms: u64) -> Self {
         let listed = shared.clients.add(peer, local, now_ms);
         let is_authenticated = !shared.settings.is_protected();
         Connection {
             parser: RequestParser::new(),
-            state: State::new(listed.client.clone(), is_authenticated),
+            state: State::new(listed.client.clone(), is_authenticated, memory.charge()),
             listed: Some(listed),
             run_max: RUN_AT_FIRST,
         }
@@ -84,11 +85,16 @@ impl Connection {
     ) -> Served {
         let mut rest = input;
         let mut last = None;
-        let verdict = if self.state.client.is_killed.load(Relaxed) {
+        let mut verdict = if self.state.client.is_killed.load(Relaxed) {
             Verdict::Close
         } else {
             self.serve_requests(cx, &mut rest, output, &mut last)
         };
+        self.state.parser_bytes = self.parser.memory_bytes();
+        if !self.state.count_memory(0) && !self.give_up_task(cx, output) {
+            self.out_of_memory(output);
+            verdict = Verdict::OutOfMemory;
+        }
         self.state.client.saw(cx.now_ms, last, rest.len());
         if verdict == Verdict::Close {
             self.listed = None;
@@ -96,6 +102,26 @@ impl Connection {
         cx.local.shrink();
         let need = if verdict == Verdict::Continue { self.parser.wanted_bytes() } else { 0 };
         Served { consumed: input.len() - rest.len(), need, verdict }
+    }
+
+    /// Ends the task under way with an error, since there is no memory for what it found. Whether
+    /// that was all that was too much.
+    #[cold]
+    fn give_up_task(&mut self, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> bool {
+        let state = &mut self.state;
+        if state.task.take().is_some() {
+            let place = output.len();
+            let (_, desk) = cx.split();
+            fail(state, &desk, &Fault::MEMORY, output, place);
+            state.settle_reply(output, place);
+        }
+        state.count_memory(0)
+    }
+
+    /// Says why the connection ends: there is no memory for what it holds.
+    pub(crate) fn out_of_memory(&mut self, output: &mut Vec<u8>) {
+        self.listed = None;
+        put_fault(&self.state, &Fault::MEMORY, output);
     }
 
     fn serve_requests(
@@ -242,9 +268,7 @@ fn take(
 /// Refuses a request before it is carried out. A transaction that it was for is broken.
 #[cold]
 fn refuse(state: &mut State, cx: &Context<'_, '_>, fault: Fault, output: &mut Vec<u8>) {
-    if let Some(queue) = &mut state.queue {
-        queue.is_broken = true;
-    }
+    state.break_queue();
     bump(&cx.shared.counters_of(cx.local.seat).rejected, 1);
     put_fault(state, &fault, output);
 }

@@ -52,6 +52,8 @@ impl Fault {
     pub(crate) const EXEC_ABORT: Fault =
         Fault::Text("EXECABORT Transaction discarded because of previous errors.");
     pub(crate) const PATTERN: Fault = Fault::Text("ERR the pattern takes too many steps to match");
+    pub(crate) const MEMORY: Fault =
+        Fault::Text("ERR out of memory: connections hold what --clients-memory-max allows");
     pub(crate) const REPLY_TOO_LARGE: Fault =
         Fault::Text("ERR the reply would be too large; use SCAN, or KR.RANGE with LIMIT");
 

@@ -97,6 +97,7 @@ fn memory(call: &mut Call<'_>, text: &mut String) {
     line(text, format_args!("maxmemory:{maxmemory}"));
     let bytes: f64 = maxmemory.parse().unwrap_or(0.0);
     line(text, format_args!("maxmemory_human:{:.2}M", bytes / (1 << 20) as f64));
+    line(text, format_args!("mem_clients_normal:{}", call.desk.shared.options.memory.bytes()));
     let policy = setting(call, "maxmemory-policy", "noeviction");
     line(text, format_args!("maxmemory_policy:{policy}"));
 }

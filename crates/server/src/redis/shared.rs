@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use keyrack_net::ClientMemory;
 use keyrack_wire::resp::Limits;
 use keyrack_workload::Rng;
 
@@ -41,6 +42,8 @@ pub struct Options {
     pub watched_max: usize,
     /// Rows that a long command visits before others have their turn: a millisecond or two.
     pub slice_rows_max: u64,
+    /// What the connections of all loops hold, for INFO.
+    pub memory: Arc<ClientMemory>,
     /// What CONFIG GET tells beside what it knows itself, such as `maxmemory`, `port` or `dir`.
     pub config: Vec<(String, String)>,
 }
@@ -60,6 +63,7 @@ impl Default for Options {
             queue_bytes_max: 64 << 20,
             watched_max: 1 << 16,
             slice_rows_max: 4096,
+            memory: ClientMemory::unlimited(),
             config: Vec::new(),
         }
     }

@@ -1,8 +1,10 @@
 //! What a connection is in the midst of.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use keyrack_net::Charge;
 use keyrack_wire::resp::Protocol;
 
 use crate::redis::clients::Client;
@@ -17,10 +19,14 @@ pub(crate) struct State {
     pub(crate) auth_failures: u32,
     /// The transaction that is being queued.
     pub(crate) queue: Option<Queue>,
-    pub(crate) watched: Vec<Watched>,
+    pub(crate) watched: Watched,
     pub(crate) replies: Replies,
     /// A command that is not at its end.
     pub(crate) task: Option<Box<Task>>,
+    /// Bytes of the request that is not whole, beside its input.
+    pub(crate) parser_bytes: usize,
+    /// What all of this holds of the memory of all connections.
+    charge: Charge,
     /// Whether the connection ends after this command.
     pub(crate) is_closing: bool,
 }
@@ -34,13 +40,20 @@ pub(crate) struct Queue {
     pub(crate) is_broken: bool,
 }
 
-/// A key that must not change before EXEC.
-#[derive(Debug)]
+/// Keys that must not change before EXEC.
+#[derive(Debug, Default)]
 pub(crate) struct Watched {
-    pub(crate) key: Box<[u8]>,
-    /// Of its row; 0 when there was none.
-    pub(crate) version: u64,
+    /// The versions of their rows; 0 where there was none.
+    pub(crate) versions: BTreeMap<Box<[u8]>, u64>,
+    /// What they are counted for.
+    pub(crate) bytes: usize,
 }
+
+/// What a watched key is counted for beside its bytes: its place in the map, and the allocation.
+pub(crate) const WATCHED_BYTES: usize = 64;
+
+/// What a connection may keep of all this uncounted. Each is counted for so much from the start.
+const UNCOUNTED_BYTES: usize = 1 << 10;
 
 /// Which replies a client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,18 +67,30 @@ pub(crate) enum Replies {
 }
 
 impl State {
-    pub(crate) fn new(client: Arc<Client>, is_authenticated: bool) -> Self {
+    pub(crate) fn new(client: Arc<Client>, is_authenticated: bool, charge: Charge) -> Self {
         State {
             client,
             protocol: Protocol::Resp2,
             is_authenticated,
             auth_failures: 0,
             queue: None,
-            watched: Vec::new(),
+            watched: Watched::default(),
             replies: Replies::All,
             task: None,
+            parser_bytes: 0,
+            charge,
             is_closing: false,
         }
+    }
+
+    /// Counts what is kept, and `more` that is about to be. False when there is no memory for it.
+    #[inline]
+    #[must_use]
+    pub(crate) fn count_memory(&mut self, more: usize) -> bool {
+        let queue = self.queue.as_ref().map_or(0, |queue| queue.requests.capacity());
+        let task = self.task.as_ref().map_or(0, |task| task.memory_bytes());
+        let kept = self.parser_bytes + self.watched.bytes + queue + task;
+        self.charge.set((kept + more).saturating_sub(UNCOUNTED_BYTES))
     }
 
     #[inline]
@@ -85,6 +110,15 @@ impl State {
         self.is_authenticated && self.queue.is_none() && self.replies == Replies::All
     }
 
+    /// A command of the transaction was refused: EXEC will be too, and nothing of it is kept.
+    pub(crate) fn break_queue(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            queue.is_broken = true;
+            queue.requests = Vec::new();
+            self.client.queued_bytes.store(0, Relaxed);
+        }
+    }
+
     /// Ends a transaction that is being queued, and forgets the watched keys.
     pub(crate) fn end_transaction(&mut self) -> Option<Queue> {
         self.unwatch();
@@ -94,7 +128,7 @@ impl State {
     }
 
     pub(crate) fn unwatch(&mut self) {
-        self.watched = Vec::new();
+        self.watched = Watched::default();
         self.client.watched.store(0, Relaxed);
     }
 

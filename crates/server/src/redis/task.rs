@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A reply begins with its length, so what is found is collected until the end is known, up to
-//! [`crate::redis::Options::reply_bytes_max`]. What is written between slices may be in the reply
+//! [`crate::redis::Options::reply_bytes_max`] and to what the memory of all connections allows. What
+//! is written between slices may be in the reply
 //! or not; every key that is there from beginning to end is.
 
 use keyrack_rowstore::{Kind, Row};
@@ -44,6 +45,21 @@ impl Task {
             high: behind_prefix(prefix),
             found: Found::default(),
         })
+    }
+
+    /// Bytes of memory that it holds from one slice to the next.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let ends = |low: &Vec<u8>, high: &Option<Vec<u8>>| {
+            low.capacity() + high.as_ref().map_or(0, Vec::capacity)
+        };
+        match self {
+            Task::Keys(Keys { pattern, low, high, found }) => {
+                pattern.len() + ends(low, high) + found.body.capacity()
+            }
+            Task::Range(Range { low, high, found, .. }) => ends(low, high) + found.body.capacity(),
+            Task::Count(Count { low, high, .. }) => ends(low, high),
+            Task::Sleep(_) | Task::Save => 0,
+        }
     }
 
     /// Carries out a slice. At the end of the last one the reply is written: true.

@@ -15,17 +15,21 @@
 //! * As in Redis, a command that fails does not undo the others. Writes that come to more than one
 //!   record of the log takes refuse the whole transaction: EXEC answers one error, and nothing is
 //!   changed.
+//! * What is watched and queued counts as memory of connections. WATCH watches all its keys or
+//!   none. A transaction for which there is no memory is broken, and keeps nothing.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 use keyrack_store::Error;
 use keyrack_wire::resp::{Limits, Request, RequestParser, Writer, command};
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::redis::call::Call;
 use crate::redis::connection::{fail, resolve};
 use crate::redis::context::{Context, Desk};
 use crate::redis::fault::{Done, Fault};
 use crate::redis::shared::{Shared, bump};
-use crate::redis::state::{Queue, State, Watched};
+use crate::redis::state::{Queue, State, WATCHED_BYTES};
 
 /// Commands that a transaction queues.
 const QUEUE_COUNT_MAX: usize = 1 << 20;
@@ -53,18 +57,26 @@ pub(crate) fn watch(call: &mut Call<'_>) -> Done {
     if call.state.queue.is_some() {
         return Err(Fault::Text("ERR WATCH inside MULTI is not allowed"));
     }
+    let mut versions = BTreeMap::new();
+    let mut bytes = 0;
     for key in call.args.args().skip(1) {
-        let watched = &mut call.state.watched;
-        if watched.iter().any(|watched| *watched.key == *key) {
+        let watched = &call.state.watched.versions;
+        if watched.contains_key(key) || versions.contains_key(key) {
             continue;
         }
-        if watched.len() >= call.desk.shared.options.watched_max {
+        if watched.len() + versions.len() >= call.desk.shared.options.watched_max {
             return Err(Fault::Text("ERR too many watched keys"));
         }
-        let version = version_of(&mut call.desk, key)?;
-        watched.push(Watched { key: key.into(), version });
+        bytes += key.len() + WATCHED_BYTES;
+        if !call.state.count_memory(bytes) {
+            return Err(Fault::MEMORY);
+        }
+        versions.insert(key.into(), version_of(&mut call.desk, key)?);
     }
-    let count = u32::try_from(call.state.watched.len()).unwrap_or(u32::MAX);
+    let watched = &mut call.state.watched;
+    watched.versions.append(&mut versions);
+    watched.bytes += bytes;
+    let count = u32::try_from(watched.versions.len()).unwrap_or(u32::MAX);
     call.state.client.watched.store(count, Relaxed);
     call.reply.ok();
     Ok(())
@@ -90,15 +102,16 @@ pub(crate) fn queue(
     output: &mut Vec<u8>,
 ) -> Done {
     let protocol = state.protocol();
-    let Some(queue) = &mut state.queue else { return Ok(()) };
-    // What the framing adds: a head, and one for each argument.
-    let bytes: usize = request.args().map(|arg| arg.len() + 32).sum();
-    if queue.requests.len() + bytes > shared.options.queue_bytes_max
-        || queue.count >= QUEUE_COUNT_MAX
-    {
-        queue.is_broken = true;
-        return Err(Fault::Text("ERR the transaction is too large"));
+    if state.queue.as_ref().is_none_or(|queue| queue.is_broken) {
+        // EXEC will be refused: nothing is kept.
+        Writer::new(output, protocol).simple("QUEUED");
+        return Ok(());
     }
+    if let Err(fault) = make_room(state, shared, request) {
+        state.break_queue();
+        return Err(fault);
+    }
+    let Some(queue) = &mut state.queue else { return Ok(()) };
     let args: Vec<&[u8]> = request.args().collect();
     command(&mut queue.requests, &args);
     queue.count += 1;
@@ -106,6 +119,30 @@ pub(crate) fn queue(
     state.client.queued.store(count, Relaxed);
     state.client.queued_bytes.store(queue.requests.len(), Relaxed);
     Writer::new(output, protocol).simple("QUEUED");
+    Ok(())
+}
+
+/// Makes room in the queue for one more request.
+fn make_room(state: &mut State, shared: &Shared, request: &Request<'_, '_>) -> Done {
+    let Some(queue) = &state.queue else { return Ok(()) };
+    let (length, capacity) = (queue.requests.len(), queue.requests.capacity());
+    // What the framing adds: a head, and one for each argument.
+    let bytes = 32 + request.args().map(|arg| arg.len() + 32).sum::<usize>();
+    let (needed, bytes_max) = (length + bytes, shared.options.queue_bytes_max);
+    if needed > bytes_max || queue.count >= QUEUE_COUNT_MAX {
+        return Err(Fault::Text("ERR the transaction is too large"));
+    }
+    if needed <= capacity {
+        return Ok(());
+    }
+    // At least twice as much, so that no request is copied often.
+    let wanted = needed.max((2 * capacity).min(bytes_max));
+    if !state.count_memory(wanted - capacity) {
+        return Err(Fault::MEMORY);
+    }
+    if let Some(queue) = &mut state.queue {
+        queue.requests.reserve_exact(wanted - length);
+    }
     Ok(())
 }
 
@@ -122,7 +159,7 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
     }
     let (turn, mut desk) = cx.split();
     turn.alone(|| {
-        for Watched { key, version } in &watched {
+        for (key, version) in &watched.versions {
             if version_of(&mut desk, key)? != *version {
                 Writer::new(output, state.protocol()).null_array();
                 return Ok(());

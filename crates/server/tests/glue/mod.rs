@@ -1,5 +1,7 @@
 //! The server on real sockets: loops, sessions, flushes, the sync thread, the admin page.
 
+mod memory;
+
 use keyrack_net::{ConnectOptions, Stream, TlsClient};
 use keyrack_rowstore::{ModelRows, Options as RowOptions, RowStore, Rows};
 use keyrack_server::{Control, Listen, Options, Password, Server};

@@ -4,6 +4,7 @@ mod compare;
 mod concurrency;
 mod kinds;
 mod limits;
+mod memory;
 mod pipelines;
 mod scripts;
 mod told;

@@ -219,7 +219,6 @@ const NOT_HERE: [(&str, &[&str]); 9] = [
             "expired_stale_perc",
             "expired_time_cap",
             "expire_cycle",
-            "evicted_clients",
             "total_eviction_exceeded_time",
             "dump_payload",
         ],

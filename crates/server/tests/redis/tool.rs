@@ -1,6 +1,6 @@
 //! A server of one loop or more in a test: connections that are fed bytes, and replies as text.
 
-use keyrack_net::Verdict;
+use keyrack_net::{ClientMemory, LoopMemory, Verdict};
 use keyrack_rowstore::{ModelRows, RowSession, Rows};
 use keyrack_server::Gate;
 use keyrack_server::redis::{Checkpoint, Connection, Context, Host, Local, Options, Shared};
@@ -46,6 +46,7 @@ pub(crate) struct Site {
     pub(crate) rows: Box<dyn Rows>,
     pub(crate) gate: Gate,
     pub(crate) shared: Shared,
+    pub(crate) memory: Arc<ClientMemory>,
     pub(crate) asked: Arc<Asked>,
 }
 
@@ -53,17 +54,20 @@ impl Site {
     pub(crate) fn new(options: Options, loops: usize) -> Self {
         let asked = Arc::new(Asked::default());
         let host = Box::new(Process(Arc::clone(&asked)));
+        let memory = Arc::clone(&options.memory);
         Site {
             rows: Box::new(ModelRows::new()),
             gate: Gate::new(loops),
             shared: Shared::new(options, loops, START_MS, host),
+            memory,
             asked,
         }
     }
 
     pub(crate) fn a_loop(&self, seat: usize) -> Loop<'_> {
         let session = self.rows.session().unwrap();
-        Loop { site: self, seat, session, local: Local::new(seat, 7), now_ms: START_MS }
+        let (local, memory) = (Local::new(seat, 7), LoopMemory::new(&self.memory));
+        Loop { site: self, seat, session, local, memory, now_ms: START_MS }
     }
 }
 
@@ -73,6 +77,7 @@ pub(crate) struct Loop<'s> {
     seat: usize,
     pub(crate) session: Box<dyn RowSession + 's>,
     local: Local,
+    pub(crate) memory: LoopMemory,
     pub(crate) now_ms: u64,
 }
 
@@ -86,8 +91,9 @@ pub(crate) struct Client {
 
 impl Loop<'_> {
     pub(crate) fn client(&self) -> Client {
-        let connection =
-            Connection::new(&self.site.shared, "127.0.0.1:50000", "127.0.0.1:6379", self.now_ms);
+        let (shared, memory) = (&self.site.shared, &self.memory);
+        let (peer, local) = ("127.0.0.1:50000", "127.0.0.1:6379");
+        let connection = Connection::new(shared, memory, peer, local, self.now_ms);
         Client { connection, input: Vec::new(), output: Vec::new(), is_closed: false }
     }
 
@@ -106,9 +112,10 @@ impl Loop<'_> {
         let served = client.connection.serve(&mut cx, &client.input, &mut client.output);
         drop(turn);
         self.session.flush().unwrap();
+        self.memory.trim();
         assert!(served.consumed <= client.input.len());
         client.input.drain(..served.consumed);
-        client.is_closed |= served.verdict == Verdict::Close;
+        client.is_closed |= matches!(served.verdict, Verdict::Close | Verdict::OutOfMemory);
         served.verdict
     }
 

@@ -1,0 +1,209 @@
+//! The memory of the connections of all protocols and loops together, on sockets.
+
+use super::{address, options, start};
+use keyrack_rowstore::ModelRows;
+use keyrack_server::{Options, Server};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+/// What a value of one of the clients has.
+const VALUE_BYTES: usize = 1_000_000;
+
+/// Rounds of asking in which something has to happen.
+const ASKED_MAX: usize = 50_000;
+
+/// Two loops, and the least memory with which a request of 2 MiB can be taken in.
+fn tight() -> Options {
+    let mut options = options(&[
+        "resp://127.0.0.1:0",
+        "memcached://127.0.0.1:0",
+        "masstree://127.0.0.1:0",
+        "mixed://127.0.0.1:0",
+    ]);
+    options.value_bytes_max = Some(1 << 20);
+    options.request_bytes_max = Some(2 << 20);
+    options.clients_memory_bytes_max = Some((4 << 20) / 3 * 4 + 4);
+    options
+}
+
+/// A client of Redis' that asks for little, whatever the others do.
+struct Small(BufReader<TcpStream>);
+
+impl Small {
+    fn of(server: &Server) -> Small {
+        Small(BufReader::new(TcpStream::connect(address(server, 0)).unwrap()))
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// A reply of one line, or a text.
+    fn ask(&mut self, request: &str) -> String {
+        self.0.get_mut().write_all(format!("{request}\r\n").as_bytes()).unwrap();
+        let head = self.line();
+        let Some(length) = head.strip_prefix('$').filter(|length| *length != "-1") else {
+            return head;
+        };
+        let mut bytes = vec![0; length.parse::<usize>().unwrap() + 2];
+        self.0.read_exact(&mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn number(&mut self, section: &str, name: &str) -> usize {
+        let info = self.ask(&format!("INFO {section}"));
+        let found = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        found.unwrap_or_else(|| panic!("no {name} in {info}")).parse().unwrap()
+    }
+
+    fn held(&mut self) -> usize {
+        self.number("memory", "mem_clients_normal")
+    }
+
+    fn closed(&mut self) -> usize {
+        self.number("stats", "evicted_clients")
+    }
+
+    /// Asks until something is so.
+    fn wait(&mut self, what: &str, mut is_so: impl FnMut(&mut Small) -> bool) {
+        for _ in 0..ASKED_MAX {
+            if is_so(self) {
+                return;
+            }
+        }
+        panic!("never happened: {what}");
+    }
+}
+
+/// The beginning of a set, to the listener with this index.
+fn set(listener: usize) -> Vec<u8> {
+    match listener {
+        0 | 3 => format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${VALUE_BYTES}\r\n").into_bytes(),
+        1 => format!("set k 0 0 {VALUE_BYTES}\r\n").into_bytes(),
+        _ => {
+            // A handshake; then sequence, operation, key, and a value of 32 bits of length.
+            let mut bytes = b"\x93\x00\x0e\x80\x94\x01\x08\xa1k\xc6".to_vec();
+            bytes.extend_from_slice(&u32::try_from(VALUE_BYTES).unwrap().to_be_bytes());
+            bytes
+        }
+    }
+}
+
+#[test]
+fn half_sent_values_of_all_protocols_together_had_no_limit() {
+    let options = tight();
+    let limit = usize::try_from(options.clients_memory_bytes_max()).unwrap();
+    let (server, _) = start(Box::new(ModelRows::new()), &options);
+    let mut small = Small::of(&server);
+    let told = small.ask("CONFIG GET maxmemory-clients");
+    assert_eq!(told, "*2");
+    let names: Vec<String> = (0..4).map(|_| small.line()).collect();
+    assert_eq!((&*names[1], &*names[3]), ("maxmemory-clients", &*limit.to_string()));
+    let (mut holders, mut told) = (Vec::new(), Vec::new());
+    for number in 0..10 {
+        let (held, closed) = (small.held(), small.closed());
+        let mut client = TcpStream::connect(address(&server, number % 4)).unwrap();
+        let mut bytes = set(number % 4);
+        bytes.resize(bytes.len() + VALUE_BYTES - 1, b'v');
+        // The server may close before everything is written.
+        let _ = client.write_all(&bytes);
+        small.wait("it is held, or closed", |small| {
+            assert!(small.held() <= limit);
+            assert_eq!(small.ask("PING"), "+PONG");
+            assert_eq!(small.ask("SET s 1"), "+OK");
+            // Loops take in steps, and may have had some of it.
+            small.closed() > closed || small.held() + (400 << 10) >= held + VALUE_BYTES
+        });
+        if small.closed() > closed {
+            told.push((number % 4, client));
+        } else {
+            holders.push((number % 4, client));
+        }
+    }
+    assert!(holders.len() >= 3 && told.len() >= 4, "{} and {}", holders.len(), told.len());
+    for (protocol, mut client) in told {
+        // What was sent behind the end may reset the connection, and take the words with it.
+        let mut words = Vec::new();
+        let is_whole = client.read_to_end(&mut words).is_ok();
+        let words = String::from_utf8_lossy(&words);
+        let expected = match protocol {
+            0 | 3 => "-ERR out of memory: connections hold what --clients-memory-max allows\r\n",
+            1 => "SERVER_ERROR out of memory: connections hold what clients-memory-max allows\r\n",
+            _ => "",
+        };
+        assert!(!is_whole || words.ends_with(expected), "{protocol}: {words}");
+    }
+    // Those that were there first complete their requests.
+    for (protocol, client) in &mut holders {
+        let (end, reply) = match protocol {
+            0 | 3 => (&b"v\r\n"[..], &b"+OK\r\n"[..]),
+            1 => (&b"v\r\n"[..], &b"STORED\r\n"[..]),
+            _ => (&b"v"[..], &b"\x95\x00\x0f\xc3"[..]),
+        };
+        client.write_all(end).unwrap();
+        let mut got = vec![0; reply.len()];
+        client.read_exact(&mut got).unwrap();
+        assert_eq!(got, reply);
+    }
+    drop(holders);
+    small.wait("all is given back", |small| small.held() < VALUE_BYTES);
+    server.end().unwrap();
+}
+
+#[test]
+fn replies_that_nobody_reads_had_no_limit_in_sum() {
+    let options = tight();
+    let limit = usize::try_from(options.clients_memory_bytes_max()).unwrap();
+    let (server, _) = start(Box::new(ModelRows::new()), &options);
+    let mut small = Small::of(&server);
+    let mut other = Small::of(&server);
+    other.0.get_mut().write_all(&set(0)).unwrap();
+    other.0.get_mut().write_all(&[b'v'; VALUE_BYTES]).unwrap();
+    assert_eq!(other.ask(""), "+OK");
+    // Each asks for 60 MB and may have 16 MiB waiting.
+    let silent: Vec<TcpStream> = (0..6)
+        .map(|_| {
+            let mut client = TcpStream::connect(address(&server, 0)).unwrap();
+            client.write_all(&b"GET k\r\n".repeat(60)).unwrap();
+            client
+        })
+        .collect();
+    small.wait("all are closed", |small| {
+        assert!(small.held() <= limit);
+        assert_eq!(small.ask("GET nothing"), "$-1");
+        small.closed() == silent.len()
+    });
+    drop(other);
+    small.wait("all is given back", |small| small.held() < VALUE_BYTES);
+    drop(silent);
+    server.end().unwrap();
+}
+
+/// A scan collects its rows before it is answered.
+#[test]
+fn what_a_scan_of_masstree_collects_was_not_counted() {
+    let options = tight();
+    let (server, _) = start(Box::new(ModelRows::new()), &options);
+    let mut small = Small::of(&server);
+    for key in 0..8000 {
+        assert_eq!(small.ask(&format!("SET {key:0300} {key:0300}")), "+OK");
+    }
+    let scan = |rows: u16| {
+        let mut client = TcpStream::connect(address(&server, 2)).unwrap();
+        // A handshake; then sequence, operation, first key, and how many rows.
+        let mut bytes = b"\x93\x00\x0e\x80\x94\x01\x04\xa0\xcd".to_vec();
+        bytes.extend_from_slice(&rows.to_be_bytes());
+        client.write_all(&bytes).unwrap();
+        client
+    };
+    let mut words = Vec::new();
+    scan(4200).take(4200 * 600).read_to_end(&mut words).unwrap();
+    assert_eq!(words.len(), 4200 * 600, "{:?}", words.first_chunk::<9>());
+    words.clear();
+    scan(8000).read_to_end(&mut words).unwrap();
+    assert!(words.len() < 100 && words.ends_with(b"\x92\x01\xff"), "{} bytes", words.len());
+    small.wait("all is given back", |small| small.held() < VALUE_BYTES);
+    server.end().unwrap();
+}
