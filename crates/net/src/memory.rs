@@ -78,6 +78,12 @@ impl ClientMemory {
         self.bytes_max - self.bytes_max / SMALL_SHARE
     }
 
+    /// Whether a holder could take so many bytes now, if it is a large one.
+    #[must_use]
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.bytes().saturating_add(bytes) <= self.large_bytes_max()
+    }
+
     /// Takes `least` bytes, and more up to a whole step where there are more.
     fn take(&self, least: usize, is_large: bool) -> Option<usize> {
         let most = if is_large { self.large_bytes_max() } else { self.bytes_max };

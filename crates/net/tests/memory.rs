@@ -1,14 +1,17 @@
 //! The memory of all connections together: what is refused at its limit, and who is served on.
 
 use std::io::Write;
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyrack_net::{ClientMemory, CloseReason, Limits, Options, Stream};
+use keyrack_net::{
+    ClientMemory, CloseReason, DatagramPorts, Limits, Listener, Options, Server, Stream,
+};
 
 use crate::support::{
-    NO_MEMORY, REFUSAL, address, ask, connect, read_all, read_line, read_until_closed, start,
-    wait_until,
+    Board, Lines, NO_MEMORY, PATIENCE, REFUSAL, address, ask, connect, read_all, read_line,
+    read_until_closed, start, wait_until,
 };
 
 const GRACE: Duration = Duration::from_secs(60);
@@ -162,4 +165,34 @@ fn a_request_is_taken_up_to_the_memory_that_large_holders_may_have() {
     board.wait("it was closed", |facts| facts.out_of_memory == 1);
     drop(server);
     assert_eq!(memory.bytes(), 0);
+}
+
+/// Replies to datagrams that wait for the disk have no connection, and no limit of one.
+#[test]
+fn parked_replies_to_datagrams_had_no_limit() {
+    const REPLY_BYTES: usize = 8 << 10;
+    let memory = ClientMemory::new(256 << 10);
+    let board = Arc::new(Board::default());
+    let endpoint = "127.0.0.1:0".parse().unwrap();
+    let listener = Listener::datagrams(endpoint, DatagramPorts::PerLoop, 2 * REPLY_BYTES);
+    let options = Options { listeners: vec![listener], ..options(&memory, 1) };
+    let server = Server::start(Lines(Arc::clone(&board), REPLY_BYTES), options).unwrap();
+    let to = address(&server).to_string();
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    for number in 1..=100 {
+        client.send_to(b"later", &to).unwrap();
+        // Each in a turn of its own, as that one alone could hold too much.
+        board.wait("its turn waits", |facts| facts.token == number);
+        assert!(memory.bytes() <= memory.bytes_max());
+    }
+    let token = board.facts().token;
+    board.finish(token);
+    let mut reply = vec![0; 2 * REPLY_BYTES];
+    assert_eq!(client.recv_from(&mut reply).unwrap().0, REPLY_BYTES + 5);
+    wait_until("all are sent", || server.stats().datagrams_out >= 10);
+    wait_until("all is given back", || memory.bytes() == 0);
+    let stats = server.shutdown(GRACE).unwrap();
+    assert_eq!(stats.datagrams_out + stats.datagram_replies_lost, 100);
+    assert!(stats.datagram_replies_lost >= 70, "{stats:?}");
 }

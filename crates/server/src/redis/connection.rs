@@ -145,10 +145,13 @@ impl Connection {
                 false => options.output_turn_bytes_max_before_auth,
             };
             while run.len() < *run_max && output.len() - start < output_max {
+                let before = *rest;
                 let request = match parser.next(rest, &limits) {
                     Ok(Some(request)) => request,
                     Ok(None) => {
-                        run.answer(cx, state, output, run_max);
+                        if let Some(left) = run.answer(cx, state, output, run_max) {
+                            return go_back(parser, rest, left);
+                        }
                         if !parser.take_refused() {
                             return Verdict::Continue;
                         }
@@ -158,18 +161,22 @@ impl Connection {
                         continue;
                     }
                     Err(error) => {
-                        run.answer(cx, state, output, run_max);
+                        if let Some(left) = run.answer(cx, state, output, run_max) {
+                            return go_back(parser, rest, left);
+                        }
                         bump(&cx.shared.counters_of(cx.local.seat).protocol_errors, 1);
                         Writer::new(output, state.protocol()).protocol_error(&error);
                         return Verdict::Close;
                     }
                 };
                 if let Some(key) = plain_get(&request, state) {
-                    run.push(key);
+                    run.push(key, before);
                     *last = Some(table::GET);
                     continue;
                 }
-                run.answer(cx, state, output, run_max);
+                if let Some(left) = run.answer(cx, state, output, run_max) {
+                    return go_back(parser, rest, left);
+                }
                 let limits_before = state.is_authenticated;
                 take(state, cx, request, output, last);
                 if state.is_closing {
@@ -182,12 +189,21 @@ impl Connection {
                     break;
                 }
             }
-            run.answer(cx, state, output, run_max);
+            if let Some(left) = run.answer(cx, state, output, run_max) {
+                return go_back(parser, rest, left);
+            }
             if output.len() - start >= output_max {
                 return Verdict::Again;
             }
         }
     }
+}
+
+/// Gives the turn away; the request that `left` begins with is read anew.
+fn go_back<'i>(parser: &mut RequestParser, rest: &mut &'i [u8], left: &'i [u8]) -> Verdict {
+    *rest = left;
+    *parser = RequestParser::new();
+    Verdict::Again
 }
 
 /// The key, if the request is a GET that may be looked up with its neighbours.

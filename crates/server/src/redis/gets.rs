@@ -1,6 +1,9 @@
 //! GETs and MGETs: many keys looked up side by side, answered in their order.
+//!
+//! **Invariant:** a large value is looked up and written alone, so what one run adds to the output is
+//! bounded by [`RUN_MAX`] small values, or by one large one.
 
-use keyrack_wire::resp::Writer;
+use keyrack_wire::resp::{RequestParser, Writer};
 
 use crate::redis::call::{Call, string_of};
 use crate::redis::context::{Context, Desk};
@@ -18,17 +21,22 @@ pub(crate) const RUN_AT_FIRST: usize = 16;
 /// Bytes of a reply above which the next run has one key, and below which it may grow.
 const LARGE_REPLY_BYTES: usize = 8 << 10;
 
+/// A value with more bytes than this is answered alone, if connections may hold so much.
+const LARGE_VALUE_BYTES: usize = 128 << 10;
+
 /// GETs that stand next to each other in the input.
 #[derive(Debug)]
 pub(crate) struct Run<'i> {
     keys: [&'i [u8]; RUN_MAX],
+    /// The input from the first of these requests on.
+    input: &'i [u8],
     count: usize,
 }
 
 impl<'i> Run<'i> {
     #[inline]
     pub(crate) fn new() -> Self {
-        Run { keys: [&[]; RUN_MAX], count: 0 }
+        Run { keys: [&[]; RUN_MAX], input: &[], count: 0 }
     }
 
     #[inline]
@@ -36,14 +44,18 @@ impl<'i> Run<'i> {
         self.count
     }
 
-    /// Adds a key; there is room for [`RUN_MAX`].
+    /// Adds the key of the request that `input` begins with; there is room for [`RUN_MAX`].
     #[inline]
-    pub(crate) fn push(&mut self, key: &'i [u8]) {
+    pub(crate) fn push(&mut self, key: &'i [u8], input: &'i [u8]) {
         self.keys[self.count] = key;
+        if self.count == 0 {
+            self.input = input;
+        }
         self.count += 1;
     }
 
-    /// Answers the GETs and forgets them. `run_max` follows the size of the values.
+    /// Answers the GETs and forgets them. `run_max` follows the size of the values. Where a large
+    /// one ends the run early, gives the input from the first GET on that has no answer.
     #[inline]
     pub(crate) fn answer(
         &mut self,
@@ -51,17 +63,19 @@ impl<'i> Run<'i> {
         state: &State,
         output: &mut Vec<u8>,
         run_max: &mut usize,
-    ) {
+    ) -> Option<&'i [u8]> {
         if self.count == 0 {
-            return;
+            return None;
         }
         let (_, mut desk) = cx.split();
         let keys = &self.keys[..self.count];
         let began = desk.local.clock.ticks();
-        bump(&desk.counters().calls[usize::from(table::GET)], keys.len() as u64);
         let place = output.len();
         let mut reply = Writer::new(output, state.protocol());
-        if let Err(fault) = look_up(&mut desk, keys, &mut reply, OnHash::Error) {
+        let looked_up = look_up(&mut desk, keys, &mut reply, OnHash::Error);
+        let answered = *looked_up.as_ref().unwrap_or(&keys.len());
+        bump(&desk.counters().calls[usize::from(table::GET)], answered as u64);
+        if let Err(fault) = looked_up {
             reply.cut(place);
             bump(&desk.counters().failed, keys.len() as u64);
             bump(&desk.counters().failed_calls[usize::from(table::GET)], keys.len() as u64);
@@ -70,8 +84,9 @@ impl<'i> Run<'i> {
             }
         }
         desk.local.spent(desk.counters(), table::GET, began);
-        *run_max = next_run_max(*run_max, reply.place() - place, keys.len());
-        self.count = 0;
+        *run_max = next_run_max(*run_max, reply.place() - place, answered);
+        let asked = std::mem::take(&mut self.count);
+        (answered < asked).then(|| behind(self.input, answered, cx))
     }
 }
 
@@ -83,21 +98,31 @@ enum OnHash {
 }
 
 /// Writes the value of each key, or that there is none, in the order of `keys`, of which there are
-/// at most [`RUN_MAX`].
+/// at most [`RUN_MAX`]. Returns how many were answered: those before the first large value, or that
+/// one alone.
 #[inline]
 fn look_up(
     desk: &mut Desk<'_>,
     keys: &[&[u8]],
     reply: &mut Writer<'_>,
     on_hash: OnHash,
-) -> Result<(), Fault> {
+) -> Result<usize, Fault> {
+    let memory = &desk.shared.options.memory;
     let (mut hits, mut misses, mut failed) = (0, 0, 0);
+    let mut is_refused = false;
     let mut put = |row: Option<keyrack_rowstore::Row<'_>>, reply: &mut Writer<'_>| {
         match row {
             Some(_) => hits += 1,
             None => misses += 1,
         }
         match (string_of(row.as_ref()), on_hash) {
+            (Ok(Some(value)), on_hash)
+                if is_large(value) && !memory.has_room(reply.place() + value.len()) =>
+            {
+                is_refused |= on_hash == OnHash::Null;
+                failed += 1;
+                Fault::MEMORY.with_line(|line| reply.error(line));
+            }
             (Ok(Some(value)), _) => reply.bulk(value),
             (Ok(None), _) | (Err(_), OnHash::Null) => reply.null(),
             (Err(fault), OnHash::Error) => {
@@ -115,16 +140,28 @@ fn look_up(
         let place = reply.place();
         let mut places = [(0, 0); RUN_MAX];
         let (mut next, mut in_order) = (0, true);
+        let mut first_large = keys.len();
         desk.rows.multi_get(keys, &mut |index, row| {
+            if string_of(row.as_ref()).is_ok_and(|value| value.is_some_and(is_large)) {
+                first_large = first_large.min(index);
+                return;
+            }
             let start = reply.place();
             put(row, reply);
             in_order &= index == next;
             next += 1;
             places[index] = (start - place, reply.place() - place);
         })?;
+        if first_large < keys.len() {
+            reply.cut(place);
+            return look_up(desk, &keys[..first_large.max(1)], reply, on_hash);
+        }
         if !in_order {
             put_in_order(&places[..keys.len()], &mut desk.local.bytes, reply, place);
         }
+    }
+    if is_refused {
+        return Err(Fault::MEMORY);
     }
     let counters = desk.counters();
     bump(&counters.hits, hits);
@@ -132,7 +169,24 @@ fn look_up(
     bump(&counters.failed, failed);
     // Of MGET nothing fails.
     bump(&counters.failed_calls[usize::from(table::GET)], failed);
-    Ok(())
+    Ok(keys.len())
+}
+
+/// The input behind its first `count` requests, which were read before.
+#[cold]
+fn behind<'i>(input: &'i [u8], count: usize, cx: &Context<'_, '_>) -> &'i [u8] {
+    let limits = cx.shared.settings.limits(&cx.shared.options, true);
+    let mut parser = RequestParser::new();
+    let mut rest = input;
+    for _ in 0..count {
+        let read = parser.next(&mut rest, &limits);
+        assert!(matches!(read, Ok(Some(_))), "the request was whole");
+    }
+    rest
+}
+
+fn is_large(value: &[u8]) -> bool {
+    value.len() > LARGE_VALUE_BYTES
 }
 
 /// Sorts the replies written since `place` as `places` lists them.
@@ -171,12 +225,13 @@ pub(crate) fn mget(call: &mut Call<'_>) -> Done {
             *slot = call.arg(index);
         }
         let place = call.reply.place();
-        look_up(&mut call.desk, &keys[..last - first], &mut call.reply, OnHash::Null)?;
+        let keys = &keys[..last - first];
+        let answered = look_up(&mut call.desk, keys, &mut call.reply, OnHash::Null)?;
         if call.reply.place() - start > reply_bytes_max {
             return Err(Fault::REPLY_TOO_LARGE);
         }
-        run_max = next_run_max(run_max, call.reply.place() - place, last - first);
-        first = last;
+        run_max = next_run_max(run_max, call.reply.place() - place, answered);
+        first += answered;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What connections keep of Redis' clients counts as their memory, and is refused at its limit.
 
 use crate::redis::tool::{Client, Loop, Site, draw};
-use keyrack_net::ClientMemory;
+use keyrack_net::{ClientMemory, Verdict};
 use keyrack_server::redis::Options;
 
 const OUT_OF_MEMORY: &str = "-ERR out of memory: connections hold what --clients-memory-max allows";
@@ -200,4 +200,57 @@ fn small_commands_write_to_no_memory_that_loops_share() {
     let moves = site.memory.moves();
     (0..100).for_each(|_| ask_all());
     assert_eq!(site.memory.moves(), moves);
+}
+
+/// Sixteen GETs of a value of 1 MiB that came together were answered in one step, whatever the size
+/// of the output. The small ones between them keep their places.
+#[test]
+fn pipelined_gets_of_large_values_were_in_memory_all_at_once() {
+    let site = site(8 << 20);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let value = "v".repeat(1 << 20);
+    the_loop.ask(&mut client, &["SET", "large", &value]);
+    the_loop.ask(&mut client, &["SET", "small", "s"]);
+    let mut expected = Vec::new();
+    let (bulk, small) = (format!("${}\r\n{value}\r\n", value.len()), "$1\r\ns\r\n");
+    for round in 0..40 {
+        let key = ["small", "large", "nothing", "small", "large"][round % 5];
+        keyrack_wire::resp::command(&mut client.input, &[b"GET", key.as_bytes()]);
+        expected.extend_from_slice(match key {
+            "large" => bulk.as_bytes(),
+            "small" => small.as_bytes(),
+            _ => b"$-1\r\n",
+        });
+    }
+    client.input.extend_from_slice(b"PING\r\n*2\r\n$3\r\nGET\r\n$5\r\nlar");
+    expected.extend_from_slice(b"+PONG\r\n");
+    let mut replies = Vec::new();
+    loop {
+        let verdict = the_loop.turn(&mut client);
+        assert!(client.output.len() < (2 << 20), "{} bytes", client.output.len());
+        replies.append(&mut client.output);
+        if verdict == Verdict::Continue {
+            break;
+        }
+    }
+    assert!(replies == expected, "{} bytes of {}", replies.len(), expected.len());
+    assert_eq!(the_loop.feed(&mut client, b"ge\r\n"), bulk.as_bytes());
+    let info = the_loop.ask(&mut client, &["INFO", "stats"]);
+    assert!(info.contains("keyspace_hits:33 keyspace_misses:8 "), "{info}");
+}
+
+#[test]
+fn a_value_for_which_there_is_no_memory_is_an_error_and_not_the_end() {
+    let site = site(1 << 20);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    the_loop.ask(&mut client, &["SET", "fits", &"v".repeat(800 << 10)]);
+    the_loop.ask(&mut client, &["SET", "above", &"v".repeat(900 << 10)]);
+    the_loop.ask(&mut client, &["SET", "small", "s"]);
+    assert_eq!(the_loop.ask(&mut client, &["GET", "above"]), OUT_OF_MEMORY);
+    assert_eq!(the_loop.ask(&mut client, &["MGET", "small", "above"]), OUT_OF_MEMORY);
+    assert_eq!(the_loop.ask(&mut client, &["MGET", "small", "nothing"]), "*2 $1 s $-1");
+    assert!(the_loop.ask(&mut client, &["GET", "fits"]).starts_with("$819200 vv"));
+    assert!(the_loop.ask(&mut client, &["MGET", "small", "fits"]).starts_with("*2 $1 s $819200 v"));
 }
