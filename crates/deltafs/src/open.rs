@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-const FORMAT: &[u8] = b"keyrack-deltafs 1";
+pub(crate) const FORMAT: &[u8] = b"keyrack-deltafs 1";
 
 /// How a name space is opened. Start from [`Settings::default`].
 #[derive(Clone, Debug)]
@@ -108,11 +108,12 @@ impl LogHead {
             };
             bytes.map(u64::from_be_bytes).ok_or_else(broken)
         };
-        let base = get(b"base")?.unwrap_or_else(|| b"[]".to_vec());
-        let base = serde_json::from_slice(&base).map_err(|error| Error::Corruption {
+        let damaged = |why: String| Error::Corruption {
             path: db.dir().to_owned(),
-            what: format!("the record 'base' of the log is damaged: {error}"),
-        })?;
+            what: format!("the record 'base' of the log is damaged: {why}"),
+        };
+        let base = get(b"base")?.ok_or_else(|| damaged("it is missing".to_owned()))?;
+        let base = serde_json::from_slice(&base).map_err(|error| damaged(error.to_string()))?;
         let log = LogId::from_bits(number(b"log")?);
         Ok(Some(LogHead { log, epoch: number(b"epoch")?, base }))
     }
@@ -226,10 +227,11 @@ impl Namespace {
         }
         let stores = open_lower(&fs, logs)?;
         let head = LogHead::of(&stores[0])?;
-        let (log, epoch) = head.map_or((LogId(0), 0), |head| (head.log, head.epoch));
+        let head = head.ok_or_else(|| not_ours(&logs[0], "is empty"))?;
+        let (log, epoch) = (head.log, head.epoch);
         let layers = Layers::new(stores, false);
         if layers.node(DirId::ROOT)?.is_none() {
-            let last = logs.last().map(|dir| dir.display().to_string()).unwrap_or_default();
+            let last = logs[logs.len() - 1].display();
             return Err(Error::Usage(format!(
                 "{last}: the lowest log has no root directory: it was begun on another, which has \
                  to be in the list behind it"
@@ -303,6 +305,7 @@ fn draw(fs: &dyn Fs, dir: &Path) -> LogId {
     // Where the machine has no such device, the rest has to do.
     let device = RealFs.open(Path::new("/dev/urandom"), &OpenOptions::new().read(true));
     if let Ok(device) = device {
+        // As where there is none.
         let _ = device.read_at(0, &mut random);
     }
     LogId::draw(&[

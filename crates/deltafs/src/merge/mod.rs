@@ -30,7 +30,7 @@ use crate::contents::{self, Contents};
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, LogId};
 use crate::layers::{Merged, count_dirs};
-use crate::open::LogHead;
+use crate::open::{FORMAT, LogHead};
 use crate::record::{Entry, KIND_SIZED, KIND_WHITEOUT, Key, Node, Touched};
 use keyrack_flodb::{Db, IngestOptions, Options, TableWriter, Transfer};
 use keyrack_vfs::{FileKind, Fs};
@@ -107,9 +107,17 @@ pub fn logs_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
     if ranks.is_empty() {
         return Err(usage("there are no logs in it; expected r0, r1, and so on"));
     }
-    let expected = match read_summary(fs, dir)? {
+    let summary = read_summary(fs, dir)?;
+    if let Some(Summary { parts, .. }) = summary
+        && let Some(more) = ranks.iter().find(|rank| **rank >= parts)
+    {
+        let path = dir.join(MERGED);
+        let what = format!("it says that there are {parts} parts, and r{more} is there");
+        return Err(Error::Corruption { path, what });
+    }
+    let expected = match summary {
         Some(summary) => summary.parts,
-        None => u32::try_from(ranks.len()).unwrap_or(u32::MAX),
+        None => ranks.last().map_or(0, |last| last.saturating_add(1)),
     };
     if let Some(absent) = (0..expected).find(|rank| ranks.binary_search(rank).is_err()) {
         return Err(usage(&format!("r{absent} is missing, and nothing else has what it had")));
@@ -133,8 +141,7 @@ fn read_summary(fs: &dyn Fs, dir: &Path) -> Result<Option<Summary>> {
 pub struct Merge {
     fs: Arc<dyn Fs>,
     logs: Vec<Db>,
-    /// Records of the logs about themselves that the parts have too.
-    format: Vec<u8>,
+    /// What the logs say that they were begun on; the parts do too.
     base: Vec<u8>,
     ids: Vec<LogId>,
 }
@@ -150,16 +157,14 @@ impl Merge {
         let options =
             Options { create_if_missing: false, compaction_threads: 0, ..Options::default() };
         let (mut logs, mut ids) = (Vec::new(), Vec::new());
-        let (mut format, mut base) = (Vec::new(), None);
+        let mut base = None;
         for dir in dirs {
             let db = Db::open_read_only_in(Arc::clone(&fs), dir, options.clone())?;
-            let Some(head) = LogHead::of(&db)? else {
+            let its_base = db.get(&Key::entry(DirId::SYSTEM, b"base"))?;
+            let (Some(head), Some(its_base)) = (LogHead::of(&db)?, its_base) else {
                 return Err(Error::Usage(format!("{}: it is no log", dir.display())));
             };
             ids.push(head.log);
-            let get = |name: &[u8]| db.get(&Key::entry(DirId::SYSTEM, name));
-            format = get(b"format")?.unwrap_or_default();
-            let its_base = get(b"base")?.unwrap_or_else(|| b"[]".to_vec());
             if *base.get_or_insert_with(|| its_base.clone()) != its_base {
                 return Err(Error::Usage(format!(
                     "{}: it was begun on other logs than the rest; merge those that have the \
@@ -173,10 +178,8 @@ impl Merge {
             }
             logs.push(db);
         }
-        if logs.is_empty() {
-            return Err(Error::Usage("there are no logs to merge".to_owned()));
-        }
-        Ok(Merge { fs, logs, format, base: base.unwrap_or_default(), ids })
+        let base = base.ok_or_else(|| Error::Usage("there are no logs to merge".to_owned()))?;
+        Ok(Merge { fs, logs, base, ids })
     }
 
     /// How many logs.
@@ -232,7 +235,7 @@ impl Merge {
             |name: &[u8], value: &[u8]| tables.put(&Key::entry(DirId::SYSTEM, name), value);
         put(b"base", &self.base)?;
         put(b"epoch", &1_u64.to_be_bytes())?;
-        put(b"format", &self.format)?;
+        put(b"format", FORMAT)?;
         put(b"log", &log.0.to_be_bytes())
     }
 
@@ -424,6 +427,7 @@ impl<'a> Tables<'a> {
     }
 
     fn next(&mut self) -> Result<()> {
+        // The last table was just finished.
         let Some(writer) = self.open.take() else { return Ok(()) };
         let path = writer.path().to_owned();
         writer.finish()?;

@@ -246,3 +246,21 @@ fn bytes_of_large_files_come_along_to_the_part_of_their_records() {
         assert_eq!(kept, 7, "{parts} parts");
     }
 }
+
+#[test]
+fn parts_that_the_summary_does_not_count_are_damage_and_not_left_out() {
+    let fs = MemFs::new();
+    let dir = Path::new("/merged");
+    for part in ["r0", "r1"] {
+        fs.create_dir_all(&dir.join(part)).unwrap();
+    }
+    let summary = |parts| Summary { parts, logs: 3, records: 9 };
+    fs.write_atomic(&dir.join(MERGED), &serde_json::to_vec(&summary(2)).unwrap()).unwrap();
+    assert_eq!(logs_in(&fs, dir).unwrap().len(), 2);
+    for parts in [0, 1] {
+        let text = serde_json::to_vec(&summary(parts)).unwrap();
+        fs.write_atomic(&dir.join(MERGED), &text).unwrap();
+        let error = logs_in(&fs, dir).unwrap_err().to_string();
+        assert!(error.starts_with("/merged/MERGED: "), "{error}");
+    }
+}
