@@ -139,7 +139,10 @@ pub(super) fn read(from: impl Read, take: &mut Take<'_>) -> Result<(), Failure> 
             facts: None,
         };
         if kind == Kind::Symlink {
-            let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+            let target = entry.link_name_bytes().ok_or_else(|| {
+                Failure::Usage(format!("{shown}: the archive has a link without a target"))
+            })?;
+            let target = target.into_owned();
             item.size = target.len() as u64;
             item.data = Some(target);
         }
@@ -147,11 +150,11 @@ pub(super) fn read(from: impl Read, take: &mut Take<'_>) -> Result<(), Failure> 
         if let Some(records) = entry.pax_extensions().map_err(|error| broken(&error))? {
             for record in records {
                 let record = record.map_err(|error| broken(&error))?;
-                let text = std::str::from_utf8(record.value_bytes()).unwrap_or_default();
+                let text = String::from_utf8_lossy(record.value_bytes());
                 let wrong =
                     || Failure::Usage(format!("{shown}: '{text}' in a PAX record is wrong"));
                 match record.key_bytes() {
-                    b"mtime" => item.mtime_ns = time(text).ok_or_else(wrong)?,
+                    b"mtime" => item.mtime_ns = time(&text).ok_or_else(wrong)?,
                     b"uid" => item.uid = text.parse().map_err(|_| wrong())?,
                     b"gid" => item.gid = text.parse().map_err(|_| wrong())?,
                     key if key == SIZE_ELSEWHERE.as_bytes() => {
