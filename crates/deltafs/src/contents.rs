@@ -12,9 +12,9 @@
 //! `unfinished` is there at the next opening, files that no record names are removed.
 //!
 //! A file that nobody writes to is *sealed*: the log has its checksums (see `sums`), a read holds
-//! use takes the seal off, durably; the end of the use and a publication put it on again. After a
-//! crash some files have no seal; the next use of the log seals them at its end.
-//! leaves files without a seal; the next use of the log seals them at its end.
+//! the bytes against them, and a sealed file that is missing or short is damage. The first change
+//! of a use takes the seal off, durably; the end of the use and a publication put it on again.
+//! After a crash some files have no seal; the next use of the log seals them at its end.
 
 use crate::error::{Error, Result};
 use crate::id::Inode;
@@ -81,6 +81,11 @@ impl Contents {
             state: Mutex::default(),
             unsealed: Mutex::default(),
         })
+    }
+
+    /// The file system of the logs.
+    pub(crate) fn fs(&self) -> &dyn Fs {
+        &*self.fs
     }
 
     fn is_begun(&self) -> bool {

@@ -27,7 +27,7 @@ use crate::record::{Attributes, Entry, Key, MODE_BITS, parse_key};
 use crate::user::{PASS, User, WRITE};
 use keyrack_flodb::{IngestOptions, Options, TableWriter, Transfer};
 use keyrack_measure::wall;
-use keyrack_vfs::{Fs, RealFs};
+use keyrack_vfs::{FileKind, Fs, RealFs};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -207,6 +207,13 @@ impl Caller<'_> {
             paths.iter().map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
         if paths.is_empty() || paths.iter().any(|path| !path.is_absolute()) {
             return Err(Error::Invalid("tables are named by absolute paths".to_owned()));
+        }
+        for path in &paths {
+            // Opening a pipe would wait for a writer, with the directory locked.
+            if inner.contents.fs().metadata(path)?.kind != FileKind::File {
+                let what = "it is no file, and no table";
+                return Err(Error::Invalid(format!("{}: {what}", path.display())));
+            }
         }
         let info = dir.state.write();
         self.check(&info, PASS | WRITE, b"")?;
