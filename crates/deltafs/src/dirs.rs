@@ -130,6 +130,7 @@ impl DirState {
 
     /// Writes the record if only memory has the time.
     pub(crate) fn store_time(&self, layers: &Layers) -> Result<()> {
+        // A name space that is only read has no new times.
         let Some(top) = layers.top() else { return Ok(()) };
         let info = self.write();
         if !info.is_removed && self.take_unstored() {

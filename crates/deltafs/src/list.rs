@@ -61,6 +61,7 @@ impl Caller<'_> {
         if let Some(after) = after {
             check_name(after)?;
         }
+        // Every name is behind the empty one.
         let mut entries = self.inner.layers.entries(dir.state.id, after.unwrap_or_default())?;
         let mut page = Page::default();
         while entries.next()? {
@@ -162,7 +163,11 @@ impl Walk<'_> {
         let dir = match self.open.last() {
             None => self.caller.dir(&walked.path)?,
             Some(open) => {
-                let name = walked.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+                let name = walked
+                    .path
+                    .rsplit(|byte| *byte == b'/')
+                    .next()
+                    .expect("a split has a last part");
                 self.caller.dir_at(&open.dir, name)?
             }
         };

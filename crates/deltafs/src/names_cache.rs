@@ -27,6 +27,7 @@ impl NamesCache {
 
     /// The number of a directory is a digest; the last byte spreads the names of one.
     fn part(&self, dir: DirId, name: &[u8]) -> MutexGuard<'_, HashMap<Box<[u8]>, DirId>> {
+        // For a hash: any number will do.
         let last = name.last().copied().unwrap_or_default();
         let index = (dir.0 as usize).wrapping_add(usize::from(last)) % PARTS;
         self.parts[index].lock().unwrap_or_else(PoisonError::into_inner)

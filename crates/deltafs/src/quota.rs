@@ -99,6 +99,7 @@ impl Room {
     /// Takes room for new names, all or none.
     #[inline]
     pub(crate) fn take(&self, name: &[u8], count: u64) -> Result<()> {
+        // Without a limit there is room.
         let Some(limit) = self.quota.names else { return Ok(()) };
         let add = |used: u64| used.checked_add(count).filter(|sum| *sum <= limit);
         match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {

@@ -69,8 +69,8 @@ fn log(matches: &ArgMatches) -> Outcome {
     let space = open_to_read(matches)?;
     let mut out = Out::new();
     if matches.get_flag("head") {
-        let head = LogHead::of(&space.stores()[0])?;
-        let base = head.map(|head| head.base).unwrap_or_default();
+        let head = LogHead::of(&space.stores()[0])?.expect("a log that was opened has a head");
+        let base = head.base;
         let base: Vec<String> = base.iter().map(ToString::to_string).collect();
         let base = if base.is_empty() { "-".to_owned() } else { base.join(",") };
         let line = format!("log    {}\nepoch  {}\nbase   {base}\n", space.log(), space.epoch());

@@ -222,7 +222,7 @@ pub(super) fn run(
     let all = job.all_gather(mine.as_bytes()).map_err(|error| error.to_string())?;
     let all: Vec<String> =
         all.iter().map(|address| String::from_utf8_lossy(address).into_owned()).collect();
-    served.set_map(all);
+    served.set_map(all).map_err(|error| error.to_string())?;
     job.barrier().map_err(|error| error.to_string())?;
     if is_root && let Some(info) = addresses.get(1) {
         document.put("listening", info[0].to_string());

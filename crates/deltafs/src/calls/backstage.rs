@@ -7,7 +7,7 @@
 use super::client::{Client, ClientOptions};
 use super::core::{Core, Work};
 use super::orders::Step;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use keyrack_measure::Clock;
 use keyrack_net::Endpoint;
 use std::sync::Arc;
@@ -34,38 +34,65 @@ pub(super) struct Backstage {
     pub(super) peers: Client,
     /// With the turns that it waits.
     later: Vec<(Work, u32)>,
+    /// What the store of this server refused last, until it is done.
+    trouble: Option<(Work, Error)>,
 }
 
 /// The thread, as its server holds it.
 #[derive(Debug)]
 pub(super) struct Hand {
     core: Arc<Core>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Result<()>>>,
 }
 
 impl Hand {
-    /// Starts it. `None` if there is nothing to be done with others, or it was started before.
+    /// Starts it. `None` if there is nothing to be done with others.
+    ///
+    /// # Errors
+    /// What was left undone cannot be read; the thread cannot be started.
+    ///
+    /// # Panics
+    /// If it was started before.
     pub(super) fn start(
         core: &Arc<Core>,
         servers: Vec<Endpoint>,
         options: ClientOptions,
-    ) -> Option<Hand> {
+    ) -> std::result::Result<Option<Hand>, Box<dyn std::error::Error + Send + Sync>> {
         if core.parts.has_all || core.space.is_none() {
-            return None;
+            return Ok(None);
         }
         let (sender, receiver) = channel();
-        core.work.set(sender).ok()?;
-        let stage = Backstage::new(core, Client::new(servers, options));
+        core.work.set(sender).expect("a server meets the others once");
+        let stage = Backstage::new(core, Client::new(servers, options))?;
         let thread = thread::Builder::new().name("backstage".to_owned());
-        let thread = thread.spawn(move || stage.run(&receiver)).ok()?;
-        Some(Hand { core: Arc::clone(core), thread: Some(thread) })
+        let thread = thread
+            .spawn(move || stage.run(&receiver))
+            .map_err(|error| format!("cannot start the thread for other servers: {error}"))?;
+        Ok(Some(Hand { core: Arc::clone(core), thread: Some(thread) }))
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// What the store refused last and was not done since.
+    ///
+    /// # Panics
+    /// If the thread did.
+    pub(super) fn end(mut self) -> Result<()> {
+        self.core.tell(Work::End);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(ended)) => ended,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Ok(()),
+        }
     }
 }
 
 impl Drop for Hand {
     fn drop(&mut self) {
-        self.core.tell(Work::End);
         if let Some(thread) = self.thread.take() {
+            self.core.tell(Work::End);
+            // There is nobody to tell. `Hand::end` tells.
             let _ = thread.join();
         }
     }
@@ -73,10 +100,12 @@ impl Drop for Hand {
 
 impl Backstage {
     /// With what was left undone before.
-    pub(super) fn new(core: &Arc<Core>, peers: Client) -> Backstage {
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) fn new(core: &Arc<Core>, peers: Client) -> Result<Backstage> {
         let mut later = Vec::new();
-        // A store that cannot be read tells its callers too.
-        for dir in core.unfinished().unwrap_or_default() {
+        for dir in core.unfinished()? {
             later.push((Work::Look(dir), 0));
         }
         for (number, held) in core.renames.held().iter() {
@@ -86,10 +115,10 @@ impl Backstage {
             };
             later.push((work, 0));
         }
-        Backstage { core: Arc::clone(core), peers, later }
+        Ok(Backstage { core: Arc::clone(core), peers, later, trouble: None })
     }
 
-    fn run(mut self, receiver: &Receiver<Work>) {
+    fn run(mut self, receiver: &Receiver<Work>) -> Result<()> {
         let clock = Clock::vdso();
         let mut tried = clock.ticks();
         loop {
@@ -98,7 +127,9 @@ impl Backstage {
                 false => receiver.recv_timeout(RETRY),
             };
             match work {
-                Ok(Work::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Work::End) | Err(RecvTimeoutError::Disconnected) => {
+                    return self.trouble.map_or(Ok(()), |(_, error)| Err(error));
+                }
                 Ok(work) => self.perform(work),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -131,13 +162,20 @@ impl Backstage {
         self.note(next, work);
     }
 
-    /// What came of something. What the store refuses it refuses to every caller too; here there is
-    /// nobody to tell, but names may be held until it is done.
+    /// What came of something. What the store refuses it refuses to every caller too; names may be
+    /// held until it is done, so it is tried again. If it is not done by then, the end tells.
     pub(super) fn note(&mut self, next: Result<Next>, work: Work) {
         match next {
-            Ok(Next::Done) => {}
-            Ok(Next::Later) => self.later(work),
-            Err(_) => self.wait(work, REFUSED_TURNS),
+            Ok(next) => {
+                self.trouble = self.trouble.take().filter(|(refused, _)| *refused != work);
+                if next == Next::Later {
+                    self.later(work);
+                }
+            }
+            Err(error) => {
+                self.trouble = Some((work.clone(), error));
+                self.wait(work, REFUSED_TURNS);
+            }
         }
     }
 

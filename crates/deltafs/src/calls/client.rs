@@ -224,17 +224,21 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Usage`] if it cannot be sent, or too many are under way; [`Error::Peer`].
+    ///
+    /// # Panics
+    /// If there is no such server.
     pub fn submit(&mut self, server: usize, request: &Request<'_>, ticket: u64) -> Result<()> {
         if self.servers[server].pending.len() >= DEPTH_MAX {
             return Err(Error::Usage(format!("more than {DEPTH_MAX} calls to one server")));
         }
         self.connected(server, request.tag())?;
         let at = &mut self.servers[server];
+        // A new buffer if none is left over.
         let mut bytes = at.spare.pop().unwrap_or_default();
         bytes.clear();
         let call = at.calls + 1;
         request.encode(call, &mut bytes);
-        let Some(wire) = &mut at.wire else { return Ok(()) };
+        let wire = at.wire.as_mut().expect("it was connected just now");
         if bytes.len() > wire.request_bytes_max() {
             return Err(Error::Usage(format!(
                 "a {} request of {} bytes does not fit: {} at most; use TCP, or smaller batches",
@@ -258,6 +262,7 @@ impl Client {
     /// # Errors
     /// [`Error::Peer`].
     pub fn flush(&mut self, server: usize) -> Result<()> {
+        // Without a connection nothing is under way.
         let Some(wire) = &mut self.servers[server].wire else { return Ok(()) };
         match wire.flush() {
             Ok(()) => Ok(()),
@@ -489,7 +494,7 @@ impl Client {
 
     fn resend(&mut self, server: usize) -> io::Result<()> {
         let Server { wire, pending, .. } = &mut self.servers[server];
-        let Some(wire) = wire else { return Ok(()) };
+        let wire = wire.as_mut().expect("it was connected just now");
         for pending in pending {
             // Few in a datagram: the server may have had no room for the answers.
             wire.append(&pending.request, ANSWER_BYTES)?;

@@ -3,7 +3,7 @@
 use super::backstage::{Backstage, Next};
 use super::codec::{Peer, Reply};
 use super::core::{Executed, Refusal, Work};
-use super::error::Result as CallResult;
+use super::error::{Error as CallError, Result as CallResult};
 use super::orders::{Order, Step, prepare_of};
 use super::splitting::each_chunk;
 use crate::error::Result;
@@ -30,7 +30,7 @@ impl Backstage {
 
     fn renamed(&mut self, order: &Order) -> Executed {
         let core = Arc::clone(&self.core);
-        let Some(space) = &core.space else { return Ok(()) };
+        let space = core.space();
         let me = core.parts.server;
         let number = space.inner.number().to_u128();
         let mut order = order.clone();
@@ -59,9 +59,10 @@ impl Backstage {
     /// Sends the bytes of a large file that gets a name of another server.
     fn send_large(&mut self, server: usize, number: u128, order: &Order) -> CallResult<()> {
         let core = Arc::clone(&self.core);
-        each_chunk(&core, &order.entry, &mut |_, offset, data| {
+        let sent = each_chunk(&core, &order.entry, &mut |_, offset, data| {
             self.ask(server, Peer::RenameContents { number, offset, data }, |_| ())
-        })
+        });
+        sent.map_err(CallError::from_store)?
     }
 
     /// Who takes part beside this server.

@@ -15,6 +15,7 @@ impl Namespace {
     /// # Errors
     /// [`Error::Usage`] if it is another's.
     pub(super) fn serve_as(&self, server: u32, servers: u32) -> Result<()> {
+        // A log that is only read is nobody's.
         let Some(top) = self.inner.layers.top() else { return Ok(()) };
         let key = Key::entry(DirId::SYSTEM, b"server");
         let record = [server.to_le_bytes(), servers.to_le_bytes()].concat();

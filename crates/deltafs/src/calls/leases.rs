@@ -133,6 +133,7 @@ impl Leases {
         for dir in path {
             table.given.entry(*dir).or_default().insert(client, until);
         }
+        // A longer lease is told as one of 49 days.
         u32::try_from(self.lease_ns / 1_000_000).unwrap_or(u32::MAX)
     }
 
@@ -153,6 +154,7 @@ impl Leases {
             holders.retain(|holder, until| *until > now && Some(*holder) != client);
             holders.iter().map(|(holder, until)| (*holder, *until)).collect::<Vec<_>>()
         });
+        // Nobody was given one.
         let holders = holders.unwrap_or_default();
         if holders.is_empty() {
             table.given.remove(&dir);
@@ -197,6 +199,7 @@ impl Leases {
     /// What a client has to forget, which it does before it asks: so it has those leases no more.
     pub(super) fn recalled(&self, client: &ClientId) -> Vec<u128> {
         let mut table = self.table();
+        // Another session of the client may have been told.
         let dirs = table.recalled.remove(client).unwrap_or_default();
         for dir in dirs.keys() {
             if let Some(holders) = table.given.get_mut(dir) {

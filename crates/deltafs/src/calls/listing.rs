@@ -54,6 +54,7 @@ impl Tree {
         self.settled()?;
         let mut pace = Pace::default();
         loop {
+            // Every name is behind the empty one.
             let parts = self.parts(dir, after.unwrap_or_default(), count, plus)?;
             let shards: Vec<(u32, u8)> =
                 parts.iter().flat_map(|part| part.shards.iter().copied()).collect();
@@ -88,6 +89,7 @@ impl Tree {
         // Servers that only read have everything each.
         let mut parts = Vec::with_capacity(servers.len());
         for server in servers {
+            // A page may be shorter than what was asked for.
             let count = u32::try_from(count).unwrap_or(u32::MAX);
             let make = &|dir| Request::ReadDir { dir, after, count, plus };
             let part = self.on_server(dir, server, make, part_reply)?;

@@ -67,6 +67,8 @@ pub use wire::Transport;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
+mod damaged;
+#[cfg(test)]
 mod full;
 #[cfg(test)]
 mod fuzz;

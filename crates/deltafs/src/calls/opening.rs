@@ -183,6 +183,7 @@ impl Tree {
         let at = std::mem::take(&mut opened.at);
         for (server, dir) in at.into_iter().enumerate() {
             if let Some(dir) = dir {
+                // A server forgets its directories with the session in any case.
                 let _ = self.client.call(server, &Request::CloseDir { dir }, |_| ());
             }
         }

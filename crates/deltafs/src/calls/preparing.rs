@@ -166,11 +166,11 @@ impl Core {
 
     /// What is said of a name that is not here: its file may have gone to another server.
     fn or_elsewhere(&self, space: &Namespace, order: &Order, refusal: Refusal) -> Refusal {
-        let part = self.parts.get(space, order.from);
-        let detour = part.ok().and_then(|part| {
-            let state = part.read();
-            state.admit(order.from, &order.name, Access::Write)
-        });
+        let part = match self.parts.get(space, order.from) {
+            Ok(part) => part,
+            Err(error) => return Refusal::from(error),
+        };
+        let detour = part.read().admit(order.from, &order.name, Access::Write);
         detour.map_or(refusal, |detour| Refusal::detour(order.from, detour))
     }
 

@@ -88,6 +88,7 @@ pub fn settle(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
     }
     let mut cores: Vec<Core> = Vec::new();
     for log in logs {
+        // A log that no server wrote has nothing half done; whether all are here is asked below.
         let Some((server, servers)) = identity(&open(fs, log)?)? else { continue };
         let space = Namespace::open_in(Arc::clone(fs), log, Settings::default())?;
         let parts = Parts::new(servers, server, false, u64::MAX);
@@ -101,9 +102,10 @@ pub fn settle(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
             core.parts.server == server && core.parts.placement.servers() == servers
         });
     if !is_all {
+        let names: Vec<String> = logs.iter().map(|log| log.display().to_string()).collect();
         return Err(Error::Usage(format!(
-            "{}: its servers left something half done, and not the logs of all {servers} are here",
-            logs.first().map(|log| log.display().to_string()).unwrap_or_default()
+            "{}: servers left something half done, and not the logs of all {servers} are here",
+            names.join(", ")
         )));
     }
     settle_splits(&cores)?;
@@ -139,8 +141,13 @@ fn settle_renames(cores: &[Core]) -> Result<()> {
     for core in cores {
         let numbers: Vec<u128> = core.renames.held().keys().copied().collect();
         for number in numbers {
+            // It was settled with its coordinator a moment ago.
             let Some(held) = core.renames.held().get(&number).cloned() else { continue };
-            let Some(coordinator) = cores.get(held.coordinator as usize) else { continue };
+            let coordinator = cores.get(held.coordinator as usize).ok_or_else(|| {
+                let path = core.space().inner.store_path().to_owned();
+                let what = format!("a rename has the coordinator {}", held.coordinator);
+                Error::Corruption { path, what }
+            })?;
             let commits = step(coordinator, number) == Some(Step::Decided);
             // The coordinator first: what it keeps says to all others what was decided.
             let others = cores.iter().filter(|other| other.parts.server != held.coordinator);

@@ -219,7 +219,7 @@ impl Core {
     /// The coordinator has decided: from here on it will be done.
     pub(super) fn decide(&self, space: &Namespace, number: u128) -> Result<()> {
         let mut all = self.renames.held();
-        let Some(held) = all.get_mut(&number) else { return Ok(()) };
+        let held = all.get_mut(&number).expect("names are held until the rename is decided");
         let decided = record(Step::Decided, held.coordinator, &held.order);
         let written = write_record(space, number, &decided, held.order.moves());
         match &written {
@@ -233,7 +233,7 @@ impl Core {
     /// of an end before that.
     pub(super) fn undecide(&self, space: &Namespace, number: u128) -> Result<()> {
         let mut all = self.renames.held();
-        let Some(held) = all.get_mut(&number) else { return Ok(()) };
+        let held = all.get_mut(&number).expect("names are held until the rename is over");
         let begun = record(Step::Begun, held.coordinator, &held.order);
         write_record(space, number, &begun, held.order.moves())?;
         held.is_doubtful = false;
@@ -243,6 +243,7 @@ impl Core {
     /// Does this server's part, or does not, and lets the names go. Doing it again does nothing.
     /// The coordinator keeps the record until the others have done theirs.
     pub(super) fn settle(&self, space: &Namespace, number: u128, commits: bool) -> Result<()> {
+        // It was settled before.
         let Some(held) = self.renames.held().get(&number).cloned() else { return Ok(()) };
         let order = &held.order;
         let side = self.side(&held);

@@ -116,27 +116,37 @@ pub struct Served {
 impl Served {
     /// Says where all servers are. Until then a request for the map is refused, and directories do
     /// not split.
-    pub fn set_map(&self, addresses: Vec<String>) {
-        let first = |text: &String| text.split(' ').next().unwrap_or_default().parse();
-        let endpoints: Result<Vec<Endpoint>, _> = addresses.iter().map(first).collect();
+    ///
+    /// # Errors
+    /// An address is none; what the server left undone cannot be read; a thread that cannot be
+    /// started.
+    pub fn set_map(
+        &self,
+        addresses: Vec<String>,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let first = |text: &String| -> Result<Endpoint, String> {
+            // Behind a blank is the address for datagrams.
+            let (first, _) = text.split_once(' ').unwrap_or((text, ""));
+            first.parse().map_err(|error| format!("'{text}' is no address of a server: {error}"))
+        };
+        let endpoints = addresses.iter().map(first).collect::<Result<Vec<_>, _>>()?;
         // The first map stays: servers do not move.
-        if self.map.set(addresses).is_err() {
-            return;
-        }
-        if let Ok(endpoints) = endpoints {
-            let hand = Hand::start(&self.core, endpoints, self.peers.clone());
+        if self.map.set(addresses).is_ok() {
+            let hand = Hand::start(&self.core, endpoints, self.peers.clone())?;
             *self.hand.lock().unwrap_or_else(PoisonError::into_inner) = hand;
         }
+        Ok(())
     }
 
     /// Ends it: first what it does with other servers, then its clients.
     ///
     /// # Errors
-    /// A loop that failed.
+    /// A loop that failed; what it could not do with other servers because its store refused it.
     pub fn shutdown(self, grace: Duration) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        drop(self.hand);
+        let hand = self.hand.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ended = hand.map_or(Ok(()), Hand::end);
         self.handle.shutdown(grace)?;
-        Ok(())
+        Ok(ended?)
     }
 
     /// Calls that were carried out.
@@ -160,6 +170,7 @@ pub fn serve(
     }
     let threads = options.threads.max(1);
     let peers = ClientOptions {
+        // Where none is asked for, any is right.
         token: options.token.clone().unwrap_or_default(),
         timeout: PEER_TIMEOUT,
         connect: options.connect.clone(),
@@ -262,8 +273,8 @@ impl Worker for Loop<'_> {
         let Some((head, mut rest)) = bytes.split_first_chunk::<DATAGRAM_HEAD_BYTES>() else {
             return;
         };
-        let Some((magic, client)) = head.split_first_chunk::<4>() else { return };
-        let Ok(client) = <[u8; 16]>::try_from(client) else { return };
+        let (magic, client) = head.split_first_chunk::<4>().expect("a head has a magic number");
+        let client: [u8; 16] = client.try_into().expect("the rest of a head is a client");
         if magic != DATAGRAM_MAGIC {
             return;
         }

@@ -122,7 +122,8 @@ impl Session {
         if self.answers.is_empty() {
             self.answers.resize(WINDOW, Slot::default());
         }
-        let Frame::Whole { .. } = super::codec::frame(reply) else { return };
+        let is_whole = matches!(super::codec::frame(reply), Frame::Whole { .. });
+        assert!(is_whole, "an answer of ours is a whole frame, or a repeated call is done twice");
         let slot = &mut self.answers[call as usize % WINDOW];
         slot.call = call;
         slot.bytes.clear();

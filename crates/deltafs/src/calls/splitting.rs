@@ -30,8 +30,9 @@ use super::renames::lasting;
 use crate::error::{Error, Result};
 use crate::id::{DirId, Inode};
 use crate::job::random_token;
+use crate::namespace::Namespace;
 use crate::partition::{Shard, Split, SplitMap, hash_name};
-use crate::record::{Entry, KIND_ENTRY, KIND_WHITEOUT, Key, parse_key};
+use crate::record::{Entry, Key, parse_key};
 use keyrack_flodb::{Batch, WriteOptions};
 use std::sync::{MutexGuard, PoisonError};
 
@@ -78,16 +79,29 @@ impl Core {
         Ok(self.parts.get(space, DirId(dir))?)
     }
 
+    /// The name space: only servers with one have partitions.
+    pub(super) fn space(&self) -> &Namespace {
+        self.space.as_ref().expect("a dummy has no partitions")
+    }
+
     /// Shows all records of a directory in the log that is written to, but for directories.
-    pub(super) fn each_file(&self, dir: DirId, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let Some(space) = &self.space else { return Ok(()) };
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] for a record that is none; those of the store.
+    pub(super) fn each_file(
+        &self,
+        dir: DirId,
+        visit: &mut dyn FnMut(&[u8], &[u8], &Entry<'_>),
+    ) -> Result<()> {
+        let space = self.space();
         let mut iter = space.inner.top("a partition")?.iter()?;
         iter.seek(&Key::entry(dir, &[0]))?;
         while let Some((key, value)) = iter.entry() {
             match parse_key(key) {
                 Some((of, name)) if of == dir => {
-                    if value.first() != Some(&KIND_ENTRY) {
-                        visit(name, value);
+                    let entry = Entry::read(space.inner.store_path(), dir, name, value)?;
+                    if !matches!(entry, Entry::Dir(_)) {
+                        visit(name, value, &entry);
                     }
                 }
                 _ => break,
@@ -125,6 +139,9 @@ impl Core {
         let (pairs, rest) = records.as_chunks::<2>();
         if !rest.is_empty() || pairs.iter().any(|[name, _]| crate::check_name(name).is_err()) {
             return Err(Refusal::new("EPROTO", "these are no names and values"));
+        }
+        if pairs.iter().any(|[_, value]| Entry::decode(value).is_none()) {
+            return Err(Refusal::new("EPROTO", "these are no records of files"));
         }
         let Some(space) = &self.space else { return Err(old_attempt()) };
         let segment = space.inner.top("a partition")?.options().segment_bytes;
@@ -242,8 +259,7 @@ impl Backstage {
     /// was begun.
     pub(super) fn look(&mut self, dir: DirId) -> Result<Next> {
         let core = std::sync::Arc::clone(&self.core);
-        let Some(space) = &core.space else { return Ok(Next::Done) };
-        let part = core.parts.get(space, dir)?;
+        let part = core.parts.get(core.space(), dir)?;
         let (depth_max, split_at) = (core.parts.placement.depth_max(), core.parts.split_at);
         loop {
             let begun = part.read().shards.iter().find_map(Shard::splitting);
@@ -265,11 +281,11 @@ impl Backstage {
                 return Ok(Next::Done);
             }
             let mut counts = vec![0_u64; shards.len()];
-            core.each_file(dir, &mut |name, value| {
+            core.each_file(dir, &mut |name, _, entry| {
                 let hash = hash_name(dir.0, name);
                 let here = crate::partition::Route::Here;
                 let at = shards.iter().position(|shard| shard.route(hash) == here);
-                if let Some(at) = at.filter(|_| value.first() != Some(&KIND_WHITEOUT)) {
+                if let Some(at) = at.filter(|_| *entry != Entry::Whiteout) {
                     counts[at] += 1;
                 }
             })?;
@@ -298,15 +314,17 @@ impl Backstage {
         let dir = part.dir;
         let taker = core.parts.placement.home(dir.0, split.to) as usize;
         let token = random_token();
-        let attempt = u64::from_le_bytes(token[..8].try_into().unwrap_or_default());
+        let (attempt, _) = token.split_first_chunk::<8>().expect("a token has 16 bytes");
+        let attempt = u64::from_le_bytes(*attempt);
         let begin = Peer::SplitBegin { dir: dir.0, split: *split, attempt };
         match self.ask(taker, begin, |reply| matches!(reply, Reply::Count(1))) {
             Ok(true) => return core.commit(part, split).map(|()| Given::Gone),
             Ok(false) => {}
+            // The taker is away, or busy: it is asked again.
             Err(_) => return give_up(&core, part, false),
         }
         let mut records: Records = Vec::new();
-        core.each_file(dir, &mut |name, value| {
+        core.each_file(dir, &mut |name, value, _| {
             if split.takes(hash_name(dir.0, name)) {
                 records.push((name.to_vec(), value.to_vec()));
             }
@@ -322,12 +340,14 @@ impl Backstage {
                     part.counted(core.parts.split_at);
                     return Ok(Given::Stays);
                 }
+                // As above.
                 Err(_) => return give_up(&core, part, false),
             }
         }
         for (_, value) in &records {
             let number = (dir.0, split.to, attempt);
-            if self.send_contents(taker, value, number).is_err() {
+            // As above; what cannot be read here is another matter.
+            if self.send_contents(taker, value, number)?.is_err() {
                 return give_up(&core, part, false);
             }
         }
@@ -347,13 +367,13 @@ impl Backstage {
         }
     }
 
-    /// Sends the bytes of a large file that the log has.
+    /// Sends the bytes of a large file that the log has: what the taker says.
     fn send_contents(
         &mut self,
         taker: usize,
         value: &[u8],
         (dir, to, attempt): (u128, u32, u64),
-    ) -> super::error::Result<()> {
+    ) -> Result<super::error::Result<()>> {
         let core = std::sync::Arc::clone(&self.core);
         each_chunk(&core, value, &mut |inode, offset, data| {
             let inode = inode.to_u128();
@@ -373,28 +393,29 @@ impl Backstage {
     }
 }
 
-/// The bytes outside of a record that this log has, in pieces; at least one, if there are any.
+/// The bytes outside of a record that this log has, in pieces; at least one, if there are any. What
+/// `visit` says, if it refuses one.
+///
+/// # Errors
+/// The bytes cannot be read.
 pub(super) fn each_chunk(
     core: &Core,
     value: &[u8],
     visit: &mut dyn FnMut(Inode, u64, &[u8]) -> super::error::Result<()>,
-) -> super::error::Result<()> {
-    let (Some(space), Some(Entry::Sized(attributes))) = (&core.space, Entry::decode(value)) else {
-        return Ok(());
-    };
+) -> Result<super::error::Result<()>> {
+    // Records were read before; what makes a directory has none.
+    let Some(Entry::Sized(attributes)) = Entry::decode(value) else { return Ok(Ok(())) };
     let (inode, size) = (attributes.inode, attributes.size);
-    let Some(file) = space.inner.contents.own(inode).map_err(CallError::from_store)? else {
-        return Ok(());
-    };
+    let Some(file) = core.space().inner.contents.own(inode)? else { return Ok(Ok(())) };
     let mut chunk = vec![0; CONTENTS_BYTES];
     let mut offset = 0;
     loop {
         let count = usize::try_from(size - offset).unwrap_or(usize::MAX).min(chunk.len());
-        file.read_at(offset, &mut chunk[..count]).map_err(CallError::from_store)?;
-        visit(inode, offset, &chunk[..count])?;
+        file.read_at(offset, &mut chunk[..count])?;
+        let refused = visit(inode, offset, &chunk[..count]);
         offset += count as u64;
-        if offset >= size {
-            return Ok(());
+        if refused.is_err() || offset >= size {
+            return Ok(refused);
         }
     }
 }
@@ -434,8 +455,7 @@ fn chunks(records: &Records) -> Vec<&[(Vec<u8>, Vec<u8>)]> {
 
 impl Core {
     pub(super) fn write_down(&self, dir: DirId, record: &[u8]) -> Result<()> {
-        let Some(space) = &self.space else { return Ok(()) };
-        Ok(space.inner.top("a partition")?.put(&part_key(dir), record)?)
+        Ok(self.space().inner.top("a partition")?.put(&part_key(dir), record)?)
     }
 
     /// The other server has the half: here it goes, with one batch.
@@ -443,15 +463,15 @@ impl Core {
         let mut state = part.write();
         let mut batch = Batch::new();
         let (mut large, mut gone) = (Vec::new(), Vec::new());
-        let is_counted = self.space.as_ref().is_some_and(|space| space.inner.room.is_counted());
-        self.each_file(part.dir, &mut |name, value| {
-            let is_whiteout = value.first() == Some(&KIND_WHITEOUT);
-            if !is_whiteout && split.takes(hash_name(part.dir.0, name)) {
+        let space = self.space();
+        let is_counted = space.inner.room.is_counted();
+        self.each_file(part.dir, &mut |name, _, entry| {
+            if *entry != Entry::Whiteout && split.takes(hash_name(part.dir.0, name)) {
                 batch.delete(&Key::entry(part.dir, name));
                 if is_counted {
                     gone.push(name.to_vec());
                 }
-                if let Some(Entry::Sized(attributes)) = Entry::decode(value) {
+                if let Entry::Sized(attributes) = entry {
                     large.push(attributes.inode);
                 }
             }
@@ -463,19 +483,22 @@ impl Core {
         next.map.add(split.to);
         next.is_sealed = false;
         batch.put(&part_key(part.dir), &next.encode());
-        if let Some(space) = &self.space {
-            let contents = &space.inner.contents;
-            if !large.is_empty() {
-                contents.mark()?;
-            }
-            space.inner.top("a partition")?.write(&batch, WriteOptions::default())?;
-            // What lower logs have of them is seen again.
-            let left = space.inner.count_names(part.dir, gone.iter().map(Vec::as_slice))?;
-            space.inner.room.changed(gone.len() as u64, left);
-            *state = next;
-            large.into_iter().try_for_each(|inode| contents.remove(inode))?;
+        let contents = &space.inner.contents;
+        if !large.is_empty() {
+            contents.mark()?;
         }
-        Ok(())
+        space.inner.top("a partition")?.write(&batch, WriteOptions::default())?;
+        // The log has it so: whatever fails from here on, readers go by it.
+        *state = next;
+        // What lower logs have of them is seen again.
+        let left = space.inner.count_names(part.dir, gone.iter().map(Vec::as_slice))?;
+        space.inner.room.changed(gone.len() as u64, left);
+        // Those that cannot be removed do not keep the others.
+        let mut removed = Ok(());
+        for inode in large {
+            removed = removed.and(contents.remove(inode));
+        }
+        removed
     }
 
     /// Ends the splits of a directory that were under way, by whether the taker has its half.
@@ -484,10 +507,10 @@ impl Core {
         dir: DirId,
         has_come: &dyn Fn(&Split) -> Result<bool>,
     ) -> Result<()> {
-        let Some(space) = &self.space else { return Ok(()) };
-        let part = self.parts.get(space, dir)?;
+        let part = self.parts.get(self.space(), dir)?;
         loop {
             let begun = part.read().shards.iter().find_map(Shard::splitting);
+            // None is left.
             let Some(split) = begun else { return Ok(()) };
             if has_come(&split)? {
                 self.commit(&part, &split)?;
@@ -504,7 +527,7 @@ impl Core {
     /// Directories with a split that a crash interrupted.
     pub(super) fn unfinished(&self) -> Result<Vec<DirId>> {
         let mut all = Vec::new();
-        let Some(space) = &self.space else { return Ok(all) };
+        let space = self.space();
         let mut iter = space.inner.top("partitions")?.iter()?;
         iter.seek(&Key::entry(DirId::SYSTEM, b"part"))?;
         while let Some((key, _)) = iter.entry() {

@@ -97,6 +97,7 @@ impl Tree {
             super::Transport::Stream => 0,
             super::Transport::Datagrams { .. } => 1,
         };
+        // A server without datagrams has one word; an empty address is refused below.
         let parse =
             |text: &String| text.split(' ').nth(word).unwrap_or_default().parse::<Endpoint>();
         let endpoints: std::result::Result<Vec<_>, _> = addresses.iter().map(parse).collect();
@@ -117,7 +118,8 @@ impl Tree {
 
     /// A tree of the servers of a client.
     pub(super) fn of(client: Client, options: &ClientOptions) -> Tree {
-        let placement = Placement::new(u32::try_from(client.servers()).unwrap_or(u32::MAX));
+        let servers = u32::try_from(client.servers()).expect("servers are numbered with 32 bits");
+        let placement = Placement::new(servers);
         let root = Opened {
             path: b"/".to_vec(),
             inode: 1,

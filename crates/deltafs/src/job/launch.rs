@@ -129,6 +129,7 @@ impl Launch {
                 Ok(child) => children.push(child),
                 Err(error) => {
                     for (child, _) in &mut children {
+                        // They may have ended by themselves; the first error is the one to report.
                         let _ = child.kill();
                         let _ = child.wait();
                     }
@@ -161,6 +162,7 @@ impl Launch {
                 .spawn(move || {
                     // A goodbye was answered before the rank ended, so it is known by then.
                     let status = child.wait().ok();
+                    // Nobody listens any more when the launch was given up.
                     let _ = ended.send(Event::Ended(rank, status));
                 })
                 .map_err(Error::io("start a thread"))?;
@@ -232,6 +234,7 @@ impl Launched {
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             if let (Some(how), None) = (how, &failure) {
+                // There are fewer: see `RANKS_MAX`.
                 failure = Some((u32::try_from(rank).unwrap_or(u32::MAX), how));
                 self.signaller.signal(Signal::TERM);
             }
@@ -280,11 +283,13 @@ fn answer(rank: usize, mut stream: UnixStream, board: &Mutex<Board>, said: &Send
                 }
                 Action::ReplyAll(text) => {
                     for writer in writers {
+                        // As for one.
                         let _ = writer.write_all(text.as_bytes());
                     }
                 }
                 Action::Wait => {}
                 Action::Abort(status, why) => {
+                    // As for the end of a rank.
                     let _ = said.send(Event::Abort(rank, status, why));
                 }
             }

@@ -187,6 +187,7 @@ impl Job {
     /// [`Error::Lost`], [`Error::Aborted`].
     pub fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let all = self.star.gather(mine)?;
+        // The root alone has them, and sends.
         let joined = all.map(|parts| star::join(&parts)).unwrap_or_default();
         let joined = self.star.broadcast(&joined)?;
         star::split(&joined, self.size).ok_or(Error::Protocol { rank: 0 })

@@ -41,6 +41,7 @@ impl Pmi {
         let get = |name: &str| std::env::var(name).ok();
         let Some(fd) = get("PMI_FD") else { return Ok(None) };
         let number = |name: &str| -> Result<u32> {
+            // Without it: the empty text is no number either.
             let text = get(name).unwrap_or_default();
             text.parse().map_err(|_| Error::Pmi(format!("{name}='{text}' is no number")))
         };

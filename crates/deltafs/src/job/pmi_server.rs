@@ -52,6 +52,7 @@ impl Book {
 
     /// A line of a rank.
     pub(super) fn line(&mut self, rank: usize, line: &str) -> Action {
+        // A line without a command is answered as one that is not known.
         let command = field(line, "cmd").unwrap_or_default();
         let mut reply = String::new();
         let written = match command {
@@ -92,6 +93,7 @@ impl Book {
             }
             "abort" => {
                 let status = field(line, "exitcode").and_then(|text| text.parse().ok());
+                // A rank need not say why.
                 let why = field(line, "message").unwrap_or_default().replace('_', " ");
                 return Action::Abort(status.unwrap_or(1), why);
             }

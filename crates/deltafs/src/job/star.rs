@@ -231,10 +231,12 @@ impl Star {
         match &mut self.hub {
             Hub::Alone => {}
             Hub::Leaf(root) => {
+                // A rank that is gone sees the end of the connection.
                 let _ = send(root, KIND_ABORT, step, text);
             }
             Hub::Root(leaves) => {
                 for leaf in leaves {
+                    // As above.
                     let _ = send(leaf, KIND_ABORT, step, text);
                 }
             }

@@ -162,6 +162,7 @@ impl Storage for Directory {
             found => found?.modified,
         };
         let bytes = self.fs.size_recursive(&path)?;
+        // A time before 1970 is as old as one can be.
         let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let changed_ns = u64::try_from(changed).unwrap_or(u64::MAX);
         Ok(Some(CopyFacts { bytes, changed_ns }))

@@ -73,7 +73,7 @@ impl Cluster {
 
     fn meet(&self, server: usize) {
         let addresses = self.ports.iter().map(Endpoint::to_string).collect();
-        self.servers[server].as_ref().unwrap().set_map(addresses);
+        self.servers[server].as_ref().unwrap().set_map(addresses).unwrap();
     }
 
     /// Ends a server, with what it has written; nothing of what it knew.

@@ -45,7 +45,8 @@ pub fn frame(input: &[u8]) -> Frame<'_> {
         return Frame::Broken;
     }
     let Some(body) = rest.get(..length) else { return Frame::Partial(4 + length) };
-    let (call, body) = (u64::from_le_bytes(body[..8].try_into().unwrap_or_default()), &body[8..]);
+    let Some((call, body)) = body.split_first_chunk::<8>() else { return Frame::Broken };
+    let call = u64::from_le_bytes(*call);
     Frame::Whole { call, tag: body[0], fields: &body[1..], bytes: 4 + length }
 }
 

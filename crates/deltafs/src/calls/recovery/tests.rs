@@ -96,7 +96,7 @@ fn sealed(giver: &Core, taker: &Core, dir: DirId) -> (Split, Records) {
     assert_eq!(taker.split_begin(dir.0, &split, 7).unwrap(), 0);
     let mut records: Records = Vec::new();
     giver
-        .each_file(dir, &mut |name, value| {
+        .each_file(dir, &mut |name, value, _| {
             if split.takes(hash_name(dir.0, name)) {
                 records.push((name.to_vec(), value.to_vec()));
             }
@@ -112,6 +112,7 @@ fn sealed(giver: &Core, taker: &Core, dir: DirId) -> (Split, Records) {
                 .split_contents((dir.0, split.to, 7), inode.to_u128(), offset, data)
                 .map_err(|refusal| panic!("{refusal:?}"))
         })
+        .unwrap()
         .unwrap();
     }
     (split, records)
@@ -217,4 +218,38 @@ fn logs_of_other_servers_that_are_missing_are_said() {
     drop((giver, taker));
     let error = settle(&lab.fs, &[lab.logs[1 - server].clone()]).unwrap_err().to_string();
     assert!(error.contains("not the logs of all 2 are here"), "{error}");
+}
+
+#[test]
+fn records_that_are_none_do_not_come_with_a_partition() {
+    let lab = Lab::new();
+    let (giver, taker, dir) = givers(&lab);
+    let part = giver.parts.get(space(&giver), dir).unwrap();
+    let split = part.write().shards[0].begin().unwrap();
+    taker.split_begin(dir.0, &split, 7).unwrap();
+    for value in [&b""[..], b"\xff", b"\x14cut"] {
+        let refused = taker.split_put(dir.0, split.to, 7, &[b"name", value]).unwrap_err();
+        assert_eq!(crate::calls::Error::errno_of(refused.code), "EPROTO");
+    }
+}
+
+#[test]
+fn a_rename_whose_coordinator_is_nobody_is_damage() {
+    let lab = Lab::new();
+    let (one, other, _) = givers(&lab);
+    let mut order = Order {
+        user: User::root(),
+        from: DirId::ROOT,
+        name: b"d".to_vec(),
+        to: DirId::ROOT,
+        to_name: b"moved".to_vec(),
+        what: What::Replace,
+        target: 0,
+        entry: Vec::new(),
+    };
+    one.prepare(space(&one), 98, (Step::Begun, 0), &mut order).unwrap();
+    other.prepare(space(&other), 99, (Step::Prepared, 9), &mut order).unwrap();
+    drop((one, other));
+    let error = settle(&lab.fs, &lab.logs).unwrap_err().to_string();
+    assert!(error.starts_with("/src/r") && error.contains("coordinator 9"), "{error}");
 }

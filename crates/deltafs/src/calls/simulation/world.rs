@@ -331,7 +331,7 @@ impl World {
             ..ClientOptions::default()
         };
         let peers = self.client(Who::Server(server, life), options);
-        let stage = Backstage::new(service.core(), peers);
+        let stage = Backstage::new(service.core(), peers).unwrap();
         let now_ns = self.now_ns();
         let mut state = self.state();
         let node = &mut state.nodes[server];
