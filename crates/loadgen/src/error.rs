@@ -29,6 +29,12 @@ pub enum Error {
         /// What happened.
         cause: io::Error,
     },
+    /// Agents that do not do their part.
+    #[error(transparent)]
+    Agents(#[from] crate::agents::Error),
+    /// A trace.
+    #[error(transparent)]
+    Trace(#[from] crate::trace::Error),
     /// Something of the machine.
     #[error("cannot {action}: {cause}")]
     Machine {

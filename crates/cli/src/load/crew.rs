@@ -12,7 +12,7 @@
 use super::Options;
 use keyrack_loadgen::account::{AgentRate, Report};
 use keyrack_loadgen::agents::{
-    self, AgentOptions, Deadlines, FleetRunner, Member, Own, PORT, Team, report,
+    self, AgentOptions, Deadlines, FleetRunner, Lost, Member, Own, PORT, Team,
 };
 use keyrack_loadgen::plan::{Loading, Plan, Settings};
 use keyrack_loadgen::run::{Fleet, Measurement, Surroundings};
@@ -20,6 +20,7 @@ use keyrack_loadgen::{Error, Result};
 use keyrack_measure::Clock;
 use keyrack_net::Endpoint;
 use keyrack_vfs::{Fs, RealFs};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -89,7 +90,7 @@ impl<'a> Crew<'a> {
         surroundings: &mut Surroundings<'_>,
     ) -> Result<Report> {
         let settings = &self.plan.settings;
-        let prepared = team.prepare(&self.shipped(what)?).map_err(usage)?;
+        let prepared = team.prepare(&self.shipped(what))?;
         let master = Member {
             threads: settings.threads as u32,
             connections: self.plan.sources() as u32,
@@ -98,8 +99,7 @@ impl<'a> Crew<'a> {
         let measure_rate_per_s = self.options.measure_qps.filter(|rate| *rate > 0.0);
         let rates =
             agents::Fleet { rate_per_s: what.rate, measure_rate_per_s, master, agents: prepared }
-                .rates()
-                .map_err(usage)?;
+                .rates()?;
         let own = Measurement { rate: rates.master_per_s.unwrap_or(0.0), ..*what };
         let stop = Arc::clone(&self.stop);
         let is_stopped = || stop.load(Ordering::Relaxed);
@@ -107,30 +107,33 @@ impl<'a> Crew<'a> {
         std::thread::scope(|scope| {
             let ready = scope.spawn(|| team.ready(&rates.agents_per_s, &is_stopped));
             let warm = fleet.warm_up(&own, surroundings);
-            let ready = ready.join().unwrap_or(Err(agents::Error::Interrupted));
-            warm.and(ready.map_err(usage))
+            let ready = ready.join().unwrap_or_else(|panic| resume_unwind(panic));
+            warm.and(ready.map_err(Error::from))
         })?;
-        team.start(START_IN).map_err(usage)?;
+        team.start(START_IN)?;
         let clock = &surroundings.clock;
         let start = clock.ticks() + clock.ticks_of_ns(START_IN.as_nanos() as u64);
         let own = Measurement { start: Some(start), ..own };
         let length = Duration::from_secs_f64(if what.time_s > 0.0 { what.time_s } else { 3600.0 });
-        let (report, collected) = std::thread::scope(|scope| {
+        let (report, mut collected) = std::thread::scope(|scope| {
             let collecting =
                 scope.spawn(|| team.collect(START_IN + length, &is_stopped, &mut |_| {}));
             let report = fleet.measure(&own, surroundings);
-            (report, collecting.join())
+            (report, collecting.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
         let mut whole = report?;
         whole.offered_rate = (what.rate > 0.0).then_some(what.rate);
-        let Ok(collected) = collected else {
-            return Err(Error::Usage("agents: their results were lost".to_owned()));
-        };
         let names: Vec<String> = team.names().map(str::to_owned).collect();
         for (name, outcome) in &collected.outcomes {
             let place = names.iter().position(|other| other == name);
             let offered_per_s = place.and_then(|place| rates.agents_per_s[place]);
-            let theirs = report_of(name, outcome);
+            let theirs = match agents::report(name, outcome) {
+                Ok(theirs) => theirs,
+                Err(reason) => {
+                    collected.lost.push(Lost { name: name.clone(), reason });
+                    continue;
+                }
+            };
             let achieved_per_s = theirs.rate();
             whole.join(AgentRate { name: name.clone(), offered_per_s, achieved_per_s }, theirs);
         }
@@ -142,7 +145,7 @@ impl<'a> Crew<'a> {
     }
 
     /// What agents are told: our settings, but for what is ours alone.
-    fn shipped(&self, what: &Measurement) -> Result<serde_json::Value> {
+    fn shipped(&self, what: &Measurement) -> serde_json::Value {
         let settings = &self.plan.settings;
         let senders = settings.agents as u64 + u64::from(settings.threads > 0);
         let ramp = self.plan.ramp().cloned();
@@ -159,16 +162,8 @@ impl<'a> Crew<'a> {
             loading: if settings.threads == 0 { settings.loading } else { Loading::No },
             ..settings.clone()
         };
-        serde_json::to_value(shipped).map_err(|error| Error::Usage(error.to_string()))
+        serde_json::to_value(shipped).expect("settings are plain data")
     }
-}
-
-fn report_of(name: &str, outcome: &agents::Outcome) -> Report {
-    report(name, outcome)
-}
-
-fn usage(error: agents::Error) -> Error {
-    Error::Usage(error.to_string())
 }
 
 fn enlist(options: &Options) -> Result<Team> {
@@ -178,7 +173,7 @@ fn enlist(options: &Options) -> Result<Team> {
         .iter()
         .map(|text| endpoint(text, options.agent_port).map_err(Error::Usage))
         .collect::<Result<_>>()?;
-    Team::enlist(&endpoints, token.as_deref(), Deadlines::default()).map_err(usage)
+    Ok(Team::enlist(&endpoints, token.as_deref(), Deadlines::default())?)
 }
 
 /// `HOST`, `HOST:PORT`, an IPv6 address with or without brackets.

@@ -20,9 +20,12 @@ use serde_json::Value;
 
 use super::{Doing, Outcome, Prepared, Runner};
 use crate::account::{Account, Counts, Report, ThreadUse};
-use crate::plan::{Loading, Plan, Settings};
+use crate::plan::{Loading, Plan, Settings, check_rate};
 use crate::run::{Event, Fleet, Measurement, Surroundings};
 use crate::target::{Class, ErrorClass};
+
+/// The longest time from the order to start to the start.
+const START_IN_MAX: Duration = Duration::from_secs(3600);
 
 /// What an agent has of its own; everything else comes from its master.
 #[derive(Clone, Debug)]
@@ -134,6 +137,7 @@ impl Runner for FleetRunner {
 
     fn ready(&mut self, rate_per_s: Option<f64>, doing: &Doing) -> Result<(), String> {
         let rate = rate_per_s.unwrap_or(0.0);
+        check_rate(rate).map_err(|error| error.to_string())?;
         self.rate = rate;
         self.work(doing, |slot, plan, surroundings| {
             let mut fleet = Fleet::start(plan, surroundings)?;
@@ -145,6 +149,10 @@ impl Runner for FleetRunner {
     }
 
     fn run(&mut self, start_in: Duration, doing: &Doing) -> Result<Outcome, String> {
+        if start_in > START_IN_MAX {
+            let (ms, most) = (start_in.as_millis(), START_IN_MAX.as_millis());
+            return Err(format!("the start is {ms} ms away, and may be {most} ms"));
+        }
         let start = self.clock.ticks() + self.clock.ticks_of_ns(start_in.as_nanos() as u64);
         let rate = self.rate;
         self.work(doing, |fleet, plan, surroundings| {
@@ -219,26 +227,36 @@ pub fn outcome(report: &Report) -> Outcome {
 }
 
 /// What an agent counted, as if a thread of ours had. `name` is the agent's, for its troubles.
-#[must_use]
-pub fn report(name: &str, outcome: &Outcome) -> Report {
+///
+/// # Errors
+/// The name of a count or a histogram that it has not sent: a 0 in its place would be a result.
+pub fn report(name: &str, outcome: &Outcome) -> Result<Report, String> {
+    let count = |key: &str| match outcome.counts.get(key) {
+        Some(count) => Ok(*count),
+        None => Err(format!("its outcome has no count '{key}'")),
+    };
+    let histogram = |key: &str| match outcome.histograms.get(key) {
+        Some(histogram) => Ok(histogram.clone()),
+        None => Err(format!("its outcome has no histogram '{key}'")),
+    };
     let mut account = Account::default();
-    for (name, count) in fields(&mut account.counts) {
-        *count = outcome.counts.get(name).copied().unwrap_or(0);
+    for (key, own) in fields(&mut account.counts) {
+        *own = count(key)?;
     }
     for class in ErrorClass::ALL {
+        // Classes without a failure do not travel.
         let key = format!("error.{}", class.name());
         let count = outcome.counts.get(&key).copied().unwrap_or(0);
         account.errors.add(class, count, || format!("at agent {name}"));
     }
-    let histogram = |key: &str| outcome.histograms.get(key).cloned().unwrap_or_default();
     for class in Class::ALL {
         let tally = account.tally_mut(class);
-        tally.response = histogram(&format!("{}.response", class.name()));
-        tally.service = histogram(&format!("{}.service", class.name()));
+        tally.response = histogram(&format!("{}.response", class.name()))?;
+        tally.service = histogram(&format!("{}.service", class.name()))?;
     }
-    account.delay = histogram("delay");
-    account.depth = histogram("depth");
-    Report {
+    account.delay = histogram("delay")?;
+    account.depth = histogram("depth")?;
+    Ok(Report {
         account,
         window_s: outcome.window_s,
         is_interrupted: outcome.is_interrupted,
@@ -249,12 +267,14 @@ pub fn report(name: &str, outcome: &Outcome) -> Report {
             .collect(),
         troubles: outcome.troubles.iter().map(|text| format!("agent {name}: {text}")).collect(),
         ..Report::default()
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keyrack_vfs::{MemFs, RealFs};
+    use std::path::Path;
 
     #[test]
     fn a_report_survives_its_journey() {
@@ -267,11 +287,66 @@ mod tests {
         }
         sent.account.errors.add(ErrorClass::Busy, 4, || "wait".to_owned());
         let text = serde_json::to_string(&outcome(&sent)).unwrap();
-        let back = report("a:1", &serde_json::from_str(&text).unwrap());
+        let back = report("a:1", &serde_json::from_str(&text).unwrap()).unwrap();
         assert_eq!(back.account.counts, sent.account.counts);
         assert_eq!(back.account.tally(Class::Read), sent.account.tally(Class::Read));
         assert_eq!(back.account.tally(Class::Update), sent.account.tally(Class::Update));
         assert_eq!(back.account.errors.count(ErrorClass::Busy), 4);
         assert_eq!(back.window_s, 2.5);
+    }
+
+    /// An outcome that lacked its latencies was a result of no requests.
+    #[test]
+    fn an_outcome_that_lacks_something_is_no_zero() {
+        let whole = outcome(&Report::default());
+        assert!(report("a:1", &whole).is_ok());
+        let mut lacking = whole.clone();
+        lacking.counts.remove("misses");
+        assert!(report("a:1", &lacking).unwrap_err().contains("no count 'misses'"));
+        let mut lacking = whole;
+        lacking.histograms.remove("delay");
+        assert!(report("a:1", &lacking).unwrap_err().contains("no histogram 'delay'"));
+    }
+
+    fn runner(fs: Arc<dyn Fs>) -> FleetRunner {
+        let own = Own { threads: 1, lambda_mul: 1, affinity: false, fs };
+        FleetRunner::new(own, Clock::calibrated())
+    }
+
+    /// What an agent with these files says to settings.
+    fn refusal(fs: Arc<dyn Fs>, change: impl FnOnce(&mut Settings)) -> String {
+        let mut settings =
+            Settings { servers: vec!["127.0.0.1:1".to_owned()], ..Settings::default() };
+        change(&mut settings);
+        let settings = serde_json::to_value(settings).unwrap();
+        runner(fs).prepare(1, &settings, &Doing::default()).unwrap_err()
+    }
+
+    /// The words of a refusal were a line of the file.
+    #[test]
+    fn a_master_does_not_learn_what_is_in_the_files_of_an_agent() {
+        let disk = MemFs::new();
+        disk.write_atomic(Path::new("/shadow"), b"0 0\nroot:secret:1\n").unwrap();
+        let said = refusal(Arc::new(disk), |s| s.iadist = "cdf:/shadow".to_owned());
+        assert!(said.contains("line 2") && said.contains("/shadow"), "{said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+
+    /// A device has the length 0, and was read until memory ended.
+    #[test]
+    fn a_distribution_without_an_end_is_refused() {
+        let said = refusal(Arc::new(RealFs), |s| s.valuesize = "cdf:/dev/zero".to_owned());
+        assert!(said.contains("no regular file"), "{said}");
+    }
+
+    #[test]
+    fn a_rate_or_a_start_that_cannot_be_is_refused() {
+        let mut runner = runner(Arc::new(MemFs::new()));
+        for rate in [-1.0, 1e13] {
+            let said = runner.ready(Some(rate), &Doing::default()).unwrap_err();
+            assert!(said.contains("expected 0 to 1e12"), "{said}");
+        }
+        let said = runner.run(Duration::from_millis(u64::MAX), &Doing::default()).unwrap_err();
+        assert!(said.contains("may be 3600000 ms"), "{said}");
     }
 }

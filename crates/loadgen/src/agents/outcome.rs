@@ -8,6 +8,9 @@ use keyrack_measure::{Histogram, HistogramParts};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// Histograms of an outcome. Each takes memory for all its buckets, however short it travels.
+const HISTOGRAMS_MAX: usize = 256;
+
 /// What came of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -73,6 +76,10 @@ fn get<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, Histogram>, D::Error> {
     let parts = BTreeMap::<String, Parts>::deserialize(deserializer)?;
+    if parts.len() > HISTOGRAMS_MAX {
+        let count = parts.len();
+        return Err(D::Error::custom(format!("{count} histograms, at most {HISTOGRAMS_MAX}")));
+    }
     let histogram = |(name, Parts { sum, min, max, buckets }): (String, Parts)| {
         let parts = HistogramParts { sum, min, max, buckets };
         let histogram = Histogram::of_parts(&parts);

@@ -599,6 +599,20 @@ fn rates_are_dealt_out_by_connections_and_multipliers() {
     }
 }
 
+/// 64 MiB of short histograms took the master 34 KiB each.
+#[test]
+fn an_outcome_of_a_thousand_histograms_is_refused() {
+    let mut outcome = Outcome::default();
+    let text = |outcome: &Outcome| serde_json::to_string(outcome).unwrap();
+    for number in 0..256 {
+        outcome.histograms.insert(format!("h{number}"), Histogram::new());
+    }
+    assert!(serde_json::from_str::<Outcome>(&text(&outcome)).is_ok());
+    outcome.histograms.insert("one more".to_owned(), Histogram::new());
+    let refused = serde_json::from_str::<Outcome>(&text(&outcome)).unwrap_err().to_string();
+    assert!(refused.contains("257 histograms, at most 256"), "{refused}");
+}
+
 #[test]
 fn outcomes_travel_exactly_and_broken_ones_are_refused() {
     let mut outcome = Outcome { ops_by_second: vec![3, 4], ..Outcome::default() };

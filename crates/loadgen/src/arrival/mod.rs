@@ -16,7 +16,7 @@ mod sizes;
 
 use std::path::Path;
 
-use keyrack_vfs::Fs;
+use keyrack_vfs::{FileKind, Fs};
 use keyrack_workload::{ArrivalSchedule, Error, Law, Phase, Rng, mix64};
 
 pub use sizes::Sizes;
@@ -80,11 +80,19 @@ pub fn law(text: &str, fs: &dyn Fs) -> Result<Law, Error> {
     };
     let path_of_file = Path::new(path);
     let metadata = fs.metadata(path_of_file).map_err(|error| refuse(error.to_string()))?;
+    // A device has no length, and need not have an end.
+    if metadata.kind != FileKind::File {
+        return Err(refuse("it is no regular file".to_owned()));
+    }
     if metadata.len > FILE_BYTES_MAX {
         return Err(refuse(format!("{} bytes, at most {FILE_BYTES_MAX}", metadata.len)));
     }
     let content = fs.read_to_string(path_of_file).map_err(|error| refuse(error.to_string()))?;
-    Law::empirical(&content)
+    // The line itself is not shown: the name may come from a master, and the file is not for it.
+    Law::empirical(&content).map_err(|error| match error {
+        Error::Syntax { problem, .. } => refuse(problem),
+        other => other,
+    })
 }
 
 /// The schedule of one of `schedules` that share a rate alike: the offsets of its arrivals, which

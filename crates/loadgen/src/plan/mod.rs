@@ -287,6 +287,14 @@ fn mean_rate(ramp: &Ramp, time_s: &mut f64) -> Result<f64> {
     Ok(rate)
 }
 
+/// Whether there can be so many requests a second; 0 is as many as are answered.
+pub(crate) fn check_rate(rate: f64) -> Result<()> {
+    match (0.0..=1e12).contains(&rate) {
+        true => Ok(()),
+        false => Err(Error::usage(format!("--qps is {rate}, expected 0 to 1e12"))),
+    }
+}
+
 /// What can be said of single settings, and of pairs.
 fn check(settings: &Settings) -> Result<()> {
     let refuse = |text: String| Err(Error::Usage(text));
@@ -333,9 +341,7 @@ fn check(settings: &Settings) -> Result<()> {
     if settings.time_s == 0.0 && settings.queries == 0 && !has_end {
         return refuse("--time is 0: give it, or --queries, to say how long to measure".to_owned());
     }
-    if !(0.0..=1e12).contains(&settings.rate) {
-        return refuse(format!("--qps is {}, expected 0 to 1e12", settings.rate));
-    }
+    check_rate(settings.rate)?;
     if !(0.0..=1.0).contains(&settings.update) {
         return refuse(format!("--update is {}, expected a share from 0 to 1", settings.update));
     }

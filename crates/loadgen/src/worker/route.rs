@@ -110,7 +110,8 @@ impl Worker<'_> {
             match (found, failure) {
                 (Some(shape), _) if shape.is_empty() => {
                     let text = "the cluster has no slots: create it, or wait until it has formed";
-                    return Err(Error::usage(format!("{}: {text}", seeds[0].server.name)));
+                    let cause = std::io::Error::other(text);
+                    return Err(Error::Server { server: seeds[0].server.name.clone(), cause });
                 }
                 (Some(shape), _) => {
                     self.seed = seeds.into_iter().next();

@@ -138,8 +138,7 @@ impl<'p> Worker<'p> {
         if !self.phase.is_load {
             // Each phase replays from the start.
             let threads = self.plan.settings.threads as u32;
-            self.feed = Feed::open(self.plan, self.thread as u32, threads)
-                .map_err(|error| Error::Usage(error.to_string()))?;
+            self.feed = Feed::open(self.plan, self.thread as u32, threads)?;
         }
         self.moderation = match self.plan.settings.moderate && self.phase.rate > 0.0 {
             true => {
