@@ -149,7 +149,8 @@ fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings
     let mut bounded = false;
     if let Some(path) = matches.get_one::<String>("config") {
         let text = fs.read_to_string(Path::new(path));
-        let text = text.map_err(|error| format!("cannot open config '{path}': {error}"))?;
+        let text =
+            text.map_err(|error| format!("cannot open config '{path}': {}", error.cause()))?;
         apply_config(&mut settings, path, &text)?;
         bounded = true;
     }

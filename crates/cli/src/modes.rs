@@ -156,7 +156,7 @@ fn selftest_one(
             None => None,
             Some(base) => Some(
                 fs.create_unique_dir(base, "store")
-                    .map_err(|e| keyrack_store::Error::usage(e.to_string()))?,
+                    .map_err(|error| keyrack_store::Error::io(error.attempt(), error.cause()))?,
             ),
         };
         let options = settings.engine_options.get(engine.name).cloned().unwrap_or_default();

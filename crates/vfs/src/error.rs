@@ -209,16 +209,34 @@ impl Error {
         Self::Io { operation, path: path.to_owned(), target: None, cause: cause.into() }
     }
 
-    /// What was attempted, for whoever tells the cause by itself: "cannot open 'x'". An error
-    /// without a cause of the system is told whole.
+    /// What was attempted, for whoever tells [`Error::cause`] behind it: "cannot open 'x'".
     #[must_use]
     pub fn attempt(&self) -> String {
         match self {
             Self::Io { operation, path, target, .. } => {
                 format!("cannot {operation} '{}'{}", path.display(), Target(target))
             }
-            error => error.to_string(),
+            Self::Locked { path, .. } => format!("cannot lock '{}'", path.display()),
+            Self::OutOfRange { operation, path, .. } | Self::BadPath { operation, path, .. } => {
+                format!("cannot {operation} '{}'", path.display())
+            }
+            Self::Mapped { path, len, .. } => {
+                format!("cannot resize '{}' to {len} bytes", path.display())
+            }
+            Self::UnexpectedEnd { path, .. } => format!("cannot read '{}'", path.display()),
+            Self::NotUtf8 { path, .. } => format!("cannot read '{}' as text", path.display()),
         }
+    }
+
+    /// Why it failed, without what was attempted: the system's error, or the words behind those of
+    /// [`Error::attempt`].
+    #[must_use]
+    pub fn cause(&self) -> io::Error {
+        if let Some(number) = self.raw_os_error() {
+            return io::Error::from_raw_os_error(number);
+        }
+        // The words begin with the attempt and a colon.
+        io::Error::new(self.io_kind(), &self.to_string()[self.attempt().len() + 2..])
     }
 
     /// A system error about two paths.
@@ -379,5 +397,29 @@ mod tests {
         assert!(of(Errno::NFILE).is_too_many_files());
         assert!(of(Errno::EXIST).is_already_exists());
         assert!(of(Errno::ACCESS).is_permission_denied());
+    }
+
+    /// "cannot open 'x': Permission denied: Permission denied": whoever puts the two parts together
+    /// again has every word once.
+    #[test]
+    fn the_attempt_and_the_cause_are_the_whole_and_overlap_nowhere() {
+        let (path, operation) = (PathBuf::from("/a: b"), Operation::Read);
+        let (offset, reason) = (9, "is no place");
+        let plain = io::Error::other("it broke");
+        for error in [
+            Error::io(Operation::Open, &path, Errno::ACCESS),
+            Error::io(Operation::Open, &path, plain),
+            Error::io_pair(Operation::Rename, &path, Path::new("b"), Errno::ISDIR),
+            Error::Locked { path: path.clone(), holder_pid: Some(41) },
+            Error::OutOfRange { operation, path: path.clone(), offset, len: 4, end: 7 },
+            Error::Mapped { path: path.clone(), len: 3, mapped_end: 8 },
+            Error::UnexpectedEnd { path: path.clone(), offset, wanted: 4, found: 1 },
+            Error::NotUtf8 { path: path.clone(), valid_up_to: 5 },
+            Error::BadPath { operation, path: path.clone(), reason },
+        ] {
+            let cause = error.cause();
+            assert_eq!(cause.kind(), error.io_kind(), "{error}");
+            assert_eq!(format!("{}: {}", error.attempt(), Reason(&cause)), error.to_string());
+        }
     }
 }
