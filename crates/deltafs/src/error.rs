@@ -1,4 +1,4 @@
-//! What can go wrong: the words of POSIX for what a name-space call refuses, and the four kinds of
+//! What can go wrong: the words of POSIX for what a name-space call refuses, and the kinds of
 //! the store's contract for the rest.
 
 use std::io::ErrorKind;

@@ -169,15 +169,14 @@ fn compression_of(list: &str) -> Result<Vec<Compression>> {
 fn convert(error: DbError) -> Error {
     match error {
         DbError::Usage(message) => Error::usage(message),
-        DbError::Io(error) | DbError::NoSpace(error) => {
-            let cause = match error.raw_os_error() {
-                Some(number) => std::io::Error::from_raw_os_error(number),
-                None => error.io_kind().into(),
-            };
-            Error::io(error.attempt(), cause)
-        }
+        DbError::Io(error) | DbError::NoSpace(error) => Error::io(error.attempt(), error.cause()),
         DbError::Corruption { path, offset, what } => Error::corruption(&path, offset, what),
         DbError::Poisoned(cause) => Error::Poisoned { cause },
+        DbError::Closed => Error::Closed,
+        DbError::Thread(error) => {
+            let cause = std::io::Error::new(error.kind(), error.to_string());
+            Error::io("cannot start a background thread", cause)
+        }
         locked @ DbError::Locked(_) => Error::usage(locked.to_string()),
     }
 }

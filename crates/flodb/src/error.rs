@@ -1,4 +1,4 @@
-//! What can go wrong, in the four kinds of the store's contract.
+//! What can go wrong, in the kinds of the store's contract.
 
 use std::path::PathBuf;
 
@@ -28,6 +28,12 @@ pub enum Error {
     /// An earlier failure was final: the store only reads since.
     #[error("the store accepts no more writes: {0}")]
     Poisoned(String),
+    /// The store was closed, by this handle or by another.
+    #[error("the store accepts no more writes: it is closed")]
+    Closed,
+    /// The machine has no thread for the background.
+    #[error("cannot start a background thread: {0}")]
+    Thread(std::sync::Arc<std::io::Error>),
     /// The disk is full where tables are written. Reads go on; writes are taken again once a flush
     /// or compaction that is tried again has found space, or `Db::resume` has.
     #[error("no writes until there is space on the disk again: {0}")]
@@ -51,6 +57,8 @@ impl From<keyrack_wal::Error> for Error {
             keyrack_wal::Error::Corruption { path, offset, what } => {
                 Error::Corruption { path, offset, what }
             }
+            keyrack_wal::Error::Poisoned(cause) => Error::Poisoned(cause.to_string()),
+            keyrack_wal::Error::Thread(cause) => Error::Thread(std::sync::Arc::new(cause)),
             error => Error::Poisoned(error.to_string()),
         }
     }
@@ -71,6 +79,15 @@ impl Error {
     }
 
     /// A corruption of the file at `path`.
+    /// This error as the reason for which there are no more writes; said once, however often it was
+    /// passed on.
+    pub(crate) fn into_final(self) -> Self {
+        match self {
+            Error::Poisoned(_) | Error::Closed => self,
+            error => Error::Poisoned(error.to_string()),
+        }
+    }
+
     pub(crate) fn corruption(path: &std::path::Path, offset: u64, what: impl Into<String>) -> Self {
         Error::Corruption { path: path.to_owned(), offset, what: what.into() }
     }
@@ -80,4 +97,34 @@ impl Error {
 fn is_unreadable(error: &keyrack_vfs::Error) -> bool {
     error.operation() == keyrack_vfs::Operation::Read
         && error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyrack_vfs::{Fs, MemFs};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    /// "the store accepts no more writes: the store accepts no more writes: ...".
+    #[test]
+    fn poisoned_is_not_nested_in_itself() {
+        let cause = Arc::new(MemFs::new().read(Path::new("/gone")).unwrap_err());
+        let told = format!("the store accepts no more writes: {cause}");
+        let once = Error::from(keyrack_wal::Error::Poisoned(cause));
+        assert_eq!(once.to_string(), told);
+        assert_eq!(once.clone().into_final().into_final().to_string(), told);
+        let usage = Error::Usage("no".to_owned()).into_final();
+        assert_eq!(usage.to_string(), "the store accepts no more writes: no");
+    }
+
+    #[test]
+    fn closing_and_a_thread_that_does_not_start_are_kinds_of_their_own() {
+        assert!(matches!(Error::Closed.into_final(), Error::Closed));
+        let cause = std::io::Error::from_raw_os_error(11);
+        let told = format!("cannot start a background thread: {cause}");
+        let thread = Error::from(keyrack_wal::Error::Thread(cause));
+        assert_eq!(thread.to_string(), told);
+        assert!(matches!(thread, Error::Thread(_)));
+    }
 }

@@ -1,7 +1,7 @@
 //! What a store says of itself by name.
 
 use crate::support::{rows, tiny};
-use keyrack_flodb::{Db, Options};
+use keyrack_flodb::{Db, Error, Options};
 use keyrack_vfs::MemFs;
 use std::path::Path;
 use std::sync::Arc;
@@ -122,6 +122,8 @@ fn a_store_tells_what_it_is() {
     let other = db.clone();
     db.close().unwrap();
     assert!(other.property("keyrack.background-error").unwrap().contains("it is closed"));
+    let late = other.put(b"late", b"").unwrap_err();
+    assert!(matches!(late, Error::Closed), "{late:?}");
     drop(other);
     let seen = Db::open_read_only_in(Arc::new(disk), Path::new("/store"), tiny()).unwrap();
     assert_eq!(seen.property("keyrack.read-only").unwrap(), "1");

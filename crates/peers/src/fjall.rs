@@ -368,7 +368,7 @@ fn scan(
     Ok(visited)
 }
 
-/// Sorts fjall's errors into the four kinds.
+/// Sorts fjall's errors into the kinds of the contract.
 fn convert(data_dir: &Path, action: &str, error: FjallError) -> Error {
     let place = || format!("fjall cannot {action} in '{}'", data_dir.display());
     match error {
@@ -383,7 +383,11 @@ fn convert(data_dir: &Path, action: &str, error: FjallError) -> Error {
         | FjallError::InvalidTrailer
         | FjallError::InvalidTag(_)
         | FjallError::Unrecoverable => Error::corruption(data_dir, 0, error.to_string()),
-        _ => Error::usage(format!("{}: {error}", place())),
+        FjallError::Locked | FjallError::KeyspaceDeleted => {
+            Error::usage(format!("{}: {error}", place()))
+        }
+        // What nobody has a name for is no mistake of the caller.
+        error => Error::io(place(), std::io::Error::other(error.to_string())),
     }
 }
 

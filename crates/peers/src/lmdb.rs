@@ -470,7 +470,7 @@ impl Rows<'_, '_> {
     }
 }
 
-/// Sorts LMDB's errors into the four kinds.
+/// Sorts LMDB's errors into the kinds of the contract.
 fn convert(path: &Path, action: &str, trouble: Trouble) -> Error {
     let error = match trouble {
         Trouble::Lmdb(error) => error,
@@ -494,7 +494,11 @@ fn convert(path: &Path, action: &str, trouble: Trouble) -> Error {
             | MdbError::VersionMismatch),
         ) => Error::corruption(path, 0, error.to_string()),
         HeedError::Mdb(MdbError::Panic) => Error::poisoned(format!("{}: {error}", place())),
-        _ => Error::usage(format!("{}: {error}", place())),
+        HeedError::Mdb(MdbError::BadValSize) | HeedError::EnvAlreadyOpened => {
+            Error::usage(format!("{}: {error}", place()))
+        }
+        // What nobody has a name for is no mistake of the caller.
+        error => Error::io(place(), std::io::Error::other(error.to_string())),
     }
 }
 

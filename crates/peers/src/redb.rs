@@ -334,7 +334,7 @@ fn scan(
     Ok(visited)
 }
 
-/// Sorts redb's errors into the four kinds.
+/// Sorts redb's errors into the kinds of the contract.
 fn convert(path: &Path, action: &str, error: RedbError) -> Error {
     let words =
         |error: &RedbError| format!("redb cannot {action} in '{}': {error}", path.display());
@@ -347,11 +347,18 @@ fn convert(path: &Path, action: &str, error: RedbError) -> Error {
             Error::io(format!("redb cannot {action} in '{}'", path.display()), source)
         }
         RedbError::Corrupted(detail) => Error::corruption(path, 0, detail),
-        RedbError::PreviousIo
-        | RedbError::DatabaseClosed
-        | RedbError::TransactionPoisoned
-        | RedbError::LockPoisoned(_) => Error::poisoned(words(&error)),
-        _ => Error::usage(words(&error)),
+        RedbError::DatabaseClosed => Error::Closed,
+        RedbError::PreviousIo | RedbError::TransactionPoisoned | RedbError::LockPoisoned(_) => {
+            Error::poisoned(words(&error))
+        }
+        RedbError::DatabaseAlreadyOpen
+        | RedbError::UpgradeRequired(_)
+        | RedbError::ValueTooLarge(_) => Error::usage(words(&error)),
+        // What nobody has a name for is no mistake of the caller.
+        error => {
+            let place = format!("redb cannot {action} in '{}'", path.display());
+            Error::io(place, std::io::Error::other(error.to_string()))
+        }
     }
 }
 
@@ -423,6 +430,12 @@ mod tests {
         assert!(matches!(damaged, Error::Corruption { .. }), "{damaged:?}");
         let poisoned = convert(&path, "put", RedbError::PreviousIo);
         assert!(matches!(poisoned, Error::Poisoned { .. }), "{poisoned:?}");
+        let closed = convert(&path, "put", RedbError::DatabaseClosed);
+        assert!(matches!(closed, Error::Closed), "{closed:?}");
+        let other = convert(&path, "open", RedbError::RepairAborted);
+        assert!(matches!(other, Error::Io { .. }), "{other:?}");
+        let large = convert(&path, "put", RedbError::ValueTooLarge(1 << 40));
+        assert!(matches!(large, Error::Usage { .. }), "{large:?}");
     }
 
     #[test]

@@ -405,7 +405,12 @@ fn convert(data_dir: &Path, action: &str, error: RocksError) -> Error {
             let kind = if is_full { ErrorKind::StorageFull } else { ErrorKind::Other };
             Error::io(place, IoError::new(kind, text))
         }
-        _ => Error::usage(format!("{place}: {text}")),
+        RocksKind::InvalidArgument | RocksKind::NotSupported => {
+            Error::usage(format!("{place}: {text}"))
+        }
+        RocksKind::ShutdownInProgress => Error::Closed,
+        // What nobody has a name for is no mistake of the caller.
+        _ => Error::io(place, IoError::other(text)),
     }
 }
 

@@ -510,13 +510,14 @@ fn scan(
     Ok(visited)
 }
 
-/// Sorts SQLite's errors into the four kinds.
+/// Sorts SQLite's errors into the kinds of the contract.
 fn convert(path: &Path, action: &str, error: RusqliteError) -> Error {
     let place = || format!("sqlite cannot {action} in '{}'", path.display());
     let RusqliteError::SqliteFailure(failure, _) = &error else {
         return match error {
             RusqliteError::InvalidColumnType(..) => Error::corruption(path, 0, error.to_string()),
-            error => Error::usage(format!("{}: {error}", place())),
+            RusqliteError::InvalidPath(_) => Error::usage(format!("{}: {error}", place())),
+            error => Error::io(place(), IoError::other(error.to_string())),
         };
     };
     let text = error.to_string();
@@ -534,10 +535,14 @@ fn convert(path: &Path, action: &str, error: RusqliteError) -> Error {
         (ErrorCode::ReadOnly | ErrorCode::PermissionDenied, _) => {
             Error::io(place(), IoError::new(ErrorKind::PermissionDenied, text))
         }
-        (ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::OutOfMemory, _) => {
-            Error::io(place(), IoError::other(text))
+        (ErrorCode::OutOfMemory, _) => {
+            Error::io(place(), IoError::new(ErrorKind::OutOfMemory, text))
         }
-        _ => Error::usage(format!("{}: {text}", place())),
+        (ErrorCode::TooBig | ErrorCode::ParameterOutOfRange, _) => {
+            Error::usage(format!("{}: {text}", place()))
+        }
+        // What nobody has a name for is no mistake of the caller.
+        _ => Error::io(place(), IoError::other(text)),
     }
 }
 

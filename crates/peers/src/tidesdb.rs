@@ -391,7 +391,7 @@ impl Snapshot for TidesSnapshot<'_> {
     }
 }
 
-/// Sorts TidesDB's errors into the four kinds.
+/// Sorts TidesDB's errors into the kinds of the contract.
 fn convert(data_dir: &Path, action: &str, error: &TidesError) -> Error {
     let place = format!("tidesdb cannot {action} in '{}'", data_dir.display());
     let text = error.to_string();
@@ -402,8 +402,13 @@ fn convert(data_dir: &Path, action: &str, error: &TidesError) -> Error {
         Some(ErrorCode::Memory | ErrorCode::MemoryLimit) => io(ErrorKind::OutOfMemory),
         Some(ErrorCode::Locked | ErrorCode::Conflict) => io(ErrorKind::ResourceBusy),
         Some(ErrorCode::ReadOnly) => io(ErrorKind::PermissionDenied),
-        Some(ErrorCode::Io | ErrorCode::Unknown) => io(ErrorKind::Other),
-        _ => Error::usage(format!("{place}: {text}")),
+        Some(ErrorCode::TxnExpired) => io(ErrorKind::TimedOut),
+        Some(ErrorCode::InvalidDb) => Error::Closed,
+        Some(ErrorCode::InvalidArgs | ErrorCode::TooLarge | ErrorCode::Exists) => {
+            Error::usage(format!("{place}: {text}"))
+        }
+        // What nobody has a name for is no mistake of the caller.
+        _ => io(ErrorKind::Other),
     }
 }
 

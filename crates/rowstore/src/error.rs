@@ -1,6 +1,6 @@
 //! What the files and the logs below report, in the words of the store's contract.
 //!
-//! This crate has no errors of its own: whoever holds rows by [`Rows`](crate::Rows) gets the four
+//! This crate has no errors of its own: whoever holds rows by [`Rows`](crate::Rows) gets the
 //! kinds of [`keyrack_store::Error`]. The conversions need a type of this crate, because both sides
 //! belong to others.
 
@@ -39,11 +39,7 @@ pub(crate) fn of_files(error: &keyrack_vfs::Error) -> Error {
     if error.is_locked() {
         return Error::usage(format!("the store is in use by another process: {error}"));
     }
-    let cause = match error.raw_os_error() {
-        Some(number) => std::io::Error::from_raw_os_error(number),
-        None => error.io_kind().into(),
-    };
-    Error::io(error.attempt(), cause)
+    Error::io(error.attempt(), error.cause())
 }
 
 /// A failed operation on a log.
@@ -56,6 +52,6 @@ pub(crate) fn of_log(error: keyrack_wal::Error) -> Error {
         }
         keyrack_wal::Error::Poisoned(cause) => Error::poisoned(cause.to_string()),
         keyrack_wal::Error::Thread(error) => Error::io("starting a thread", error),
-        other => Error::io(other.to_string(), std::io::ErrorKind::Other.into()),
+        other => Error::io("the log", std::io::Error::other(other.to_string())),
     }
 }

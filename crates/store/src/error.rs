@@ -1,5 +1,5 @@
-//! The four kinds of failure, kept apart because the remedy differs: the caller corrects the call,
-//! the operator mends the machine, the data is repaired or restored, the process is restarted.
+//! The kinds of failure, kept apart because the remedy differs: the caller corrects the call, the
+//! operator mends the machine, the data is repaired or restored, the store is opened again.
 
 use std::path::{Path, PathBuf};
 
@@ -34,13 +34,16 @@ pub enum Error {
         /// What was expected and what was found.
         detail: String,
     },
-    /// A sync failed earlier. The kernel may have dropped the pages, so no later success proves
-    /// anything: the store refuses writes until it is opened again.
-    #[error("store is read-only since a failed sync: {cause}")]
+    /// A sync failed earlier, or something else that is final. The kernel may have dropped the pages,
+    /// so no later success proves anything: the store refuses writes until it is opened again.
+    #[error("the store accepts no more writes: {cause}")]
     Poisoned {
-        /// The failure that poisoned the store.
+        /// The failure that poisoned the store, without these words around it.
         cause: String,
     },
+    /// The store was closed while somebody used it.
+    #[error("the store is closed")]
+    Closed,
 }
 
 impl Error {

@@ -21,7 +21,7 @@
 //! order, and every key that was present during the whole scan; it is one point in time only on a
 //! [`Snapshot`].
 //!
-//! **Errors** come in four kinds that are never mixed, see [`Error`]. Nothing panics on input.
+//! **Errors** come in five kinds that are never mixed, see [`Error`]. Nothing panics on input.
 #![forbid(unsafe_code)]
 
 mod batch;

@@ -195,6 +195,7 @@ fn kind(error: &StoreError) -> &'static str {
         StoreError::Io { .. } => "io",
         StoreError::Corruption { .. } => "corruption",
         StoreError::Poisoned { .. } => "poisoned",
+        StoreError::Closed => "closed",
         _ => "of a new kind",
     }
 }

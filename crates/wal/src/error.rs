@@ -1,4 +1,4 @@
-//! What can go wrong with a log, in the four kinds of the store's contract.
+//! What can go wrong with a log, in the kinds of the store's contract.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -117,9 +117,7 @@ impl Background {
     ) -> Result<()> {
         let inner = Arc::clone(&self.inner);
         let thread = std::thread::Builder::new().name(name).spawn(move || run(&inner, work, rest));
-        let thread = thread.map_err(|error| {
-            Error::Usage(format!("no background thread can be started: {error}"))
-        })?;
+        let thread = thread.map_err(|error| Error::Thread(Arc::new(error)))?;
         lock(&self.threads).push(thread);
         Ok(())
     }

@@ -164,7 +164,7 @@ impl<'a> Claim<'a> {
             }
             drop(running);
             if inner.is_stopping() {
-                return Err(Error::Usage("the store is being closed".to_owned()));
+                return Err(Error::Closed);
             }
             inner.signal.sleep(seen);
         }

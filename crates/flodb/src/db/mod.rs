@@ -179,7 +179,7 @@ impl Inner {
 
     /// No writes from now on, for this reason. The first one stays.
     pub(crate) fn poison(&self, error: &Error) {
-        let _ = self.poison.set(Error::Poisoned(error.to_string()));
+        let _ = self.poison.set(error.clone().into_final());
         self.gate.open_for_good();
     }
 
@@ -266,7 +266,7 @@ impl Db {
             background.stop();
         }
         // Writes through other handles would wait for nobody.
-        inner.poison(&Error::Poisoned("it is closed".to_owned()));
+        inner.poison(&Error::Closed);
         flushed
     }
 

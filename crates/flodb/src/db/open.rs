@@ -274,7 +274,11 @@ impl<'a> Replay<'a> {
 
     fn record(&mut self, position: u64, payload: &[u8]) -> Result<()> {
         if position > SEQUENCE_MAX {
-            return Err(Error::Usage("the log is beyond its last position".to_owned()));
+            return Err(Error::corruption(
+                &self.dir.join(LOG_DIR),
+                0,
+                format!("a record at position {position}, beyond the last that there is"),
+            ));
         }
         let Some(writes) = decode(payload) else {
             return Err(Error::corruption(

@@ -393,7 +393,9 @@ fn convert(data_dir: &Path, action: &str, text: &str) -> Error {
         return Error::corruption(data_dir, 0, text);
     }
     // The lock of a database that is open already is told as an input-output error, too.
-    if text.starts_with("IO error") && !text.contains("lock") {
+    let is_refused = ["Invalid argument", "Not implemented"].iter().any(|s| text.starts_with(s));
+    let is_locked = text.starts_with("IO error") && text.contains("lock");
+    if !is_refused && !is_locked {
         let is_full = text.contains("No space left on device");
         let kind = if is_full { ErrorKind::StorageFull } else { ErrorKind::Other };
         return Error::io(place, IoError::new(kind, text.to_owned()));

@@ -122,6 +122,9 @@ impl<P: Protocol> ServerStore<P> {
             keyrack_net::Error::Endpoint { cause, .. } => {
                 Error::io(format!("{}: connect", self.target.shown), cause)
             }
+            keyrack_net::Error::Resolve { cause, .. } => {
+                Error::io(format!("{}: no address", self.target.shown), cause)
+            }
             other => Error::usage(format!("{}: {other}", self.target.shown)),
         })?;
         let shown = &self.target.shown;

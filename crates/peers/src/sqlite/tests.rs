@@ -140,7 +140,14 @@ fn errors_keep_their_kind() {
 
     let failure = |code| RusqliteError::SqliteFailure(ffi::Error::new(code), None);
     assert!(convert(&path, "put", failure(ffi::SQLITE_FULL)).is_no_space());
-    for code in [ffi::SQLITE_BUSY, ffi::SQLITE_READONLY, ffi::SQLITE_IOERR_WRITE] {
+    for code in [
+        ffi::SQLITE_BUSY,
+        ffi::SQLITE_READONLY,
+        ffi::SQLITE_IOERR_WRITE,
+        ffi::SQLITE_NOMEM,
+        ffi::SQLITE_PROTOCOL,
+        ffi::SQLITE_INTERRUPT,
+    ] {
         assert!(matches!(convert(&path, "put", failure(code)), Error::Io { .. }), "{code}");
     }
     let large = convert(&path, "put", failure(ffi::SQLITE_TOOBIG));

@@ -75,6 +75,10 @@ fn errors_keep_their_kind() {
     assert!(sorted(ErrorCode::NoSpace).is_no_space());
     assert!(matches!(sorted(ErrorCode::Corruption), Error::Corruption { .. }));
     assert!(matches!(sorted(ErrorCode::TooLarge), Error::Usage { .. }));
+    assert!(matches!(sorted(ErrorCode::InvalidDb), Error::Closed));
+    for code in [ErrorCode::TxnExpired, ErrorCode::Unknown, ErrorCode::Io] {
+        assert!(matches!(sorted(code), Error::Io { .. }), "{code:?}");
+    }
     let mut without = options(directory.path(), None);
     without.data_dir = None;
     assert!(open(&without).err().unwrap().to_string().contains("needs a data directory"));
