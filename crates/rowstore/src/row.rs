@@ -292,6 +292,9 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
+/// Bytes that a [`RowBuf`] keeps from one turn of its session to the next.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
 /// A row being made. What it holds is set by one of `set_value`, `columns`, `fields`.
 #[derive(Debug, Default)]
 pub struct RowBuf {
@@ -318,6 +321,16 @@ impl RowBuf {
         self.marks = Marks::default();
         self.ends.clear();
         self.data.clear();
+    }
+
+    /// Gives up memory that an unusually large row took.
+    pub(crate) fn shrink(&mut self) {
+        if self.data.capacity() > KEPT_BYTES_MAX {
+            self.data = Vec::new();
+        }
+        if self.ends.capacity() > KEPT_BYTES_MAX / size_of::<u32>() {
+            self.ends = Vec::new();
+        }
     }
 
     /// Makes it a row of one value.
@@ -443,6 +456,21 @@ impl RowBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_kept_the_memory_of_the_largest_before_it() {
+        let mut row = RowBuf::new();
+        row.set_value(&[b'v'; KEPT_BYTES_MAX + 1]);
+        row.shrink();
+        assert_eq!(row.data.capacity(), 0);
+        row.set_value(b"small");
+        row.shrink();
+        assert!(row.data.capacity() > 0, "small memory is used again");
+        row.fields();
+        (0..300_000).for_each(|_| row.push_field(b"", b""));
+        row.shrink();
+        assert_eq!((row.ends.capacity(), row.data.capacity() > 0), (0, true));
+    }
 
     #[test]
     fn what_was_put_in_comes_out() {

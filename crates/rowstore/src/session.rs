@@ -627,6 +627,7 @@ impl RowSession for Session<'_> {
     }
 
     fn flush(&mut self) -> Result<Position> {
+        self.row.shrink();
         if let Some(group) = self.group.take() {
             group.check()?;
             if !group.is_empty() {

@@ -400,6 +400,7 @@ impl RowSession for StoreSession<'_> {
     }
 
     fn flush(&mut self) -> Result<Position> {
+        self.row.shrink();
         if let Some(group) = self.group.take() {
             group.check()?;
             if !group.is_empty() {
