@@ -22,7 +22,7 @@ use crate::redis::hash::Hash;
 use crate::redis::walk::behind_prefix;
 
 /// Bytes of a reply that one slice collects.
-const SLICE_BYTES_MAX: usize = 1 << 20;
+pub(crate) const SLICE_BYTES_MAX: usize = 1 << 20;
 
 /// A command under way.
 #[derive(Debug)]

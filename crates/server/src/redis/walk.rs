@@ -14,7 +14,7 @@ use crate::redis::context::Desk;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::glob::{Glob, Match};
 use crate::redis::number::natural;
-use crate::redis::task::{Count, Range, Task};
+use crate::redis::task::{Count, Range, SLICE_BYTES_MAX, Task};
 
 /// Rows that one SCAN visits at most, and fields that one HSCAN does, however large its COUNT.
 pub(crate) const COUNT_MAX: usize = 4096;
@@ -113,7 +113,7 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Done {
             }
         }
         visited += 1;
-        if visited < options.count {
+        if visited < options.count && found.place() < SLICE_BYTES_MAX {
             return ControlFlow::Continue(());
         }
         place.extend_from_slice(key);

@@ -254,3 +254,28 @@ fn a_value_for_which_there_is_no_memory_is_an_error_and_not_the_end() {
     assert!(the_loop.ask(&mut client, &["GET", "fits"]).starts_with("$819200 vv"));
     assert!(the_loop.ask(&mut client, &["MGET", "small", "fits"]).starts_with("*2 $1 s $819200 v"));
 }
+
+/// A page of SCAN was bounded by the number of its keys alone, and keys may have 1 MiB.
+#[test]
+fn a_page_of_large_keys_was_as_large_as_they_are_together() {
+    let site = site(64 << 20);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    for number in 0..50 {
+        the_loop.ask(&mut client, &["SET", &format!("{number:02}{}", "k".repeat(100_000)), "v"]);
+    }
+    let (mut cursor, mut seen, mut pages) = ("0".to_owned(), Vec::new(), 0);
+    loop {
+        let reply = the_loop.ask(&mut client, &["SCAN", &cursor, "COUNT", "4096"]);
+        assert!(reply.len() < (1 << 20) + 110_000, "{} bytes", reply.len());
+        let words: Vec<&str> = reply.split(' ').collect();
+        seen.extend(words.iter().filter(|word| word.len() > 1000).map(|word| word[..2].to_owned()));
+        words[2].clone_into(&mut cursor);
+        pages += 1;
+        if cursor == "0" {
+            break;
+        }
+    }
+    let all: Vec<String> = (0..50).map(|number| format!("{number:02}")).collect();
+    assert_eq!((seen, pages), (all, 5));
+}
