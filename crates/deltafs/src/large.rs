@@ -49,6 +49,17 @@ impl Namespace {
         contents.remove_in(&mut state, stat.inode)?;
         Ok(file)
     }
+
+    /// As [`Namespace::open_nameless`], with the bytes of a file that was removed while it was
+    /// open: the file itself may be that of a log that is only read. O(bytes).
+    ///
+    /// # Errors
+    /// Those of reading and of the machine.
+    pub fn copy_nameless(&self, stat: &Stat, from: &LargeFile) -> Result<LargeFile> {
+        let file = self.open_nameless(stat, &[])?;
+        from.copy_to(&file, stat.size)?;
+        Ok(file)
+    }
 }
 
 impl Caller<'_> {

@@ -43,6 +43,9 @@ pub(crate) struct Gone {
 #[derive(Clone, Debug)]
 pub(crate) enum GoneBytes {
     Memory(Vec<u8>),
+    /// Those that the name had. They are only read: lower logs may share them.
+    Shared(LargeFile),
+    /// A file of its own.
     File(LargeFile),
 }
 

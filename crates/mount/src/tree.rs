@@ -273,7 +273,7 @@ impl Tree {
             if stat.has_data {
                 bytes = GoneBytes::Memory(answer(fs.read_at(dir, name, 0, INLINE_BYTES_MAX))?);
             } else if let Some(file) = answer(self.space.open_contents(&stat))? {
-                bytes = GoneBytes::File(file);
+                bytes = GoneBytes::Shared(file);
             }
         }
         Ok(Gone { stat: Stat { nlink: 0, ..stat }, bytes })
@@ -307,7 +307,7 @@ impl Tree {
                         let end = start.saturating_add(bytes.len()).min(all.len());
                         bytes[..end - start].copy_from_slice(&all[start..end]);
                     }
-                    GoneBytes::File(file) => {
+                    GoneBytes::Shared(file) | GoneBytes::File(file) => {
                         file.read_at(offset, &mut bytes).map_err(|error| errno(&error))?;
                     }
                 }
@@ -343,6 +343,7 @@ impl Tree {
                     GoneBytes::File(file) => {
                         file.write_at(offset, bytes).map_err(|error| errno(&error))
                     }
+                    GoneBytes::Shared(_) => unreachable!("it was copied when it was extended"),
                 }
             }
         }
@@ -360,10 +361,15 @@ impl Tree {
                 let file = answer(self.space.open_nameless(&gone.stat, all))?;
                 gone.bytes = GoneBytes::File(file);
             }
+            if let GoneBytes::Shared(shared) = &gone.bytes {
+                let file = answer(self.space.copy_nameless(&gone.stat, shared))?;
+                gone.bytes = GoneBytes::File(file);
+            }
             match &mut gone.bytes {
                 GoneBytes::Memory(all) => {
                     all.resize(usize::try_from(size).map_err(|_| Errno::EFBIG)?, 0);
                 }
+                GoneBytes::Shared(_) => unreachable!("it was copied a moment ago"),
                 GoneBytes::File(file) => {
                     file.set_len(size).map_err(|error| errno(&error))?;
                 }
@@ -482,5 +488,32 @@ mod tests {
         space.resume().unwrap();
         tree.write(file, 0, &[1; 9000]).unwrap();
         assert_eq!(tree.stat(file).unwrap().size, 9000);
+    }
+
+    /// A program goes on with a large file whose name is gone: its bytes are its own.
+    #[test]
+    fn a_large_file_that_was_removed_while_it_is_open_can_be_written() {
+        let disk: Arc<MemFs> = Arc::new(MemFs::new());
+        let below = Namespace::open_in(disk.clone(), Path::new("/below"), Settings::default());
+        let below = below.unwrap();
+        let root = User::root();
+        below.by(&root).put(b"/old", 0o644, &[7; 9000]).unwrap();
+        below.close().unwrap();
+        let lower = vec![Path::new("/below").to_owned()];
+        let settings = Settings { lower: lower.clone(), ..Settings::default() };
+        let space = Namespace::open_in(disk.clone(), Path::new("/log"), settings).unwrap();
+        space.by(&root).put(b"/new", 0o644, &[7; 9000]).unwrap();
+        let mut tree = Tree::new(space).unwrap();
+        for name in [&b"new"[..], b"old"] {
+            let (file, _) = tree.lookup(1, name).unwrap();
+            tree.open(file).unwrap();
+            tree.unlink(1, name).unwrap();
+            tree.write(file, 8990, &[8; 20]).unwrap();
+            let bytes = tree.read(file, 0, 10_000).unwrap();
+            assert_eq!((bytes.len(), bytes[8989], bytes[8990], bytes[9009]), (9010, 7, 8, 8));
+        }
+        // What is published stays as it is.
+        let view = Namespace::open_read_only_in(disk, &lower, Settings::default()).unwrap();
+        assert!(view.by(&root).read(b"/old", 0, 10_000).unwrap() == [7; 9000]);
     }
 }
