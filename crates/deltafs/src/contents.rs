@@ -175,6 +175,20 @@ impl Contents {
         Ok(Some(bytes))
     }
 
+    /// Reads all bytes of a file of `size` bytes, if a log has them.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if the file is not what was written; the machine's.
+    pub(crate) fn verify(&self, inode: Inode, size: u64) -> Result<()> {
+        // Nobody changes it meanwhile.
+        let _turn = self.turn();
+        match self.open(inode)? {
+            Some(file) => file.each_chunk(size, &mut |_, _| Ok(())),
+            // Only its size is known.
+            None => Ok(()),
+        }
+    }
+
     /// Makes the file of a number, with these bytes and nothing else.
     pub(crate) fn create(
         &self,

@@ -75,6 +75,33 @@ impl Namespace {
         Ok(checked)
     }
 
+    /// Reads the bytes of every large file and says which are not what was written.
+    ///
+    /// # Errors
+    /// A store or a file cannot be read. Damage is none.
+    pub fn check_contents(&self) -> Result<Vec<Flaw>> {
+        let inner = &self.inner;
+        let mut flaws = Vec::new();
+        let mut walk = inner.layers.everything()?;
+        while walk.next()? {
+            let (id, name) = walk.place()?;
+            if id == DirId::SYSTEM || name.is_empty() {
+                continue;
+            }
+            let Entry::Sized(file) = Entry::read(walk.path(0), id, name, walk.value(0))? else {
+                continue;
+            };
+            match inner.contents.verify(file.inode, file.size) {
+                Err(error @ crate::Error::Corruption { .. }) => {
+                    let path = join(&inner.path_of(id)?, name);
+                    flaws.push(Flaw { path, what: error.to_string() });
+                }
+                verified => verified?,
+            }
+        }
+        Ok(flaws)
+    }
+
     /// Reads every record.
     fn gather(
         &self,

@@ -195,13 +195,22 @@ impl LargeFile {
 
     /// Copies the first `size` bytes into an empty file.
     pub(crate) fn copy_to(&self, to: &LargeFile, size: u64) -> Result<()> {
+        self.each_chunk(size, &mut |at, bytes| to.write_at(at, bytes))
+    }
+
+    /// Shows the first `size` bytes in pieces, with their offsets.
+    pub(crate) fn each_chunk(
+        &self,
+        size: u64,
+        visit: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         self.check_len(size)?;
         let mut chunk = vec![0; CHUNK];
         let mut at = 0;
         while at < size {
             let count = usize::try_from(size - at).unwrap_or(CHUNK).min(CHUNK);
             self.read_at(at, &mut chunk[..count])?;
-            to.write_at(at, &chunk[..count])?;
+            visit(at, &chunk[..count])?;
             at += count as u64;
         }
         Ok(())

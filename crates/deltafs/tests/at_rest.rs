@@ -2,7 +2,7 @@
 //! exchanged, replaced by one of others or of an earlier moment. What is read then is what was
 //! written, or an error that names a file.
 
-use crate::support::{Lab, path};
+use crate::support::{Lab, assert_sound, path};
 use keyrack_deltafs::merge::Merge;
 use keyrack_deltafs::{Error, GcOptions, Kind, Namespace, Registry, Settings, User};
 use keyrack_flodb::{Compression, Db, Durability, Options};
@@ -329,6 +329,25 @@ fn a_merge_takes_checksums_along_and_damage_not() {
     assert_damaged(merged.by(&user).read(b"/f1", 149_998, 1), &copy);
     flip(&lab, &at, 3);
     assert_damaged(merge("again/r0"), &at);
+}
+
+#[test]
+fn a_deep_check_names_every_large_file_that_is_damaged() {
+    let lab = Lab::new();
+    large(&lab);
+    let space = lab.open("log");
+    space.by(&User::root()).put(b"/small", 0o644, b"few").unwrap();
+    assert_eq!(space.check_contents().unwrap(), []);
+    let (one, two) = (bytes_of(&space, b"/f1"), bytes_of(&space, b"/f2"));
+    flip(&lab, &one, 149_999);
+    lab.disk.remove_file(&two).unwrap();
+    assert_sound(&space);
+    let flaws = space.check_contents().unwrap();
+    let found: Vec<&[u8]> = flaws.iter().map(|flaw| &flaw.path[..]).collect();
+    assert_eq!(found, [b"/f1", b"/f2"]);
+    for (flaw, at) in flaws.iter().zip([one, two]) {
+        assert!(flaw.what.starts_with(&format!("{}: ", at.display())), "{}", flaw.what);
+    }
 }
 
 #[test]

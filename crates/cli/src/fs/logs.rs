@@ -48,7 +48,7 @@ pub(super) fn commands() -> Vec<Command> {
             )
             .arg(flag("dry-run", "Only say what would go")),
         reading("fsck", "Check a log or a view, and with --deep every file")
-            .arg(flag("deep", "Read every block of the log, and hold publications to digests")),
+            .arg(flag("deep", "Read every block and large file, and hold publications to digests")),
     ]
 }
 
@@ -269,7 +269,11 @@ fn fsck(matches: &ArgMatches) -> Outcome {
         flaws.extend(registry(matches)?.check()?);
     }
     if flaws.is_empty() {
-        let checked = open_to_read(matches)?.fsck()?;
+        let space = open_to_read(matches)?;
+        let mut checked = space.fsck()?;
+        if matches.get_flag("deep") {
+            checked.flaws.extend(space.check_contents()?);
+        }
         say!(
             "{} directories, {} files, {} links, {} whiteouts",
             checked.dirs,
