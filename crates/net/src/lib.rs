@@ -14,8 +14,8 @@
 //!   turn may be sent. Read `service` first, then `event_loop`.
 //! * [`Stream`] is the client's side: it connects and blocks. [`Link`] is one with buffers.
 //!
-//! What holds whatever clients do: a connection costs bounded memory ([`Limits`]), all together hold
-//! no more than [`ClientMemory`] allows, one that sends slowly, half, or never reads is nobody
+//! What holds whatever clients do: a connection costs bounded memory ([`Limits`]), all together
+//! hold no more than [`ClientMemory`] allows, one that sends slowly, half, or never reads is nobody
 //! else's problem, and each has deadlines ([`Timeouts`]).
 //!
 //! ```

@@ -1,7 +1,7 @@
 //! GETs and MGETs: many keys looked up side by side, answered in their order.
 //!
-//! **Invariant:** a large value is looked up and written alone, so what one run adds to the output is
-//! bounded by [`RUN_MAX`] small values, or by one large one.
+//! **Invariant:** a large value is looked up and written alone, so what one run adds to the output
+//! is bounded by [`RUN_MAX`] small values, or by one large one.
 
 use keyrack_wire::resp::{RequestParser, Writer};
 

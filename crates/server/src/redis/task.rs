@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A reply begins with its length, so what is found is collected until the end is known, up to
-//! [`crate::redis::Options::reply_bytes_max`] and to what the memory of all connections allows. What
-//! is written between slices may be in the reply
-//! or not; every key that is there from beginning to end is.
+//! [`crate::redis::Options::reply_bytes_max`] and to what the memory of all connections allows.
+//! What is written between slices may be in the reply or not; every key that is there from
+//! beginning to end is.
 
 use keyrack_rowstore::{Kind, Row};
 use keyrack_wire::resp::{Protocol, Writer};
