@@ -188,6 +188,9 @@ impl Measurement<'_> {
         rows: RowSink<'_>,
     ) -> Result<Timed, Failed> {
         let settings = &self.plan.settings;
+        if self.workload.trace().is_none() {
+            phase.check_rates().map_err(Failed::new)?;
+        }
         let workers = phase.workers();
         let version = stage.store().version();
         let lives = live_workers(workers);
@@ -300,7 +303,8 @@ impl Measurement<'_> {
             }
             let rng = Rng::stream(settings.seed, StreamPhase::Other(1), worker, phase.index as u32);
             let share = rate / f64::from(threads);
-            let schedule = ArrivalSchedule::new(crew.arrivals, share, rng).ok()?;
+            let schedule = ArrivalSchedule::new(crew.arrivals, share, rng);
+            let schedule = schedule.expect("rates are checked before a phase begins");
             Some(Schedule::Drawn(schedule.staggered(thread, threads)))
         });
         Job {

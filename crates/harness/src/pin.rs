@@ -15,7 +15,7 @@
 //! finds such threads and gives them all CPUs ([`Dealt::free_others`]).
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::probe::Host;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
@@ -80,15 +80,17 @@ pub(crate) struct Dealt {
     cpus: Vec<usize>,
     /// Workers that have come for theirs.
     workers: Mutex<HashSet<i32>>,
+    /// The first refusal of the system, with its CPU.
+    refusal: OnceLock<String>,
 }
 
 impl Dealt {
     pub(crate) fn new(cpus: Vec<usize>) -> Dealt {
-        Dealt { cpus, workers: Mutex::default() }
+        Dealt { cpus, workers: Mutex::default(), refusal: OnceLock::new() }
     }
 
     /// Pins the calling thread to the CPU of worker `thread`, where there are any. A refusal leaves
-    /// it unpinned.
+    /// it unpinned; [`Dealt::refusal`] tells.
     pub(crate) fn pin(&self, thread: u32) {
         if self.cpus.is_empty() {
             return;
@@ -96,8 +98,17 @@ impl Dealt {
         let own = gettid().as_raw_nonzero().get();
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).insert(own);
         let mut set = CpuSet::new();
-        set.set(self.cpus[thread as usize % self.cpus.len()]);
-        let _ = sched_setaffinity(None::<Pid>, &set);
+        let cpu = self.cpus[thread as usize % self.cpus.len()];
+        set.set(cpu);
+        if let Err(error) = sched_setaffinity(None::<Pid>, &set) {
+            // The first one is enough.
+            let _ = self.refusal.set(format!("workers not pinned to CPU {cpu}: {error}"));
+        }
+    }
+
+    /// What a reader must know of workers that the system has not let be pinned.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.refusal.get().map(String::as_str)
     }
 
     /// Gives threads that stay on a worker's CPU without being a worker all CPUs of the caller.
@@ -117,6 +128,7 @@ impl Dealt {
             // A thread that has ended meanwhile needs nothing.
             let Ok(set) = sched_getaffinity(Pid::from_raw(thread)) else { continue };
             if set.count() == 1 && self.cpus.iter().any(|&cpu| set.is_set(cpu)) {
+                // It may end meanwhile; else it stays where it is, which the system wanted.
                 let _ = sched_setaffinity(Pid::from_raw(thread), &all);
             }
         }
@@ -189,5 +201,21 @@ mod tests {
         assert!(Pin::Auto.note(many).unwrap().starts_with("workers not pinned: "));
         assert_eq!(Pin::Auto.note(many - 1), None);
         assert_eq!((Pin::Always.note(many), Pin::Never.note(many)), (None, None));
+    }
+
+    /// A result was shown as that of pinned workers.
+    #[test]
+    fn a_refusal_of_the_system_is_told() {
+        let Some(none) = (0..CpuSet::MAX_CPU).rev().find(|cpu| !allowed_cpus().contains(cpu))
+        else {
+            return;
+        };
+        let dealt = Dealt::new(vec![none]);
+        assert_eq!(dealt.refusal(), None);
+        std::thread::scope(|scope| {
+            scope.spawn(|| dealt.pin(0));
+        });
+        let said = dealt.refusal().unwrap();
+        assert!(said.starts_with(&format!("workers not pinned to CPU {none}: ")), "{said}");
     }
 }

@@ -2,7 +2,7 @@
 //! nothing behind.
 
 use crate::support::{Bench, only, op, repeat};
-use keyrack_vfs::{Fs, RealFs};
+use keyrack_vfs::{Fault, FaultFs, FaultPlan, Fs, Operation, RealFs};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -308,4 +308,29 @@ fn a_full_disk_in_the_warm_up_makes_no_rate_out_of_nothing() {
     assert_eq!(record.interrupted.as_deref(), Some("the disk is full"));
     // The timed part began where the warm-up ended, not at an end of it that never came.
     assert!(record.points.iter().all(|point| point.repeats[0].wall_s > 1e-9));
+}
+
+/// Where the free space could not be measured, the guard of `--min-free` guarded nothing.
+#[test]
+fn a_guard_of_the_space_that_cannot_measure_it_ends_the_run() {
+    let mut bench = Bench::unit("kv.put('k', 'v')").set(&[
+        ("backend", "odd-on-disk"),
+        ("data-dir", "/data"),
+        ("min-free", "1"),
+        ("secs", "600"),
+    ]);
+    bench.fs.create_dir_all(Path::new("/data")).unwrap();
+    let fs = FaultFs::new(Arc::clone(&bench.fs));
+    bench.fs = Arc::new(fs.clone());
+    // The first looks are those of the plan.
+    let after =
+        |looks: u64| FaultPlan::from_then_on(looks + 1, Fault::Io).only(&[Operation::Space]);
+    let looks = (0..100_u64).find(|looks| {
+        fs.arm(after(*looks));
+        bench.plan().is_ok()
+    });
+    fs.arm(after(looks.unwrap()));
+    let record = bench.run();
+    let why = record.interrupted.unwrap_or_default();
+    assert!(why.starts_with("--min-free: cannot measure the file system of '/data"), "{why}");
 }

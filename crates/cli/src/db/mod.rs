@@ -255,6 +255,7 @@ fn explain(dir: &Path, error: Error) -> Failure {
 
 /// Whether files of LevelDB are there, and none of ours.
 fn is_leveldb(dir: &Path) -> bool {
+    // A hint behind an error, which stands also where the directory cannot be listed.
     let names = RealFs.list(dir).unwrap_or_default();
     let ends =
         |suffix: &str| names.iter().any(|entry| entry.name.to_string_lossy().ends_with(suffix));

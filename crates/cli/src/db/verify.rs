@@ -33,6 +33,7 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
 
 /// Refuses a directory in which nothing has the look of a store.
 pub(super) fn check_dir(dir: &Path) -> Result<(), Failure> {
+    // What cannot be listed has no look at all: the refusal before stands.
     let has_ours = || {
         let names = RealFs.list(dir).unwrap_or_default();
         names.iter().any(|entry| {

@@ -17,7 +17,7 @@ use super::result::{PhaseResult, RankResult};
 use super::store::StoreSettings;
 use super::target::{Measured, Target};
 use super::totals::Totals;
-use keyrack_deltafs::job::{Fold, Job};
+use keyrack_deltafs::job::{Error as JobError, Fold, Job};
 use keyrack_measure::{Clock, usage};
 use keyrack_net::{Endpoint, TlsClient};
 use keyrack_vfs::{Fs, OpenOptions, RealFs};
@@ -231,6 +231,7 @@ fn report(
         let mine = [measured.ops, spent_ns, thread_cpu_ns].map(u64::to_le_bytes).concat();
         for (rank, bytes) in job.gather(&mine)?.into_iter().flatten().enumerate() {
             let result = RankResult::from_bytes(rank, &bytes);
+            let result = result.ok_or(JobError::Protocol { rank: rank as u32 })?;
             crate::print(&result.text());
             ranks.push(result.json());
         }

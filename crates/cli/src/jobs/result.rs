@@ -92,12 +92,11 @@ pub(super) struct RankResult {
 
 impl RankResult {
     /// Of three numbers of eight bytes: operations, nanoseconds, nanoseconds of the processor.
-    pub(super) fn from_bytes(rank: usize, bytes: &[u8]) -> RankResult {
-        let number = |at: usize| {
-            let bytes = bytes.get(8 * at..8 * at + 8).and_then(|bytes| bytes.try_into().ok());
-            bytes.map_or(0, u64::from_le_bytes)
-        };
-        RankResult { rank, ops: number(0), spent_ns: number(1), cpu_ns: number(2) }
+    /// `None` for anything else, as of a rank of another program.
+    pub(super) fn from_bytes(rank: usize, bytes: &[u8]) -> Option<RankResult> {
+        let ([ops, spent_ns, cpu_ns], []) = bytes.as_chunks::<8>() else { return None };
+        let [ops, spent_ns, cpu_ns] = [*ops, *spent_ns, *cpu_ns].map(u64::from_le_bytes);
+        Some(RankResult { rank, ops, spent_ns, cpu_ns })
     }
 
     fn each_us(&self) -> f64 {
@@ -140,6 +139,18 @@ mod tests {
     fn result(name: &'static str, ops: u64, spent_ns: u64, wall_ns: u64) -> PhaseResult {
         let latency_ns = None;
         PhaseResult { name, ops, failed: 0, spent_ns, wall_ns, cpu_ns: 0, latency_ns }
+    }
+
+    /// A rank whose result was cut had done nothing, and a rank of another program anything.
+    #[test]
+    fn a_result_of_other_numbers_is_none() {
+        let bytes = [5_u64, 6, 7].map(u64::to_le_bytes).concat();
+        let result = RankResult::from_bytes(1, &bytes).unwrap();
+        assert_eq!((result.ops, result.spent_ns, result.cpu_ns), (5, 6, 7));
+        for length in [0, 8, 16, 23] {
+            assert!(RankResult::from_bytes(1, &bytes[..length]).is_none(), "{length}");
+        }
+        assert!(RankResult::from_bytes(1, &[0; 32]).is_none());
     }
 
     #[test]

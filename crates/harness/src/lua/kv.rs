@@ -217,6 +217,7 @@ unsafe extern "C-unwind" fn scan(state: *mut lua_State) -> c_int {
         let (high, limit) = bounds(stack, objects, &mut buffers.low, message, "kv.scan", 4);
         // The low bound moves to the Lua stack: a read inside the callback reuses the buffer.
         stack.push_bytes(&buffers.low);
+        // Pushed above: it is a string.
         let low = stack.bytes(stack.top()).unwrap_or_default();
         // Made here, not a row: where making one allocates, an error would jump over the engine. A
         // callback with one parameter is not interested in values; none are built for it.

@@ -10,7 +10,7 @@
 use crate::program::{PhasePlan, Place, RolePlan, Workload};
 use crate::settings::{Bound, Settings};
 use keyrack_record::{Cell, Part};
-use keyrack_workload::Arrivals;
+use keyrack_workload::{ArrivalSchedule, Arrivals, Rng};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -73,8 +73,24 @@ impl TimedPhase {
     /// The crew of a worker, and its number within.
     pub(crate) fn crew_of(&self, worker: u32) -> (usize, u32) {
         let index = self.crews.iter().position(|crew| crew.workers.contains(&worker));
-        let index = index.unwrap_or(0);
+        let index = index.expect("each worker of a phase is in a crew");
         (index, worker - self.crews[index].workers.start)
+    }
+
+    /// Whether its crews can be started at their rates. A rate that is too low for a schedule would
+    /// else be a closed loop.
+    ///
+    /// # Errors
+    /// The rate and its bounds, in words.
+    pub(crate) fn check_rates(&self) -> Result<(), String> {
+        for crew in &self.crews {
+            let Some(rate) = crew.rate else { continue };
+            let (share, rng) = (rate / f64::from(crew.threads), Rng::from_seed(1));
+            ArrivalSchedule::new(crew.arrivals, share, rng).map_err(|error| {
+                format!("{rate} units/s over {} threads: {error}", crew.threads)
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether results are told apart by role.
@@ -179,5 +195,35 @@ impl Drop for Foreground<'_> {
         if self.0.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.0.stop.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A search that had halved its rate often enough measured a closed loop, and said that the
+    /// rate had passed.
+    #[test]
+    fn a_rate_that_is_too_low_for_a_schedule_is_no_closed_loop() {
+        let crew = |rate| Crew {
+            place: None,
+            workers: 0..4,
+            threads: 4,
+            bound: Some(Bound::Ops(1)),
+            rate,
+            arrivals: Arrivals::Poisson,
+        };
+        let phase = |rate| TimedPhase {
+            index: 0,
+            name: None,
+            warmup_s: 0.0,
+            crews: vec![crew(None), crew(rate)],
+            cells: Vec::new(),
+        };
+        assert_eq!(phase(None).check_rates(), Ok(()));
+        assert_eq!(phase(Some(0.01)).check_rates(), Ok(()));
+        let said = phase(Some(1e-6)).check_rates().unwrap_err();
+        assert!(said.starts_with("0.000001 units/s over 4 threads: "), "{said}");
     }
 }

@@ -277,8 +277,10 @@ impl<'a> Progress<'a> {
             m.stop.set("the trace of --record cannot be written");
         }
         let Some(dir) = self.dir.filter(|_| min_free > 0) else { return };
-        if m.plan.surroundings.fs.space(dir).is_ok_and(|space| space.free_bytes < min_free) {
-            m.stop.set("the data directory has less free space than --min-free");
+        match m.plan.surroundings.fs.space(dir) {
+            Ok(space) if space.free_bytes >= min_free => {}
+            Ok(_) => m.stop.set("the data directory has less free space than --min-free"),
+            Err(error) => m.stop.set(&format!("--min-free: {error}")),
         }
     }
 }

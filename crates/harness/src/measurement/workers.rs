@@ -5,6 +5,7 @@ use super::{Measurement, RowSink};
 use crate::observer::Observer;
 use crate::pin::{Dealt, Pin};
 use crate::worker::{Outcome, Rendezvous, Word, WorkerFailure};
+use std::sync::PoisonError;
 use std::sync::mpsc::{Sender, channel};
 
 impl Measurement<'_> {
@@ -86,7 +87,13 @@ impl Measurement<'_> {
                 }),
                 ..Outcome::default()
             };
-            handles.into_iter().map(|handle| handle.join().unwrap_or_else(panicked)).collect()
+            let outcomes =
+                handles.into_iter().map(|handle| handle.join().unwrap_or_else(panicked)).collect();
+            if let Some(refusal) = dealt.refusal() {
+                let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+                findings.push(refusal.to_owned());
+            }
+            outcomes
         })
     }
 }

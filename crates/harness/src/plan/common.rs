@@ -79,8 +79,9 @@ pub(super) fn settle(
         remarks.push(format!("[common] {name} has no equivalent of {}", lacks.join(", ")));
     }
     let asked = last_of_each(common).find(|(key, _)| *key == DURABILITY);
-    // The section was checked when it was read.
-    let asked = asked.and_then(|(_, value)| value.parse::<Durability>().ok());
+    let asked = asked.map(|(_, value)| {
+        value.parse::<Durability>().expect("the section was checked when it was read")
+    });
     let asked = asked.filter(|_| run.is_none() && !is_own(DURABILITY));
     let first = run.or(asked);
     let all: Vec<(String, String)> = own.iter().chain(&wanted).cloned().collect();

@@ -238,10 +238,10 @@ impl<'s> JobTask<'s> {
             }
             match result {
                 Ok(()) => {}
-                Err(Halt::Failed(why)) => {
+                Err(Halt::Stopped) => return (rows, None),
+                Err(why) => {
                     return (rows, Some(format!("{test} on thread {}: {why}", self.who.0)));
                 }
-                Err(_) => return (rows, None),
             }
         }
         others.0 = None;
@@ -256,10 +256,8 @@ impl<'s> JobTask<'s> {
         let mut client = self.loader(around, &shared, job);
         match job.load(&mut client) {
             Ok(()) => others.0 = None,
-            Err(Halt::Failed(why)) => {
-                return Err(format!("{} on thread {}: {why}", job.name, self.who.0));
-            }
-            Err(_) => {}
+            Err(Halt::Stopped) => {}
+            Err(why) => return Err(format!("{} on thread {}: {why}", job.name, self.who.0)),
         }
         Ok(())
     }

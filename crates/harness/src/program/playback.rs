@@ -117,6 +117,7 @@ impl Playback {
     /// When a worker's records are due.
     pub(crate) fn offsets(self: &Arc<Self>, who: (u32, u32)) -> Option<Offsets> {
         let speed = self.speed?;
+        // Whoever runs the records opens the same file, and says why it cannot.
         let cursor = self.cursor(true, who).ok();
         let (first_ns, _) = self.survey.span_ns?;
         Some(Offsets {

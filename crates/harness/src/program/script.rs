@@ -275,7 +275,7 @@ impl Builder<'_, '_> {
             scramble: false,
             ..keys.clone()
         };
-        let given = self.vm.workload().get::<Value>("load").unwrap_or(Value::Nil);
+        let given = self.vm.workload().get::<Value>("load").map_err(|e| e.to_string())?;
         if let Value::Table(load) = given {
             check_fields(&load, LOAD_FIELDS)?;
             let batch: Option<u32> = field(&load, "batch")?;

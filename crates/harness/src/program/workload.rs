@@ -280,9 +280,12 @@ impl Workload {
     }
 
     /// When its cells end.
+    ///
+    /// # Panics
+    /// Never for a workload of a plan: it has the run's bound, or its own.
     #[must_use]
     pub fn bound(&self) -> Bound {
-        self.settings.bound.unwrap_or(Bound::Ops(1))
+        self.settings.bound.expect("a workload has the run's bound, or its own")
     }
 
     /// What a machine of one worker is set up with.
@@ -303,8 +306,8 @@ impl Workload {
             script: Arc::clone(script),
             sandbox: env.sandbox,
             ctx: Ctx {
-                users: self.settings.users.unwrap_or(0),
-                items: self.settings.items.unwrap_or(0),
+                users: self.settings.users.expect("a workload has the run's users, or its own"),
+                items: self.settings.items.expect("a workload has the run's items, or its own"),
                 ops: match seat.bound {
                     Bound::Ops(ops) => ops,
                     Bound::Secs(_) => 0,

@@ -363,6 +363,7 @@ impl Sink for Gnuplot {
             yrange: None,
             trials: &trials,
         };
+        // A run without a figure has an empty script.
         self.out.write_all(plot.script().unwrap_or_default().as_bytes())?;
         self.out.flush()
     }

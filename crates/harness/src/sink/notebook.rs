@@ -121,7 +121,7 @@ impl Notebook {
                 && data.iter().all(|(key, _)| !key.starts_with(&below))
         };
         let mut names = (experiments.len()..).map(|number| format!("x{number}"));
-        names.find(is_free).unwrap_or_default()
+        names.find(is_free).expect("there are more numbers than experiments")
     }
 
     fn member(&self, name: &str) -> &[(String, Value)] {

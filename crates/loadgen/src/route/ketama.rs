@@ -44,7 +44,12 @@ impl Continuum {
     pub(super) fn server_of(&self, key: &[u8]) -> usize {
         let [hash, ..] = md5(key);
         let at = self.points.partition_point(|(point, _)| *point < hash);
-        let (_, index) = self.points.get(at).or(self.points.first()).copied().unwrap_or_default();
+        let (_, index) = self
+            .points
+            .get(at)
+            .or(self.points.first())
+            .copied()
+            .expect("a continuum has points of at least one server");
         index as usize
     }
 }
