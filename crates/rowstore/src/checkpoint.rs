@@ -220,19 +220,64 @@ fn remove(fs: &dyn Fs, path: &Path) -> Result<()> {
 }
 
 /// Removes the files of dropped logs, and then forgets these. The manifest on disk names them until
-/// the next one is published, which does no harm.
+/// the next one is published, which does no harm. A manifest may name any directory: what another
+/// log has there stays, and is damage.
 pub(crate) fn remove_dropped(fs: &dyn Fs, dir: &Path, manifest: &mut Manifest) -> Result<()> {
     for log in manifest.logs.iter().filter(|log| log.state == LogState::Dropped) {
-        let log_dir = dir.join(&log.path);
-        let entries = match fs.list(&log_dir) {
-            Err(error) if error.is_not_found() => continue,
-            entries => entries.map_err(|error| of_files(&error))?,
-        };
-        for entry in entries.iter().filter(|entry| keyrack_wal::is_ours(&entry.name)) {
-            remove(fs, &log_dir.join(&entry.name))?;
-        }
-        fs.sync_dir(&log_dir).map_err(|error| Failure::from(error).0)?;
+        let removed = keyrack_wal::remove(fs, &dir.join(&log.path), log.id);
+        removed.map_err(|error| Failure::from(error).0)?;
     }
     manifest.logs.retain(|log| log.state != LogState::Dropped);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyrack_vfs::MemFs;
+    use keyrack_wal::{Error, Log};
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    /// A disk with the log `/other/log` of that identity, and something else beside it.
+    fn disk_with_log(id: u64) -> MemFs {
+        let disk = MemFs::new();
+        let dir = Path::new("/other/log");
+        disk.create_dir_all(dir).unwrap();
+        let fs: Arc<dyn Fs> = Arc::new(disk.clone());
+        let options = keyrack_wal::Options { id, ..keyrack_wal::Options::default() };
+        let mut replay = |_: u64, _: &[u8]| Ok::<_, Error>(());
+        let (log, _) = Log::open(fs, dir, 0, options, &mut replay).unwrap();
+        let mut record = log.reserve(7).unwrap();
+        record.write(&[b"precious"[..7].as_ref()]).unwrap();
+        record.publish();
+        log.close().unwrap();
+        disk.write_atomic(&dir.join("notes"), b"text").unwrap();
+        disk
+    }
+
+    fn drops(path: &str, id: u64) -> Manifest {
+        let log = LogEntry { path: PathBuf::from(path), start: 0, state: LogState::Dropped, id };
+        Manifest { logs: vec![log], ..Manifest::empty() }
+    }
+
+    #[test]
+    fn a_manifest_that_names_the_log_of_another_store_removes_nothing_there() {
+        for path in ["/other/log", "../other/log", "a/../../other/log"] {
+            let disk = disk_with_log(7);
+            let before = disk.list(Path::new("/other/log")).unwrap().len();
+            assert!(before >= 2);
+            let error = remove_dropped(&disk, Path::new("/store"), &mut drops(path, 5));
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("other/log/") && error.contains("another log"), "{error}");
+            assert_eq!(disk.list(Path::new("/other/log")).unwrap().len(), before, "{path}");
+        }
+        let disk = disk_with_log(7);
+        let mut ours = drops("/other/log", 7);
+        remove_dropped(&disk, Path::new("/store"), &mut ours).unwrap();
+        assert!(ours.logs.is_empty());
+        let left = disk.list(Path::new("/other/log")).unwrap();
+        assert_eq!(left.iter().map(|entry| &entry.name).collect::<Vec<_>>(), ["notes"]);
+        remove_dropped(&disk, Path::new("/store"), &mut drops("/nowhere", 7)).unwrap();
+    }
 }

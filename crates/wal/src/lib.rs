@@ -87,5 +87,5 @@ pub use files::Stats;
 pub use log::{Log, Reservation};
 pub use marker::new_id;
 pub use options::{Options, Sync};
-pub use recovery::{Recovered, is_ours};
+pub use recovery::{Recovered, is_ours, remove};
 pub use salvage::{Hole, Salvaged, salvage};

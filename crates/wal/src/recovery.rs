@@ -196,6 +196,40 @@ pub fn is_ours(name: &OsStr) -> bool {
     name == NEW_NAME || name == MARKER_NAME || start_of(name).is_some()
 }
 
+/// Removes the files of the log `id` in `dir`, which nobody has open. What else is there stays, and
+/// so does everything if a segment is that of another log.
+///
+/// # Errors
+/// `Corruption` for a segment of another log; `Io`.
+pub fn remove(fs: &dyn Fs, dir: &Path, id: u64) -> Result<()> {
+    for start in list(fs, dir)? {
+        // One without a header was made ahead, or is damaged: it is nobody's.
+        let header = Reader::header(fs, &path_of(dir, start), start)?;
+        if let Some(found) = header.map(|header| header.id).filter(|found| *found != 0)
+            && found != id
+        {
+            return Err(foreign(&path_of(dir, start), found, id));
+        }
+    }
+    let entries = match fs.list(dir) {
+        Err(error) if error.is_not_found() => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries.iter().filter(|entry| is_ours(&entry.name)) {
+        match fs.remove_file(&dir.join(&entry.name)) {
+            Err(error) if error.is_not_found() => {}
+            removed => removed?,
+        }
+    }
+    Ok(fs.sync_dir(dir)?)
+}
+
+/// The error of a segment that belongs to another log.
+fn foreign(path: &Path, found: u64, id: u64) -> Error {
+    let what = format!("a segment of another log: identity {found:016x}, not {id:016x}");
+    Error::corruption(path, ID_AT, what)
+}
+
 /// The position in the name of a segment.
 fn start_of(name: &OsStr) -> Option<u64> {
     let digits = name.to_str()?.strip_suffix(SUFFIX)?;
@@ -249,10 +283,7 @@ fn read_front(fs: &dyn Fs, dir: &Path, start: u64, id: u64) -> Result<Front> {
     let front = Reader::open(fs, &path_of(dir, start), start)?.front;
     match front.header.id {
         found if found == 0 || found == id => Ok(front),
-        found => {
-            let what = format!("a segment of another log: identity {found:016x}, not {id:016x}");
-            Err(Error::corruption(&front.path, ID_AT, what))
-        }
+        found => Err(foreign(&front.path, found, id)),
     }
 }
 
