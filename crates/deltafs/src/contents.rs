@@ -457,7 +457,12 @@ impl Contents {
             }
             let file = self.fs.open(&path(&self.dirs[0].0, inode), &OpenOptions::new().read(true));
             let file = LargeFile::new(file?, sums);
-            if !file.is_unknown() || file.len()? <= UNKNOWN_BYTES_MAX {
+            let is_unknown = file.is_unknown();
+            if is_unknown {
+                // What a crash left may never have been synced.
+                file.sync()?;
+            }
+            if !is_unknown || file.len()? <= UNKNOWN_BYTES_MAX {
                 self.seal_file(inode, &file, &mut batch)?;
             }
             self.unsealed().remove(&inode);
@@ -495,7 +500,9 @@ impl Contents {
             }
             let file = self.fs.open(&path, &OpenOptions::new().read(true))?;
             let sums = Arc::new(Mutex::new(Sums::unknown(file.len()?)));
-            self.seal_file(inode, &LargeFile::new(file, sums), &mut batch)?;
+            let file = LargeFile::new(file, sums);
+            file.sync()?;
+            self.seal_file(inode, &file, &mut batch)?;
         }
         self.write_seals(&mut batch, 0)
     }
@@ -565,6 +572,7 @@ impl Contents {
         let file = self.fs.open(&target, &options)?;
         let file = LargeFile::new(file, Arc::new(Mutex::new(Sums::empty())));
         below.copy_to(&file, size)?;
+        file.sync()?;
         file.seal()?.store(inode, &mut Batch::new(), |batch| {
             to.write(batch, WriteOptions::default())?;
             batch.clear();

@@ -179,9 +179,13 @@ impl LargeFile {
         Ok(())
     }
 
-    /// Makes the bytes durable, and computes the checksums that are missing.
+    /// Makes the bytes durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        Ok(self.file.sync_all()?)
+    }
+
+    /// Computes the checksums that are missing. The bytes have to be durable before the checksums.
     pub(crate) fn seal(&self) -> Result<Sums> {
-        self.file.sync_all()?;
         let mut sums = self.sums();
         let mut bytes = Vec::new();
         for block in sums.changed() {
