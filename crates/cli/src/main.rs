@@ -121,17 +121,24 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
     })
 }
 
-/// Writes a result to standard output and returns the exit status. A reader that went away, such
-/// as `head`, has all it wanted.
+/// Writes a result to standard output and returns the exit status.
 fn print(text: &str) -> u8 {
-    use std::io::ErrorKind;
-    match talk::write_out(text.as_bytes()) {
+    match printed(talk::write_out(text.as_bytes())) {
         Ok(()) => DONE,
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => DONE,
-        Err(error) => {
-            refuse("keyrack", &format!("cannot write standard output: {error}"));
+        Err(why) => {
+            refuse("keyrack", &why);
             NO
         }
+    }
+}
+
+/// What came of writing to standard output. A reader that went away, such as `head`, has all it
+/// wanted.
+fn printed(written: std::io::Result<()>) -> Result<(), String> {
+    match written {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(format!("cannot write standard output: {error}")),
     }
 }
 

@@ -89,8 +89,11 @@ pub(super) fn run(job: &'static Job, options: &Options, rows: Box<dyn Rows>) -> 
         stats.push(format!("{name} {}", Value::rounded(value).one_line()));
     });
     say!("mb: {}", stats.join(", "));
-    if options.prints {
-        print_rows(&*rows)?;
+    if options.prints
+        && let Err(why) = crate::printed(print_rows(&*rows)?)
+    {
+        crate::refuse(PROGRAM, &why);
+        status = crate::NO;
     }
     rows.close()?;
     Ok(status)
@@ -424,7 +427,8 @@ impl Client for Direct<'_> {
 
 /// Every row on standard output, its columns one behind the other, bytes that are no letters
 /// escaped.
-fn print_rows(rows: &dyn Rows) -> Served<()> {
+fn print_rows(rows: &dyn Rows) -> Served<std::io::Result<()>> {
+    let mut failure = None;
     let mut session = rows.session()?;
     session.at(wall::unix_ms());
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -433,11 +437,12 @@ fn print_rows(rows: &dyn Rows) -> Served<()> {
         let columns: Vec<String> = columns.map(|value| value.escape_ascii().to_string()).collect();
         match writeln!(out, "{}: {}", key.escape_ascii(), columns.join(" ")) {
             Ok(()) => ControlFlow::Continue(()),
-            // A reader that went away, such as `head`, has all it wanted.
-            Err(_) => ControlFlow::Break(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
         }
     };
     session.scan(b"", None, &mut write).map_err(Error::from)?;
-    let _ = out.flush();
-    Ok(())
+    Ok(failure.map_or_else(|| out.flush(), Err))
 }
