@@ -238,4 +238,26 @@ mod tests {
         assert_eq!(time("-3.5"), Some(0));
         assert_eq!((time("x"), time("1.x"), time("99999999999999")), (None, None, None));
     }
+
+    #[test]
+    fn a_link_without_a_target_is_refused_and_no_link_to_nothing() {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Symlink);
+        header.set_path("dir/link").unwrap();
+        header.set_size(0);
+        header.set_mode(0o777);
+        (header.set_uid(0), header.set_gid(0), header.set_mtime(0));
+        header.set_cksum();
+        let mut builder = Builder::new(Vec::new());
+        builder.append(&header, &[][..]).unwrap();
+        let archive = builder.into_inner().unwrap();
+        let mut taken = 0;
+        let read = read(&archive[..], &mut |_, _| {
+            taken += 1;
+            Ok(())
+        });
+        let Err(Failure::Usage(what)) = read else { panic!("it is refused") };
+        assert!(what.contains("dir/link") && what.contains("without a target"), "{what}");
+        assert_eq!(taken, 0);
+    }
 }
