@@ -13,16 +13,20 @@
 //!
 //! * Two loops that both want to be alone do not wait for each other in a circle: neither holds its
 //!   seat while it waits, and all take the seats in the same order.
+//! * A loop that waited while another was alone has its turn before anybody is alone again.
 //! * What was read before [`Turn::alone`] may have changed inside: decide inside.
 //! * It orders requests of loop threads among themselves. Who writes to the rows without a turn is
 //!   not held back.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 /// The seats of all loop threads.
 #[derive(Debug)]
 pub struct Gate {
     seats: Box<[Seat]>,
+    /// Threads that wait for their seats.
+    waiting: AtomicUsize,
 }
 
 /// Two cache lines, because the prefetcher fetches pairs.
@@ -34,7 +38,10 @@ impl Gate {
     /// A gate with a seat for each of `loops` threads.
     #[must_use]
     pub fn new(loops: usize) -> Self {
-        Gate { seats: (0..loops.max(1)).map(|_| Seat::default()).collect() }
+        Gate {
+            seats: (0..loops.max(1)).map(|_| Seat::default()).collect(),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
     /// How many seats there are.
@@ -56,7 +63,16 @@ impl Gate {
 
     // The lock guards no data, so a panic of its holder leaves nothing half done in it.
     fn sit(&self, seat: usize) -> RwLockReadGuard<'_, ()> {
-        self.seats[seat].0.read().unwrap_or_else(PoisonError::into_inner)
+        let seat = &self.seats[seat].0;
+        match seat.try_read() {
+            Ok(sitting) => return sitting,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        self.waiting.fetch_add(1, Relaxed);
+        let sitting = seat.read().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Relaxed);
+        sitting
     }
 }
 
@@ -72,6 +88,11 @@ impl Turn<'_> {
     /// Runs `work` while no other loop is in a turn. Not to be nested.
     pub fn alone<R>(&mut self, work: impl FnOnce() -> R) -> R {
         self.sitting = None;
+        // Who waited while another was alone has a turn first. They wait for nothing else, and no one
+        // comes to wait while nobody is alone, so this ends.
+        while self.gate.waiting.load(Relaxed) > 0 {
+            std::thread::yield_now();
+        }
         let result = {
             let seats = self.gate.seats.iter();
             let _all: Vec<_> =
@@ -86,7 +107,7 @@ impl Turn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::sync::atomic::AtomicU64;
 
     /// Each turn moves one unit between two counters in two steps; whoever is alone sees the sum
     /// whole. Relaxed counters show nothing that the gate does not order.
@@ -109,6 +130,29 @@ mod tests {
                         }
                     }
                 });
+            }
+        });
+    }
+
+    /// Everybody waited 40 seconds for a client whose commands wanted to be alone one after another.
+    #[test]
+    fn a_loop_that_waits_has_its_turn_before_anybody_is_alone_again() {
+        let gate = Gate::new(2);
+        let turns = AtomicU64::new(0);
+        std::thread::scope(|threads| {
+            let mut turn = gate.enter(0);
+            for round in 0..100 {
+                turn.alone(|| {
+                    threads.spawn(|| {
+                        let _turn = gate.enter(1);
+                        turns.fetch_add(1, Relaxed);
+                    });
+                    while gate.waiting.load(Relaxed) == 0 {
+                        std::thread::yield_now();
+                    }
+                    assert_eq!(turns.load(Relaxed), round);
+                });
+                turn.alone(|| assert_eq!(turns.load(Relaxed), round + 1));
             }
         });
     }
