@@ -121,24 +121,17 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
     })
 }
 
-/// Writes a result to standard output and returns the exit status.
+/// Writes a result to standard output and returns the exit status. A reader that went away, such
+/// as `head`, has all it wanted.
 fn print(text: &str) -> u8 {
-    match printed(talk::write_out(text.as_bytes())) {
+    use std::io::ErrorKind;
+    match talk::write_out(text.as_bytes()) {
         Ok(()) => DONE,
-        Err(why) => {
-            refuse("keyrack", &why);
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => DONE,
+        Err(error) => {
+            refuse("keyrack", &format!("cannot write standard output: {error}"));
             NO
         }
-    }
-}
-
-/// What came of writing to standard output. A reader that went away, such as `head`, has all it
-/// wanted.
-fn printed(written: std::io::Result<()>) -> Result<(), String> {
-    match written {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(format!("cannot write standard output: {error}")),
     }
 }
 

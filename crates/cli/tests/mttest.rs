@@ -495,23 +495,3 @@ fn a_bench_writes_notebook_and_plot_too() {
     lab.run(line).refuses(&["book.json: not a notebook"]);
     assert_eq!(lab.read("book.json"), "mine");
 }
-
-/// The rows of `--print` vanished on a full disk, and the status was 0.
-#[test]
-fn rows_that_cannot_be_printed_are_a_failure() {
-    if !std::path::Path::new("/dev/full").exists() {
-        println!("SKIPPED rows_that_cannot_be_printed_are_a_failure: no /dev/full here");
-        return;
-    }
-    let lab = Lab::new();
-    lab.make_dir("d");
-    // What comes behind the rows fails, too, under another name.
-    for (name, words, teller) in [
-        ("mttest", "-j1 -l 30 same --print", "mttest: same/m: "),
-        ("mtd", "-j1 --ld d --cd d --test wcol1 -l 30 --print", "mtd: "),
-    ] {
-        let line = format!("ln -sf $KEYRACK {name} && ./{name} {words} >/dev/full");
-        let why = "cannot write standard output: No space left on device";
-        lab.shell(&line).exits(1).warns(&format!("{teller}{why}"));
-    }
-}

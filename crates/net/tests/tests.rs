@@ -27,3 +27,5 @@ mod support;
 #[cfg(test)]
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(test)]
+mod turns;

@@ -10,9 +10,10 @@
 use keyrack_measure::Clock;
 use keyrack_net::{ClientMemory, LoopMemory, Verdict};
 use keyrack_rowstore::{Change, ModelRows, Position, Row, RowBuf, RowSession, Rows};
-use keyrack_server::Gate;
 use keyrack_server::redis::{Checkpoint, Connection, Context, Host, Local, Options, Shared};
+use keyrack_server::{Counted, Gate, Work};
 use std::ops::ControlFlow;
+use std::rc::Rc;
 
 /// Commands in a read of 64 KiB, more or less.
 const COMMANDS: usize = 1000;
@@ -105,6 +106,8 @@ fn main() {
     value.set_value(&[b'v'; 32]);
     let mut session = One { row: Vec::new(), buf: RowBuf::new() };
     value.encode(1, &mut session.row);
+    let work = Rc::new(Work::default());
+    let mut session = Counted::new(Box::new(session), Rc::clone(&work));
     let store: &dyn Rows = &ModelRows::new();
     let gate = Gate::new(1);
     let shared = Shared::new(Options::default(), 1, 1, Box::new(Nobody));
@@ -131,6 +134,8 @@ fn main() {
                 session: &mut session,
                 store,
                 turn: &mut turn,
+                work: &work,
+                rows_wait: false,
                 shared: &shared,
                 local: &mut local,
                 now_ms: 1,

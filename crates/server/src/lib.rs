@@ -33,6 +33,7 @@ mod settings;
 mod sniff;
 mod state;
 mod syncer;
+mod work;
 mod worker;
 
 pub mod redis;
@@ -45,3 +46,4 @@ pub use options::{Eviction, LogFormat, Options};
 pub use password::Password;
 pub use server::{Bound, Server};
 pub use settings::{SETTINGS, Setting, apply_toml, setting};
+pub use work::{Counted, Work};

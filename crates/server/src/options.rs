@@ -8,6 +8,7 @@
 //! there, or was called insecure by whoever started it.
 
 use crate::listen::is_loopback;
+use crate::work::TRANSACTION_UNITS;
 use crate::{Error, Listen, Password, Protocol, Result, Transport};
 use keyrack_store::Durability;
 use std::path::PathBuf;
@@ -68,6 +69,9 @@ pub struct Options {
     pub debug_commands: bool,
     /// Open connections.
     pub connections_max: usize,
+    /// What one transaction of Redis, or one command over several keys, may cost: rows touched, and
+    /// KiB of them and of replies. More is refused before anything is changed.
+    pub transaction_work_max: u64,
     /// Bytes of one value, in all protocols. Nothing said: [`Options::memcached_value_bytes_max`]
     /// and [`Options::resp_value_bytes_max`].
     pub value_bytes_max: Option<u64>,
@@ -128,6 +132,7 @@ impl Default for Options {
             insecure: false,
             debug_commands: false,
             connections_max: 16_384,
+            transaction_work_max: TRANSACTION_UNITS,
             value_bytes_max: None,
             request_bytes_max: None,
             output_bytes_max: 16 << 20,
@@ -349,6 +354,9 @@ impl Options {
                 self.request_bytes_max(),
                 self.loops()
             )));
+        }
+        if self.transaction_work_max == 0 {
+            return Err(Error::usage("transaction-work-max is at least 1"));
         }
         if self.connections_max == 0 {
             return Err(Error::usage("connections-max is at least 1"));

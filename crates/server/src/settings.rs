@@ -206,6 +206,16 @@ pub const SETTINGS: &[Setting] = &[
         Ok(())
     }),
     setting!(
+        "transaction-work-max",
+        "N",
+        "20000",
+        "Rows, and KiB of rows and replies, that one transaction of Redis may touch",
+        |options, value| {
+            options.transaction_work_max = number(value)? as u64;
+            Ok(())
+        }
+    ),
+    setting!(
         "value-max",
         "SIZE",
         "memcached and Masstree 1M; Redis 512M, with rowstore 64M, with flodb 8M",

@@ -130,6 +130,7 @@ fn redis_options(options: &Options, memory: &Arc<ClientMemory>) -> redis::Option
         bulk_bytes_max: options.resp_value_bytes_max(),
         request_bytes_max: options.request_bytes_max(),
         memory: Arc::clone(memory),
+        transaction_work_max: options.transaction_work_max,
         config: vec![
             ("maxmemory".to_owned(), options.memory_bytes_max.to_string()),
             ("maxmemory-policy".to_owned(), policy_of(options.eviction).to_owned()),

@@ -12,6 +12,7 @@
 
 use crate::metrics::LoopMetrics;
 use crate::state::State;
+use crate::work::{Counted, Debt, Work};
 use crate::{Protocol, Turn, masstree, memcached, redis, sniff};
 use keyrack_measure::{Clock, wall};
 use keyrack_net::{Charge, Closer, Limits, LoopMemory, Peer, Served, TurnEnd, Verdict, Waker};
@@ -21,6 +22,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Bytes of scratch memory that stay from one turn to the next.
@@ -37,7 +39,10 @@ pub(crate) struct Worker<'a> {
     state: &'a State,
     index: usize,
     waker: Waker,
-    session: RefCell<Box<dyn RowSession + 'a>>,
+    session: RefCell<Counted<'a>>,
+    work: Rc<Work>,
+    /// This turn is for small requests.
+    is_quick: bool,
     turn: Option<Turn<'a>>,
     metrics: Arc<LoopMetrics>,
     redis: redis::Local,
@@ -87,9 +92,16 @@ impl fmt::Debug for Worker<'_> {
     }
 }
 
+/// A connection, and what it has cost lately.
+#[derive(Debug)]
+pub(crate) struct Client {
+    connection: Connection,
+    debt: Debt,
+}
+
 /// A connection, and what it speaks.
 #[derive(Debug)]
-pub(crate) enum Connection {
+enum Connection {
     /// It has said nothing yet.
     Mixed(Peer, Option<Closer>),
     Memcached(memcached::Connection, Charge),
@@ -140,11 +152,14 @@ impl<'a> Worker<'a> {
             }
         };
         let now_ms = wall::unix_ms();
+        let work = Rc::new(Work::default());
         Worker {
             state,
             index,
             waker,
-            session: RefCell::new(session),
+            session: RefCell::new(Counted::new(session, Rc::clone(&work))),
+            work,
+            is_quick: false,
             turn: None,
             metrics: Arc::clone(&state.loops[index]),
             redis: redis::Local::new(index, now_ms ^ (index as u64) << 56),
@@ -239,22 +254,24 @@ impl<'a> Worker<'a> {
 }
 
 impl keyrack_net::Worker for Worker<'_> {
-    type Connection = Connection;
+    type Connection = Client;
 
-    fn open(&mut self, listener: usize, peer: &Peer, limits: &mut Limits) -> Connection {
+    fn open(&mut self, listener: usize, peer: &Peer, limits: &mut Limits) -> Client {
         let protocol = self.state.protocols.get(listener).copied().unwrap_or(Protocol::Mixed);
         if self.state.memcached.password.is_set() && protocol != Protocol::Masstree {
             limits.input_bytes_max = INPUT_BYTES_BEFORE_AUTH_MAX;
             limits.output_bytes_max = OUTPUT_BYTES_BEFORE_AUTH_MAX;
         }
-        self.connection(protocol, peer)
+        Client { connection: self.connection(protocol, peer), debt: Debt::default() }
     }
 
-    fn opened(&mut self, connection: &mut Connection, closer: Closer) {
-        connection.closes_by(closer);
+    fn opened(&mut self, client: &mut Client, closer: Closer) {
+        client.connection.closes_by(closer);
     }
 
-    fn begin_turn(&mut self, _: u64) {
+    fn begin_turn(&mut self, _: u64, is_quick: bool) {
+        self.is_quick = is_quick;
+        self.work.begin_turn(is_quick);
         self.number += 1;
         self.turn_began = self.clock.ticks();
         self.now_ms = wall::unix_ms();
@@ -266,18 +283,26 @@ impl keyrack_net::Worker for Worker<'_> {
         if self.index == 0 && self.now_ms >= self.evictions.next_look_ms {
             self.evictions.look(&**self.state.rows, self.now_ms);
         }
-        if let Err(error) = self.state.memcached.flush_if_due(&mut **session, self.now_ms) {
+        if let Err(error) = self.state.memcached.flush_if_due(&mut *session, self.now_ms) {
             tracing::error!(%error, "a delayed flush_all failed");
         }
     }
 
     fn serve(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         input: &[u8],
         output: &mut Vec<u8>,
         limits: &mut Limits,
     ) -> Served {
+        let Client { connection, debt } = client;
+        let is_light = debt.is_light(self.now_ms) && !self.work.is_turn_spent();
+        let rows_wait = self.is_quick && !is_light;
+        if rows_wait && !matches!(connection, Connection::Redis(_)) {
+            return Served { consumed: 0, need: 0, verdict: Verdict::Again };
+        }
+        self.work.begin_slice();
+        let spent_before = self.work.spent();
         if let Connection::Mixed(peer, closer) = connection {
             let Some(protocol) = sniff::protocol(input) else {
                 return Served { consumed: 0, need: input.len() + 1, verdict: Verdict::Continue };
@@ -298,7 +323,8 @@ impl keyrack_net::Worker for Worker<'_> {
             Connection::Mixed(..) => return Served::all(0),
             Connection::Memcached(connection, charge) => {
                 let mut cx = memcached::Cx {
-                    rows: &mut **session,
+                    rows: &mut *session,
+                    work: &self.work,
                     now_ms: self.now_ms,
                     shared: &state.memcached,
                     counts: &state.memcached.counts[self.index],
@@ -319,7 +345,9 @@ impl keyrack_net::Worker for Worker<'_> {
             Connection::Redis(connection) => {
                 let turn = self.turn.get_or_insert_with(|| state.gate.enter(self.index));
                 let mut cx = redis::Context {
-                    session: &mut **session,
+                    session: &mut *session,
+                    work: &self.work,
+                    rows_wait,
                     store: &**state.rows,
                     turn,
                     shared: &state.redis,
@@ -331,7 +359,8 @@ impl keyrack_net::Worker for Worker<'_> {
             }
             Connection::Masstree(connection, charge) => {
                 let mut cx = masstree::Cx {
-                    rows: &mut **session,
+                    rows: &mut *session,
+                    work: &self.work,
                     limits: &state.masstree,
                     counts: &self.metrics.masstree,
                     thread: self.index as u32,
@@ -354,6 +383,7 @@ impl keyrack_net::Worker for Worker<'_> {
             drop(session);
             self.say_out_of_memory(connection.protocol());
         }
+        debt.add(self.work.spent() - spent_before, self.now_ms);
         if is_authenticated && limits.input_bytes_max < state.request_bytes_max {
             limits.input_bytes_max = state.request_bytes_max;
             limits.output_bytes_max = state.output_bytes_max;
@@ -361,9 +391,9 @@ impl keyrack_net::Worker for Worker<'_> {
         served
     }
 
-    fn out_of_memory(&mut self, connection: &mut Connection, output: &mut Vec<u8>) {
-        self.say_out_of_memory(connection.protocol());
-        match connection {
+    fn out_of_memory(&mut self, client: &mut Client, output: &mut Vec<u8>) {
+        self.say_out_of_memory(client.connection.protocol());
+        match &mut client.connection {
             Connection::Mixed(..) => {}
             Connection::Memcached(connection, _) => connection.out_of_memory(output),
             Connection::Redis(connection) => connection.out_of_memory(output),
@@ -371,11 +401,15 @@ impl keyrack_net::Worker for Worker<'_> {
         }
     }
 
-    fn closed(&mut self, connection: Connection) {
-        if let Connection::Memcached(..) = connection {
+    fn is_spent(&self) -> bool {
+        self.work.is_turn_spent()
+    }
+
+    fn closed(&mut self, client: Client) {
+        if let Connection::Memcached(..) = client.connection {
             self.state.memcached.counts[self.index].closed_connections.add(1);
         }
-        drop(connection);
+        drop(client);
         self.memory.trim();
     }
 
@@ -420,7 +454,8 @@ impl keyrack_net::Worker for Worker<'_> {
     fn datagram(&mut self, _: usize, _: SocketAddr, bytes: &[u8], reply: &mut Vec<u8>) {
         let state = self.state;
         let mut cx = masstree::Cx {
-            rows: &mut **self.session.borrow_mut(),
+            rows: &mut *self.session.borrow_mut(),
+            work: &self.work,
             limits: &state.masstree,
             counts: &self.metrics.masstree,
             thread: self.index as u32,

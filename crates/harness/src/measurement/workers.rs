@@ -4,8 +4,7 @@ use super::progress::Progress;
 use super::{Measurement, RowSink};
 use crate::observer::Observer;
 use crate::pin::{Dealt, Pin};
-use crate::worker::{Outcome, Rendezvous, Word, WorkerFailure, panic_text};
-use std::any::Any;
+use crate::worker::{Outcome, Rendezvous, Word, WorkerFailure};
 use std::sync::PoisonError;
 use std::sync::mpsc::{Sender, channel};
 
@@ -81,9 +80,9 @@ impl Measurement<'_> {
             if let Some(start) = rendezvous.lead(&self.clock, threads, &mut look) {
                 progress.follow(start, threads, &dealt, &finished, observer, rows, begun);
             }
-            let panicked = |panic: Box<dyn Any + Send>| Outcome {
+            let panicked = |_| Outcome {
                 failure: Some(WorkerFailure {
-                    reason: format!("the worker panicked, a bug: {}", panic_text(&*panic)),
+                    reason: "the worker panicked; this is a bug".to_owned(),
                     detail: String::new(),
                 }),
                 ..Outcome::default()

@@ -317,11 +317,9 @@ impl<'a> Session<'a> {
                 match results.recv_timeout(TURN) {
                     Ok(result) => return ending.map_or(Ok(result), Err),
                     Err(mpsc::RecvTimeoutError::Disconnected) => {
-                        let panic = worker.join().expect_err("work that ends says so");
-                        let text = panic.downcast_ref::<String>().map(String::as_str);
-                        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-                        let text = text.unwrap_or("no message");
-                        return Ok(Err(format!("the work ended by a panic: {text}")));
+                        // What the panic said is on standard error.
+                        let _ = worker.join();
+                        return Ok(Err("the work ended by a panic".to_owned()));
                     }
                     Err(mpsc::RecvTimeoutError::Timeout) => {}
                 }

@@ -91,7 +91,7 @@ impl Connection {
         let mut rest = input;
         loop {
             let at = input.len() - rest.len();
-            if run.count == 0 && output.len() >= full_at {
+            if run.count == 0 && (output.len() >= full_at || cx.work.is_slice_spent()) {
                 return self.again(at);
             }
             let limits = self.limits(cx.limits);

@@ -23,12 +23,14 @@ pub(crate) use connection::Connection;
 pub(crate) use counts::Counts;
 pub(crate) use datagram::{REPLY_BYTES_MAX, datagram};
 
+use crate::work::Work;
 use keyrack_rowstore::RowSession;
 use keyrack_wire::masstree::Limits;
 
 /// What a connection works with during a turn.
 pub(crate) struct Cx<'a> {
     pub(crate) rows: &'a mut (dyn RowSession + 'a),
+    pub(crate) work: &'a Work,
     pub(crate) limits: &'a Limits,
     pub(crate) counts: &'a Counts,
     /// Which loop this is.

@@ -1,6 +1,7 @@
 //! Messages in, messages out, no sockets.
 
 use super::{Connection, Counts, Cx, REPLY_BYTES_MAX, datagram};
+use crate::work::Work;
 use keyrack_net::Verdict;
 use keyrack_rowstore::{Change, ModelRows, RowSession, Rows};
 use keyrack_wire::masstree::{Command, Limits, Reply, ReplyParser};
@@ -51,6 +52,7 @@ impl<'r> Bench<'r> {
             let (checkpoints, connection) = (&self.checkpoints, &mut self.connection);
             let mut cx = Cx {
                 rows: &mut *self.rows,
+                work: &Work::default(),
                 limits: &self.limits,
                 counts: &self.counts,
                 thread: 3,
@@ -327,6 +329,7 @@ fn a_datagram_never_gets_more_than_it_may() {
         bytes.resize(bytes.len() + padding, 0xc0);
         let mut reply = Vec::new();
         let mut cx = Cx {
+            work: &Work::default(),
             rows: &mut *bench.rows,
             limits: &bench.limits,
             counts: &bench.counts,
@@ -346,6 +349,7 @@ fn a_datagram_never_gets_more_than_it_may() {
     assert_eq!(ask(Command::Scan { first: b"", count: 100, columns: &[] }, 0), unknown);
     let mut reply = Vec::new();
     let mut cx = Cx {
+        work: &Work::default(),
         rows: &mut *bench.rows,
         limits: &bench.limits,
         counts: &bench.counts,

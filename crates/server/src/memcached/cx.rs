@@ -3,6 +3,7 @@
 use super::detail::Event;
 use super::items::{self, Answer, Counted, Delete, Delta, Put};
 use super::{Counts, Shared};
+use crate::work::Work;
 use keyrack_rowstore::RowSession;
 use keyrack_store::Error;
 use keyrack_wire::memcached::{KEY_BYTES_MAX, oversized_key};
@@ -10,6 +11,7 @@ use keyrack_wire::memcached::{KEY_BYTES_MAX, oversized_key};
 /// What a connection works with during a turn.
 pub(crate) struct Cx<'a> {
     pub(crate) rows: &'a mut (dyn RowSession + 'a),
+    pub(crate) work: &'a Work,
     pub(crate) now_ms: u64,
     pub(crate) shared: &'a Shared,
     pub(crate) counts: &'a Counts,

@@ -81,6 +81,9 @@ impl<'i> Run<'i> {
             index += 1;
             if self.count == TOGETHER_MAX {
                 self.finish(cx, out)?;
+                if !last && cx.work.is_slice_spent() {
+                    return Err(Stop::Full(Cut { request: from.request, keys: index }));
+                }
             }
         }
         Ok(())

@@ -6,6 +6,7 @@
 
 use super::{Connection, Cx, Facts, Shared};
 use crate::password::Password;
+use crate::work::Work;
 use keyrack_net::Verdict;
 use keyrack_rowstore::{Change, ModelRows, RowSession, Rows};
 use keyrack_wire::memcached::Limits;
@@ -81,6 +82,7 @@ impl<'r> Bench<'r> {
         while again && !self.closed {
             let mut cx = Cx {
                 rows: &mut *self.rows,
+                work: &Work::default(),
                 now_ms: self.now_ms,
                 counts: &self.shared.counts[0],
                 shared: &self.shared,
@@ -224,6 +226,7 @@ fn a_pipeline_of_large_values_is_answered_in_parts_and_whole() {
     let mut parts = 0;
     while !bench.input.is_empty() {
         let mut cx = Cx {
+            work: &Work::default(),
             rows: &mut *bench.rows,
             now_ms: bench.now_ms,
             counts: &bench.shared.counts[0],

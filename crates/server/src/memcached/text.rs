@@ -24,7 +24,7 @@ pub(super) fn serve(
 ) -> Next {
     let mut run = Run::new();
     loop {
-        if out.is_full() {
+        if out.is_full() || cx.work.is_slice_spent() {
             return stopped(run.finish(cx, out), connection, at).unwrap_or(Next::Again);
         }
         if let Some(low) = connection.dump.take() {
@@ -213,7 +213,7 @@ fn get_and_touch(
     let touch_ms = get.exptime.map(|exptime| items::expires_ms(exptime, cx.now_ms));
     let from = connection.resume(at).keys;
     for (answered, key) in (from..).zip(get.keys.skip(from as usize)) {
-        if out.is_full() {
+        if out.is_full() || cx.work.is_slice_spent() && answered > from {
             connection.answered = answered;
             return Some(Next::Again);
         }

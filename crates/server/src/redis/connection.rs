@@ -21,7 +21,9 @@ use keyrack_wire::resp::{Request, RequestParser, Writer};
 
 use crate::redis::call::Call;
 use crate::redis::clients::Listed;
-use crate::redis::command::{ALONE, AT_ONCE, Command, NO_AUTH, NO_MULTI, RUNS_QUEUE};
+use crate::redis::command::{
+    ALONE, AT_ONCE, Command, FAST, NO_AUTH, NO_MULTI, READ, RUNS_QUEUE, WRITE,
+};
 use crate::redis::context::{Context, Desk};
 use crate::redis::fault::{Done, Fault, unknown_command, unknown_subcommand};
 use crate::redis::gets::{RUN_AT_FIRST, Run};
@@ -133,9 +135,13 @@ impl Connection {
     ) -> Verdict {
         let Connection { parser, state, run_max, .. } = self;
         let start = output.len();
+        if cx.rows_wait && state.task.is_some() {
+            return Verdict::Again;
+        }
         if !go_on(state, cx, output) {
             return Verdict::Again;
         }
+        cx.work.add(0, output.len() - start);
         let mut run = Run::new();
         let options = &cx.shared.options;
         loop {
@@ -144,7 +150,10 @@ impl Connection {
                 true => options.output_turn_bytes_max,
                 false => options.output_turn_bytes_max_before_auth,
             };
-            while run.len() < *run_max && output.len() - start < output_max {
+            let work = cx.work;
+            let is_spent =
+                |output: &[u8]| output.len() - start >= output_max || work.is_slice_spent();
+            while run.len() < *run_max && !is_spent(output) {
                 let before = *rest;
                 let request = match parser.next(rest, &limits) {
                     Ok(Some(request)) => request,
@@ -169,6 +178,12 @@ impl Connection {
                         return Verdict::Close;
                     }
                 };
+                if cx.rows_wait && !is_quick(&request) {
+                    // It is read anew then.
+                    *rest = before;
+                    *parser = RequestParser::new();
+                    return Verdict::Again;
+                }
                 if let Some(key) = plain_get(&request, state) {
                     run.push(key, before);
                     *last = Some(table::GET);
@@ -192,7 +207,7 @@ impl Connection {
             if let Some(left) = run.answer(cx, state, output, run_max) {
                 return go_back(parser, rest, left);
             }
-            if output.len() - start >= output_max {
+            if is_spent(output) {
                 return Verdict::Again;
             }
         }
@@ -211,6 +226,12 @@ fn go_back<'i>(parser: &mut RequestParser, rest: &mut &'i [u8], left: &'i [u8]) 
 fn plain_get<'i>(request: &Request<'_, 'i>, state: &State) -> Option<&'i [u8]> {
     let is_get = request.len() == 2 && request.arg(0).eq_ignore_ascii_case(b"get");
     if is_get && state.is_plain() { request.borrowed(1) } else { None }
+}
+
+/// Whether a command costs next to nothing, whatever there is.
+fn is_quick(request: &Request<'_, '_>) -> bool {
+    let command = table::find(request.arg(0)).map(|index| &table::COMMANDS[usize::from(index)]);
+    command.is_some_and(|command| command.is(FAST) && !command.is(READ | WRITE | RUNS_QUEUE))
 }
 
 /// Carries out a slice of the task under way. Whether there is none any more.
@@ -303,6 +324,11 @@ fn admit(
     if command.is(NO_MULTI) && state.queue.is_some() {
         return Err(Fault::Text("ERR Command not allowed inside a transaction"));
     }
+    // Each word is a key, or goes with one.
+    let units_max = cx.shared.options.transaction_work_max;
+    if request.len() as u64 > units_max {
+        return Err(Fault::too_much_work(units_max));
+    }
     Ok((index, command))
 }
 
@@ -346,11 +372,13 @@ fn run(
         let mut call = Call { command, args, reply, desk, state, is_whole: false };
         return (command.run)(&mut call);
     }
+    let units_max = desk.shared.options.transaction_work_max;
     turn.alone(|| {
         desk.rows.begin_group()?;
+        let work = desk.work;
         let mut call = Call { command, args, reply, desk: desk.lend(), state, is_whole: true };
-        let done = (command.run)(&mut call);
-        match done {
+        let done = work.limited(units_max, || (command.run)(&mut call));
+        match done.unwrap_or_else(|| Err(Fault::too_much_work(units_max))) {
             Ok(()) => desk.rows.flush().map(|_| ()).map_err(Fault::from),
             // A command over several keys does all of it or nothing.
             Err(fault) => {

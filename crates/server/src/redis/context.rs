@@ -6,6 +6,7 @@ use keyrack_workload::Rng;
 
 use crate::gate::Turn;
 use crate::redis::shared::{Counters, Shared, bump};
+use crate::work::Work;
 
 /// What [`crate::redis::Connection::serve`] works with, lent by the loop for a turn.
 pub struct Context<'c, 'g> {
@@ -15,12 +16,16 @@ pub struct Context<'c, 'g> {
     pub store: &'c dyn Rows,
     /// The thread's seat.
     pub turn: &'c mut Turn<'g>,
+    /// What requests cost; `session` counts there what is done with it.
+    pub work: &'c Work,
     /// What all connections share.
     pub shared: &'c Shared,
     /// What the thread's connections share.
     pub local: &'c mut Local,
     /// The time of the turn, in milliseconds since 1970.
     pub now_ms: u64,
+    /// Commands on rows have to wait for another turn; those that cost next to nothing do not.
+    pub rows_wait: bool,
 }
 
 impl std::fmt::Debug for Context<'_, '_> {
@@ -36,6 +41,7 @@ impl<'g> Context<'_, 'g> {
         let desk = Desk {
             rows: &mut *self.session,
             store: self.store,
+            work: self.work,
             shared: self.shared,
             local: &mut *self.local,
             now_ms: self.now_ms,
@@ -99,6 +105,7 @@ impl Local {
 pub(crate) struct Desk<'a> {
     pub(crate) rows: &'a mut (dyn RowSession + 'a),
     pub(crate) store: &'a dyn Rows,
+    pub(crate) work: &'a Work,
     pub(crate) shared: &'a Shared,
     pub(crate) local: &'a mut Local,
     pub(crate) now_ms: u64,
@@ -111,6 +118,7 @@ impl<'a> Desk<'a> {
         Desk {
             rows: &mut *self.rows,
             store: self.store,
+            work: self.work,
             shared: self.shared,
             local: &mut *self.local,
             now_ms: self.now_ms,

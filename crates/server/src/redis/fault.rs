@@ -74,6 +74,14 @@ impl Fault {
         ))
     }
 
+    /// What would stop everybody else for too long.
+    pub(crate) fn too_much_work(units_max: u64) -> Fault {
+        Fault::Made(format!(
+            "ERR the command or transaction would take more than {units_max} units of work \
+             (--transaction-work-max); nothing was changed"
+        ))
+    }
+
     pub(crate) fn expire_time(command: &str) -> Fault {
         Fault::Made(format!("ERR invalid expire time in '{command}' command"))
     }

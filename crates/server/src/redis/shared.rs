@@ -38,6 +38,9 @@ pub struct Options {
     pub output_turn_bytes_max_before_auth: usize,
     /// Bytes of the commands that a transaction queues.
     pub queue_bytes_max: usize,
+    /// What one transaction, or one command over several keys, may cost: rows touched, and KiB of
+    /// them and of replies. More is refused before anything is changed.
+    pub transaction_work_max: u64,
     /// Keys that a connection may watch.
     pub watched_max: usize,
     /// Rows that a long command visits before others have their turn: a millisecond or two.
@@ -61,6 +64,7 @@ impl Default for Options {
             output_turn_bytes_max: keyrack_net::OUTPUT_SLICE_BYTES,
             output_turn_bytes_max_before_auth: 32 << 10,
             queue_bytes_max: 64 << 20,
+            transaction_work_max: crate::work::TRANSACTION_UNITS,
             watched_max: 1 << 16,
             slice_rows_max: 4096,
             memory: ClientMemory::unlimited(),

@@ -13,8 +13,8 @@
 //!   removed again counts as untouched, unlike in Redis: nothing is remembered of a row that is
 //!   gone.
 //! * As in Redis, a command that fails does not undo the others. Writes that come to more than one
-//!   record of the log takes refuse the whole transaction: EXEC answers one error, and nothing is
-//!   changed.
+//!   record of the log takes, and work that would stop the others for too long, refuse the whole
+//!   transaction: EXEC answers one error, and nothing is changed.
 //! * What is watched and queued counts as memory of connections. WATCH watches all its keys or
 //!   none. A transaction for which there is no memory is broken, and keeps nothing.
 
@@ -158,6 +158,10 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
         return Err(Fault::EXEC_ABORT);
     }
     let (turn, mut desk) = cx.split();
+    let units_max = desk.shared.options.transaction_work_max;
+    if queue.count as u64 > units_max {
+        return Err(Fault::too_much_work(units_max).aborting());
+    }
     turn.alone(|| {
         for (key, version) in &watched.versions {
             if version_of(&mut desk, key)? != *version {
@@ -166,9 +170,13 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
             }
         }
         desk.rows.begin_group()?;
-        let done = run_all(state, &mut desk, &queue, output);
+        let work = desk.work;
+        let Some(()) = work.limited(units_max, || run_all(state, &mut desk, &queue, output)) else {
+            desk.rows.cancel_group();
+            return Err(Fault::too_much_work(units_max).aborting());
+        };
         match desk.rows.flush() {
-            Ok(_) => done,
+            Ok(_) => Ok(()),
             // Refused as a whole, before anything was changed.
             Err(error @ Error::Usage { .. }) => Err(Fault::from(error).aborting()),
             Err(error) => Err(error.into()),
@@ -176,7 +184,8 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
     })
 }
 
-fn run_all(state: &mut State, desk: &mut Desk<'_>, queue: &Queue, output: &mut Vec<u8>) -> Done {
+/// Carries out all commands, up to the one with which it was too much work.
+fn run_all(state: &mut State, desk: &mut Desk<'_>, queue: &Queue, output: &mut Vec<u8>) {
     let start = output.len();
     Writer::new(output, state.protocol()).array(queue.count);
     let mut parser = RequestParser::new();
@@ -207,6 +216,9 @@ fn run_all(state: &mut State, desk: &mut Desk<'_>, queue: &Queue, output: &mut V
             Ok(()) => {}
             Err(fault) => fail(state, desk, &fault, output, place),
         }
+        desk.work.add(1, output.len() - place);
+        if desk.work.is_over() {
+            return;
+        }
     }
-    Ok(())
 }

@@ -63,6 +63,118 @@ fn a_value_above_the_limit_refuses_its_command_and_the_connection_goes_on() {
     assert!(the_loop.ask(&mut client, &["EXEC"]).starts_with("-EXECABORT"));
 }
 
+/// Everybody waited 40 seconds for one transaction of a thousand KEYS.
+#[test]
+fn an_exec_of_too_much_work_stops_there_and_changes_nothing() {
+    const ROWS: u64 = 3000;
+    let mut options = Options::default();
+    options.transaction_work_max = 5000;
+    let site = Site::new(options, 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let mut bytes = Vec::new();
+    for n in 0..ROWS {
+        let key = format!("k{n}");
+        keyrack_wire::resp::command(&mut bytes, &[b"SET", key.as_bytes(), b"v"]);
+    }
+    the_loop.feed(&mut client, &bytes);
+    let refused = "-EXECABORT Transaction discarded because of: the command or transaction would \
+                   take more than 5000 units of work (--transaction-work-max); nothing was changed";
+    let keys = ["KEYS", "*"];
+    for queued in [&[&keys[..]; 1000][..], &[&["SET", "k0", "new"][..]; 2000], &[&keys[..]; 2]] {
+        the_loop.ask(&mut client, &["MULTI"]);
+        the_loop.ask(&mut client, &["SET", "new", "1"]);
+        the_loop.ask(&mut client, &["DEL", "k0", "k1"]);
+        queued.iter().for_each(|words| drop(the_loop.ask(&mut client, words)));
+        let before = the_loop.work.spent();
+        assert_eq!(the_loop.ask(&mut client, &["EXEC"]), refused);
+        // No more than the limit, one row, and the reply of one KEYS.
+        assert!(the_loop.work.spent() - before <= 5000 + 100);
+        assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), format!(":{ROWS}"));
+        assert_eq!(the_loop.ask(&mut client, &["EXISTS", "new", "k0", "k1"]), ":2");
+        assert_eq!(the_loop.ask(&mut client, &["GET", "k0"]), "$1 v");
+    }
+    the_loop.ask(&mut client, &["MULTI"]);
+    the_loop.ask(&mut client, &keys);
+    the_loop.ask(&mut client, &["SET", "new", "1"]);
+    assert!(the_loop.ask(&mut client, &["EXEC"]).ends_with("+OK"), "within the limit");
+}
+
+#[test]
+fn a_command_over_more_keys_than_the_limit_is_refused_before_anything_is_changed() {
+    let mut options = Options::default();
+    options.transaction_work_max = 100;
+    let site = Site::new(options, 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let numbers: Vec<String> = (0..200).map(|n| n.to_string()).collect();
+    let command = |name: &'static str, count: usize| -> Vec<&str> {
+        std::iter::once(name).chain(numbers[..count].iter().map(String::as_str)).collect()
+    };
+    let refused = "-ERR the command or transaction would take more than 100 units of work \
+                   (--transaction-work-max); nothing was changed";
+    // 40 rows: by its work, not by its words.
+    assert_eq!(the_loop.ask(&mut client, &command("MSET", 80)), refused);
+    assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":0");
+    assert_eq!(the_loop.ask(&mut client, &command("MSET", 60)), "+OK");
+    for name in ["DEL", "MGET", "EXISTS", "MSET"] {
+        assert_eq!(the_loop.ask(&mut client, &command(name, 100)), refused, "{name}");
+    }
+    assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":30");
+    assert_eq!(the_loop.ask(&mut client, &command("EXISTS", 99)), ":30");
+}
+
+/// A turn had a budget of output alone: 64 KiB of pipelined HSET on a hash of 12 MB took 30 s.
+#[test]
+fn commands_on_a_large_row_give_the_turn_away() {
+    let site = Site::new(Options::default(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let value = "x".repeat(1 << 20);
+    assert_eq!(the_loop.ask(&mut client, &["HSET", "large", "f", &value]), ":1");
+    for _ in 0..100 {
+        let words = [&b"HSET"[..], b"large", b"g", b"1"];
+        keyrack_wire::resp::command(&mut client.input, &words);
+    }
+    let mut turns = 1;
+    let mut before = the_loop.work.spent();
+    loop {
+        the_loop.work.begin_turn(false);
+        the_loop.work.begin_slice();
+        let verdict = the_loop.turn(&mut client);
+        // A slice, and the command with which it is spent.
+        assert!(the_loop.work.spent() - before <= 2000 + 2 * 1024 + 10);
+        before = the_loop.work.spent();
+        if verdict == Verdict::Continue {
+            break;
+        }
+        turns += 1;
+    }
+    assert!(turns >= 50, "{turns}");
+    assert_eq!(client.output, [&b":1\r\n"[..], &b":0\r\n".repeat(99)].concat());
+}
+
+/// A PING waited for the rows of others.
+#[test]
+fn where_rows_have_to_wait_a_ping_is_answered() {
+    let site = Site::new(Options::default(), 1);
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    the_loop.ask(&mut client, &["SET", "k", "v"]);
+    client.input.extend_from_slice(b"PING\r\nECHO a\r\nGET k\r\nPING\r\nSET k w\r\nGET k\r\n");
+    the_loop.rows_wait = true;
+    let before = the_loop.work.spent();
+    for _ in 0..3 {
+        assert_eq!(the_loop.turn(&mut client), Verdict::Again);
+        assert_eq!(client.output, b"+PONG\r\n$1\r\na\r\n");
+        assert!(client.input.starts_with(b"GET k\r\n"));
+    }
+    assert_eq!(the_loop.work.spent(), before);
+    the_loop.rows_wait = false;
+    let rest = the_loop.feed(&mut client, b"");
+    assert_eq!(rest, b"+PONG\r\n$1\r\na\r\n$1\r\nv\r\n+PONG\r\n+OK\r\n$1\r\nw\r\n");
+}
+
 #[test]
 fn a_browser_is_not_answered_commands() {
     let site = Site::new(Options::default(), 1);

@@ -2,8 +2,9 @@
 
 use keyrack_net::{ClientMemory, LoopMemory, Verdict};
 use keyrack_rowstore::{ModelRows, RowSession, Rows};
-use keyrack_server::Gate;
 use keyrack_server::redis::{Checkpoint, Connection, Context, Host, Local, Options, Shared};
+use keyrack_server::{Counted, Gate, Work};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -65,9 +66,19 @@ impl Site {
     }
 
     pub(crate) fn a_loop(&self, seat: usize) -> Loop<'_> {
-        let session = self.rows.session().unwrap();
-        let (local, memory) = (Local::new(seat, 7), LoopMemory::new(&self.memory));
-        Loop { site: self, seat, session, local, memory, now_ms: START_MS }
+        let work = Rc::new(Work::default());
+        let session = Counted::new(self.rows.session().unwrap(), Rc::clone(&work));
+        let session = Box::new(session);
+        Loop {
+            site: self,
+            seat,
+            session,
+            work,
+            rows_wait: false,
+            local: Local::new(seat, 7),
+            memory: LoopMemory::new(&self.memory),
+            now_ms: START_MS,
+        }
     }
 }
 
@@ -76,6 +87,8 @@ pub(crate) struct Loop<'s> {
     pub(crate) site: &'s Site,
     seat: usize,
     pub(crate) session: Box<dyn RowSession + 's>,
+    pub(crate) work: Rc<Work>,
+    pub(crate) rows_wait: bool,
     local: Local,
     pub(crate) memory: LoopMemory,
     pub(crate) now_ms: u64,
@@ -105,6 +118,8 @@ impl Loop<'_> {
             session: &mut *self.session,
             store: &*self.site.rows,
             turn: &mut turn,
+            work: &self.work,
+            rows_wait: self.rows_wait,
             shared: &self.site.shared,
             local: &mut self.local,
             now_ms: self.now_ms,

@@ -89,11 +89,8 @@ pub(super) fn run(job: &'static Job, options: &Options, rows: Box<dyn Rows>) -> 
         stats.push(format!("{name} {}", Value::rounded(value).one_line()));
     });
     say!("mb: {}", stats.join(", "));
-    if options.prints
-        && let Err(why) = crate::printed(print_rows(&*rows)?)
-    {
-        crate::refuse(PROGRAM, &why);
-        status = crate::NO;
+    if options.prints {
+        print_rows(&*rows)?;
     }
     rows.close()?;
     Ok(status)
@@ -427,8 +424,7 @@ impl Client for Direct<'_> {
 
 /// Every row on standard output, its columns one behind the other, bytes that are no letters
 /// escaped.
-fn print_rows(rows: &dyn Rows) -> Served<std::io::Result<()>> {
-    let mut failure = None;
+fn print_rows(rows: &dyn Rows) -> Served<()> {
     let mut session = rows.session()?;
     session.at(wall::unix_ms());
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -437,12 +433,11 @@ fn print_rows(rows: &dyn Rows) -> Served<std::io::Result<()>> {
         let columns: Vec<String> = columns.map(|value| value.escape_ascii().to_string()).collect();
         match writeln!(out, "{}: {}", key.escape_ascii(), columns.join(" ")) {
             Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
+            // A reader that went away, such as `head`, has all it wanted.
+            Err(_) => ControlFlow::Break(()),
         }
     };
     session.scan(b"", None, &mut write).map_err(Error::from)?;
-    Ok(failure.map_or_else(|| out.flush(), Err))
+    let _ = out.flush();
+    Ok(())
 }

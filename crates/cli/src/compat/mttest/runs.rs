@@ -260,8 +260,7 @@ impl<'o> Runs<'o> {
 
     /// Runs one and adds its trials.
     fn one(&self, one: &One, stop: &Stop, trials: &mut Vec<Trial>) -> Came {
-        let (options, stats, notes, failures) = (self.options, Vec::new(), Vec::new(), Vec::new());
-        let mut watch = Watch { options, stats, notes, failures };
+        let mut watch = Watch { options: self.options, stats: Vec::new(), notes: Vec::new() };
         let nowhere = || -> Box<dyn Write> { Box::new(std::io::sink()) };
         let outputs = Outputs::open(&[], &self.fs, &nowhere, Dialect::Keyrack, 1);
         let record = outputs.and_then(|mut outputs| {
@@ -272,9 +271,7 @@ impl<'o> Runs<'o> {
                 let mut found = measured(&record, one);
                 self.report(&mut found, &watch.stats, one);
                 trials.extend(found);
-                let mut came = Came::of(&record, &watch.notes);
-                came.failures.append(&mut watch.failures);
-                came
+                Came::of(&record, &watch.notes)
             }
             Err(why) => Came { failures: vec![why], ..Came::default() },
         }
@@ -363,8 +360,6 @@ struct Watch<'o> {
     stats: Vec<(String, f64)>,
     /// What the harness and the tests have to say to a person.
     notes: Vec<String>,
-    /// What could not be printed.
-    failures: Vec<String>,
 }
 
 impl Observer for Watch<'_> {
@@ -379,10 +374,8 @@ impl Observer for Watch<'_> {
     }
 
     fn measured(&mut self, store: &dyn Store) {
-        if self.options.prints_rows
-            && let Err(why) = print_rows(store)
-        {
-            self.failures.push(why);
+        if self.options.prints_rows {
+            print_rows(store);
         }
         if self.options.adds_stats || self.options.prints_stats {
             store.stats(&mut |name, value| self.stats.push((name.to_owned(), value)));
@@ -391,27 +384,20 @@ impl Observer for Watch<'_> {
 }
 
 /// Every row of the store on standard output, bytes that are no letters escaped.
-///
-/// # Errors
-/// The rows cannot be read, or not be written.
-fn print_rows(store: &dyn Store) -> Result<(), String> {
-    let mut failure = None;
+fn print_rows(store: &dyn Store) {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let mut write = |key: &[u8], value: &[u8]| match writeln!(
-        out,
-        "{}: {}",
-        key.escape_ascii(),
-        value.escape_ascii()
-    ) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failure = Some(error);
-            ControlFlow::Break(())
+    let mut write = |key: &[u8], value: &[u8]| {
+        match writeln!(out, "{}: {}", key.escape_ascii(), value.escape_ascii()) {
+            Ok(()) => ControlFlow::Continue(()),
+            // A reader that went away, such as `head`, has all it wanted.
+            Err(_) => ControlFlow::Break(()),
         }
     };
     let scanned = store.session().and_then(|mut session| session.scan(b"", None, &mut write));
-    scanned.map_err(|error| format!("cannot print the rows: {error}"))?;
-    crate::printed(failure.map_or_else(|| out.flush(), Err))
+    if let Err(error) = scanned {
+        crate::refuse(PROGRAM, &format!("cannot print the rows: {error}"));
+    }
+    let _ = out.flush();
 }
 
 #[cfg(test)]
