@@ -246,7 +246,9 @@ mod tests {
         header.set_path("dir/link").unwrap();
         header.set_size(0);
         header.set_mode(0o777);
-        (header.set_uid(0), header.set_gid(0), header.set_mtime(0));
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
         header.set_cksum();
         let mut builder = Builder::new(Vec::new());
         builder.append(&header, &[][..]).unwrap();
