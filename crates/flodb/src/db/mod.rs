@@ -321,6 +321,8 @@ impl Db {
         // Not within the call: whoever is called may ask the store for more.
         let running = lock(&inner.running).count();
         visit("compactions_running", running as f64);
+        // Immutable memtables: each is flushed, or will be next.
+        visit("flushes_running", (view.generations.len() - 1) as f64);
         let counters = &inner.counters;
         for (name, counter) in [
             ("flushes", &counters.flushes),

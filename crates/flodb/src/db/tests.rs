@@ -255,6 +255,25 @@ fn external(db: &Db, path: &str, keys: &[&str]) -> PathBuf {
     path
 }
 
+/// A store whose memtables waited for their flush passed for one at rest: what it held on disk was
+/// read before they were in it.
+#[test]
+fn a_memtable_that_waits_for_its_flush_is_a_flush_that_runs() {
+    let db = open(Options::default());
+    let inner = db.inner();
+    db.put(b"a", b"value").unwrap();
+    assert_eq!(stats(&db)["flushes_running"], 0.0);
+    let held = lock(&inner.flushing);
+    {
+        let _exchange = lock(&inner.exchange);
+        freeze_active(inner);
+    }
+    assert_eq!(stats(&db)["flushes_running"], 1.0);
+    drop(held);
+    db.flush().unwrap();
+    assert_eq!(stats(&db)["flushes_running"], 0.0);
+}
+
 /// A generation is frozen and its table not written yet, when a table with a larger number comes.
 #[test]
 fn what_was_frozen_before_an_ingestion_is_flushed_after_it() {
