@@ -91,14 +91,16 @@ impl Stat {
         db.stats(&mut |name, number| {
             numbers.insert(name.to_owned(), number as u64);
         });
-        let number = |name: &str| numbers.get(name).copied().unwrap_or_default();
-        let property = |name: &str| db.property(name).unwrap_or_default();
-        let whole = |name: &str| property(name).parse().unwrap_or_default();
+        let number = |name: &str| *numbers.get(name).expect("every store tells this number");
+        let property = |name: &str| db.property(name).expect("every store has this property");
+        let whole = |name: &str| property(name).parse().expect("this property is a number");
+        // Levels without a table are not told of.
+        let of_level = |name: String| numbers.get(&name).copied().unwrap_or(0);
         let levels = (0..LEVELS).map(|level| Level {
             level,
-            tables: number(&format!("level{level}_tables")),
-            bytes: number(&format!("level{level}_bytes")),
-            entries: number(&format!("level{level}_entries")),
+            tables: of_level(format!("level{level}_tables")),
+            bytes: of_level(format!("level{level}_bytes")),
+            entries: of_level(format!("level{level}_entries")),
         });
         Ok(Stat {
             dir: db.dir().display().to_string(),
