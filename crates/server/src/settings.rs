@@ -208,7 +208,7 @@ pub const SETTINGS: &[Setting] = &[
     setting!(
         "transaction-work-max",
         "N",
-        "20000",
+        "25000",
         "Rows, and KiB of rows and replies, that one transaction of Redis may touch",
         |options, value| {
             options.transaction_work_max = number(value)? as u64;

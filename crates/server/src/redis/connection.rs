@@ -324,9 +324,10 @@ fn admit(
     if command.is(NO_MULTI) && state.queue.is_some() {
         return Err(Fault::Text("ERR Command not allowed inside a transaction"));
     }
-    // Each word is a key, or goes with one.
+    // Each key is at least one unit.
     let units_max = cx.shared.options.transaction_work_max;
-    if request.len() as u64 > units_max {
+    let words = request.len();
+    if words as u64 > units_max && command.keys.places(words).count() as u64 > units_max {
         return Err(Fault::too_much_work(units_max));
     }
     Ok((index, command))
