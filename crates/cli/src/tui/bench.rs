@@ -63,13 +63,10 @@ impl BenchScreen {
             Event::Seeded { elapsed_s, keys, .. } => {
                 self.view.finish(format!("{}  {keys} keys in {elapsed_s:.1} s", self.cell));
             }
-            Event::Tick { elapsed_s, budget_s, units, total, .. } => {
+            Event::Tick { elapsed_s, .. } | Event::SeedTick { elapsed_s, .. } => {
                 self.view.elapsed_s = *elapsed_s;
-                let by_time = budget_s.map(|budget| elapsed_s / budget);
-                let by_count = total.map(|total| *units as f64 / total.max(1) as f64);
-                self.view.share = by_time.or(by_count);
+                self.view.share = share(event);
             }
-            Event::SeedTick { elapsed_s, .. } => self.view.elapsed_s = *elapsed_s,
             Event::Notice { at, thread, text } => {
                 self.view
                     .finish(format!("{} on {}: thread {thread} {text}", at.workload, at.engine));
@@ -131,5 +128,33 @@ impl BenchScreen {
         self.is_timed = is_timed;
         (self.ops, self.errors, self.elapsed_s) = (0, 0, 0.0);
         self.latency = Histogram::new();
+    }
+}
+
+/// How much of a phase is done, of 1; `None` where nobody knows how much there is.
+fn share(tick: &Event<'_>) -> Option<f64> {
+    let of = |done: u64, total: u64| (done as f64 / total.max(1) as f64).min(1.0);
+    match tick {
+        Event::Tick { elapsed_s, budget_s: Some(budget), .. } => Some(elapsed_s / budget),
+        Event::Tick { units, total, .. } => total.map(|total| of(*units, total)),
+        Event::SeedTick { keys, total, .. } => total.map(|total| of(*keys, total)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bar of a load stayed empty until its end.
+    #[test]
+    fn a_load_fills_its_bar() {
+        let tick = |total| {
+            let (workload, engine, threads) = ("w", "e", 1);
+            let at = At { workload, engine, phase: None, threads, sweep: None, rate: None };
+            share(&Event::SeedTick { at, elapsed_s: 2.0, keys: 25, keys_per_s: 1.0, total })
+        };
+        assert_eq!(tick(Some(100)), Some(0.25));
+        assert_eq!(tick(None), None);
     }
 }
