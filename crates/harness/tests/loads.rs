@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 const HUNDRED: &str = "return { name = 'w', load_keys = 'items',\n\
-    load = function(ctx) for i = ctx.thread, ctx.items - 1, ctx.threads do kv.put('k' .. i, 'v') end end,\n\
+    load = function(ctx)\n\
+      for i = ctx.thread, ctx.items - 1, ctx.threads do kv.put('k' .. i, 'v') end\n\
+    end,\n\
     run = function(ctx, iter) assert(kv.get('k' .. iter % ctx.items) == 'v') end }";
 
 /// A store whose writes are synced one by one, and 100 rows to load.
@@ -92,7 +94,8 @@ impl Observer for Totals {
 /// The totals that ticks of a load of more than a second have.
 fn totals(load_keys: &str) -> Vec<Option<u64>> {
     let script = format!(
-        "return {{ name = 'w', {load_keys} load = function() kb.sleep_until(1.2) kv.put('k', 'v') end,\n\
+        "return {{ name = 'w', {load_keys}\n\
+         load = function() kb.sleep_until(1.2) kv.put('k', 'v') end,\n\
          run = function() kv.get('k') end }}"
     );
     let bench = Bench::new(&script).set(&[("items", "70"), ("users", "8")]);

@@ -61,8 +61,8 @@ pub trait Worker {
     /// A turn begins. `now_ns` counts from an arbitrary origin and never goes back.
     ///
     /// A quick turn comes where the one before was spent. Its connections are the same, and each
-    /// has a turn that is not quick behind it: what is cheap should be served now, and the rest left
-    /// with [`Verdict::Again`].
+    /// has a turn that is not quick behind it: what is cheap should be served now, and the rest
+    /// left with [`Verdict::Again`].
     fn begin_turn(&mut self, now_ns: u64, is_quick: bool) {
         let _ = (now_ns, is_quick);
     }

@@ -1,9 +1,9 @@
 //! The engines of one run set against each other: what a comparison of stores publishes.
 //!
 //! ```text
-//! workload  threads  engine   ops/s  rate (min, max)    ..  written B/op  MiB in memory  MiB on disk
-//! fill            1  flodb   480000                  -  ..           260             96          190
-//! fill            1  other   210000  0.44 (0.41, 0.46)  ..           410             70          160
+//! workload  threads  engine  ops/s  rate (min, max)   ..  written B/op  MiB in memory  MiB on disk
+//! fill            1  flodb  480000                  - ..           260             96          190
+//! fill            1  other  210000  0.44 (0.41, 0.46) ..           410             70          160
 //! ```
 //!
 //! Engines take turns within each repeat of a cell, so the ratios are those of neighbours: repeat i

@@ -88,8 +88,8 @@ impl Turn<'_> {
     /// Runs `work` while no other loop is in a turn. Not to be nested.
     pub fn alone<R>(&mut self, work: impl FnOnce() -> R) -> R {
         self.sitting = None;
-        // Who waited while another was alone has a turn first. They wait for nothing else, and no one
-        // comes to wait while nobody is alone, so this ends.
+        // Loops that waited while another was alone have a turn first. They wait for nothing else,
+        // and none comes to wait while nobody is alone, so this ends.
         while self.gate.waiting.load(Relaxed) > 0 {
             std::thread::yield_now();
         }
@@ -134,7 +134,7 @@ mod tests {
         });
     }
 
-    /// Everybody waited 40 seconds for a client whose commands wanted to be alone one after another.
+    /// All loops waited 40 seconds for a client whose commands were alone one after another.
     #[test]
     fn a_loop_that_waits_has_its_turn_before_anybody_is_alone_again() {
         let gate = Gate::new(2);

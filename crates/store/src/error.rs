@@ -34,8 +34,9 @@ pub enum Error {
         /// What was expected and what was found.
         detail: String,
     },
-    /// A sync failed earlier, or something else that is final. The kernel may have dropped the pages,
-    /// so no later success proves anything: the store refuses writes until it is opened again.
+    /// A sync failed earlier, or something else that is final. The kernel may have dropped the
+    /// pages, so no later success proves anything: the store refuses writes until it is opened
+    /// again.
     #[error("the store accepts no more writes: {cause}")]
     Poisoned {
         /// The failure that poisoned the store, without these words around it.

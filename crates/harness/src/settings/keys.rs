@@ -204,8 +204,8 @@ pub const KEYS: &[Key] = &[
         STORE,
         "load-durability",
         Value("LEVEL"),
-        "What a write of a load survives, in stores that sync each write: none|os|interval:MS|sync; \
-         the files are synced once at its end [default: none]",
+        "What a write of a load survives, in stores that sync each write: \
+         none|os|interval:MS|sync; the files are synced once at its end [default: none]",
     ),
     key(
         STORE,

@@ -330,7 +330,8 @@ fn engines(out: &mut String, run: &Run) {
          95 % are in the chart of ratios.</p>\n<table class=\"sortable\"><thead><tr>\
          <th class=\"l\">cell</th><th>operations/s</th><th class=\"l\">to</th><th>rate</th>\
          <th>CPU \u{b5}s/op</th>\
-         <th>CPU</th><th>written B/op</th><th>MiB in memory</th><th>MiB on disk</th></tr></thead><tbody>",
+         <th>CPU</th><th>written B/op</th><th>MiB in memory</th><th>MiB on disk</th></tr></thead>\
+         <tbody>",
         escaped(&engines.title())
     );
     for row in &engines.rows {
