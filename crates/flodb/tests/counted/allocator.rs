@@ -85,6 +85,11 @@ fn allocations_are_counted() {
     let _turn = turn();
     assert_eq!(allocations_in(|| drop(Box::new(1))), 1);
     assert_eq!(allocations_in(|| assert!(Vec::<u8>::new().is_empty())), 0);
-    let (largest, peak) = bytes_in(|| drop(std::hint::black_box(vec![0_u8; 123_456])));
-    assert!(largest >= 123_456 && peak >= 123_456);
+    // What other threads free meanwhile makes a peak smaller, so one of many has to be whole.
+    let is_seen = (0..1000).any(|_| {
+        let (largest, peak) = bytes_in(|| drop(std::hint::black_box(vec![0_u8; 123_456])));
+        assert!(largest >= 123_456, "{largest}");
+        peak >= 123_456
+    });
+    assert!(is_seen, "no peak");
 }
