@@ -226,7 +226,11 @@ fn a_body_is_as_long_as_its_parts() {
         let refusal = refused(&crooked(8, 3, body));
         assert_eq!((refusal.status, refusal.close), (Some(Status::TOO_LARGE), true), "{body}");
     }
-    let refusal = refused(&crooked(8, 3, 11 + 301));
+    // Its key says whose value is too large.
+    let mut large = crooked(8, 3, 11 + 301);
+    assert_eq!(parse(&large, &LIMITS), Ok(Parsed::Incomplete(24 + 11)));
+    large.extend_from_slice(b"flagsexpkey");
+    let refusal = refused(&large);
     assert_eq!((refusal.status, refusal.close), (Some(Status::TOO_LARGE), false));
     assert_eq!(refusal.skip, 24 + 11 + 301);
     assert_eq!(parse(&crooked(8, 3, 11 + 300), &LIMITS), Ok(Parsed::Incomplete(24 + 11 + 300)));

@@ -20,12 +20,12 @@ pub fn parse<'a>(buffer: &'a [u8], limits: &Limits) -> Result<Parsed<Request<'a>
     let header = Header::read(header);
     let (opcode, body_bytes) = match check(&header, limits) {
         // The key says whose value the refusal is about.
-        Err(refusal) if refusal.status == Some(Status::TOO_LARGE) => {
-            let named = usize::from(header.extras_bytes) + usize::from(header.key_bytes);
-            return match rest.len() < named {
-                true => Ok(Parsed::Incomplete(HEADER_BYTES + named)),
-                false => Err(refusal),
-            };
+        Err(refusal)
+            if refusal.status == Some(Status::TOO_LARGE)
+                && !refusal.close
+                && rest.len() < named_bytes(&header) =>
+        {
+            return Ok(Parsed::Incomplete(HEADER_BYTES + named_bytes(&header)));
         }
         checked => checked?,
     };
@@ -38,6 +38,12 @@ pub fn parse<'a>(buffer: &'a [u8], limits: &Limits) -> Result<Parsed<Request<'a>
     let command = command(opcode, extras, key, value);
     let Header { opaque, cas, .. } = header;
     Ok(Parsed::Complete(Request { opcode, opaque, cas, command }, bytes))
+}
+
+/// Bytes before the value; those of a key that is too long do not count.
+fn named_bytes(header: &Header) -> usize {
+    let key_bytes = usize::from(header.key_bytes);
+    usize::from(header.extras_bytes) + if key_bytes > KEY_BYTES_MAX { 0 } else { key_bytes }
 }
 
 /// Holds a header against what its operation has and against the limits; gives the bytes of its
