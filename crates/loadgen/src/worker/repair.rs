@@ -39,10 +39,11 @@ impl Worker<'_> {
     pub(super) fn lose(&mut self, at: usize, trouble: Trouble) {
         let connection = &mut self.connections[at];
         let name = &self.nodes[connection.server].server.name;
+        let closed = || (ErrorClass::Closed, format!("{name}: the server closed the connection"));
         let (class, words) = match trouble {
-            Trouble::Closed => {
-                (ErrorClass::Closed, format!("{name}: the server closed the connection"))
-            }
+            Trouble::Closed => closed(),
+            // The same, found out by a write before a read.
+            Trouble::Broken(cause) if cause.kind() == io::ErrorKind::BrokenPipe => closed(),
             Trouble::Broken(cause) => (ErrorClass::Reset, format!("{name}: {cause}")),
             Trouble::Malformed(what) => (
                 ErrorClass::Protocol,
