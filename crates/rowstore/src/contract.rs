@@ -168,27 +168,36 @@ pub trait RowSession {
     /// As [`RowSession::update`].
     fn clear(&mut self) -> Result<()>;
 
-    /// Begins a group: all that this session writes from here to the next [`RowSession::flush`] is
-    /// made there, or none of it, also after a crash. Until then the session alone sees it, and
-    /// whoever writes the same keys meanwhile is overwritten: others have to be kept away from
-    /// them. Flushes what was written before.
+    /// Begins a group: all that this session writes from here to the next
+    /// [`RowSession::commit_group`] is made there, or none of it, also after a crash. Until then
+    /// the session alone sees it, and whoever writes the same keys meanwhile is overwritten: others
+    /// have to be kept away from them. Flushes what was written before.
     ///
     /// # Errors
     /// As [`RowSession::flush`].
     fn begin_group(&mut self) -> Result<()>;
 
+    /// Makes all that the group has written, and ends it. The next [`RowSession::flush`] logs it,
+    /// as it does with any write. Without a group nothing happens.
+    ///
+    /// # Errors
+    /// The group has ended, and nothing of it was made.
+    /// [`keyrack_store::Error::Usage`] for one that would log more than a record takes,
+    /// [`keyrack_store::Error::Io`] when the disk is full, [`keyrack_store::Error::Poisoned`].
+    fn commit_group(&mut self) -> Result<()>;
+
     /// Drops what the group has written so far, and ends it. Nothing of it was made. Without a
     /// group nothing happens.
     fn cancel_group(&mut self);
 
-    /// Appends to the log what this session wrote since the last time. Returns where the log ends
-    /// for this session: the position to wait for. Cheap when nothing was written.
+    /// Commits the group, if there is one, and appends to the log what this session wrote since the
+    /// last time. Returns where the log ends for this session: the position to wait for. Cheap when
+    /// nothing was written.
     ///
     /// # Errors
-    /// [`keyrack_store::Error::Io`] when the disk is full, [`keyrack_store::Error::Poisoned`]: the
-    /// writes are seen in memory, but they must not be acknowledged.
-    /// [`keyrack_store::Error::Usage`] for a group that would log more than one record takes:
-    /// nothing of it was made.
+    /// As [`RowSession::commit_group`]. [`keyrack_store::Error::Io`] when the disk is full,
+    /// [`keyrack_store::Error::Poisoned`]: the writes are seen in memory, but they must not be
+    /// acknowledged. What could not be logged goes with the next flush.
     fn flush(&mut self) -> Result<Position>;
 
     /// Whether what was flushed up to `position` survives what the store's durability names. Always

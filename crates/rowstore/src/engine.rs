@@ -304,16 +304,15 @@ impl Session for EngineSession<'_> {
         self.check(batch)?;
         let _alone = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
         self.way.begin_group()?;
-        self.way.clear()?;
-        for op in batch.iter() {
-            match op {
-                BatchOp::Put(key, value) => {
-                    self.way.put(key, value, 0, 0)?;
-                }
-                BatchOp::Remove(key) => {
-                    self.way.remove(key)?;
-                }
-            }
+        let written = self.way.clear().and_then(|()| {
+            batch.iter().try_for_each(|op| match op {
+                BatchOp::Put(key, value) => self.way.put(key, value, 0, 0).map(|_| ()),
+                BatchOp::Remove(key) => self.way.remove(key).map(|_| ()),
+            })
+        });
+        if let Err(error) = written {
+            self.way.cancel_group();
+            return Err(error);
         }
         self.commit()
     }

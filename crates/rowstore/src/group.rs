@@ -1,13 +1,13 @@
-//! The writes of a group while they wait for its flush.
+//! The writes of a group while they wait for its commit.
 //!
 //! ```text
-//!   begin_group -> update, put, remove, clear ...  -> flush: all of it, one record, or nothing
+//!   begin_group -> update, put, remove, clear ...  -> commit_group: all of it, or nothing
 //!                        |                 ^
 //!                        v                 | reads: what waits, above what is stored
 //!                  key -> row, or its removal
 //! ```
 //!
-//! Nothing is stored before the flush, so a group that is refused has no effect. A key is there
+//! Nothing is stored before the commit, so a group that is refused has no effect. A key is there
 //! once, however often it was written: the record holds its last row alone.
 //!
 //! **Invariant:** `bytes` is what the record of the group takes at most, by the same sum that the

@@ -185,8 +185,13 @@ impl RowSession for ModelSession<'_> {
         }
     }
 
-    fn flush(&mut self) -> Result<Position> {
+    fn commit_group(&mut self) -> Result<()> {
         self.before = None;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<Position> {
+        self.commit_group()?;
         Ok(Position::default())
     }
 

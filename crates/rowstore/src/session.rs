@@ -4,7 +4,7 @@
 //!   write   limits -> entry begun in the record -> under the lock of the node:
 //!                       decide, version, row ends in the record, tree takes a copy of it
 //!   flush   record -> one append -> position
-//!   group   writes wait beside the tree (`group`); the flush checks what they log, then makes them
+//!   group   writes wait beside the tree (`group`); the commit makes all of them, or none
 //! ```
 //!
 //! A write is in the tree first and in the log later, at the flush. Until then nobody may tell that
@@ -626,16 +626,21 @@ impl RowSession for Session<'_> {
         self.group = None;
     }
 
+    fn commit_group(&mut self) -> Result<()> {
+        // Every flush commits, and most have no group.
+        let Some(group) = self.group.take() else { return Ok(()) };
+        group.check()?;
+        if !group.is_empty() {
+            self.make_room(group.memory_added)?;
+            self.append_record()?;
+            self.carry_out(&group);
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<Position> {
         self.row.shrink();
-        if let Some(group) = self.group.take() {
-            group.check()?;
-            if !group.is_empty() {
-                self.make_room(group.memory_added)?;
-                self.append_record()?;
-                self.carry_out(&group);
-            }
-        }
+        self.commit_group()?;
         self.append_record()
     }
 

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   RowSession::update --> Session::update        the value is the row's bytes
-//!   begin_group ... flush --> apply               one batch
+//!   begin_group ... commit_group --> apply        one batch
 //!   clear --> replace_all                         a range removal where the engine has one
 //!   sweeper: a slice of rows --> Session::update  what has expired goes
 //! ```
 //!
 //! What a write survives is what the store promises, when the call returns: positions say nothing,
 //! and every position is durable. In a group writes wait in the session, which sees them, for the
-//! flush that applies them as one batch; others see them from then on. So whoever keeps others away
-//! from the keys of a group does so until it is flushed.
+//! commit that applies them as one batch; others see them from then on. So whoever keeps others
+//! away from the keys of a group does so until it is committed.
 //!
 //! **Versions** come from one clock, which begins at the milliseconds since 1970, times 2^20, and
 //! then only counts; a row found with a larger one carries the clock along. So versions grow over

@@ -90,6 +90,10 @@ impl RowSession for One {
         Ok(())
     }
 
+    fn commit_group(&mut self) -> keyrack_store::Result<()> {
+        Ok(())
+    }
+
     fn cancel_group(&mut self) {}
 
     fn flush(&mut self) -> keyrack_store::Result<Position> {

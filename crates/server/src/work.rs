@@ -250,6 +250,10 @@ impl RowSession for Counted<'_> {
         self.rows.begin_group()
     }
 
+    fn commit_group(&mut self) -> Result<()> {
+        self.rows.commit_group()
+    }
+
     fn cancel_group(&mut self) {
         self.rows.cancel_group();
     }

@@ -399,14 +399,16 @@ impl RowSession for StoreSession<'_> {
         self.group = None;
     }
 
+    fn commit_group(&mut self) -> Result<()> {
+        // Every flush commits, and most have no group.
+        let Some(group) = self.group.take() else { return Ok(()) };
+        group.check()?;
+        if group.is_empty() { Ok(()) } else { self.carry_out(&group) }
+    }
+
     fn flush(&mut self) -> Result<Position> {
         self.row.shrink();
-        if let Some(group) = self.group.take() {
-            group.check()?;
-            if !group.is_empty() {
-                self.carry_out(&group)?;
-            }
-        }
+        self.commit_group()?;
         Ok(Position::default())
     }
 

@@ -380,7 +380,7 @@ fn run(
         let mut call = Call { command, args, reply, desk: desk.lend(), state, is_whole: true };
         let done = work.limited(units_max, || (command.run)(&mut call));
         match done.unwrap_or_else(|| Err(Fault::too_much_work(units_max))) {
-            Ok(()) => desk.rows.flush().map(|_| ()).map_err(Fault::from),
+            Ok(()) => desk.rows.commit_group().map_err(Fault::from),
             // A command over several keys does all of it or nothing.
             Err(fault) => {
                 desk.rows.cancel_group();

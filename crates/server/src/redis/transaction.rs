@@ -175,12 +175,11 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
             desk.rows.cancel_group();
             return Err(Fault::too_much_work(units_max).aborting());
         };
-        match desk.rows.flush() {
-            Ok(_) => Ok(()),
-            // Refused as a whole, before anything was changed.
-            Err(error @ Error::Usage { .. }) => Err(Fault::from(error).aborting()),
-            Err(error) => Err(error.into()),
-        }
+        // Refused as a whole, before anything was changed.
+        desk.rows.commit_group().map_err(|error| match error {
+            Error::Usage { .. } => Fault::from(error).aborting(),
+            error => error.into(),
+        })
     })
 }
 

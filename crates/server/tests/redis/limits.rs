@@ -2,9 +2,13 @@
 
 use crate::redis::tool::{START_MS, Site, draw, seed};
 use keyrack_net::Verdict;
+use keyrack_rowstore::{Options as RowOptions, Row, RowStore, Rows};
 use keyrack_server::redis::Options;
+use keyrack_vfs::MemFs;
 use keyrack_workload::Rng;
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 fn small() -> Options {
@@ -492,10 +496,57 @@ fn random_words_harm_nothing() {
     }
 }
 
+/// The reply that refuses a write is right: what could not be logged at EXEC was made all the same,
+/// and logged later.
+#[test]
+fn a_transaction_refused_on_a_full_disk_was_made_all_the_same() {
+    let disk = MemFs::new();
+    let open = |disk: &MemFs| {
+        let mut options = RowOptions::default().with_segment_bytes(64 << 10);
+        options.durability = keyrack_store::Durability::Os;
+        RowStore::open(Arc::new(disk.clone()), Path::new("/rows"), options, &|_| {}).unwrap()
+    };
+    for whole in
+        [&[&["MULTI"][..], &["SET", "k", "VALUE"], &["EXEC"]][..], &[&["MSET", "k", "VALUE"]]]
+    {
+        let mut site = Site::new(Options::default(), 1);
+        site.rows = Box::new(open(&disk));
+        let mut the_loop = site.a_loop(0);
+        let mut client = the_loop.client();
+        disk.set_capacity(0);
+        let (mut last, mut refused) = (None, 0);
+        for round in 0..200 {
+            let value = format!("{round:01000}");
+            for words in whole.iter().chain(&[&["GET", "k"][..]]) {
+                let words = words.iter().map(|word| if *word == "VALUE" { &value } else { *word });
+                let words: Vec<&[u8]> = words.map(str::as_bytes).collect();
+                keyrack_wire::resp::command(&mut client.input, &words);
+            }
+            while the_loop.serve(&mut client) == Verdict::Again {}
+            let replies = draw(&std::mem::take(&mut client.output));
+            if replies.contains("! MISCONF") {
+                refused += 1;
+            } else {
+                last = Some(value);
+            }
+            let last = last.as_ref().expect("there was space at first");
+            assert!(replies.ends_with(&format!("\"{last}\"\n")), "round {round}: {replies}");
+        }
+        assert!(refused > 0);
+        disk.set_capacity(64 << 20);
+        the_loop.session.flush().unwrap();
+        let found = open(&disk.process_crash_image());
+        let mut value = Vec::new();
+        let visit = &mut |row: Row<'_>| value.extend_from_slice(row.value());
+        found.session().unwrap().get(b"k", visit).unwrap();
+        assert_eq!(Some(value), last.map(String::into_bytes));
+    }
+}
+
 /// Rows in memory whose log would take records of 56 KiB.
-fn small_rows() -> Box<dyn keyrack_rowstore::Rows> {
-    let options = keyrack_rowstore::Options::default().with_segment_bytes(64 << 10);
-    Box::new(keyrack_rowstore::RowStore::in_memory(options).unwrap())
+fn small_rows() -> Box<dyn Rows> {
+    let options = RowOptions::default().with_segment_bytes(64 << 10);
+    Box::new(RowStore::in_memory(options).unwrap())
 }
 
 #[test]

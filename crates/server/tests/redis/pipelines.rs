@@ -145,6 +145,10 @@ impl RowSession for Backwards<'_> {
         self.0.begin_group()
     }
 
+    fn commit_group(&mut self) -> keyrack_store::Result<()> {
+        self.0.commit_group()
+    }
+
     fn cancel_group(&mut self) {
         self.0.cancel_group();
     }

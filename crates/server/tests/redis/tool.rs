@@ -112,6 +112,13 @@ impl Loop<'_> {
 
     /// One turn with one connection. What it was told to do next.
     pub(crate) fn turn(&mut self, client: &mut Client) -> Verdict {
+        let verdict = self.serve(client);
+        self.session.flush().unwrap();
+        verdict
+    }
+
+    /// A turn without the flush at its end.
+    pub(crate) fn serve(&mut self, client: &mut Client) -> Verdict {
         self.session.at(self.now_ms);
         let mut turn = self.site.gate.enter(self.seat);
         let mut cx = Context {
@@ -126,7 +133,6 @@ impl Loop<'_> {
         };
         let served = client.connection.serve(&mut cx, &client.input, &mut client.output);
         drop(turn);
-        self.session.flush().unwrap();
         self.memory.trim();
         assert!(served.consumed <= client.input.len());
         client.input.drain(..served.consumed);
