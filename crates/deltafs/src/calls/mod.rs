@@ -57,7 +57,7 @@ pub use codec::{
 pub use error::{Error, Result};
 pub use leases::LeaseClock;
 pub(crate) use orders::large_in_record;
-pub(crate) use recovery::has_half_done;
+pub(crate) use recovery::{check_all_are_here, has_half_done};
 pub use recovery::{is_half_done, settle};
 pub use server::{ServeOptions, Served, Service, serve};
 pub use session::WINDOW;

@@ -22,6 +22,7 @@ use crate::open::Settings;
 use crate::record::{Key, parse_key};
 use keyrack_flodb::{Db, Options};
 use keyrack_vfs::Fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +51,28 @@ fn identity(db: &Db) -> Result<Option<Identity>> {
     }
 }
 
+/// Refuses logs of several servers when that of one of them is not among them: what it had would be
+/// missing without a word.
+pub(crate) fn check_all_are_here(logs: &[Db]) -> Result<()> {
+    let mut here: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for log in logs {
+        if let Some((server, servers)) = identity(log)? {
+            here.entry(servers).or_default().insert(server);
+        }
+    }
+    for (servers, here) in here {
+        if let Some(absent) = (0..servers).find(|server| !here.contains(server)) {
+            let names: Vec<String> =
+                logs.iter().map(|log| log.dir().display().to_string()).collect();
+            return Err(Error::Usage(format!(
+                "{}: the log of server {absent} of {servers} is missing; name the logs of all of them",
+                names.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Whether a server left something half done in the log that is open.
 pub(crate) fn has_half_done(db: &Db) -> Result<bool> {
     let mut iter = db.iter()?;
@@ -67,10 +90,12 @@ pub(crate) fn has_half_done(db: &Db) -> Result<bool> {
 /// Whether the servers that wrote these logs left something half done.
 ///
 /// # Errors
-/// A log cannot be read.
+/// [`Error::Usage`] if the log of one of them is not among these; a log cannot be read.
 pub fn is_half_done(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
-    for log in logs {
-        if has_half_done(&open(fs, log)?)? {
+    let logs: Vec<Db> = logs.iter().map(|log| open(fs, log)).collect::<Result<_>>()?;
+    check_all_are_here(&logs)?;
+    for log in &logs {
+        if has_half_done(log)? {
             return Ok(true);
         }
     }
@@ -80,15 +105,14 @@ pub fn is_half_done(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
 /// Settles what the servers that wrote these logs left half done. Whether there was anything.
 ///
 /// # Errors
-/// [`Error::Usage`] if a log of another server that is needed for it is missing; those of opening,
-/// among them that a server still runs.
+/// Those of [`is_half_done`], and of opening, among them that a server still runs.
 pub fn settle(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
     if !is_half_done(fs, logs)? {
         return Ok(false);
     }
     let mut cores: Vec<Core> = Vec::new();
     for log in logs {
-        // A log that no server wrote has nothing half done; whether all are here is asked below.
+        // A log that no server wrote has nothing half done; those of all servers are here.
         let Some((server, servers)) = identity(&open(fs, log)?)? else { continue };
         let space = Namespace::open_in(Arc::clone(fs), log, Settings::default())?;
         let parts = Parts::new(servers, server, false, u64::MAX);
@@ -97,14 +121,12 @@ pub fn settle(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
     }
     cores.sort_by_key(|core| core.parts.server);
     let servers = cores.first().map_or(0, |core| core.parts.placement.servers());
-    let is_all = cores.len() == servers as usize
-        && (0..).zip(&cores).all(|(server, core)| {
-            core.parts.server == server && core.parts.placement.servers() == servers
-        });
-    if !is_all {
+    let is_one_set = cores.len() == servers as usize
+        && cores.iter().all(|core| core.parts.placement.servers() == servers);
+    if !is_one_set {
         let names: Vec<String> = logs.iter().map(|log| log.display().to_string()).collect();
         return Err(Error::Usage(format!(
-            "{}: servers left something half done, and not the logs of all {servers} are here",
+            "{}: servers left something half done, and there are logs of more than {servers} servers",
             names.join(", ")
         )));
     }

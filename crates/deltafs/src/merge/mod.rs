@@ -179,6 +179,7 @@ impl Merge {
             logs.push(db);
         }
         let base = base.ok_or_else(|| Error::Usage("there are no logs to merge".to_owned()))?;
+        crate::calls::check_all_are_here(&logs)?;
         Ok(Merge { fs, logs, base, ids })
     }
 

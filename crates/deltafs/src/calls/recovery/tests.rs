@@ -217,7 +217,7 @@ fn logs_of_other_servers_that_are_missing_are_said() {
     let server = giver.parts.server as usize;
     drop((giver, taker));
     let error = settle(&lab.fs, &[lab.logs[1 - server].clone()]).unwrap_err().to_string();
-    assert!(error.contains("not the logs of all 2 are here"), "{error}");
+    assert!(error.contains("the log of server"), "{error}");
 }
 
 #[test]
@@ -252,4 +252,22 @@ fn a_rename_whose_coordinator_is_nobody_is_damage() {
     drop((one, other));
     let error = settle(&lab.fs, &lab.logs).unwrap_err().to_string();
     assert!(error.starts_with("/src/r") && error.contains("coordinator 9"), "{error}");
+}
+
+/// The numbers of directories of logs have no gap when the last one is gone.
+#[test]
+fn the_log_of_the_last_server_could_vanish_unseen() {
+    let lab = Lab::new();
+    let cores = [lab.core(0), lab.core(1)];
+    mkdir(&[&cores[0], &cores[1]], b"d");
+    drop(cores);
+    assert!(!is_half_done(&lab.fs, &lab.logs).unwrap());
+    Merge::open(Arc::clone(&lab.fs), &lab.logs).unwrap();
+    for (left, absent) in [(&lab.logs[1..], 1), (&lab.logs[..1], 0)] {
+        let expected = format!("the log of server {absent} of 2 is missing");
+        let refused = Merge::open(Arc::clone(&lab.fs), left).unwrap_err().to_string();
+        assert!(refused.contains(&expected), "{refused}");
+        let refused = is_half_done(&lab.fs, left).unwrap_err().to_string();
+        assert!(refused.contains(&expected), "{refused}");
+    }
 }
