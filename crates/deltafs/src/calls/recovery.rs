@@ -65,7 +65,7 @@ pub(crate) fn check_all_are_here(logs: &[Db]) -> Result<()> {
             let names: Vec<String> =
                 logs.iter().map(|log| log.dir().display().to_string()).collect();
             return Err(Error::Usage(format!(
-                "{}: the log of server {absent} of {servers} is missing; name the logs of all of them",
+                "{}: the log of server {absent} of {servers} is missing; name those of all of them",
                 names.join(", ")
             )));
         }
@@ -126,7 +126,7 @@ pub fn settle(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
     if !is_one_set {
         let names: Vec<String> = logs.iter().map(|log| log.display().to_string()).collect();
         return Err(Error::Usage(format!(
-            "{}: servers left something half done, and there are logs of more than {servers} servers",
+            "{}: servers left something half done, and not all are of the same {servers} servers",
             names.join(", ")
         )));
     }
