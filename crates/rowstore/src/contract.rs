@@ -101,8 +101,9 @@ pub trait RowSession {
     /// again. Returns the version of the row written, or 0 when none was.
     ///
     /// # Errors
-    /// Any kind; a row too large is [`keyrack_store::Error::Usage`], and memory that is full (where
-    /// nothing may be evicted) as well: the caller's mistake, nothing was done.
+    /// Any kind; a row too large is [`keyrack_store::Error::Usage`], and a row for which there is
+    /// no memory (where nothing may be evicted) is [`keyrack_store::Error::OutOfMemory`]. After
+    /// either nothing was done.
     fn update(
         &mut self,
         key: &[u8],

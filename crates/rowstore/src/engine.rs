@@ -8,6 +8,7 @@
 //! | scans | weakly consistent: ordered, each key at most once, every key that was there all along |
 //! | an error of the log | the write is seen and not durable; it goes to the log with the session's next one |
 
+use crate::error::out_of_memory;
 use crate::options::{Eviction, Options};
 use crate::record::{RECORD_HEAD_BYTES, entry_bytes};
 use crate::row::HEAD_BYTES;
@@ -198,10 +199,7 @@ impl EngineSession<'_> {
         }
         let added = batch.bytes() as i64 + crate::memory::cost(0, 0) * batch.len() as i64;
         if !self.engine.rows.has_room(added) {
-            return Err(Error::usage(format!(
-                "out of memory: memory-max of {} bytes is reached",
-                options.memory_max
-            )));
+            return Err(out_of_memory(options));
         }
         for op in batch.iter() {
             let (key, row) = match op {

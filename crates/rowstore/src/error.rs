@@ -4,6 +4,7 @@
 //! kinds of [`keyrack_store::Error`]. The conversions need a type of this crate, because both sides
 //! belong to others.
 
+use crate::{Eviction, Options};
 use keyrack_store::Error;
 
 /// An error on its way up.
@@ -32,6 +33,20 @@ impl From<keyrack_wal::Error> for Failure {
     fn from(error: keyrack_wal::Error) -> Self {
         Failure(of_log(error))
     }
+}
+
+/// A write for which `memory_max` leaves no room.
+#[cold]
+pub(crate) fn out_of_memory(options: &Options) -> Error {
+    let remedy = match options.eviction {
+        Eviction::None => "raise it, remove rows, or choose the eviction clock",
+        // Only a row that does not fit alone is refused.
+        Eviction::Clock => "raise it",
+    };
+    Error::out_of_memory(format!(
+        "out of memory: memory-max of {} bytes is reached; {remedy}",
+        options.memory_max
+    ))
 }
 
 /// A failed operation on a file.

@@ -19,6 +19,7 @@ mod clear;
 mod group;
 
 use crate::core::{Core, Disk};
+use crate::error::out_of_memory;
 use crate::floors::hash;
 use crate::group::{Found, Group, RecordSize};
 use crate::memory::{HELD_BYTES_MAX, cost};
@@ -327,10 +328,7 @@ impl<'a> Session<'a> {
                 "a row of {bytes} bytes; the store takes at most {}",
                 options.row_bytes_max
             )),
-            Outcome::MemoryFull => refuse(format!(
-                "out of memory: memory-max of {} bytes is reached",
-                options.memory_max
-            )),
+            Outcome::MemoryFull => Err(out_of_memory(options)),
         }
     }
 

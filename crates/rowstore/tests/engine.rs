@@ -93,7 +93,11 @@ fn a_batch_that_cannot_be_held_changes_nothing() {
         for n in 0..puts {
             batch.put(format!("{n}").as_bytes(), value);
         }
-        assert!(matches!(session.apply(&batch), Err(Error::Usage { .. })), "{puts}");
+        let refused = session.apply(&batch);
+        assert!(
+            matches!(refused, Err(Error::Usage { .. } | Error::OutOfMemory { .. })),
+            "{puts}: {refused:?}"
+        );
         let mut rows = 0;
         session
             .scan(b"", None, &mut |_, value| {
@@ -104,4 +108,31 @@ fn a_batch_that_cannot_be_held_changes_nothing() {
             .unwrap();
         assert_eq!(rows, 1);
     }
+}
+
+#[test]
+fn out_of_memory_was_a_mistake_of_the_caller() {
+    for (eviction, remedy) in
+        [("none", "raise it, remove rows, or choose the eviction clock"), ("clock", "raise it")]
+    {
+        let store = fresh(Durability::Os, &[("memory_max", "40k"), ("eviction", eviction)]);
+        let mut session = store.session().unwrap();
+        session.put(b"key", b"old").unwrap();
+        let error = session.put(b"key", &[7; 50 << 10]).unwrap_err();
+        assert!(matches!(error, Error::OutOfMemory { .. }), "{error:?}");
+        let words = "out of memory: memory-max of 40960 bytes is reached; ";
+        assert_eq!(error.to_string(), format!("{words}{remedy}"));
+        let mut value = Vec::new();
+        assert!(session.get(b"key", &mut |row| value.extend_from_slice(row)).unwrap());
+        assert_eq!(value, b"old", "nothing was done");
+    }
+    let store = fresh(Durability::Os, &[("memory_max", "40k")]);
+    let mut batch = Batch::new();
+    batch.put(b"key", &[7; 50 << 10]);
+    let error = store.session().unwrap().apply(&batch).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error:?}");
+    // A row that no memory would help is the caller's mistake.
+    let store = fresh(Durability::Os, &[("memory_max", "1m"), ("segment_bytes", "64k")]);
+    let error = store.session().unwrap().put(b"key", &[7; 60 << 10]).unwrap_err();
+    assert!(matches!(error, Error::Usage { .. }), "{error:?}");
 }

@@ -84,8 +84,12 @@ fn without_eviction_a_full_memory_refuses_what_adds_to_it() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, Error::Usage { .. }));
-    assert_eq!(error.to_string(), "out of memory: memory-max of 100000 bytes is reached");
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "out of memory: memory-max of 100000 bytes is reached; raise it, remove rows, or choose \
+         the eviction clock"
+    );
     assert!((100..200).contains(&rows), "{rows}");
     assert_eq!(store.len(), u64::from(rows));
     // What does not add is taken, and what makes room as well.

@@ -1,5 +1,6 @@
-//! The kinds of failure, kept apart because the remedy differs: the caller corrects the call, the
-//! operator mends the machine, the data is repaired or restored, the store is opened again.
+//! The kinds of failure, kept apart because the remedy differs: the caller corrects the call or
+//! makes room, the operator mends the machine, the data is repaired or restored, the store is
+//! opened again.
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,13 @@ pub enum Error {
     #[error("{message}")]
     Usage {
         /// What is wrong and what would be right.
+        message: String,
+    },
+    /// The memory that the store may use is full, and nothing may be evicted. Nothing was done.
+    /// Reads and removals go on; a write fits again after removals, or with a higher limit.
+    #[error("{message}")]
+    OutOfMemory {
+        /// Which limit is reached, its value and the remedy.
         message: String,
     },
     /// The machine refused: disk full, permission, a device error.
@@ -52,6 +60,12 @@ impl Error {
     #[must_use]
     pub fn usage(message: impl Into<String>) -> Self {
         Error::Usage { message: message.into() }
+    }
+
+    /// A refusal at a limit of memory.
+    #[must_use]
+    pub fn out_of_memory(message: impl Into<String>) -> Self {
+        Error::OutOfMemory { message: message.into() }
     }
 
     /// A refusal of the machine while doing `action`.

@@ -192,6 +192,7 @@ impl<'s> Runner<'s> {
 fn kind(error: &StoreError) -> &'static str {
     match error {
         StoreError::Usage { .. } => "usage",
+        StoreError::OutOfMemory { .. } => "out-of-memory",
         StoreError::Io { .. } => "io",
         StoreError::Corruption { .. } => "corruption",
         StoreError::Poisoned { .. } => "poisoned",

@@ -63,7 +63,7 @@ pub(crate) enum Answer {
     TooLarge,
     /// There is no memory for it.
     NoMemory,
-    /// The store failed; what was written may not survive.
+    /// The store failed or refused; after a failure what was written may not survive.
     Failed(Error),
 }
 
@@ -495,7 +495,7 @@ fn with_cas(answer: Answer, written: Result<u64, Error>, own: u64) -> Answer {
 /// What an error of the store comes to.
 pub(crate) fn failure(error: Error) -> Answer {
     match error {
-        Error::Usage { .. } => Answer::NoMemory,
+        Error::OutOfMemory { .. } => Answer::NoMemory,
         error => Answer::Failed(error),
     }
 }

@@ -105,7 +105,7 @@ impl Fault {
         match self {
             Fault::Text(line) => give(line.as_bytes()),
             Fault::Made(line) => give(line.as_bytes()),
-            Fault::Store(Error::Usage { message }) if message.starts_with("out of memory") => {
+            Fault::Store(Error::OutOfMemory { message }) => {
                 give(format!("OOM command not allowed: {message}").as_bytes())
             }
             Fault::Store(Error::Usage { message }) => give(format!("ERR {message}").as_bytes()),
@@ -148,6 +148,24 @@ fn text(bytes: &[u8], bytes_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_words_of_an_error_were_taken_for_its_kind() {
+        let line = |error: Error| {
+            Fault::from(error).with_line(|line| String::from_utf8_lossy(line).into_owned())
+        };
+        assert_eq!(
+            line(Error::usage("out of memory, says a key")),
+            "ERR out of memory, says a key"
+        );
+        assert_eq!(line(Error::out_of_memory("16 MiB")), "OOM command not allowed: 16 MiB");
+        let aborting = Fault::from(Error::out_of_memory("16 MiB")).aborting();
+        aborting.with_line(|line| {
+            let line = String::from_utf8_lossy(line);
+            assert!(line.starts_with("EXECABORT "), "{line}");
+            assert!(line.ends_with("because of: OOM command not allowed: 16 MiB"), "{line}");
+        });
+    }
 
     #[test]
     fn what_is_shown_of_an_unknown_command_is_short() {

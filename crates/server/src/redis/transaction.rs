@@ -177,7 +177,7 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
         };
         // Refused as a whole, before anything was changed.
         desk.rows.commit_group().map_err(|error| match error {
-            Error::Usage { .. } => Fault::from(error).aborting(),
+            Error::Usage { .. } | Error::OutOfMemory { .. } => Fault::from(error).aborting(),
             error => error.into(),
         })
     })

@@ -300,3 +300,25 @@ fn a_line_of_a_mebibyte_of_keys_is_answered() {
     drop(client);
     server.end().unwrap();
 }
+
+#[test]
+fn a_row_too_large_for_the_log_was_out_of_memory() {
+    let ask = |rows: RowOptions, bytes: usize| {
+        let rows = RowStore::in_memory(rows).unwrap();
+        let listen = options(&["memcached://127.0.0.1:0"]);
+        let server = start(Box::new(rows), &listen).0;
+        let mut client = connect(&server);
+        let reply = client.ask(&format!("set k 0 0 {bytes}\r\n{}", "x".repeat(bytes)));
+        let refused = client.stats("")["store_no_memory"].clone();
+        drop(client);
+        server.end().unwrap();
+        (reply, refused)
+    };
+    let full = RowOptions { memory_max: 100_000, ..RowOptions::default() };
+    let (reply, refused) = ask(full, 200_000);
+    assert_eq!(reply, "SERVER_ERROR out of memory storing object");
+    assert_eq!(refused, "1");
+    let (reply, refused) = ask(RowOptions::default().with_segment_bytes(64 << 10), 60_000);
+    assert!(reply.starts_with("SERVER_ERROR a row of 60"), "{reply}");
+    assert_eq!(refused, "0");
+}

@@ -581,6 +581,28 @@ fn an_exec_that_the_log_cannot_take_is_one_error_and_changes_nothing() {
     assert!(reply.ends_with(":11000 :102"), "{reply}");
 }
 
+/// As in Redis, a command that memory refuses fails alone, also within a transaction.
+#[test]
+fn what_memory_refuses_is_oom_and_the_rest_of_an_exec_is_done() {
+    let mut site = Site::new(Options::default(), 1);
+    let options = RowOptions { memory_max: 100_000, ..RowOptions::default() };
+    site.rows = Box::new(RowStore::in_memory(options).unwrap());
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let large = "v".repeat(200_000);
+    let refused = "-OOM command not allowed: out of memory: memory-max of 100000 bytes is reached; \
+                   raise it, remove rows, or choose the eviction clock";
+    assert_eq!(the_loop.ask(&mut client, &["SET", "a", &large]), refused);
+    assert_eq!(the_loop.ask(&mut client, &["MSET", "a", &large, "b", "1"]), refused);
+    assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":0");
+    the_loop.ask(&mut client, &["MULTI"]);
+    the_loop.ask(&mut client, &["SET", "a", &large]);
+    the_loop.ask(&mut client, &["SET", "b", "1"]);
+    let reply = the_loop.ask(&mut client, &["EXEC"]);
+    assert!(reply.contains(refused) && reply.ends_with("+OK"), "{reply}");
+    assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":1");
+}
+
 #[test]
 fn an_mset_that_is_refused_changes_nothing_and_is_not_counted() {
     let mut site = Site::new(Options::default(), 1);
