@@ -28,7 +28,8 @@ pub(crate) struct Verbs<'s> {
     syncs_all: bool,
     trace: Option<TraceHash>,
     first_errors: [Option<String>; KINDS],
-    no_space: bool,
+    /// Why the run has to end, once the engine said that nothing more fits.
+    full: Option<&'static str>,
 }
 
 /// How much of a verb happens; all but `Timed` are for the overhead report.
@@ -93,7 +94,7 @@ impl<'s> Verbs<'s> {
             syncs_all: false,
             trace: traced.then(TraceHash::new),
             first_errors: Default::default(),
-            no_space: false,
+            full: None,
         }
     }
 
@@ -129,7 +130,7 @@ impl<'s> Verbs<'s> {
 
     /// Takes over what another session of the same worker found.
     pub(crate) fn absorb(&mut self, other: Verbs<'s>) {
-        self.no_space |= other.no_space;
+        self.full = self.full.or(other.full);
         let (errors, hash) = other.into_findings();
         for (mine, theirs) in self.first_errors.iter_mut().zip(errors) {
             *mine = mine.take().or(theirs);
@@ -151,9 +152,10 @@ impl<'s> Verbs<'s> {
         self.first_errors.iter().flatten().next().map(String::as_str)
     }
 
-    /// Whether the engine said that the disk is full.
-    pub(crate) fn is_out_of_space(&self) -> bool {
-        self.no_space
+    /// Why the run has to end, once the engine said that nothing more fits: the disk is full, or
+    /// the memory that the store may use.
+    pub(crate) fn full(&self) -> Option<&'static str> {
+        self.full
     }
 
     /// Runs one engine call between two clock readings and files its duration under `kind`.
@@ -194,7 +196,10 @@ impl<'s> Verbs<'s> {
     #[inline(never)]
     fn failed(&mut self, kind: Kind, error: &Error) {
         self.live.ops[kind as usize].errors.add(1);
-        self.no_space |= error.is_no_space();
+        self.full = self.full.or(match error {
+            Error::OutOfMemory { .. } => Some("the store is out of memory"),
+            error => error.is_no_space().then_some("the disk is full"),
+        });
         let first = &mut self.first_errors[kind as usize];
         if first.is_none() {
             *first = Some(error.to_string());

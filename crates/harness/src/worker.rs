@@ -203,7 +203,8 @@ pub(crate) struct Outcome {
     pub(crate) backlog_end: u64,
     /// Units that the schedule started within the phase, served or not.
     pub(crate) due: u64,
-    pub(crate) no_space: bool,
+    /// Why the run has to end, if the engine said that nothing more fits.
+    pub(crate) full: Option<&'static str>,
     /// How the results of a replay differ from those that were recorded.
     pub(crate) differences: Differences,
     /// Processor time of this thread in the timed part, in nanoseconds.
@@ -307,7 +308,7 @@ fn finish(task: Task<'_>, outcome: &mut Outcome) {
     let (verbs, labels) = task.finish();
     outcome.labels = labels;
     if let Some(verbs) = verbs {
-        outcome.no_space = verbs.is_out_of_space();
+        outcome.full = verbs.full();
         (outcome.first_errors, outcome.trace_hash) = verbs.into_findings();
     }
 }
@@ -484,7 +485,7 @@ fn closed<'s, U: Unit<'s>>(
         unit.unit(*iter).map_err(|error| (*iter, error))?;
         let Some(verbs) = unit.verbs_of() else { break };
         verbs.live().units.add(1);
-        if verbs.is_out_of_space() {
+        if verbs.full().is_some() {
             break;
         }
         if deadline != u64::MAX {
@@ -556,7 +557,7 @@ fn open<'s, U: Unit<'s>>(
         live.unit_response.record(clock.ns_between(intended, end));
         live.unit_service.record(clock.ns_between(actual, end));
         intended = begin + clock.ticks_of_ns(schedule.next_at_ns());
-        if unit.verbs_of().is_none_or(|verbs| verbs.is_out_of_space()) {
+        if unit.verbs_of().is_none_or(|verbs| verbs.full().is_some()) {
             break;
         }
     }

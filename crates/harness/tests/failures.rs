@@ -300,6 +300,17 @@ fn a_kept_store_that_does_not_close_fails_the_cell_it_served() {
 }
 
 #[test]
+fn a_server_out_of_memory_was_said_to_have_a_full_disk() {
+    let record = Bench::unit("kv.put('k', 'v')")
+        .set(&[("backend", "odd"), ("ops", "1000")])
+        .engine("odd", &[("fault", "memory")])
+        .run();
+    assert_eq!(record.interrupted.as_deref(), Some("the store is out of memory"));
+    let repeat = &record.points[0].repeats[0];
+    assert_eq!((repeat.units, op(repeat, "put").errors), (101, 1));
+}
+
+#[test]
 fn a_full_disk_in_the_warm_up_makes_no_rate_out_of_nothing() {
     let record = Bench::unit("kv.put('k', 'v')")
         .set(&[("backend", "null"), ("secs", "0.1"), ("warmup", "60")])

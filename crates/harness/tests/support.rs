@@ -395,6 +395,7 @@ impl OddSession<'_> {
             "panic" => panic!("on purpose, by the test"),
             "panic later" if self.calls == 50 => panic!("on purpose, by the test"),
             "write" if write => Err(Error::usage("this engine does not write")),
+            "memory" if write && self.calls > 100 => Err(Error::out_of_memory("100 rows fit")),
             _ => Ok(()),
         }
     }

@@ -51,9 +51,21 @@ fn a_refused_put_surfaces_at_the_call_that_reads_its_answer() {
     let store = try_open(&format!("memcached://{address}")).unwrap();
     assert_eq!(store.version(), "memcached server 1.2.3");
     let error = store.session().unwrap().put(b"k", b"v").unwrap_err();
-    assert!(error.is_no_space(), "{error:?}");
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error:?}");
     let said = error.to_string();
     assert!(said.starts_with(&format!("memcached://{address}: write: ")), "{said}");
+}
+
+/// The binary protocol writes it with a capital letter.
+#[test]
+fn out_of_memory_of_the_binary_protocol_was_another_failure() {
+    const HELLO: (usize, &[u8]) =
+        (24, b"\x81\x0b\0\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\0\0\0\0\x001.2.3");
+    const REFUSED: &[u8] = b"\x81\x01\0\0\0\0\0\x82\0\0\0\x0d\0\0\0\0\0\0\0\0\0\0\0\0Out of memory";
+    let address = canned(HELLO, &[(24 + 8 + 2, REFUSED)]);
+    let store = try_open(&format!("memcached://{address}?protocol=binary")).unwrap();
+    let error = store.session().unwrap().put(b"k", b"v").unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error:?}");
 }
 
 #[test]

@@ -130,8 +130,8 @@ pub(super) fn first_error(outcomes: &[Outcome]) -> Option<String> {
 }
 
 pub(super) fn check(outcomes: &[Outcome], stop: &Stop) -> Result<(), Failed> {
-    if outcomes.iter().any(|outcome| outcome.no_space) {
-        stop.set("the disk is full");
+    if let Some(reason) = outcomes.iter().find_map(|outcome| outcome.full) {
+        stop.set(reason);
     }
     match outcomes.iter().find_map(|outcome| outcome.failure.clone()) {
         None => Ok(()),

@@ -141,12 +141,15 @@ impl<P: Protocol> Pipe<P> {
         result
     }
 
-    /// The error for an answer that says no.
+    /// The error for an answer that says no. The kind is in the words of the server alone.
     #[cold]
     pub(crate) fn refused(&self, what: &str, words: &str) -> Error {
-        let is_full = words.starts_with("OOM") || words.contains("out of memory");
-        let kind = if is_full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
-        Error::io(format!("{}: {what}", self.shown), io::Error::new(kind, words.to_owned()))
+        let attempt = format!("{}: {what}", self.shown);
+        // Redis's word, then memcached's, which begins with a capital in the binary protocol.
+        if words.starts_with("OOM ") || words.to_ascii_lowercase().contains("out of memory") {
+            return Error::out_of_memory(format!("{attempt}: {words}"));
+        }
+        Error::io(attempt, io::Error::other(words.to_owned()))
     }
 
     /// What the server cannot do at all.
