@@ -21,12 +21,16 @@
 //!   above the floor of its key, which the removal had raised, and records at or below the floors
 //!   are not applied. This drops nothing that is needed: a write with such a version that the walk
 //!   did not find would have to be in progress when the floors were noted, and for those we waited.
+//! * *A clear below the starts* was published before the walk began. The walk passes over the dead
+//!   rows. A put that it covers and that was logged later is not above the floors, which the clear
+//!   had raised.
 //! * *A write that was in the tree when the walk came by, and not in any log*, may be half of a
 //!   group. So the checkpoint does not count before all that the walk can have seen is in the logs,
 //!   and synced: whatever of a group is in the files, the whole of it is in the files and the logs.
 //!
 //! A checkpoint that fails leaves the one before as it was. Its files are removed by the next.
 
+use crate::Row;
 use crate::core::{Core, Disk};
 use crate::error::{Failure, of_files};
 use crate::manifest::{LogEntry, LogState, MANIFEST_NAME, Manifest, PartEntry};
@@ -175,7 +179,7 @@ fn write_part(
     loop {
         let mut is_end = true;
         core.tree.range(&from, high, |key, row| {
-            if !writer.push(key, &row) {
+            if core.is_dead(&Row::of(&row)) || !writer.push(key, &row) {
                 return ControlFlow::Continue(());
             }
             is_end = false;

@@ -3,6 +3,7 @@
 //! Who may write what: the tree, by sessions, and by recovery before there are any. Logs, by
 //! sessions. The manifest and the files of checkpoints, by whoever holds [`Disk::checkpointing`].
 
+use crate::cleared::Cleared;
 use crate::error::of_log;
 use crate::floors::Floors;
 use crate::manifest::Manifest;
@@ -43,8 +44,8 @@ pub(crate) struct Core {
     pub(crate) bell: Bell,
     /// The largest version of sessions that are over, and of what was recovered.
     pub(crate) clock: AtomicU64,
-    /// How often everything was removed.
-    pub(crate) clears: AtomicU64,
+    /// What was removed with all other rows.
+    pub(crate) cleared: Cleared,
     /// The time that a session was told last.
     pub(crate) now_ms: AtomicU64,
     /// Absent where nothing survives.
@@ -171,7 +172,7 @@ impl Core {
             counts: Counts::default(),
             bell: Bell::default(),
             clock: AtomicU64::new(0),
-            clears: AtomicU64::new(0),
+            cleared: Cleared::default(),
             now_ms: AtomicU64::new(0),
             options,
             disk,

@@ -13,9 +13,10 @@
 //! ```
 //!
 //! [`RowStore`] is Masstree's durable store without its faults: one version clock and whole rows in
-//! every record make replay independent of order, threads and numbers of logs. [`StoreRows`] holds
-//! rows in any other store, [`ModelRows`] in a `BTreeMap`, for tests. [`engine`] is the row store
-//! as a store of values.
+//! every record make replay independent of order, threads and numbers of logs. Removing all rows
+//! takes constant time: rows up to a version are dead, and the sweeper removes them later.
+//! [`StoreRows`] holds rows in any other store, [`ModelRows`] in a `BTreeMap`, for tests.
+//! [`engine`] is the row store as a store of values.
 //!
 //! | from the paper and its program | here |
 //! |---|---|
@@ -59,6 +60,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod cleared;
 mod contract;
 mod core;
 mod engine;

@@ -139,22 +139,6 @@ impl Record {
         self.bytes[entry.start + 5..entry.start + ENTRY_BYTES]
             .copy_from_slice(&row_bytes.to_le_bytes());
     }
-
-    /// Gives each row that is put to `renew`, with its key, to be changed in place.
-    pub(crate) fn renew_rows(&mut self, renew: &mut dyn FnMut(&[u8], &mut [u8])) {
-        let mut at = RECORD_HEAD_BYTES;
-        while at < self.bytes.len() {
-            let what = self.bytes[at];
-            let key_bytes = number(&self.bytes, at + 1) as usize;
-            let row_bytes = number(&self.bytes, at + 5) as usize;
-            let key_at = at + ENTRY_BYTES;
-            at = key_at + key_bytes + row_bytes;
-            if what == PUT {
-                let (key, row) = self.bytes[key_at..at].split_at_mut(key_bytes);
-                renew(key, row);
-            }
-        }
-    }
 }
 
 fn number(bytes: &[u8], at: usize) -> u32 {
@@ -273,18 +257,5 @@ mod tests {
                 while let Ok(Some(_)) = entries.next() {}
             }
         }
-    }
-
-    #[test]
-    fn rows_are_renewed_in_place() {
-        let mut record = sample();
-        let mut seen = Vec::new();
-        record.renew_rows(&mut |key, row| {
-            seen.push(key.to_vec());
-            set_version(row, 99);
-        });
-        assert_eq!(seen, [b"key"]);
-        let first = Entries::of(record.bytes()).unwrap().next().unwrap().unwrap().0;
-        assert!(matches!(first, Entry::Put { row, .. } if row.version() == 99), "{first:?}");
     }
 }

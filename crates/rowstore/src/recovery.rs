@@ -301,7 +301,8 @@ impl<'a> Recovery<'a> {
         let core = self.core;
         let cleared = self.cleared.load(Ordering::Relaxed);
         if cleared > 0 {
-            crate::session::Session::new(core).clear_up_to(cleared);
+            core.clear(cleared);
+            while core.sweep_dead() {}
         }
         let clock = core.clock.load(Ordering::Acquire).max(self.manifest.clock).max(cleared);
         core.clock.store(clock, Ordering::Release);

@@ -15,7 +15,6 @@
 //! **Invariant:** an entry is in the record if and only if its change is in the tree, or was there
 //! and was overtaken. What cannot be logged now stays in the record, and goes with the next flush.
 
-mod clear;
 mod group;
 
 use crate::core::{Core, Disk};
@@ -61,8 +60,6 @@ pub(crate) struct Session<'a> {
     group: Option<Group>,
     /// Whether the record must not be cut where it gets long.
     is_whole: bool,
-    /// `clears` of the core when the record was begun.
-    clears_seen: u64,
     /// Bytes that the memory does not know of yet.
     held_bytes: i64,
     position: Position,
@@ -96,8 +93,8 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Called under the lock of the key's node.
-    fn judge(&mut self, old: Option<Row<'_>>, change: Change, record: &mut Record) {
+    /// Called under the lock of the key's node. A dead row takes memory, and is no row otherwise.
+    fn judge(&mut self, old: Option<Row<'_>>, is_dead: bool, change: Change, record: &mut Record) {
         let least = old.map_or(0, |old| old.version()).max(self.core.floors.of(self.hash));
         let version = match self.given {
             Some(given) => given.max(least + 1),
@@ -106,7 +103,7 @@ impl Judge<'_> {
         let old_bytes = old.map_or(0, |old| cost(self.key.len(), old.bytes().len()));
         let old_volatile = i64::from(old.is_some_and(|old| old.expires_ms() != 0));
         self.outcome = match change {
-            Change::Remove if old.is_some() => {
+            Change::Remove if old.is_some() && !is_dead => {
                 self.core.floors.raise(self.hash, version);
                 self.clock = version;
                 record.remove(self.entry, version);
@@ -119,7 +116,10 @@ impl Judge<'_> {
                 let new_bytes = cost(self.key.len(), row_bytes);
                 let admitted = match self.given {
                     Some(_) => Ok(()),
-                    None => admit(self.core, row_bytes, new_bytes, old_bytes, self.held_bytes),
+                    None => {
+                        let live_bytes = if is_dead { 0 } else { old_bytes };
+                        admit(self.core, row_bytes, new_bytes, live_bytes, self.held_bytes)
+                    }
                 };
                 if let Err(outcome) = admitted {
                     outcome
@@ -130,6 +130,9 @@ impl Judge<'_> {
                     self.clock = version;
                     (self.bytes, self.volatile) = (new_bytes - old_bytes, volatile - old_volatile);
                     self.is_new = old.is_none();
+                    if is_dead {
+                        self.core.cleared.forget(old_bytes, old_volatile);
+                    }
                     Outcome::Written(version)
                 }
             }
@@ -153,7 +156,7 @@ fn admit(
     } else if memory.evicts() {
         new_bytes > max
     } else {
-        added > 0 && memory.used().saturating_add(held_bytes).saturating_add(added) > max
+        added > 0 && core.live_bytes().saturating_add(held_bytes).saturating_add(added) > max
     };
     if row_bytes > core.options.row_bytes_max {
         Err(Outcome::RowTooLarge(row_bytes))
@@ -185,7 +188,6 @@ impl<'a> Session<'a> {
             row: RowBuf::new(),
             group: None,
             is_whole: false,
-            clears_seen: 0,
             held_bytes: 0,
             position,
         }
@@ -224,7 +226,6 @@ impl<'a> Session<'a> {
     fn begin_record(&mut self) {
         if self.way.is_some() && self.record.is_empty() {
             self.seat.begin();
-            self.clears_seen = self.core.clears.load(Ordering::SeqCst);
         }
     }
 
@@ -263,9 +264,11 @@ impl<'a> Session<'a> {
             };
             core.tree.update_near(key, &pin(), near, move |old| {
                 let old = old.as_deref().map(Row::of);
-                let live = old.filter(|row| !row.is_expired(now_ms));
+                // Before the floor is read: the row that replaces a dead one gets a larger version.
+                let is_dead = old.is_some_and(|row| core.is_dead(&row));
+                let live = old.filter(|row| !is_dead && !row.is_expired(now_ms));
                 let change = decide(live, record.tail());
-                judge.judge(old, change, record);
+                judge.judge(old, is_dead, change, record);
                 let record: &Record = record;
                 match judge.outcome {
                     Outcome::Written(_) => TreeChange::Put(record.row(entry)),
@@ -275,6 +278,9 @@ impl<'a> Session<'a> {
             });
         }
         self.account(&judge);
+        if let Outcome::Written(version) = judge.outcome {
+            core.bury(key, version);
+        }
         judge.outcome
     }
 
@@ -374,17 +380,19 @@ impl<'a> Session<'a> {
         Ok(outcome == Outcome::Removed)
     }
 
-    /// With eviction, sees to it that there is room, also for what `waits`. To be done before
-    /// [`Session::prepare`], since removals lengthen the record.
+    /// Sees to it that there is room, also for what `waits`: removes dead rows, and then evicts.
+    /// To be done before [`Session::prepare`], since evictions lengthen the record.
     #[inline]
     fn make_room(&mut self, waits: i64) -> Result<()> {
         let memory = &self.core.memory;
-        let held = self.held_bytes.saturating_add(waits);
         // A record that must not be cut had its room made before.
-        if self.is_whole || !memory.evicts() {
+        if self.is_whole || memory.max() == i64::MAX {
             return Ok(());
         }
-        if memory.used().saturating_add(held) > memory.max() {
+        let held = self.held_bytes.saturating_add(waits);
+        let is_over = || memory.used().saturating_add(held) > memory.max();
+        while is_over() && self.core.sweep_dead() {}
+        if memory.evicts() && is_over() {
             // As if it were there already.
             self.held_bytes += waits;
             self.hand_in();
@@ -406,6 +414,16 @@ impl<'a> Session<'a> {
         self.hand_in();
     }
 
+    /// Removes everything up to `version`, and logs that.
+    fn clear_now(&mut self, version: u64) {
+        self.begin_record();
+        self.hand_in();
+        self.core.clear(version);
+        if self.way.is_some() {
+            self.record.push_clear(version);
+        }
+    }
+
     /// Appends the record to the log, unless it is empty.
     fn append_record(&mut self) -> Result<Position> {
         self.hand_in();
@@ -414,7 +432,6 @@ impl<'a> Session<'a> {
             return Ok(self.position);
         }
         disk.check()?;
-        self.renew_after_clear();
         let bytes = self.record.bytes();
         match disk.append(log, bytes) {
             Ok(end) => self.position.offset = end,
@@ -453,7 +470,7 @@ impl RowSession for Session<'_> {
         let guard = pin();
         let bytes = self.core.tree.get_near(key, &guard, &mut self.near);
         let row = bytes.as_deref().map(Row::of);
-        let Some(row) = row.filter(|row| !row.is_expired(self.now_ms)) else {
+        let Some(row) = row.filter(|row| self.core.is_live(row, self.now_ms)) else {
             return Ok(false);
         };
         self.core.memory.note_read(key);
@@ -477,7 +494,7 @@ impl RowSession for Session<'_> {
         let (core, now_ms) = (self.core, self.now_ms);
         core.tree.multi_get(keys, &pin(), |index, bytes| {
             let row = bytes.as_deref().map(Row::of);
-            let row = row.filter(|row| !row.is_expired(now_ms));
+            let row = row.filter(|row| core.is_live(row, now_ms));
             if row.is_some() {
                 core.memory.note_read(keys[index]);
             }
@@ -546,17 +563,20 @@ impl RowSession for Session<'_> {
         high: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<u64> {
-        let (mut visited, now_ms) = (0, self.now_ms);
+        let (mut visited, core, now_ms) = (0, self.core, self.now_ms);
         if let Some(group) = &self.group {
             let mut merged = group.merge((low, high), false, now_ms, visit);
             if !group.is_cleared() {
-                self.core.tree.range(low, high, |key, bytes| merged.stored(key, Row::of(&bytes)));
+                core.tree.range(low, high, |key, bytes| match Row::of(&bytes) {
+                    row if core.is_dead(&row) => ControlFlow::Continue(()),
+                    row => merged.stored(key, row),
+                });
             }
             return Ok(merged.finish());
         }
-        self.core.tree.range(low, high, |key, bytes| {
+        core.tree.range(low, high, |key, bytes| {
             let row = Row::of(&bytes);
-            if row.is_expired(now_ms) {
+            if !core.is_live(&row, now_ms) {
                 return ControlFlow::Continue(());
             }
             visited += 1;
@@ -571,19 +591,20 @@ impl RowSession for Session<'_> {
         high: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<u64> {
-        let (mut visited, now_ms) = (0, self.now_ms);
+        let (mut visited, core, now_ms) = (0, self.core, self.now_ms);
         if let Some(group) = &self.group {
             let mut merged = group.merge((low, high), true, now_ms, visit);
             if !group.is_cleared() {
-                self.core
-                    .tree
-                    .range_rev(low, high, |key, bytes| merged.stored(key, Row::of(&bytes)));
+                core.tree.range_rev(low, high, |key, bytes| match Row::of(&bytes) {
+                    row if core.is_dead(&row) => ControlFlow::Continue(()),
+                    row => merged.stored(key, row),
+                });
             }
             return Ok(merged.finish());
         }
-        self.core.tree.range_rev(low, high, |key, bytes| {
+        core.tree.range_rev(low, high, |key, bytes| {
             let row = Row::of(&bytes);
-            if row.is_expired(now_ms) {
+            if !core.is_live(&row, now_ms) {
                 return ControlFlow::Continue(());
             }
             visited += 1;
@@ -593,7 +614,7 @@ impl RowSession for Session<'_> {
     }
 
     fn count(&self) -> u64 {
-        let stored = self.core.tree.len();
+        let stored = self.core.count();
         self.group.as_ref().map_or(stored, |group| group.rows_after(stored))
     }
 
@@ -601,6 +622,7 @@ impl RowSession for Session<'_> {
         let version = self.core.clock().max(self.clock);
         if let Some(group) = &mut self.group {
             group.clear(version)?;
+            group.memory_added = -self.core.live_bytes();
             // What the group writes next comes after the clear.
             self.note(version);
             return Ok(());

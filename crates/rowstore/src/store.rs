@@ -110,11 +110,13 @@ impl RowStore {
         &self.core.options
     }
 
-    /// Removes all rows that have expired at `now_ms`. Returns how many. O(rows).
+    /// Removes all rows that have expired at `now_ms`. Returns how many. Before, it removes from
+    /// memory what was cleared. O(rows).
     ///
     /// # Errors
     /// As [`RowSession::remove`].
     pub fn sweep(&self, now_ms: u64) -> Result<u64> {
+        while self.core.sweep_dead() {}
         let mut session = Session::new(&self.core);
         let (mut sweep, mut removed) = (Sweep::default(), 0);
         loop {
@@ -134,7 +136,7 @@ impl RowStore {
     /// Whether rows of so many bytes could be added, or room would be made for them.
     pub(crate) fn has_room(&self, bytes: i64) -> bool {
         let memory = &self.core.memory;
-        memory.evicts() || memory.used().saturating_add(bytes) <= memory.max()
+        memory.evicts() || self.core.live_bytes().saturating_add(bytes) <= memory.max()
     }
 
     /// Ends the threads; then the logs, and whatever else could fail.
@@ -170,7 +172,7 @@ impl Rows for RowStore {
     }
 
     fn len(&self) -> u64 {
-        self.core.tree.len()
+        self.core.count()
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
@@ -178,8 +180,9 @@ impl Rows for RowStore {
         let counts = &core.counts;
         let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed) as f64;
         let tree = core.tree.stats();
-        visit("rows", tree.keys as f64);
-        visit("volatile_rows", core.memory.volatile().max(0) as f64);
+        visit("rows", core.count() as f64);
+        visit("dead_rows", core.dead_rows() as f64);
+        visit("volatile_rows", core.live_volatile().max(0) as f64);
         visit("memory_bytes", core.memory.used().max(0) as f64);
         visit("memory_max_bytes", core.options.memory_max as f64);
         visit("node_bytes", tree.node_bytes as f64);

@@ -48,7 +48,8 @@ impl Sweep {
         let mut last = Vec::new();
         core.tree.range(&self.from, None, |key, bytes| {
             slice.rows += 1;
-            if Row::of(&bytes).is_expired(now_ms) {
+            let row = Row::of(&bytes);
+            if row.is_expired(now_ms) && !core.is_dead(&row) {
                 due.push(key.to_vec());
             }
             if slice.rows < SLICE_ROWS {

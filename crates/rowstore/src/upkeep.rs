@@ -1,5 +1,6 @@
 //! The threads of a store: one writes checkpoints when there is enough log, one removes what has
-//! expired. Both sleep on a condition when there is nothing to do, and end when the store does.
+//! expired and what was cleared. Both sleep on a condition when there is nothing to do, and end
+//! when the store does.
 
 use crate::checkpoint::checkpoint;
 use crate::core::Core;
@@ -10,6 +11,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+
+/// Between two slices of dead rows: whoever waits for the end of the first gets on.
+const SLICE_PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
 struct Wishes {
@@ -35,7 +39,7 @@ impl Bell {
         self.changed.notify_all();
     }
 
-    /// There are rows that will expire.
+    /// There are rows that will expire, or dead ones.
     pub(crate) fn ring_sweeper(&self) {
         drop(self.wishes());
         self.changed.notify_all();
@@ -64,8 +68,13 @@ impl Bell {
     pub(crate) fn wait_for_sweep(&self, interval: Duration, has_work: impl Fn() -> bool) -> bool {
         let idle = |wishes: &mut Wishes| !wishes.stop && !has_work();
         let held = self.changed.wait_while(self.wishes(), idle);
-        let held = held.unwrap_or_else(PoisonError::into_inner);
-        let held = self.changed.wait_timeout_while(held, interval, |wishes| !wishes.stop);
+        drop(held.unwrap_or_else(PoisonError::into_inner));
+        self.pause(interval)
+    }
+
+    /// Waits for so long. False: the store ends.
+    pub(crate) fn pause(&self, time: Duration) -> bool {
+        let held = self.changed.wait_timeout_while(self.wishes(), time, |wishes| !wishes.stop);
         let (held, _) = held.unwrap_or_else(PoisonError::into_inner);
         !held.stop
     }
@@ -119,8 +128,13 @@ fn write_checkpoints(core: &Core) {
 fn sweep(core: &Core) {
     let mut session = Session::new(core);
     let mut sweep = Sweep::default();
-    let has_work = || core.memory.volatile() > 0;
+    let has_work = || core.memory.volatile() > 0 || core.has_dead();
     while core.bell.wait_for_sweep(core.options.sweep_interval, has_work) {
+        while core.sweep_dead() {
+            if !core.bell.pause(SLICE_PAUSE) {
+                return;
+            }
+        }
         loop {
             let now_ms = core.now_ms.load(Ordering::Relaxed);
             // What could not be logged stays in the session, and is tried again.

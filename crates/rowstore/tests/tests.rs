@@ -9,6 +9,8 @@ mod at_rest;
 #[cfg(test)]
 mod checkpoint;
 #[cfg(test)]
+mod clear;
+#[cfg(test)]
 mod concurrent;
 #[cfg(test)]
 mod crash;

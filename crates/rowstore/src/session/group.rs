@@ -26,7 +26,9 @@ impl Session<'_> {
             Found::Waits(row) => decide_on(row.map(Row::of), self.now_ms, &mut self.row, decide),
             Found::Stored => {
                 let bytes = core.tree.get_near(key, &guard, &mut self.near);
-                decide_on(bytes.as_deref().map(Row::of), self.now_ms, &mut self.row, decide)
+                // The floor is above a dead row, so its version need not be known.
+                let row = bytes.as_deref().map(Row::of).filter(|row| !core.is_dead(row));
+                decide_on(row, self.now_ms, &mut self.row, decide)
             }
         };
         let memory = |bytes: usize| cost(key.len(), bytes);

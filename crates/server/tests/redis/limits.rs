@@ -543,6 +543,38 @@ fn a_transaction_refused_on_a_full_disk_was_made_all_the_same() {
     }
 }
 
+/// What FLUSHALL removed lies in memory until it is swept, and is in nobody's way.
+#[test]
+fn a_write_at_the_limit_of_memory_is_taken_after_flushall() {
+    let rows = RowOptions {
+        memory_max: 20_000,
+        sweep_interval: std::time::Duration::ZERO,
+        ..RowOptions::default()
+    };
+    let mut site = Site::new(Options::default(), 1);
+    site.rows = Box::new(RowStore::in_memory(rows).unwrap());
+    let mut the_loop = site.a_loop(0);
+    let mut client = the_loop.client();
+    let value = "v".repeat(900);
+    let fill = |the_loop: &mut crate::redis::tool::Loop<'_>, client: &mut _| {
+        (0..).find(|n| the_loop.ask(client, &["SET", &n.to_string(), &value]) != "+OK").unwrap()
+    };
+    let fits = fill(&mut the_loop, &mut client);
+    assert!((15..25).contains(&fits), "{fits}");
+    assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), format!(":{fits}"));
+    assert_eq!(the_loop.ask(&mut client, &["FLUSHALL"]), "+OK");
+    assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":0");
+    assert_eq!(the_loop.ask(&mut client, &["KEYS", "*"]), "*0");
+    assert_eq!(the_loop.ask(&mut client, &["GET", "0"]), "$-1");
+    assert_eq!(fill(&mut the_loop, &mut client), fits);
+    for words in [&["MULTI"][..], &["FLUSHALL"], &["SET", "k", &value], &["DBSIZE"]] {
+        the_loop.ask(&mut client, words);
+    }
+    assert_eq!(the_loop.ask(&mut client, &["EXEC"]), "*3 +OK +OK :1");
+    assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":1");
+    assert_eq!(the_loop.ask(&mut client, &["SET", "0", &value]), "+OK");
+}
+
 /// Rows in memory whose log would take records of 56 KiB.
 fn small_rows() -> Box<dyn Rows> {
     let options = RowOptions::default().with_segment_bytes(64 << 10);
