@@ -120,7 +120,7 @@ fn measure(
             Ok(status(&record, stop, style.program))
         }
         // A reader that went away, such as `head`, has all it wanted.
-        Err(message) if message.contains("standard output: Broken pipe") => Ok(crate::DONE),
+        Err(_) if outputs.is_reader_gone() => Ok(crate::DONE),
         Err(message) => {
             crate::refuse(style.program, &message);
             Ok(crate::NO)

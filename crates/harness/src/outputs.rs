@@ -13,11 +13,14 @@ use std::sync::Arc;
 pub struct Outputs {
     sinks: Vec<Named>,
     first_error: Option<String>,
+    /// Whether `first_error` is that the reader of standard output went away.
+    is_reader_gone: bool,
 }
 
 struct Named {
     /// The file, or "standard output".
     name: String,
+    is_stdout: bool,
     sink: Box<dyn Sink>,
 }
 
@@ -45,7 +48,7 @@ impl Outputs {
             if let (SinkKind::Notebook, Target::Path(path)) = (spec.kind, &spec.target) {
                 let page = NotebookFile::open(fs, path)?;
                 let sink = Box::new(NotebookSink::new(Box::new(page)));
-                sinks.push(Named { name: path.display().to_string(), sink });
+                sinks.push(Named { name: path.display().to_string(), is_stdout: false, sink });
                 continue;
             }
             let (name, out): (String, Box<dyn Write>) = match &spec.target {
@@ -57,9 +60,10 @@ impl Outputs {
             };
             let mut rng = Rng::from_seed(seed);
             let draw = Box::new(move || rng.next_u64());
-            sinks.push(Named { name, sink: sink::open(spec.kind, out, dialect, draw) });
+            let is_stdout = matches!(spec.target, Target::Stdout);
+            sinks.push(Named { name, is_stdout, sink: sink::open(spec.kind, out, dialect, draw) });
         }
-        Ok(Outputs { sinks, first_error: None })
+        Ok(Outputs { sinks, first_error: None, is_reader_gone: false })
     }
 
     /// The sinks of a report directory: the console again, points, timeline and the whole record.
@@ -79,11 +83,16 @@ impl Outputs {
     /// Tells all sinks. One that fails is dropped and its error kept, so that the others are told
     /// the rest: a full disk under one report does not lose the others.
     fn each(&mut self, mut tell: impl FnMut(&mut dyn Sink) -> io::Result<()>) {
-        let Outputs { sinks, first_error } = self;
+        let Outputs { sinks, first_error, is_reader_gone } = self;
         sinks.retain_mut(|named| match tell(&mut *named.sink) {
             Ok(()) => true,
             Err(error) => {
-                first_error.get_or_insert(format!("cannot write {}: {error}", named.name));
+                let is_reader = named.is_stdout && error.kind() == io::ErrorKind::BrokenPipe;
+                // A reader that went away is no failure, so it hides none.
+                if first_error.is_none() || *is_reader_gone && !is_reader {
+                    *first_error = Some(format!("cannot write {}: {error}", named.name));
+                    *is_reader_gone = is_reader;
+                }
                 false
             }
         });
@@ -92,6 +101,12 @@ impl Outputs {
     /// Whether nobody is left to be told.
     pub(crate) fn all_failed(&self) -> bool {
         self.sinks.is_empty() && self.first_error.is_some()
+    }
+
+    /// Whether the run's error is that the reader of standard output went away, such as `head`.
+    #[must_use]
+    pub fn is_reader_gone(&self) -> bool {
+        self.is_reader_gone
     }
 
     /// What the sinks say to the user of what they have written, a line each.

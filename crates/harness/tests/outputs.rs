@@ -54,7 +54,21 @@ fn when_all_sinks_have_failed_the_run_ends_and_says_why() {
     let mut outputs = Outputs::open(&plan.sinks, &bench.fs, &stdout, Dialect::Keyrack, 1).unwrap();
     let error = run(&plan, &mut outputs, &mut Silent, &bench.stop).unwrap_err();
     assert!(error.contains("standard output"), "{error}");
+    assert!(outputs.is_reader_gone());
     assert!(bench.lines().len() <= 1, "nobody reads the rest: {:?}", bench.lines());
+}
+
+/// The reader of the console goes away first, and the report after it cannot be written.
+#[test]
+fn a_reader_that_went_away_hid_a_report_that_was_lost() {
+    let bench = Bench::unit("kv.get('k')").set(&[("report", "console,json:/run.json")]);
+    bench.mem.set_capacity(4096);
+    let plan = bench.plan().unwrap();
+    let stdout = || -> Box<dyn Write> { Box::new(Pipe(0)) };
+    let mut outputs = Outputs::open(&plan.sinks, &bench.fs, &stdout, Dialect::Keyrack, 1).unwrap();
+    let error = run(&plan, &mut outputs, &mut Silent, &bench.stop).unwrap_err();
+    assert!(error.starts_with("cannot write /run.json: "), "{error}");
+    assert!(!outputs.is_reader_gone());
 }
 
 #[test]
