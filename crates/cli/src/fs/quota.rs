@@ -36,7 +36,8 @@ pub(crate) fn of(matches: &ArgMatches) -> Quota {
     }
 }
 
-/// The options once more, for a command line that is put together anew.
+/// The options once more, for the command line of a mount in the background.
+#[cfg(all(feature = "fuse", target_os = "linux"))]
 pub(crate) fn words(matches: &ArgMatches) -> Vec<String> {
     let given = |name: &'static str| {
         let number = matches.try_get_one::<u64>(name).ok().flatten();
