@@ -15,6 +15,10 @@
 //! has the partition, or takes it anew. A taker that crashes has all of it or nothing. So no name
 //! is lost, and none is used in two places. What the taker did not decide can be given up.
 //!
+//! The taker may split its half on before the giver has heard that the half came, and a part of it
+//! may belong to the giver. That part waits until the giver has committed: the commit removes all
+//! names of the half, and what the giver has of them until then is old.
+//!
 //! A half whose records do not fit into one batch, which is one record of the taker's log, is
 //! refused before anything is sealed: it stays where it is until somebody looks again.
 //!
@@ -31,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::id::{DirId, Inode};
 use crate::job::random_token;
 use crate::namespace::Namespace;
-use crate::partition::{Shard, Split, SplitMap, hash_name};
+use crate::partition::{Route, Shard, Split, SplitMap, hash_name};
 use crate::record::{Entry, Key, parse_key};
 use keyrack_flodb::{Batch, WriteOptions};
 use std::sync::{MutexGuard, PoisonError};
@@ -121,6 +125,12 @@ impl Core {
         if state.map.has(split.to) {
             self.staged().remove(&key);
             return Ok(1);
+        }
+        // A part of a half that has come to its taker, while the commit here is still to be done.
+        let hash = u64::from(split.to);
+        if state.shards.iter().any(|shard| shard.route(hash) != Route::Elsewhere) {
+            let words = "what the partition was a part of has not gone from here yet: come again";
+            return Err(Refusal::new("EAGAIN", words));
         }
         self.staged().insert(key, Staged { attempt, ..Staged::default() });
         Ok(0)
@@ -283,7 +293,7 @@ impl Backstage {
             let mut counts = vec![0_u64; shards.len()];
             core.each_file(dir, &mut |name, _, entry| {
                 let hash = hash_name(dir.0, name);
-                let here = crate::partition::Route::Here;
+                let here = Route::Here;
                 let at = shards.iter().position(|shard| shard.route(hash) == here);
                 if let Some(at) = at.filter(|_| *entry != Entry::Whiteout) {
                     counts[at] += 1;
@@ -320,6 +330,13 @@ impl Backstage {
         match self.ask(taker, begin, |reply| matches!(reply, Reply::Count(1))) {
             Ok(true) => return core.commit(part, split).map(|()| Given::Gone),
             Ok(false) => {}
+            // It has a commit to do, which comes soon: the wish to spread stays.
+            Err(CallError::Refused { errno: "EAGAIN", .. }) => {
+                let spreads = part.read().spreads;
+                let given = give_up(&core, part, false);
+                part.write().spreads |= spreads;
+                return given;
+            }
             // The taker is away, or busy: it is asked again.
             Err(_) => return give_up(&core, part, false),
         }

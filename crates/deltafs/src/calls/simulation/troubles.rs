@@ -1,4 +1,5 @@
-//! Troubles that random worlds seldom have: disks that are full, names that are held for long.
+//! Troubles that random worlds seldom have: disks that are full, names that are held for long, halves
+//! of directories that come back early.
 
 use super::actor::tree;
 use super::world::{Faults, MS, World};
@@ -104,4 +105,32 @@ fn a_half_that_is_larger_than_a_record_of_the_log_stays_where_it_is() {
     assert_eq!(tree.dirs_map(dir), 2);
     assert_eq!(tree.list(b"/d").unwrap().len(), 60);
     world.end();
+}
+
+/// The giver heard late that its half had come. By then a part of that half had split on and come
+/// back to the giver, and it went with what the giver removed.
+#[test]
+fn a_part_that_comes_back_before_the_split_is_over_is_not_removed_with_what_went() {
+    for seed in 1..=6 {
+        let world = World::with_segments(seed, (3, 1000, 256 << 10), CALM);
+        let mut tree = tree(&world, 0);
+        tree.mkdir(b"/d", 0o755).unwrap();
+        let names: Vec<String> = (0..80).map(|n| format!("/d/f{n}")).collect();
+        for name in &names {
+            tree.create(name.as_bytes(), 0o600, IfExists::Fail).unwrap();
+        }
+        world.set_faults(Faults { delay_ms_max: 50, ..CALM });
+        let dir = tree.open(b"/d").unwrap();
+        // Who gets a half gives a half of it away at once.
+        tree.spread(dir).unwrap();
+        world.set_faults(CALM);
+        world.pass(10_000);
+        tree.learn_all(dir).unwrap();
+        assert_eq!(tree.dirs_map(dir), 64, "seed {seed}");
+        for name in &names {
+            tree.stat(name.as_bytes()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+        assert_eq!(tree.list(b"/d").unwrap().len(), names.len(), "seed {seed}");
+        world.end();
+    }
 }
