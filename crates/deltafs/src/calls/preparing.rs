@@ -35,12 +35,24 @@ impl Core {
         };
         if step == Step::Begun {
             let from = open(order.from, &order.name)?;
+            let part = self.parts.get(space, order.from)?;
+            let state = part.read();
+            let detour = state.admit(order.from, &order.name, Access::Write);
+            // What is here of a name that moves may be old: the other server may have it already.
+            if let Some(later @ Detour::Later(_)) = detour {
+                return Err(Refusal::detour(order.from, later));
+            }
             (order.to, order.entry) = match order.what {
                 What::Mkdir => caller.dir_to_make(&from, &order.name, order.target)?,
                 What::Rmdir => (order.to, self.entry_of(&caller, &from, &order.name)?),
                 What::Rename | What::Replace => {
                     let entry = self.entry_of(&caller, &from, &order.name);
-                    (order.to, entry.map_err(|refusal| self.or_elsewhere(space, order, refusal))?)
+                    // The file of a name that is not here may have gone to another server.
+                    let or_elsewhere = |refusal| match detour {
+                        Some(detour) => Refusal::detour(order.from, detour),
+                        None => refusal,
+                    };
+                    (order.to, entry.map_err(or_elsewhere)?)
                 }
             };
             match (order.what, Entry::decode(&order.entry)) {
@@ -81,8 +93,9 @@ impl Core {
         }
         if let Some(replaced) = replaced {
             let state = locked.of(replaced);
-            if !state.pins.is_empty() || state.closed.is_some() {
-                let words = "something comes into the directory: ask again";
+            // What is here of a part that moves may be old, too, and is no entry then.
+            if !state.pins.is_empty() || state.closed.is_some() || state.is_sealed {
+                let words = "something comes into the directory, or leaves it: ask again";
                 return Err(Refusal::new("EAGAIN", words));
             }
         }
@@ -162,16 +175,6 @@ impl Core {
         let entry =
             entry.filter(|entry| Entry::decode(entry).is_some_and(|e| e != Entry::Whiteout));
         entry.ok_or_else(|| Refusal::from(Error::NotFound(shown(name))))
-    }
-
-    /// What is said of a name that is not here: its file may have gone to another server.
-    fn or_elsewhere(&self, space: &Namespace, order: &Order, refusal: Refusal) -> Refusal {
-        let part = match self.parts.get(space, order.from) {
-            Ok(part) => part,
-            Err(error) => return Refusal::from(error),
-        };
-        let detour = part.read().admit(order.from, &order.name, Access::Write);
-        detour.map_or(refusal, |detour| Refusal::detour(order.from, detour))
     }
 
     fn may_leave(&self, caller: &Caller<'_>, from: &Dir, name: &[u8]) -> Executed {

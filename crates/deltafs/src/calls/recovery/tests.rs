@@ -152,6 +152,47 @@ fn a_split_that_the_taker_decided_is_finished_before_a_merge() {
     assert_eq!(lab.merged(b"/d"), expected);
 }
 
+/// The giver, which had the old records still, said that they were there.
+#[test]
+fn names_that_the_taker_removed_are_not_said_to_be_there_before_the_split_is_over() {
+    let lab = Lab::new();
+    let (giver, taker, dir) = givers(&lab);
+    let (split, records) = sealed(&giver, &taker, dir);
+    let (count, map) = (records.len() as u64, crate::partition::SplitMap::new().to_bytes());
+    taker.split_install(dir.0, &split, 7, count, (false, &map)).unwrap();
+    let root = User::root();
+    for (name, _) in all_files() {
+        let is_gone = records.iter().any(|(gone, _)| *gone == name.as_bytes());
+        let at = if is_gone { &taker } else { &giver };
+        space(at).by(&root).unlink(format!("/d/{name}").as_bytes()).unwrap();
+    }
+    let old = &records[0].0;
+    for (what, from, name) in [
+        (What::Mkdir, dir, &old[..]),
+        (What::Rmdir, dir, old),
+        (What::Rename, dir, old),
+        (What::Rmdir, DirId::ROOT, b"d"),
+    ] {
+        let mut order = Order {
+            user: User::root(),
+            from,
+            name: name.to_vec(),
+            to: from,
+            to_name: name.to_vec(),
+            what,
+            target: 0o750,
+            entry: Vec::new(),
+        };
+        let step = (Step::Begun, giver.parts.server);
+        let refusal = giver.prepare(space(&giver), 99, step, &mut order).unwrap_err();
+        let errno = crate::calls::Error::errno_of(refusal.code);
+        assert_eq!(errno, "EAGAIN", "{what:?} of {}", name.escape_ascii());
+    }
+    // Afterwards it knows.
+    giver.settle_splits(dir, &|_| Ok(true)).unwrap();
+    assert!(space(&giver).inner.is_empty(dir).unwrap());
+}
+
 #[test]
 fn a_split_that_nobody_decided_never_began() {
     let lab = Lab::new();

@@ -1,5 +1,5 @@
-//! Troubles that random worlds seldom have: disks that are full, names that are held for long, halves
-//! of directories that come back early.
+//! Troubles that random worlds seldom have: disks that are full, names that are held for long,
+//! partitions that come back early.
 
 use super::actor::tree;
 use super::world::{Faults, MS, World};
