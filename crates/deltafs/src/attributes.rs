@@ -159,7 +159,9 @@ impl Caller<'_> {
     ) -> Result<(Stat, Option<Inode>)> {
         let mut left = None;
         let now = self.inner.time.now_ns();
-        let changed = self.change_file_at(dir, name, |attributes, data, sized| {
+        // A link has a mode and times, but no bytes of its own.
+        let takes_links = set.size.is_none();
+        let changed = self.change_entry_at(dir, name, takes_links, |attributes, data, sized| {
             let mut facts = Facts {
                 mode: attributes.mode,
                 uid: attributes.uid,
@@ -287,11 +289,23 @@ impl Caller<'_> {
     }
 
     /// Reads a file, decides and writes it, as one step. `change` gets its attributes, its bytes,
-    /// and whether these are elsewhere, and gives the same, or nothing for no change.
+    /// and whether these are elsewhere, and gives the same, or nothing for no change. Links are
+    /// refused.
     pub(crate) fn change_file_at(
         &self,
         dir: &Dir,
         name: &[u8],
+        change: impl FnOnce(Attributes, &[u8], bool) -> Result<Option<(Attributes, Vec<u8>, bool)>>,
+    ) -> Result<Changed> {
+        self.change_entry_at(dir, name, false, change)
+    }
+
+    /// The same; with `takes_links` of a link too. Its target stays, whatever `change` gives.
+    fn change_entry_at(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        takes_links: bool,
         change: impl FnOnce(Attributes, &[u8], bool) -> Result<Option<(Attributes, Vec<u8>, bool)>>,
     ) -> Result<Changed> {
         check_name(name)?;
@@ -326,16 +340,15 @@ impl Caller<'_> {
                 }
                 Entry::File(attributes, data) => (attributes, data, false),
                 Entry::Sized(attributes) => (attributes, &[][..], true),
-                Entry::Symlink(attributes, target) => (attributes, target, false),
+                Entry::Symlink(attributes, target) if takes_links => (attributes, target, false),
+                Entry::Symlink(..) => {
+                    result = Err(Error::Invalid(format!("'{}': it is a link", shown(name))));
+                    return Change::Keep;
+                }
             };
             let is_link = matches!(entry, Entry::Symlink(..));
             let Some(change) = change.take() else { return Change::Keep };
             match change(attributes, bytes, is_sized) {
-                // Its bytes are the way that it leads.
-                Ok(Some((_, new, _))) if is_link && new != bytes => {
-                    result = Err(Error::Invalid(format!("'{}': it is a link", shown(name))));
-                    Change::Keep
-                }
                 Err(error) => {
                     result = Err(error);
                     Change::Keep
@@ -344,18 +357,9 @@ impl Caller<'_> {
                     result = Found::of(entry).ok_or_else(|| Error::NotFound(shown(name)));
                     Change::Keep
                 }
-                Ok(Some((attributes, _, _)))
-                    if is_link && attributes.size != bytes.len() as u64 =>
-                {
-                    result = Err(Error::Invalid(format!(
-                        "'{}': the target of a link does not change",
-                        shown(name)
-                    )));
-                    Change::Keep
-                }
                 Ok(Some((attributes, data, is_sized))) => {
                     let entry = match (is_link, is_sized) {
-                        (true, _) => Entry::Symlink(attributes, &data),
+                        (true, _) => Entry::Symlink(attributes, bytes),
                         (false, true) => Entry::Sized(attributes),
                         (false, false) => Entry::File(attributes, &data),
                     };

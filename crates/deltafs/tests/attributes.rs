@@ -322,3 +322,26 @@ fn who_may_not_pass_a_directory_is_not_told_what_is_in_it() {
     assert_eq!(errno(fs.stat(&long)), "EACCES");
     assert_eq!(errno(space.by(&owner).stat(&long)), "ENAMETOOLONG");
 }
+
+/// A write of the bytes that stood there already was carried out, and moved the times of the link.
+#[test]
+fn a_write_to_a_link_is_refused_whatever_it_would_write() {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    let root = User::root();
+    let fs = space.by(&root);
+    let link = fs.symlink(b"none3", b"/l").unwrap();
+    let dir = fs.dir(b"/").unwrap();
+    for bytes in [&b"none3"[..], b"none", b"other", b""] {
+        assert_eq!(errno(fs.write_at(&dir, b"l", 0, bytes)), "EINVAL", "{bytes:?}");
+        assert_eq!(errno(fs.replace_at(&dir, b"l", bytes)), "EINVAL", "{bytes:?}");
+    }
+    for bytes in [0, 5, 9] {
+        assert_eq!(errno(fs.set_attributes_at(&dir, b"l", &size(bytes))), "EINVAL", "{bytes}");
+    }
+    assert_eq!(fs.stat_at(&dir, b"l").unwrap(), link);
+    // What a link has of its own can be set.
+    let set = SetAttributes { mtime: Some(SetTime::Ns(5)), ..SetAttributes::default() };
+    assert_eq!(fs.set_attributes_at(&dir, b"l", &set).unwrap().mtime_ns, 5);
+    assert_eq!(fs.read_link(b"/l").unwrap(), b"none3");
+}
