@@ -157,6 +157,10 @@ fn call(tree: &mut Tree, model: &Model, op: &Op) -> CallResult<Reply> {
         Op::Rename { from, to, replace } => {
             tree.rename(from.as_bytes(), to.as_bytes(), *replace).map(done)
         }
+        Op::Spread { dir } => {
+            let dir = tree.open(dir.as_bytes())?;
+            tree.spread(dir).map(done)
+        }
         Op::List { dir, count } => {
             let mut names = list(tree, dir, *count)?;
             names.retain(|(name, _)| model.is_own(dir, name));

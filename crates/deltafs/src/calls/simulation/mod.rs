@@ -81,6 +81,7 @@ fn draw(rng: &mut Rng, client: usize) -> Op {
         72..75 => Op::Symlink { target: format!("none{}", rng.below(9)), path: path(rng) },
         75..77 => Op::ReadLink { path: path(rng) },
         77..93 => Op::Rename { from: path(rng), to: path(rng), replace: rng.below(2) == 0 },
+        93 => Op::Spread { dir: SHARED[rng.below(2) as usize].to_owned() },
         _ => {
             let dir = match rng.below(3) {
                 0 => own(client),

@@ -51,6 +51,10 @@ pub(super) enum Op {
         dir: String,
         count: usize,
     },
+    /// All splits at once.
+    Spread {
+        dir: String,
+    },
 }
 
 impl Op {
@@ -217,6 +221,7 @@ impl Model {
                 _ => Err("EINVAL"),
             },
             Op::Rename { from, to, replace } => self.rename(from, to, *replace),
+            Op::Spread { .. } => Ok(Reply::Done),
             Op::List { dir, .. } => match self.entries.get(dir) {
                 Some(Node::Dir) => Ok(Reply::Names(self.children(dir))),
                 _ => Err("ENOENT"),
