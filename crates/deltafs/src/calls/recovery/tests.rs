@@ -127,6 +127,15 @@ fn givers(lab: &Lab) -> (Core, Core, DirId) {
     if first == 0 { (zero, one, dir) } else { (one, zero, dir) }
 }
 
+/// A split that the taker has decided, and of which the giver has not heard; what went.
+fn installed(lab: &Lab) -> (Core, Core, DirId, Records) {
+    let (giver, taker, dir) = givers(lab);
+    let (split, records) = sealed(&giver, &taker, dir);
+    let (count, map) = (records.len() as u64, crate::partition::SplitMap::new().to_bytes());
+    taker.split_install(dir.0, &split, 7, count, (false, &map)).unwrap();
+    (giver, taker, dir, records)
+}
+
 fn all_files() -> Vec<(String, u8)> {
     (0..FILES).map(|n| (format!("f{n:02}"), 1 + n as u8)).collect()
 }
@@ -134,10 +143,7 @@ fn all_files() -> Vec<(String, u8)> {
 #[test]
 fn a_split_that_the_taker_decided_is_finished_before_a_merge() {
     let lab = Lab::new();
-    let (giver, taker, dir) = givers(&lab);
-    let (split, records) = sealed(&giver, &taker, dir);
-    let (count, map) = (records.len() as u64, crate::partition::SplitMap::new().to_bytes());
-    taker.split_install(dir.0, &split, 7, count, (false, &map)).unwrap();
+    let (giver, taker, _, records) = installed(&lab);
     // The taker goes on; the giver knows nothing of it, and has the old names still.
     let root = User::root();
     let fs = space(&taker).by(&root);
@@ -156,10 +162,7 @@ fn a_split_that_the_taker_decided_is_finished_before_a_merge() {
 #[test]
 fn names_that_the_taker_removed_are_not_said_to_be_there_before_the_split_is_over() {
     let lab = Lab::new();
-    let (giver, taker, dir) = givers(&lab);
-    let (split, records) = sealed(&giver, &taker, dir);
-    let (count, map) = (records.len() as u64, crate::partition::SplitMap::new().to_bytes());
-    taker.split_install(dir.0, &split, 7, count, (false, &map)).unwrap();
+    let (giver, taker, dir, records) = installed(&lab);
     let root = User::root();
     for (name, _) in all_files() {
         let is_gone = records.iter().any(|(gone, _)| *gone == name.as_bytes());
