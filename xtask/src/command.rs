@@ -140,7 +140,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        about: "a claim of docs/benchmarking.md, measured again; without one, the list of them",
+        about: "a claim of docs/results.md, measured again; without one, the list of them",
         options: &[
             Flag { name: "CLAIM", number: None, about: "a file of benchmarks/definitions" },
             Flag {

@@ -28,7 +28,7 @@ struct Budget {
     instructions_max: u64,
 }
 
-/// One workload of each kind, as in `docs/benchmarking.md`.
+/// One workload of each kind, as in `docs/results.md`.
 const BUDGETS: &[Budget] = &[
     // A Lua function that builds its keys by `string.format`; counted 5335. Nearly all of it is
     // Lua and `printf`.

@@ -3,7 +3,7 @@
 //! ```toml
 //! [claim]
 //! about = "one line"
-//! docs = "docs/benchmarking.md#heading"   # where the figure stands
+//! docs = "docs/results.md#heading"   # where the figure stands
 //! turns = 5                               # how often all runs are made, in order; 1 by itself
 //! features = "rocksdb"                    # of the binary, beside its defaults
 //! rustflags = "-C target-cpu=native"

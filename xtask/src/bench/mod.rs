@@ -1,4 +1,4 @@
-//! Claims: every figure of `docs/benchmarking.md` is a file in `benchmarks/definitions/`, and this
+//! Claims: every figure of `docs/results.md` is a file in `benchmarks/definitions/`, and this
 //! chore makes it again.
 //!
 //! ```text
