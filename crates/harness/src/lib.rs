@@ -19,7 +19,7 @@
 //! **Invariant:** between the start tick and the last worker's end, the harness holds no lock that
 //! a worker needs, allocates nothing per operation in verbs, and starts no machine.
 //!
-//! What the original measures, and where this differs, is in `docs/guide.md`.
+//! What the original measures, and where this differs, is in `docs/guide/original-names.md`.
 
 mod bench;
 mod config;
