@@ -129,7 +129,7 @@ const NOT_BUILT: &[(&str, &str)] = &[
 /// The first set that does not build.
 pub(crate) fn features(workspace: &Workspace, _: &Options) -> Outcome {
     for (feature, why) in NOT_BUILT {
-        say(&format!("not built: features {feature} ({why}); see docs/testing.md"));
+        say(&format!("not built: features {feature} ({why}); see docs/engines/peers.md"));
     }
     let package = ["-p", "keyrack-cli", "--no-default-features", "--features"];
     stage("features lua54", || run(workspace.cargo(&["check"]).args(package).arg("lua54")))?;

@@ -57,7 +57,7 @@ fn config() -> Config {
     let mut config = Config::new();
     config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
     config.stack_size = STACK_BYTES;
-    // That it knows no weaker order than the strongest is said in docs/testing.md.
+    // docs/testing.md says that shuttle knows only the strongest memory order.
     config.silence_warnings = true;
     config
 }

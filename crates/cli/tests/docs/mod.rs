@@ -69,13 +69,8 @@ const ABSENT: [&str; 7] = [
 ];
 
 /// Sentences that say so of something else than the thing that they name.
-const NOT_ABOUT_IT: [(&str, &str); 2] = [
-    (
-        "Not yet: the archives and lines of JSON that `keyrack fs import` reads",
-        "a list of formats that are not fuzzed",
-    ),
-    ("`rows` is absent where the workload is not a job", "a field of a record"),
-];
+const NOT_ABOUT_IT: [(&str, &str); 1] =
+    [("`rows` is absent where the workload is not a job", "a field of a record")];
 
 #[test]
 fn pages_name_no_option_command_or_engine_that_does_not_exist() {

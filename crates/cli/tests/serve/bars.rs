@@ -2,7 +2,7 @@
 //! clients and those that never read, strangers, files.
 //!
 //! Each is shown with the real binary, spoken to over sockets, and looked at through `/proc`. The
-//! finer tests stand beside the codecs and the event loop; `docs/testing.md` has the list.
+//! finer tests stand beside the codecs and the event loop.
 
 use super::{Client, Served};
 use crate::support::Lab;

@@ -1,6 +1,5 @@
 //! Faults of the daemon that this server takes the place of, each with the real binary, as users
-//! met them: a message, a kill, a restart. The finer tests stand beside the codecs and the store;
-//! `docs/testing.md` has the list.
+//! met them: a message, a kill, a restart. The finer tests stand beside the codecs and the store.
 
 use super::{Client, Served};
 use crate::support::Lab;
