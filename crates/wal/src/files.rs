@@ -1,7 +1,7 @@
 //! The segments of a log on disk: made, found again by writers, flushed, recycled, removed.
 //!
 //! ```text
-//!                   make                      turn over             flush       release
+//!                   create                    rotate                flush       release
 //!   nothing, spare -----> segment.new, or     ----------> current -------> live --------> spare,
 //!                         the spare, renamed                                              nothing
 //! ```
@@ -17,11 +17,11 @@
 //! cache shows bytes that it will never write.
 //!
 //! **Recycling.** A released segment keeps its name until it is needed. It lies wholly below every
-//! position that anybody will start from, so nobody opens it, and its header may be rewritten
+//! LSN that anybody will start from, so nobody opens it, and its header may be rewritten
 //! under the old name. The newest segment is never released: reading a log begins there.
 //!
-//! **Locks.** `rooms` (held while a segment is made) comes before `directory` (never held during a
-//! call of the file system).
+//! **Locks.** The lock of `allocator` (held while a segment is created) comes before `directory`
+//! (never held during a file system call).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,14 +31,14 @@ use std::sync::atomic::AtomicBool;
 use keyrack_concurrent::{Swap, pin};
 use keyrack_vfs::{Fs, OpenOptions, Operation};
 
+use crate::allocator::SegmentAllocator;
 use crate::error::{Error, Result};
-use crate::format::{FRONT_BYTES, Header, Life};
-use crate::group::Group;
+use crate::format::{FRONT_BYTES, Header, Incarnation};
+use crate::group_commit::GroupCommit;
 use crate::marker::Marker;
-use crate::options::{Options, POSITION_MAX, Sync};
+use crate::options::{LSN_MAX, Options, Sync};
 use crate::primitive::{Mutex, MutexGuard, Ordering, lock};
 use crate::recovery::{Found, Unsynced, path_of};
-use crate::rooms::Rooms;
 use crate::segment::Segment;
 
 /// The name of a segment that is being made.
@@ -46,9 +46,9 @@ pub(crate) const NEW_NAME: &str = "segment.new";
 /// Bytes rewritten at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What the making of segments needs. Its lock is that of the rooms.
+/// What the creation of segments needs. The lock of the segment allocator protects it.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct SegmentPool {
     /// Made ahead.
     pub(crate) prepared: Option<Arc<Segment>>,
     marker: Marker,
@@ -69,7 +69,7 @@ struct Entry {
     segment: Option<Arc<Segment>>,
 }
 
-/// The segments in use, by position, and those to be used again.
+/// The segments in use, by LSN, and those to be used again.
 #[derive(Debug, Default)]
 struct Directory {
     live: BTreeMap<u64, Entry>,
@@ -116,8 +116,8 @@ pub(crate) struct Files {
     epoch: u64,
     /// Where the first segment of this opening begins.
     first_start: u64,
-    pub(crate) rooms: Rooms<Shelf>,
-    pub(crate) group: Group<Arc<keyrack_vfs::Error>>,
+    pub(crate) allocator: SegmentAllocator<SegmentPool>,
+    pub(crate) group: GroupCommit<Arc<keyrack_vfs::Error>>,
     /// A sync has failed. A hint for the fast path: the group has the failure.
     poisoned: AtomicBool,
     /// There are recovered bytes that are perhaps not durable. A hint as well.
@@ -132,7 +132,7 @@ impl Files {
         let entry = |(start, bytes): (u64, u64)| (start, Entry { bytes, segment: None });
         let live = found.live.into_iter().map(entry).collect();
         let unsealed = !found.unsynced.is_empty();
-        let shelf = Shelf {
+        let pool = SegmentPool {
             prepared: None,
             marker: Marker::new(options.id, found.mark),
             first: Some(found.previous_end),
@@ -146,8 +146,8 @@ impl Files {
             options,
             epoch: found.epoch,
             first_start: found.next,
-            rooms: Rooms::new(number, options.segment_bytes, shelf),
-            group: Group::new(found.synced),
+            allocator: SegmentAllocator::new(number, options.segment_bytes, pool),
+            group: GroupCommit::new(found.synced),
             poisoned: AtomicBool::new(false),
             unsealed: AtomicBool::new(unsealed),
             window: Swap::new(Window([None, None])),
@@ -191,52 +191,57 @@ impl Files {
         done.map_err(|error| Error::Poisoned(self.poison(error)))
     }
 
-    /// Lets `act` use the segment that begins at `start` and holds an unpublished room.
+    /// Lets `act` use the segment that begins at `start` and holds an unpublished range.
     pub(crate) fn with_segment<T>(&self, start: u64, act: impl FnOnce(&Segment) -> T) -> T {
         let guard = pin();
         let window = self.window.load(&guard);
-        let near = window.0.iter().flatten().find(|segment| segment.start == start);
-        match near {
+        let cached = window.0.iter().flatten().find(|segment| segment.start == start);
+        match cached {
             Some(segment) => act(segment),
-            None => act(&self.far(start)),
+            None => act(&self.lookup(start)),
         }
     }
 
     /// Has pages touched that the records behind this one are about to need, if its segment is
     /// still near. Where every record is synced, the page is not what is waited for.
     #[inline]
-    pub(crate) fn touch_ahead(&self, start: u64, position: u64, end: u64) {
+    pub(crate) fn touch_ahead(&self, start: u64, lsn: u64, end: u64) {
         if self.options.sync == Sync::Always {
             return;
         }
         let guard = pin();
         let window = self.window.load(&guard);
         if let Some(segment) = window.0.iter().flatten().find(|segment| segment.start == start) {
-            segment.touch_ahead(position, end);
+            segment.touch_ahead(lsn, end);
         }
     }
 
     #[cold]
-    fn far(&self, start: u64) -> Arc<Segment> {
+    fn lookup(&self, start: u64) -> Arc<Segment> {
         let directory = self.directory();
         let segment = directory.live.get(&start).and_then(|entry| entry.segment.clone());
-        segment.expect("a segment with an unpublished room is neither synced nor released")
+        segment.expect("a segment with an unpublished range is neither synced nor released")
     }
 
     /// Gives the log the segment `number`, behind one whose records end at `end_offset`.
-    pub(crate) fn enter(&self, shelf: &mut Shelf, end_offset: u64, number: u64) -> Result<()> {
+    pub(crate) fn activate(
+        &self,
+        pool: &mut SegmentPool,
+        end_offset: u64,
+        number: u64,
+    ) -> Result<()> {
         self.check_poison()?;
         let bytes = self.options.segment_bytes;
-        if shelf.prepared.is_none() {
-            shelf.prepared = Some(self.make_next(shelf, number)?);
+        if pool.prepared.is_none() {
+            pool.prepared = Some(self.create_next(pool, number)?);
         }
         let start = number * bytes;
         if end_offset < bytes {
-            let old = self.far(start - bytes);
+            let old = self.lookup(start - bytes);
             let pad = old.start + end_offset;
             old.void(pad, self.group.synced(), bytes - end_offset)?;
         }
-        let segment = shelf.prepared.take().expect("it was just seen to");
+        let segment = pool.prepared.take().expect("it was created above");
         let entry = Entry { bytes, segment: Some(Arc::clone(&segment)) };
         self.directory().live.insert(start, entry);
         let guard = pin();
@@ -247,29 +252,29 @@ impl Files {
 
     /// Makes the segment behind `number` ahead, if nobody has. Whoever needs it will meet an error
     /// again.
-    pub(crate) fn prepare_behind(&self, number: u64) {
-        let mut turn = self.rooms.lock();
-        let is_current = turn.number == number && turn.end_offset.is_none();
-        if is_current && turn.shelf.prepared.is_none() && self.check_poison().is_ok() {
-            turn.shelf.prepared = self.make_next(&mut turn.shelf, number + 1).ok();
+    pub(crate) fn prepare_next(&self, number: u64) {
+        let mut state = self.allocator.lock();
+        let is_current = state.number == number && state.end_offset.is_none();
+        if is_current && state.pool.prepared.is_none() && self.check_poison().is_ok() {
+            state.pool.prepared = self.create_next(&mut state.pool, number + 1).ok();
         }
-        drop(turn);
+        drop(state);
         // Out of the window went a segment whose mapping is to go, too.
         pin().flush();
     }
 
-    fn make_next(&self, shelf: &mut Shelf, number: u64) -> Result<Arc<Segment>> {
+    fn create_next(&self, pool: &mut SegmentPool, number: u64) -> Result<Arc<Segment>> {
         let start = number.checked_mul(self.options.segment_bytes);
-        let start = start.filter(|start| *start <= POSITION_MAX - self.options.segment_bytes);
-        let start = start.ok_or_else(|| Error::usage("the positions of the log are used up"))?;
-        let Some(previous_end) = shelf.first else {
-            return Ok(Arc::new(self.make(&mut shelf.marker, start, start)?));
+        let start = start.filter(|start| *start <= LSN_MAX - self.options.segment_bytes);
+        let start = start.ok_or_else(|| Error::usage("the LSNs of the log are used up"))?;
+        let Some(previous_end) = pool.first else {
+            return Ok(Arc::new(self.create(&mut pool.marker, start, start)?));
         };
-        self.begin(shelf)?;
-        let segment = self.make(&mut shelf.marker, start, previous_end)?;
+        self.begin(pool)?;
+        let segment = self.create(&mut pool.marker, start, previous_end)?;
         // The new segment is durable, so nothing leads to these files any more.
-        shelf.first = None;
-        for path in std::mem::take(&mut shelf.unused) {
+        pool.first = None;
+        for path in std::mem::take(&mut pool.unused) {
             let metadata = self.fs.metadata(&path);
             let fits = metadata.is_ok_and(|found| found.len == self.file_bytes());
             // What cannot be removed is found again at the next opening.
@@ -279,8 +284,8 @@ impl Files {
     }
 
     /// Makes the directory and the marker, durably, unless they are there.
-    pub(crate) fn begin(&self, shelf: &mut Shelf) -> Result<()> {
-        if shelf.marker.is_open() {
+    pub(crate) fn begin(&self, pool: &mut SegmentPool) -> Result<()> {
+        if pool.marker.is_open() {
             return Ok(());
         }
         if !self.fs.exists(&self.dir)? {
@@ -288,7 +293,7 @@ impl Files {
         }
         // It may be there without being durable: an earlier process may have been killed here.
         self.final_sync(self.fs.sync_parent(&self.dir))?;
-        shelf.marker.open(&*self.fs, &self.dir).map_err(|error| self.failed(error))
+        pool.marker.open(&*self.fs, &self.dir).map_err(|error| self.failed(error))
     }
 
     fn file_bytes(&self) -> u64 {
@@ -297,11 +302,11 @@ impl Files {
 
     /// Makes a segment out of a spare one or a new file, durably, and marks it as the newest. If it
     /// cannot be marked, its file stays: perhaps it is marked all the same.
-    fn make(&self, marker: &mut Marker, start: u64, previous_end: u64) -> Result<Segment> {
+    fn create(&self, marker: &mut Marker, start: u64, previous_end: u64) -> Result<Segment> {
         let spare = self.directory().spare.pop();
         let made = match &spare {
-            Some(path) => self.make_of(path, true, start, previous_end),
-            None => self.make_of(&self.dir.join(NEW_NAME), false, start, previous_end),
+            Some(path) => self.create_from(path, true, start, previous_end),
+            None => self.create_from(&self.dir.join(NEW_NAME), false, start, previous_end),
         };
         match (made, spare) {
             (Ok(segment), spare) => {
@@ -327,7 +332,7 @@ impl Files {
         }
     }
 
-    fn make_of(
+    fn create_from(
         &self,
         old: &Path,
         recycled: bool,
@@ -348,7 +353,13 @@ impl Files {
         let path = path_of(&self.dir, start);
         self.fs.rename(old, &path)?;
         self.final_sync(self.fs.sync_dir(&self.dir))?;
-        let segment = Segment { start, bytes, life: Life::new(start, bytes, epoch), path, mapping };
+        let segment = Segment {
+            start,
+            bytes,
+            incarnation: Incarnation::new(start, bytes, epoch),
+            path,
+            mapping,
+        };
         if self.options.sync != Sync::Always {
             segment.touch_start();
         }
@@ -356,10 +367,10 @@ impl Files {
     }
 
     /// Makes what was recovered durable.
-    fn seal_recovered(&self, shelf: &mut Shelf) -> Result<()> {
-        while let Some(unsynced) = shelf.unsynced.last() {
+    fn seal_recovered(&self, pool: &mut SegmentPool) -> Result<()> {
+        while let Some(unsynced) = pool.unsynced.last() {
             self.rewrite(unsynced)?;
-            shelf.unsynced.pop();
+            pool.unsynced.pop();
         }
         self.unsealed.store(false, Ordering::Relaxed);
         // Between the recovered end and the first segment there is nothing.
@@ -392,7 +403,7 @@ impl Files {
     pub(crate) fn sync(&self, to: u64, published: &dyn Fn() -> u64) -> Result<()> {
         if self.group.synced() < to && self.unsealed.load(Ordering::Relaxed) {
             self.check_poison()?;
-            self.seal_recovered(&mut self.rooms.lock().shelf)?;
+            self.seal_recovered(&mut self.allocator.lock().pool)?;
         }
         let flush = |from: u64| self.flush(from, published());
         self.group.sync(to, &flush).map_err(Error::Poisoned)
@@ -461,13 +472,13 @@ impl Files {
 
     /// Whether there are files that [`Files::trim`] removes.
     pub(crate) fn has_spares(&self) -> bool {
-        self.rooms.lock().shelf.prepared.is_some() || !self.directory().spare.is_empty()
+        self.allocator.lock().pool.prepared.is_some() || !self.directory().spare.is_empty()
     }
 
     /// Removes the files that are kept for use as new segments, and the one made ahead. The next
     /// segment is made when the current one is full.
     pub(crate) fn trim(&self) -> Result<()> {
-        self.drop_prepared(&mut self.rooms.lock().shelf, 0)?;
+        self.drop_prepared(&mut self.allocator.lock().pool, 0)?;
         loop {
             // The last one is gone.
             let Some(path) = self.directory().spare.pop() else { return Ok(()) };
@@ -485,25 +496,25 @@ impl Files {
     /// is missing later is known to be damage.
     pub(crate) fn close(&self, end: u64) -> Result<()> {
         self.sync(end, &|| end)?;
-        let mut turn = self.rooms.lock();
+        let mut state = self.allocator.lock();
         let current = self.window.load(&pin()).0[0].clone();
         let written = current.filter(|segment| segment.start <= end);
         if let Some(segment) = &written {
             self.final_sync(segment.seal(end))?;
         }
-        self.drop_prepared(&mut turn.shelf, if written.is_some() { end } else { 0 })
+        self.drop_prepared(&mut state.pool, if written.is_some() { end } else { 0 })
     }
 
     /// Removes the segment that was made ahead, once it is no longer marked as the newest. Marks
     /// with the one before where the records end, unless that is 0.
-    fn drop_prepared(&self, shelf: &mut Shelf, end: u64) -> Result<()> {
-        if shelf.prepared.is_none() && end == 0 {
+    fn drop_prepared(&self, pool: &mut SegmentPool, end: u64) -> Result<()> {
+        if pool.prepared.is_none() && end == 0 {
             return Ok(());
         }
         let newest = self.directory().live.last_key_value().map(|(start, it)| (*start, it.bytes));
         let (start, bytes) = newest.unwrap_or((0, 0));
-        shelf.marker.set(start, bytes, end).map_err(|error| self.failed(error))?;
-        if let Some(prepared) = shelf.prepared.take() {
+        pool.marker.set(start, bytes, end).map_err(|error| self.failed(error))?;
+        if let Some(prepared) = pool.prepared.take() {
             // It may stay: then it is found and left unused.
             let _ = self.fs.remove_file(&prepared.path);
         }
@@ -512,11 +523,11 @@ impl Files {
 
     /// Is there a segment that was made since the log was opened?
     pub(crate) fn is_written(&self) -> bool {
-        self.rooms.lock().shelf.first.is_none()
+        self.allocator.lock().pool.first.is_none()
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let prepared = u64::from(self.rooms.lock().shelf.prepared.is_some());
+        let prepared = u64::from(self.allocator.lock().pool.prepared.is_some());
         let directory = self.directory();
         let counts = lock(&self.counts);
         let spare_segments = directory.spare.len() as u64 + prepared;

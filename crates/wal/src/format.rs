@@ -8,10 +8,10 @@
 //! ```
 //!
 //! All numbers are little-endian. A checksum is CRC-32C, masked (rotated and added to), so that the
-//! checksum of bytes which hold checksums stays a good one. That of a record covers the epoch of
-//! its segment and its position too, which are not in it: a record that is found elsewhere, or left
-//! over from an earlier life of the file, is none. The tag, a few bits of both, tells most of these
-//! without a checksum.
+//! checksum of bytes which contain checksums stays a good one. The checksum of a record also covers
+//! the epoch of its segment and its LSN, which the record does not contain. So a record that lies
+//! elsewhere, or is left over from an earlier incarnation of the file, does not match. The tag, a
+//! few bits of both, rejects most of these without a checksum.
 
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 
@@ -37,7 +37,7 @@ const VERSION: u32 = 1;
 const HEADER_CHECKSUM: usize = HEADER_BYTES - 4;
 const SEAL_CHECKSUM: usize = SEAL_BYTES - 4;
 const MARK_CHECKSUM: usize = MARK_BYTES - 4;
-/// The file had an earlier life: what is behind the end is not zeros.
+/// The file was used before: the bytes after the end are not zeros.
 const FLAG_RECYCLED: u32 = 1;
 /// The low bits of a record's last word: what was synced when it was written.
 const SYNCED_MASK: u64 = (1 << 56) - 1;
@@ -48,34 +48,34 @@ const SYNCED_MASK: u64 = (1 << 56) - 1;
 pub(crate) enum Kind {
     /// A payload.
     Data = 1,
-    /// Room that was reserved and not used, or left at the end of a segment. Its bytes mean
-    /// nothing, and the checksum leaves them out.
+    /// A range that was reserved and not used, or that was left at the end of a segment. Its bytes
+    /// mean nothing, and the checksum does not cover them.
     Void = 2,
 }
 
 /// One use of a file as a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Life {
+pub(crate) struct Incarnation {
     /// Grows each time that the log is opened.
     pub(crate) epoch: u64,
-    /// 6 bits: lives of one file that follow each other have different ones.
+    /// 6 bits: consecutive incarnations of one file have different tags.
     tag: u8,
 }
 
-impl Life {
+impl Incarnation {
     pub(crate) fn new(start: u64, segment_bytes: u64, epoch: u64) -> Self {
-        Life { epoch, tag: ((start / segment_bytes) ^ epoch) as u8 & 0x3f }
+        Incarnation { epoch, tag: ((start / segment_bytes) ^ epoch) as u8 & 0x3f }
     }
 }
 
 /// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Position of the first byte.
+    /// LSN of the first byte.
     pub(crate) start: u64,
     /// Bytes of records.
     pub(crate) segment_bytes: u64,
-    /// Distinguishes the lives of a file.
+    /// Distinguishes the incarnations of a file.
     pub(crate) epoch: u64,
     /// Where the log ended before this segment: at `start`, or earlier when it was opened again in
     /// between. 0 in the first segment of a log.
@@ -102,7 +102,7 @@ pub(crate) struct Mark {
     pub(crate) end: u64,
 }
 
-/// The end of a log that was closed in peace.
+/// The end of a log that was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seal {
     pub(crate) start: u64,
@@ -114,7 +114,7 @@ pub(crate) struct Seal {
 /// The first 16 bytes of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    pub(crate) life: Life,
+    pub(crate) incarnation: Incarnation,
     pub(crate) kind: Kind,
     /// Bytes of the payload.
     pub(crate) length: u32,
@@ -144,7 +144,7 @@ fn get_u64(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// Bytes of the log that a record with `length` bytes of payload takes.
-pub(crate) const fn room_of(length: usize) -> usize {
+pub(crate) const fn log_bytes_of(length: usize) -> usize {
     (RECORD_BYTES + length).next_multiple_of(ALIGN)
 }
 
@@ -165,8 +165,8 @@ impl Header {
         bytes
     }
 
-    pub(crate) fn life(&self) -> Life {
-        Life::new(self.start, self.segment_bytes, self.epoch)
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        Incarnation::new(self.start, self.segment_bytes, self.epoch)
     }
 
     /// The checksum that belongs into these bytes.
@@ -240,7 +240,7 @@ impl Mark {
         bytes
     }
 
-    /// Reads a mark. `None` if the bytes are none, or if no mark could come after it.
+    /// Reads a mark. `None` if the bytes are not a mark, or if no mark could follow it.
     pub(crate) fn decode(bytes: &[u8; MARK_BYTES]) -> Option<Self> {
         let whole = bytes[..8] == MARK_MAGIC
             && get_u32(bytes, 8) == VERSION
@@ -257,13 +257,13 @@ impl Mark {
 }
 
 impl Record {
-    /// Takes the first 16 bytes apart. `None` if they cannot be a record at `position` with `room`
-    /// bytes to the end. Says nothing about the checksum.
+    /// Decodes the first 16 bytes. `None` if they cannot be a record at `lsn` with `bytes_left`
+    /// to the end of the segment. Says nothing about the checksum.
     pub(crate) fn parse(
         bytes: &[u8; RECORD_BYTES],
-        life: Life,
-        position: u64,
-        room: u64,
+        incarnation: Incarnation,
+        lsn: u64,
+        bytes_left: u64,
     ) -> Option<Self> {
         let word = get_u64(bytes, 8);
         let kind = match word >> 56 & 3 {
@@ -271,43 +271,43 @@ impl Record {
             2 => Kind::Void,
             _ => return None,
         };
-        if (word >> 58) as u8 != life.tag {
+        if (word >> 58) as u8 != incarnation.tag {
             return None;
         }
         let (length, synced) = (get_u32(bytes, 4), word & SYNCED_MASK);
-        let fits = room_of(length as usize) as u64 <= room;
-        let record = Record { life, kind, length, synced, checksum: get_u32(bytes, 0) };
-        (fits && synced <= position).then_some(record)
+        let fits = log_bytes_of(length as usize) as u64 <= bytes_left;
+        let record = Record { incarnation, kind, length, synced, checksum: get_u32(bytes, 0) };
+        (fits && synced <= lsn).then_some(record)
     }
 
-    /// Bytes of the log that it takes.
-    pub(crate) fn room(&self) -> u64 {
-        room_of(self.length as usize) as u64
+    /// Bytes of the log that the record takes.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        log_bytes_of(self.length as usize) as u64
     }
 
-    /// The bytes behind the checksum.
+    /// The header bytes after the checksum.
     fn tail(&self) -> [u8; 12] {
         let mut bytes = [0; 12];
         put_u32(&mut bytes, 0, self.length);
-        let what = self.kind as u64 | u64::from(self.life.tag) << 2;
+        let what = self.kind as u64 | u64::from(self.incarnation.tag) << 2;
         put_u64(&mut bytes, 4, what << 56 | self.synced & SYNCED_MASK);
         bytes
     }
 }
 
-/// Adds up the checksum of a record.
-pub(crate) struct Summer(Digest);
+/// Computes the checksum of a record.
+pub(crate) struct RecordChecksum(Digest);
 
-impl Summer {
-    /// Begins with what comes before the payload.
-    pub(crate) fn new(position: u64, record: &Record) -> Self {
+impl RecordChecksum {
+    /// Begins with the bytes before the payload.
+    pub(crate) fn new(lsn: u64, record: &Record) -> Self {
         let mut prefix = [0; 28];
-        put_u64(&mut prefix, 0, record.life.epoch);
-        put_u64(&mut prefix, 8, position);
+        put_u64(&mut prefix, 0, record.incarnation.epoch);
+        put_u64(&mut prefix, 8, lsn);
         prefix[16..].copy_from_slice(&record.tail());
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
         digest.update(&prefix);
-        Summer(digest)
+        RecordChecksum(digest)
     }
 
     pub(crate) fn add(&mut self, payload: &[u8]) {
@@ -327,34 +327,39 @@ pub(crate) fn head(record: &Record) -> [u8; RECORD_BYTES] {
     bytes
 }
 
-/// A void record of `room` bytes, as its first 16 bytes.
-pub(crate) fn void(life: Life, position: u64, synced: u64, room: u64) -> [u8; RECORD_BYTES] {
-    debug_assert!(room >= RECORD_BYTES as u64 && room.is_multiple_of(ALIGN as u64));
-    let length = room as u32 - RECORD_BYTES as u32;
-    let mut record = Record { life, kind: Kind::Void, length, synced, checksum: 0 };
-    record.checksum = Summer::new(position, &record).sum();
+/// The first 16 bytes of a void record that takes `log_bytes` of the log.
+pub(crate) fn void(
+    incarnation: Incarnation,
+    lsn: u64,
+    synced: u64,
+    log_bytes: u64,
+) -> [u8; RECORD_BYTES] {
+    debug_assert!(log_bytes >= RECORD_BYTES as u64 && log_bytes.is_multiple_of(ALIGN as u64));
+    let length = log_bytes as u32 - RECORD_BYTES as u32;
+    let mut record = Record { incarnation, kind: Kind::Void, length, synced, checksum: 0 };
+    record.checksum = RecordChecksum::new(lsn, &record).sum();
     head(&record)
 }
 
 /// Bytes of the payload that [`small`] takes.
 pub(crate) const SMALL_BYTES_MAX: usize = 224;
-/// Behind the epoch and the position, which are summed up and not written, comes the record.
+/// The epoch and the LSN, which are summed up and not written, precede the record.
 const SMALL_PREFIX: usize = 16;
 
-/// Room for a small record as it is put together.
+/// The buffer in which a small record is encoded.
 pub(crate) type SmallBuffer = [u8; SMALL_PREFIX + RECORD_BYTES + SMALL_BYTES_MAX];
 
-/// Puts a record with a payload of at most [`SMALL_BYTES_MAX`] bytes together, in one piece and
-/// with one call for the checksum. Returns the bytes to write.
+/// Encodes a record with a payload of at most [`SMALL_BYTES_MAX`] bytes, in one piece and with one
+/// checksum call. Returns the bytes to write.
 pub(crate) fn small<'a>(
     buffer: &'a mut SmallBuffer,
-    life: Life,
-    position: u64,
+    incarnation: Incarnation,
+    lsn: u64,
     synced: u64,
     parts: &[&[u8]],
 ) -> &'a [u8] {
-    // What is summed up lies together: epoch and position move up by the 4 bytes of the checksum,
-    // which takes the place of the last 4 of them afterwards.
+    // The summed bytes have to be contiguous. So epoch and LSN move up by the 4 bytes of the
+    // checksum, which replaces their last 4 bytes afterwards.
     const SUM: usize = SMALL_PREFIX;
     const TAIL: usize = SUM + 4;
     let mut end = SMALL_PREFIX + RECORD_BYTES;
@@ -363,13 +368,13 @@ pub(crate) fn small<'a>(
         end += part.len();
     }
     let length = (end - SMALL_PREFIX - RECORD_BYTES) as u32;
-    let record = Record { life, kind: Kind::Data, length, synced, checksum: 0 };
-    put_u64(buffer, 4, life.epoch);
-    put_u64(buffer, 12, position);
+    let record = Record { incarnation, kind: Kind::Data, length, synced, checksum: 0 };
+    put_u64(buffer, 4, incarnation.epoch);
+    put_u64(buffer, 12, lsn);
     buffer[TAIL..TAIL + 12].copy_from_slice(&record.tail());
     let checksum = mask(crc32_iscsi(&buffer[4..end]));
     put_u32(buffer, SUM, checksum);
-    &buffer[SMALL_PREFIX..SMALL_PREFIX + room_of(length as usize)]
+    &buffer[SMALL_PREFIX..SMALL_PREFIX + log_bytes_of(length as usize)]
 }
 
 #[cfg(all(test, not(loom)))]
@@ -405,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_and_features_to_come_are_refused() {
+    fn later_versions_and_features_are_refused() {
         for (at, what) in [(8, "version"), (12, "feature")] {
             let mut bytes = HEADER.encode();
             bytes[at] |= 2;
@@ -441,35 +446,35 @@ mod tests {
         }
     }
 
-    fn life(epoch: u64) -> Life {
-        Life::new(4_096, 4_096, epoch)
+    fn incarnation(epoch: u64) -> Incarnation {
+        Incarnation::new(4_096, 4_096, epoch)
     }
 
     #[test]
-    fn both_ways_of_putting_a_record_together_agree() {
+    fn both_encoders_of_a_record_agree() {
         for length in 0..=SMALL_BYTES_MAX {
             let payload: Vec<u8> = (0..length).map(|at| (at * 7) as u8).collect();
             let (front, back) = payload.split_at(length / 3);
             let mut buffer = [0; _];
-            let bytes = small(&mut buffer, life(9), 4_096, 512, &[front, b"", back]);
-            assert_eq!(bytes.len(), room_of(length));
+            let bytes = small(&mut buffer, incarnation(9), 4_096, 512, &[front, b"", back]);
+            assert_eq!(bytes.len(), log_bytes_of(length));
             let start = bytes.first_chunk().unwrap();
-            let record = Record::parse(start, life(9), 4_096, bytes.len() as u64).unwrap();
+            let record = Record::parse(start, incarnation(9), 4_096, bytes.len() as u64).unwrap();
             assert_eq!((record.kind, record.synced), (Kind::Data, 512));
             assert_eq!(record.length as usize, length);
             assert_eq!(&bytes[RECORD_BYTES..RECORD_BYTES + length], payload);
-            let mut summer = Summer::new(4_096, &record);
-            summer.add(&payload);
-            assert_eq!(summer.sum(), record.checksum);
+            let mut checksum = RecordChecksum::new(4_096, &record);
+            checksum.add(&payload);
+            assert_eq!(checksum.sum(), record.checksum);
             assert_eq!(head(&record), *start);
         }
     }
 
     #[test]
-    fn a_record_of_another_life_or_place_has_another_checksum() {
-        let sum = |epoch, position| {
-            let bytes = void(life(epoch), position, 0, 64);
-            Record::parse(&bytes, life(epoch), position, 64).unwrap().checksum
+    fn a_record_of_another_incarnation_or_lsn_has_another_checksum() {
+        let sum = |epoch, lsn| {
+            let bytes = void(incarnation(epoch), lsn, 0, 64);
+            Record::parse(&bytes, incarnation(epoch), lsn, 64).unwrap().checksum
         };
         assert_ne!(sum(1, 4_096), sum(2, 4_096));
         assert_ne!(sum(1, 4_096), sum(1, 8_192));
@@ -477,13 +482,17 @@ mod tests {
 
     #[test]
     fn bytes_that_cannot_be_a_record_are_refused() {
-        let parse = |bytes, position, room| Record::parse(bytes, life(1), position, room);
+        let parse = |bytes, lsn, left| Record::parse(bytes, incarnation(1), lsn, left);
         assert_eq!(parse(&[0; RECORD_BYTES], 4_096, 4_096), None, "zeros");
-        let bytes = void(life(1), 4_096, 4_096, 64);
+        let bytes = void(incarnation(1), 4_096, 4_096, 64);
         assert!(parse(&bytes, 4_096, 64).is_some());
         assert_eq!(parse(&bytes, 4_096, 56), None, "longer than the segment");
         assert_eq!(parse(&bytes, 4_088, 64), None, "synced beyond itself");
-        assert_eq!(Record::parse(&bytes, life(2), 4_096, 64), None, "of another life");
+        assert_eq!(
+            Record::parse(&bytes, incarnation(2), 4_096, 64),
+            None,
+            "of another incarnation"
+        );
         let longest = [0xff, 0xff, 0xff, 0xff];
         let mut huge = bytes;
         huge[4..8].copy_from_slice(&longest);

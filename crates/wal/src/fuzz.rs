@@ -9,8 +9,8 @@ use keyrack_vfs::{Fs, MemFs, OpenOptions};
 
 use crate::error::Error;
 use crate::format::{
-    FRONT_BYTES, HEADER_BYTES, Header, Life, Mark, RECORD_BYTES, Record, SEAL_BYTES, SEAL_OFFSET,
-    Seal, Summer, head,
+    FRONT_BYTES, HEADER_BYTES, Header, Incarnation, Mark, RECORD_BYTES, Record, RecordChecksum,
+    SEAL_BYTES, SEAL_OFFSET, Seal, head,
 };
 use crate::marker;
 use crate::options::{Options, Sync};
@@ -71,25 +71,25 @@ fn repair(bytes: &mut [u8]) -> Option<Header> {
         let sealed = Seal { start: fields(8), epoch: fields(16), end: fields(24) };
         front[seal..seal + SEAL_BYTES].copy_from_slice(&sealed.encode());
     }
-    let (life, mut at) = (header.life(), FRONT_BYTES as usize);
-    while let Some(found) = record(bytes, &header, life, at) {
+    let (incarnation, mut at) = (header.incarnation(), FRONT_BYTES as usize);
+    while let Some(found) = record(bytes, &header, incarnation, at) {
         let payload = at + RECORD_BYTES;
-        let position = header.start.wrapping_add(at as u64 - FRONT_BYTES);
-        let mut summer = Summer::new(position, &found);
+        let lsn = header.start.wrapping_add(at as u64 - FRONT_BYTES);
+        let mut checksum = RecordChecksum::new(lsn, &found);
         if found.kind == crate::format::Kind::Data {
-            summer.add(&bytes[payload..payload + found.length as usize]);
+            checksum.add(&bytes[payload..payload + found.length as usize]);
         }
-        let right = Record { checksum: summer.sum(), ..found };
+        let right = Record { checksum: checksum.sum(), ..found };
         bytes[at..payload].copy_from_slice(&head(&right));
-        at += found.room() as usize;
+        at += found.log_bytes() as usize;
     }
     Some(header)
 }
 
-fn record(bytes: &[u8], header: &Header, life: Life, at: usize) -> Option<Record> {
+fn record(bytes: &[u8], header: &Header, incarnation: Incarnation, at: usize) -> Option<Record> {
     let chunk = bytes.get(at..)?.first_chunk()?;
-    let position = header.start.wrapping_add(at as u64 - FRONT_BYTES);
-    Record::parse(chunk, life, position, (bytes.len() - at) as u64)
+    let lsn = header.start.wrapping_add(at as u64 - FRONT_BYTES);
+    Record::parse(chunk, incarnation, lsn, (bytes.len() - at) as u64)
 }
 
 /// A marker whose checksums are right, with a number now and then that no log would write.
@@ -135,17 +135,17 @@ fn check(input: &[u8], dice: &mut Dice) -> Shape {
     let mut records = Vec::new();
     let mut last = None;
     let options = Options { segment_bytes: SEGMENT_BYTES, id: id.max(1), ..Options::default() };
-    let outcome = recover(&fs, dir(), start, &options, &mut |position, payload| {
-        assert!(last < Some(position), "positions ascend");
-        last = Some(position);
-        let from = (FRONT_BYTES + position - start) as usize + RECORD_BYTES;
+    let outcome = recover(&fs, dir(), start, &options, &mut |lsn, payload| {
+        assert!(last < Some(lsn), "LSNs ascend");
+        last = Some(lsn);
+        let from = (FRONT_BYTES + lsn - start) as usize + RECORD_BYTES;
         assert_eq!(&bytes[from..from + payload.len()], payload, "what the file has");
-        records.push((position, payload.len()));
+        records.push((lsn, payload.len()));
         Ok::<(), Error>(())
     });
     let mut salvaged = Vec::new();
-    let saved = salvage(&fs, dir(), None, None, &mut |position, payload: &[u8]| {
-        salvaged.push((position, payload.len()));
+    let saved = salvage(&fs, dir(), None, None, &mut |lsn, payload: &[u8]| {
+        salvaged.push((lsn, payload.len()));
         Ok::<(), Error>(())
     });
     match (&outcome, &saved) {

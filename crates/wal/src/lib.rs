@@ -3,12 +3,12 @@
 //! ```text
 //!   reserve ---------> write ---------------> publish -------------> sync
 //!   one atomic         copy and checksum      in order of            one flush for all
-//!   addition: a place  into a mapped file,    position: nobody       who wait
+//!   addition: a place  into a mapped file,    LSN: nobody       who wait
 //!   in the order       in parallel            sees a hole
 //! ```
 //!
-//! A position counts the bytes of a log without end. It is the place of a record, and its sequence
-//! number as well: positions only grow, over crashes too, and are never used twice. The log lies in
+//! An LSN counts the bytes of a log without end. It is the place of a record, and its sequence
+//! number as well: LSNs only grow, over crashes too, and are never used twice. The log lies in
 //! segments, files of fixed size whose space is reserved when they are made; a record does not
 //! cross from one to the next.
 //!
@@ -63,23 +63,23 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod allocator;
 mod error;
 mod files;
 mod format;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod fuzz;
-mod group;
+mod group_commit;
 mod log;
 mod marker;
 mod options;
-mod order;
 mod primitive;
 mod reader;
 mod recovery;
-mod rooms;
 mod salvage;
 mod segment;
+mod sequencer;
 mod ticker;
 
 pub use error::{Error, Result};

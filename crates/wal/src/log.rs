@@ -5,29 +5,29 @@ use std::sync::Arc;
 
 use keyrack_vfs::Fs;
 
+use crate::allocator::Reserved;
 use crate::error::{Error, Result};
 use crate::files::{Files, Stats};
-use crate::format::{ALIGN, room_of};
-use crate::options::{Options, POSITION_MAX, Sync};
-use crate::order::Order;
-use crate::primitive::{AtomicU64, Line, Ordering};
+use crate::format::{ALIGN, log_bytes_of};
+use crate::options::{LSN_MAX, Options, Sync};
+use crate::primitive::{AtomicU64, CachePadded, Ordering};
 use crate::recovery::{Recovered, recover};
-use crate::rooms::Claim;
 use crate::segment::reaches_window;
+use crate::sequencer::CommitSequencer;
 use crate::ticker::Ticker;
 
 /// Where the records go.
 #[derive(Debug)]
 enum Backing {
-    /// Nowhere: this is the next position.
-    Nothing(Line<AtomicU64>),
+    /// No files. The value is the next LSN.
+    Nothing(CachePadded<AtomicU64>),
     Files(Box<Files>),
 }
 
 /// What the log shares with the thread that syncs it.
 #[derive(Debug)]
 pub(crate) struct Core {
-    published: Order,
+    published: CommitSequencer,
     backing: Backing,
     options: Options,
 }
@@ -41,21 +41,21 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log in the directory `dir`, or begins a new one there. Gives each whole record
-    /// from position `from` on to `replay`, in order of position. New records come behind, in a new
-    /// segment. `from` is 0, or the position or the end of a record; if the records end below it,
-    /// new ones come above it all the same.
+    /// Opens the log in the directory `dir`, or begins a new one there. Passes each whole record
+    /// from LSN `from` on to `replay`, in LSN order. New records follow in a new segment. `from` is
+    /// 0, or the LSN or the end of a record. If the records end below `from`, new records still
+    /// get LSNs above it.
     ///
     /// Nothing is written before the first record is reserved, so a log opens on a full disk. With
     /// [`Sync::None`] the directory is not touched, and what is in it is not read.
     ///
-    /// The directory is made with the first record, if it is missing; the one that it lies in has
-    /// to be there. The caller makes sure that nobody else has the directory open. O(bytes of the
-    /// log from `from` on), and the rest of the last segment unless the log was closed.
+    /// The first record creates the directory if it is missing; its parent has to exist. The caller
+    /// makes sure that no other process has the directory open. O(bytes of the log from `from` on),
+    /// plus the rest of the last segment unless the log was closed.
     ///
     /// # Errors
-    /// `Usage` for options and positions that cannot be; `Corruption` where something is missing or
-    /// damaged that was once synced; `Io`; and the first error of `replay`.
+    /// `Usage` for impossible options and LSNs; `Corruption` if something that was synced is missing
+    /// or damaged; `Io`; and the first error of `replay`.
     pub fn open<E: From<Error>>(
         fs: Arc<dyn Fs>,
         dir: &Path,
@@ -65,13 +65,13 @@ impl Log {
     ) -> std::result::Result<(Log, Recovered), E> {
         options.check()?;
         let (core, recovered) = if options.sync == Sync::None {
-            let start = from.max(options.first_position).max(1).next_multiple_of(ALIGN as u64);
-            let backing = Backing::Nothing(Line(AtomicU64::new(start)));
+            let start = from.max(options.first_lsn).max(1).next_multiple_of(ALIGN as u64);
+            let backing = Backing::Nothing(CachePadded(AtomicU64::new(start)));
             let recovered = Recovered { end: from, ..Recovered::default() };
-            (Core { published: Order::new(start), backing, options }, recovered)
+            (Core { published: CommitSequencer::new(start), backing, options }, recovered)
         } else {
             let found = recover(&*fs, dir, from, &options, replay)?;
-            let (published, recovered) = (Order::new(found.next), found.report);
+            let (published, recovered) = (CommitSequencer::new(found.next), found.report);
             let backing = Backing::Files(Box::new(Files::new(fs, dir, options, found)));
             (Core { published, backing, options }, recovered)
         };
@@ -83,9 +83,9 @@ impl Log {
         Ok((Log { core, ticker, is_closed: false }, recovered))
     }
 
-    /// Makes the directory of the log and the file that marks its newest segment, durably. The
-    /// first record does the same; a caller who notes it down in [`Options::begun`] does it before.
-    /// With [`Sync::None`] there is nothing to do. Three syncs the first time, one otherwise.
+    /// Creates the directory of the log and the file that marks its newest segment, durably. The
+    /// first record does the same. A caller that records it in [`Options::begun`] calls this first.
+    /// With [`Sync::None`] it does nothing. Three syncs the first time, one otherwise.
     ///
     /// # Errors
     /// `Io`, and then the next call tries again; `Poisoned`.
@@ -94,7 +94,7 @@ impl Log {
             Backing::Nothing(_) => Ok(()),
             Backing::Files(files) => {
                 files.check_poison()?;
-                files.begin(&mut files.rooms.lock().shelf)
+                files.begin(&mut files.allocator.lock().pool)
             }
         }
     }
@@ -105,33 +105,33 @@ impl Log {
         self.core.options.id
     }
 
-    /// Reserves room for a record of `length` bytes: its place in the order of all records. Write
-    /// and publish it soon, because later records wait for it; a thread should have one at a time,
-    /// and must publish several in the order of their positions.
+    /// Reserves the LSN range of a record of `length` bytes. Write and publish it soon, because later
+    /// records wait for it. A thread should hold one reservation at a time, and must publish several
+    /// in LSN order.
     ///
-    /// One atomic addition. Where a segment ends, making the next one may cost a lock and calls of
-    /// the file system.
+    /// One atomic addition. At the end of a segment, the creation of the next one may cost a lock
+    /// and file system calls.
     ///
     /// # Errors
-    /// `Usage` when it is longer than [`Log::record_bytes_max`]; `Io` when a segment could not be
-    /// made, and then the next call tries again; `Poisoned`.
+    /// `Usage` if the record is longer than [`Log::record_bytes_max`]; `Io` if a segment could not
+    /// be created, and then the next call tries again; `Poisoned`.
     #[inline]
     pub fn reserve(&self, length: usize) -> Result<Reservation<'_>> {
         if length > self.record_bytes_max() {
             return Err(self.too_long(length));
         }
         let core = &*self.core;
-        let room = room_of(length) as u64;
+        let bytes = log_bytes_of(length) as u64;
         let files = match &core.backing {
             Backing::Files(files) => files,
             Backing::Nothing(next) => {
                 // Acquire: see `reserved`. The order of publication is what others see.
-                let position = next.0.fetch_add(room, Ordering::Acquire);
-                let end = position + room;
+                let lsn = next.0.fetch_add(bytes, Ordering::Acquire);
+                let end = lsn + bytes;
                 return Ok(Reservation {
                     core,
-                    turn: position,
-                    position,
+                    publish_from: lsn,
+                    lsn,
                     end,
                     length,
                     written: false,
@@ -143,31 +143,33 @@ impl Log {
         files.check_poison()?;
         let segment_bytes = core.options.segment_bytes;
         loop {
-            let claim = files.rooms.claim(room);
-            let (turn, number, offset) = match claim {
-                Claim::Room { number, offset } => (number * segment_bytes + offset, number, offset),
-                Claim::Crosses { .. } | Claim::Full { .. } => {
-                    let enter = |shelf: &mut _, end, number| files.enter(shelf, end, number);
-                    match files.rooms.turn_over(claim, room, enter)? {
-                        // With the new segment comes the room that nobody used in the old one.
-                        Some(turned) => {
-                            let before = (turned.number - 1) * segment_bytes;
-                            (before + turned.end_offset, turned.number, 0)
+            let reserved = files.allocator.reserve(bytes);
+            let (publish_from, number, offset) = match reserved {
+                Reserved::Range { number, offset } => {
+                    (number * segment_bytes + offset, number, offset)
+                }
+                Reserved::Crosses { .. } | Reserved::Full { .. } => {
+                    let activate = |pool: &mut _, end, number| files.activate(pool, end, number);
+                    match files.allocator.rotate(reserved, bytes, activate)? {
+                        // The new segment's first record also publishes the unused end of the old one.
+                        Some(rotated) => {
+                            let before = (rotated.number - 1) * segment_bytes;
+                            (before + rotated.end_offset, rotated.number, 0)
                         }
                         None => continue,
                     }
                 }
             };
-            let position = number * segment_bytes + offset;
+            let lsn = number * segment_bytes + offset;
             let middle = segment_bytes / 2;
             return Ok(Reservation {
                 core,
-                turn,
-                position,
-                end: position + room,
+                publish_from,
+                lsn,
+                end: lsn + bytes,
                 length,
                 written: false,
-                crosses_middle: offset < middle && middle <= offset + room,
+                crosses_middle: offset < middle && middle <= offset + bytes,
                 is_over: false,
             });
         }
@@ -176,54 +178,56 @@ impl Log {
     #[cold]
     fn too_long(&self, length: usize) -> Error {
         let max = self.record_bytes_max();
-        Error::usage(format!("a record of {length} bytes; the log takes at most {max}"))
+        Error::usage(format!("a record has at most {max} bytes in this log (got {length})"))
     }
 
-    /// Everything below is complete and may be seen.
+    /// Everything below this LSN is complete and may be read.
     #[inline]
     #[must_use]
     pub fn published(&self) -> u64 {
         self.core.published.end()
     }
 
-    /// A position that parts the records: those reserved before this call lie below it, and those
-    /// reserved later do not, and their writers see what this thread did before the call.
+    /// The LSN at which the reserved records end. Records that were reserved before this call lie
+    /// below it, later ones do not. The writers of later records see what this thread did before
+    /// the call.
     #[must_use]
     pub fn reserved(&self) -> u64 {
         match &self.core.backing {
             // Release, in the one order of all additions, pairs with their Acquire.
             Backing::Nothing(next) => next.0.fetch_add(0, Ordering::AcqRel),
-            Backing::Files(files) => files.rooms.end_in_order(),
+            Backing::Files(files) => files.allocator.end_in_order(),
         }
     }
 
-    /// Whether all records that were reserved below `position`, which [`Log::reserved`] gave, are
-    /// published. That is so below [`Log::published`]; and where a segment is full and the next one
-    /// could not be made, nothing lies between its last record and its end.
+    /// Whether all records that were reserved below `lsn`, a result of [`Log::reserved`], are
+    /// published. That holds up to [`Log::published`]. If a segment is full and the next one could
+    /// not be created, it also holds up to the end of the full segment.
     #[must_use]
-    pub fn is_settled(&self, position: u64) -> bool {
+    pub fn is_complete(&self, lsn: u64) -> bool {
         let published = self.published();
         let full = || match &self.core.backing {
             Backing::Nothing(_) => None,
-            Backing::Files(files) => files.rooms.end_of_full(),
+            Backing::Files(files) => files.allocator.end_of_full(),
         };
-        published >= position || full().is_some_and(|end| published >= end)
+        published >= lsn || full().is_some_and(|end| published >= end)
     }
 
-    /// Everything below is durable. With [`Sync::None`], where nothing is, what is published.
+    /// Everything below this LSN is durable. With [`Sync::None`], where nothing is durable, the same
+    /// as [`Log::published`].
     #[inline]
     #[must_use]
     pub fn synced(&self) -> u64 {
         self.core.synced()
     }
 
-    /// Returns once everything below `to` is durable, whatever the durability of the log. Those who
-    /// call at the same time share a flush. Waits for records below `to` that are not published
-    /// yet: publish your own first. With [`Sync::None`] there is nothing to do.
+    /// Returns once everything below `to` is durable, whatever the durability of the log. Concurrent
+    /// callers share a flush. Waits for records below `to` that are not published yet: publish your
+    /// own first. With [`Sync::None`] it does nothing.
     ///
     /// # Errors
-    /// `Poisoned` when this flush failed or an earlier one did; `Usage` when `to` lies beyond all
-    /// reserved records; `Io` when recovered records could not be read or written again.
+    /// `Poisoned` if this flush or an earlier one failed; `Usage` if `to` lies above all reserved
+    /// records; `Io` if recovered records could not be read or written again.
     pub fn sync(&self, to: u64) -> Result<()> {
         self.core.sync(to)
     }
@@ -240,11 +244,11 @@ impl Log {
         }
     }
 
-    /// Lets go of everything below `below`: the caller promises to start there or above from now
-    /// on. Segments wholly below are kept for recycling or removed; the newest stays.
+    /// Releases everything below `below`: the caller promises to open the log from there or above
+    /// from now on. Segments wholly below are kept for recycling or removed. The newest one stays.
     ///
     /// # Errors
-    /// `Io` when a file could not be removed; the next call tries again.
+    /// `Io` if a file could not be removed; the next call tries again.
     pub fn release(&self, below: u64) -> Result<()> {
         match &self.core.backing {
             Backing::Nothing(_) => Ok(()),
@@ -261,12 +265,12 @@ impl Log {
         }
     }
 
-    /// Gives back the space of segments that are kept for recycling or were made ahead, as is
-    /// good when nobody writes. Whoever fills the current segment then makes the next one, and
-    /// waits for that.
+    /// Frees the space of segments that are kept for recycling or were created ahead. That is useful
+    /// while no thread writes. The writer that fills the current segment then creates the next one
+    /// and waits for it.
     ///
     /// # Errors
-    /// `Io` when a file could not be removed; the next call tries again.
+    /// `Io` if a file could not be removed; the next call tries again.
     pub fn trim(&self) -> Result<()> {
         match &self.core.backing {
             Backing::Nothing(_) => Ok(()),
@@ -290,9 +294,8 @@ impl Log {
         }
     }
 
-    /// Syncs everything and marks the end, so that a log which is found shorter later is known to
-    /// be damaged. Dropping a log does the same if something was reserved, and cannot tell whether
-    /// it succeeded.
+    /// Syncs everything and marks the end, so that a log which is shorter later is known to be
+    /// damaged. Dropping a log does the same if something was reserved, but cannot report a failure.
     ///
     /// # Errors
     /// As for [`Log::sync`].
@@ -304,7 +307,7 @@ impl Log {
         if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
         }
-        // First, so that nobody syncs beside us.
+        // First, so that no other thread syncs meanwhile.
         drop(self.ticker.take());
         match &self.core.backing {
             Backing::Nothing(_) => Ok(()),
@@ -319,7 +322,7 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         if self.core.is_written() {
-            // Nobody is left to be told.
+            // A drop has no caller that could handle the error.
             let _ = self.end();
         }
     }
@@ -337,8 +340,8 @@ impl Core {
         // Without files there is nothing to sync.
         let Backing::Files(files) = &self.backing else { return Ok(()) };
         if to > self.published.end() {
-            if to > files.rooms.end().min(POSITION_MAX) {
-                return Err(Error::usage(format!("nothing is reserved up to position {to}")));
+            if to > files.allocator.end().min(LSN_MAX) {
+                return Err(Error::usage(format!("no record is reserved up to LSN {to}")));
             }
             self.published.wait_for(to);
         }
@@ -357,17 +360,18 @@ impl Core {
     }
 }
 
-/// Room for one record. Dropped without [`Reservation::publish`], it is made void and published, so
-/// that nobody waits for it. A drop waits for the records before as well: variables are dropped in
-/// reverse, so a thread with several reservations keeps them in one collection.
+/// The reserved LSN range of one record. Dropped without [`Reservation::publish`], it is made void
+/// and published, so that no thread waits for it. A drop waits for the records before it, too:
+/// variables are dropped in reverse order, so a thread with several reservations keeps them in one
+/// collection.
 #[derive(Debug)]
 #[must_use = "later records wait for this one"]
 pub struct Reservation<'a> {
     core: &'a Core,
-    /// Where the part of the log begins that is published with this record: at its position, or at
-    /// the room before it that was left at the end of a segment.
-    turn: u64,
-    position: u64,
+    /// Where the range begins that is published with this record: at its LSN, or at the unused end
+    /// of the segment before it.
+    publish_from: u64,
+    lsn: u64,
     end: u64,
     length: usize,
     written: bool,
@@ -376,53 +380,54 @@ pub struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// The position of the record.
+    /// The LSN of the record.
     #[inline]
     #[must_use]
-    pub fn position(&self) -> u64 {
-        self.position
+    pub fn lsn(&self) -> u64 {
+        self.lsn
     }
 
-    /// The position behind the record. Sync up to here to make it durable.
+    /// The LSN after the record. Sync up to here to make it durable.
     #[inline]
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Copies the payload in, the parts one behind the other, and its checksum. May be repeated.
+    /// Copies the payload, which is the concatenation of `parts`, and its checksum. May be repeated.
     /// O(bytes).
     ///
     /// # Errors
-    /// `Usage` when the parts are not of the length that was reserved.
+    /// `Usage` if the parts do not have the reserved length.
     #[inline]
     pub fn write(&mut self, parts: &[&[u8]]) -> Result<()> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         if length != self.length {
             let reserved = self.length;
-            return Err(Error::usage(format!("{length} bytes for a record of {reserved}")));
+            return Err(Error::usage(format!(
+                "the record was reserved with {reserved} bytes (got {length})"
+            )));
         }
         if let Backing::Files(files) = &self.core.backing {
             let synced = files.group.synced();
             self.written = false;
-            let write = |segment: &crate::segment::Segment| {
-                segment.write(self.position, synced, parts, length)
-            };
+            let write =
+                |segment: &crate::segment::Segment| segment.write(self.lsn, synced, parts, length);
             files.with_segment(self.segment_start(), write)?;
         }
         self.written = true;
         Ok(())
     }
 
-    /// Waits until all records before are published, then publishes this one. Without a write
-    /// before, what is published is void.
+    /// Waits until all records before it are published, then publishes this one. Without a
+    /// [`Reservation::write`] the record is void.
     #[inline]
     pub fn publish(mut self) {
         self.finish();
     }
 
     fn segment_start(&self) -> u64 {
-        self.position & !(self.core.options.segment_bytes - 1)
+        self.lsn & !(self.core.options.segment_bytes - 1)
     }
 
     fn finish(&mut self) {
@@ -430,22 +435,21 @@ impl Reservation<'_> {
             return;
         }
         let Backing::Files(files) = &self.core.backing else {
-            self.core.published.publish(self.turn, self.end);
+            self.core.published.publish(self.publish_from, self.end);
             return;
         };
         if !self.written {
-            let (synced, room) = (files.group.synced(), self.end - self.position);
-            let void =
-                |segment: &crate::segment::Segment| segment.void(self.position, synced, room);
+            let (synced, bytes) = (files.group.synced(), self.end - self.lsn);
+            let void = |segment: &crate::segment::Segment| segment.void(self.lsn, synced, bytes);
             let made_void = files.with_segment(self.segment_start(), void);
-            debug_assert!(made_void.is_ok(), "the room lies in the mapping");
+            debug_assert!(made_void.is_ok(), "the range lies in the mapping");
         }
-        self.core.published.publish(self.turn, self.end);
-        if reaches_window(self.position, self.end) {
-            files.touch_ahead(self.segment_start(), self.position, self.end);
+        self.core.published.publish(self.publish_from, self.end);
+        if reaches_window(self.lsn, self.end) {
+            files.touch_ahead(self.segment_start(), self.lsn, self.end);
         }
         if self.crosses_middle {
-            files.prepare_behind(self.position / self.core.options.segment_bytes);
+            files.prepare_next(self.lsn / self.core.options.segment_bytes);
         }
     }
 }

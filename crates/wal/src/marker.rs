@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Every other segment is witnessed by the header of the one after it. The newest has no such
-//! witness, so its position stands here before a record in it may be acknowledged. A close adds
+//! witness, so its LSN stands here before a record in it may be acknowledged. A close adds
 //! where the records end, so that an earlier copy of the segment is not taken for the segment:
 //!
 //! ```text
@@ -23,7 +23,7 @@
 //! carries the identity of the log; a directory with such a segment and without the file is
 //! damaged. A caller may note that the file was made, and then its absence is always damage.
 //!
-//! The identity tells the segments of one log from those of another that have the same positions.
+//! The identity tells the segments of one log from those of another that have the same LSNs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Seen> {
     }
 }
 
-/// Holds the marker against the newest segment: its position and the identity in its header, if
+/// Holds the marker against the newest segment: its LSN and the identity in its header, if
 /// there is one. Returns the mark to go on from.
 pub(crate) fn check(
     dir: &Path,

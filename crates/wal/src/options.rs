@@ -9,14 +9,14 @@ use crate::format::RECORD_BYTES;
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 /// The largest segment, in bytes: lengths of records have 32 bits.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
-/// The end of all positions: they are sequence numbers of 56 bits.
-pub(crate) const POSITION_MAX: u64 = 1 << 56;
+/// The end of all LSNs: they are sequence numbers of 56 bits.
+pub(crate) const LSN_MAX: u64 = 1 << 56;
 
 /// Durability of a log: what has happened to a record before [`Log::commit`](crate::Log::commit)
 /// returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// Nothing. There are no files at all; the log only gives positions.
+    /// Nothing. There are no files at all; the log only gives LSNs.
     None,
     /// It lies in the page cache: it survives the end of the process, not the loss of power.
     Os,
@@ -36,8 +36,8 @@ pub struct Options {
     pub sync: Sync,
     /// Released segments that are kept for use as new ones, at most.
     pub recycled_max: usize,
-    /// The first record that is written gets this position or a later one, and never 0.
-    pub first_position: u64,
+    /// The first record that is written gets this LSN or a later one, and never 0.
+    pub first_lsn: u64,
     /// The identity of the log, not 0. Whoever opens a log again names the one that it was made
     /// with; [`new_id`](crate::new_id) makes one. Files of another log are told by it.
     pub id: u64,
@@ -53,7 +53,7 @@ impl Default for Options {
             segment_bytes: 64 << 20,
             sync: Sync::Os,
             recycled_max: 2,
-            first_position: 0,
+            first_lsn: 0,
             id: 1,
             begun: false,
         }

@@ -40,4 +40,4 @@ pub(crate) fn wait<'a, T>(event: &Condvar, held: MutexGuard<'a, T>) -> MutexGuar
 /// it away from each other. 128 bytes: processors fetch lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Line<T>(pub(crate) T);
+pub(crate) struct CachePadded<T>(pub(crate) T);

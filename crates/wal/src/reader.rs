@@ -11,36 +11,36 @@ use keyrack_vfs::{File, Fs, OpenOptions};
 
 use crate::error::{Error, Result};
 use crate::format::{
-    ALIGN, FRONT_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES, Record, SEAL_BYTES, SEAL_OFFSET,
-    Seal, Summer,
+    ALIGN, FRONT_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES, Record, RecordChecksum,
+    SEAL_BYTES, SEAL_OFFSET, Seal,
 };
-use crate::options::{POSITION_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use crate::options::{LSN_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
 /// Bytes read at once.
 const WINDOW_BYTES: usize = 256 << 10;
 
 /// What the front of a segment says.
 #[derive(Clone, Debug)]
-pub(crate) struct Front {
+pub(crate) struct SegmentInfo {
     pub(crate) path: PathBuf,
     pub(crate) header: Header,
     pub(crate) seal: Option<Seal>,
 }
 
-impl Front {
-    /// Position of the first byte.
+impl SegmentInfo {
+    /// LSN of the first byte.
     pub(crate) fn start(&self) -> u64 {
         self.header.start
     }
 
-    /// Position behind the last byte.
+    /// LSN behind the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.header.start + self.header.segment_bytes
     }
 
-    /// Where a position of this segment lies in the file.
-    pub(crate) fn place(&self, position: u64) -> u64 {
-        FRONT_BYTES + (position - self.header.start)
+    /// Where an LSN of this segment lies in the file.
+    pub(crate) fn place(&self, lsn: u64) -> u64 {
+        FRONT_BYTES + (lsn - self.header.start)
     }
 
     /// Opens the segment to read its records.
@@ -53,7 +53,7 @@ impl Front {
 #[derive(Debug)]
 pub(crate) struct Reader {
     file: Arc<dyn File>,
-    pub(crate) front: Front,
+    pub(crate) front: SegmentInfo,
     window: Vec<u8>,
     /// Where in the file the window begins.
     window_offset: u64,
@@ -81,12 +81,12 @@ impl Reader {
             let inside = header.start..=header.start + header.segment_bytes;
             seal.start == header.start && seal.epoch == header.epoch && inside.contains(&seal.end)
         });
-        let front = Front { path: path.to_owned(), header, seal };
+        let info = SegmentInfo { path: path.to_owned(), header, seal };
         Ok(Reader { file, front, window: Vec::new(), window_offset: 0 })
     }
 
     /// Opens a segment of which no more is believed than `front` says.
-    pub(crate) fn with_front(fs: &dyn Fs, front: Front) -> Result<Self> {
+    pub(crate) fn with_front(fs: &dyn Fs, front: SegmentInfo) -> Result<Self> {
         let file = fs.open(&front.path, &OpenOptions::new().read(true))?;
         Ok(Reader { file, front, window: Vec::new(), window_offset: 0 })
     }
@@ -101,16 +101,16 @@ impl Reader {
         Ok(header.filter(|header| check(path, header, start).is_ok()))
     }
 
-    /// `count` bytes at a position, at most [`WINDOW_BYTES`], or fewer at the end of the file.
-    pub(crate) fn peek(&mut self, position: u64, count: usize) -> Result<&[u8]> {
+    /// `count` bytes at an LSN, at most [`WINDOW_BYTES`], or fewer at the end of the file.
+    pub(crate) fn peek(&mut self, lsn: u64, count: usize) -> Result<&[u8]> {
         debug_assert!(count <= WINDOW_BYTES);
-        let offset = self.front.place(position);
+        let offset = self.front.place(lsn);
         let within = |window: &Vec<u8>, window_offset: u64| {
             let skip = usize::try_from(offset.checked_sub(window_offset)?).ok()?;
             (skip.checked_add(count)? <= window.len()).then_some(skip)
         };
         if within(&self.window, self.window_offset).is_none() {
-            let left = (self.front.end() - position).min(WINDOW_BYTES as u64) as usize;
+            let left = (self.front.end() - lsn).min(WINDOW_BYTES as u64) as usize;
             self.window.resize(left, 0);
             self.window_offset = offset;
             let found = match self.file.read_at(offset, &mut self.window) {
@@ -126,16 +126,16 @@ impl Reader {
         Ok(&self.window[skip..self.window.len().min(skip + count)])
     }
 
-    /// What could be the head of a record at a position. Its checksum is not looked at.
-    pub(crate) fn head(&mut self, position: u64) -> Result<Option<Record>> {
-        let (room, life) = (self.front.end() - position, self.front.header.life());
-        let bytes = self.peek(position, RECORD_BYTES)?;
-        Ok(bytes.first_chunk().and_then(|bytes| Record::parse(bytes, life, position, room)))
+    /// What could be the head of a record at an LSN. Its checksum is not looked at.
+    pub(crate) fn head(&mut self, lsn: u64) -> Result<Option<Record>> {
+        let (bytes_left, incarnation) = (self.front.end() - lsn, self.front.header.incarnation());
+        let bytes = self.peek(lsn, RECORD_BYTES)?;
+        Ok(bytes.first_chunk().and_then(|bytes| Record::parse(bytes, incarnation, lsn, bytes_left)))
     }
 
     /// Does the checksum of a head match what is behind it? O(payload).
-    pub(crate) fn matches(&mut self, position: u64, record: &Record) -> Result<bool> {
-        let mut summer = Summer::new(position, record);
+    pub(crate) fn matches(&mut self, lsn: u64, record: &Record) -> Result<bool> {
+        let mut checksum = RecordChecksum::new(lsn, record);
         if record.kind == Kind::Data {
             let length = record.length as usize;
             let mut done = 0;
@@ -144,47 +144,45 @@ impl Reader {
                 let (skip, at) =
                     if done == 0 { (RECORD_BYTES, 0) } else { (0, RECORD_BYTES + done) };
                 let count = (skip + length - done).min(WINDOW_BYTES);
-                let bytes = self.peek(position + at as u64, count)?;
+                let bytes = self.peek(lsn + at as u64, count)?;
                 if bytes.len() < count {
                     return Ok(false);
                 }
-                summer.add(&bytes[skip..]);
+                checksum.add(&bytes[skip..]);
                 done += count - skip;
             }
         }
-        Ok(summer.sum() == record.checksum)
+        Ok(checksum.sum() == record.checksum)
     }
 
-    /// The record at a position, if there is a whole one.
-    pub(crate) fn record(&mut self, position: u64) -> Result<Option<Record>> {
-        let Some(record) = self.head(position)? else { return Ok(None) };
-        Ok(self.matches(position, &record)?.then_some(record))
+    /// The record at an LSN, if there is a whole one.
+    pub(crate) fn record(&mut self, lsn: u64) -> Result<Option<Record>> {
+        let Some(record) = self.head(lsn)? else { return Ok(None) };
+        Ok(self.matches(lsn, &record)?.then_some(record))
     }
 
     /// Gives the payload of a record that matched to `visit`.
     pub(crate) fn payload<E: From<Error>>(
         &mut self,
-        position: u64,
+        lsn: u64,
         record: &Record,
         visit: &mut dyn FnMut(u64, &[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let (length, at) = (record.length as usize, position + RECORD_BYTES as u64);
+        let (length, at) = (record.length as usize, lsn + RECORD_BYTES as u64);
         if length <= WINDOW_BYTES - RECORD_BYTES {
-            return visit(position, self.peek(at, length)?);
+            return visit(lsn, self.peek(at, length)?);
         }
         let mut payload = vec![0; length];
         let place = self.front.place(at);
         self.file.read_exact_at(place, &mut payload).map_err(Error::from)?;
         // It was read a second time, so it is summed up a second time.
-        let mut summer = Summer::new(position, record);
-        summer.add(&payload);
-        if summer.sum() != record.checksum {
+        let mut checksum = RecordChecksum::new(lsn, record);
+        checksum.add(&payload);
+        if checksum.sum() != record.checksum {
             let what = "a record reads differently the second time";
-            return Err(
-                Error::corruption(&self.front.path, self.front.place(position), what).into()
-            );
+            return Err(Error::corruption(&self.front.path, self.front.place(lsn), what).into());
         }
-        visit(position, &payload)
+        visit(lsn, &payload)
     }
 }
 
@@ -192,14 +190,14 @@ impl Reader {
 fn check(path: &Path, header: &Header, start: u64) -> Result<()> {
     let refuse = |offset, what| Err(Error::corruption(path, offset, what));
     if header.start != start {
-        return refuse(16, "the name and the header say different positions");
+        return refuse(16, "the name and the header say different LSNs");
     }
     let bytes = header.segment_bytes;
     if !bytes.is_power_of_two() || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) {
         return refuse(24, "a segment of impossible size");
     }
-    if !start.is_multiple_of(ALIGN as u64) || start > POSITION_MAX - bytes {
-        return refuse(16, "an impossible position");
+    if !start.is_multiple_of(ALIGN as u64) || start > LSN_MAX - bytes {
+        return refuse(16, "an impossible LSN");
     }
     if header.previous_end > start || !header.previous_end.is_multiple_of(ALIGN as u64) {
         return refuse(40, "an impossible end of the segment before");

@@ -8,16 +8,16 @@
 //!                                   +-----------------------------'
 //! ```
 //!
-//! **Which segments.** The name of a file is the position of its first byte, and positions are
+//! **Which segments.** The name of a file is the LSN of its first byte, and LSNs are
 //! never used twice, so the last segment is the newest. Its header says where the log ended before
-//! it. That position lies in the segment before, whose header says the same, and so on down to the
-//! one that holds the position to start from. What no header leads to was dropped by an earlier
+//! it. That LSN lies in the segment before, whose header says the same, and so on down to the
+//! one that holds the LSN to start from. What no header leads to was dropped by an earlier
 //! recovery (above) or released (below), and is not even opened.
 //!
 //! **That the newest is there** says the marker. It also says, as every header does, which log this
-//! is: a segment of another one is damage, even if it has the right position.
+//! is: a segment of another one is damage, even if it has the right LSN.
 //!
-//! **Where the records end.** At the first position without a whole record. Records are published
+//! **Where the records end.** At the first LSN without a whole record. Records are published
 //! in order, so everything that anybody was told about lies before it, unless a disk lost or
 //! damaged it. To tell these apart there are marks of what was durable: in each segment's header,
 //! in the seal that a close leaves, and in every record. An end below the highest mark is damage
@@ -35,8 +35,8 @@ use crate::error::{Error, Result};
 use crate::files::NEW_NAME;
 use crate::format::{ALIGN, Kind, Mark, RECORD_BYTES};
 use crate::marker::{self, MARKER_NAME};
-use crate::options::{Options, POSITION_MAX};
-use crate::reader::{Front, Reader};
+use crate::options::{LSN_MAX, Options};
+use crate::reader::{Reader, SegmentInfo};
 
 /// The ending of a segment's name.
 const SUFFIX: &str = ".wal";
@@ -47,7 +47,7 @@ const DIGITS: usize = 16;
 /// Where a header has the identity of the log.
 pub(crate) const ID_AT: u64 = 56;
 
-/// The path of the segment that begins at a position.
+/// The path of the segment that begins at an LSN.
 pub(crate) fn path_of(dir: &Path, start: u64) -> PathBuf {
     dir.join(format!("{start:016x}{SUFFIX}"))
 }
@@ -93,14 +93,14 @@ pub(crate) struct Found {
     pub(crate) epoch: u64,
     /// What the marker says.
     pub(crate) mark: Option<Mark>,
-    /// The segments in use: position of the first byte, bytes of records.
+    /// The segments in use: LSN of the first byte, bytes of records.
     pub(crate) live: BTreeMap<u64, u64>,
     /// The other segments.
     pub(crate) unused: Vec<PathBuf>,
     pub(crate) unsynced: Vec<Unsynced>,
 }
 
-/// Receives the position and the payload of each record.
+/// Receives the LSN and the payload of each record.
 pub(crate) type Replay<'a, E> = dyn FnMut(u64, &[u8]) -> std::result::Result<(), E> + 'a;
 
 /// Reads the log in `dir` from the record at `from` on.
@@ -111,8 +111,8 @@ pub(crate) fn recover<E: From<Error>>(
     options: &Options,
     replay: &mut Replay<'_, E>,
 ) -> std::result::Result<Found, E> {
-    if !from.is_multiple_of(ALIGN as u64) || from >= POSITION_MAX {
-        return Err(Error::usage(format!("{from} is no position of a record")).into());
+    if !from.is_multiple_of(ALIGN as u64) || from >= LSN_MAX {
+        return Err(Error::usage(format!("{from} is no LSN of a record")).into());
     }
     // The marker first, see there.
     let seen = marker::read(fs, dir)?;
@@ -124,55 +124,55 @@ pub(crate) fn recover<E: From<Error>>(
     let mark = marker::check(dir, seen, options, newest)?;
     let mut chain = chain(fs, dir, &starts, from, options.id)?;
     let mut report = Recovered { segments: chain.len() as u64, ..Recovered::default() };
-    let marks = |front: &Front| front.header.synced.max(front.seal.map_or(0, |seal| seal.end));
+    let marks =
+        |front: &SegmentInfo| front.header.synced.max(front.seal.map_or(0, |seal| seal.end));
     let closed_at = mark.map_or(0, |mark| mark.end);
     let mut synced = chain.iter().map(marks).max().unwrap_or(0).max(closed_at);
     let epoch = 1 + chain.iter().map(|front| front.header.epoch).max().unwrap_or(0);
-    let top = chain.last().map_or(0, Front::end);
+    let top = chain.last().map_or(0, SegmentInfo::end);
 
-    let mut position = from;
+    let mut lsn = from;
     let mut broken = None;
     for (index, front) in chain.iter().enumerate() {
         let next = chain.get(index + 1).map(|next| next.header.previous_end);
-        let limit = next.unwrap_or(POSITION_MAX).min(front.end());
-        position = position.max(front.start());
-        if position >= limit {
+        let limit = next.unwrap_or(LSN_MAX).min(front.end());
+        lsn = lsn.max(front.start());
+        if lsn >= limit {
             continue;
         }
         let mut reader = front.open(fs)?;
-        if !read(&mut reader, &mut position, limit, &mut synced, &mut report, replay)? {
+        if !read(&mut reader, &mut lsn, limit, &mut synced, &mut report, replay)? {
             broken = Some(index);
             break;
         }
     }
-    report.end = position;
+    report.end = lsn;
     // Where the log was closed, nothing is behind the end.
-    let closed = |front: &Front| front.seal.is_some_and(|seal| seal.end == position);
+    let closed = |front: &SegmentInfo| front.seal.is_some_and(|seal| seal.end == lsn);
     let broken = broken.filter(|index| index + 1 < chain.len() || !closed(&chain[*index]));
     if let Some(index) = broken {
-        let rest = search(fs, &chain[index..], position)?;
+        let rest = search(fs, &chain[index..], lsn)?;
         synced = synced.max(rest.synced);
         (report.dropped_bytes, report.dropped_records) = (rest.bytes, rest.records);
         let front = &chain[index];
-        if position < synced {
+        if lsn < synced {
             let what = format!("no whole record, but everything below {synced} was synced");
-            return Err(Error::corruption(&front.path, front.place(position), what).into());
+            return Err(Error::corruption(&front.path, front.place(lsn), what).into());
         }
         chain.truncate(index + 1);
     }
 
     // A last segment without a record is none: it may have been made ahead. What it says about the
     // one before it goes on to the next.
-    let mut previous_end = if starts.is_empty() { 0 } else { position };
-    if let Some(empty) = chain.pop_if(|last| last.start() == position) {
+    let mut previous_end = if starts.is_empty() { 0 } else { lsn };
+    if let Some(empty) = chain.pop_if(|last| last.start() == lsn) {
         previous_end = empty.header.previous_end;
     }
     let segment = options.segment_bytes;
-    // Position 0 is nobody's.
-    let next =
-        top.max(position).max(options.first_position).max(1).checked_next_multiple_of(segment);
-    let next = next.filter(|next| *next <= POSITION_MAX - segment);
-    let next = next.ok_or_else(|| Error::usage("the positions of the log are used up"))?;
+    // LSN 0 is nobody's.
+    let next = top.max(lsn).max(options.first_lsn).max(1).checked_next_multiple_of(segment);
+    let next = next.filter(|next| *next <= LSN_MAX - segment);
+    let next = next.ok_or_else(|| Error::usage("the LSNs of the log are used up"))?;
     let unsynced = unsynced(&chain, synced.max(from), previous_end);
     let live: BTreeMap<_, _> =
         chain.iter().map(|front| (front.start(), front.header.segment_bytes)).collect();
@@ -181,7 +181,7 @@ pub(crate) fn recover<E: From<Error>>(
         report,
         next,
         previous_end,
-        synced: if unsynced.is_empty() { next } else { synced.clamp(from, position) },
+        synced: if unsynced.is_empty() { next } else { synced.clamp(from, lsn) },
         epoch,
         mark,
         unused: unused.map(|start| path_of(dir, *start)).collect(),
@@ -230,7 +230,7 @@ fn foreign(path: &Path, found: u64, id: u64) -> Error {
     Error::corruption(path, ID_AT, what)
 }
 
-/// The position in the name of a segment.
+/// The LSN in the name of a segment.
 fn start_of(name: &OsStr) -> Option<u64> {
     let digits = name.to_str()?.strip_suffix(SUFFIX)?;
     let known = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -240,7 +240,7 @@ fn start_of(name: &OsStr) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// The segments in a directory by the positions in their names, ascending.
+/// The segments in a directory by the LSNs in their names, ascending.
 pub(crate) fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
     let entries = match fs.list(dir) {
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
@@ -252,7 +252,7 @@ pub(crate) fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
 }
 
 /// The segments that are needed, ascending, found from the last one backwards.
-fn chain(fs: &dyn Fs, dir: &Path, starts: &[u64], from: u64, id: u64) -> Result<Vec<Front>> {
+fn chain(fs: &dyn Fs, dir: &Path, starts: &[u64], from: u64, id: u64) -> Result<Vec<SegmentInfo>> {
     let mut chain = Vec::new();
     let mut candidate = starts.last().copied();
     while let Some(start) = candidate {
@@ -279,7 +279,7 @@ fn chain(fs: &dyn Fs, dir: &Path, starts: &[u64], from: u64, id: u64) -> Result<
 }
 
 /// The front of a segment of the log `id`, or of one that was written without an identity.
-fn read_front(fs: &dyn Fs, dir: &Path, start: u64, id: u64) -> Result<Front> {
+fn read_front(fs: &dyn Fs, dir: &Path, start: u64, id: u64) -> Result<SegmentInfo> {
     let front = Reader::open(fs, &path_of(dir, start), start)?.front;
     match front.header.id {
         found if found == 0 || found == id => Ok(front),
@@ -293,31 +293,31 @@ fn missing(dir: &Path, end: u64, from: u64) -> Error {
     Error::corruption(dir, 0, what)
 }
 
-/// Replays records up to `limit`, moving the position. False if there is none where one should be.
+/// Replays records up to `limit`, moving the LSN. False if there is none where one should be.
 fn read<E: From<Error>>(
     reader: &mut Reader,
-    position: &mut u64,
+    lsn: &mut u64,
     limit: u64,
     synced: &mut u64,
     report: &mut Recovered,
     replay: &mut Replay<'_, E>,
 ) -> std::result::Result<bool, E> {
-    while *position < limit {
-        if reader.front.end() - *position < RECORD_BYTES as u64 {
-            *position = reader.front.end();
+    while *lsn < limit {
+        if reader.front.end() - *lsn < RECORD_BYTES as u64 {
+            *lsn = reader.front.end();
             break;
         }
-        let Some(record) = reader.record(*position)? else { return Ok(false) };
-        if record.room() > limit - *position {
+        let Some(record) = reader.record(*lsn)? else { return Ok(false) };
+        if record.log_bytes() > limit - *lsn {
             return Ok(false);
         }
         *synced = record.synced.max(*synced);
         if record.kind == Kind::Data {
-            reader.payload(*position, &record, replay)?;
+            reader.payload(*lsn, &record, replay)?;
             report.records += 1;
             report.payload_bytes += u64::from(record.length);
         }
-        *position += record.room();
+        *lsn += record.log_bytes();
     }
     Ok(true)
 }
@@ -334,44 +334,45 @@ pub(crate) struct Rest {
 /// Searches the segments for whole records behind `end`, which lies in the first of them. Bytes
 /// that look like the head of a long record cost a checksum each, and there may be many of them, so
 /// the work is bounded: 8 times the bytes of the segment.
-pub(crate) fn search(fs: &dyn Fs, chain: &[Front], end: u64) -> Result<Rest> {
+pub(crate) fn search(fs: &dyn Fs, chain: &[SegmentInfo], end: u64) -> Result<Rest> {
     let mut rest = Rest::default();
     let mut dropped_end = end;
     for front in chain {
         let mut reader = Reader::with_front(fs, front.clone())?;
-        let mut position = end.max(front.start());
+        let mut lsn = end.max(front.start());
         let mut budget = 8 * front.header.segment_bytes;
-        while front.end().saturating_sub(position) >= RECORD_BYTES as u64 {
-            if position.is_multiple_of(ZEROS_BYTES)
-                && reader.peek(position, ZEROS_BYTES as usize)?.iter().all(|byte| *byte == 0)
+        while front.end().saturating_sub(lsn) >= RECORD_BYTES as u64 {
+            if lsn.is_multiple_of(ZEROS_BYTES)
+                && reader.peek(lsn, ZEROS_BYTES as usize)?.iter().all(|byte| *byte == 0)
             {
-                position += ZEROS_BYTES;
+                lsn += ZEROS_BYTES;
                 continue;
             }
-            if !front.header.recycled && reader.peek(position, ALIGN)?.iter().any(|b| *b != 0) {
-                dropped_end = position + ALIGN as u64;
+            if !front.header.recycled && reader.peek(lsn, ALIGN)?.iter().any(|b| *b != 0) {
+                dropped_end = lsn + ALIGN as u64;
             }
-            let Some(record) = reader.head(position)? else {
-                position += ALIGN as u64;
+            let Some(record) = reader.head(lsn)? else {
+                lsn += ALIGN as u64;
                 continue;
             };
             // At the end there is no whole record, but this may be the head of one.
-            if position == end {
-                dropped_end = end + record.room();
+            if lsn == end {
+                dropped_end = end + record.log_bytes();
             }
-            let cost = if record.kind == Kind::Data { record.room() } else { RECORD_BYTES as u64 };
+            let cost =
+                if record.kind == Kind::Data { record.log_bytes() } else { RECORD_BYTES as u64 };
             if cost > budget {
                 break;
             }
             budget -= cost;
-            if !reader.matches(position, &record)? {
-                position += ALIGN as u64;
+            if !reader.matches(lsn, &record)? {
+                lsn += ALIGN as u64;
                 continue;
             }
             rest.synced = rest.synced.max(record.synced);
             rest.records += u64::from(record.kind == Kind::Data);
-            position += record.room();
-            dropped_end = position;
+            lsn += record.log_bytes();
+            dropped_end = lsn;
         }
     }
     rest.bytes = dropped_end - end;
@@ -381,33 +382,34 @@ pub(crate) fn search(fs: &dyn Fs, chain: &[Front], end: u64) -> Result<Rest> {
 /// The first whole record at `from` or behind it that ends at `limit` at most. The work is bounded
 /// as that of [`search`] is.
 pub(crate) fn next_record(reader: &mut Reader, from: u64, limit: u64) -> Result<Option<u64>> {
-    let mut position = from;
+    let mut lsn = from;
     let mut budget = 8 * reader.front.header.segment_bytes;
-    while limit.saturating_sub(position) >= RECORD_BYTES as u64 {
-        if position.is_multiple_of(ZEROS_BYTES)
-            && limit - position >= ZEROS_BYTES
-            && reader.peek(position, ZEROS_BYTES as usize)?.iter().all(|byte| *byte == 0)
+    while limit.saturating_sub(lsn) >= RECORD_BYTES as u64 {
+        if lsn.is_multiple_of(ZEROS_BYTES)
+            && limit - lsn >= ZEROS_BYTES
+            && reader.peek(lsn, ZEROS_BYTES as usize)?.iter().all(|byte| *byte == 0)
         {
-            position += ZEROS_BYTES;
+            lsn += ZEROS_BYTES;
             continue;
         }
-        if let Some(record) = reader.head(position)?.filter(|it| it.room() <= limit - position) {
-            let cost = if record.kind == Kind::Data { record.room() } else { RECORD_BYTES as u64 };
+        if let Some(record) = reader.head(lsn)?.filter(|it| it.log_bytes() <= limit - lsn) {
+            let cost =
+                if record.kind == Kind::Data { record.log_bytes() } else { RECORD_BYTES as u64 };
             if cost > budget {
                 return Ok(None);
             }
             budget -= cost;
-            if reader.matches(position, &record)? {
-                return Ok(Some(position));
+            if reader.matches(lsn, &record)? {
+                return Ok(Some(lsn));
             }
         }
-        position += ALIGN as u64;
+        lsn += ALIGN as u64;
     }
     Ok(None)
 }
 
-/// The bytes of records from one position to another.
-fn unsynced(chain: &[Front], from: u64, to: u64) -> Vec<Unsynced> {
+/// The bytes of records from one LSN to another.
+fn unsynced(chain: &[SegmentInfo], from: u64, to: u64) -> Vec<Unsynced> {
     let ranges = chain.iter().map(|front| (front, from.max(front.start()), to.min(front.end())));
     ranges
         .filter(|(_, from, to)| from < to)

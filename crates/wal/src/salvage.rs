@@ -10,7 +10,7 @@
 //! durable. Here the same log is read on behind it:
 //!
 //! * A **break** below the highest mark of what was durable is a *hole*. Whole records behind it
-//!   belong to the log, since their checksums cover epoch and position, and the mark says that the
+//!   belong to the log, since their checksums cover epoch and LSN, and the mark says that the
 //!   log went on. They are given.
 //! * A break above all marks is the end, as for an opening: what lies behind was never promised,
 //!   and perhaps dropped by an opening before. It does not come back.
@@ -25,8 +25,8 @@ use keyrack_vfs::Fs;
 use crate::error::{Error, Result};
 use crate::format::{ALIGN, FRONT_BYTES, Header, Kind, RECORD_BYTES};
 use crate::marker::{self, GONE, ID_AT as ID_AT_MARK, MISSING, Seen};
-use crate::options::{POSITION_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
-use crate::reader::{Front, Reader};
+use crate::options::{LSN_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use crate::reader::{Reader, SegmentInfo};
 use crate::recovery::{ID_AT, Replay, list, next_record, path_of, search};
 
 /// Where a header that is whole says that it is of another version, or has flags of one.
@@ -43,9 +43,9 @@ pub struct Hole {
     pub path: PathBuf,
     /// Where in it, in bytes.
     pub offset: u64,
-    /// The first position that is missing.
+    /// The first LSN that is missing.
     pub from: u64,
-    /// The first position that is there again. Where nothing but the header of a segment is lost,
+    /// The first LSN that is there again. Where nothing but the header of a segment is lost,
     /// that is `from`.
     pub to: u64,
     /// What is wrong.
@@ -57,11 +57,11 @@ pub struct Hole {
 #[non_exhaustive]
 pub struct Salvaged {
     /// Where the log begins: everything from here on is there, but for the holes. Above the
-    /// position that was asked for where the segments before are gone and nobody asked for them.
+    /// LSN that was asked for where the segments before are gone and nobody asked for them.
     pub begin: u64,
     /// Where the records end.
     pub end: u64,
-    /// No segment, and no position that was ever used, is above this one.
+    /// No segment, and no LSN that was ever used, is above this one.
     pub top: u64,
     /// Records given.
     pub records: u64,
@@ -78,12 +78,12 @@ pub struct Salvaged {
 }
 
 /// Reads the log in `dir` and gives each whole record from `from` on to `replay`, in order of
-/// position. Without `from`, that is everything that is connected with the newest segment: what a
+/// LSN. Without `from`, that is everything that is connected with the newest segment: what a
 /// release left behind is older, and not believed. `id` is the identity that the log has to have,
 /// 0 if it was never begun; without `id`, it is the one that the files say. O(bytes of the log).
 ///
 /// # Errors
-/// `Usage` for a `from` that is no position, or a log of a later version; `Io`; and the first error
+/// `Usage` for a `from` that is no LSN, or a log of a later version; `Io`; and the first error
 /// of `replay`. Damage is no error here.
 pub fn salvage<E: From<Error>>(
     fs: &dyn Fs,
@@ -92,8 +92,8 @@ pub fn salvage<E: From<Error>>(
     id: Option<u64>,
     replay: &mut dyn FnMut(u64, &[u8]) -> std::result::Result<(), E>,
 ) -> std::result::Result<Salvaged, E> {
-    if from.is_some_and(|from| from >= POSITION_MAX) {
-        return Err(Error::usage("no position of a record").into());
+    if from.is_some_and(|from| from >= LSN_MAX) {
+        return Err(Error::usage("no LSN of a record").into());
     }
     let seen = marker::read(fs, dir)?;
     let mut starts = list(fs, dir)?;
@@ -105,11 +105,11 @@ pub fn salvage<E: From<Error>>(
         salvaged.segments.push(marker::path_in(dir));
     }
     salvaged.top = starts.last().copied().unwrap_or(0);
-    let id = dismiss_foreign(fs, dir, id, &seen, &mut starts, &mut salvaged)?;
+    let id = exclude_foreign(fs, dir, id, &seen, &mut starts, &mut salvaged)?;
     let newest = starts.last().copied();
     let chain = chain(fs, dir, &starts, from, &mut salvaged)?;
-    Walk { fs, chain, out: &mut salvaged, mark: None }.run(replay)?;
-    judge_marker(dir, seen, id, newest, &mut salvaged);
+    SalvageScan { fs, chain, out: &mut salvaged, mark: None }.run(replay)?;
+    check_marker(dir, seen, id, newest, &mut salvaged);
     salvaged.holes.sort_by_key(|hole| hole.from);
     salvaged.top = salvaged.top.max(salvaged.end);
     Ok(salvaged)
@@ -117,7 +117,7 @@ pub fn salvage<E: From<Error>>(
 
 /// Takes the segments of other logs out of `starts`. Returns the identity of this one, 0 if it has
 /// none: the wanted one, or that of the marker, unless all segments contradict it.
-fn dismiss_foreign(
+fn exclude_foreign(
     fs: &dyn Fs,
     dir: &Path,
     wanted: Option<u64>,
@@ -151,7 +151,7 @@ fn dismiss_foreign(
 }
 
 /// Reports what the marker says is missing, or that the marker itself is damaged.
-fn judge_marker(dir: &Path, seen: Seen, id: u64, newest: Option<u64>, out: &mut Salvaged) {
+fn check_marker(dir: &Path, seen: Seen, id: u64, newest: Option<u64>, out: &mut Salvaged) {
     let (begin, path) = (out.begin, marker::path_in(dir));
     let of_marker = |offset, what| Hole { path, offset, from: begin, to: begin, what };
     match seen {
@@ -160,7 +160,7 @@ fn judge_marker(dir: &Path, seen: Seen, id: u64, newest: Option<u64>, out: &mut 
             out.holes.push(of_marker(ID_AT_MARK, "the marker of another log".to_owned()));
         }
         Seen::Good(mark) if newest.unwrap_or(0) < mark.start => {
-            let end = (mark.start.saturating_add(mark.segment_bytes)).min(POSITION_MAX);
+            let end = (mark.start.saturating_add(mark.segment_bytes)).min(LSN_MAX);
             let (path, what) = (path_of(dir, mark.start), MISSING.to_owned());
             out.holes.push(Hole { path, offset: 0, from: out.end.min(end), to: end, what });
             out.top = out.top.max(end);
@@ -183,7 +183,7 @@ fn judge_marker(dir: &Path, seen: Seen, id: u64, newest: Option<u64>, out: &mut 
 /// A segment to read.
 #[derive(Clone, Debug)]
 struct Link {
-    front: Front,
+    front: SegmentInfo,
     /// Whether its header says where the log ended before it.
     is_sure: bool,
 }
@@ -267,7 +267,9 @@ fn open(
     };
     let mut hole = Hole { path: path.clone(), offset, from: start, to: start, what };
     let link = match Reader::header(fs, &path, start)? {
-        Some(header) => Some(Link { front: Front { path, header, seal: None }, is_sure: true }),
+        Some(header) => {
+            Some(Link { front: SegmentInfo { path, header, seal: None }, is_sure: true })
+        }
         None => {
             let below = index.checked_sub(1).map(|below| starts[below]);
             let below = below
@@ -280,7 +282,7 @@ fn open(
     if link.is_none() {
         hole.to = starts.get(index + 1).copied().unwrap_or(start);
         // Nobody can tell how far it went.
-        out.top = out.top.max(start.saturating_add(SEGMENT_BYTES_MAX).min(POSITION_MAX));
+        out.top = out.top.max(start.saturating_add(SEGMENT_BYTES_MAX).min(LSN_MAX));
     }
     out.holes.push(hole);
     Ok(link)
@@ -293,12 +295,12 @@ fn guess(
     start: u64,
     epoch_below: u64,
     epoch_above: Option<u64>,
-) -> Result<Option<Front>> {
+) -> Result<Option<SegmentInfo>> {
     let segment_bytes = fs.metadata(path)?.len.saturating_sub(FRONT_BYTES);
     let possible = segment_bytes.is_power_of_two()
         && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
         && start.is_multiple_of(ALIGN as u64)
-        && start <= POSITION_MAX - segment_bytes;
+        && start <= LSN_MAX - segment_bytes;
     if !possible {
         return Ok(None);
     }
@@ -314,7 +316,7 @@ fn guess(
             recycled: true,
             id: 0,
         };
-        let front = Front { path: path.to_owned(), header, seal: None };
+        let front = SegmentInfo { path: path.to_owned(), header, seal: None };
         if Reader::with_front(fs, front.clone())?.record(start)?.is_some() {
             return Ok(Some(front));
         }
@@ -323,7 +325,7 @@ fn guess(
 }
 
 /// The reading of the records.
-struct Walk<'a> {
+struct SalvageScan<'a> {
     fs: &'a dyn Fs,
     chain: Vec<Link>,
     out: &'a mut Salvaged,
@@ -331,23 +333,23 @@ struct Walk<'a> {
     mark: Option<(usize, u64)>,
 }
 
-impl Walk<'_> {
+impl SalvageScan<'_> {
     fn run<E: From<Error>>(&mut self, replay: &mut Replay<'_, E>) -> std::result::Result<(), E> {
-        let (mut index, mut position) = (0, self.out.begin);
+        let (mut index, mut lsn) = (0, self.out.begin);
         while let Some(link) = self.chain.get(index) {
-            position = position.max(link.front.start());
+            lsn = lsn.max(link.front.start());
             let limit = self.limit(index);
             let mut reader = Reader::with_front(self.fs, link.front.clone())?;
             let mut following = index + 1;
-            while position < limit {
-                self.read(&mut reader, &mut position, limit, replay)?;
-                if position >= limit {
+            while lsn < limit {
+                self.read(&mut reader, &mut lsn, limit, replay)?;
+                if lsn >= limit {
                     break;
                 }
-                let (over, mark) = self.mark(index, position)?;
+                let (over, mark) = self.mark(index, lsn)?;
                 let to;
-                if position < mark {
-                    let next = next_record(&mut reader, position + ALIGN as u64, limit)?;
+                if lsn < mark {
+                    let next = next_record(&mut reader, lsn + ALIGN as u64, limit)?;
                     to = next.unwrap_or(if following < over { limit } else { mark });
                 } else if let Some(unsure) = self.chain.get(over) {
                     // The next segment does not say whether the log ended here before it. What
@@ -355,67 +357,67 @@ impl Walk<'_> {
                     (to, following) = (unsure.front.start(), over);
                 } else {
                     // What a crash tore off.
-                    let rest = search(self.fs, &self.fronts(index, over), position)?;
+                    let rest = search(self.fs, &self.fronts(index, over), lsn)?;
                     (self.out.dropped_bytes, self.out.dropped_records) = (rest.bytes, rest.records);
-                    self.out.end = position;
+                    self.out.end = lsn;
                     return Ok(());
                 }
                 self.out.holes.push(Hole {
                     path: reader.front.path.clone(),
-                    offset: reader.front.place(position),
-                    from: position,
+                    offset: reader.front.place(lsn),
+                    from: lsn,
                     to,
                     what: format!("no whole record, but the log went on at {to}"),
                 });
-                position = to;
+                lsn = to;
             }
             index = following;
         }
-        self.out.end = position;
+        self.out.end = lsn;
         Ok(())
     }
 
     /// Where the log goes over into the next segment.
     fn limit(&self, index: usize) -> u64 {
         let next = self.chain.get(index + 1).map(|next| next.front.header.previous_end);
-        next.unwrap_or(POSITION_MAX).min(self.chain[index].front.end())
+        next.unwrap_or(LSN_MAX).min(self.chain[index].front.end())
     }
 
-    /// Gives records from the position on, up to the first place without one.
+    /// Gives records from the LSN on, up to the first place without one.
     fn read<E: From<Error>>(
         &mut self,
         reader: &mut Reader,
-        position: &mut u64,
+        lsn: &mut u64,
         limit: u64,
         replay: &mut Replay<'_, E>,
     ) -> std::result::Result<(), E> {
-        while *position < limit {
-            if reader.front.end() - *position < RECORD_BYTES as u64 {
-                *position = reader.front.end();
+        while *lsn < limit {
+            if reader.front.end() - *lsn < RECORD_BYTES as u64 {
+                *lsn = reader.front.end();
                 return Ok(());
             }
-            let record = reader.record(*position)?;
-            let Some(record) = record.filter(|record| record.room() <= limit - *position) else {
+            let record = reader.record(*lsn)?;
+            let Some(record) = record.filter(|record| record.log_bytes() <= limit - *lsn) else {
                 return Ok(());
             };
             if record.kind == Kind::Data {
-                reader.payload(*position, &record, replay)?;
+                reader.payload(*lsn, &record, replay)?;
                 self.out.records += 1;
                 self.out.payload_bytes += u64::from(record.length);
             }
-            *position += record.room();
+            *lsn += record.log_bytes();
         }
         Ok(())
     }
 
-    fn fronts(&self, from: usize, to: usize) -> Vec<Front> {
+    fn fronts(&self, from: usize, to: usize) -> Vec<SegmentInfo> {
         self.chain[from..to].iter().map(|link| link.front.clone()).collect()
     }
 
     /// The first segment behind this one that does not say where the log ended before it, or the
     /// number of segments; and the highest mark of what was durable before that one: in headers,
     /// seals and records.
-    fn mark(&mut self, index: usize, position: u64) -> Result<(usize, u64)> {
+    fn mark(&mut self, index: usize, lsn: u64) -> Result<(usize, u64)> {
         let links = self.chain.iter().enumerate().skip(index + 1);
         let unsure = links.into_iter().find(|(_, link)| !link.is_sure);
         let over = unsure.map_or(self.chain.len(), |(unsure, _)| unsure);
@@ -424,9 +426,10 @@ impl Walk<'_> {
         {
             return Ok((over, mark));
         }
-        let of = |front: &Front| front.header.synced.max(front.seal.map_or(0, |seal| seal.end));
+        let of =
+            |front: &SegmentInfo| front.header.synced.max(front.seal.map_or(0, |seal| seal.end));
         let known = self.chain[..over].iter().map(|link| of(&link.front)).max().unwrap_or(0);
-        let behind = search(self.fs, &self.fronts(index, over), position)?.synced;
+        let behind = search(self.fs, &self.fronts(index, over), lsn)?.synced;
         Ok(*self.mark.insert((over, known.max(behind))))
     }
 }

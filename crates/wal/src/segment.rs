@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use keyrack_vfs::Mapping;
 
 use crate::format::{
-    self, ALIGN, FRONT_BYTES, Kind, Life, RECORD_BYTES, Record, SEAL_BYTES, SEAL_OFFSET,
-    SMALL_BYTES_MAX, Seal, SmallBuffer, Summer, room_of,
+    self, ALIGN, FRONT_BYTES, Incarnation, Kind, RECORD_BYTES, Record, RecordChecksum, SEAL_BYTES,
+    SEAL_OFFSET, SMALL_BYTES_MAX, Seal, SmallBuffer, log_bytes_of,
 };
 
 /// The smallest page.
@@ -26,52 +26,53 @@ type Result<T> = std::result::Result<T, keyrack_vfs::Error>;
 
 /// Whether a record holds the first byte of a window. Segments begin with one.
 #[inline]
-pub(crate) fn reaches_window(position: u64, end: u64) -> bool {
-    position.div_ceil(WINDOW_BYTES) <= (end - 1) / WINDOW_BYTES
+pub(crate) fn reaches_window(lsn: u64, end: u64) -> bool {
+    lsn.div_ceil(WINDOW_BYTES) <= (end - 1) / WINDOW_BYTES
 }
 
 /// A mapped segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// Position of the first byte.
+    /// LSN of the first byte.
     pub(crate) start: u64,
     /// Bytes of records.
     pub(crate) bytes: u64,
-    pub(crate) life: Life,
+    pub(crate) incarnation: Incarnation,
     pub(crate) path: PathBuf,
     /// The whole file.
     pub(crate) mapping: Box<dyn Mapping>,
 }
 
 impl Segment {
-    /// Position behind the last byte.
+    /// LSN behind the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.bytes
     }
 
-    /// Where a position of this segment lies in its file.
-    fn place(&self, position: u64) -> u64 {
-        debug_assert!((self.start..self.end()).contains(&position));
-        FRONT_BYTES + (position - self.start)
+    /// Where an LSN of this segment lies in its file.
+    fn place(&self, lsn: u64) -> u64 {
+        debug_assert!((self.start..self.end()).contains(&lsn));
+        FRONT_BYTES + (lsn - self.start)
     }
 
-    /// Writes a record at a position whose room is the caller's. `length` is the sum of the parts.
+    /// Writes a record at an LSN that the caller has reserved. `length` is the sum of the parts.
     pub(crate) fn write(
         &self,
-        position: u64,
+        lsn: u64,
         synced: u64,
         parts: &[&[u8]],
         length: usize,
     ) -> Result<()> {
-        let place = self.place(position);
+        let place = self.place(lsn);
         if length <= SMALL_BYTES_MAX {
             let mut buffer: SmallBuffer = [0; _];
-            let bytes = format::small(&mut buffer, self.life, position, synced, parts);
+            let bytes = format::small(&mut buffer, self.incarnation, lsn, synced, parts);
             return self.mapping.write(place, bytes);
         }
-        let (life, length_u32) = (self.life, length as u32);
-        let mut record = Record { life, kind: Kind::Data, length: length_u32, synced, checksum: 0 };
-        let mut summer = Summer::new(position, &record);
+        let (incarnation, length_u32) = (self.incarnation, length as u32);
+        let mut record =
+            Record { incarnation, kind: Kind::Data, length: length_u32, synced, checksum: 0 };
+        let mut checksum = RecordChecksum::new(lsn, &record);
         let mut piece = [0; PIECE_BYTES];
         let (mut filled, mut at) = (0, place + RECORD_BYTES as u64);
         for part in parts {
@@ -81,18 +82,18 @@ impl Segment {
                 piece[filled..filled + count].copy_from_slice(&rest[..count]);
                 (rest, filled) = (&rest[count..], filled + count);
                 if filled == PIECE_BYTES {
-                    summer.add(&piece);
+                    checksum.add(&piece);
                     self.mapping.write(at, &piece)?;
                     (filled, at) = (0, at + PIECE_BYTES as u64);
                 }
             }
         }
-        summer.add(&piece[..filled]);
+        checksum.add(&piece[..filled]);
         let padded = filled.next_multiple_of(ALIGN);
         piece[filled..padded].fill(0);
         self.mapping.write(at, &piece[..padded])?;
-        debug_assert_eq!(at + padded as u64, place + room_of(length) as u64);
-        record.checksum = summer.sum();
+        debug_assert_eq!(at + padded as u64, place + log_bytes_of(length) as u64);
+        record.checksum = checksum.sum();
         self.mapping.write(place, &format::head(&record))
     }
 
@@ -105,30 +106,30 @@ impl Segment {
     /// of threads that write side by side one takes the page faults, and the others find the pages
     /// made. Page by page would not do: pages that lie together may share a lock in the kernel, and
     /// to wait for it and be woken costs more than the fault.
-    pub(crate) fn touch_ahead(&self, position: u64, end: u64) {
-        for window in position.div_ceil(WINDOW_BYTES)..=(end - 1) / WINDOW_BYTES {
+    pub(crate) fn touch_ahead(&self, lsn: u64, end: u64) {
+        for window in lsn.div_ceil(WINDOW_BYTES)..=(end - 1) / WINDOW_BYTES {
             self.touch((window + 1) * WINDOW_BYTES);
         }
     }
 
-    /// Touches the pages of the window from `position` on, as far as they are the segment's.
-    fn touch(&self, position: u64) {
-        for at in (position..self.end().min(position + WINDOW_BYTES)).step_by(PAGE_BYTES as usize) {
+    /// Touches the pages of the window from `lsn` on, as far as they are the segment's.
+    fn touch(&self, lsn: u64) {
+        for at in (lsn..self.end().min(lsn + WINDOW_BYTES)).step_by(PAGE_BYTES as usize) {
             self.mapping.touch(self.place(at));
         }
     }
 
-    /// Makes `room` bytes void. Less than a record's head is void by itself: it only occurs at the
+    /// Makes `log_bytes` void. Less than a record's head is void by itself: it only occurs at the
     /// end of a segment.
-    pub(crate) fn void(&self, position: u64, synced: u64, room: u64) -> Result<()> {
-        if room < RECORD_BYTES as u64 {
+    pub(crate) fn void(&self, lsn: u64, synced: u64, log_bytes: u64) -> Result<()> {
+        if log_bytes < RECORD_BYTES as u64 {
             return Ok(());
         }
-        let bytes = format::void(self.life, position, synced, room);
-        self.mapping.write(self.place(position), &bytes)
+        let bytes = format::void(self.incarnation, lsn, synced, log_bytes);
+        self.mapping.write(self.place(lsn), &bytes)
     }
 
-    /// Makes the bytes from one position to another durable, as far as they lie in this segment.
+    /// Makes the bytes from one LSN to another durable, as far as they lie in this segment.
     pub(crate) fn flush(&self, from: u64, to: u64) -> Result<()> {
         let (from, to) = (from.max(self.start), to.min(self.end()));
         if from >= to {
@@ -139,7 +140,7 @@ impl Segment {
 
     /// Writes durably that the log ends here, and that everything before it is durable.
     pub(crate) fn seal(&self, end: u64) -> Result<()> {
-        let seal = Seal { start: self.start, epoch: self.life.epoch, end };
+        let seal = Seal { start: self.start, epoch: self.incarnation.epoch, end };
         self.mapping.write(SEAL_OFFSET, &seal.encode())?;
         self.mapping.flush(SEAL_OFFSET, SEAL_BYTES as u64)
     }

@@ -18,10 +18,10 @@ fn records_of_all_sizes_come_back() {
     let mut written = Vec::new();
     for length in [0, 1, 7, 8, 9, 223, 224, 225, 1_023, max, 0, max - 1, 3, max, 5] {
         let payload: Vec<u8> = (0..length).map(|at| (at + length) as u8).collect();
-        let (position, end) = append(&log, &payload).unwrap();
-        assert_eq!(end - position, (16 + length as u64).next_multiple_of(8));
+        let (lsn, end) = append(&log, &payload).unwrap();
+        assert_eq!(end - lsn, (16 + length as u64).next_multiple_of(8));
         assert_eq!(log.published(), end);
-        written.push((position, payload));
+        written.push((lsn, payload));
     }
     log.close().unwrap();
     assert_eq!(open(&disk, small()).1, written);
@@ -35,15 +35,15 @@ fn records_longer_than_a_read_come_back() {
     let mut written = Vec::new();
     for length in [300_000, 262_144, 262_128, 262_127, 1_500_000, 10] {
         let payload: Vec<u8> = (0..length).map(|at| (at * 31 + length) as u8).collect();
-        let (position, _) = append(&log, &payload).unwrap();
-        written.push((position, payload));
+        let (lsn, _) = append(&log, &payload).unwrap();
+        written.push((lsn, payload));
     }
     drop(log);
     assert_eq!(open(&disk, options).1, written);
 }
 
 #[test]
-fn too_long_a_record_is_refused_and_takes_no_room() {
+fn too_long_a_record_is_refused_and_takes_no_space() {
     let (log, _) = open(&new_disk(), small());
     let before = append(&log, b"x").unwrap().1;
     let error = log.reserve(log.record_bytes_max() + 1).unwrap_err();
@@ -60,10 +60,10 @@ fn a_payload_of_another_length_is_refused() {
     assert!(matches!(record.write(&[b"abc", b"de"]), Err(Error::Usage(_))));
     record.write(&[b"abcd"]).unwrap();
     record.write(&[b"ef", b"gh"]).unwrap();
-    let position = record.position();
+    let lsn = record.lsn();
     record.publish();
     drop(log);
-    assert_eq!(open(&disk, small()).1, [(position, b"efgh".to_vec())]);
+    assert_eq!(open(&disk, small()).1, [(lsn, b"efgh".to_vec())]);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_reservation_that_is_dropped_leaves_a_void_and_holds_nobody_up() {
 }
 
 #[test]
-fn positions_only_grow() {
+fn lsns_only_grow() {
     let disk = new_disk();
     let mut last = 0;
     let mut written = Vec::new();
@@ -92,28 +92,28 @@ fn positions_only_grow() {
         assert_eq!(records, written);
         assert!(log.published() >= last);
         for _ in 0..round * 30 {
-            let (position, end) = append(&log, &[round; 50]).unwrap();
-            assert!(position >= last);
+            let (lsn, end) = append(&log, &[round; 50]).unwrap();
+            assert!(lsn >= last);
             last = end;
-            written.push((position, vec![round; 50]));
+            written.push((lsn, vec![round; 50]));
         }
     }
 }
 
 #[test]
 fn new_records_begin_where_they_are_told() {
-    for (first_position, expected) in [(0, 4_096), (4_096, 4_096), (10_000, 12_288)] {
-        let options = Options { first_position, ..small() };
+    for (first_lsn, expected) in [(0, 4_096), (4_096, 4_096), (10_000, 12_288)] {
+        let options = Options { first_lsn, ..small() };
         let disk = new_disk();
         let (log, _) = open(&disk, options);
         assert_eq!(append(&log, b"x").unwrap().0, expected);
         drop(log);
-        // Below the end it means nothing; above, positions are left out.
+        // Below the end it means nothing; above, LSNs are left out.
         let (log, records) = open(&disk, options);
         assert_eq!(records.len(), 1);
         assert_eq!(append(&log, b"y").unwrap().0, expected + 4_096);
         drop(log);
-        let (log, records) = open(&disk, Options { first_position: 1 << 40, ..small() });
+        let (log, records) = open(&disk, Options { first_lsn: 1 << 40, ..small() });
         assert_eq!(records.len(), 2);
         assert_eq!(append(&log, b"z").unwrap().0, 1 << 40);
         drop(log);
@@ -131,12 +131,12 @@ fn reading_begins_at_any_record() {
             places.push(append(&log, &[number; 70]).unwrap());
         }
     }
-    for (index, (position, end)) in places.iter().enumerate() {
-        for (from, skipped) in [(*position, index), (*end, index + 1)] {
+    for (index, (lsn, end)) in places.iter().enumerate() {
+        for (from, skipped) in [(*lsn, index), (*end, index + 1)] {
             let (log, recovered, records) = open_from(&disk, from, small()).unwrap();
-            let positions: Vec<_> = records.iter().map(|(position, _)| *position).collect();
+            let lsns: Vec<_> = records.iter().map(|(lsn, _)| *lsn).collect();
             let expected: Vec<_> = places[skipped..].iter().map(|place| place.0).collect();
-            assert_eq!(positions, expected, "from {from}");
+            assert_eq!(lsns, expected, "from {from}");
             assert!(recovered.end >= from);
             // It was closed in peace and nothing is written, so nothing changes.
             drop(log);
@@ -155,16 +155,16 @@ fn a_log_that_ends_below_the_start_goes_on_above_it() {
         let disk = disk.crash_image(0, keyrack_vfs::CrashPolicy::KeepAll);
         let (log, recovered, records) = open_from(&disk, from, small()).unwrap();
         assert_eq!((records.len(), recovered.end), (0, from));
-        let (position, _) = append(&log, b"new").unwrap();
-        assert!(position >= from);
+        let (lsn, _) = append(&log, b"new").unwrap();
+        assert!(lsn >= from);
         drop(log);
         let (_, _, records) = open_from(&disk, from, small()).unwrap();
-        assert_eq!(records, [(position, b"new".to_vec())]);
+        assert_eq!(records, [(lsn, b"new".to_vec())]);
     }
 }
 
 #[test]
-fn positions_that_cannot_be_are_refused() {
+fn impossible_lsns_are_refused() {
     let disk = new_disk();
     for from in [1, 4_097, 1 << 56, u64::MAX] {
         assert!(matches!(open_from(&disk, from, small()), Err(Error::Usage(_))), "{from}");
@@ -230,21 +230,21 @@ fn an_interval_log_syncs_by_itself() {
         }
         let image = disk.crash_image(0, keyrack_vfs::CrashPolicy::DropAll);
         let (_, _, records) = open_from(&image, 0, small()).unwrap();
-        assert_eq!(records.last().map(|(position, _)| *position), Some(end - 24));
+        assert_eq!(records.last().map(|(lsn, _)| *lsn), Some(end - 24));
     }
 }
 
 #[test]
-fn without_durability_there_are_positions_and_no_files() {
+fn without_durability_there_are_lsns_and_no_files() {
     let disk = new_disk();
     let fs = FaultFs::new(Arc::new(disk));
-    let options = Options { sync: Sync::None, first_position: 77, ..small() };
+    let options = Options { sync: Sync::None, first_lsn: 77, ..small() };
     let (log, records) = open(&fs, options);
     assert_eq!(records, []);
     let mut last = 77;
     for length in [0, 5, 4_000] {
-        let (position, end) = append(&log, &vec![1; length]).unwrap();
-        assert!(position >= last && end == log.published());
+        let (lsn, end) = append(&log, &vec![1; length]).unwrap();
+        assert!(lsn >= last && end == log.published());
         last = end;
     }
     drop(log.reserve(5).unwrap());
@@ -323,12 +323,12 @@ fn the_error_of_the_one_who_replays_comes_through() {
     let second = append(&log, b"b").unwrap().0;
     drop(log);
     let mut count = 0;
-    let mut replay = |position, _: &[u8]| {
+    let mut replay = |lsn, _: &[u8]| {
         count += 1;
-        if count == 2 { Err(Mine::Refused(position)) } else { Ok(()) }
+        if count == 2 { Err(Mine::Refused(lsn)) } else { Ok(()) }
     };
     let open = Log::open(Arc::new(disk.clone()), Path::new(DIR), 0, small(), &mut replay);
-    assert!(matches!(open, Err(Mine::Refused(position)) if position == second));
+    assert!(matches!(open, Err(Mine::Refused(lsn)) if lsn == second));
     let mut replay = |_, _: &[u8]| Ok(());
     let open = Log::open(Arc::new(disk), Path::new(DIR), 3, small(), &mut replay);
     assert!(matches!(open, Err(Mine::Log(Error::Usage(_)))));

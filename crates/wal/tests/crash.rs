@@ -29,10 +29,10 @@ struct Expected {
 
 impl Expected {
     fn append(&mut self, log: &Log, payload: Vec<u8>) -> Result<(), Error> {
-        let (position, end) = append(log, &payload)?;
-        assert!(position >= self.end, "positions only grow");
+        let (lsn, end) = append(log, &payload)?;
+        assert!(lsn >= self.end, "LSNs only grow");
         self.end = end;
-        self.written.push((position, payload));
+        self.written.push((lsn, payload));
         Ok(())
     }
 
@@ -300,9 +300,9 @@ fn commits_of_many_threads_survive() {
                     let mut draw = Draw::new(seed ^ thread << 32);
                     for _ in 0..60 {
                         let payload = draw.payload(900);
-                        let (position, end) = append(log, &payload).unwrap();
+                        let (lsn, end) = append(log, &payload).unwrap();
                         log.commit(end).unwrap();
-                        acknowledged.lock().unwrap().push((position, payload));
+                        acknowledged.lock().unwrap().push((lsn, payload));
                     }
                 });
             }

@@ -7,7 +7,7 @@ use keyrack_wal::{Error, Options, Recovered};
 
 use crate::tool::{Announced, DIR, Draw, Records, append, new_disk, open, open_from, seeds, small};
 
-/// The segments, by position.
+/// The segments, by LSN.
 fn files(disk: &MemFs) -> Vec<PathBuf> {
     let entries = disk.list(Path::new(DIR)).unwrap();
     let paths = entries.iter().map(|entry| Path::new(DIR).join(&entry.name));
@@ -18,15 +18,15 @@ fn file(disk: &MemFs, path: &Path) -> std::sync::Arc<dyn File> {
     disk.open(path, &OpenOptions::new().read(true).write(true)).unwrap()
 }
 
-/// The position that a segment's name says.
+/// The LSN that a segment's name says.
 fn start_of(path: &Path) -> u64 {
     u64::from_str_radix(path.file_stem().unwrap().to_str().unwrap(), 16).unwrap()
 }
 
-/// The file that holds a position, and where in it.
-fn place_of(disk: &MemFs, position: u64) -> (PathBuf, u64) {
-    let path = files(disk).into_iter().rfind(|path| start_of(path) <= position).unwrap();
-    let place = 4_096 + (position - start_of(&path));
+/// The file that holds an LSN, and where in it.
+fn place_of(disk: &MemFs, lsn: u64) -> (PathBuf, u64) {
+    let path = files(disk).into_iter().rfind(|path| start_of(path) <= lsn).unwrap();
+    let place = 4_096 + (lsn - start_of(&path));
     (path, place)
 }
 
@@ -35,15 +35,15 @@ fn copy(disk: &MemFs) -> MemFs {
     disk.crash_image(0, CrashPolicy::KeepAll)
 }
 
-/// A log of two segments. Records up to the returned position are synced, two more are not.
+/// A log of two segments. Records up to the returned LSN are synced, two more are not.
 fn sample(closed: bool) -> (MemFs, Records, u64) {
     let disk = new_disk();
     let (log, _) = open(&disk, small());
     let (mut written, mut synced) = (Vec::new(), 0);
     for number in 0..40_u8 {
         let payload: Vec<u8> = (0..number * 5).map(|at| at ^ number).collect();
-        let (position, end) = append(&log, &payload).unwrap();
-        written.push((position, payload));
+        let (lsn, end) = append(&log, &payload).unwrap();
+        written.push((lsn, payload));
         if number == 35 || number == 37 {
             log.sync(end).unwrap();
             synced = end;
@@ -79,7 +79,7 @@ fn flip_all(closed: bool, check: impl Fn(Option<(usize, Recovered)>, &str)) {
     let (disk, written, _) = sample(closed);
     let all = files(&disk);
     assert_eq!(all.len(), 2);
-    let last = written.last().map_or(0, |(position, payload)| position + payload.len() as u64 + 16);
+    let last = written.last().map_or(0, |(lsn, payload)| lsn + payload.len() as u64 + 16);
     for path in &all {
         let len = disk.metadata(path).unwrap().len;
         let start = start_of(path);
@@ -103,7 +103,7 @@ fn flip_all(closed: bool, check: impl Fn(Option<(usize, Recovered)>, &str)) {
 fn a_flipped_bit_is_an_error_or_a_reported_drop_and_never_a_wrong_record() {
     let (_, written, synced) = sample(false);
     // The mark of the last sync stands in the records behind it.
-    let marked = written.iter().filter(|(position, _)| *position < synced).count();
+    let marked = written.iter().filter(|(lsn, _)| *lsn < synced).count();
     flip_all(false, |found, what| {
         if let Some((count, _)) = found {
             assert!(count >= marked, "{what}: {count} of {marked} synced records");
@@ -126,8 +126,8 @@ fn in_a_log_that_was_closed_no_record_is_dropped() {
 #[test]
 fn a_torn_tail_is_dropped_at_every_byte() {
     let (disk, written, _) = sample(false);
-    let (position, payload) = written.last().unwrap();
-    let (path, place) = place_of(&disk, *position);
+    let (lsn, payload) = written.last().unwrap();
+    let (path, place) = place_of(&disk, *lsn);
     let length = 16 + payload.len();
     for filler in [0, 0x55, 0xff] {
         for kept in 0..length {
@@ -137,7 +137,7 @@ fn a_torn_tail_is_dropped_at_every_byte() {
             let what = format!("{kept} of {length} bytes, then {filler}");
             let (log, recovered, records) = open_from(&image, 0, small()).unwrap();
             assert_eq!(records, written[..written.len() - 1], "{what}");
-            assert_eq!(recovered.end, *position, "{what}");
+            assert_eq!(recovered.end, *lsn, "{what}");
             assert_eq!(recovered.dropped_records, 0, "{what}");
             assert!(kept + usize::from(filler) == 0 || recovered.dropped_bytes > 0, "{what}");
             // And the log goes on, for good.
@@ -241,19 +241,19 @@ fn the_search_behind_the_end_is_bounded() {
     let options = Options { segment_bytes: 1 << 20, ..Options::default() };
     let disk = new_disk();
     let (log, _) = open(&disk, options);
-    let (position, _) = append(&log, b"first").unwrap();
+    let (lsn, _) = append(&log, b"first").unwrap();
     // Heads copied out of the log itself, so that their tag is right, with long lengths.
-    let (path, place) = place_of(&disk, position);
+    let (path, place) = place_of(&disk, lsn);
     let mut head = [0; 16];
     file(&disk, &path).read_exact_at(place, &mut head).unwrap();
     head[4..8].copy_from_slice(&300_000_u32.to_le_bytes());
     let mut torn = log.reserve(900_000).unwrap();
     torn.write(&[&head.repeat(900_000 / 16)]).unwrap();
-    let (path, place) = place_of(&disk, torn.position());
+    let (path, place) = place_of(&disk, torn.lsn());
     let killed = disk.process_crash_image();
     file(&killed, &path).write_at(place, &[0xff; 8]).unwrap();
     let (_, recovered, records) = open_from(&killed, 0, options).unwrap();
-    assert_eq!(records, [(position, b"first".to_vec())]);
+    assert_eq!(records, [(lsn, b"first".to_vec())]);
     assert!(recovered.dropped_bytes > 0);
     torn.publish();
 }

@@ -32,9 +32,9 @@ impl Told {
 
     fn append(&mut self, log: &Log, payload: Vec<u8>) {
         match append(log, &payload) {
-            Ok((position, _)) => {
+            Ok((lsn, _)) => {
                 assert!(!self.poisoned, "a poisoned log took a record");
-                self.written.push((position, payload));
+                self.written.push((lsn, payload));
             }
             Err(error) => self.note(&error),
         }
@@ -140,8 +140,8 @@ fn on_a_full_disk_appends_fail_and_work_again_when_there_is_space() {
     let (log, _) = open(&disk, small());
     let mut written = Records::new();
     let mut append_one = |_| match append(&log, &[7; 500]) {
-        Ok((position, _)) => {
-            written.push((position, vec![7; 500]));
+        Ok((lsn, _)) => {
+            written.push((lsn, vec![7; 500]));
             None
         }
         Err(error) => Some(error),
@@ -180,7 +180,7 @@ fn threads_that_meet_a_full_disk_lose_nothing() {
                     while mine.len() < 60 {
                         let payload = vec![thread; 30 * (mine.len() % 20)];
                         match append(log, &payload) {
-                            Ok((position, _)) => mine.push((position, payload)),
+                            Ok((lsn, _)) => mine.push((lsn, payload)),
                             Err(error) => {
                                 assert!(matches!(&error, Error::Io(e) if e.is_no_space()));
                                 failures += 1;

@@ -108,7 +108,7 @@ fn one_torn_slot_of_the_marker_does_no_harm() {
     }
 }
 
-/// The same positions and the same epoch, but another log.
+/// The same LSNs and the same epoch, but another log.
 #[test]
 fn files_of_another_log_are_refused_by_its_identity() {
     let (ours, theirs) = (Options { id: 7, ..small() }, Options { id: 8, ..small() });

@@ -8,8 +8,8 @@ use crate::tool::{Records, append};
 
 fn open(dir: &tempfile::TempDir, from: u64, options: Options) -> (Log, Records) {
     let mut records = Records::new();
-    let mut replay = |position, payload: &[u8]| {
-        records.push((position, payload.to_vec()));
+    let mut replay = |lsn, payload: &[u8]| {
+        records.push((lsn, payload.to_vec()));
         Ok::<_, Error>(())
     };
     let path = dir.path().join("log");
@@ -33,12 +33,12 @@ fn records_of_many_threads_come_back_from_a_real_disk() {
                         let mut mine = Records::new();
                         for number in 0..300_usize {
                             let payload = vec![thread ^ life; number * 7 % 1_000];
-                            let (position, end) = append(log, &payload).unwrap();
+                            let (lsn, end) = append(log, &payload).unwrap();
                             if number % 50 == 0 {
                                 log.commit(end).unwrap();
                                 assert!(log.synced() >= end);
                             }
-                            mine.push((position, payload));
+                            mine.push((lsn, payload));
                         }
                         mine
                     })

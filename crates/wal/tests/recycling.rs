@@ -126,7 +126,7 @@ fn the_newest_segment_and_what_is_not_published_stay() {
     let mut later = Vec::new();
     let held: Vec<_> = (0..100).map(|_| log.reserve(200).unwrap()).collect();
     log.release(u64::MAX).unwrap();
-    let from = held[0].position();
+    let from = held[0].lsn();
     let (_, _, records) = open_from(&disk.process_crash_image(), from, small()).unwrap();
     assert_eq!(records, []);
     held.into_iter().for_each(|record| record.publish());
@@ -193,11 +193,11 @@ fn recovered_segments_may_be_released_at_once() {
         log.release(log.published()).unwrap();
         let from = log.published();
         log.sync(from).unwrap();
-        let (position, _) = append(&log, b"after").unwrap();
+        let (lsn, _) = append(&log, b"after").unwrap();
         log.close().unwrap();
         let image = killed.crash_image(0, CrashPolicy::DropAll);
         let (_, _, records) = open_from(&image, from, options).unwrap();
-        assert_eq!(records, [(position, b"after".to_vec())]);
+        assert_eq!(records, [(lsn, b"after".to_vec())]);
     }
 }
 

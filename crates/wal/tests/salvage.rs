@@ -7,7 +7,7 @@ use keyrack_wal::{Error, Salvaged, salvage};
 
 use crate::tool::{Announced, DIR, Draw, Records, append, new_disk, open, open_from, seeds, small};
 
-/// The segments, by position.
+/// The segments, by LSN.
 fn files(disk: &MemFs) -> Vec<PathBuf> {
     let entries = disk.list(Path::new(DIR)).unwrap();
     let paths = entries.iter().map(|entry| Path::new(DIR).join(&entry.name));
@@ -27,8 +27,8 @@ fn flip(disk: &MemFs, path: &Path, at: u64) {
 
 fn read(disk: &MemFs, from: Option<u64>) -> (Salvaged, Records) {
     let mut records = Records::new();
-    let mut replay = |position: u64, payload: &[u8]| {
-        records.push((position, payload.to_vec()));
+    let mut replay = |lsn: u64, payload: &[u8]| {
+        records.push((lsn, payload.to_vec()));
         Ok::<_, Error>(())
     };
     let salvaged = salvage(disk, Path::new(DIR), from, None, &mut replay).unwrap();
@@ -56,9 +56,8 @@ fn judge(disk: &MemFs, written: &Records, what: &str) -> usize {
     let (salvaged, records) = read(disk, Some(0));
     assert!(records.iter().all(|record| written.contains(record)), "{what}: wrong records");
     assert!(records.is_sorted_by(|a, b| a.0 < b.0), "{what}");
-    let is_lost = |position: u64| {
-        salvaged.holes.iter().any(|hole| (hole.from..hole.to).contains(&position))
-            || position >= salvaged.end
+    let is_lost = |lsn: u64| {
+        salvaged.holes.iter().any(|hole| (hole.from..hole.to).contains(&lsn)) || lsn >= salvaged.end
     };
     for record in written {
         assert_ne!(records.contains(record), is_lost(record.0), "{what}: {}", record.0);
@@ -115,7 +114,7 @@ fn files_that_are_cut_cost_what_was_in_them() {
     }
 }
 
-/// Without a position to start from, what lies below a missing segment is not believed: it may be
+/// Without an LSN to start from, what lies below a missing segment is not believed: it may be
 /// left over from a release.
 #[test]
 fn what_is_not_connected_with_the_end_needs_somebody_who_asks_for_it() {
@@ -128,7 +127,7 @@ fn what_is_not_connected_with_the_end_needs_somebody_who_asks_for_it() {
     let (unasked, records) = read(&disk, None);
     assert!(!records.contains(&written[0]) && records.contains(written.last().unwrap()));
     assert!(unasked.holes.is_empty());
-    assert!(records.iter().all(|(position, _)| *position >= unasked.begin));
+    assert!(records.iter().all(|(lsn, _)| *lsn >= unasked.begin));
 }
 
 /// What an opening dropped stays dropped, even if the header that says so is lost.

@@ -40,15 +40,15 @@ fn what_was_committed_is_there_when_the_power_goes() {
                 thread::spawn(move || {
                     for length in [1_300, 20] {
                         let payload = vec![writer; length + usize::from(writer)];
-                        let (position, end) = append(&log, &payload).unwrap();
+                        let (lsn, end) = append(&log, &payload).unwrap();
                         log.commit(end).unwrap();
                         assert!(log.published() >= end && log.synced() >= end);
                         // Looking at the disk changes no threads: it is that of this moment.
                         if length == 20 {
                             let left = left(&disk);
-                            assert!(left.contains(&(position, payload.clone())), "{position}");
+                            assert!(left.contains(&(lsn, payload.clone())), "{lsn}");
                         }
-                        told.lock().unwrap().push((position, payload));
+                        told.lock().unwrap().push((lsn, payload));
                     }
                 })
             })
@@ -90,7 +90,7 @@ fn what_a_sync_covers_has_no_gap() {
         assert_eq!(left.len(), 6);
         for (to, early) in synced {
             assert!(left.starts_with(&early), "a beginning");
-            let below = left.iter().filter(|(position, _)| *position < to).count();
+            let below = left.iter().filter(|(lsn, _)| *lsn < to).count();
             assert!(early.len() >= below, "{} of {below} records below {to}", early.len());
         }
         for writer in 1..=2 {

@@ -21,13 +21,13 @@ fn write(log: &Log, seed: u64, threads: u64, count: usize) -> Records {
                         continue;
                     }
                     let payload = draw.payload(log.record_bytes_max());
-                    let (position, end) = append(log, &payload).unwrap();
+                    let (lsn, end) = append(log, &payload).unwrap();
                     assert!(log.published() >= end);
                     if draw.below(10) == 0 {
                         log.sync(end).unwrap();
                         assert!(log.synced() >= end);
                     }
-                    mine.push((position, payload));
+                    mine.push((lsn, payload));
                 }
                 assert!(mine.is_sorted_by(|a, b| a.0 < b.0), "a thread's own are in order");
                 all.lock().unwrap().extend(mine);
@@ -113,13 +113,13 @@ fn reservations_are_written_in_any_order_and_published_in_one() {
     for (number, record) in held.iter_mut().enumerate().rev() {
         record.write(&[&vec![number as u8; number * 20]]).unwrap();
     }
-    let positions: Vec<_> = held.iter().map(|record| record.position()).collect();
+    let lsns: Vec<_> = held.iter().map(|record| record.lsn()).collect();
     let end = held[39].end();
-    assert!(log.published() <= positions[0]);
+    assert!(log.published() <= lsns[0]);
     held.into_iter().for_each(|record| record.publish());
     assert_eq!(log.published(), end);
     drop(log);
     let records = open(&disk, small()).1;
-    assert_eq!(records.iter().map(|record| record.0).collect::<Vec<_>>(), positions);
+    assert_eq!(records.iter().map(|record| record.0).collect::<Vec<_>>(), lsns);
     assert!(records.iter().enumerate().all(|(at, (_, p))| *p == vec![at as u8; at * 20]));
 }

@@ -10,7 +10,7 @@ use keyrack_wal::{Error, Log, Options, Recovered};
 /// Where the log lies.
 pub(crate) const DIR: &str = "/db/log";
 
-/// Positions and payloads.
+/// LSNs and payloads.
 pub(crate) type Records = Vec<(u64, Vec<u8>)>;
 
 /// A disk with the directory in which the log's lies.
@@ -34,15 +34,15 @@ pub(crate) fn open_from(
 ) -> Result<(Log, Recovered, Records), Error> {
     let fs: Arc<dyn Fs> = Arc::new(fs.clone());
     let mut records = Vec::new();
-    let mut replay = |position: u64, payload: &[u8]| {
-        records.push((position, payload.to_vec()));
+    let mut replay = |lsn: u64, payload: &[u8]| {
+        records.push((lsn, payload.to_vec()));
         Ok::<_, Error>(())
     };
     let (log, recovered) = Log::open(fs, Path::new(DIR), from, options, &mut replay)?;
     assert_eq!(recovered.records, records.len() as u64);
     let bytes = records.iter().map(|(_, payload)| payload.len() as u64).sum::<u64>();
     assert_eq!(recovered.payload_bytes, bytes);
-    assert!(records.is_sorted_by(|a, b| a.0 < b.0), "in order of position");
+    assert!(records.is_sorted_by(|a, b| a.0 < b.0), "in order of LSN");
     Ok((log, recovered, records))
 }
 
@@ -53,12 +53,12 @@ pub(crate) fn open(fs: &(impl Fs + Clone + 'static), options: Options) -> (Log, 
     (log, records)
 }
 
-/// Appends a record. Returns its position and its end.
+/// Appends a record. Returns its LSN and its end.
 pub(crate) fn append(log: &Log, payload: &[u8]) -> Result<(u64, u64), Error> {
     let mut record = log.reserve(payload.len())?;
     let (front, back) = payload.split_at(payload.len() / 3);
     record.write(&[front, b"", back])?;
-    let place = (record.position(), record.end());
+    let place = (record.lsn(), record.end());
     record.publish();
     Ok(place)
 }

@@ -84,7 +84,7 @@ impl Inner {
         let inserted = {
             let guard = pin();
             let view = self.view.load(&guard);
-            let memtable = view.generation_of(place.position());
+            let memtable = view.generation_of(place.lsn());
             let memtable =
                 memtable.expect("a memtable stays until all of its records are published");
             match memtable.memory.reserve(record.size) {
@@ -150,7 +150,7 @@ impl Inner {
         record: Record<'_, impl Iterator<Item = (Write<'w>, u64)>>,
     ) -> Result<Inserted> {
         place.write(record.parts)?;
-        for (sequence, (write, hash)) in (place.position()..).zip(record.writes) {
+        for (sequence, (write, hash)) in (place.lsn()..).zip(record.writes) {
             let Write { kind, key, value } = write;
             if !write.is_void(&self.options.comparator) {
                 room.insert(sequence, kind, key, value, hash);

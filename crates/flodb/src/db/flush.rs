@@ -53,7 +53,7 @@ pub(crate) fn flush_oldest(inner: &Inner) -> Result<bool> {
 fn write(inner: &Inner, generation: &Arc<Generation>, end: u64) -> Result<()> {
     // Writes with a smaller number may still be on their way into it.
     let mut backoff = Backoff::new();
-    while !inner.log.is_settled(end) {
+    while !inner.log.is_complete(end) {
         inner.check_poison()?;
         backoff.wait();
     }

@@ -273,7 +273,7 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     synced.inspect_err(|error| inner.poison(error))?;
     let mut record = inner.log.reserve(NO_WRITES.len())?;
     record.write(&[NO_WRITES])?;
-    let sequence = record.position();
+    let sequence = record.lsn();
 
     let mut tables = Vec::new();
     for (table, number) in taken.iter().zip(&placed.numbers) {

@@ -317,7 +317,7 @@ fn log_options(fs: &dyn Fs, options: &Options, state: &State, sync: Sync) -> Log
         segment_bytes: options.segment_bytes,
         sync,
         recycled_max: RECYCLED_MAX,
-        first_position: (state.last_sequence + 1).max(state.log_from),
+        first_lsn: (state.last_sequence + 1).max(state.log_from),
         id: if begun { state.log_id } else { keyrack_wal::new_id(fs) },
         begun,
     }
@@ -358,7 +358,7 @@ fn read_log(
     let with = log_options(&**fs, options, state, Sync::Os);
     let mut record = |position: u64, payload: &[u8]| replay.record(position, payload);
     let (old, recovered) = Log::open(Arc::clone(fs), &log_dir, state.log_from, with, &mut record)?;
-    let with = LogOptions { sync: Sync::None, first_position: old.published(), ..with };
+    let with = LogOptions { sync: Sync::None, first_lsn: old.published(), ..with };
     drop(old);
     let nothing = &mut |_: u64, _: &[u8]| Ok::<(), Error>(());
     let (log, _) = Log::open(Arc::clone(fs), &log_dir, 0, with, nothing)?;

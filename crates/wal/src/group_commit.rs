@@ -1,4 +1,4 @@
-//! Group commit: one sync for all who wait.
+//! Group commit: one sync for all threads that wait.
 //!
 //! ```text
 //!   thread 1   sync(to) leads: flush ................. done
@@ -6,29 +6,30 @@
 //!   thread 3           sync(to) waits ................ covered by that one: done
 //! ```
 //!
-//! Whoever comes while nobody flushes leads: it flushes all that is published and tells everybody.
-//! Those who come meanwhile wait; when the flush is over, those that it covered return, and one of
-//! the others leads the next one. Their records came while the first flush ran, so the next covers
-//! them all, and the number of flushes does not grow with the number of threads.
+//! A thread that comes while no flush runs is the leader: it flushes everything that is published
+//! and notifies the followers. Threads that come meanwhile wait. When the flush is done, the threads
+//! that it covered return, and one of the others leads the next flush. Their records came while the
+//! first flush ran, so the next one covers them all. The number of flushes does not grow with the
+//! number of threads.
 //!
-//! Left to itself that makes two groups that take turns: those who were covered come back a moment
-//! after the next flush has begun. So a leader first waits for those who were there last time:
-//! half as long as that flush took and 0.5 ms at most, giving the processor away meanwhile. Where
-//! they do not come back, it does without for a while. A thread that is alone never waits.
+//! Without more, that makes two groups that alternate: the covered threads come back a moment after
+//! the next flush has begun. So a leader first waits for the threads of the last flush. It waits
+//! half as long as that flush took, at most 0.5 ms, and yields the processor meanwhile. If they do
+//! not come back, the next flushes begin without a wait. A thread that is alone never waits.
 //!
 //! A flush that fails is the last one. **Invariant:** `synced` is the end of a flush that
-//! succeeded, and no flush is begun after one that failed.
+//! succeeded, and no flush begins after one that failed.
 
 use crate::primitive::{
-    AtomicU64, Condvar, Line, Mutex, MutexGuard, Ordering, lock, wait, yield_now,
+    AtomicU64, CachePadded, Condvar, Mutex, MutexGuard, Ordering, lock, wait, yield_now,
 };
 use keyrack_measure::Clock;
 
-/// A leader waits no longer than this.
+/// A leader waits at most this long for followers.
 const GATHER_NS_MAX: u64 = 500_000;
 
-/// So many flushes do without waiting, after one that has waited for less than half.
-const ALONE: u32 = 64;
+/// After a wait that brought less than half of the followers, this many flushes do not wait.
+const FLUSHES_WITHOUT_WAIT: u32 = 64;
 
 #[derive(Debug)]
 struct State<F> {
@@ -37,51 +38,51 @@ struct State<F> {
     waiting: usize,
     /// Why the last flush failed.
     failure: Option<F>,
-    /// How many have come so far.
-    came: u64,
-    /// How many of them had when the last flush began: it covered them.
-    began: u64,
-    /// How many it had covered, and how many waited when it was over.
-    known: u64,
-    /// What it took.
+    /// Calls of `sync` so far that found something to do.
+    arrived: u64,
+    /// The value of `arrived` when the last flush began: it covered these.
+    covered: u64,
+    /// How many threads the last flush covered, plus how many waited when it was done.
+    expected: u64,
+    /// How long the last flush took.
     flush_ns: u64,
-    /// Flushes to come that do not wait.
-    alone: u32,
+    /// The number of coming flushes that do not wait.
+    without_wait: u32,
 }
 
 impl<F> State<F> {
-    /// Those whom no flush has covered.
-    fn here(&self) -> u64 {
-        self.came - self.began
+    /// Arrivals that no flush has covered.
+    fn uncovered(&self) -> u64 {
+        self.arrived - self.covered
     }
 }
 
-/// What was synced, and who syncs next.
+/// What is synced, and which thread syncs next.
 #[derive(Debug)]
-pub(crate) struct Group<F> {
-    synced: Line<AtomicU64>,
+pub(crate) struct GroupCommit<F> {
+    synced: CachePadded<AtomicU64>,
     state: Mutex<State<F>>,
-    /// A flush is over.
-    over: Condvar,
+    /// Signalled when a flush is done.
+    flush_done: Condvar,
     clock: Clock,
 }
 
-impl<F: Clone> Group<F> {
+impl<F: Clone> GroupCommit<F> {
     /// Everything below `synced` is durable.
     pub(crate) fn new(synced: u64) -> Self {
-        Group {
-            synced: Line(AtomicU64::new(synced)),
+        GroupCommit {
+            synced: CachePadded(AtomicU64::new(synced)),
             state: Mutex::new(State {
                 flushing: false,
                 waiting: 0,
                 failure: None,
-                came: 0,
-                began: 0,
-                known: 0,
+                arrived: 0,
+                covered: 0,
+                expected: 0,
                 flush_ns: 0,
-                alone: 0,
+                without_wait: 0,
             }),
-            over: Condvar::new(),
+            flush_done: Condvar::new(),
             clock: Clock::vdso(),
         }
     }
@@ -89,11 +90,11 @@ impl<F: Clone> Group<F> {
     /// The end of what is durable.
     #[inline]
     pub(crate) fn synced(&self) -> u64 {
-        // Acquire pairs with the Release in `advance`: the flush is over.
+        // Acquire pairs with the Release in `advance`: the flush is done.
         self.synced.0.load(Ordering::Acquire)
     }
 
-    /// Why no flush will come any more.
+    /// Why no further flush will run.
     pub(crate) fn failure(&self) -> Option<F> {
         lock(&self.state).failure.clone()
     }
@@ -103,20 +104,20 @@ impl<F: Clone> Group<F> {
         lock(&self.state).failure.get_or_insert(failure).clone()
     }
 
-    /// Everything below `to` turned out to be durable.
+    /// Records that everything below `to` is durable.
     pub(crate) fn advance(&self, to: u64) {
         // Release pairs with the Acquire in `synced`.
         self.synced.0.fetch_max(to, Ordering::Release);
     }
 
-    /// Returns once everything below `to` is durable. `flush` makes everything from a position on
+    /// Returns once everything below `to` is durable. `flush` makes everything from an LSN on
     /// durable, up to an end that it returns and that is not below `to`.
     pub(crate) fn sync(&self, to: u64, flush: &dyn Fn(u64) -> Result<u64, F>) -> Result<(), F> {
         if self.synced() >= to {
             return Ok(());
         }
         let mut state = lock(&self.state);
-        state.came += 1;
+        state.arrived += 1;
         loop {
             if self.synced() >= to {
                 return Ok(());
@@ -126,7 +127,7 @@ impl<F: Clone> Group<F> {
             }
             if state.flushing {
                 state.waiting += 1;
-                state = wait(&self.over, state);
+                state = wait(&self.flush_done, state);
                 state.waiting -= 1;
                 continue;
             }
@@ -135,63 +136,63 @@ impl<F: Clone> Group<F> {
             if let Some(failure) = &state.failure {
                 let failure = failure.clone();
                 state.flushing = false;
-                self.tell(&state);
+                self.notify_followers(&state);
                 return Err(failure);
             }
-            let (came, covers) = (state.came, state.here());
+            let (arrived, covers) = (state.arrived, state.uncovered());
             drop(state);
             let ticks = self.clock.ticks();
             let flushed = flush(self.synced());
             let flush_ns = self.clock.ns_between(ticks, self.clock.ticks());
             state = lock(&self.state);
             state.flushing = false;
-            state.began = came;
-            state.known = covers + state.here();
+            state.covered = arrived;
+            state.expected = covers + state.uncovered();
             state.flush_ns = flush_ns;
-            // Whoever has flushed returns: with what it covered, or with a failure.
+            // A leader returns after its flush, with success or with a failure.
             let failed = match flushed {
                 Ok(end) if state.failure.is_none() => {
                     self.advance(end);
                     None
                 }
-                // What failed elsewhere meanwhile may be part of what this flush took for done.
+                // Another sync failed meanwhile. It may be part of what this flush covers.
                 Ok(_) => state.failure.clone(),
                 Err(failure) => Some(state.failure.get_or_insert(failure).clone()),
             };
-            self.tell(&state);
+            self.notify_followers(&state);
             if let Some(failure) = failed {
                 return Err(failure);
             }
         }
     }
 
-    /// Tells those who wait that a flush is over. That is a system call, also where nobody waits.
-    fn tell(&self, state: &State<F>) {
+    /// Wakes the waiting threads after a flush. Without waiting threads it saves the system call.
+    fn notify_followers(&self, state: &State<F>) {
         if state.waiting > 0 {
-            self.over.notify_all();
+            self.flush_done.notify_all();
         }
     }
 
-    /// Waits for those who are likely to come.
+    /// Waits for the threads that are likely to come.
     fn gather<'a>(&'a self, mut state: MutexGuard<'a, State<F>>) -> MutexGuard<'a, State<F>> {
-        let missing = state.known.saturating_sub(state.here());
+        let missing = state.expected.saturating_sub(state.uncovered());
         // Models have no time.
         if missing == 0 || cfg!(any(loom, shuttle)) {
             return state;
         }
-        if state.alone > 0 {
-            state.alone -= 1;
+        if state.without_wait > 0 {
+            state.without_wait -= 1;
             return state;
         }
-        let patience = self.clock.ticks_of_ns((state.flush_ns / 2).min(GATHER_NS_MAX));
-        let (until, here) = (self.clock.ticks() + patience, state.here());
-        while state.here() < state.known && self.clock.ticks() < until {
+        let wait_ticks = self.clock.ticks_of_ns((state.flush_ns / 2).min(GATHER_NS_MAX));
+        let (deadline, present) = (self.clock.ticks() + wait_ticks, state.uncovered());
+        while state.uncovered() < state.expected && self.clock.ticks() < deadline {
             drop(state);
             yield_now();
             state = lock(&self.state);
         }
-        if 2 * (state.here() - here) < missing {
-            state.alone = ALONE;
+        if 2 * (state.uncovered() - present) < missing {
+            state.without_wait = FLUSHES_WITHOUT_WAIT;
         }
         state
     }
@@ -205,13 +206,13 @@ mod tests {
 
     #[test]
     fn nothing_is_flushed_for_what_is_durable() {
-        let group = Group::<()>::new(100);
+        let group = GroupCommit::<()>::new(100);
         group.sync(100, &|_| panic!("flushed")).unwrap();
     }
 
     #[test]
     fn a_flush_starts_where_the_last_one_ended() {
-        let group = Group::<()>::new(10);
+        let group = GroupCommit::<()>::new(10);
         for (from, to) in [(10, 20), (20, 50)] {
             group
                 .sync(to, &|at| {
@@ -223,11 +224,11 @@ mod tests {
         }
     }
 
-    /// One flush is held open while others come to wait: the next flush is for all of them.
+    /// One flush is held open while other threads come: the next flush covers them all.
     #[test]
-    fn those_who_come_during_a_flush_share_the_next() {
+    fn threads_that_come_during_a_flush_share_the_next() {
         const OTHERS: u64 = 5;
-        let group = Group::<()>::new(0);
+        let group = GroupCommit::<()>::new(0);
         let flushes = AtomicUsize::new(0);
         let (begun, first_begun) = mpsc::channel();
         let (release, released) = mpsc::channel();
@@ -259,10 +260,10 @@ mod tests {
         assert_eq!(group.synced(), 2 + OTHERS);
     }
 
-    /// Calls for each flush, when threads come back as soon as they were covered.
+    /// Calls per flush, when threads come back as soon as they were covered.
     fn shared(threads: u64) -> f64 {
         const ROUNDS: u64 = 50;
-        let group = Group::<()>::new(0);
+        let group = GroupCommit::<()>::new(0);
         let (published, flushes) = (AtomicU64::new(0), AtomicUsize::new(0));
         let clock = Clock::vdso();
         std::thread::scope(|scope| {
@@ -289,10 +290,10 @@ mod tests {
         (threads * ROUNDS) as f64 / flushes.into_inner() as f64
     }
 
-    /// Two groups of two in turns share 2.3 (the ends are shared by more); all four together, 4. A
-    /// machine that does other things may keep them apart, but not again and again.
+    /// Two alternating groups of two give 2.3 calls per flush, one group of four gives 4. A busy
+    /// machine may keep the threads apart, but not in every round.
     #[test]
-    fn those_who_come_back_do_not_make_two_groups() {
+    fn threads_that_come_back_do_not_make_two_groups() {
         let mut found = Vec::new();
         while found.len() < 40 && found.iter().all(|shared| *shared < 3.0) {
             found.push(shared(4));
@@ -300,26 +301,26 @@ mod tests {
         assert!(found.iter().any(|shared| *shared > 3.0), "{found:.2?}");
     }
 
-    /// Nobody comes back: it is tried once, and then not for a while.
+    /// No thread comes back: the leader waits once, and then not for a while.
     #[test]
-    fn a_leader_that_waits_in_vain_does_without() {
-        let group = Group::<()>::new(0);
-        // The last flush took long, and there were nine.
-        lock(&group.state).known = 9;
+    fn a_leader_that_waits_in_vain_stops_waiting() {
+        let group = GroupCommit::<()>::new(0);
+        // The last flush took 1 ms and covered nine threads.
+        lock(&group.state).expected = 9;
         lock(&group.state).flush_ns = 1_000_000;
         group.sync(1, &|_| Ok(1)).unwrap();
-        assert_eq!(lock(&group.state).alone, ALONE);
-        lock(&group.state).known = 9;
+        assert_eq!(lock(&group.state).without_wait, FLUSHES_WITHOUT_WAIT);
+        lock(&group.state).expected = 9;
         group.sync(2, &|_| Ok(2)).unwrap();
-        assert_eq!(lock(&group.state).alone, ALONE - 1, "it did not wait");
+        assert_eq!(lock(&group.state).without_wait, FLUSHES_WITHOUT_WAIT - 1, "it did not wait");
         group.sync(3, &|_| Ok(3)).unwrap();
         let state = lock(&group.state);
-        assert_eq!((state.alone, state.known), (ALONE - 1, 1));
+        assert_eq!((state.without_wait, state.expected), (FLUSHES_WITHOUT_WAIT - 1, 1));
     }
 
     #[test]
     fn a_failed_flush_is_the_last_one() {
-        let group = Group::new(5);
+        let group = GroupCommit::new(5);
         assert_eq!(group.sync(9, &|_| Err("broken")), Err("broken"));
         assert_eq!(group.sync(9, &|_| panic!("flushed again")), Err("broken"));
         assert_eq!(group.fail("later"), "broken");
@@ -338,7 +339,7 @@ mod interleavings {
 
     /// A disk: what is published, what was flushed, and how often.
     struct Disk {
-        group: Group<()>,
+        group: GroupCommit<()>,
         published: AtomicU64,
         durable: AtomicU64,
         flushes: AtomicUsize,
@@ -349,7 +350,7 @@ mod interleavings {
     impl Disk {
         fn new(fails: usize) -> Arc<Self> {
             Arc::new(Disk {
-                group: Group::new(0),
+                group: GroupCommit::new(0),
                 published: AtomicU64::new(0),
                 durable: AtomicU64::new(0),
                 flushes: AtomicUsize::new(0),
@@ -394,7 +395,7 @@ mod interleavings {
     }
 
     #[test]
-    fn whoever_returns_is_durable() {
+    fn a_sync_that_returns_is_durable() {
         run(0, |disk, results| {
             assert!(results.iter().all(Result::is_ok));
             assert!(disk.flushes.load(Ordering::Acquire) <= 3);
@@ -403,7 +404,7 @@ mod interleavings {
     }
 
     #[test]
-    fn nobody_covered_by_a_failed_flush_is_told_that_it_is_durable() {
+    fn no_thread_of_a_failed_flush_gets_a_success() {
         run(1, |disk, results| {
             assert!(results.iter().all(Result::is_err));
             assert_eq!(disk.group.synced(), 0);
