@@ -1,4 +1,4 @@
-//! What can go wrong with a log, in the kinds of the store's contract.
+//! The errors of a log, in the kinds of the store's contract.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller asked for something that cannot be.
+    /// The caller passed an impossible argument.
     #[error("{0}")]
     Usage(String),
-    /// The machine failed. Nothing of the operation was done, and it may be tried again.
+    /// The machine failed. The operation had no effect and may be retried.
     #[error(transparent)]
     Io(#[from] keyrack_vfs::Error),
-    /// A file does not hold what was made durable in it.
+    /// A file does not contain what was made durable in it.
     #[error("{}: byte {offset}: {what}", path.display())]
     Corruption {
         /// Which file.
@@ -26,8 +26,8 @@ pub enum Error {
         /// What is wrong there.
         what: String,
     },
-    /// A sync failed, now or earlier. That is final: what it covered may be lost, and no later sync
-    /// can tell. The log takes no more records and syncs no more.
+    /// A sync failed, now or earlier. That is final: the records that it covered may be lost, and
+    /// no later sync can tell. The log accepts no records and no syncs any more.
     #[error("the log accepts no more records: {0}")]
     Poisoned(Arc<keyrack_vfs::Error>),
     /// The thread that syncs the log did not start.

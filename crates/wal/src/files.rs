@@ -1,4 +1,4 @@
-//! The segments of a log on disk: made, found again by writers, flushed, recycled, removed.
+//! The segment files of a log: creates, maps, flushes, recycles and removes them.
 //!
 //! ```text
 //!                   create                    rotate                flush       release
@@ -6,19 +6,19 @@
 //!                         the spare, renamed                                              nothing
 //! ```
 //!
-//! **Making.** The file gets its space, its header, and a sync; then it gets its name, and the
-//! directory a sync. So a file with the name of a segment has a whole header, whenever the power
-//! goes out. Then the marker names it, with a sync more. The writer whose record crosses the middle
-//! of a segment makes the next one ahead, after it has published.
+//! **Creation.** The file gets its space, its header, and a sync. Then it gets its name, and the
+//! directory a sync. So a file with the name of a segment has a whole header after any power loss.
+//! Then the marker names it, with one more sync. The writer whose record crosses the middle of a
+//! segment creates the next one ahead, after it has published.
 //!
 //! **After a recovery** nothing is written until the first record comes. The first sync also makes
-//! the recovered tail durable, before anything behind it: the tail is read and *written again*,
-//! then synced. A sync alone would not do: after a sync that failed in an earlier process, the page
-//! cache shows bytes that it will never write.
+//! the recovered tail durable, before any later record: it reads the tail, *writes it again*, and
+//! syncs it. A sync alone is not enough: after a sync that failed in an earlier process, the page
+//! cache may show bytes that the kernel never writes.
 //!
 //! **Recycling.** A released segment keeps its name until it is needed. It lies wholly below every
-//! LSN that anybody will start from, so nobody opens it, and its header may be rewritten
-//! under the old name. The newest segment is never released: reading a log begins there.
+//! LSN from which the log will be opened. So no recovery reads it, and its header may be rewritten
+//! under the old name. The newest segment is never released: a recovery begins there.
 //!
 //! **Locks.** The lock of `allocator` (held while a segment is created) comes before `directory`
 //! (never held during a file system call).
@@ -41,7 +41,7 @@ use crate::primitive::{Mutex, MutexGuard, Ordering, lock};
 use crate::recovery::{Found, Unsynced, path_of};
 use crate::segment::Segment;
 
-/// The name of a segment that is being made.
+/// The name of a segment that is being created.
 pub(crate) const NEW_NAME: &str = "segment.new";
 /// Bytes rewritten at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -49,14 +49,14 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// What the creation of segments needs. The lock of the segment allocator protects it.
 #[derive(Debug)]
 pub(crate) struct SegmentPool {
-    /// Made ahead.
+    /// The segment that was created ahead.
     pub(crate) prepared: Option<Arc<Segment>>,
     marker: Marker,
-    /// Until the first segment is made: where the log ended before.
+    /// Where the recovered log ended. `None` once the first segment is created.
     first: Option<u64>,
-    /// Recovered bytes that are perhaps not durable.
+    /// Recovered bytes that may not be durable.
     unsynced: Vec<Unsynced>,
-    /// Files that no longer belong to the log once the first segment is made.
+    /// Files that leave the log once the first segment is created.
     unused: Vec<PathBuf>,
 }
 
@@ -65,19 +65,19 @@ pub(crate) struct SegmentPool {
 struct Entry {
     /// Bytes of records.
     bytes: u64,
-    /// As long as something in it may be unsynced.
+    /// The mapping, while some of it may be unsynced.
     segment: Option<Arc<Segment>>,
 }
 
-/// The segments in use, by LSN, and those to be used again.
+/// The segments in use, by LSN, and the spare files.
 #[derive(Debug, Default)]
 struct Directory {
     live: BTreeMap<u64, Entry>,
     spare: Vec<PathBuf>,
 }
 
-/// The segments that are being written, the newer one first. Elsewhere a writer looks only if it
-/// was very slow.
+/// The two newest segments, the newer one first. A writer that was very slow looks in the
+/// directory.
 #[derive(Debug)]
 struct Window([Option<Arc<Segment>>; 2]);
 
@@ -95,15 +95,15 @@ struct Counts {
 pub struct Stats {
     /// Segments in use.
     pub segments: u64,
-    /// Segments kept to be used again, or made ahead.
+    /// Segments that are kept for reuse, or were created ahead.
     pub spare_segments: u64,
     /// Bytes of all these files.
     pub file_bytes: u64,
     /// Syncs of the log since it was opened.
     pub flushes: u64,
-    /// Segments made since it was opened, out of new files or old ones.
+    /// Segments created since it was opened, from new or recycled files.
     pub made: u64,
-    /// Segments made out of old files.
+    /// Segments created from recycled files.
     pub recycled: u64,
 }
 
@@ -114,13 +114,13 @@ pub(crate) struct Files {
     dir: PathBuf,
     options: Options,
     epoch: u64,
-    /// Where the first segment of this opening begins.
+    /// Where the first segment since the log was opened begins.
     first_start: u64,
     pub(crate) allocator: SegmentAllocator<SegmentPool>,
     pub(crate) group: GroupCommit<Arc<keyrack_vfs::Error>>,
-    /// A sync has failed. A hint for the fast path: the group has the failure.
+    /// Whether a sync has failed. A hint for the fast path: `group` has the failure.
     poisoned: AtomicBool,
-    /// There are recovered bytes that are perhaps not durable. A hint as well.
+    /// Whether recovered bytes may not be durable. A hint as well.
     unsealed: AtomicBool,
     window: Swap<Window>,
     directory: Mutex<Directory>,
@@ -223,7 +223,7 @@ impl Files {
         segment.expect("a segment with an unpublished range is neither synced nor released")
     }
 
-    /// Gives the log the segment `number`, behind one whose records end at `end_offset`.
+    /// Makes `number` the current segment. The records of the previous one end at `end_offset`.
     pub(crate) fn activate(
         &self,
         pool: &mut SegmentPool,
@@ -250,8 +250,8 @@ impl Files {
         Ok(())
     }
 
-    /// Makes the segment behind `number` ahead, if nobody has. Whoever needs it will meet an error
-    /// again.
+    /// Creates the segment after `number` ahead, unless it exists. An error is not reported: the
+    /// thread that needs the segment gets it.
     pub(crate) fn prepare_next(&self, number: u64) {
         let mut state = self.allocator.lock();
         let is_current = state.number == number && state.end_offset.is_none();
@@ -259,31 +259,31 @@ impl Files {
             state.pool.prepared = self.create_next(&mut state.pool, number + 1).ok();
         }
         drop(state);
-        // Out of the window went a segment whose mapping is to go, too.
+        // Frees the mapping of the segment that left the window.
         pin().flush();
     }
 
     fn create_next(&self, pool: &mut SegmentPool, number: u64) -> Result<Arc<Segment>> {
         let start = number.checked_mul(self.options.segment_bytes);
         let start = start.filter(|start| *start <= LSN_MAX - self.options.segment_bytes);
-        let start = start.ok_or_else(|| Error::usage("the LSNs of the log are used up"))?;
+        let start = start.ok_or_else(|| Error::usage("the log has no LSNs left"))?;
         let Some(previous_end) = pool.first else {
             return Ok(Arc::new(self.create(&mut pool.marker, start, start)?));
         };
         self.begin(pool)?;
         let segment = self.create(&mut pool.marker, start, previous_end)?;
-        // The new segment is durable, so nothing leads to these files any more.
+        // The new segment is durable, so no header leads to these files any more.
         pool.first = None;
         for path in std::mem::take(&mut pool.unused) {
             let metadata = self.fs.metadata(&path);
             let fits = metadata.is_ok_and(|found| found.len == self.file_bytes());
-            // What cannot be removed is found again at the next opening.
+            // A file that cannot be removed is found again at the next recovery.
             let _ = self.retire(path, fits);
         }
         Ok(Arc::new(segment))
     }
 
-    /// Makes the directory and the marker, durably, unless they are there.
+    /// Creates the directory and the marker, durably, unless they exist.
     pub(crate) fn begin(&self, pool: &mut SegmentPool) -> Result<()> {
         if pool.marker.is_open() {
             return Ok(());
@@ -291,7 +291,7 @@ impl Files {
         if !self.fs.exists(&self.dir)? {
             self.fs.create_dir(&self.dir)?;
         }
-        // It may be there without being durable: an earlier process may have been killed here.
+        // The directory may exist without being durable, if an earlier process was killed here.
         self.final_sync(self.fs.sync_parent(&self.dir))?;
         pool.marker.open(&*self.fs, &self.dir).map_err(|error| self.failed(error))
     }
@@ -300,8 +300,8 @@ impl Files {
         FRONT_BYTES + self.options.segment_bytes
     }
 
-    /// Makes a segment out of a spare one or a new file, durably, and marks it as the newest. If it
-    /// cannot be marked, its file stays: perhaps it is marked all the same.
+    /// Creates a segment from a spare or a new file, durably, and marks it as the newest. If the
+    /// mark fails, its file stays: the mark may be on disk.
     fn create(&self, marker: &mut Marker, start: u64, previous_end: u64) -> Result<Segment> {
         let spare = self.directory().spare.pop();
         let made = match &spare {
@@ -318,14 +318,14 @@ impl Files {
                 Ok(segment)
             }
             (Err(error), Some(path)) => {
-                // It is still as good as it was, if it is still there.
+                // The spare file is unchanged, if it still exists.
                 if self.fs.exists(&path).unwrap_or(true) {
                     self.directory().spare.push(path);
                 }
                 Err(error)
             }
             (Err(error), None) => {
-                // Gives the space back. If that fails as well, the file is used the next time.
+                // Frees the space. If that fails as well, the next creation uses the file.
                 let _ = self.fs.remove_file(&self.dir.join(NEW_NAME));
                 Err(error)
             }
@@ -366,23 +366,23 @@ impl Files {
         Ok(segment)
     }
 
-    /// Makes what was recovered durable.
+    /// Makes the recovered records durable.
     fn seal_recovered(&self, pool: &mut SegmentPool) -> Result<()> {
         while let Some(unsynced) = pool.unsynced.last() {
             self.rewrite(unsynced)?;
             pool.unsynced.pop();
         }
         self.unsealed.store(false, Ordering::Relaxed);
-        // Between the recovered end and the first segment there is nothing.
+        // There are no records between the recovered end and the first segment.
         self.group.advance(self.first_start);
         Ok(())
     }
 
-    /// Writes bytes to where they were read from, and syncs them.
+    /// Writes recovered bytes back to their file, and syncs them.
     fn rewrite(&self, unsynced: &Unsynced) -> Result<()> {
         let options = OpenOptions::new().read(true).write(true);
         let file = match self.fs.open(&unsynced.path, &options) {
-            // Released before anything was written.
+            // The segment was released before the first sync.
             Err(error) if error.is_not_found() => return Ok(()),
             file => file?,
         };
@@ -398,8 +398,8 @@ impl Files {
         self.final_sync(file.sync_data())
     }
 
-    /// Makes everything below `to` durable. All of it is published, and what `published` gives is
-    /// made durable with it.
+    /// Makes everything below `to` durable, which is published, and everything up to the result of
+    /// `published` with it.
     pub(crate) fn sync(&self, to: u64, published: &dyn Fn() -> u64) -> Result<()> {
         if self.group.synced() < to && self.unsealed.load(Ordering::Relaxed) {
             self.check_poison()?;
@@ -419,7 +419,7 @@ impl Files {
             segment.flush(from, to).map_err(|error| self.poison(error))?;
         }
         lock(&self.counts).flushes += 1;
-        // Nothing is written or flushed any more in segments that are wholly durable.
+        // Segments that are wholly durable are not written or flushed any more.
         let mut directory = self.directory();
         for (start, entry) in directory.live.range_mut(..to) {
             if start + entry.bytes <= to {
@@ -429,7 +429,7 @@ impl Files {
         Ok(to)
     }
 
-    /// Lets go of the segments that lie wholly below `below`, but for the newest.
+    /// Releases the segments that lie wholly below `below`, except the newest.
     pub(crate) fn release(&self, below: u64) -> Result<()> {
         let mut outcome = Ok(());
         loop {
@@ -447,7 +447,7 @@ impl Files {
             let (start, bytes) = victim;
             let path = path_of(&self.dir, start);
             if let Err(error) = self.retire(path, bytes == self.options.segment_bytes) {
-                // Kept for the next release. It is behind us: those above it go on.
+                // The segment is kept for the next release.
                 outcome = Err(error);
                 self.directory().live.insert(start, Entry { bytes, segment: None });
                 return outcome;
@@ -455,7 +455,7 @@ impl Files {
         }
     }
 
-    /// Keeps a file for use as a new segment, if it fits and there are few, or removes it.
+    /// Keeps a file as a spare if its size fits and there are few spares, or removes it.
     fn retire(&self, path: PathBuf, fits: bool) -> Result<()> {
         {
             let mut directory = self.directory();
@@ -475,12 +475,12 @@ impl Files {
         self.allocator.lock().pool.prepared.is_some() || !self.directory().spare.is_empty()
     }
 
-    /// Removes the files that are kept for use as new segments, and the one made ahead. The next
-    /// segment is made when the current one is full.
+    /// Removes the spare files and the segment that was created ahead. The next segment is created
+    /// when the current one is full.
     pub(crate) fn trim(&self) -> Result<()> {
         self.drop_prepared(&mut self.allocator.lock().pool, 0)?;
         loop {
-            // The last one is gone.
+            // All spare files are removed.
             let Some(path) = self.directory().spare.pop() else { return Ok(()) };
             match self.fs.remove_file(&path) {
                 Err(error) if !error.is_not_found() => {
@@ -492,8 +492,8 @@ impl Files {
         }
     }
 
-    /// Ends the log in peace: everything is made durable, and the end is written down, so that what
-    /// is missing later is known to be damage.
+    /// Closes the log: makes everything durable and records the end, so that later losses are known
+    /// to be damage.
     pub(crate) fn close(&self, end: u64) -> Result<()> {
         self.sync(end, &|| end)?;
         let mut state = self.allocator.lock();
@@ -505,8 +505,8 @@ impl Files {
         self.drop_prepared(&mut state.pool, if written.is_some() { end } else { 0 })
     }
 
-    /// Removes the segment that was made ahead, once it is no longer marked as the newest. Marks
-    /// with the one before where the records end, unless that is 0.
+    /// Marks the previous segment as the newest, then removes the segment that was created ahead.
+    /// The mark contains the end of the records, unless that is 0.
     fn drop_prepared(&self, pool: &mut SegmentPool, end: u64) -> Result<()> {
         if pool.prepared.is_none() && end == 0 {
             return Ok(());
@@ -515,13 +515,13 @@ impl Files {
         let (start, bytes) = newest.unwrap_or((0, 0));
         pool.marker.set(start, bytes, end).map_err(|error| self.failed(error))?;
         if let Some(prepared) = pool.prepared.take() {
-            // It may stay: then it is found and left unused.
+            // If the file stays, the next recovery finds it and leaves it unused.
             let _ = self.fs.remove_file(&prepared.path);
         }
         Ok(())
     }
 
-    /// Is there a segment that was made since the log was opened?
+    /// Whether a segment was created since the log was opened.
     pub(crate) fn is_written(&self) -> bool {
         self.allocator.lock().pool.first.is_none()
     }
@@ -545,7 +545,7 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // Mappings that went out of the window wait for the readers of that time.
+        // Frees the mappings of segments that left the window.
         pin().flush();
     }
 }

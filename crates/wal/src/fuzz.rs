@@ -173,7 +173,7 @@ fn goes_on(fs: &MemFs, start: u64, options: Options, records: usize) {
     let (log, _) = Log::open(Arc::clone(&fs), dir(), start, options, nothing).unwrap();
     let mut record = match log.reserve(8) {
         Ok(record) => record,
-        Err(Error::Usage(what)) => return assert!(what.contains("used up"), "{what}"),
+        Err(Error::Usage(what)) => return assert!(what.contains("no LSNs left"), "{what}"),
         Err(error) => panic!("{error}"),
     };
     record.write(&[&[7; 8]]).unwrap();

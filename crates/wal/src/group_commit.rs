@@ -7,10 +7,10 @@
 //! ```
 //!
 //! A thread that comes while no flush runs is the leader: it flushes everything that is published
-//! and notifies the followers. Threads that come meanwhile wait. When the flush is done, the threads
-//! that it covered return, and one of the others leads the next flush. Their records came while the
-//! first flush ran, so the next one covers them all. The number of flushes does not grow with the
-//! number of threads.
+//! and notifies the followers. Threads that come meanwhile wait. When the flush is done, the
+//! threads that it covered return, and one of the others leads the next flush. Their records came
+//! while the first flush ran, so the next one covers them all. The number of flushes does not grow
+//! with the number of threads.
 //!
 //! Without more, that makes two groups that alternate: the covered threads come back a moment after
 //! the next flush has begun. So a leader first waits for the threads of the last flush. It waits

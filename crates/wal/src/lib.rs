@@ -2,35 +2,34 @@
 //!
 //! ```text
 //!   reserve ---------> write ---------------> publish -------------> sync
-//!   one atomic         copy and checksum      in order of            one flush for all
-//!   addition: a place  into a mapped file,    LSN: nobody       who wait
-//!   in the order       in parallel            sees a hole
+//!   one atomic         copy and checksum      in LSN order:          one flush for all
+//!   addition gives     into a mapped file,    no reader sees         waiting threads
+//!   an LSN             in parallel            a hole
 //! ```
 //!
-//! An LSN counts the bytes of a log without end. It is the place of a record, and its sequence
-//! number as well: LSNs only grow, over crashes too, and are never used twice. The log lies in
-//! segments, files of fixed size whose space is reserved when they are made; a record does not
-//! cross from one to the next.
+//! An LSN (log sequence number) is the number of log bytes before a record. LSNs only grow, also
+//! over crashes, and are never used twice. The log consists of segments: files of fixed size whose
+//! space is allocated when they are created. A record does not cross the end of a segment.
 //!
-//! * **What is promised.** After `publish`, a record survives the end of the process. After
-//!   [`Log::sync`], it survives the loss of power. Opened again, the log gives all records that
-//!   were synced; of the others the first few, without a hole. A record is given whole, with the
-//!   bytes that were written, or not at all.
-//! * **Damage is not a tail.** A record that is missing below what was once durable is an error
-//!   with file and offset. What a crash tore off the end is dropped and reported in [`Recovered`].
-//! * **A failed sync is final.** Nobody can tell what it left. From then on the log takes no more
-//!   records and reports the failure to everybody who asks.
-//! * **A full disk is not.** [`Log::reserve`] fails while no segment can be made, and works again
-//!   when there is space. A mapping never faults, since its space was reserved.
+//! * **Durability.** After `publish`, a record survives the end of the process. After
+//!   [`Log::sync`], it survives a power loss. A recovery replays all synced records, and a prefix
+//!   of the others without a hole. It replays a record whole, with the bytes that were written, or
+//!   not at all.
+//! * **Damage is not a torn tail.** A missing record that was once durable is an error with file
+//!   and offset. A torn tail is dropped and reported in [`Recovered`].
+//! * **A failed sync is final.** The state of the disk is unknown then. From then on the log
+//!   accepts no records, and every call reports the failure.
+//! * **A full disk is not final.** [`Log::reserve`] fails while no segment can be created, and
+//!   works again when there is space. A mapping never faults, since its space is allocated.
 //!
-//! What a put costs beside the copy: an addition, a checksum (some nanoseconds for a hundred
-//! bytes), and a store for publication. No lock, no allocation and no system call, but at the end
-//! of a segment and for the page faults of a fresh mapping.
+//! A put costs, beside the copy: an atomic addition, a checksum (some nanoseconds for a hundred
+//! bytes), and a store for the publication. It takes no lock, no allocation and no system call,
+//! except at the end of a segment and for the page faults of a fresh mapping.
 //!
-//! The format is described in `docs/formats/wal.md`. The parts: `rooms` gives out the log, `order`
-//! publishes it, `group` syncs it; each is explored under loom. `files` makes and recycles
-//! segments, `marker` says which is the newest, `recovery` reads them, and
-//! `salvage` reads what is left of damaged ones.
+//! `docs/formats/wal.md` describes the format. `allocator` reserves ranges of the log, `sequencer`
+//! publishes them, `group_commit` syncs them; loom explores each. `files` creates and recycles
+//! segments, `marker` names the newest one, `recovery` reads them, and `salvage` reads damaged
+//! ones.
 //!
 //! ```
 //! use keyrack_vfs::{Fs, MemFs};

@@ -54,8 +54,8 @@ impl Log {
     /// plus the rest of the last segment unless the log was closed.
     ///
     /// # Errors
-    /// `Usage` for impossible options and LSNs; `Corruption` if something that was synced is missing
-    /// or damaged; `Io`; and the first error of `replay`.
+    /// `Usage` for impossible options and LSNs; `Corruption` if something that was synced is
+    /// missing or damaged; `Io`; and the first error of `replay`.
     pub fn open<E: From<Error>>(
         fs: Arc<dyn Fs>,
         dir: &Path,
@@ -105,9 +105,9 @@ impl Log {
         self.core.options.id
     }
 
-    /// Reserves the LSN range of a record of `length` bytes. Write and publish it soon, because later
-    /// records wait for it. A thread should hold one reservation at a time, and must publish several
-    /// in LSN order.
+    /// Reserves the LSN range of a record of `length` bytes. Write and publish it soon, because
+    /// later records wait for it. A thread should hold one reservation at a time, and must publish
+    /// several in LSN order.
     ///
     /// One atomic addition. At the end of a segment, the creation of the next one may cost a lock
     /// and file system calls.
@@ -151,7 +151,8 @@ impl Log {
                 Reserved::Crosses { .. } | Reserved::Full { .. } => {
                     let activate = |pool: &mut _, end, number| files.activate(pool, end, number);
                     match files.allocator.rotate(reserved, bytes, activate)? {
-                        // The new segment's first record also publishes the unused end of the old one.
+                        // The new segment's first record also publishes the unused end of the old
+                        // one.
                         Some(rotated) => {
                             let before = (rotated.number - 1) * segment_bytes;
                             (before + rotated.end_offset, rotated.number, 0)
@@ -213,17 +214,17 @@ impl Log {
         published >= lsn || full().is_some_and(|end| published >= end)
     }
 
-    /// Everything below this LSN is durable. With [`Sync::None`], where nothing is durable, the same
-    /// as [`Log::published`].
+    /// Everything below this LSN is durable. With [`Sync::None`], where nothing is durable, the
+    /// same as [`Log::published`].
     #[inline]
     #[must_use]
     pub fn synced(&self) -> u64 {
         self.core.synced()
     }
 
-    /// Returns once everything below `to` is durable, whatever the durability of the log. Concurrent
-    /// callers share a flush. Waits for records below `to` that are not published yet: publish your
-    /// own first. With [`Sync::None`] it does nothing.
+    /// Returns once everything below `to` is durable, whatever the durability of the log.
+    /// Concurrent callers share a flush. Waits for records below `to` that are not published yet:
+    /// publish your own first. With [`Sync::None`] it does nothing.
     ///
     /// # Errors
     /// `Poisoned` if this flush or an earlier one failed; `Usage` if `to` lies above all reserved
@@ -265,9 +266,9 @@ impl Log {
         }
     }
 
-    /// Frees the space of segments that are kept for recycling or were created ahead. That is useful
-    /// while no thread writes. The writer that fills the current segment then creates the next one
-    /// and waits for it.
+    /// Frees the space of segments that are kept for recycling or were created ahead. That is
+    /// useful while no thread writes. The writer that fills the current segment then creates the
+    /// next one and waits for it.
     ///
     /// # Errors
     /// `Io` if a file could not be removed; the next call tries again.
@@ -295,7 +296,8 @@ impl Log {
     }
 
     /// Syncs everything and marks the end, so that a log which is shorter later is known to be
-    /// damaged. Dropping a log does the same if something was reserved, but cannot report a failure.
+    /// damaged. Dropping a log does the same if something was reserved, but cannot report a
+    /// failure.
     ///
     /// # Errors
     /// As for [`Log::sync`].
@@ -394,8 +396,8 @@ impl Reservation<'_> {
         self.end
     }
 
-    /// Copies the payload, which is the concatenation of `parts`, and its checksum. May be repeated.
-    /// O(bytes).
+    /// Copies the payload, which is the concatenation of `parts`, and its checksum. May be
+    /// repeated. O(bytes).
     ///
     /// # Errors
     /// `Usage` if the parts do not have the reserved length.

@@ -1,5 +1,4 @@
-//! The marker: a small file that says how far the segments of a log go, so that the newest one
-//! cannot vanish unseen.
+//! The marker: a small file that names the newest segment of a log, so that its loss is noticed.
 //!
 //! ```text
 //!   NEWEST   | slot 0: 512 bytes | slot 1: 512 bytes |
@@ -7,23 +6,24 @@
 //!            | start u64 | segment_bytes u64 | end u64 | zeros ... | checksum u32 |
 //! ```
 //!
-//! Every other segment is witnessed by the header of the one after it. The newest has no such
-//! witness, so its LSN stands here before a record in it may be acknowledged. A close adds
-//! where the records end, so that an earlier copy of the segment is not taken for the segment:
+//! The header of each segment refers to the segment before it. No header refers to the newest one,
+//! so the marker contains its LSN before a record in it may be acknowledged. A close adds the end
+//! of the records, so that an earlier copy of the segment is recognised:
 //!
 //! ```text
-//!   make the segment, sync file and name  ->  mark it, sync  ->  use it
-//!   mark the one before, sync             ->  remove a segment that was made ahead
-//!   seal the segment, sync                ->  mark its end, sync
+//!   create the segment, sync file and name  ->  mark it, sync  ->  use it
+//!   mark the previous segment, sync         ->  remove a segment that was created ahead
+//!   seal the segment, sync                  ->  mark its end, sync
 //! ```
 //!
-//! A crash between two steps leaves a segment that nobody needs, never one that is missed. The
-//! slots are written in turns and the larger sequence counts, so a torn write leaves the mark
-//! before. The file is made, synced, and has a durable name, before the first segment whose header
-//! carries the identity of the log; a directory with such a segment and without the file is
-//! damaged. A caller may note that the file was made, and then its absence is always damage.
+//! A crash between two steps leaves a segment that is not needed. It never leaves a mark without
+//! its segment. The slots are written alternately and the larger sequence counts, so a torn write
+//! leaves the previous mark. The file is created, synced, and has a durable name, before the first
+//! segment whose header contains the identity of the log. A directory with such a segment and
+//! without the file is damaged. If the caller has recorded that the file was created, its absence
+//! is always damage.
 //!
-//! The identity tells the segments of one log from those of another that have the same LSNs.
+//! The identity distinguishes the segments of two logs that have the same LSNs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,25 +38,25 @@ use crate::recovery::path_of;
 /// The name of the marker in the directory of a log.
 pub(crate) const MARKER_NAME: &str = "NEWEST";
 
-/// Where a mark has the identity of the log.
+/// The offset of the log's identity in a mark.
 pub(crate) const ID_AT: u64 = 16;
 
 const SLOTS: u64 = 2;
 const FILE_BYTES: u64 = SLOTS * MARK_BYTES as u64;
 
-/// An identity for a new log: no other log has it, as far as one can tell.
+/// A new identity for a log, very probably unique.
 #[must_use]
 pub fn new_id(fs: &dyn Fs) -> u64 {
     (fs.unique_number() ^ keyrack_measure::wall::unix_ns()).max(1)
 }
 
-/// What was found in the place of the marker.
+/// The marker file as it was found.
 #[derive(Debug)]
-pub(crate) enum Seen {
-    /// There is no file: the log has no segment yet, or an earlier program wrote it.
+pub(crate) enum MarkerFile {
+    /// The file does not exist: the log has no segment yet, or an earlier version wrote it.
     Absent,
-    /// The file holds no mark. That is damage if there are segments with an identity; else the
-    /// file was being made.
+    /// The file contains no valid mark. That is damage if there are segments with an identity.
+    /// Otherwise a crash interrupted the creation of the file.
     Bad(Error),
     Good(Mark),
 }
@@ -66,15 +66,16 @@ pub(crate) fn path_in(dir: &Path) -> PathBuf {
     dir.join(MARKER_NAME)
 }
 
-/// Reads the marker in `dir`. Who lists the segments as well does so afterwards: then they are all
-/// there, even if somebody writes meanwhile.
-pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Seen> {
+/// Reads the marker in `dir`. List the segments afterwards: then they are complete, even if another
+/// process writes meanwhile.
+pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<MarkerFile> {
     let path = path_in(dir);
     let file = match fs.open(&path, &OpenOptions::new().read(true)) {
-        Err(error) if error.is_not_found() => return Ok(Seen::Absent),
+        Err(error) if error.is_not_found() => return Ok(MarkerFile::Absent),
         file => file?,
     };
-    let bad = |offset: u64, what: String| Ok(Seen::Bad(Error::corruption(&path, offset, what)));
+    let bad =
+        |offset: u64, what: String| Ok(MarkerFile::Bad(Error::corruption(&path, offset, what)));
     let len = file.len()?;
     if len != FILE_BYTES {
         return bad(len.min(FILE_BYTES), format!("the file has {len} bytes, not {FILE_BYTES}"));
@@ -90,57 +91,58 @@ pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Seen> {
         }
     }
     match best {
-        Some(mark) => Ok(Seen::Good(mark)),
+        Some(mark) => Ok(MarkerFile::Good(mark)),
         None => bad(0, "neither slot holds a whole mark".to_owned()),
     }
 }
 
-/// Holds the marker against the newest segment: its LSN and the identity in its header, if
-/// there is one. Returns the mark to go on from.
+/// Compares the marker with the newest segment, if there is one: its LSN and the identity in its
+/// header. Returns the mark to continue from.
 pub(crate) fn check(
     dir: &Path,
-    seen: Seen,
+    seen: MarkerFile,
     options: &Options,
     newest: Option<(u64, u64)>,
 ) -> Result<Option<Mark>> {
     let id = options.id;
     let is_needed = options.begun || newest.is_some_and(|(_, newest_id)| newest_id != 0);
     let mark = match seen {
-        Seen::Good(mark) => mark,
-        Seen::Bad(error) if is_needed => return Err(error),
-        Seen::Absent if is_needed => {
-            return Err(Error::corruption(&path_in(dir), 0, GONE));
+        MarkerFile::Good(mark) => mark,
+        MarkerFile::Bad(error) if is_needed => return Err(error),
+        MarkerFile::Absent if is_needed => {
+            return Err(Error::corruption(&path_in(dir), 0, MARKER_MISSING));
         }
-        Seen::Bad(_) | Seen::Absent => return Ok(None),
+        MarkerFile::Bad(_) | MarkerFile::Absent => return Ok(None),
     };
     if mark.id != id && mark.start == 0 && !is_needed {
-        // Whoever was to know of it did not live to note it down.
+        // The caller crashed before it recorded that the log was begun.
         return Ok(None);
     }
     if mark.id != id {
-        let what = format!("the marker of another log: identity {:016x}, not {id:016x}", mark.id);
+        let what =
+            format!("the marker belongs to another log: identity {:016x}, not {id:016x}", mark.id);
         return Err(Error::corruption(&path_in(dir), ID_AT, what));
     }
     match newest {
         Some((start, _)) if start >= mark.start => Ok(Some(mark)),
         None if mark.start == 0 => Ok(Some(mark)),
-        _ => Err(Error::corruption(&path_of(dir, mark.start), 0, MISSING)),
+        _ => Err(Error::corruption(&path_of(dir, mark.start), 0, NEWEST_MISSING)),
     }
 }
 
-/// What is said of the marker when it is not there.
-pub(crate) const GONE: &str = "the file is missing, but the log was begun";
+/// The error of a missing marker.
+pub(crate) const MARKER_MISSING: &str = "the file is missing, but the log was begun";
 
-/// What is said of the newest segment when it is not there.
-pub(crate) const MISSING: &str = "the newest segment of the log is missing";
+/// The error of a missing newest segment.
+pub(crate) const NEWEST_MISSING: &str = "the newest segment of the log is missing";
 
-/// The marker of a log that is written. Its lock is that of the segment allocator.
+/// The marker of an open log. The lock of the segment allocator protects it.
 #[derive(Debug)]
 pub(crate) struct Marker {
     id: u64,
-    /// The last mark, here or found at the opening.
+    /// The last mark, written or recovered.
     last: Option<Mark>,
-    /// Open since the first mark of this opening.
+    /// Open after [`Marker::open`].
     file: Option<Arc<dyn File>>,
 }
 
@@ -153,8 +155,8 @@ impl Marker {
         self.file.is_some()
     }
 
-    /// Opens the file, and makes it with a durable name if there is none. The first segment with
-    /// an identity is made afterwards.
+    /// Opens the file, or creates it with a durable name. The first segment with an identity is
+    /// created afterwards.
     pub(crate) fn open(&mut self, fs: &dyn Fs, dir: &Path) -> keyrack_vfs::Result<()> {
         let path = path_in(dir);
         let is_new = self.last.is_none();
@@ -173,9 +175,9 @@ impl Marker {
         Ok(())
     }
 
-    /// Says durably that the newest segment begins at `start`, 0 for none, and that the records
-    /// end at `end`, 0 if the log goes on. A failed write leaves the mark before or this one, so
-    /// the segment of neither may go.
+    /// Marks durably that the newest segment begins at `start`, 0 for none, and that the records
+    /// end at `end`, 0 while the log is open. A failed write leaves the previous mark or this one,
+    /// so the segments of both must stay.
     pub(crate) fn set(
         &mut self,
         start: u64,
@@ -183,7 +185,7 @@ impl Marker {
         end: u64,
     ) -> keyrack_vfs::Result<()> {
         let (Some(file), Some(last)) = (&self.file, &self.last) else {
-            panic!("the marker is opened before the first segment is made");
+            panic!("the marker is opened before the first segment is created");
         };
         let sequence = last.sequence + 1;
         let mark = Mark { id: self.id, sequence, start, segment_bytes, end };

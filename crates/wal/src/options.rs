@@ -1,4 +1,4 @@
-//! What a log can be told.
+//! The options of a log.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use crate::format::RECORD_BYTES;
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 /// The largest segment, in bytes: lengths of records have 32 bits.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
-/// The end of all LSNs: they are sequence numbers of 56 bits.
+/// The end of all LSNs: they have 56 bits.
 pub(crate) const LSN_MAX: u64 = 1 << 56;
 
 /// Durability of a log: what has happened to a record before [`Log::commit`](crate::Log::commit)
 /// returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// Nothing. There are no files at all; the log only gives LSNs.
+    /// Nothing. There are no files; the log only assigns LSNs.
     None,
-    /// It lies in the page cache: it survives the end of the process, not the loss of power.
+    /// It is in the page cache: it survives the end of the process, not a power loss.
     Os,
-    /// As `Os`; in addition a thread syncs the log, at most this long after the last time.
+    /// As `Os`, and a thread syncs the log, at most this long after the last sync.
     Interval(Duration),
     /// It is on stable storage.
     Always,
@@ -29,20 +29,21 @@ pub enum Sync {
 /// How to open a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of records in a segment: a power of two, from 4 KiB to 1 GiB. Segments that are there
-    /// already keep the size that they have.
+    /// Bytes of records in a segment: a power of two, from 4 KiB to 1 GiB. Existing segments keep
+    /// their size.
     pub segment_bytes: u64,
     /// Durability.
     pub sync: Sync,
-    /// Released segments that are kept for use as new ones, at most.
+    /// The maximum number of released segments that are kept for reuse.
     pub recycled_max: usize,
-    /// The first record that is written gets this LSN or a later one, and never 0.
+    /// A lower bound for the LSN of the first new record, which is never 0.
     pub first_lsn: u64,
-    /// The identity of the log, not 0. Whoever opens a log again names the one that it was made
-    /// with; [`new_id`](crate::new_id) makes one. Files of another log are told by it.
+    /// The identity of the log, not 0. [`new_id`](crate::new_id) makes one. A log is opened with
+    /// the identity that it was created with, which distinguishes its files from those of other
+    /// logs.
     pub id: u64,
-    /// The caller knows that [`Log::begin`](crate::Log::begin) has succeeded: without its files the
-    /// log is damaged. Otherwise it is a new one.
+    /// Whether the caller knows that [`Log::begin`](crate::Log::begin) has succeeded. If it has, a
+    /// log without files is damaged. Otherwise it is a new log.
     pub begun: bool,
 }
 
@@ -65,12 +66,12 @@ impl Options {
         let bytes = self.segment_bytes;
         if !bytes.is_power_of_two() || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) {
             return Err(Error::usage(format!(
-                "a segment has a power of two of bytes, from {SEGMENT_BYTES_MIN} to \
-                 {SEGMENT_BYTES_MAX}, not {bytes}"
+                "segment_bytes must be a power of two from {SEGMENT_BYTES_MIN} to \
+                 {SEGMENT_BYTES_MAX} (got {bytes})"
             )));
         }
         if self.sync == Sync::Interval(Duration::ZERO) {
-            return Err(Error::usage("the interval between two syncs is longer than nothing"));
+            return Err(Error::usage("the interval between two syncs must be longer than 0"));
         }
         if self.id == 0 {
             return Err(Error::usage("the identity of a log must not be 0"));

@@ -1,6 +1,6 @@
-//! The atomics and locks of the three protocols of this crate (`rooms`, `order`, `group`): the
-//! standard ones, loom's under `--cfg loom`, or shuttle's under `--cfg shuttle`. Everything else
-//! here uses the standard library.
+//! The atomics and locks of the three protocols of this crate (`allocator`, `sequencer`,
+//! `group_commit`): the standard ones, loom's under `--cfg loom`, or shuttle's under `--cfg
+//! shuttle`. The other modules use the standard library.
 
 use std::sync::PoisonError;
 
@@ -25,8 +25,8 @@ pub(crate) use loom::thread::yield_now;
 #[cfg(not(loom))]
 pub(crate) use std::thread::yield_now;
 
-/// Locks. A thread that panicked under the lock does not matter: every section that can panic
-/// leaves the state whole.
+/// Locks, also after a panic under the lock: every section that can panic leaves the state
+/// consistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -36,8 +36,8 @@ pub(crate) fn wait<'a, T>(event: &Condvar, held: MutexGuard<'a, T>) -> MutexGuar
     event.wait(held).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps a value in cache lines of its own, so that threads which change its neighbours do not take
-/// it away from each other. 128 bytes: processors fetch lines in pairs.
+/// Gives a value cache lines of its own, to avoid false sharing. 128 bytes: processors fetch lines
+/// in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct CachePadded<T>(pub(crate) T);

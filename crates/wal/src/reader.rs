@@ -1,8 +1,8 @@
-//! Reading one segment: its header, and records that are believed only when their checksum matches.
+//! Reads one segment: its header, and the records whose checksum matches.
 //!
-//! The file is read through a window of bounded size. A length that a damaged record claims is
-//! compared with the segment before anything is done with it; a long payload is summed up piece by
-//! piece first, so that memory is taken only for payloads that are really there.
+//! The file is read through a window of bounded size. The length in a record may be damaged, so it
+//! is compared with the segment's size before it is used. The checksum of a long payload is
+//! computed piece by piece first, so that memory is allocated only for payloads that exist.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,13 +33,13 @@ impl SegmentInfo {
         self.header.start
     }
 
-    /// LSN behind the last byte.
+    /// LSN after the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.header.start + self.header.segment_bytes
     }
 
-    /// Where an LSN of this segment lies in the file.
-    pub(crate) fn place(&self, lsn: u64) -> u64 {
+    /// The offset of an LSN of this segment in its file.
+    pub(crate) fn file_offset(&self, lsn: u64) -> u64 {
         FRONT_BYTES + (lsn - self.header.start)
     }
 
@@ -53,7 +53,7 @@ impl SegmentInfo {
 #[derive(Debug)]
 pub(crate) struct Reader {
     file: Arc<dyn File>,
-    pub(crate) front: SegmentInfo,
+    pub(crate) info: SegmentInfo,
     window: Vec<u8>,
     /// Where in the file the window begins.
     window_offset: u64,
@@ -82,13 +82,13 @@ impl Reader {
             seal.start == header.start && seal.epoch == header.epoch && inside.contains(&seal.end)
         });
         let info = SegmentInfo { path: path.to_owned(), header, seal };
-        Ok(Reader { file, front, window: Vec::new(), window_offset: 0 })
+        Ok(Reader { file, info, window: Vec::new(), window_offset: 0 })
     }
 
-    /// Opens a segment of which no more is believed than `front` says.
-    pub(crate) fn with_front(fs: &dyn Fs, front: SegmentInfo) -> Result<Self> {
-        let file = fs.open(&front.path, &OpenOptions::new().read(true))?;
-        Ok(Reader { file, front, window: Vec::new(), window_offset: 0 })
+    /// Opens a segment without reading its header again.
+    pub(crate) fn from_info(fs: &dyn Fs, info: SegmentInfo) -> Result<Self> {
+        let file = fs.open(&info.path, &OpenOptions::new().read(true))?;
+        Ok(Reader { file, info, window: Vec::new(), window_offset: 0 })
     }
 
     /// The header of the segment that its name says begins at `start`, if it is whole and fits;
@@ -104,13 +104,13 @@ impl Reader {
     /// `count` bytes at an LSN, at most [`WINDOW_BYTES`], or fewer at the end of the file.
     pub(crate) fn peek(&mut self, lsn: u64, count: usize) -> Result<&[u8]> {
         debug_assert!(count <= WINDOW_BYTES);
-        let offset = self.front.place(lsn);
+        let offset = self.info.file_offset(lsn);
         let within = |window: &Vec<u8>, window_offset: u64| {
             let skip = usize::try_from(offset.checked_sub(window_offset)?).ok()?;
             (skip.checked_add(count)? <= window.len()).then_some(skip)
         };
         if within(&self.window, self.window_offset).is_none() {
-            let left = (self.front.end() - lsn).min(WINDOW_BYTES as u64) as usize;
+            let left = (self.info.end() - lsn).min(WINDOW_BYTES as u64) as usize;
             self.window.resize(left, 0);
             self.window_offset = offset;
             let found = match self.file.read_at(offset, &mut self.window) {
@@ -126,21 +126,22 @@ impl Reader {
         Ok(&self.window[skip..self.window.len().min(skip + count)])
     }
 
-    /// What could be the head of a record at an LSN. Its checksum is not looked at.
+    /// The header of the record at an LSN, if the bytes can be one. Does not check the checksum.
     pub(crate) fn head(&mut self, lsn: u64) -> Result<Option<Record>> {
-        let (bytes_left, incarnation) = (self.front.end() - lsn, self.front.header.incarnation());
+        let (bytes_left, incarnation) = (self.info.end() - lsn, self.info.header.incarnation());
         let bytes = self.peek(lsn, RECORD_BYTES)?;
         Ok(bytes.first_chunk().and_then(|bytes| Record::parse(bytes, incarnation, lsn, bytes_left)))
     }
 
-    /// Does the checksum of a head match what is behind it? O(payload).
+    /// Whether the checksum of a record header matches its payload. O(payload).
     pub(crate) fn matches(&mut self, lsn: u64, record: &Record) -> Result<bool> {
         let mut checksum = RecordChecksum::new(lsn, record);
         if record.kind == Kind::Data {
             let length = record.length as usize;
             let mut done = 0;
             while done < length {
-                // From the head on, so that a record of common size stays in the window as a whole.
+                // Reads from the record header on, so that a whole record of common size stays in
+                // the window.
                 let (skip, at) =
                     if done == 0 { (RECORD_BYTES, 0) } else { (0, RECORD_BYTES + done) };
                 let count = (skip + length - done).min(WINDOW_BYTES);
@@ -161,7 +162,7 @@ impl Reader {
         Ok(self.matches(lsn, &record)?.then_some(record))
     }
 
-    /// Gives the payload of a record that matched to `visit`.
+    /// Passes the payload of a record that matched to `visit`.
     pub(crate) fn payload<E: From<Error>>(
         &mut self,
         lsn: u64,
@@ -173,37 +174,37 @@ impl Reader {
             return visit(lsn, self.peek(at, length)?);
         }
         let mut payload = vec![0; length];
-        let place = self.front.place(at);
+        let place = self.info.file_offset(at);
         self.file.read_exact_at(place, &mut payload).map_err(Error::from)?;
-        // It was read a second time, so it is summed up a second time.
+        // The payload was read a second time, so its checksum is computed a second time.
         let mut checksum = RecordChecksum::new(lsn, record);
         checksum.add(&payload);
         if checksum.sum() != record.checksum {
-            let what = "a record reads differently the second time";
-            return Err(Error::corruption(&self.front.path, self.front.place(lsn), what).into());
+            let what = "the record changed between two reads";
+            return Err(Error::corruption(&self.info.path, self.info.file_offset(lsn), what).into());
         }
         visit(lsn, &payload)
     }
 }
 
-/// Is the header one that a log can have written, into a file of this name?
+/// Whether a log can have written the header into a file of this name.
 fn check(path: &Path, header: &Header, start: u64) -> Result<()> {
     let refuse = |offset, what| Err(Error::corruption(path, offset, what));
     if header.start != start {
-        return refuse(16, "the name and the header say different LSNs");
+        return refuse(16, "the name and the header contain different LSNs");
     }
     let bytes = header.segment_bytes;
     if !bytes.is_power_of_two() || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) {
-        return refuse(24, "a segment of impossible size");
+        return refuse(24, "the segment size is not a power of two between 4 KiB and 1 GiB");
     }
     if !start.is_multiple_of(ALIGN as u64) || start > LSN_MAX - bytes {
-        return refuse(16, "an impossible LSN");
+        return refuse(16, "the start LSN is not aligned or too large");
     }
     if header.previous_end > start || !header.previous_end.is_multiple_of(ALIGN as u64) {
-        return refuse(40, "an impossible end of the segment before");
+        return refuse(40, "the end of the previous segment is above the start, or not aligned");
     }
     if header.synced > start {
-        return refuse(48, "an impossible mark of what was synced");
+        return refuse(48, "the synced LSN is above the start");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What a log finds when it is opened: which segments belong together, the records in them, and
-//! where they end. Nothing is written here.
+//! Recovery: finds the segments that belong to the log, replays their records, and finds the end of
+//! the log. It writes nothing.
 //!
 //! ```text
 //!   name      ...010000.wal   ...020000.wal    ...030000.wal     ...040000.wal
@@ -8,22 +8,21 @@
 //!                                   +-----------------------------'
 //! ```
 //!
-//! **Which segments.** The name of a file is the LSN of its first byte, and LSNs are
-//! never used twice, so the last segment is the newest. Its header says where the log ended before
-//! it. That LSN lies in the segment before, whose header says the same, and so on down to the
-//! one that holds the LSN to start from. What no header leads to was dropped by an earlier
-//! recovery (above) or released (below), and is not even opened.
+//! **Which segments.** The name of a file is the LSN of its first byte, and LSNs are never used
+//! twice, so the segment with the highest name is the newest. Its header contains the LSN at which
+//! the log ended before it. That LSN lies in the previous segment, whose header contains the same,
+//! and so on down to the segment with the LSN to start from. A segment that no header leads to was
+//! dropped by an earlier recovery (above) or released (below). Recovery does not open it.
 //!
-//! **That the newest is there** says the marker. It also says, as every header does, which log this
-//! is: a segment of another one is damage, even if it has the right LSN.
+//! **The newest segment** is named by the marker, so its loss is noticed. Marker and headers also
+//! contain the identity of the log. A segment of another log is damage, even at the right LSN.
 //!
-//! **Where the records end.** At the first LSN without a whole record. Records are published
-//! in order, so everything that anybody was told about lies before it, unless a disk lost or
-//! damaged it. To tell these apart there are marks of what was durable: in each segment's header,
-//! in the seal that a close leaves, and in every record. An end below the highest mark is damage
-//! and an error. To find the marks, the bytes behind the end are searched for whole records. An end
-//! above all marks is what a crash leaves: the rest was never promised, and is dropped and
-//! reported.
+//! **Where the records end.** At the first LSN without a whole record. Records are published in
+//! order, so every acknowledged record lies before it, unless a disk lost or damaged one. To
+//! distinguish the two, every segment header, every record and the seal of a close contain a synced
+//! LSN. If the end is below the highest synced LSN, the log is damaged: an error. To find the
+//! highest one, recovery searches the bytes after the end for whole records. Otherwise the bytes
+//! after the end are what a crash left. They were not synced, and are dropped and reported.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -40,11 +39,11 @@ use crate::reader::{Reader, SegmentInfo};
 
 /// The ending of a segment's name.
 const SUFFIX: &str = ".wal";
-/// Zeros that the search for records behind the end skips at once; every segment has a multiple.
+/// Bytes of zeros that the search for records skips at once. Segment sizes are multiples of it.
 const ZEROS_BYTES: u64 = 1 << 10;
 /// Digits of a segment's name.
 const DIGITS: usize = 16;
-/// Where a header has the identity of the log.
+/// The offset of the log's identity in a segment header.
 pub(crate) const ID_AT: u64 = 56;
 
 /// The path of the segment that begins at an LSN.
@@ -52,26 +51,26 @@ pub(crate) fn path_of(dir: &Path, start: u64) -> PathBuf {
     dir.join(format!("{start:016x}{SUFFIX}"))
 }
 
-/// What was found when a log was opened.
+/// The report of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// Where the records end; where reading began if there are none.
+    /// Where the records end. Without records, where reading began.
     pub end: u64,
     /// Records replayed.
     pub records: u64,
     /// Bytes of their payloads.
     pub payload_bytes: u64,
-    /// Segments that were looked into.
+    /// Segments that were read.
     pub segments: u64,
-    /// Bytes behind the end that were dropped: the tail that a crash tore, never synced. Where the
-    /// segment's file was recycled, only what can be told from its earlier content is counted.
+    /// Bytes after the end that were dropped: a torn tail that was never synced. In a recycled file
+    /// only the bytes that differ recognisably from its earlier content are counted.
     pub dropped_bytes: u64,
-    /// Whole records among them: they lay behind one that was torn.
+    /// Whole records among them, which followed a torn one.
     pub dropped_records: u64,
 }
 
-/// Bytes that were read from a file and are perhaps not durable.
+/// Bytes that were read from a file and may not be durable.
 #[derive(Debug)]
 pub(crate) struct Unsynced {
     pub(crate) path: PathBuf,
@@ -79,19 +78,19 @@ pub(crate) struct Unsynced {
     pub(crate) bytes: u64,
 }
 
-/// The state in which a log goes on.
+/// The state from which the log continues.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) report: Recovered,
     /// Where the next segment begins.
     pub(crate) next: u64,
-    /// Where its header says that the log ended before.
+    /// The `previous_end` of its header.
     pub(crate) previous_end: u64,
     /// Everything below is durable.
     pub(crate) synced: u64,
-    /// Larger than that of every segment.
+    /// Larger than the epoch of every segment.
     pub(crate) epoch: u64,
-    /// What the marker says.
+    /// The mark in the marker file.
     pub(crate) mark: Option<Mark>,
     /// The segments in use: LSN of the first byte, bytes of records.
     pub(crate) live: BTreeMap<u64, u64>,
@@ -103,7 +102,7 @@ pub(crate) struct Found {
 /// Receives the LSN and the payload of each record.
 pub(crate) type Replay<'a, E> = dyn FnMut(u64, &[u8]) -> std::result::Result<(), E> + 'a;
 
-/// Reads the log in `dir` from the record at `from` on.
+/// Replays the log in `dir` from the record at `from` on.
 pub(crate) fn recover<E: From<Error>>(
     fs: &dyn Fs,
     dir: &Path,
@@ -112,70 +111,69 @@ pub(crate) fn recover<E: From<Error>>(
     replay: &mut Replay<'_, E>,
 ) -> std::result::Result<Found, E> {
     if !from.is_multiple_of(ALIGN as u64) || from >= LSN_MAX {
-        return Err(Error::usage(format!("{from} is no LSN of a record")).into());
+        return Err(Error::usage(format!("a record cannot begin at LSN {from}")).into());
     }
-    // The marker first, see there.
+    // The marker is read before the segments are listed, see `marker::read`.
     let seen = marker::read(fs, dir)?;
     let starts = list(fs, dir)?;
     let newest = match starts.last() {
-        Some(start) => Some((*start, read_front(fs, dir, *start, options.id)?.header.id)),
+        Some(start) => Some((*start, read_info(fs, dir, *start, options.id)?.header.id)),
         None => None,
     };
     let mark = marker::check(dir, seen, options, newest)?;
     let mut chain = chain(fs, dir, &starts, from, options.id)?;
     let mut report = Recovered { segments: chain.len() as u64, ..Recovered::default() };
-    let marks =
-        |front: &SegmentInfo| front.header.synced.max(front.seal.map_or(0, |seal| seal.end));
+    let marks = |info: &SegmentInfo| info.header.synced.max(info.seal.map_or(0, |seal| seal.end));
     let closed_at = mark.map_or(0, |mark| mark.end);
     let mut synced = chain.iter().map(marks).max().unwrap_or(0).max(closed_at);
-    let epoch = 1 + chain.iter().map(|front| front.header.epoch).max().unwrap_or(0);
+    let epoch = 1 + chain.iter().map(|info| info.header.epoch).max().unwrap_or(0);
     let top = chain.last().map_or(0, SegmentInfo::end);
 
     let mut lsn = from;
     let mut broken = None;
-    for (index, front) in chain.iter().enumerate() {
+    for (index, info) in chain.iter().enumerate() {
         let next = chain.get(index + 1).map(|next| next.header.previous_end);
-        let limit = next.unwrap_or(LSN_MAX).min(front.end());
-        lsn = lsn.max(front.start());
+        let limit = next.unwrap_or(LSN_MAX).min(info.end());
+        lsn = lsn.max(info.start());
         if lsn >= limit {
             continue;
         }
-        let mut reader = front.open(fs)?;
+        let mut reader = info.open(fs)?;
         if !read(&mut reader, &mut lsn, limit, &mut synced, &mut report, replay)? {
             broken = Some(index);
             break;
         }
     }
     report.end = lsn;
-    // Where the log was closed, nothing is behind the end.
-    let closed = |front: &SegmentInfo| front.seal.is_some_and(|seal| seal.end == lsn);
+    // A log that was closed has no records after its end.
+    let closed = |info: &SegmentInfo| info.seal.is_some_and(|seal| seal.end == lsn);
     let broken = broken.filter(|index| index + 1 < chain.len() || !closed(&chain[*index]));
     if let Some(index) = broken {
         let rest = search(fs, &chain[index..], lsn)?;
         synced = synced.max(rest.synced);
         (report.dropped_bytes, report.dropped_records) = (rest.bytes, rest.records);
-        let front = &chain[index];
+        let info = &chain[index];
         if lsn < synced {
-            let what = format!("no whole record, but everything below {synced} was synced");
-            return Err(Error::corruption(&front.path, front.place(lsn), what).into());
+            let what = format!("no whole record, but everything below LSN {synced} was synced");
+            return Err(Error::corruption(&info.path, info.file_offset(lsn), what).into());
         }
         chain.truncate(index + 1);
     }
 
-    // A last segment without a record is none: it may have been made ahead. What it says about the
-    // one before it goes on to the next.
+    // A last segment without records may have been created ahead. It is skipped, and the next
+    // segment takes over its `previous_end`.
     let mut previous_end = if starts.is_empty() { 0 } else { lsn };
     if let Some(empty) = chain.pop_if(|last| last.start() == lsn) {
         previous_end = empty.header.previous_end;
     }
     let segment = options.segment_bytes;
-    // LSN 0 is nobody's.
+    // No record begins at LSN 0.
     let next = top.max(lsn).max(options.first_lsn).max(1).checked_next_multiple_of(segment);
     let next = next.filter(|next| *next <= LSN_MAX - segment);
-    let next = next.ok_or_else(|| Error::usage("the LSNs of the log are used up"))?;
+    let next = next.ok_or_else(|| Error::usage("the log has no LSNs left"))?;
     let unsynced = unsynced(&chain, synced.max(from), previous_end);
     let live: BTreeMap<_, _> =
-        chain.iter().map(|front| (front.start(), front.header.segment_bytes)).collect();
+        chain.iter().map(|info| (info.start(), info.header.segment_bytes)).collect();
     let unused = starts.iter().filter(|start| !live.contains_key(start));
     Ok(Found {
         report,
@@ -190,20 +188,20 @@ pub(crate) fn recover<E: From<Error>>(
     })
 }
 
-/// Whether a name in the directory of a log is one that a log gives.
+/// Whether a file name in the directory of a log is one that the log uses.
 #[must_use]
 pub fn is_ours(name: &OsStr) -> bool {
     name == NEW_NAME || name == MARKER_NAME || start_of(name).is_some()
 }
 
-/// Removes the files of the log `id` in `dir`, which nobody has open. What else is there stays, and
-/// so does everything if a segment is that of another log.
+/// Removes the files of the log `id` in `dir`, which must not be open. Other files stay. If a
+/// segment belongs to another log, every file stays.
 ///
 /// # Errors
 /// `Corruption` for a segment of another log; `Io`.
 pub fn remove(fs: &dyn Fs, dir: &Path, id: u64) -> Result<()> {
     for start in list(fs, dir)? {
-        // One without a header was made ahead, or is damaged: it is nobody's.
+        // A segment without a valid header belongs to no log.
         let header = Reader::header(fs, &path_of(dir, start), start)?;
         if let Some(found) = header.map(|header| header.id).filter(|found| *found != 0)
             && found != id
@@ -251,14 +249,14 @@ pub(crate) fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
     Ok(starts)
 }
 
-/// The segments that are needed, ascending, found from the last one backwards.
+/// The segments that are needed, ascending. Found from the last one backwards.
 fn chain(fs: &dyn Fs, dir: &Path, starts: &[u64], from: u64, id: u64) -> Result<Vec<SegmentInfo>> {
     let mut chain = Vec::new();
     let mut candidate = starts.last().copied();
     while let Some(start) = candidate {
-        let front = read_front(fs, dir, start, id)?;
-        let previous_end = front.header.previous_end;
-        chain.push(front);
+        let info = read_info(fs, dir, start, id)?;
+        let previous_end = info.header.previous_end;
+        chain.push(info);
         if start <= from || previous_end <= from {
             break;
         }
@@ -278,22 +276,22 @@ fn chain(fs: &dyn Fs, dir: &Path, starts: &[u64], from: u64, id: u64) -> Result<
     Ok(chain)
 }
 
-/// The front of a segment of the log `id`, or of one that was written without an identity.
-fn read_front(fs: &dyn Fs, dir: &Path, start: u64, id: u64) -> Result<SegmentInfo> {
-    let front = Reader::open(fs, &path_of(dir, start), start)?.front;
-    match front.header.id {
-        found if found == 0 || found == id => Ok(front),
-        found => Err(foreign(&front.path, found, id)),
+/// Reads the front of a segment of the log `id`, or of one that was written without an identity.
+fn read_info(fs: &dyn Fs, dir: &Path, start: u64, id: u64) -> Result<SegmentInfo> {
+    let info = Reader::open(fs, &path_of(dir, start), start)?.info;
+    match info.header.id {
+        found if found == 0 || found == id => Ok(info),
+        found => Err(foreign(&info.path, found, id)),
     }
 }
 
 fn missing(dir: &Path, end: u64, from: u64) -> Error {
-    let what =
-        format!("the segment is missing in which the log ended at {end}; wanted from {from}");
+    let what = format!("the segment that contains LSN {end} is missing; needed from LSN {from}");
     Error::corruption(dir, 0, what)
 }
 
-/// Replays records up to `limit`, moving the LSN. False if there is none where one should be.
+/// Replays records up to `limit` and advances `lsn`. Returns false at the first LSN without a
+/// record.
 fn read<E: From<Error>>(
     reader: &mut Reader,
     lsn: &mut u64,
@@ -303,8 +301,8 @@ fn read<E: From<Error>>(
     replay: &mut Replay<'_, E>,
 ) -> std::result::Result<bool, E> {
     while *lsn < limit {
-        if reader.front.end() - *lsn < RECORD_BYTES as u64 {
-            *lsn = reader.front.end();
+        if reader.info.end() - *lsn < RECORD_BYTES as u64 {
+            *lsn = reader.info.end();
             break;
         }
         let Some(record) = reader.record(*lsn)? else { return Ok(false) };
@@ -322,40 +320,40 @@ fn read<E: From<Error>>(
     Ok(true)
 }
 
-/// What lies behind the end.
+/// What lies after the end.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
-    /// The highest mark of what was durable.
+    /// The highest synced LSN.
     pub(crate) synced: u64,
     pub(crate) bytes: u64,
     pub(crate) records: u64,
 }
 
-/// Searches the segments for whole records behind `end`, which lies in the first of them. Bytes
-/// that look like the head of a long record cost a checksum each, and there may be many of them, so
-/// the work is bounded: 8 times the bytes of the segment.
+/// Searches the segments for whole records after `end`, which lies in the first of them. Bytes that
+/// look like the header of a long record cost a checksum each, and there may be many. So the work
+/// is bounded: 8 times the bytes of the segment.
 pub(crate) fn search(fs: &dyn Fs, chain: &[SegmentInfo], end: u64) -> Result<Rest> {
     let mut rest = Rest::default();
     let mut dropped_end = end;
-    for front in chain {
-        let mut reader = Reader::with_front(fs, front.clone())?;
-        let mut lsn = end.max(front.start());
-        let mut budget = 8 * front.header.segment_bytes;
-        while front.end().saturating_sub(lsn) >= RECORD_BYTES as u64 {
+    for info in chain {
+        let mut reader = Reader::from_info(fs, info.clone())?;
+        let mut lsn = end.max(info.start());
+        let mut budget = 8 * info.header.segment_bytes;
+        while info.end().saturating_sub(lsn) >= RECORD_BYTES as u64 {
             if lsn.is_multiple_of(ZEROS_BYTES)
                 && reader.peek(lsn, ZEROS_BYTES as usize)?.iter().all(|byte| *byte == 0)
             {
                 lsn += ZEROS_BYTES;
                 continue;
             }
-            if !front.header.recycled && reader.peek(lsn, ALIGN)?.iter().any(|b| *b != 0) {
+            if !info.header.recycled && reader.peek(lsn, ALIGN)?.iter().any(|b| *b != 0) {
                 dropped_end = lsn + ALIGN as u64;
             }
             let Some(record) = reader.head(lsn)? else {
                 lsn += ALIGN as u64;
                 continue;
             };
-            // At the end there is no whole record, but this may be the head of one.
+            // At the end there is no whole record, but this may be the header of a torn one.
             if lsn == end {
                 dropped_end = end + record.log_bytes();
             }
@@ -379,11 +377,11 @@ pub(crate) fn search(fs: &dyn Fs, chain: &[SegmentInfo], end: u64) -> Result<Res
     Ok(rest)
 }
 
-/// The first whole record at `from` or behind it that ends at `limit` at most. The work is bounded
-/// as that of [`search`] is.
+/// The first whole record at or after `from` that ends at or before `limit`. The work is bounded as
+/// in [`search`].
 pub(crate) fn next_record(reader: &mut Reader, from: u64, limit: u64) -> Result<Option<u64>> {
     let mut lsn = from;
-    let mut budget = 8 * reader.front.header.segment_bytes;
+    let mut budget = 8 * reader.info.header.segment_bytes;
     while limit.saturating_sub(lsn) >= RECORD_BYTES as u64 {
         if lsn.is_multiple_of(ZEROS_BYTES)
             && limit - lsn >= ZEROS_BYTES
@@ -410,12 +408,12 @@ pub(crate) fn next_record(reader: &mut Reader, from: u64, limit: u64) -> Result<
 
 /// The bytes of records from one LSN to another.
 fn unsynced(chain: &[SegmentInfo], from: u64, to: u64) -> Vec<Unsynced> {
-    let ranges = chain.iter().map(|front| (front, from.max(front.start()), to.min(front.end())));
+    let ranges = chain.iter().map(|info| (info, from.max(info.start()), to.min(info.end())));
     ranges
         .filter(|(_, from, to)| from < to)
-        .map(|(front, from, to)| Unsynced {
-            path: front.path.clone(),
-            offset: front.place(from),
+        .map(|(info, from, to)| Unsynced {
+            path: info.path.clone(),
+            offset: info.file_offset(from),
             bytes: to - from,
         })
         .collect()

@@ -1,21 +1,20 @@
-//! Reading what there is of a log that is damaged. Nothing is written here.
+//! Salvage: reads what is left of a damaged log. It writes nothing.
 //!
 //! ```text
 //!   records   |####|hole|#######|###|torn, or never acknowledged
-//!                               ^   ^ the end: the first break above all marks
-//!                               the highest mark of what was durable
+//!                               ^   ^ the end: the first break above the highest synced LSN
+//!                               the highest synced LSN
 //! ```
 //!
-//! An opening ([`crate::Log::open`]) stops at the first thing that is missing where something was
-//! durable. Here the same log is read on behind it:
+//! [`crate::Log::open`] fails at the first break below the highest synced LSN. Salvage continues
+//! after the break:
 //!
-//! * A **break** below the highest mark of what was durable is a *hole*. Whole records behind it
-//!   belong to the log, since their checksums cover epoch and LSN, and the mark says that the
-//!   log went on. They are given.
-//! * A break above all marks is the end, as for an opening: what lies behind was never promised,
-//!   and perhaps dropped by an opening before. It does not come back.
-//! * A segment whose header is damaged is read with what its name, its length and its records say.
-//! * A segment that is missing is a hole, the newest as well: the marker names it.
+//! * A **break** below the highest synced LSN is a *hole*. Whole records after it belong to the
+//!   log, since their checksums cover epoch and LSN. Salvage returns them.
+//! * A break above the highest synced LSN is the end, as in a recovery. The bytes after it were
+//!   never synced, and an earlier recovery may have dropped them. They do not come back.
+//! * A segment with a damaged header is read with its name, its length and its records.
+//! * A missing segment is a hole. That includes the newest one, which the marker names.
 //! * A segment with the identity of another log is not read, and is a hole.
 
 use std::path::{Path, PathBuf};
@@ -24,15 +23,15 @@ use keyrack_vfs::Fs;
 
 use crate::error::{Error, Result};
 use crate::format::{ALIGN, FRONT_BYTES, Header, Kind, RECORD_BYTES};
-use crate::marker::{self, GONE, ID_AT as ID_AT_MARK, MISSING, Seen};
+use crate::marker::{self, ID_AT as ID_AT_MARK, MARKER_MISSING, MarkerFile, NEWEST_MISSING};
 use crate::options::{LSN_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::reader::{Reader, SegmentInfo};
 use crate::recovery::{ID_AT, Replay, list, next_record, path_of, search};
 
-/// Where a header that is whole says that it is of another version, or has flags of one.
+/// Offsets of the fields that tell that a later version wrote a header.
 const VERSION_AT: u64 = 8;
 const FLAGS_AT: u64 = 12;
-/// Epochs that are tried for a segment whose header is lost.
+/// The number of epochs that are tried for a segment whose header is lost.
 const EPOCHS_MAX: u64 = 4_096;
 
 /// A part of a log that cannot be read.
@@ -45,8 +44,7 @@ pub struct Hole {
     pub offset: u64,
     /// The first LSN that is missing.
     pub from: u64,
-    /// The first LSN that is there again. Where nothing but the header of a segment is lost,
-    /// that is `from`.
+    /// The first LSN after the hole. If only the header of a segment is lost, that is `from`.
     pub to: u64,
     /// What is wrong.
     pub what: String,
@@ -56,35 +54,35 @@ pub struct Hole {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Salvaged {
-    /// Where the log begins: everything from here on is there, but for the holes. Above the
-    /// LSN that was asked for where the segments before are gone and nobody asked for them.
+    /// Where the log begins: except for the holes, everything from here on was found. Without
+    /// a `from`, this is above missing older segments.
     pub begin: u64,
     /// Where the records end.
     pub end: u64,
-    /// No segment, and no LSN that was ever used, is above this one.
+    /// No segment and no used LSN is above this one.
     pub top: u64,
-    /// Records given.
+    /// Records replayed.
     pub records: u64,
     /// Bytes of their payloads.
     pub payload_bytes: u64,
-    /// What is missing, ascending.
+    /// The missing parts, ascending.
     pub holes: Vec<Hole>,
-    /// Bytes behind the end that were dropped, see [`crate::Recovered::dropped_bytes`].
+    /// Bytes after the end that were dropped, see [`crate::Recovered::dropped_bytes`].
     pub dropped_bytes: u64,
     /// Whole records among them.
     pub dropped_records: u64,
-    /// All files of the log: those that have the name of a segment, and the marker.
+    /// All files of the log: those with the name of a segment, and the marker.
     pub segments: Vec<PathBuf>,
 }
 
-/// Reads the log in `dir` and gives each whole record from `from` on to `replay`, in order of
-/// LSN. Without `from`, that is everything that is connected with the newest segment: what a
-/// release left behind is older, and not believed. `id` is the identity that the log has to have,
-/// 0 if it was never begun; without `id`, it is the one that the files say. O(bytes of the log).
+/// Reads the log in `dir` and passes each whole record from `from` on to `replay`, in LSN order.
+/// Without `from`, it reads all segments that are connected with the newest one. Older ones may be
+/// left over from a release. `id` is the identity that the log must have, 0 if it was never begun.
+/// Without `id`, the files decide. O(bytes of the log).
 ///
 /// # Errors
-/// `Usage` for a `from` that is no LSN, or a log of a later version; `Io`; and the first error
-/// of `replay`. Damage is no error here.
+/// `Usage` if `from` is too large, or a later version wrote the log; `Io`; and the first error of
+/// `replay`. Damage is not an error here.
 pub fn salvage<E: From<Error>>(
     fs: &dyn Fs,
     dir: &Path,
@@ -93,7 +91,7 @@ pub fn salvage<E: From<Error>>(
     replay: &mut dyn FnMut(u64, &[u8]) -> std::result::Result<(), E>,
 ) -> std::result::Result<Salvaged, E> {
     if from.is_some_and(|from| from >= LSN_MAX) {
-        return Err(Error::usage("no LSN of a record").into());
+        return Err(Error::usage("the LSN to read from is too large").into());
     }
     let seen = marker::read(fs, dir)?;
     let mut starts = list(fs, dir)?;
@@ -101,7 +99,7 @@ pub fn salvage<E: From<Error>>(
         segments: starts.iter().map(|start| path_of(dir, *start)).collect(),
         ..Salvaged::default()
     };
-    if !matches!(seen, Seen::Absent) {
+    if !matches!(seen, MarkerFile::Absent) {
         salvaged.segments.push(marker::path_in(dir));
     }
     salvaged.top = starts.last().copied().unwrap_or(0);
@@ -115,13 +113,13 @@ pub fn salvage<E: From<Error>>(
     Ok(salvaged)
 }
 
-/// Takes the segments of other logs out of `starts`. Returns the identity of this one, 0 if it has
+/// Removes the segments of other logs from `starts`. Returns the identity of this log, 0 if it has
 /// none: the wanted one, or that of the marker, unless all segments contradict it.
 fn exclude_foreign(
     fs: &dyn Fs,
     dir: &Path,
     wanted: Option<u64>,
-    seen: &Seen,
+    seen: &MarkerFile,
     starts: &mut Vec<u64>,
     out: &mut Salvaged,
 ) -> Result<u64> {
@@ -132,7 +130,7 @@ fn exclude_foreign(
     }
     let last = ids.iter().rev().find(|id| **id != 0).copied().unwrap_or(0);
     let found = match seen {
-        Seen::Good(mark) if last == 0 || ids.contains(&mark.id) => mark.id,
+        MarkerFile::Good(mark) if last == 0 || ids.contains(&mark.id) => mark.id,
         _ => last,
     };
     let id = wanted.unwrap_or(found);
@@ -150,75 +148,75 @@ fn exclude_foreign(
     Ok(id)
 }
 
-/// Reports what the marker says is missing, or that the marker itself is damaged.
-fn check_marker(dir: &Path, seen: Seen, id: u64, newest: Option<u64>, out: &mut Salvaged) {
+/// Reports what is missing according to the marker, or that the marker itself is damaged.
+fn check_marker(dir: &Path, seen: MarkerFile, id: u64, newest: Option<u64>, out: &mut Salvaged) {
     let (begin, path) = (out.begin, marker::path_in(dir));
     let of_marker = |offset, what| Hole { path, offset, from: begin, to: begin, what };
     match seen {
         // A log that was never begun may have a marker that names no segment.
-        Seen::Good(mark) if mark.id != id && (id != 0 || mark.start != 0) => {
+        MarkerFile::Good(mark) if mark.id != id && (id != 0 || mark.start != 0) => {
             out.holes.push(of_marker(ID_AT_MARK, "the marker of another log".to_owned()));
         }
-        Seen::Good(mark) if newest.unwrap_or(0) < mark.start => {
+        MarkerFile::Good(mark) if newest.unwrap_or(0) < mark.start => {
             let end = (mark.start.saturating_add(mark.segment_bytes)).min(LSN_MAX);
-            let (path, what) = (path_of(dir, mark.start), MISSING.to_owned());
+            let (path, what) = (path_of(dir, mark.start), NEWEST_MISSING.to_owned());
             out.holes.push(Hole { path, offset: 0, from: out.end.min(end), to: end, what });
             out.top = out.top.max(end);
         }
-        Seen::Good(mark) if out.end < mark.end => {
-            let what = format!("the log was closed at {}, its records end before", mark.end);
+        MarkerFile::Good(mark) if out.end < mark.end => {
+            let what = format!("the log was closed at {}, but its records end before", mark.end);
             let (path, from, to) = (path_of(dir, mark.start), out.end, mark.end);
             out.holes.push(Hole { path, offset: 0, from, to, what });
         }
-        Seen::Bad(Error::Corruption { offset, what, .. }) if id != 0 => {
+        MarkerFile::Bad(Error::Corruption { offset, what, .. }) if id != 0 => {
             out.holes.push(of_marker(offset, what));
         }
-        Seen::Absent if id != 0 => {
-            out.holes.push(of_marker(0, GONE.to_owned()));
+        MarkerFile::Absent if id != 0 => {
+            out.holes.push(of_marker(0, MARKER_MISSING.to_owned()));
         }
-        Seen::Good(_) | Seen::Bad(_) | Seen::Absent => {}
+        MarkerFile::Good(_) | MarkerFile::Bad(_) | MarkerFile::Absent => {}
     }
 }
 
 /// A segment to read.
 #[derive(Clone, Debug)]
-struct Link {
-    front: SegmentInfo,
-    /// Whether its header says where the log ended before it.
+struct SegmentLink {
+    info: SegmentInfo,
+    /// Whether its `previous_end` is known.
     is_sure: bool,
 }
 
-/// The segments to read, ascending, found from the last one backwards.
+/// The segments to read, ascending. Found from the last one backwards.
 fn chain(
     fs: &dyn Fs,
     dir: &Path,
     starts: &[u64],
     from: Option<u64>,
     out: &mut Salvaged,
-) -> Result<Vec<Link>> {
+) -> Result<Vec<SegmentLink>> {
     let lowest = from.unwrap_or(0);
-    let mut chain: Vec<Link> = Vec::new();
+    let mut chain: Vec<SegmentLink> = Vec::new();
     let mut at = starts.len();
     out.begin = lowest;
-    // Where the log goes on above what was looked at; it has to be reached from below.
+    // Where the log continues above the segments seen so far. The next lower one has to reach it.
     let mut wanted = None;
     while let Some(index) = at.checked_sub(1) {
-        let (start, above) = (starts[index], chain.last().map(|link| link.front.header.epoch));
+        let (start, above) = (starts[index], chain.last().map(|link| link.info.header.epoch));
         let link = open(fs, dir, starts, index, above, out)?;
         at = index;
         let Some(link) = link else { continue };
-        let front = &link.front;
+        let info = &link.info;
         if let Some(wanted) = wanted
-            && front.end() < wanted
+            && info.end() < wanted
         {
             if from.is_none() {
                 out.begin = wanted;
                 break;
             }
-            push_missing(dir, front.end().max(lowest), wanted, out);
+            push_missing(dir, info.end().max(lowest), wanted, out);
         }
-        let previous_end = front.header.previous_end;
-        out.top = out.top.max(front.end());
+        let previous_end = info.header.previous_end;
+        out.top = out.top.max(info.end());
         chain.push(link);
         wanted = Some(previous_end);
         if start <= lowest || previous_end <= lowest {
@@ -238,7 +236,7 @@ fn chain(
 }
 
 fn push_missing(dir: &Path, from: u64, to: u64, out: &mut Salvaged) {
-    // A segment whose file is there and cannot be read has been reported.
+    // A segment whose file exists but cannot be read is already reported.
     if out.holes.iter().any(|hole| hole.from <= from && to <= hole.to) {
         return;
     }
@@ -254,11 +252,11 @@ fn open(
     index: usize,
     epoch_above: Option<u64>,
     out: &mut Salvaged,
-) -> Result<Option<Link>> {
+) -> Result<Option<SegmentLink>> {
     let (start, path) = (starts[index], path_of(dir, starts[index]));
     let (offset, what) = match Reader::open(fs, &path, start) {
-        Ok(reader) => return Ok(Some(Link { front: reader.front, is_sure: true })),
-        // It is whole; only, another program has to read it.
+        Ok(reader) => return Ok(Some(SegmentLink { info: reader.info, is_sure: true })),
+        // The segment is intact, but a later version has to read it.
         Err(Error::Corruption { offset: VERSION_AT | FLAGS_AT, what, .. }) => {
             return Err(Error::usage(format!("{}: {what}", path.display())));
         }
@@ -268,28 +266,29 @@ fn open(
     let mut hole = Hole { path: path.clone(), offset, from: start, to: start, what };
     let link = match Reader::header(fs, &path, start)? {
         Some(header) => {
-            Some(Link { front: SegmentInfo { path, header, seal: None }, is_sure: true })
+            Some(SegmentLink { info: SegmentInfo { path, header, seal: None }, is_sure: true })
         }
         None => {
             let below = index.checked_sub(1).map(|below| starts[below]);
             let below = below
                 .and_then(|below| Reader::header(fs, &path_of(dir, below), below).ok().flatten());
             let below = below.map_or(1, |header| header.epoch);
-            let front = guess(fs, &path, start, below, epoch_above)?;
-            front.map(|front| Link { is_sure: front.header.epoch == below, front })
+            let info = reconstruct(fs, &path, start, below, epoch_above)?;
+            info.map(|info| SegmentLink { is_sure: info.header.epoch == below, info })
         }
     };
     if link.is_none() {
         hole.to = starts.get(index + 1).copied().unwrap_or(start);
-        // Nobody can tell how far it went.
+        // The end of the segment is unknown.
         out.top = out.top.max(start.saturating_add(SEGMENT_BYTES_MAX).min(LSN_MAX));
     }
     out.holes.push(hole);
     Ok(link)
 }
 
-/// A header for a segment that has lost its own: the epoch is one under which a record matches.
-fn guess(
+/// Reconstructs the header of a segment that has lost it. The epoch is one under which a record
+/// matches.
+fn reconstruct(
     fs: &dyn Fs,
     path: &Path,
     start: u64,
@@ -306,7 +305,7 @@ fn guess(
     }
     let last = epoch_above.unwrap_or(u64::MAX).min(epoch_below.saturating_add(EPOCHS_MAX));
     for epoch in epoch_below..=last {
-        // That the log ended where this segment begins is what is so but after an opening.
+        // Except after a reopening, the log ended where this segment begins.
         let header = Header {
             start,
             segment_bytes,
@@ -316,20 +315,20 @@ fn guess(
             recycled: true,
             id: 0,
         };
-        let front = SegmentInfo { path: path.to_owned(), header, seal: None };
-        if Reader::with_front(fs, front.clone())?.record(start)?.is_some() {
-            return Ok(Some(front));
+        let info = SegmentInfo { path: path.to_owned(), header, seal: None };
+        if Reader::from_info(fs, info.clone())?.record(start)?.is_some() {
+            return Ok(Some(info));
         }
     }
     Ok(None)
 }
 
-/// The reading of the records.
+/// Reads the records of the chain.
 struct SalvageScan<'a> {
     fs: &'a dyn Fs,
-    chain: Vec<Link>,
+    chain: Vec<SegmentLink>,
     out: &'a mut Salvaged,
-    /// The highest mark of what was durable in the segments up to one, once there was a break.
+    /// The highest synced LSN in the segments up to one, once there was a break.
     mark: Option<(usize, u64)>,
 }
 
@@ -337,9 +336,9 @@ impl SalvageScan<'_> {
     fn run<E: From<Error>>(&mut self, replay: &mut Replay<'_, E>) -> std::result::Result<(), E> {
         let (mut index, mut lsn) = (0, self.out.begin);
         while let Some(link) = self.chain.get(index) {
-            lsn = lsn.max(link.front.start());
+            lsn = lsn.max(link.info.start());
             let limit = self.limit(index);
-            let mut reader = Reader::with_front(self.fs, link.front.clone())?;
+            let mut reader = Reader::from_info(self.fs, link.info.clone())?;
             let mut following = index + 1;
             while lsn < limit {
                 self.read(&mut reader, &mut lsn, limit, replay)?;
@@ -352,19 +351,19 @@ impl SalvageScan<'_> {
                     let next = next_record(&mut reader, lsn + ALIGN as u64, limit)?;
                     to = next.unwrap_or(if following < over { limit } else { mark });
                 } else if let Some(unsure) = self.chain.get(over) {
-                    // The next segment does not say whether the log ended here before it. What
-                    // lies between may have been dropped.
-                    (to, following) = (unsure.front.start(), over);
+                    // The `previous_end` of the next segment is unknown, so the log may have
+                    // ended here before it. The bytes between may have been dropped.
+                    (to, following) = (unsure.info.start(), over);
                 } else {
-                    // What a crash tore off.
-                    let rest = search(self.fs, &self.fronts(index, over), lsn)?;
+                    // The torn tail.
+                    let rest = search(self.fs, &self.infos(index, over), lsn)?;
                     (self.out.dropped_bytes, self.out.dropped_records) = (rest.bytes, rest.records);
                     self.out.end = lsn;
                     return Ok(());
                 }
                 self.out.holes.push(Hole {
-                    path: reader.front.path.clone(),
-                    offset: reader.front.place(lsn),
+                    path: reader.info.path.clone(),
+                    offset: reader.info.file_offset(lsn),
                     from: lsn,
                     to,
                     what: format!("no whole record, but the log went on at {to}"),
@@ -377,13 +376,13 @@ impl SalvageScan<'_> {
         Ok(())
     }
 
-    /// Where the log goes over into the next segment.
+    /// Where the log continues in the next segment.
     fn limit(&self, index: usize) -> u64 {
-        let next = self.chain.get(index + 1).map(|next| next.front.header.previous_end);
-        next.unwrap_or(LSN_MAX).min(self.chain[index].front.end())
+        let next = self.chain.get(index + 1).map(|next| next.info.header.previous_end);
+        next.unwrap_or(LSN_MAX).min(self.chain[index].info.end())
     }
 
-    /// Gives records from the LSN on, up to the first place without one.
+    /// Replays records from `lsn` on, up to the first LSN without one.
     fn read<E: From<Error>>(
         &mut self,
         reader: &mut Reader,
@@ -392,8 +391,8 @@ impl SalvageScan<'_> {
         replay: &mut Replay<'_, E>,
     ) -> std::result::Result<(), E> {
         while *lsn < limit {
-            if reader.front.end() - *lsn < RECORD_BYTES as u64 {
-                *lsn = reader.front.end();
+            if reader.info.end() - *lsn < RECORD_BYTES as u64 {
+                *lsn = reader.info.end();
                 return Ok(());
             }
             let record = reader.record(*lsn)?;
@@ -410,13 +409,12 @@ impl SalvageScan<'_> {
         Ok(())
     }
 
-    fn fronts(&self, from: usize, to: usize) -> Vec<SegmentInfo> {
-        self.chain[from..to].iter().map(|link| link.front.clone()).collect()
+    fn infos(&self, from: usize, to: usize) -> Vec<SegmentInfo> {
+        self.chain[from..to].iter().map(|link| link.info.clone()).collect()
     }
 
-    /// The first segment behind this one that does not say where the log ended before it, or the
-    /// number of segments; and the highest mark of what was durable before that one: in headers,
-    /// seals and records.
+    /// The first later segment with an unknown `previous_end`, or the number of segments, and the
+    /// highest synced LSN before that segment: in headers, seals and records.
     fn mark(&mut self, index: usize, lsn: u64) -> Result<(usize, u64)> {
         let links = self.chain.iter().enumerate().skip(index + 1);
         let unsure = links.into_iter().find(|(_, link)| !link.is_sure);
@@ -426,10 +424,9 @@ impl SalvageScan<'_> {
         {
             return Ok((over, mark));
         }
-        let of =
-            |front: &SegmentInfo| front.header.synced.max(front.seal.map_or(0, |seal| seal.end));
-        let known = self.chain[..over].iter().map(|link| of(&link.front)).max().unwrap_or(0);
-        let behind = search(self.fs, &self.fronts(index, over), lsn)?.synced;
+        let of = |info: &SegmentInfo| info.header.synced.max(info.seal.map_or(0, |seal| seal.end));
+        let known = self.chain[..over].iter().map(|link| of(&link.info)).max().unwrap_or(0);
+        let behind = search(self.fs, &self.infos(index, over), lsn)?.synced;
         Ok(*self.mark.insert((over, known.max(behind))))
     }
 }

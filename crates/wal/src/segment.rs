@@ -44,13 +44,13 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// LSN behind the last byte.
+    /// LSN after the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.bytes
     }
 
-    /// Where an LSN of this segment lies in its file.
-    fn place(&self, lsn: u64) -> u64 {
+    /// The offset of an LSN of this segment in its file.
+    fn file_offset(&self, lsn: u64) -> u64 {
         debug_assert!((self.start..self.end()).contains(&lsn));
         FRONT_BYTES + (lsn - self.start)
     }
@@ -63,7 +63,7 @@ impl Segment {
         parts: &[&[u8]],
         length: usize,
     ) -> Result<()> {
-        let place = self.place(lsn);
+        let place = self.file_offset(lsn);
         if length <= SMALL_BYTES_MAX {
             let mut buffer: SmallBuffer = [0; _];
             let bytes = format::small(&mut buffer, self.incarnation, lsn, synced, parts);
@@ -115,7 +115,7 @@ impl Segment {
     /// Touches the pages of the window from `lsn` on, as far as they are the segment's.
     fn touch(&self, lsn: u64) {
         for at in (lsn..self.end().min(lsn + WINDOW_BYTES)).step_by(PAGE_BYTES as usize) {
-            self.mapping.touch(self.place(at));
+            self.mapping.touch(self.file_offset(at));
         }
     }
 
@@ -126,7 +126,7 @@ impl Segment {
             return Ok(());
         }
         let bytes = format::void(self.incarnation, lsn, synced, log_bytes);
-        self.mapping.write(self.place(lsn), &bytes)
+        self.mapping.write(self.file_offset(lsn), &bytes)
     }
 
     /// Makes the bytes from one LSN to another durable, as far as they lie in this segment.

@@ -1,5 +1,5 @@
-//! The thread that syncs a log now and then. It sleeps on a condition with a timeout, so that it
-//! ends at once when the log does.
+//! The thread that syncs a log periodically. It sleeps on a condition variable with a timeout, so
+//! that it ends at once when the log closes.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::log::Core;
 
-/// Whether the thread is to end, and the event that says so.
+/// Whether the thread has to end, and the event that signals it.
 #[derive(Debug, Default)]
 struct Stop {
     is_wanted: Mutex<bool>,
@@ -43,8 +43,8 @@ fn run(core: &Core, stop: &Stop, interval: Duration) {
             return;
         }
         drop(held);
-        // A failed sync stays in the log, and the next writer gets it. Anything else is tried again
-        // at the next tick.
+        // A failed sync stays in the log, and the next writer gets it. Other errors are retried at
+        // the next tick.
         let _ = core.sync_published();
         is_wanted = stop.is_wanted.lock().unwrap_or_else(PoisonError::into_inner);
     }
@@ -55,7 +55,7 @@ impl Drop for Ticker {
         *self.stop.is_wanted.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It ends by itself, and has nothing to tell.
+            // The thread has no result, and a panic of it was already printed.
             let _ = thread.join();
         }
     }
