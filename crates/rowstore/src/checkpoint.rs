@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   note where each log ends: the starts     |
-//!   note the floors                          |  writers go on all the time
+//!   note the watermarks                          |  writers go on all the time
 //!   wait for what was written before         |
 //!   write all rows, a range to a thread      |
 //!   wait for what was written meanwhile, sync the logs
@@ -18,12 +18,13 @@
 //! * *A write above the starts* is replayed. If the walk found it already, that changes nothing.
 //! * *A removal below the starts* is not replayed, and leaves no row. A put of the same key that is
 //!   older, but was logged later by another session, is: it would come back. Its version is not
-//!   above the floor of its key, which the removal had raised, and records at or below the floors
-//!   are not applied. This drops nothing that is needed: a write with such a version that the walk
-//!   did not find would have to be in progress when the floors were noted, and for those we waited.
+//!   above the watermark of its key, which the removal had raised, and records at or below the
+//!   watermarks are not applied. This drops nothing that is needed: a write with such a version
+//!   that the walk did not find would have to be in progress when the watermarks were noted, and
+//!   for those we waited.
 //! * *A clear below the starts* was published before the walk began. The walk passes over the dead
-//!   rows. A put that it covers and that was logged later is not above the floors, which the clear
-//!   had raised.
+//!   rows. A put that it covers and that was logged later is not above the watermarks, which the
+//!   clear had raised.
 //! * *A write that was in the tree when the walk came by, and not in any log*, may be half of a
 //!   group. So the checkpoint does not count before all that the walk can have seen is in the logs,
 //!   and synced: whatever of a group is in the files, the whole of it is in the files and the logs.
@@ -58,7 +59,7 @@ pub(crate) fn checkpoint(core: &Core) -> Result<bool> {
     let checkpoint_bytes = outcome.as_ref().unwrap_or(&*manifest).bytes();
     if disk.set_log_bytes_max(&core.options, checkpoint_bytes) {
         // So much was written meanwhile that the next one is due; nobody else will notice.
-        core.bell.ring_checkpointer();
+        core.notifier.notify_checkpointer();
     }
     let next = match outcome {
         Ok(next) => next,
@@ -85,16 +86,16 @@ pub(crate) fn checkpoint(core: &Core) -> Result<bool> {
 fn write(core: &Core, disk: &Disk, last: &Manifest) -> Result<Manifest> {
     // The order of these three is that of the header.
     let logs = starts(disk, last);
-    let floors = core.floors.all();
-    settle(core, disk)?;
+    let watermarks = core.watermarks.all();
+    wait_until_logged(core, disk)?;
     let generation = last.generation + 1;
     let parts = write_parts(core, disk, generation)?;
-    settle(core, disk)?;
+    wait_until_logged(core, disk)?;
     for log in &disk.logs {
         log.sync(log.published()).map_err(|error| disk.failed(error))?;
     }
-    let clock = core.clock().max(floors.iter().copied().max().unwrap_or(0));
-    let next = Manifest { generation, clock, floors, logs, parts };
+    let clock = core.clock().max(watermarks.iter().copied().max().unwrap_or(0));
+    let next = Manifest { generation, clock, watermarks, logs, parts };
     disk.fs.sync_dir(&disk.dir).map_err(|error| of_files(&error))?;
     publish(&*disk.fs, &disk.dir, &next)?;
     Ok(next)
@@ -113,10 +114,10 @@ fn starts(disk: &Disk, last: &Manifest) -> Vec<LogEntry> {
     in_use.chain(dropped).collect()
 }
 
-/// Waits until everything that is in the tree now is in the logs.
-fn settle(core: &Core, disk: &Disk) -> Result<()> {
-    core.roster.settle()?;
-    disk.adopt_orphans()
+/// Pending until everything that is in the tree now is in the logs.
+fn wait_until_logged(core: &Core, disk: &Disk) -> Result<()> {
+    core.sessions.wait_until_logged()?;
+    disk.append_unlogged()
 }
 
 /// Publishes a manifest: when this returns, it is the one that counts.

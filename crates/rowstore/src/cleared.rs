@@ -5,19 +5,19 @@
 //! later, by a pass over all rows, a slice at a time.
 //!
 //! ```text
-//!   clear   floors raised -> version published -> sums of the dead noted     O(1)
+//!   clear   watermarks raised -> version published -> sums of the dead noted     O(1)
 //!   pass    slice, slice, slice ... end of the keys                          O(rows), later
 //! ```
 //!
-//! **Invariant:** a write that begins after a clear gets a larger version, because the floors were
-//! raised before. A write that began earlier gets a larger version and stays, or it does not and is
-//! dead, in memory as at a replay. The entry of the clear in the log has the version, so the order
-//! of the records makes no difference.
+//! **Invariant:** a write that begins after a clear gets a larger version, because the watermarks
+//! were raised before. A write that began earlier gets a larger version and stays, or it does not
+//! and is dead, in memory as at a replay. The entry of the clear in the log has the version, so the
+//! order of the records makes no difference.
 //!
 //! A write that is dead when it is published may be in a place that the pass has left. So every
 //! write looks at the version of the last clear once more after it is in the tree, behind a fence,
-//! and removes what is dead ([`Core::bury`]). Either the pass finds the row, or the writer finds
-//! the clear.
+//! and removes what is dead ([`Core::remove_if_cleared`]). Either the pass finds the row, or the
+//! writer finds the clear.
 //!
 //! The sums of the dead are exact if nobody writes during the clear, and after the end of each
 //! pass: then no dead row is left, and the sums are set to 0. A negative sum counts as 0.
@@ -103,7 +103,7 @@ impl Core {
     /// Whether a row in the tree was cleared.
     #[inline]
     pub(crate) fn is_dead(&self, row: &Row<'_>) -> bool {
-        // Acquire: a writer that sees the clear sees the floors that were raised for it.
+        // Acquire: a writer that sees the clear sees the watermarks that were raised for it.
         row.version() <= self.cleared.version.0.load(Ordering::Acquire)
     }
 
@@ -137,16 +137,16 @@ impl Core {
         if version <= cleared.version.0.load(Ordering::Acquire) {
             return;
         }
-        self.floors.raise_all(version);
+        self.watermarks.raise_all(version);
         cleared.version.0.store(version, Ordering::SeqCst);
-        // With the fence of `bury`.
+        // With the fence of `remove_if_cleared`.
         fence(Ordering::SeqCst);
         let rows = i64::try_from(self.tree.len()).expect("fewer than 2^63 rows");
         cleared.set(rows, self.memory.used(), self.memory.volatile());
         pass.ends_left = 1 + u8::from(!pass.from.is_empty());
         cleared.is_under_way.store(true, Ordering::Release);
         drop(pass);
-        self.bell.ring_sweeper();
+        self.notifier.notify_sweeper();
     }
 
     /// Whether there may be dead rows.
@@ -212,7 +212,7 @@ impl Core {
 
     /// Removes a row that was written with this version if a clear overtook it.
     #[inline]
-    pub(crate) fn bury(&self, key: &[u8], version: u64) {
+    pub(crate) fn remove_if_cleared(&self, key: &[u8], version: u64) {
         // With the fence of `clear`: the pass finds the row, or we find the clear.
         fence(Ordering::SeqCst);
         if version <= self.cleared.version.0.load(Ordering::Acquire) {
@@ -279,7 +279,7 @@ mod tests {
         core.memory.add(cost(3, row.len()));
         core.memory.add_volatile(1);
         assert_eq!(core.tree.len(), 1);
-        core.bury(b"key", version);
+        core.remove_if_cleared(b"key", version);
         assert_eq!((core.tree.len(), core.count()), (0, 0));
         assert_eq!((core.memory.used(), core.memory.volatile()), (0, 0));
         session.put(b"key", b"value", 0, 7).unwrap();

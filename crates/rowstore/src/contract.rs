@@ -39,7 +39,7 @@ pub trait Rows: Send + Sync {
     /// `memory_bytes`, `log_bytes`, `checkpoints`, `evicted`, `expired`...
     fn stats(&self, visit: &mut dyn FnMut(&str, f64));
 
-    /// Waits until everything up to `to` is durable. Called by a thread that may wait.
+    /// Pending until everything up to `to` is durable. Called by a thread that may wait.
     ///
     /// # Errors
     /// [`keyrack_store::Error::Poisoned`] when a sync has failed.
@@ -92,13 +92,13 @@ pub trait RowSession {
     /// Says that the rows of `keys` are used next, so that a store in memory can bring them near
     /// side by side. Changes nothing; a key too long, or one that is not used after all, is none of
     /// its business.
-    fn expect(&mut self, keys: &[&[u8]]) {
+    fn prefetch(&mut self, keys: &[&[u8]]) {
         let _ = keys;
     }
 
-    /// Reads, decides and writes one row as one step that nobody comes between. `decide` gets the
-    /// row and an empty [`RowBuf`] for the new one; it may be called again, with an empty buffer
-    /// again. Returns the version of the row written, or 0 when none was.
+    /// ReferenceBits, decides and writes one row as one step that nobody comes between. `decide`
+    /// gets the row and an empty [`RowBuf`] for the new one; it may be called again, with an empty
+    /// buffer again. Returns the version of the row written, or 0 when none was.
     ///
     /// # Errors
     /// Any kind; a row too large is [`keyrack_store::Error::Usage`], and a row for which there is

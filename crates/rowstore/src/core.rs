@@ -5,13 +5,13 @@
 
 use crate::cleared::Cleared;
 use crate::error::of_log;
-use crate::floors::Floors;
+use crate::maintenance::Notifier;
 use crate::manifest::Manifest;
 use crate::memory::Memory;
 use crate::options::Options;
-use crate::roster::Roster;
-use crate::sample::Sample;
-use crate::upkeep::Bell;
+use crate::sample::KeySample;
+use crate::sessions::SessionRegistry;
+use crate::watermarks::DeleteWatermarks;
 use keyrack_masstree::{Bytes, Tree};
 use keyrack_store::{Error, Result};
 use keyrack_vfs::{Fs, Lock};
@@ -36,12 +36,12 @@ pub(crate) struct Counts {
 pub(crate) struct Core {
     pub(crate) tree: Tree<Bytes>,
     pub(crate) options: Options,
-    pub(crate) floors: Floors,
-    pub(crate) roster: Roster,
+    pub(crate) watermarks: DeleteWatermarks,
+    pub(crate) sessions: SessionRegistry,
     pub(crate) memory: Memory,
-    pub(crate) sample: Sample,
+    pub(crate) sample: KeySample,
     pub(crate) counts: Counts,
-    pub(crate) bell: Bell,
+    pub(crate) notifier: Notifier,
     /// The largest version of sessions that are over, and of what was recovered.
     pub(crate) clock: AtomicU64,
     /// What was removed with all other rows.
@@ -65,7 +65,7 @@ pub(crate) struct Disk {
     /// How many of them call for a checkpoint.
     pub(crate) log_bytes_max: AtomicU64,
     /// Records of sessions that ended without being able to write them.
-    pub(crate) orphans: Mutex<Vec<Vec<u8>>>,
+    pub(crate) unlogged: Mutex<Vec<Vec<u8>>>,
     /// Held by the one who writes a checkpoint.
     pub(crate) checkpointing: Mutex<Manifest>,
     poison: OnceLock<String>,
@@ -88,7 +88,7 @@ impl Disk {
             next_log: AtomicUsize::new(0),
             log_bytes: AtomicU64::new(0),
             log_bytes_max: AtomicU64::new(u64::MAX),
-            orphans: Mutex::default(),
+            unlogged: Mutex::default(),
             checkpointing: Mutex::new(manifest),
             poison: OnceLock::new(),
             lock,
@@ -131,11 +131,11 @@ impl Disk {
     }
 
     /// Appends what sessions have left.
-    pub(crate) fn adopt_orphans(&self) -> Result<()> {
-        let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(record) = orphans.last() {
+    pub(crate) fn append_unlogged(&self) -> Result<()> {
+        let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(record) = unlogged.last() {
             self.append(&self.logs[0], record)?;
-            orphans.pop();
+            unlogged.pop();
         }
         Ok(())
     }
@@ -165,12 +165,12 @@ impl Core {
     pub(crate) fn new(options: Options, disk: Option<Disk>) -> Self {
         Core {
             tree: Tree::new(),
-            floors: Floors::new(),
-            roster: Roster::default(),
+            watermarks: DeleteWatermarks::new(),
+            sessions: SessionRegistry::default(),
             memory: Memory::new(&options),
-            sample: Sample::default(),
+            sample: KeySample::default(),
             counts: Counts::default(),
-            bell: Bell::default(),
+            notifier: Notifier::default(),
             clock: AtomicU64::new(0),
             cleared: Cleared::default(),
             now_ms: AtomicU64::new(0),
@@ -181,8 +181,8 @@ impl Core {
 
     /// The largest version that was ever given.
     pub(crate) fn clock(&self) -> u64 {
-        // The seats first: a session that ends meanwhile leaves its clock behind before its seat.
-        let seats = self.roster.clock();
-        seats.max(self.clock.load(Ordering::Acquire))
+        // The slots first: a session that ends meanwhile leaves its clock behind before its slot.
+        let slots = self.sessions.clock();
+        slots.max(self.clock.load(Ordering::Acquire))
     }
 }

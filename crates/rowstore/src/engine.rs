@@ -12,7 +12,7 @@ use crate::error::out_of_memory;
 use crate::options::{Eviction, Options};
 use crate::record::{RECORD_HEAD_BYTES, entry_bytes};
 use crate::row::HEAD_BYTES;
-use crate::session::Session as RowWay;
+use crate::session::Session as RowStoreSession;
 use crate::{Change, RowSession, RowStore, Rows};
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
@@ -129,7 +129,7 @@ impl Store for RowEngine {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(EngineSession {
             engine: self,
-            way: self.rows.own_session(),
+            rows: self.rows.own_session(),
             buffer: Vec::new(),
         }))
     }
@@ -168,7 +168,7 @@ impl Store for RowEngine {
 
 struct EngineSession<'a> {
     engine: &'a RowEngine,
-    way: RowWay<'a>,
+    rows: RowStoreSession<'a>,
     /// For [`Session::update`].
     buffer: Vec<u8>,
 }
@@ -176,7 +176,7 @@ struct EngineSession<'a> {
 impl EngineSession<'_> {
     /// Logs what was written, and makes it as durable as the store promises.
     fn commit(&mut self) -> Result<()> {
-        let position = self.way.flush()?;
+        let position = self.rows.flush()?;
         if self.engine.rows.durability() == Durability::Sync {
             self.engine.rows.sync(position)?;
         }
@@ -221,7 +221,7 @@ impl EngineSession<'_> {
 
 impl Session for EngineSession<'_> {
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        self.way.get(key, &mut |row| visit(row.value()))
+        self.rows.get(key, &mut |row| visit(row.value()))
     }
 
     fn multi_get(
@@ -229,11 +229,11 @@ impl Session for EngineSession<'_> {
         keys: &[&[u8]],
         visit: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        self.way.multi_get(keys, &mut |index, row| visit(index, row.map(|row| row.value())))
+        self.rows.multi_get(keys, &mut |index, row| visit(index, row.map(|row| row.value())))
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.way.put(key, value, 0, 0)?;
+        self.rows.put(key, value, 0, 0)?;
         self.commit()
     }
 
@@ -241,13 +241,13 @@ impl Session for EngineSession<'_> {
         if self.engine.rows.durability() == Durability::None {
             return Err(Error::usage("with durability none there is no log to sync"));
         }
-        self.way.put(key, value, 0, 0)?;
-        let position = self.way.flush()?;
+        self.rows.put(key, value, 0, 0)?;
+        let position = self.rows.flush()?;
         self.engine.rows.sync(position)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {
-        let existed = self.way.remove(key)?;
+        let existed = self.rows.remove(key)?;
         self.commit()?;
         Ok(if existed { Removed::Existed } else { Removed::Absent })
     }
@@ -258,7 +258,7 @@ impl Session for EngineSession<'_> {
         decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
     ) -> Result<()> {
         let buffer = &mut self.buffer;
-        self.way.update(key, &mut |row, new| {
+        self.rows.update(key, &mut |row, new| {
             buffer.clear();
             match decide(row.map(|row| row.value()), buffer) {
                 Update::Keep => Change::Keep,
@@ -278,7 +278,7 @@ impl Session for EngineSession<'_> {
         high: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        self.way.scan(low, high, &mut |key, row| visit(key, row.value()))
+        self.rows.scan(low, high, &mut |key, row| visit(key, row.value()))
     }
 
     fn scan_rev(
@@ -287,29 +287,29 @@ impl Session for EngineSession<'_> {
         high: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        self.way.scan_rev(low, high, &mut |key, row| visit(key, row.value()))
+        self.rows.scan_rev(low, high, &mut |key, row| visit(key, row.value()))
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
         self.check(batch)?;
         // The lock protects no data that a panic could have left half done.
         let _alone = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
-        self.way.apply(batch)?;
+        self.rows.apply(batch)?;
         self.commit()
     }
 
     fn replace_all(&mut self, batch: &Batch) -> Result<()> {
         self.check(batch)?;
         let _alone = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
-        self.way.begin_group()?;
-        let written = self.way.clear().and_then(|()| {
+        self.rows.begin_group()?;
+        let written = self.rows.clear().and_then(|()| {
             batch.iter().try_for_each(|op| match op {
-                BatchOp::Put(key, value) => self.way.put(key, value, 0, 0).map(|_| ()),
-                BatchOp::Remove(key) => self.way.remove(key).map(|_| ()),
+                BatchOp::Put(key, value) => self.rows.put(key, value, 0, 0).map(|_| ()),
+                BatchOp::Remove(key) => self.rows.remove(key).map(|_| ()),
             })
         });
         if let Err(error) = written {
-            self.way.cancel_group();
+            self.rows.cancel_group();
             return Err(error);
         }
         self.commit()

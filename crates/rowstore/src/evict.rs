@@ -40,7 +40,7 @@ pub(crate) fn evict(core: &Core, session: &mut Session<'_>) -> Result<()> {
         let mut last = Vec::new();
         core.tree.range(&hand, None, |key, row| {
             rows += 1;
-            if !(memory.take_read(key) && is_choosy) {
+            if !(memory.test_and_clear_read(key) && is_choosy) {
                 wanted -= cost(key.len(), row.len());
                 victims.push(key.to_vec());
             }
@@ -61,7 +61,7 @@ pub(crate) fn evict(core: &Core, session: &mut Session<'_>) -> Result<()> {
             // Relaxed: a count for people.
             core.counts.evicted.fetch_add(u64::from(is_removed), Ordering::Relaxed);
         }
-        session.hand_in_bytes();
+        session.report_memory_now();
     }
     Ok(())
 }

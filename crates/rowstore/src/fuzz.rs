@@ -74,7 +74,7 @@ fn manifest() -> Vec<u8> {
     let manifest = Manifest {
         generation: 5,
         clock: 99,
-        floors: vec![1, 2],
+        watermarks: vec![1, 2],
         logs: vec![log("log", 77, LogState::Begun), log("/other", 0, LogState::New)],
         parts: vec![PartEntry { bytes: 10, rows: 1, checksum: 9 }],
     };
@@ -130,7 +130,7 @@ fn check_record(bytes: &[u8]) -> Shape {
     shape((end, seen))
 }
 
-/// Reads a part whose blocks have the right checksums and places.
+/// ReferenceBits a part whose blocks have the right checksums and places.
 fn check_part(input: &[u8], dice: &mut Dice) -> Shape {
     let (mut bytes, mut at) = (input.to_vec(), 0);
     let rows = dice.below(6) as u64;
@@ -184,7 +184,7 @@ fn check_manifest(input: &[u8]) -> Shape {
                 Some(&bytes[..]),
                 "nothing is passed over"
             );
-            shape((manifest.floors.len(), manifest.logs.len(), manifest.parts.len()))
+            shape((manifest.watermarks.len(), manifest.logs.len(), manifest.parts.len()))
         }
         Err(Error::Corruption { offset, detail: what, .. }) => {
             assert!(offset <= bytes.len() as u64, "damage lies in the file");

@@ -66,7 +66,7 @@ pub(crate) enum Found<'a> {
     /// Nothing: what is stored counts.
     Stored,
     /// This row, or none.
-    Waits(Option<&'a [u8]>),
+    Pending(Option<&'a [u8]>),
 }
 
 /// Writes that wait for the flush of their group.
@@ -134,8 +134,8 @@ impl Group {
 
     pub(crate) fn find(&self, key: &[u8]) -> Found<'_> {
         match self.rows.get(key) {
-            Some(row) => Found::Waits(row.as_deref()),
-            None if self.is_cleared() => Found::Waits(None),
+            Some(row) => Found::Pending(row.as_deref()),
+            None if self.is_cleared() => Found::Pending(None),
             None => Found::Stored,
         }
     }
@@ -288,7 +288,7 @@ mod tests {
         let mut group = group(100);
         group.write(b"a", Some(vec![0; 50]), false).unwrap();
         group.clear(0).unwrap();
-        assert_eq!((group.find(b"a"), group.rows_after(9)), (Found::Waits(None), 0));
+        assert_eq!((group.find(b"a"), group.rows_after(9)), (Found::Pending(None), 0));
         group.write(b"b", Some(vec![0; 50]), false).unwrap();
         assert_eq!((group.bytes(), group.rows_after(9)), (56, 1));
     }

@@ -66,10 +66,10 @@ mod core;
 mod engine;
 mod error;
 mod evict;
-mod floors;
 #[cfg(test)]
 mod fuzz;
 mod group;
+mod maintenance;
 mod manifest;
 mod memory;
 mod model;
@@ -77,14 +77,14 @@ mod options;
 mod part;
 mod record;
 mod recovery;
-mod roster;
 mod row;
 mod sample;
 mod session;
+mod sessions;
 mod store;
 mod store_rows;
 mod sweep;
-mod upkeep;
+mod watermarks;
 
 pub use contract::{Change, Position, RowSession, Rows};
 pub use engine::{engine, options_of};

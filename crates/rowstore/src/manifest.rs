@@ -1,7 +1,7 @@
 //! The manifest: which checkpoint counts, which logs there are, and from where each is read.
 //!
 //! ```text
-//!   magic "KEYRROWM" | version | sizes | floors | logs | parts | checksum of all before
+//!   magic "KEYRROWM" | version | sizes | watermarks | logs | parts | checksum of all before
 //! ```
 //!
 //! There is one file of that name, replaced at one stroke. What it does not name does not belong to
@@ -10,8 +10,8 @@
 //! A log is *new* until something was written into it and synced; from then on its absence is
 //! damage. It is *dropped* when a checkpoint holds all that it had; its files are to be removed.
 
-use crate::floors::STRIPES;
 use crate::options::{LOGS_MAX, PARTS_MAX};
+use crate::watermarks::STRIPES;
 use crc_fast::crc32_iscsi;
 use keyrack_store::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const CHECKSUM_BYTES: usize = 4;
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 /// The longest path of a log.
 const PATH_BYTES_MAX: u64 = 4096;
-/// Floors that a manifest may have: a power of two.
+/// DeleteWatermarks that a manifest may have: a power of two.
 const STRIPES_MAX: u64 = 1 << 20;
 
 /// What a log is to the store.
@@ -67,8 +67,8 @@ pub(crate) struct Manifest {
     pub(crate) generation: u64,
     /// No version in the checkpoint, or of a row removed before it, is larger.
     pub(crate) clock: u64,
-    /// Records are not applied when their version is not above the floor of their key.
-    pub(crate) floors: Vec<u64>,
+    /// Records are not applied when their version is not above the watermark of their key.
+    pub(crate) watermarks: Vec<u64>,
     pub(crate) logs: Vec<LogEntry>,
     pub(crate) parts: Vec<PartEntry>,
 }
@@ -79,17 +79,17 @@ impl Manifest {
         Manifest {
             generation: 0,
             clock: 0,
-            floors: vec![0; STRIPES],
+            watermarks: vec![0; STRIPES],
             logs: Vec::new(),
             parts: Vec::new(),
         }
     }
 
-    /// The floor of a key by its hash.
-    pub(crate) fn floor(&self, hash: u64) -> u64 {
-        let bits = self.floors.len().trailing_zeros();
+    /// The watermark of a key by its hash.
+    pub(crate) fn delete_watermark(&self, hash: u64) -> u64 {
+        let bits = self.watermarks.len().trailing_zeros();
         let stripe = hash.checked_shr(u64::BITS - bits).unwrap_or(0);
-        self.floors.get(stripe as usize).copied().unwrap_or(0)
+        self.watermarks.get(stripe as usize).copied().unwrap_or(0)
     }
 
     /// Bytes of the checkpoint.
@@ -101,13 +101,13 @@ impl Manifest {
         let mut out = Vec::new();
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
-        for count in [self.floors.len(), self.logs.len(), self.parts.len()] {
+        for count in [self.watermarks.len(), self.logs.len(), self.parts.len()] {
             out.extend_from_slice(&(count as u32).to_le_bytes());
         }
         out.extend_from_slice(&self.generation.to_le_bytes());
         out.extend_from_slice(&self.clock.to_le_bytes());
-        for floor in &self.floors {
-            out.extend_from_slice(&floor.to_le_bytes());
+        for watermark in &self.watermarks {
+            out.extend_from_slice(&watermark.to_le_bytes());
         }
         for log in &self.logs {
             let path = log.path.to_str().filter(|path| path.len() as u64 <= PATH_BYTES_MAX);
@@ -170,16 +170,17 @@ impl Manifest {
         if version == 0 || version > VERSION {
             return Err("a manifest of another version");
         }
-        let (floors, logs, parts) = (reader.u32()?, reader.u32()?, reader.u32()?);
-        if !floors.is_power_of_two() || u64::from(floors) > STRIPES_MAX {
-            return Err("an impossible number of floors");
+        let (watermarks, logs, parts) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        if !watermarks.is_power_of_two() || u64::from(watermarks) > STRIPES_MAX {
+            return Err("an impossible number of delete watermarks");
         }
         // Dropped logs stand beside those in use.
         if logs as usize > 2 * LOGS_MAX || parts as usize > PARTS_MAX {
             return Err("an impossible number of logs or parts");
         }
         let (generation, clock) = (reader.u64()?, reader.u64()?);
-        let floors = (0..floors).map(|_| reader.u64()).collect::<std::result::Result<_, _>>()?;
+        let watermarks =
+            (0..watermarks).map(|_| reader.u64()).collect::<std::result::Result<_, _>>()?;
         let logs = (0..logs).map(|_| reader.log(version)).collect::<std::result::Result<_, _>>()?;
         let part = |_| {
             let (bytes, rows) = (reader.u64()?, reader.u64()?);
@@ -187,7 +188,7 @@ impl Manifest {
             Ok(PartEntry { bytes, rows, checksum })
         };
         let parts = (0..parts).map(part).collect::<std::result::Result<_, &'static str>>()?;
-        Ok(Manifest { generation, clock, floors, logs, parts })
+        Ok(Manifest { generation, clock, watermarks, logs, parts })
     }
 }
 
@@ -244,7 +245,7 @@ mod tests {
         Manifest {
             generation: 5,
             clock: 99,
-            floors: vec![1, 2, 3, 4],
+            watermarks: vec![1, 2, 3, 4],
             logs: vec![
                 log("log", 77, LogState::Begun),
                 log("/other/disk", 0, LogState::New),
@@ -266,10 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn floors_go_by_the_highest_bits() {
+    fn watermarks_go_by_the_highest_bits() {
         let manifest = sample();
-        assert_eq!([0, 1 << 62, 3 << 62, u64::MAX].map(|hash| manifest.floor(hash)), [1, 2, 4, 4]);
-        assert_eq!(Manifest { floors: vec![7], ..manifest }.floor(u64::MAX), 7);
+        assert_eq!(
+            [0, 1 << 62, 3 << 62, u64::MAX].map(|hash| manifest.delete_watermark(hash)),
+            [1, 2, 4, 4]
+        );
+        assert_eq!(Manifest { watermarks: vec![7], ..manifest }.delete_watermark(u64::MAX), 7);
     }
 
     #[test]

@@ -2,21 +2,22 @@
 //!
 //! Bytes are an estimate: key, row, and a share of nodes and allocator that is the same for every
 //! row. Sessions gather their changes and hand them in now and then, so that they share no word for
-//! each write; the sum may be off by what they have not handed in yet ([`HELD_BYTES_MAX`] each).
+//! each write; the sum may be off by what they have not handed in yet ([`UNREPORTED_BYTES_MAX`]
+//! each).
 //!
 //! The *clock* needs to know what was read since its hand came by. A bit for each key would have to
 //! be in the row; here keys share bits by their hash, some for each expected row. Two keys of one
 //! bit keep each other a little longer, which costs nothing but a worse choice.
 
-use crate::floors::hash;
 use crate::options::{Eviction, Options};
+use crate::watermarks::hash;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// A row's share of the tree's nodes, of its blob's head, and of what the allocator rounds up.
 const ROW_OVERHEAD_BYTES: usize = 64;
 /// Bytes that a session may keep to itself.
-pub(crate) const HELD_BYTES_MAX: i64 = 64 << 10;
+pub(crate) const UNREPORTED_BYTES_MAX: i64 = 64 << 10;
 /// Bytes of memory for which there is one bit.
 const BYTES_PER_BIT: u64 = 64;
 const BITS_LOG2_MIN: u32 = 12;
@@ -36,7 +37,7 @@ pub(crate) struct Memory {
     /// Largest where there is no limit.
     max: i64,
     /// Present where rows are evicted.
-    reads: Option<Reads>,
+    reads: Option<ReferenceBits>,
     /// Where the clock's hand points.
     pub(crate) hand: Mutex<Vec<u8>>,
 }
@@ -50,7 +51,7 @@ impl Memory {
             used: AtomicI64::new(0),
             volatile: AtomicI64::new(0),
             max: if is_limited { max } else { i64::MAX },
-            reads: evicts.then(|| Reads::new(options.memory_max)),
+            reads: evicts.then(|| ReferenceBits::new(options.memory_max)),
             hand: Mutex::default(),
         }
     }
@@ -95,23 +96,23 @@ impl Memory {
     }
 
     /// Whether `key` was read since the last time that this was asked.
-    pub(crate) fn take_read(&self, key: &[u8]) -> bool {
+    pub(crate) fn test_and_clear_read(&self, key: &[u8]) -> bool {
         self.reads.as_ref().is_some_and(|reads| reads.take(hash(key)))
     }
 }
 
 /// A bit for each hash.
 #[derive(Debug)]
-struct Reads {
+struct ReferenceBits {
     words: Box<[AtomicU64]>,
     mask: u64,
 }
 
-impl Reads {
+impl ReferenceBits {
     fn new(memory_max: u64) -> Self {
         let wanted = (memory_max / BYTES_PER_BIT).max(1).ilog2();
         let bits = 1_u64 << wanted.clamp(BITS_LOG2_MIN, BITS_LOG2_MAX);
-        Reads { words: (0..bits / 64).map(|_| AtomicU64::new(0)).collect(), mask: bits - 1 }
+        ReferenceBits { words: (0..bits / 64).map(|_| AtomicU64::new(0)).collect(), mask: bits - 1 }
     }
 
     fn place(&self, hash: u64) -> (&AtomicU64, u64) {
@@ -147,15 +148,15 @@ mod tests {
         assert!(memory.evicts() && memory.max() == 1 << 20);
         memory.note_read(b"a");
         memory.note_read(b"a");
-        assert!(!memory.take_read(b"b"));
-        assert!(memory.take_read(b"a") && !memory.take_read(b"a"));
+        assert!(!memory.test_and_clear_read(b"b"));
+        assert!(memory.test_and_clear_read(b"a") && !memory.test_and_clear_read(b"a"));
     }
 
     #[test]
     fn without_a_limit_nothing_is_remembered() {
         let memory = Memory::new(&Options::default());
         memory.note_read(b"a");
-        assert!(!memory.take_read(b"a") && !memory.evicts());
+        assert!(!memory.test_and_clear_read(b"a") && !memory.evicts());
         assert_eq!(memory.max(), i64::MAX);
         assert!(memory.add_volatile(2) && !memory.add_volatile(1) && !memory.add_volatile(-3));
     }

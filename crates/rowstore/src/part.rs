@@ -145,7 +145,7 @@ fn chained(sum: u32, block: u32) -> u32 {
     crc32_iscsi(&bytes).max(1)
 }
 
-/// Reads a part, block by block.
+/// ReferenceBits a part, block by block.
 #[derive(Debug)]
 pub(crate) struct PartReader {
     file: Arc<dyn File>,
@@ -187,7 +187,7 @@ impl PartReader {
         Err(Error::corruption(&self.path, self.offset + within as u64, what))
     }
 
-    /// Reads and checks the next block, and gives its rows. `None` at the end.
+    /// ReferenceBits and checks the next block, and gives its rows. `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Vec<(&[u8], Row<'_>)>>> {
         if self.offset == self.entry.bytes {
             if self.rows != self.entry.rows {
@@ -209,7 +209,7 @@ impl PartReader {
         }
     }
 
-    /// Reads a block. Returns how many rows it has.
+    /// ReferenceBits a block. Returns how many rows it has.
     fn load(&mut self) -> Result<u32> {
         let left = self.entry.bytes - self.offset;
         if left < HEAD_BYTES as u64 {

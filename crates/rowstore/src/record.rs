@@ -49,7 +49,7 @@ pub(crate) enum Entry<'a> {
 
 /// Where an entry that is being made begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenEntry {
     start: usize,
     row: usize,
 }
@@ -81,7 +81,7 @@ impl Record {
     }
 
     /// Begins an entry about `key`. It ends with one of `put`, `remove`, `cancel`.
-    pub(crate) fn begin(&mut self, key: &[u8]) -> Open {
+    pub(crate) fn begin(&mut self, key: &[u8]) -> OpenEntry {
         let start = self.bytes.len();
         let key_bytes = u32::try_from(key.len()).expect("a key is shorter than 4 GiB");
         self.bytes.reserve(ENTRY_BYTES + key.len());
@@ -89,7 +89,7 @@ impl Record {
         self.bytes.extend_from_slice(&key_bytes.to_le_bytes());
         self.bytes.extend_from_slice(&[0; 4]);
         self.bytes.extend_from_slice(key);
-        Open { start, row: self.bytes.len() }
+        OpenEntry { start, row: self.bytes.len() }
     }
 
     /// Where the row of the entry that was begun last is to be appended.
@@ -98,30 +98,30 @@ impl Record {
     }
 
     /// Bytes of the row of the entry that was begun last.
-    pub(crate) fn row_bytes(&self, entry: Open) -> usize {
+    pub(crate) fn row_bytes(&self, entry: OpenEntry) -> usize {
         self.bytes.len() - entry.row
     }
 
     /// The row of the entry that was begun last.
-    pub(crate) fn row(&self, entry: Open) -> &[u8] {
+    pub(crate) fn row(&self, entry: OpenEntry) -> &[u8] {
         &self.bytes[entry.row..]
     }
 
     /// Ends the entry as one that puts the row that was appended.
-    pub(crate) fn put(&mut self, entry: Open, version: u64) {
+    pub(crate) fn put(&mut self, entry: OpenEntry, version: u64) {
         set_version(&mut self.bytes[entry.row..], version);
         self.end(entry, PUT);
     }
 
     /// Ends the entry as one that removes the key, whatever was appended.
-    pub(crate) fn remove(&mut self, entry: Open, version: u64) {
+    pub(crate) fn remove(&mut self, entry: OpenEntry, version: u64) {
         self.bytes.truncate(entry.row);
         self.bytes.extend_from_slice(&version.to_le_bytes());
         self.end(entry, REMOVE);
     }
 
     /// Takes the entry back.
-    pub(crate) fn cancel(&mut self, entry: Open) {
+    pub(crate) fn cancel(&mut self, entry: OpenEntry) {
         self.bytes.truncate(entry.start);
     }
 
@@ -132,7 +132,7 @@ impl Record {
         self.end(entry, CLEAR);
     }
 
-    fn end(&mut self, entry: Open, what: u8) {
+    fn end(&mut self, entry: OpenEntry, what: u8) {
         let row_bytes = u32::try_from(self.bytes.len() - entry.row);
         let row_bytes = row_bytes.expect("a row is shorter than 4 GiB");
         self.bytes[entry.start] = what;

@@ -16,11 +16,11 @@
 use crate::Row;
 use crate::core::Core;
 use crate::error::{Failure, of_files, of_log};
-use crate::floors::hash;
 use crate::manifest::{LogEntry, LogState, Manifest};
 use crate::memory::cost;
 use crate::part::PartReader;
 use crate::record::{Entries, Entry};
+use crate::watermarks::hash;
 use keyrack_concurrent::pin;
 use keyrack_masstree::Change as TreeChange;
 use keyrack_store::{Error, Result};
@@ -234,7 +234,7 @@ impl<'a> Recovery<'a> {
         Ok((logs, found))
     }
 
-    /// Reads one log, and gives its entries to the workers.
+    /// ReferenceBits one log, and gives its entries to the workers.
     fn read_log(
         &self,
         fs: &Arc<dyn Fs>,
@@ -247,7 +247,7 @@ impl<'a> Recovery<'a> {
         if log.state == LogState::Begun && !has_segments(&**fs, &log_dir)? {
             return Err(Error::corruption(&log_dir, 0, "the log is missing"));
         }
-        let mut fan = Fan { chunks: vec![Vec::new(); senders.len()], senders };
+        let mut router = EntryRouter { chunks: vec![Vec::new(); senders.len()], senders };
         let mut replay = |position: u64, payload: &[u8]| -> std::result::Result<(), Failure> {
             let damage = |(at, what): (usize, &str)| {
                 let at = position + at as u64;
@@ -258,7 +258,9 @@ impl<'a> Recovery<'a> {
             while let Some((entry, bytes)) = entries.next().map_err(damage)? {
                 rows += 1;
                 match entry {
-                    Entry::Put { key, .. } | Entry::Remove { key, .. } => fan.give(key, bytes)?,
+                    Entry::Put { key, .. } | Entry::Remove { key, .. } => {
+                        router.give(key, bytes)?
+                    }
                     Entry::Clear { version } => {
                         self.cleared.fetch_max(version, Ordering::Relaxed);
                     }
@@ -269,7 +271,7 @@ impl<'a> Recovery<'a> {
         };
         let opened = Log::open(Arc::clone(fs), &log_dir, log.start, options, &mut replay);
         let (log, found) = opened.map_err(|failure: Failure| failure.0)?;
-        fan.finish()?;
+        router.finish()?;
         Ok((log, found))
     }
 
@@ -306,7 +308,7 @@ impl<'a> Recovery<'a> {
         }
         let clock = core.clock.load(Ordering::Acquire).max(self.manifest.clock).max(cleared);
         core.clock.store(clock, Ordering::Release);
-        core.floors.raise_all(clock);
+        core.watermarks.raise_all(clock);
         let bytes = self.bytes_total;
         (self.report)(Progress {
             rows: self.rows.load(Ordering::Relaxed),
@@ -353,12 +355,12 @@ pub(crate) fn has_segments(fs: &dyn Fs, dir: &Path) -> Result<bool> {
 }
 
 /// Entries on their way from a reader to the workers.
-struct Fan {
+struct EntryRouter {
     chunks: Vec<Vec<u8>>,
     senders: Vec<SyncSender<Vec<u8>>>,
 }
 
-impl Fan {
+impl EntryRouter {
     fn give(&mut self, key: &[u8], bytes: &[u8]) -> Result<()> {
         // Not the bits that others use: those of one stripe shall not meet in one worker.
         let index = (hash(key) >> 16) as u32 as usize % self.chunks.len();
@@ -405,12 +407,12 @@ impl Worker<'_> {
             Entry::Remove { key, version } => (key, version, None),
             Entry::Clear { version } => return version,
         };
-        let mut floor = self.recovery.manifest.floor(hash(key));
-        floor = floor.max(self.recovery.cleared.load(Ordering::Relaxed));
+        let mut watermark = self.recovery.manifest.delete_watermark(hash(key));
+        watermark = watermark.max(self.recovery.cleared.load(Ordering::Relaxed));
         if !self.removed.is_empty() {
-            floor = floor.max(self.removed.get(key).copied().unwrap_or(0));
+            watermark = watermark.max(self.removed.get(key).copied().unwrap_or(0));
         }
-        if version <= floor {
+        if version <= watermark {
             return version;
         }
         let (bytes, volatile) = (&mut self.bytes, &mut self.volatile);

@@ -13,16 +13,16 @@ use std::sync::{Mutex, PoisonError};
 const KEYS_MAX: usize = 2048;
 /// Bytes of a key that are kept: a boundary need not be a key.
 const KEY_BYTES_MAX: usize = 256;
-/// Bits of the hash that others do not use: floors have the highest, reads the lowest.
+/// Bits of the hash that others do not use: watermarks have the highest, reads the lowest.
 const SHIFT: u32 = 30;
 
 #[derive(Debug, Default)]
-pub(crate) struct Sample {
+pub(crate) struct KeySample {
     mask: AtomicU64,
     keys: Mutex<BTreeSet<Box<[u8]>>>,
 }
 
-impl Sample {
+impl KeySample {
     /// `key`, of this hash, was added to the rows.
     #[inline]
     pub(crate) fn offer(&self, key: &[u8], hash: u64) {
@@ -42,7 +42,7 @@ impl Sample {
         if keys.len() > KEYS_MAX {
             let mask = self.mask.load(Ordering::Relaxed) << 1 | 1;
             self.mask.store(mask, Ordering::Relaxed);
-            keys.retain(|key| (crate::floors::hash(key) >> SHIFT) & mask == 0);
+            keys.retain(|key| (crate::watermarks::hash(key) >> SHIFT) & mask == 0);
         }
     }
 
@@ -63,13 +63,13 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::floors::hash;
+    use crate::watermarks::hash;
 
     /// Fault 7 of the original: boundaries by the first eight bytes, useless for keys that begin
     /// alike.
     #[test]
     fn keys_with_a_long_common_prefix_are_cut_evenly() {
-        let sample = Sample::default();
+        let sample = KeySample::default();
         let key = |n: u32| format!("a very long and common prefix/{n:08}").into_bytes();
         for n in 0..40_000 {
             sample.offer(&key(n), hash(&key(n)));
@@ -79,6 +79,6 @@ mod tests {
         for (cut, part) in cuts.iter().zip([10_000, 20_000, 30_000]) {
             assert!((key(part - 2000)..key(part + 2000)).contains(cut), "{cut:?} for {part}");
         }
-        assert!(Sample::default().cuts(4).is_empty());
+        assert!(KeySample::default().cuts(4).is_empty());
     }
 }

@@ -19,12 +19,12 @@ mod group;
 
 use crate::core::{Core, Disk};
 use crate::error::out_of_memory;
-use crate::floors::hash;
 use crate::group::{Found, Group, RecordSize};
-use crate::memory::{HELD_BYTES_MAX, cost};
-use crate::record::{Open, RECORD_HEAD_BYTES, Record, entry_bytes};
-use crate::roster::Seat;
+use crate::memory::{UNREPORTED_BYTES_MAX, cost};
+use crate::record::{OpenEntry, RECORD_HEAD_BYTES, Record, entry_bytes};
 use crate::row::encode_value;
+use crate::sessions::WriterSlot;
+use crate::watermarks::hash;
 use crate::{Change, Position, Row, RowBuf, RowSession};
 use keyrack_concurrent::pin;
 use keyrack_masstree::{Change as TreeChange, Near};
@@ -36,7 +36,7 @@ use std::sync::atomic::Ordering;
 
 /// The way to one log.
 #[derive(Clone, Copy)]
-struct Way<'a> {
+struct LogHandle<'a> {
     disk: &'a Disk,
     log: &'a Log,
 }
@@ -45,11 +45,11 @@ pub(crate) struct Session<'a> {
     core: &'a Core,
     near: Near<'a>,
     /// Where the rows that were announced were found, in the order in which they are to be used.
-    expected: Vec<Near<'a>>,
+    prefetched: Vec<Near<'a>>,
     /// How many of them were used.
-    expected_used: usize,
-    way: Option<Way<'a>>,
-    seat: Arc<Seat>,
+    prefetched_used: usize,
+    log: Option<LogHandle<'a>>,
+    slot: Arc<WriterSlot>,
     /// The largest version given.
     clock: u64,
     now_ms: u64,
@@ -59,9 +59,9 @@ pub(crate) struct Session<'a> {
     /// Writes that wait for the flush of their group.
     group: Option<Group>,
     /// Whether the record must not be cut where it gets long.
-    is_whole: bool,
+    is_atomic: bool,
     /// Bytes that the memory does not know of yet.
-    held_bytes: i64,
+    unreported_bytes: i64,
     position: Position,
 }
 
@@ -76,26 +76,26 @@ enum Outcome {
 }
 
 /// What decides about a write, and what it changes in the sums.
-struct Judge<'a> {
+struct WriteDecision<'a> {
     core: &'a Core,
-    entry: Open,
+    entry: OpenEntry,
     key: &'a [u8],
     hash: u64,
     clock: u64,
     /// The version that the row was given when it was checked, as one of a group.
     given: Option<u64>,
     /// What the session has not handed in.
-    held_bytes: i64,
+    unreported_bytes: i64,
     outcome: Outcome,
     bytes: i64,
     volatile: i64,
     is_new: bool,
 }
 
-impl Judge<'_> {
+impl WriteDecision<'_> {
     /// Called under the lock of the key's node. A dead row takes memory, and is no row otherwise.
-    fn judge(&mut self, old: Option<Row<'_>>, is_dead: bool, change: Change, record: &mut Record) {
-        let least = old.map_or(0, |old| old.version()).max(self.core.floors.of(self.hash));
+    fn decide(&mut self, old: Option<Row<'_>>, is_dead: bool, change: Change, record: &mut Record) {
+        let least = old.map_or(0, |old| old.version()).max(self.core.watermarks.of(self.hash));
         let version = match self.given {
             Some(given) => given.max(least + 1),
             None => least.max(self.clock) + 1,
@@ -104,7 +104,7 @@ impl Judge<'_> {
         let old_volatile = i64::from(old.is_some_and(|old| old.expires_ms() != 0));
         self.outcome = match change {
             Change::Remove if old.is_some() && !is_dead => {
-                self.core.floors.raise(self.hash, version);
+                self.core.watermarks.raise(self.hash, version);
                 self.clock = version;
                 record.remove(self.entry, version);
                 (self.bytes, self.volatile) = (-old_bytes, -old_volatile);
@@ -118,7 +118,7 @@ impl Judge<'_> {
                     Some(_) => Ok(()),
                     None => {
                         let live_bytes = if is_dead { 0 } else { old_bytes };
-                        admit(self.core, row_bytes, new_bytes, live_bytes, self.held_bytes)
+                        admit(self.core, row_bytes, new_bytes, live_bytes, self.unreported_bytes)
                     }
                 };
                 if let Err(outcome) = admitted {
@@ -141,13 +141,13 @@ impl Judge<'_> {
 }
 
 /// Whether there is room for a row of `row_bytes`, which takes `new_bytes` of memory in place of
-/// `old_bytes`, beside `held_bytes` that the memory does not know of.
+/// `old_bytes`, beside `unreported_bytes` that the memory does not know of.
 fn admit(
     core: &Core,
     row_bytes: usize,
     new_bytes: i64,
     old_bytes: i64,
-    held_bytes: i64,
+    unreported_bytes: i64,
 ) -> std::result::Result<(), Outcome> {
     let (memory, added) = (&core.memory, new_bytes - old_bytes);
     let max = memory.max();
@@ -156,7 +156,7 @@ fn admit(
     } else if memory.evicts() {
         new_bytes > max
     } else {
-        added > 0 && core.live_bytes().saturating_add(held_bytes).saturating_add(added) > max
+        added > 0 && core.live_bytes().saturating_add(unreported_bytes).saturating_add(added) > max
     };
     if row_bytes > core.options.row_bytes_max {
         Err(Outcome::RowTooLarge(row_bytes))
@@ -170,25 +170,25 @@ fn admit(
 impl<'a> Session<'a> {
     pub(crate) fn new(core: &'a Core) -> Self {
         let mut position = Position::default();
-        let way = core.disk.as_ref().map(|disk| {
+        let log = core.disk.as_ref().map(|disk| {
             let (number, log) = disk.next_log();
             position.log = number;
-            Way { disk, log }
+            LogHandle { disk, log }
         });
         Session {
             core,
             near: Near::new(),
-            expected: Vec::new(),
-            expected_used: 0,
-            way,
-            seat: core.roster.join(),
+            prefetched: Vec::new(),
+            prefetched_used: 0,
+            log,
+            slot: core.sessions.join(),
             clock: 0,
             now_ms: 0,
             record: Record::new(),
             row: RowBuf::new(),
             group: None,
-            is_whole: false,
-            held_bytes: 0,
+            is_atomic: false,
+            unreported_bytes: 0,
             position,
         }
     }
@@ -197,7 +197,7 @@ impl<'a> Session<'a> {
     fn prepare(&mut self, key: &[u8]) -> Result<()> {
         self.check(key)?;
         let is_long = self.record.bytes().len() >= self.core.options.batch_bytes_max;
-        if self.way.is_some() && !self.is_whole && is_long {
+        if self.log.is_some() && !self.is_atomic && is_long {
             self.append_record()?;
         }
         Ok(())
@@ -213,19 +213,19 @@ impl<'a> Session<'a> {
                 options.key_bytes_max
             )));
         }
-        self.way.map_or(Ok(()), |way| way.disk.check())
+        self.log.map_or(Ok(()), |log| log.disk.check())
     }
 
     /// Begins an entry, and a record if it is the first.
-    fn begin(&mut self, key: &[u8]) -> Open {
+    fn begin(&mut self, key: &[u8]) -> OpenEntry {
         self.begin_record();
         self.record.begin(key)
     }
 
     /// Before the first change of a record.
     fn begin_record(&mut self) {
-        if self.way.is_some() && self.record.is_empty() {
-            self.seat.begin();
+        if self.log.is_some() && self.record.is_empty() {
+            self.slot.begin();
         }
     }
 
@@ -234,97 +234,98 @@ impl<'a> Session<'a> {
     fn change(
         &mut self,
         key: &[u8],
-        entry: Open,
+        entry: OpenEntry,
         given: Option<u64>,
         decide: impl FnOnce(Option<Row<'_>>, &mut Vec<u8>) -> Change,
     ) -> Outcome {
         let core = self.core;
-        let mut judge = Judge {
+        let mut decision = WriteDecision {
             core,
             entry,
             key,
             hash: hash(key),
             clock: self.clock,
             given,
-            held_bytes: self.held_bytes,
+            unreported_bytes: self.unreported_bytes,
             outcome: Outcome::Kept,
             bytes: 0,
             volatile: 0,
             is_new: false,
         };
         {
-            let (judge, record, now_ms) = (&mut judge, &mut self.record, self.now_ms);
+            let (decision, record, now_ms) = (&mut decision, &mut self.record, self.now_ms);
             // Of another key, if what was announced was left out: then it says nothing.
-            let near = match self.expected.get_mut(self.expected_used) {
+            let near = match self.prefetched.get_mut(self.prefetched_used) {
                 Some(near) => {
-                    self.expected_used += 1;
+                    self.prefetched_used += 1;
                     near
                 }
                 None => &mut self.near,
             };
             core.tree.update_near(key, &pin(), near, move |old| {
                 let old = old.as_deref().map(Row::of);
-                // Before the floor is read: the row that replaces a dead one gets a larger version.
+                // Before the watermark is read: the row that replaces a dead one gets a larger
+                // version.
                 let is_dead = old.is_some_and(|row| core.is_dead(&row));
                 let live = old.filter(|row| !is_dead && !row.is_expired(now_ms));
                 let change = decide(live, record.tail());
-                judge.judge(old, is_dead, change, record);
+                decision.decide(old, is_dead, change, record);
                 let record: &Record = record;
-                match judge.outcome {
+                match decision.outcome {
                     Outcome::Written(_) => TreeChange::Put(record.row(entry)),
                     Outcome::Removed => TreeChange::Remove,
                     _ => TreeChange::Keep,
                 }
             });
         }
-        self.account(&judge);
-        if let Outcome::Written(version) = judge.outcome {
-            core.bury(key, version);
+        self.account(&decision);
+        if let Outcome::Written(version) = decision.outcome {
+            core.remove_if_cleared(key, version);
         }
-        judge.outcome
+        decision.outcome
     }
 
-    /// Sums up what a write changed.
-    fn account(&mut self, judge: &Judge<'_>) {
-        match judge.outcome {
+    /// RowCounts up what a write changed.
+    fn account(&mut self, decision: &WriteDecision<'_>) {
+        match decision.outcome {
             Outcome::Written(version) => {
-                if judge.is_new && self.way.is_some() {
-                    self.core.sample.offer(judge.key, judge.hash);
+                if decision.is_new && self.log.is_some() {
+                    self.core.sample.offer(decision.key, decision.hash);
                 }
                 self.note(version);
             }
-            Outcome::Removed => self.note(judge.clock),
+            Outcome::Removed => self.note(decision.clock),
             _ => {
-                self.record.cancel(judge.entry);
-                if self.way.is_some() && self.record.is_empty() {
-                    self.core.roster.flushed(&self.seat);
+                self.record.cancel(decision.entry);
+                if self.log.is_some() && self.record.is_empty() {
+                    self.core.sessions.flushed(&self.slot);
                 }
                 return;
             }
         }
-        self.held_bytes += judge.bytes;
-        if self.held_bytes.abs() > HELD_BYTES_MAX {
-            self.hand_in();
+        self.unreported_bytes += decision.bytes;
+        if self.unreported_bytes.abs() > UNREPORTED_BYTES_MAX {
+            self.report_memory();
         }
-        if judge.volatile != 0 && self.core.memory.add_volatile(judge.volatile) {
-            self.core.bell.ring_sweeper();
+        if decision.volatile != 0 && self.core.memory.add_volatile(decision.volatile) {
+            self.core.notifier.notify_sweeper();
         }
-        if self.way.is_none() {
+        if self.log.is_none() {
             self.record.clear(self.core.options.batch_bytes_max);
         }
     }
 
     fn note(&mut self, version: u64) {
         self.clock = self.clock.max(version);
-        self.seat.note(self.clock);
+        self.slot.note(self.clock);
     }
 
-    fn hand_in(&mut self) {
-        self.core.memory.add(std::mem::take(&mut self.held_bytes));
+    fn report_memory(&mut self) {
+        self.core.memory.add(std::mem::take(&mut self.unreported_bytes));
     }
 
     /// What a caller is told.
-    fn answer(&self, outcome: Outcome) -> Result<u64> {
+    fn result_of(&self, outcome: Outcome) -> Result<u64> {
         let options = &self.core.options;
         let refuse = |what: String| Err(Error::usage(what));
         match outcome {
@@ -386,19 +387,19 @@ impl<'a> Session<'a> {
     fn make_room(&mut self, waits: i64) -> Result<()> {
         let memory = &self.core.memory;
         // A record that must not be cut had its room made before.
-        if self.is_whole || memory.max() == i64::MAX {
+        if self.is_atomic || memory.max() == i64::MAX {
             return Ok(());
         }
-        let held = self.held_bytes.saturating_add(waits);
+        let held = self.unreported_bytes.saturating_add(waits);
         let is_over = || memory.used().saturating_add(held) > memory.max();
         while is_over() && self.core.sweep_dead() {}
         if memory.evicts() && is_over() {
             // As if it were there already.
-            self.held_bytes += waits;
-            self.hand_in();
+            self.unreported_bytes += waits;
+            self.report_memory();
             let outcome = crate::evict::evict(self.core, self);
-            self.held_bytes -= waits;
-            self.hand_in();
+            self.unreported_bytes -= waits;
+            self.report_memory();
             outcome?;
         }
         Ok(())
@@ -410,24 +411,24 @@ impl<'a> Session<'a> {
     }
 
     /// Hands in what evictions have freed.
-    pub(crate) fn hand_in_bytes(&mut self) {
-        self.hand_in();
+    pub(crate) fn report_memory_now(&mut self) {
+        self.report_memory();
     }
 
     /// Removes everything up to `version`, and logs that.
     fn clear_now(&mut self, version: u64) {
         self.begin_record();
-        self.hand_in();
+        self.report_memory();
         self.core.clear(version);
-        if self.way.is_some() {
+        if self.log.is_some() {
             self.record.push_clear(version);
         }
     }
 
     /// Appends the record to the log, unless it is empty.
     fn append_record(&mut self) -> Result<Position> {
-        self.hand_in();
-        let Some(Way { disk, log }) = self.way else { return Ok(self.position) };
+        self.report_memory();
+        let Some(LogHandle { disk, log }) = self.log else { return Ok(self.position) };
         if self.record.is_empty() {
             return Ok(self.position);
         }
@@ -436,17 +437,17 @@ impl<'a> Session<'a> {
         match disk.append(log, bytes) {
             Ok(end) => self.position.offset = end,
             Err(error) => {
-                self.core.roster.failed(&self.seat);
+                self.core.sessions.failed(&self.slot);
                 return Err(error);
             }
         }
         // Relaxed: a count for people.
         self.core.counts.flushes.fetch_add(1, Ordering::Relaxed);
         if disk.note_logged(bytes.len() as u64) {
-            self.core.bell.ring_checkpointer();
+            self.core.notifier.notify_checkpointer();
         }
         self.record.clear(4 * self.core.options.batch_bytes_max);
-        self.core.roster.flushed(&self.seat);
+        self.core.sessions.flushed(&self.slot);
         Ok(self.position)
     }
 }
@@ -461,7 +462,7 @@ impl RowSession for Session<'_> {
     #[inline]
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> Result<bool> {
         if let Some(group) = &self.group
-            && let Found::Waits(row) = group.find(key)
+            && let Found::Pending(row) = group.find(key)
         {
             let row = row.map(Row::of).filter(|row| !row.is_expired(self.now_ms));
             row.inspect(|row| visit(*row));
@@ -503,12 +504,12 @@ impl RowSession for Session<'_> {
         Ok(())
     }
 
-    fn expect(&mut self, keys: &[&[u8]]) {
-        self.expected.clear();
-        self.expected_used = 0;
+    fn prefetch(&mut self, keys: &[&[u8]]) {
+        self.prefetched.clear();
+        self.prefetched_used = 0;
         // One alone has nobody to be searched beside.
         if keys.len() > 1 {
-            self.core.tree.expect(keys, &pin(), &mut self.expected);
+            self.core.tree.expect(keys, &pin(), &mut self.prefetched);
         }
     }
 
@@ -521,7 +522,7 @@ impl RowSession for Session<'_> {
             return self.update_group(key, decide);
         }
         let outcome = self.write(key, decide)?;
-        self.answer(outcome)
+        self.result_of(outcome)
     }
 
     fn put(&mut self, key: &[u8], value: &[u8], flags: u32, expires_ms: u64) -> Result<u64> {
@@ -534,7 +535,7 @@ impl RowSession for Session<'_> {
             });
         }
         if value.len() > self.core.options.row_bytes_max {
-            return self.answer(Outcome::RowTooLarge(value.len()));
+            return self.result_of(Outcome::RowTooLarge(value.len()));
         }
         self.make_room(0)?;
         self.prepare(key)?;
@@ -542,7 +543,7 @@ impl RowSession for Session<'_> {
         // Before the lock is taken: nothing in it depends on what is there, but the version.
         encode_value(value, flags, expires_ms, self.record.tail());
         let outcome = self.change(key, entry, None, |_, _| Change::Put);
-        self.answer(outcome)
+        self.result_of(outcome)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool> {
@@ -653,7 +654,7 @@ impl RowSession for Session<'_> {
         if !group.is_empty() {
             self.make_room(group.memory_added)?;
             self.append_record()?;
-            self.carry_out(&group);
+            self.apply_group(&group);
         }
         Ok(())
     }
@@ -665,7 +666,7 @@ impl RowSession for Session<'_> {
     }
 
     fn is_durable(&self, position: Position) -> bool {
-        let Some(Way { disk, .. }) = self.way else { return true };
+        let Some(LogHandle { disk, .. }) = self.log else { return true };
         if self.core.options.durability != Durability::Sync {
             return true;
         }
@@ -679,12 +680,12 @@ impl Drop for Session<'_> {
         self.group = None;
         // Nobody is left to be told. What could not be logged is in memory, and may have been read.
         if self.append_record().is_err()
-            && let Some(Way { disk, .. }) = self.way
+            && let Some(LogHandle { disk, .. }) = self.log
         {
             let record = self.record.bytes().to_vec();
-            disk.orphans.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(record);
+            disk.unlogged.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(record);
         }
         self.core.clock.fetch_max(self.clock, Ordering::AcqRel);
-        self.core.roster.leave(&self.seat);
+        self.core.sessions.leave(&self.slot);
     }
 }

@@ -3,6 +3,7 @@
 use crate::checkpoint::{checkpoint, publish, remove_dropped, remove_unnamed};
 use crate::core::{Core, Disk};
 use crate::error::{Failure, of_files, of_log};
+use crate::maintenance::Maintenance;
 use crate::manifest::{LogEntry, LogState, MANIFEST_NAME, Manifest};
 use crate::options::Options;
 use crate::part::is_part;
@@ -10,7 +11,6 @@ use crate::record::Record;
 use crate::recovery::{Progress, Recovered, Recovery, has_segments};
 use crate::session::Session;
 use crate::sweep::Sweep;
-use crate::upkeep::Upkeep;
 use crate::{Position, RowSession, Rows};
 use keyrack_store::{Durability, Error, Result};
 use keyrack_vfs::Fs;
@@ -24,7 +24,7 @@ const LOCK_NAME: &str = "LOCK";
 /// Rows over the index in memory, with logs and checkpoints. See the crate's documentation.
 #[derive(Debug)]
 pub struct RowStore {
-    upkeep: Option<Upkeep>,
+    upkeep: Option<Maintenance>,
     core: Arc<Core>,
     recovered: Recovered,
 }
@@ -81,14 +81,14 @@ impl RowStore {
         core.disk = Some(disk);
         let store = Self::start(core, recovered)?;
         if has_others || is_due {
-            store.core.bell.ring_checkpointer();
+            store.core.notifier.notify_checkpointer();
         }
         Ok(store)
     }
 
     fn start(core: Core, recovered: Recovered) -> Result<Self> {
         let core = Arc::new(core);
-        let upkeep = Upkeep::start(&core)?;
+        let upkeep = Maintenance::start(&core)?;
         Ok(RowStore { upkeep: Some(upkeep), core, recovered })
     }
 
@@ -149,7 +149,7 @@ impl RowStore {
             Arc::into_inner(self.core).expect("the threads have ended, and no session is left");
         // A store in memory has nothing to close.
         let Some(disk) = core.disk else { return Ok(()) };
-        let mut outcome = disk.check().and_then(|()| disk.adopt_orphans());
+        let mut outcome = disk.check().and_then(|()| disk.append_unlogged());
         for log in disk.logs {
             outcome = outcome.and(log.close().map_err(of_log));
         }

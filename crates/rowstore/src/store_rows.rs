@@ -23,14 +23,15 @@
 //!
 //! A value that is no row was not written through here. It is served as corruption, not as a miss.
 
+mod counts;
 mod expiry;
 mod session;
-mod sums;
 mod sweep;
 mod writers;
 
-use crate::upkeep::Bell;
+use crate::maintenance::Notifier;
 use crate::{Position, Row, RowSession, Rows};
+use counts::RowCounts;
 use expiry::Expiry;
 use keyrack_measure::wall::unix_ms;
 use keyrack_store::{Batch, Durability, Error, Result, Session, Store};
@@ -40,9 +41,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
-use sums::Sums;
 use sweep::{Sweep, Sweeper};
-use writers::Writers;
+use writers::WriterLocks;
 
 /// Versions in a millisecond.
 const VERSIONS_LOG2: u32 = 20;
@@ -71,8 +71,8 @@ struct Core {
     /// The time that a session was told last.
     now_ms: AtomicU64,
     expiry: Arc<Expiry>,
-    writers: Writers,
-    bell: Bell,
+    writers: WriterLocks,
+    notifier: Notifier,
     group_bytes_max: usize,
 }
 
@@ -119,8 +119,8 @@ impl StoreRows {
             sweep_failures: AtomicU64::new(0),
             now_ms: AtomicU64::new(0),
             expiry,
-            writers: Writers::default(),
-            bell: Bell::default(),
+            writers: WriterLocks::default(),
+            notifier: Notifier::default(),
             group_bytes_max: store.batch_bytes_max().min(GROUP_BYTES_MAX),
             store,
         });
@@ -153,23 +153,23 @@ fn count(
     dir: Option<&Path>,
     session: &mut dyn Session,
     look: &mut dyn FnMut(Row<'_>),
-) -> Result<Sums> {
-    let (mut sums, mut bad) = (Sums::default(), None);
+) -> Result<RowCounts> {
+    let (mut sums, mut bad) = (RowCounts::default(), None);
     session.scan(b"", None, &mut |key, value| match Row::check(value) {
         Some(row) => {
-            sums += Sums::of(Some(row));
+            sums += RowCounts::of(Some(row));
             look(row);
             ControlFlow::Continue(())
         }
         None => {
-            bad = Some(no_row(dir, key));
+            bad = Some(not_a_row(dir, key));
             ControlFlow::Break(())
         }
     })?;
     bad.map_or(Ok(sums), Err)
 }
 
-fn no_row(dir: Option<&Path>, key: &[u8]) -> Error {
+fn not_a_row(dir: Option<&Path>, key: &[u8]) -> Error {
     let dir = dir.unwrap_or(Path::new("memory"));
     let key = String::from_utf8_lossy(&key[..key.len().min(64)]).into_owned();
     Error::corruption(dir, 0, format!("the value of key {key:?} is no row"))
@@ -191,11 +191,11 @@ impl Core {
     }
 
     /// Adds to the counts what a write has changed. The locks of the writers order it.
-    fn add(&self, change: Sums) {
+    fn add(&self, change: RowCounts) {
         self.keys.fetch_add(change.rows, Ordering::Relaxed);
         let before = self.volatile.fetch_add(change.volatile, Ordering::Relaxed);
         if before <= 0 && before + change.volatile > 0 {
-            self.bell.ring_sweeper();
+            self.notifier.notify_sweeper();
         }
     }
 

@@ -64,7 +64,7 @@ fn a_flipped_byte_anywhere_is_found_or_harmless() {
     for (path, bytes) in files(&disk, Path::new(DIR)) {
         let is_manifest = path.ends_with("MANIFEST");
         for (at, byte) in bytes.iter().enumerate() {
-            // Bytes that nothing was written into stand for each other, and so do floors.
+            // Bytes that nothing was written into stand for each other, and so do watermarks.
             let is_free = !is_manifest && *byte == 0 && at >= 600;
             if (is_free || is_manifest) && at % 97 != 0 {
                 continue;

@@ -162,7 +162,7 @@ pub(crate) fn step(
             // would outgrow its limit.
             ours.flush().unwrap();
             let keys: Vec<Vec<u8>> = (0..draw.below(6)).map(|_| self::key(draw)).collect();
-            ours.expect(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            ours.prefetch(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>());
             for key in keys.iter().take(draw.below(6)) {
                 let value = vec![b'e'; draw.below(40)];
                 let version = ours.put(key, &value, 0, 0).unwrap();

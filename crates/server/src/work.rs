@@ -188,8 +188,8 @@ impl RowSession for Counted<'_> {
         })
     }
 
-    fn expect(&mut self, keys: &[&[u8]]) {
-        self.rows.expect(keys);
+    fn prefetch(&mut self, keys: &[&[u8]]) {
+        self.rows.prefetch(keys);
     }
 
     fn update(

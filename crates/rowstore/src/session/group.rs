@@ -2,10 +2,10 @@
 //! is changed.
 
 use super::{Outcome, Session, admit};
-use crate::floors::hash;
 use crate::group::{Found, Group, decide_on};
 use crate::memory::cost;
 use crate::row::HEAD_BYTES;
+use crate::watermarks::hash;
 use crate::{Change, Position, Row, RowBuf, RowSession};
 use keyrack_concurrent::pin;
 use keyrack_store::{Batch, BatchOp, Result};
@@ -23,10 +23,10 @@ impl Session<'_> {
         let Some(mut group) = self.group.take() else { return Ok(0) };
         let guard = pin();
         let decision = match group.find(key) {
-            Found::Waits(row) => decide_on(row.map(Row::of), self.now_ms, &mut self.row, decide),
+            Found::Pending(row) => decide_on(row.map(Row::of), self.now_ms, &mut self.row, decide),
             Found::Stored => {
                 let bytes = core.tree.get_near(key, &guard, &mut self.near);
-                // The floor is above a dead row, so its version need not be known.
+                // The watermark is above a dead row, so its version need not be known.
                 let row = bytes.as_deref().map(Row::of).filter(|row| !core.is_dead(row));
                 decide_on(row, self.now_ms, &mut self.row, decide)
             }
@@ -42,11 +42,11 @@ impl Session<'_> {
             }),
             Change::Put => {
                 let mut bytes = Vec::new();
-                let floor = core.floors.of(hash(key));
-                let version = decision.old_version.max(self.clock).max(floor) + 1;
+                let watermark = core.watermarks.of(hash(key));
+                let version = decision.old_version.max(self.clock).max(watermark) + 1;
                 self.row.encode(version, &mut bytes);
                 let (row_bytes, new_memory) = (bytes.len(), memory(bytes.len()));
-                let held = self.held_bytes.saturating_add(group.memory_added);
+                let held = self.unreported_bytes.saturating_add(group.memory_added);
                 match admit(core, row_bytes, new_memory, old_memory, held) {
                     Err(outcome) => Ok(outcome),
                     Ok(()) => group.write(key, Some(bytes), was_there).map(|()| {
@@ -60,32 +60,32 @@ impl Session<'_> {
         if let Ok(Outcome::Written(version)) = outcome {
             self.note(version);
         }
-        self.answer(outcome?)
+        self.result_of(outcome?)
     }
 
     /// Makes the writes of a group, whose size was checked, in the tree and in the record.
     ///
     /// # Panics
     /// When the record comes out larger than what was checked.
-    pub(super) fn carry_out(&mut self, group: &Group) {
-        self.is_whole = true;
+    pub(super) fn apply_group(&mut self, group: &Group) {
+        self.is_atomic = true;
         let bytes_max = group.bytes();
         if let Some(version) = group.clear_version() {
             self.clear_now(version);
         }
-        // Removals last: they raise floors, and rows keep the versions that they were given.
+        // Removals last: they raise watermarks, and rows keep the versions that they were given.
         for (key, row) in group.writes().filter(|(_, row)| row.is_some()) {
-            self.carry_out_one(key, row);
+            self.apply_one(key, row);
         }
         for (key, _) in group.writes().filter(|(_, row)| row.is_none()) {
-            self.carry_out_one(key, None);
+            self.apply_one(key, None);
         }
         let bytes = self.record.bytes().len();
         assert!(bytes <= bytes_max, "a record of {bytes} bytes was counted as {bytes_max}");
-        self.is_whole = false;
+        self.is_atomic = false;
     }
 
-    fn carry_out_one(&mut self, key: &[u8], row: Option<&[u8]>) {
+    fn apply_one(&mut self, key: &[u8], row: Option<&[u8]>) {
         let entry = self.begin(key);
         match row {
             Some(row) => {
@@ -107,12 +107,12 @@ impl Session<'_> {
         let added = batch.bytes() as i64 + cost(0, HEAD_BYTES) * batch.len() as i64;
         self.make_room(added)?;
         self.append_record()?;
-        self.is_whole = true;
+        self.is_atomic = true;
         let outcome = batch.iter().try_for_each(|op| match op {
             BatchOp::Put(key, value) => self.put(key, value, 0, 0).map(|_| ()),
             BatchOp::Remove(key) => self.remove(key).map(|_| ()),
         });
-        self.is_whole = false;
+        self.is_atomic = false;
         outcome.and_then(|()| self.append_record())
     }
 }

@@ -1,9 +1,9 @@
 //! A session over a store of any kind.
 
-use super::sums::Sums;
+use super::counts::RowCounts;
 use super::sweep::{SLICE_BYTES, SLICE_ROWS};
-use super::writers::{Seat, hold};
-use super::{Core, count, entry_bytes, no_row};
+use super::writers::{WriterLock, lock};
+use super::{Core, count, entry_bytes, not_a_row};
 use crate::group::{Found, Group, RecordSize, decide_on};
 use crate::row::set_version;
 use crate::{Change, Position, Row, RowBuf, RowSession};
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 pub(super) struct StoreSession<'a> {
     core: &'a Core,
     session: Box<dyn Session + 'a>,
-    seat: Seat,
+    writer: WriterLock,
     now_ms: u64,
     row: RowBuf,
     group: Option<Group>,
@@ -23,7 +23,7 @@ pub(super) struct StoreSession<'a> {
 
 /// What a slice of a sweep has seen.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct ExpiryScan {
     pub(super) rows: u64,
     /// Keys whose rows have expired.
     pub(super) due: Vec<Vec<u8>>,
@@ -35,15 +35,15 @@ pub(super) struct Look {
 
 impl Drop for StoreSession<'_> {
     fn drop(&mut self) {
-        self.core.writers.leave(&self.seat);
+        self.core.writers.unregister(&self.writer);
     }
 }
 
 impl<'a> StoreSession<'a> {
     pub(super) fn new(core: &'a Core) -> Result<Self> {
         let session = core.store.session()?;
-        let seat = core.writers.join();
-        Ok(StoreSession { core, session, seat, now_ms: 0, row: RowBuf::new(), group: None })
+        let writer = core.writers.register();
+        Ok(StoreSession { core, session, writer, now_ms: 0, row: RowBuf::new(), group: None })
     }
 
     pub(super) fn core(&self) -> &'a Core {
@@ -64,12 +64,12 @@ impl<'a> StoreSession<'a> {
         let (core, now_ms, dir) = (self.core, self.now_ms, self.dir());
         let Some(group) = &mut self.group else { return Ok(0) };
         let decision = match group.find(key) {
-            Found::Waits(row) => decide_on(row.map(Row::of), now_ms, &mut self.row, decide),
+            Found::Pending(row) => decide_on(row.map(Row::of), now_ms, &mut self.row, decide),
             Found::Stored => {
                 let mut old = Vec::new();
                 let found = self.session.get(key, &mut |value| old.extend_from_slice(value))?;
                 let row = match found {
-                    true => Some(Row::check(&old).ok_or_else(|| no_row(dir, key))?),
+                    true => Some(Row::check(&old).ok_or_else(|| not_a_row(dir, key))?),
                     false => None,
                 };
                 decide_on(row, now_ms, &mut self.row, decide)
@@ -96,8 +96,8 @@ impl<'a> StoreSession<'a> {
     ) -> Result<u64> {
         let (core, new, dir) = (self.core, &mut self.row, self.core.store.data_dir());
         let (mut version, mut is_bad) = (0, false);
-        let (mut before, mut after) = (Sums::default(), Sums::default());
-        let _seat = hold(&self.seat);
+        let (mut before, mut after) = (RowCounts::default(), RowCounts::default());
+        let _held = lock(&self.writer);
         let outcome = self.session.update(key, &mut |old, out| {
             (version, is_bad) = (0, false);
             new.clear();
@@ -106,13 +106,13 @@ impl<'a> StoreSession<'a> {
                 is_bad = true;
                 return Update::Keep;
             }
-            before = Sums::of(row);
+            before = RowCounts::of(row);
             after = before;
             match decide(row, new) {
                 Change::Keep => Update::Keep,
                 Change::Remove if old.is_none() => Update::Keep,
                 Change::Remove => {
-                    after = Sums::default();
+                    after = RowCounts::default();
                     Update::Remove
                 }
                 Change::Put => {
@@ -121,7 +121,7 @@ impl<'a> StoreSession<'a> {
                     set_version(out, version);
                     let row = Row::of(out);
                     core.expiry.note(row.expires_ms());
-                    after = Sums::of(Some(row));
+                    after = RowCounts::of(Some(row));
                     Update::Put
                 }
             }
@@ -133,11 +133,11 @@ impl<'a> StoreSession<'a> {
         }
         core.add(after.since(before));
         outcome?;
-        if is_bad { Err(no_row(dir, key)) } else { Ok(version) }
+        if is_bad { Err(not_a_row(dir, key)) } else { Ok(version) }
     }
 
     /// Applies what waits in a group, as one batch, while nobody else writes.
-    fn carry_out(&mut self, group: &Group) -> Result<()> {
+    fn apply_group(&mut self, group: &Group) -> Result<()> {
         let mut batch = Batch::new();
         for (key, row) in group.writes() {
             match row {
@@ -149,12 +149,12 @@ impl<'a> StoreSession<'a> {
         assert!(bytes <= group.bytes(), "{bytes} bytes were counted as {}", group.bytes());
         let (core, dir) = (self.core, self.dir());
         let session = &mut *self.session;
-        core.writers.alone(|| {
+        core.writers.exclusive(|| {
             let keys: Vec<&[u8]> = group.writes().map(|(key, _)| key).collect();
-            let mut wanted = Sums::default();
+            let mut wanted = RowCounts::default();
             for row in group.writes().filter_map(|(_, row)| row).map(Row::of) {
                 core.expiry.note(row.expires_ms());
-                wanted += Sums::of(Some(row));
+                wanted += RowCounts::of(Some(row));
             }
             if !group.is_cleared() {
                 let before = sums_of(session, dir, &keys)?;
@@ -167,7 +167,7 @@ impl<'a> StoreSession<'a> {
                 core.add(after.since(before));
                 return outcome;
             }
-            let before = Sums {
+            let before = RowCounts {
                 rows: core.keys.load(Ordering::Relaxed),
                 volatile: core.volatile.load(Ordering::Relaxed),
             };
@@ -199,7 +199,7 @@ impl<'a> StoreSession<'a> {
             let mut visit = |key: &[u8], value: &[u8]| match Row::check(value) {
                 Some(row) => visit(key, row),
                 None => {
-                    bad = Some(no_row(dir, key));
+                    bad = Some(not_a_row(dir, key));
                     ControlFlow::Break(())
                 }
             };
@@ -234,8 +234,8 @@ impl<'a> StoreSession<'a> {
 
     /// Looks at some rows from `from` on, in the name of a sweep. A value that is no row is passed
     /// over: whoever reads it is told.
-    pub(super) fn look_for_expired(&mut self, from: &[u8], now_ms: u64) -> Result<Look> {
-        let mut look = Look { rows: 0, due: Vec::new(), left_ms: u64::MAX, next: None };
+    pub(super) fn look_for_expired(&mut self, from: &[u8], now_ms: u64) -> Result<ExpiryScan> {
+        let mut look = ExpiryScan { rows: 0, due: Vec::new(), left_ms: u64::MAX, next: None };
         let mut bytes = 0;
         self.session.scan(from, None, &mut |key, value| {
             look.rows += 1;
@@ -276,14 +276,14 @@ impl<'a> StoreSession<'a> {
 }
 
 /// What is stored under these keys.
-fn sums_of(session: &mut dyn Session, dir: Option<&Path>, keys: &[&[u8]]) -> Result<Sums> {
-    let (mut sums, mut bad) = (Sums::default(), None);
+fn sums_of(session: &mut dyn Session, dir: Option<&Path>, keys: &[&[u8]]) -> Result<RowCounts> {
+    let (mut sums, mut bad) = (RowCounts::default(), None);
     session.multi_get(keys, &mut |index, value| {
         let row = value.and_then(Row::check);
         if value.is_some() && row.is_none() {
-            bad = Some(no_row(dir, keys[index]));
+            bad = Some(not_a_row(dir, keys[index]));
         }
-        sums += Sums::of(row);
+        sums += RowCounts::of(row);
     })?;
     bad.map_or(Ok(sums), Err)
 }
@@ -305,12 +305,12 @@ impl RowSession for StoreSession<'_> {
                     visit(row);
                     Ok(true)
                 }
-                None => Err(no_row(dir, key)),
+                None => Err(not_a_row(dir, key)),
             };
         };
         match self.group.as_ref().map_or(Found::Stored, |group| group.find(key)) {
-            Found::Waits(Some(row)) => look(row),
-            Found::Waits(None) => {}
+            Found::Pending(Some(row)) => look(row),
+            Found::Pending(None) => {}
             Found::Stored => {
                 self.session.get(key, &mut look)?;
             }
@@ -336,7 +336,7 @@ impl RowSession for StoreSession<'_> {
         self.session.multi_get(keys, &mut |index, value| {
             let row = value.and_then(Row::check);
             if value.is_some() && row.is_none() {
-                bad = Some(no_row(dir, keys[index]));
+                bad = Some(not_a_row(dir, keys[index]));
             }
             visit(index, row.filter(|row| !row.is_expired(now_ms)));
         })?;
@@ -386,7 +386,7 @@ impl RowSession for StoreSession<'_> {
         }
         let mut group = self.new_group();
         group.clear(0)?;
-        self.carry_out(&group)
+        self.apply_group(&group)
     }
 
     fn begin_group(&mut self) -> Result<()> {
@@ -403,7 +403,7 @@ impl RowSession for StoreSession<'_> {
         // Every flush commits, and most have no group.
         let Some(group) = self.group.take() else { return Ok(()) };
         group.check()?;
-        if group.is_empty() { Ok(()) } else { self.carry_out(&group) }
+        if group.is_empty() { Ok(()) } else { self.apply_group(&group) }
     }
 
     fn flush(&mut self) -> Result<Position> {

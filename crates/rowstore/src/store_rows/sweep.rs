@@ -48,7 +48,7 @@ impl Sweep {
         let from = match &self.from {
             Some(from) => from.clone(),
             None => {
-                core.writers.alone(|| core.expiry.begin_round());
+                core.writers.exclusive(|| core.expiry.begin_round());
                 self.left_ms = u64::MAX;
                 self.from.insert(Vec::new()).clone()
             }
@@ -64,7 +64,7 @@ impl Sweep {
         let is_end = look.next.is_none();
         self.from = look.next;
         if is_end {
-            core.writers.alone(|| core.expiry.end_round(self.left_ms));
+            core.writers.exclusive(|| core.expiry.end_round(self.left_ms));
         }
         Ok(Slice { rows: look.rows, removed, is_end })
     }
@@ -88,7 +88,7 @@ impl Sweeper {
 
 impl Drop for Sweeper {
     fn drop(&mut self) {
-        self.core.bell.stop();
+        self.core.notifier.stop();
         if let Some(thread) = self.thread.take() {
             // It ends by itself, and has nothing to tell.
             let _ = thread.join();
@@ -98,7 +98,7 @@ impl Drop for Sweeper {
 
 fn run(core: &Core, interval: Duration) {
     let mut sweep = Sweep::default();
-    while core.bell.wait_for_sweep(interval, || core.volatile.load(Ordering::Relaxed) > 0) {
+    while core.notifier.wait_for_sweep(interval, || core.volatile.load(Ordering::Relaxed) > 0) {
         let now_ms = core.now_ms.load(Ordering::Relaxed);
         if !sweep.is_under_way() && !core.expiry.is_due(now_ms) {
             continue;
@@ -115,7 +115,7 @@ fn slices(core: &Core, sweep: &mut Sweep, now_ms: u64) -> Result<()> {
     let mut session = StoreSession::new(core)?;
     loop {
         let slice = sweep.slice(&mut session, now_ms)?;
-        if slice.is_end || slice.removed * 4 < slice.rows || core.bell.is_stopping() {
+        if slice.is_end || slice.removed * 4 < slice.rows || core.notifier.is_stopping() {
             return Ok(());
         }
     }

@@ -1,43 +1,41 @@
-//! Who writes: a session holds its own lock while it changes rows and counts what it changed.
+//! The locks of writers: a session holds its own lock while it changes rows and counts them.
 //!
-//! A lock of its own costs a session nothing but two atomic operations on a line that nobody else
-//! touches. A group and a clear take the locks of all sessions, in the order in which they joined.
+//! Its own lock costs a session two atomic operations on a line that no other thread touches. A
+//! group and a clear take the locks of all sessions, in the order in which the sessions were opened.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A session's lock. It guards no data, so a panic of its holder leaves nothing half done in it.
-pub(super) type Seat = Arc<Mutex<()>>;
+/// A session's lock. It protects no data, so a panic of its holder does no harm.
+pub(super) type WriterLock = Arc<Mutex<()>>;
 
 /// The locks of all sessions.
 #[derive(Debug, Default)]
-pub(super) struct Writers {
-    seats: Mutex<Vec<Seat>>,
+pub(super) struct WriterLocks {
+    sessions: Mutex<Vec<WriterLock>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks, also after a panic of another holder.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Holds one session's lock.
-pub(super) fn hold(seat: &Seat) -> MutexGuard<'_, ()> {
-    lock(seat)
-}
-
-impl Writers {
-    pub(super) fn join(&self) -> Seat {
-        let seat = Seat::default();
-        lock(&self.seats).push(Arc::clone(&seat));
-        seat
+impl WriterLocks {
+    /// Registers a session and returns its lock.
+    pub(super) fn register(&self) -> WriterLock {
+        let writer = WriterLock::default();
+        lock(&self.sessions).push(Arc::clone(&writer));
+        writer
     }
 
-    pub(super) fn leave(&self, seat: &Seat) {
-        lock(&self.seats).retain(|other| !Arc::ptr_eq(other, seat));
+    /// Removes the lock of a session that ends.
+    pub(super) fn unregister(&self, writer: &WriterLock) {
+        lock(&self.sessions).retain(|other| !Arc::ptr_eq(other, writer));
     }
 
-    /// Runs `work` while no session writes. The caller holds no lock of a session.
-    pub(super) fn alone<R>(&self, work: impl FnOnce() -> R) -> R {
-        let seats = lock(&self.seats);
-        let _held: Vec<_> = seats.iter().map(|seat| lock(seat)).collect();
+    /// Runs `work` while no session writes. The caller must not hold the lock of a session.
+    pub(super) fn exclusive<R>(&self, work: impl FnOnce() -> R) -> R {
+        let sessions = lock(&self.sessions);
+        let _held: Vec<_> = sessions.iter().map(|writer| lock(writer)).collect();
         work()
     }
 }

@@ -233,7 +233,7 @@ fn write(
     output: &mut Vec<u8>,
     full_at: usize,
 ) -> Result<(), Left> {
-    cx.rows.expect(keys);
+    cx.rows.prefetch(keys);
     for waiting in slots.iter().flatten() {
         if output.len() >= full_at {
             return Err(Left::At(waiting.at));

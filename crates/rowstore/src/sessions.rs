@@ -1,7 +1,7 @@
 //! The sessions of a store, as somebody sees them who has to wait for what they have written.
 //!
 //! ```text
-//!   word of a seat   even ------------> odd ------------------------> even
+//!   word of a slot   even ------------> odd ------------------------> even
 //!                        first write         write, write ...   flush
 //!                        of a batch, before
 //!                        it is in the tree
@@ -21,7 +21,7 @@ use std::thread::ThreadId;
 
 /// What others see of a session.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct WriterSlot {
     /// Odd while something is written that is not logged. Written by the session alone.
     word: AtomicU64,
     /// The largest version that the session has given.
@@ -31,12 +31,12 @@ pub(crate) struct Seat {
     thread: ThreadId,
 }
 
-impl Seat {
+impl WriterSlot {
     /// The session is about to write the first row of a batch.
     pub(crate) fn begin(&self) {
         self.word.store(self.word.load(Ordering::Relaxed) | 1, Ordering::SeqCst);
-        // With the fence of `settle`: either it sees the word odd, or what this session loads from
-        // here on is not older than what was loaded before the fence there.
+        // With the fence of `wait_until_logged`: either it sees the word odd, or what this session
+        // loads from here on is not older than what was loaded before the fence there.
         fence(Ordering::SeqCst);
     }
 
@@ -48,49 +48,49 @@ impl Seat {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Roster {
-    seats: Mutex<Vec<Arc<Seat>>>,
+pub(crate) struct SessionRegistry {
+    slots: Mutex<Vec<Arc<WriterSlot>>>,
     waiters: AtomicUsize,
     gate: Mutex<()>,
     changed: Condvar,
 }
 
-impl Roster {
-    fn seats(&self) -> MutexGuard<'_, Vec<Arc<Seat>>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+impl SessionRegistry {
+    fn slots(&self) -> MutexGuard<'_, Vec<Arc<WriterSlot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A seat for a session of the calling thread.
-    pub(crate) fn join(&self) -> Arc<Seat> {
-        let seat = Arc::new(Seat {
+    /// A slot for a session of the calling thread.
+    pub(crate) fn join(&self) -> Arc<WriterSlot> {
+        let slot = Arc::new(WriterSlot {
             word: AtomicU64::new(0),
             clock: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
             thread: std::thread::current().id(),
         });
-        self.seats().push(Arc::clone(&seat));
-        seat
+        self.slots().push(Arc::clone(&slot));
+        slot
     }
 
     /// The session is over, and its clock is kept elsewhere.
-    pub(crate) fn leave(&self, seat: &Arc<Seat>) {
-        self.seats().retain(|other| !Arc::ptr_eq(other, seat));
-        self.flushed(seat);
+    pub(crate) fn leave(&self, slot: &Arc<WriterSlot>) {
+        self.slots().retain(|other| !Arc::ptr_eq(other, slot));
+        self.flushed(slot);
     }
 
     /// What the session wrote is in the log.
-    pub(crate) fn flushed(&self, seat: &Seat) {
-        seat.has_failed.store(false, Ordering::Relaxed);
-        let word = seat.word.load(Ordering::Relaxed);
+    pub(crate) fn flushed(&self, slot: &WriterSlot) {
+        slot.has_failed.store(false, Ordering::Relaxed);
+        let word = slot.word.load(Ordering::Relaxed);
         if word & 1 == 1 {
-            seat.word.store(word + 1, Ordering::SeqCst);
+            slot.word.store(word + 1, Ordering::SeqCst);
         }
         self.wake();
     }
 
     /// The session could not log what it wrote.
-    pub(crate) fn failed(&self, seat: &Seat) {
-        seat.has_failed.store(true, Ordering::SeqCst);
+    pub(crate) fn failed(&self, slot: &WriterSlot) {
+        slot.has_failed.store(true, Ordering::SeqCst);
         self.wake();
     }
 
@@ -103,8 +103,8 @@ impl Roster {
 
     /// The largest version that any session has given.
     pub(crate) fn clock(&self) -> u64 {
-        let clocks = self.seats();
-        clocks.iter().map(|seat| seat.clock.load(Ordering::Acquire)).max().unwrap_or(0)
+        let clocks = self.slots();
+        clocks.iter().map(|slot| slot.clock.load(Ordering::Acquire)).max().unwrap_or(0)
     }
 
     /// Returns when everything that was in the tree before the call is in the log.
@@ -112,31 +112,31 @@ impl Roster {
     /// # Errors
     /// `Usage` when the calling thread has a session with such writes, since it would wait for
     /// itself; `Io` when a session cannot log its writes at present.
-    pub(crate) fn settle(&self) -> Result<()> {
+    pub(crate) fn wait_until_logged(&self) -> Result<()> {
         fence(Ordering::SeqCst);
-        let seats = self.seats().clone();
+        let slots = self.slots().clone();
         self.waiters.fetch_add(1, Ordering::SeqCst);
-        let outcome = seats.iter().try_for_each(|seat| self.wait(seat));
+        let outcome = slots.iter().try_for_each(|slot| self.wait(slot));
         self.waiters.fetch_sub(1, Ordering::SeqCst);
         outcome
     }
 
-    fn wait(&self, seat: &Seat) -> Result<()> {
-        let word = seat.word.load(Ordering::SeqCst);
+    fn wait(&self, slot: &WriterSlot) -> Result<()> {
+        let word = slot.word.load(Ordering::SeqCst);
         if word & 1 == 0 {
             return Ok(());
         }
-        if seat.thread == std::thread::current().id() {
+        if slot.thread == std::thread::current().id() {
             return Err(Error::usage(
                 "this thread has writes that are not flushed: flush its session first",
             ));
         }
         let is_open = |_: &mut ()| {
-            seat.word.load(Ordering::SeqCst) == word && !seat.has_failed.load(Ordering::SeqCst)
+            slot.word.load(Ordering::SeqCst) == word && !slot.has_failed.load(Ordering::SeqCst)
         };
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.changed.wait_while(gate, is_open).unwrap_or_else(PoisonError::into_inner));
-        if seat.word.load(Ordering::SeqCst) == word {
+        if slot.word.load(Ordering::SeqCst) == word {
             let full = std::io::ErrorKind::Other.into();
             return Err(Error::io("waiting for a session that cannot log its writes", full));
         }
@@ -150,45 +150,47 @@ mod tests {
 
     #[test]
     fn who_waits_gets_on_when_the_writer_has_flushed_and_not_before() {
-        let (roster, logged) = (Roster::default(), AtomicBool::new(false));
-        let (roster, logged) = (&roster, &logged);
+        let (sessions, logged) = (SessionRegistry::default(), AtomicBool::new(false));
+        let (sessions, logged) = (&sessions, &logged);
         std::thread::scope(|scope| {
             let (began, begun) = std::sync::mpsc::channel();
             let flush = std::sync::mpsc::channel::<()>();
             scope.spawn(move || {
-                let seat = roster.join();
-                seat.begin();
+                let slot = sessions.join();
+                slot.begin();
                 began.send(()).unwrap();
                 flush.1.recv().unwrap();
                 logged.store(true, Ordering::SeqCst);
-                roster.flushed(&seat);
-                roster.leave(&seat);
+                sessions.flushed(&slot);
+                sessions.leave(&slot);
             });
             begun.recv().unwrap();
             let waiter = scope.spawn(move || {
-                roster.settle().unwrap();
+                sessions.wait_until_logged().unwrap();
                 assert!(logged.load(Ordering::SeqCst));
             });
             flush.0.send(()).unwrap();
             waiter.join().unwrap();
         });
-        assert!(roster.seats().is_empty());
+        assert!(sessions.slots().is_empty());
     }
 
     #[test]
     fn nobody_waits_for_himself_or_for_one_who_cannot_log() {
-        let roster = Roster::default();
-        let seat = roster.join();
-        seat.begin();
-        seat.note(12);
-        assert!(matches!(roster.settle(), Err(Error::Usage { .. })));
-        roster.failed(&seat);
-        let waited = std::thread::scope(|scope| scope.spawn(|| roster.settle()).join().unwrap());
+        let sessions = SessionRegistry::default();
+        let slot = sessions.join();
+        slot.begin();
+        slot.note(12);
+        assert!(matches!(sessions.wait_until_logged(), Err(Error::Usage { .. })));
+        sessions.failed(&slot);
+        let waited = std::thread::scope(|scope| {
+            scope.spawn(|| sessions.wait_until_logged()).join().unwrap()
+        });
         assert!(matches!(waited, Err(Error::Io { .. })), "{waited:?}");
-        assert_eq!(roster.clock(), 12);
-        roster.flushed(&seat);
-        assert!(roster.settle().is_ok());
-        roster.leave(&seat);
-        assert_eq!(roster.clock(), 0);
+        assert_eq!(sessions.clock(), 12);
+        sessions.flushed(&slot);
+        assert!(sessions.wait_until_logged().is_ok());
+        sessions.leave(&slot);
+        assert_eq!(sessions.clock(), 0);
     }
 }

@@ -16,65 +16,66 @@ use std::time::Duration;
 const SLICE_PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
-struct Wishes {
+struct Requests {
     stop: bool,
     checkpoint: bool,
 }
 
 /// What the threads wait for.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
-    wishes: Mutex<Wishes>,
+pub(crate) struct Notifier {
+    requests: Mutex<Requests>,
     changed: Condvar,
 }
 
-impl Bell {
-    fn wishes(&self) -> MutexGuard<'_, Wishes> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+impl Notifier {
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It is time for a checkpoint.
-    pub(crate) fn ring_checkpointer(&self) {
-        self.wishes().checkpoint = true;
+    pub(crate) fn notify_checkpointer(&self) {
+        self.requests().checkpoint = true;
         self.changed.notify_all();
     }
 
     /// There are rows that will expire, or dead ones.
-    pub(crate) fn ring_sweeper(&self) {
-        drop(self.wishes());
+    pub(crate) fn notify_sweeper(&self) {
+        drop(self.requests());
         self.changed.notify_all();
     }
 
     pub(crate) fn stop(&self) {
-        self.wishes().stop = true;
+        self.requests().stop = true;
         self.changed.notify_all();
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        self.wishes().stop
+        self.requests().stop
     }
 
-    /// Waits for a wish for a checkpoint, and takes it. False: the store ends.
+    /// Pending for a wish for a checkpoint, and takes it. False: the store ends.
     fn wait_for_checkpoint(&self) -> bool {
-        let idle = |wishes: &mut Wishes| !wishes.stop && !wishes.checkpoint;
-        let held = self.changed.wait_while(self.wishes(), idle);
+        let idle = |requests: &mut Requests| !requests.stop && !requests.checkpoint;
+        let held = self.changed.wait_while(self.requests(), idle);
         let mut held = held.unwrap_or_else(PoisonError::into_inner);
         held.checkpoint = false;
         !held.stop
     }
 
-    /// Waits until there is something that expires, and then for the next look at it. False: the
+    /// Pending until there is something that expires, and then for the next look at it. False: the
     /// store ends.
     pub(crate) fn wait_for_sweep(&self, interval: Duration, has_work: impl Fn() -> bool) -> bool {
-        let idle = |wishes: &mut Wishes| !wishes.stop && !has_work();
-        let held = self.changed.wait_while(self.wishes(), idle);
+        let idle = |requests: &mut Requests| !requests.stop && !has_work();
+        let held = self.changed.wait_while(self.requests(), idle);
         drop(held.unwrap_or_else(PoisonError::into_inner));
         self.pause(interval)
     }
 
-    /// Waits for so long. False: the store ends.
+    /// Pending for so long. False: the store ends.
     pub(crate) fn pause(&self, time: Duration) -> bool {
-        let held = self.changed.wait_timeout_while(self.wishes(), time, |wishes| !wishes.stop);
+        let held =
+            self.changed.wait_timeout_while(self.requests(), time, |requests| !requests.stop);
         let (held, _) = held.unwrap_or_else(PoisonError::into_inner);
         !held.stop
     }
@@ -82,14 +83,14 @@ impl Bell {
 
 /// The running threads. Dropping ends and joins them.
 #[derive(Debug)]
-pub(crate) struct Upkeep {
+pub(crate) struct Maintenance {
     core: Arc<Core>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Upkeep {
+impl Maintenance {
     pub(crate) fn start(core: &Arc<Core>) -> Result<Self> {
-        let mut upkeep = Upkeep { core: Arc::clone(core), threads: Vec::new() };
+        let mut upkeep = Maintenance { core: Arc::clone(core), threads: Vec::new() };
         if core.disk.is_some() && core.options.checkpoint_log_bytes > 0 {
             upkeep.spawn("checkpoint", write_checkpoints)?;
         }
@@ -107,9 +108,9 @@ impl Upkeep {
     }
 }
 
-impl Drop for Upkeep {
+impl Drop for Maintenance {
     fn drop(&mut self) {
-        self.core.bell.stop();
+        self.core.notifier.stop();
         for thread in self.threads.drain(..) {
             // It ends by itself, and has nothing to tell.
             let _ = thread.join();
@@ -118,7 +119,7 @@ impl Drop for Upkeep {
 }
 
 fn write_checkpoints(core: &Core) {
-    while core.bell.wait_for_checkpoint() {
+    while core.notifier.wait_for_checkpoint() {
         // A failure is counted, and tried again after as much log; a log that is poisoned tells
         // the next writer.
         let _ = checkpoint(core);
@@ -129,9 +130,9 @@ fn sweep(core: &Core) {
     let mut session = Session::new(core);
     let mut sweep = Sweep::default();
     let has_work = || core.memory.volatile() > 0 || core.has_dead();
-    while core.bell.wait_for_sweep(core.options.sweep_interval, has_work) {
+    while core.notifier.wait_for_sweep(core.options.sweep_interval, has_work) {
         while core.sweep_dead() {
-            if !core.bell.pause(SLICE_PAUSE) {
+            if !core.notifier.pause(SLICE_PAUSE) {
                 return;
             }
         }
