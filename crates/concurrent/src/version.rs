@@ -1,4 +1,5 @@
-//! One word that is a lock for writers and a sequence counter for readers.
+//! The optimistic version lock (a seqlock): one word that is a lock for writers and a sequence
+//! counter for readers.
 //!
 //! ```text
 //!  63            32 31                8  7 6    5      4      3        2          1         0
@@ -10,17 +11,19 @@
 //!   reader        stable -- read fields -- validate: false, read again
 //! ```
 //!
-//! - **Locked** alone does not concern readers: a writer that only publishes something new by one
+//! - **Locked** alone does not affect readers: a writer that publishes something new by a single
 //!   store needs no mark. **Inserting** and **splitting** do: a reader that meets them waits
-//!   ([`VersionLock::stable`]), and a reader that was under way finds out
+//!   ([`VersionLock::stable`]), and a reader that has already begun fails to validate
 //!   ([`VersionLock::validate`]).
-//! - Unlocking after a mark adds one to its counter, so that a version does not come back: the
-//!   insert counter has 24 bits and carries into the split counter, which has 32. To be fooled a
-//!   reader would have to sleep through 2^56 inserts into one node, or 2^32 splits or lives of it.
-//! - **Deleted** is for ever. **Root** and **border** say what the node is; they are the owner's.
+//! - Unlocking after a mark adds one to its counter, so that a version does not repeat. The insert
+//!   counter has 24 bits and carries into the split counter, which has 32. A reader would have to
+//!   sleep through 2^56 inserts into one node, or 2^32 splits or incarnations of it, to miss one.
+//! - **Deleted** stays until the next incarnation. **Root** and **border** describe the node; the
+//!   owner sets them.
 //!
 //! Orderings. The fields that a version covers are atomics, read and written Relaxed.
-//! - Unlock stores Release; `stable` and `lock` load Acquire: who sees the version sees the fields.
+//! - Unlock stores Release; `stable` and `lock` load Acquire: a thread that sees the version sees
+//!   the fields.
 //! - A mark is a Relaxed store and a Release fence before the first field is changed; `validate` is
 //!   an Acquire fence and a Relaxed load after the last field was read. If a read field came from
 //!   after the mark, the fences pair, and the load sees the mark or something later.
@@ -39,7 +42,7 @@ const INSERT_ONE: u64 = 1 << 8;
 const SPLIT_ONE: u64 = 1 << 32;
 const DIRTY: u64 = INSERTING | SPLITTING;
 
-/// What a reader saw of a [`VersionLock`].
+/// The value of a [`VersionLock`] at one moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Version(u64);
 
@@ -50,7 +53,7 @@ impl Version {
         self.0 & LOCKED != 0
     }
 
-    /// Whether a writer is changing what readers may see.
+    /// Whether a writer is changing fields that readers may read.
     #[must_use]
     pub fn is_dirty(self) -> bool {
         self.0 & DIRTY != 0
@@ -197,12 +200,12 @@ impl Locked<'_> {
         self.mark(INSERTING);
     }
 
-    /// Readers wait from here on: keys move to another node, or come from one.
+    /// Makes readers wait from here on: keys move between nodes.
     pub fn mark_splitting(&mut self) {
         self.mark(SPLITTING);
     }
 
-    /// The node leaves its structure.
+    /// Marks the node as removed from its structure.
     pub fn mark_deleted(&mut self) {
         self.mark(SPLITTING | DELETED);
     }
@@ -219,9 +222,9 @@ impl Locked<'_> {
         self.word |= ROOT;
     }
 
-    /// The node, new or deleted before, begins a life with these flags. Its counters go on, so a
-    /// reader of a former life finds out. Marks it, so that readers wait until it is filled.
-    pub fn begin_life(&mut self, root: bool, border: bool) {
+    /// Begins an incarnation of a new or deleted node with these flags. The counters continue, so a
+    /// reader of a former incarnation fails to validate. Readers wait until the node is filled.
+    pub fn begin_incarnation(&mut self, root: bool, border: bool) {
         let flag = |on, bit| if on { bit } else { 0 };
         self.word &= !(DELETED | ROOT | BORDER);
         self.mark(SPLITTING | flag(root, ROOT) | flag(border, BORDER));
@@ -258,7 +261,7 @@ mod tests {
         let before = lock.stable();
         let held = lock.lock();
         assert!(lock.load().is_locked());
-        assert!(lock.validate(before), "readers do not mind a lock");
+        assert!(lock.validate(before), "a lock alone does not invalidate readers");
         assert!(lock.try_lock().is_none());
         drop(held);
         assert_eq!(lock.stable(), before);
@@ -292,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn a_second_life_is_told_from_the_first() {
+    fn a_second_incarnation_differs_from_the_first() {
         let lock = VersionLock::new(false, true);
         let first = lock.stable();
         lock.lock().mark_deleted();
         let gone = lock.stable();
         let mut held = lock.lock();
-        held.begin_life(true, true);
+        held.begin_incarnation(true, true);
         assert!(lock.load().is_dirty() && !lock.load().is_deleted());
         drop(held);
         let second = lock.stable();

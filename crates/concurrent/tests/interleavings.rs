@@ -147,12 +147,12 @@ fn a_descent_that_validates_hand_over_hand_finds_a_key_that_moves() {
     });
 }
 
-/// A child leaves its parent, and its memory begins another life. A reader that is on the way down
-/// never takes the second life for the first.
+/// A child leaves its parent, and its memory begins another incarnation. A reader that descends
+/// never takes the second incarnation for the first.
 #[test]
-fn a_descent_does_not_come_to_the_next_life_of_a_child() {
+fn a_descent_does_not_reach_the_next_incarnation_of_a_child() {
     explore(|| {
-        // `a` of the parent says whether it has the child; `a` of the child which life it is.
+        // `a` of the parent says whether it has the child; `a` of the child is its incarnation.
         let nodes = Arc::new([Node::new(), Node::with(false)]);
         nodes[0].a.store(1, Relaxed);
         let writer = {
@@ -168,7 +168,7 @@ fn a_descent_does_not_come_to_the_next_life_of_a_child() {
                     drop(child_held);
                 }
                 let mut held = child.version.lock();
-                held.begin_life(true, true);
+                held.begin_incarnation(true, true);
                 child.a.store(2, Relaxed);
             })
         };
@@ -177,9 +177,9 @@ fn a_descent_does_not_come_to_the_next_life_of_a_child() {
         if parent.a.load(Acquire) == 1 {
             let child_version = child.version.stable();
             if parent.version.validate(version) {
-                let life = child.a.load(Relaxed);
+                let incarnation = child.a.load(Relaxed);
                 if child.version.validate(child_version) {
-                    assert_eq!(life, 0, "the parent had the child then");
+                    assert_eq!(incarnation, 0, "the parent had the child then");
                 }
             }
         }
@@ -190,9 +190,9 @@ fn a_descent_does_not_come_to_the_next_life_of_a_child() {
 /// A root makes way for its child, and its memory becomes the root of another tree. A reader that
 /// is on the way up from the child never comes to that one.
 #[test]
-fn a_climb_does_not_come_to_the_next_life_of_a_root() {
+fn a_climb_does_not_reach_the_next_incarnation_of_a_root() {
     explore(|| {
-        // `a` of the child says whether it has a parent; `a` of the root which life it is.
+        // `a` of the child says whether it has a parent; `a` of the root is its incarnation.
         let nodes = Arc::new([Node::new(), Node::with(false)]);
         nodes[1].a.store(1, Relaxed);
         let writer = {
@@ -209,7 +209,7 @@ fn a_climb_does_not_come_to_the_next_life_of_a_root() {
                     drop(root_held);
                 }
                 let mut held = root.version.lock();
-                held.begin_life(true, true);
+                held.begin_incarnation(true, true);
                 root.a.store(2, Relaxed);
             })
         };
@@ -218,9 +218,9 @@ fn a_climb_does_not_come_to_the_next_life_of_a_root() {
         if !version.is_root() && child.a.load(Acquire) == 1 {
             let root_version = root.version.stable();
             if !version.split_since(child.version.load()) && !root_version.is_deleted() {
-                let life = root.a.load(Relaxed);
+                let incarnation = root.a.load(Relaxed);
                 if root.version.validate(root_version) {
-                    assert_eq!(life, 0, "it was the child's root then");
+                    assert_eq!(incarnation, 0, "it was the child's root then");
                 }
             }
         }

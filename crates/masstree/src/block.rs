@@ -63,9 +63,9 @@ pub(crate) fn make(words: usize, bytes: &[u8]) -> u64 {
     let first = birth().bits() << LENGTH_BITS | len.min(LENGTH_FAR);
     let fixed = std::iter::once(first).chain(std::iter::repeat_n(0, words));
     for (at, word) in fixed.chain(parts.far.map(|_| len)).enumerate() {
-        let place = head.wrapping_add(at * WORD_BYTES).cast::<u64>();
+        let address = head.wrapping_add(at * WORD_BYTES).cast::<u64>();
         // SAFETY: the block has room and alignment for so many words before the bytes.
-        unsafe { place.write(word) };
+        unsafe { address.write(word) };
     }
     let body = head.wrapping_add(parts.bytes);
     // SAFETY: the source is a slice, the target has room for it, and they do not overlap: it is

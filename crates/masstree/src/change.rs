@@ -1,7 +1,7 @@
-//! How one key is changed.
+//! The change of one key.
 //!
-//! A writer finds the border node as a reader does, locks it, and looks again: the node may have
-//! been split or removed meanwhile, or the key may have gone into a new layer; then it searches
+//! A writer finds the border node as a reader does, locks it, and checks again: the node may have
+//! been split or removed meanwhile, or the key may have moved to a new layer. Then it searches
 //! again. Under the lock there are six cases:
 //!
 //! | found | put | mark |
@@ -15,15 +15,15 @@
 //!
 //! Values and cells that were replaced or removed are retired after they were unlinked.
 
-use crate::descent::{Finger, Spot, search};
-use crate::key::{Place, RANK_LONG, SLICE_BYTES};
-use crate::near::Near;
+use crate::descent::{Finger, LeafPosition, search};
+use crate::hint::Hint;
+use crate::key::{RANK_LONG, SLICE_BYTES, SlotPosition};
 use crate::node::{BorderRef, Entry, Find, suffix_of};
 use crate::permutation::WIDTH;
+use crate::reclaim::reclaim_nodes;
 use crate::slot::{Slot, Unpublished};
-use crate::split::{abandon, group_to_push, push_group, split_insert};
+use crate::split::{move_slice_to_layer, retire_cells, slice_to_move, split_insert};
 use crate::tree::Tree;
-use crate::unlink::tidy;
 use keyrack_concurrent::{Guard, Locked};
 
 /// What the closure of [`Tree::update`] decides.
@@ -62,70 +62,70 @@ impl<V: Slot> Tree<V> {
 
     /// As [`Tree::change`], with a hint.
     #[inline]
-    pub(crate) fn change_near<'t>(
+    pub(crate) fn change_hinted<'t>(
         &'t self,
         key: &[u8],
         guard: &Guard,
-        near: &mut Near<'t>,
+        hint: &mut Hint<'t>,
         decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
     ) -> Option<u64> {
-        let here = near.follow(&self.shape, key);
-        let mut spot = here.unwrap_or_else(|| self.search(key, guard));
+        let here = hint.follow(&self.shape, key);
+        let mut leaf = here.unwrap_or_else(|| self.search(key, guard));
         let border = here.map(|here| here.border);
-        let old = self.change_at(key, &mut spot, guard, decide);
-        if border != Some(spot.border) {
-            near.set(&self.shape, Some(Finger::at(&spot, key)), key);
+        let old = self.change_at(key, &mut leaf, guard, decide);
+        if border != Some(leaf.border) {
+            hint.set(&self.shape, Some(Finger::at(&leaf, key)), key);
         }
         old
     }
 
-    /// Where `key` belongs, for a writer.
+    /// The leaf position of `key`, for a writer.
     #[inline]
-    pub(crate) fn search<'t, 'k>(&'t self, key: &'k [u8], guard: &Guard) -> Spot<'t, 'k> {
-        search(&self.shape, key, guard, true).spot()
+    pub(crate) fn search<'t, 'k>(&'t self, key: &'k [u8], guard: &Guard) -> LeafPosition<'t, 'k> {
+        search(&self.shape, key, guard, true).leaf()
     }
 
-    /// As [`Tree::change`], from what a search has found. Leaves there where the change began,
-    /// which is elsewhere if the key had moved.
+    /// As [`Tree::change`], from the result of a search. Afterwards `leaf` is the position at which
+    /// the change happened, which differs if the key had moved.
     pub(crate) fn change_at<'t, 'k>(
         &'t self,
         key: &'k [u8],
-        spot: &mut Spot<'t, 'k>,
+        leaf: &mut LeafPosition<'t, 'k>,
         guard: &Guard,
         decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
     ) -> Option<u64> {
         loop {
-            let (border, rest, place) = (spot.border, spot.rest, spot.place);
+            let (border, rest, position) = (leaf.border, leaf.rest, leaf.position);
             let locked = border.version().lock();
-            if spot.version.split_since(locked.version()) {
+            if leaf.version.split_since(locked.version()) {
                 drop(locked);
-                *spot = self.search(key, guard);
+                *leaf = self.search(key, guard);
                 continue;
             }
-            let (slot, entry) = match border.find(place) {
+            let (slot, entry) = match border.find(position) {
                 Find::Entry(slot, entry) => (slot, entry),
                 Find::Layer(..) => {
                     drop(locked);
-                    *spot = self.search(key, guard);
+                    *leaf = self.search(key, guard);
                     continue;
                 }
                 Find::Absent => {
                     let permutation = border.permutation();
-                    let position = border.position(permutation, place);
+                    let index = border.index_for(permutation, position);
                     if permutation.len() == WIDTH
-                        && let Some(slice) = group_to_push(border, position, place.slice)
+                        && let Some(slice) = slice_to_move(border, index, position.slice)
                     {
-                        push_group(&self.shape, border, locked, slice, guard);
-                        *spot = self.search(key, guard);
+                        move_slice_to_layer(&self.shape, border, locked, slice, guard);
+                        *leaf = self.search(key, guard);
                         continue;
                     }
                     if let Change::Put(value) = decide(None) {
                         let value = self.publish(value);
-                        if place.rank == RANK_LONG {
+                        if position.rank == RANK_LONG {
                             self.shape.note_owner();
                         }
                         let entry = Entry::make(rest, value);
-                        self.insert_at(border, locked, position, entry);
+                        self.insert_at(border, locked, index, entry);
                     }
                     return None;
                 }
@@ -135,11 +135,11 @@ impl<V: Slot> Tree<V> {
             if cell.is_some_and(|cell| cell.suffix() != suffix_of(rest)) {
                 if let Change::Put(value) = decide(None) {
                     let value = self.publish(value);
-                    self.push_down(border, locked, slot, rest, value, guard);
+                    self.make_layer_of(border, locked, slot, rest, value, guard);
                 }
                 return None;
             }
-            // What is linked now stays good under the guard.
+            // What is linked now stays valid under the guard.
             guard.cover();
             let old = cell.map_or(entry.value, |cell| cell.value());
             match decide(Some(old)) {
@@ -154,14 +154,14 @@ impl<V: Slot> Tree<V> {
                 }
                 Change::Remove => {
                     let permutation = border.permutation();
-                    let left = permutation.remove(permutation.position_of(slot));
+                    let left = permutation.remove(permutation.index_of(slot));
                     border.set_stale(slot);
                     border.publish(left);
                     self.shape.keys.add(-1);
-                    abandon(&self.shape, locked, cell.as_slice(), guard);
+                    retire_cells(&self.shape, locked, cell.as_slice(), guard);
                     retire_value::<V>(old, guard);
                     if left.len() == 0 {
-                        tidy(&self.shape, key, rest.len(), guard);
+                        reclaim_nodes(&self.shape, key, rest.len(), guard);
                     }
                 }
             }
@@ -184,16 +184,16 @@ impl<V: Slot> Tree<V> {
         &'t self,
         border: BorderRef<'t>,
         mut locked: Locked<'t>,
-        position: usize,
+        index: usize,
         entry: Entry,
     ) {
         self.shape.keys.add(1);
         let permutation = border.permutation();
         if permutation.len() == WIDTH {
-            split_insert(&self.shape, border, locked, position, entry);
+            split_insert(&self.shape, border, locked, index, entry);
             return;
         }
-        let (permutation, slot) = permutation.insert(position);
+        let (permutation, slot) = permutation.insert(index);
         if border.is_stale(slot) {
             locked.mark_inserting();
             border.clear_stale();
@@ -203,8 +203,8 @@ impl<V: Slot> Tree<V> {
     }
 
     /// Two long keys of one slice and tail: the entry in `slot` becomes a layer that holds both.
-    /// Where they go on alike, so many layers of one entry come first.
-    fn push_down<'t>(
+    /// If the keys share more bytes, layers of one entry come first.
+    fn make_layer_of<'t>(
         &'t self,
         border: BorderRef<'t>,
         mut locked: Locked<'t>,
@@ -223,9 +223,9 @@ impl<V: Slot> Tree<V> {
         let (mut last, mut last_locked) = (root, root_locked);
         let mut layers = 1;
         let long = |rest: &[u8]| rest.len() > 2 * SLICE_BYTES;
-        while long(rest) && long(old_rest) && Place::of(rest) == Place::of(old_rest) {
+        while long(rest) && long(old_rest) && SlotPosition::of(rest) == SlotPosition::of(old_rest) {
             let (next, next_locked) = shape.new_border(true, 0, 0);
-            let Place { slice, tail, .. } = Place::of(rest);
+            let SlotPosition { slice, tail, .. } = SlotPosition::of(rest);
             last.fill(&[Entry::long_layer(slice, tail, shape.space().handle(next.node()))]);
             (last, last_locked, layers) = (next, next_locked, layers + 1);
             (rest, old_rest) = (suffix_of(rest), suffix_of(old_rest));
@@ -238,9 +238,9 @@ impl<V: Slot> Tree<V> {
         shape.layers.add(layers);
 
         locked.mark_inserting();
-        let link = shape.space().handle(root.node());
-        border.set_entry(slot, Entry::long_layer(old.slice, old.tail, link));
-        abandon(shape, locked, &[cell], guard);
+        let linked = shape.space().handle(root.node());
+        border.set_entry(slot, Entry::long_layer(old.slice, old.tail, linked));
+        retire_cells(shape, locked, &[cell], guard);
     }
 }
 

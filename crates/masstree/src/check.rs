@@ -5,18 +5,18 @@
 //! - interior nodes: separators strictly ascend within the node's range; a root has two children at
 //!   least; all border nodes of a layer are equally deep;
 //! - border nodes: low and high are what the path to them says; permutations are permutations;
-//!   entries strictly ascend by place and lie in the range; of a slice with a layer no other entry
-//!   goes on; codes are known; of several, only the leftmost may be empty, and alone, only that of
-//!   the first layer;
+//!   entries strictly ascend by position and lie in the range; of a slice with a short layer, no
+//!   other entry exceeds the slice; codes are known; only the leftmost of several border nodes of a
+//!   layer may be empty, and a single one only in the first layer;
 //! - a link leads to the root of its layer, by ancestors if it is out of date;
 //! - the sums of keys, nodes and layers are those found.
 
-use crate::key::Place;
+use crate::key::SlotPosition;
 use crate::node::{BorderRef, CODE_MAX, Entry, InteriorRef, Kind, NodeRef, Space};
 use crate::shape::Shape;
 use crate::tree::Stats;
 
-/// A node to look at, with what its parent says of it.
+/// A node to check, with the values that its parent implies.
 struct Due<'g> {
     node: NodeRef<'g>,
     parent: Option<InteriorRef<'g>>,
@@ -28,7 +28,7 @@ struct Due<'g> {
     layer: usize,
 }
 
-/// Looks at every node. O(n).
+/// Checks every node. O(n).
 pub(crate) fn check(shape: &Shape) -> Result<Stats, String> {
     let space = shape.space();
     let mut stats = Stats { layers: 1, node_bytes: shape.bytes(), ..Stats::default() };
@@ -95,7 +95,7 @@ fn check_interior<'g>(
     Ok(())
 }
 
-/// Returns the layers that the node links to, their number still to be given.
+/// Returns the layers that the node links to, not yet numbered.
 fn check_border<'g>(
     space: Space<'g>,
     node: BorderRef<'g>,
@@ -111,17 +111,17 @@ fn check_border<'g>(
     let may_be_empty = due.low == 0 && (due.parent.is_some() || due.layer == 0);
     ensure(permutation.len() > 0 || may_be_empty, || "an empty node was left".to_owned())?;
     let mut layers = Vec::new();
-    let mut last: Option<Place> = None;
+    let mut last: Option<SlotPosition> = None;
     for slot in permutation.slots() {
         let entry: Entry = node.entry(slot);
-        let place = entry.first();
-        ensure(last < Some(place), || format!("entries {last:?} and {place:?}"))?;
-        ensure(node.covers(entry.slice), || format!("entry {place:?} outside {range:?}"))?;
+        let position = entry.first();
+        ensure(last < Some(position), || format!("entries {last:?} and {position:?}"))?;
+        ensure(node.covers(entry.slice), || format!("entry {position:?} outside {range:?}"))?;
         ensure(entry.code <= CODE_MAX, || format!("code {}", entry.code))?;
         last = Some(entry.last());
         if entry.is_layer() {
             // SAFETY: the entry is live, and the tree at rest.
-            let mut node = unsafe { space.link(entry) };
+            let mut node = unsafe { space.linked(entry) };
             while let Some(parent) = node.parent(space) {
                 node = parent.node();
             }

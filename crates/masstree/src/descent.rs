@@ -1,36 +1,38 @@
-//! From the root to the border node of a key. Writes nothing, but for links out of date.
+//! The descent from the root to the border node of a key. It writes nothing except stale links.
 //!
-//! **Within a layer.** At an interior node with a stable version: find the child, take the
-//! *child's* stable version, and only then validate the parent. If a split or a removal came
-//! between, or the child's memory began another life, the parent was marked too; one of the two
-//! checks fails, and the descent begins again at the root of the tree. What holds at the end: the
-//! border node covered the slice at some moment since its version was stable; so whoever validates
-//! that version later has read the node of the slice.
+//! Every node has an optimistic version lock (a seqlock): a reader takes a stable version, reads,
+//! and then validates that the version is unchanged.
 //!
-//! **From layer to layer** it is the same, with the border node as the parent of the layer's root.
-//! A link may point to a node that was the root once; its ancestors lead to the root of today,
-//! since a root of the past is on the left edge of its layer. Nodes of the left edge are taken out
-//! only together with the layer, or by [`crate::unlink`] when the root has a single child; both
-//! mark the border node that has the link. The way up is validated like the way down, hand over
-//! hand: the parent's stable version first, then whether the child is still below it. Writers that
-//! come past move a link up.
+//! **Within a layer.** At an interior node with a stable version the reader finds the child, takes
+//! the *child's* stable version, and only then validates the parent. A split, a removal or a reuse
+//! of the child's memory in between also marks the parent. Then one of the two checks fails, and
+//! the descent restarts at the root of the tree. Result: the border node covered the slice at some
+//! moment since its version was stable. A reader that validates that version later has therefore
+//! read the node of the slice.
+//!
+//! **From layer to layer** the rule is the same, with the border node as the parent of the layer's
+//! root. A link may point to a former root. A former root is on the left edge of its layer, so its
+//! ancestors lead to the current root. Nodes of the left edge are removed only together with the
+//! layer, or by [`crate::reclaim`] when the root has a single child; both mark the border node that
+//! has the link. The climb is validated hand over hand like the descent: first the parent's stable
+//! version, then that the child is still below it. Writers that pass a stale link update it.
 
-use crate::key::Place;
+use crate::key::SlotPosition;
 use crate::node::{BorderRef, Entry, Find, InteriorRef, Kind, NodeRef, Space, suffix_of};
 use crate::shape::Shape;
 use keyrack_concurrent::{Backoff, Guard, Version};
 
-/// A layer that was in the tree when it was made, and is as long as [`Layer::lives`].
+/// A layer that was in the tree when this was made, and still is while [`Layer::is_current`].
 #[derive(Clone, Copy)]
 pub(crate) struct Layer<'t> {
     root: NodeRef<'t>,
-    generation: u32,
+    incarnation: u32,
 }
 
 impl<'t> Layer<'t> {
     /// `root` was the root of a layer, or on its left edge; the caller validates that after this.
     pub(crate) fn new(root: NodeRef<'t>) -> Self {
-        Layer { root, generation: root.generation() }
+        Layer { root, incarnation: root.incarnation() }
     }
 
     /// The layer of an entry that was read under `version`, if the node still has that version.
@@ -41,47 +43,48 @@ impl<'t> Layer<'t> {
         entry: Entry,
     ) -> Option<Self> {
         // SAFETY: the version was validated when the entry was read.
-        let layer = Layer::new(unsafe { space.link(entry) });
+        let layer = Layer::new(unsafe { space.linked(entry) });
         border.version().validate(version).then_some(layer)
     }
 
-    /// Whether everything that was read since it was made, and then validated, was of this layer.
-    pub(crate) fn lives(self) -> bool {
-        self.root.generation() == self.generation
+    /// Whether its root node still has the same incarnation. If so, everything that was read and
+    /// validated since this was made belongs to this layer.
+    pub(crate) fn is_current(self) -> bool {
+        self.root.incarnation() == self.incarnation
     }
 
-    /// The border node of `slice`, and its stable version, if nobody is in the way.
+    /// The border node of `slice` and its stable version. `None` at a concurrent change.
     pub(crate) fn descend(self, space: Space<'t>, slice: u64) -> Option<(BorderRef<'t>, Version)> {
-        self.descend_near(space, slice, &mut None)
+        self.descend_with_parent(space, slice, &mut None)
     }
 
-    /// As [`Layer::descend`], and leaves in `near` the parent of the node.
-    pub(crate) fn descend_near(
+    /// As [`Layer::descend`], and stores the parent of the node in `parent_hint`.
+    pub(crate) fn descend_with_parent(
         self,
         space: Space<'t>,
         slice: u64,
-        near: &mut Option<Near<'t>>,
+        parent_hint: &mut Option<ParentHint<'t>>,
     ) -> Option<(BorderRef<'t>, Version)> {
         let (root, version) = climb(space, self.root)?;
-        descend(space, root, version, slice, near)
+        descend(space, root, version, slice, parent_hint)
     }
 
-    /// The root of today.
+    /// The current root.
     pub(crate) fn climb(self, space: Space<'t>) -> Option<NodeRef<'t>> {
         climb(space, self.root).map(|(root, _)| root)
     }
 }
 
-/// The parent of a border node, to come to its neighbours without a descent.
+/// The parent of a border node, to reach its neighbours without a descent.
 #[derive(Clone, Copy)]
-pub(crate) struct Near<'t> {
+pub(crate) struct ParentHint<'t> {
     parent: InteriorRef<'t>,
     version: Version,
 }
 
-impl<'t> Near<'t> {
-    /// The border node of `slice`, and its stable version, if it has the same parent. As after a
-    /// descent, whoever validates that version later has read the node of the slice.
+impl<'t> ParentHint<'t> {
+    /// The border node of `slice` and its stable version, if it has the same parent. As after a
+    /// descent, a reader that validates that version later has read the node of the slice.
     pub(crate) fn neighbour(
         self,
         space: Space<'t>,
@@ -104,44 +107,45 @@ impl<'t> Near<'t> {
 
 /// The border node that links to a layer, and where.
 #[derive(Clone, Copy)]
-pub(crate) struct Via<'t> {
+pub(crate) struct LayerLink<'t> {
     pub(crate) border: BorderRef<'t>,
     pub(crate) version: Version,
     pub(crate) slot: usize,
 }
 
-/// Where a search ended: its border node, and what was found there, never a layer.
+/// The end of a search: its border node and the entry found there, which is never a layer.
 #[derive(Clone, Copy)]
 pub(crate) struct Found<'t, 'k> {
     pub(crate) layer: Layer<'t>,
     /// `None` in the first layer.
-    pub(crate) via: Option<Via<'t>>,
+    pub(crate) link: Option<LayerLink<'t>>,
     /// The rest of the key in this layer.
     pub(crate) rest: &'k [u8],
-    pub(crate) place: Place,
+    pub(crate) position: SlotPosition,
     pub(crate) border: BorderRef<'t>,
     /// Validated after the entry was read.
     pub(crate) version: Version,
     pub(crate) entry: Option<Entry>,
 }
 
-/// Where a key belongs: what is needed to change it. Half of [`Found`], and copied more often.
+/// The leaf position of a key: what a writer needs to change it. A part of [`Found`] that is copied
+/// more often.
 #[derive(Clone, Copy)]
-pub(crate) struct Spot<'t, 'k> {
+pub(crate) struct LeafPosition<'t, 'k> {
     pub(crate) layer: Layer<'t>,
     pub(crate) border: BorderRef<'t>,
     pub(crate) version: Version,
     /// The rest of the key in this layer.
     pub(crate) rest: &'k [u8],
-    pub(crate) place: Place,
+    pub(crate) position: SlotPosition,
 }
 
 impl<'t, 'k> Found<'t, 'k> {
-    /// Where the key belongs.
+    /// The leaf position of the key.
     #[inline(always)]
-    pub(crate) fn spot(&self) -> Spot<'t, 'k> {
-        let &Found { layer, border, version, rest, place, .. } = self;
-        Spot { layer, border, version, rest, place }
+    pub(crate) fn leaf(&self) -> LeafPosition<'t, 'k> {
+        let &Found { layer, border, version, rest, position, .. } = self;
+        LeafPosition { layer, border, version, rest, position }
     }
 }
 
@@ -156,10 +160,10 @@ pub(crate) struct Finger<'t> {
 }
 
 impl<'t> Finger<'t> {
-    /// Where `key` belongs.
+    /// The node of `leaf`, the leaf position of `key`.
     #[inline]
-    pub(crate) fn at(spot: &Spot<'t, '_>, key: &[u8]) -> Self {
-        let &Spot { layer, border, version, rest, .. } = spot;
+    pub(crate) fn at(leaf: &LeafPosition<'t, '_>, key: &[u8]) -> Self {
+        let &LeafPosition { layer, border, version, rest, .. } = leaf;
         Finger { layer, border, version, prefix: key.len() - rest.len() }
     }
 
@@ -168,11 +172,11 @@ impl<'t> Finger<'t> {
         self.prefix
     }
 
-    /// Where `key` belongs, if that is the node at which `last` was found: a key with the same
-    /// beginning that goes on behind it. Whoever locks it will see whether it still is. It does not
-    /// say by which entry the layer is linked.
+    /// The leaf position of `key`, if it is in the node in which `last` was found: `key` has the
+    /// same prefix and continues after it. A writer checks this again under the lock. The position
+    /// does not tell which entry links the layer.
     #[inline(always)]
-    pub(crate) fn follow<'k>(self, last: &[u8], key: &'k [u8]) -> Option<Spot<'t, 'k>> {
+    pub(crate) fn follow<'k>(self, last: &[u8], key: &'k [u8]) -> Option<LeafPosition<'t, 'k>> {
         let Finger { layer, border, version, prefix } = self;
         let mut rest = key;
         if prefix > 0 {
@@ -181,17 +185,17 @@ impl<'t> Finger<'t> {
                 return None;
             }
         }
-        let place = Place::of(rest);
+        let position = SlotPosition::of(rest);
         let now = border.version().stable();
-        if version.split_since(now) || !border.covers(place.slice) {
+        if version.split_since(now) || !border.covers(position.slice) {
             return None;
         }
-        Some(Spot { layer, border, version: now, rest, place })
+        Some(LeafPosition { layer, border, version: now, rest, position })
     }
 }
 
-/// The root of the layer that `node` is, or was, the root of; `None` for a node whose life is over,
-/// or when the way changes meanwhile.
+/// The root of the layer of which `node` is or was the root. `None` for a node whose incarnation
+/// has ended, and at a concurrent change.
 #[inline]
 pub(crate) fn climb<'t>(space: Space<'t>, mut node: NodeRef<'t>) -> Option<(NodeRef<'t>, Version)> {
     let mut version = node.version().stable();
@@ -208,12 +212,12 @@ pub(crate) fn climb<'t>(space: Space<'t>, mut node: NodeRef<'t>) -> Option<(Node
 #[inline]
 pub(crate) fn above(node: NodeRef<'_>, version: Version, parent: NodeRef<'_>) -> Option<Version> {
     let above = parent.version().stable();
-    // Whoever sees another life of the parent sees the mark that the child had before.
+    // A reader that sees another incarnation of the parent sees the mark that the child had before.
     (!version.split_since(node.version().load())).then_some(above)
 }
 
 /// The stable version of `child`, which was read from `parent` under `version`. `None` when that
-/// has changed: then the child may not be the one, or its memory another node's.
+/// has changed: then it may be the wrong child, or its memory may be another node's.
 #[inline]
 pub(crate) fn below(
     parent: InteriorRef<'_>,
@@ -224,15 +228,15 @@ pub(crate) fn below(
     parent.version().validate(version).then_some(below)
 }
 
-/// What a node has for a place, if it still has `version`. Covered by the guard.
+/// Finds `position` in a node, if the node still has `version`. The guard covers the result.
 #[inline]
-pub(crate) fn look(
+pub(crate) fn find_validated(
     border: BorderRef<'_>,
     version: Version,
-    place: Place,
+    position: SlotPosition,
     guard: &Guard,
 ) -> Option<Find> {
-    let find = guard.protect(|| border.find(place));
+    let find = guard.protect(|| border.find(position));
     border.version().validate(version).then_some(find)
 }
 
@@ -246,21 +250,21 @@ pub(crate) fn enter<'t>(
     entry: Entry,
 ) -> Option<(Layer<'t>, NodeRef<'t>, Version)> {
     // SAFETY: the version was validated when the entry was read.
-    let link = unsafe { space.link(entry) };
-    let layer = Layer::new(link);
-    let (root, root_version) = climb(space, link)?;
+    let linked = unsafe { space.linked(entry) };
+    let layer = Layer::new(linked);
+    let (root, root_version) = climb(space, linked)?;
     border.version().validate(version).then_some((layer, root, root_version))
 }
 
 /// From a node and its stable version to the border node of `slice` and its stable version. `None`
-/// when the way changes meanwhile. `near` is the parent then, unless the node was a border node.
+/// at a concurrent change. Stores the parent in `parent_hint`, unless the node was a border node.
 #[inline]
 pub(crate) fn descend<'t>(
     space: Space<'t>,
     mut node: NodeRef<'t>,
     mut version: Version,
     slice: u64,
-    near: &mut Option<Near<'t>>,
+    parent_hint: &mut Option<ParentHint<'t>>,
 ) -> Option<(BorderRef<'t>, Version)> {
     loop {
         let interior = match node.kind() {
@@ -270,89 +274,93 @@ pub(crate) fn descend<'t>(
         let child = interior.child_for(space, slice)?;
         child.prefetch();
         let child_version = below(interior, version, child)?;
-        *near = Some(Near { parent: interior, version });
+        *parent_hint = Some(ParentHint { parent: interior, version });
         (node, version) = (child, child_version);
     }
 }
 
-/// Searches `key`. What is found is covered by the guard. `tidy` moves links up that point to a
-/// root of the past.
+/// Searches `key`. The guard covers the result. With `update_links`, links to former roots are
+/// updated on the way.
 pub(crate) fn search<'t, 'k>(
     shape: &'t Shape,
     key: &'k [u8],
     guard: &Guard,
-    tidy: bool,
+    update_links: bool,
 ) -> Found<'t, 'k> {
     let mut backoff = Backoff::new();
     loop {
-        if let Some(found) = try_search(shape, key, guard, tidy, |_| ()) {
+        if let Some(found) = try_search(shape, key, guard, update_links, |_| ()) {
             return found;
         }
         backoff.wait();
     }
 }
 
-/// As [`search`], and what was found of the key in the layers above, from the first layer on. The
-/// last is what was found.
-pub(crate) fn trail<'t, 'k>(shape: &'t Shape, key: &'k [u8], guard: &Guard) -> Vec<Found<'t, 'k>> {
+/// As [`search`], with the results in the layers above, from the first layer on. The last element
+/// is the result of the search.
+pub(crate) fn search_path<'t, 'k>(
+    shape: &'t Shape,
+    key: &'k [u8],
+    guard: &Guard,
+) -> Vec<Found<'t, 'k>> {
     let mut backoff = Backoff::new();
-    let mut trail = Vec::new();
+    let mut search_path = Vec::new();
     loop {
-        if let Some(found) = try_search(shape, key, guard, false, |above| trail.push(above)) {
-            trail.push(found);
-            return trail;
+        if let Some(found) = try_search(shape, key, guard, false, |above| search_path.push(above)) {
+            search_path.push(found);
+            return search_path;
         }
-        trail.clear();
+        search_path.clear();
         backoff.wait();
     }
 }
 
-/// Gives to `passed` where the layers are linked that it passes through.
+/// Calls `passed` with the link of each layer that it passes through.
 #[inline]
 fn try_search<'t, 'k>(
     shape: &'t Shape,
     key: &'k [u8],
     guard: &Guard,
-    tidy: bool,
+    update_links: bool,
     mut passed: impl FnMut(Found<'t, 'k>),
 ) -> Option<Found<'t, 'k>> {
     let space = shape.space();
     let (mut layer, mut root, mut root_version) = shape.top()?;
     let mut rest = key;
-    let mut via = None;
+    let mut link = None;
     'layer: loop {
-        let place = Place::of(rest);
-        let (border, mut version) = descend(space, root, root_version, place.slice, &mut None)?;
+        let position = SlotPosition::of(rest);
+        let (border, mut version) = descend(space, root, root_version, position.slice, &mut None)?;
         loop {
-            let Some(find) = look(border, version, place, guard) else {
-                version = still_it(border, version)?;
+            let Some(find) = find_validated(border, version, position, guard) else {
+                version = version_unless_split(border, version)?;
                 continue;
             };
             let (slot, entry) = match find {
                 Find::Layer(slot, entry) => (slot, entry),
                 Find::Entry(_, entry) => {
                     let entry = Some(entry);
-                    return Some(Found { layer, via, rest, place, border, version, entry });
+                    return Some(Found { layer, link, rest, position, border, version, entry });
                 }
                 Find::Absent => {
                     let entry = None;
-                    return Some(Found { layer, via, rest, place, border, version, entry });
+                    return Some(Found { layer, link, rest, position, border, version, entry });
                 }
             };
-            passed(Found { layer, via, rest, place, border, version, entry: None });
+            passed(Found { layer, link, rest, position, border, version, entry: None });
             (layer, root, root_version) = enter(space, border, version, entry)?;
-            let here = Via { border, version, slot };
-            if tidy && u64::from(space.handle(root)) != entry.value {
+            let here = LayerLink { border, version, slot };
+            if update_links && u64::from(space.handle(root)) != entry.value {
                 move_link_up(space, &here, root);
             }
-            via = Some(here);
+            link = Some(here);
             rest = &rest[entry.layer_bytes()..];
             continue 'layer;
         }
     }
 }
 
-/// The word of the value of `key`, covered by the guard. `finger` points to its node then.
+/// The word of the value of `key`, covered by the guard. Points `finger` to its node.
 #[inline]
 pub(crate) fn get<'t>(
     shape: &'t Shape,
@@ -369,7 +377,7 @@ pub(crate) fn get<'t>(
     }
 }
 
-/// As [`try_search`], for a reader that needs nothing but the value. `None` to try again.
+/// As [`try_search`], for a reader that needs only the value. `None`: try again.
 #[inline]
 fn try_get<'t>(
     shape: &'t Shape,
@@ -381,11 +389,11 @@ fn try_get<'t>(
     let (mut layer, mut root, mut root_version) = shape.top()?;
     let mut rest = key;
     loop {
-        let place = Place::of(rest);
-        let (border, version) = descend(space, root, root_version, place.slice, &mut None)?;
+        let position = SlotPosition::of(rest);
+        let (border, version) = descend(space, root, root_version, position.slice, &mut None)?;
         let prefix = key.len() - rest.len();
         *finger = Some(Finger { layer, border, version, prefix });
-        let entry = match look(border, version, place, guard)? {
+        let entry = match find_validated(border, version, position, guard)? {
             Find::Absent => return Some(None),
             Find::Entry(_, entry) => return answer(shape, entry, rest, guard),
             Find::Layer(_, entry) => entry,
@@ -395,17 +403,21 @@ fn try_get<'t>(
     }
 }
 
-/// The word of the value of the key, if that is decided by the node of `found`, which was followed.
+/// The word of the value of the key, if the node of `leaf`, which a hint gave, decides it.
 #[inline]
-pub(crate) fn get_here(shape: &Shape, spot: &Spot<'_, '_>, guard: &Guard) -> Option<Option<u64>> {
-    match look(spot.border, spot.version, spot.place, guard)? {
+pub(crate) fn get_here(
+    shape: &Shape,
+    leaf: &LeafPosition<'_, '_>,
+    guard: &Guard,
+) -> Option<Option<u64>> {
+    match find_validated(leaf.border, leaf.version, leaf.position, guard)? {
         Find::Absent => Some(None),
-        Find::Entry(_, entry) => answer(shape, entry, spot.rest, guard),
+        Find::Entry(_, entry) => answer(shape, entry, leaf.rest, guard),
         Find::Layer(..) => None,
     }
 }
 
-/// The answer of an entry that was found, `None` if it is lost.
+/// The answer of a found entry. `None` if the value is lost.
 #[inline]
 fn answer(shape: &Shape, entry: Entry, rest: &[u8], guard: &Guard) -> Option<Option<u64>> {
     match value_in(shape, entry, rest, guard) {
@@ -415,10 +427,10 @@ fn answer(shape: &Shape, entry: Entry, rest: &[u8], guard: &Guard) -> Option<Opt
     }
 }
 
-/// What a found entry has for the key.
+/// The value that a found entry has for the key.
 pub(crate) enum Value {
     Is(u64),
-    /// The key was removed, or went into another layer, since it was found.
+    /// The key was removed, or moved to another layer, since it was found.
     Lost,
 }
 
@@ -441,18 +453,18 @@ fn value_in(shape: &Shape, entry: Entry, rest: &[u8], guard: &Guard) -> Option<V
 
 /// The new version of a border node that changed, unless keys may have left it.
 #[cold]
-fn still_it(border: BorderRef<'_>, version: Version) -> Option<Version> {
+fn version_unless_split(border: BorderRef<'_>, version: Version) -> Option<Version> {
     let now = border.version().stable();
     (!version.split_since(now)).then_some(now)
 }
 
-/// Makes a link point to the root of today, if nobody else is busy there. While the node has the
-/// version, the link is one to the layer, and `root` its root or on its left edge.
+/// Makes a link point to the current root, if the node is not locked. While the node has the
+/// version, the link leads to the layer, and `root` is its root or on its left edge.
 #[cold]
-pub(crate) fn move_link_up<'t>(space: Space<'t>, via: &Via<'t>, root: NodeRef<'t>) {
-    if let Some(locked) = via.border.version().try_lock()
-        && !via.version.changed(locked.version())
+pub(crate) fn move_link_up<'t>(space: Space<'t>, link: &LayerLink<'t>, root: NodeRef<'t>) {
+    if let Some(locked) = link.border.version().try_lock()
+        && !link.version.changed(locked.version())
     {
-        via.border.set_value(via.slot, space.handle(root).into());
+        link.border.set_value(link.slot, space.handle(root).into());
     }
 }

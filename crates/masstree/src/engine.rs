@@ -10,7 +10,7 @@
 //!
 //! Each operation pins for itself, so an idle session holds nothing back.
 
-use crate::{Bytes, Change, Near, Tree};
+use crate::{Bytes, Change, Hint, Tree};
 use keyrack_concurrent::pin;
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Store, Update,
@@ -49,7 +49,7 @@ struct TreeStore {
 
 impl Store for TreeStore {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(TreeSession { store: self, near: Near::new(), buffer: Vec::new() }))
+        Ok(Box::new(TreeSession { store: self, hint: Hint::new(), buffer: Vec::new() }))
     }
 
     fn durability(&self) -> Durability {
@@ -75,7 +75,7 @@ impl Store for TreeStore {
 
 struct TreeSession<'a> {
     store: &'a TreeStore,
-    near: Near<'a>,
+    hint: Hint<'a>,
     /// For [`Session::update`].
     buffer: Vec<u8>,
 }
@@ -83,7 +83,7 @@ struct TreeSession<'a> {
 impl Session for TreeSession<'_> {
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let guard = pin();
-        let value = self.store.tree.get_near(key, &guard, &mut self.near);
+        let value = self.store.tree.get_hinted(key, &guard, &mut self.hint);
         Ok(value.map(|value| visit(&value)).is_some())
     }
 
@@ -98,12 +98,12 @@ impl Session for TreeSession<'_> {
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.store.tree.insert_near(key, value, &pin(), &mut self.near);
+        self.store.tree.insert_hinted(key, value, &pin(), &mut self.hint);
         Ok(())
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {
-        Ok(match self.store.tree.remove_near(key, &pin(), &mut self.near) {
+        Ok(match self.store.tree.remove_hinted(key, &pin(), &mut self.hint) {
             Some(_) => Removed::Existed,
             None => Removed::Absent,
         })
@@ -116,7 +116,7 @@ impl Session for TreeSession<'_> {
     ) -> Result<()> {
         let buffer = &mut self.buffer;
         buffer.clear();
-        self.store.tree.update_near(key, &pin(), &mut self.near, |current| {
+        self.store.tree.update_hinted(key, &pin(), &mut self.hint, |current| {
             match decide(current.as_deref(), buffer) {
                 Update::Keep => Change::Keep,
                 Update::Put => Change::Put(buffer.as_slice()),

@@ -8,25 +8,26 @@
 /// Bytes of a slice.
 pub(crate) const SLICE_BYTES: usize = 8;
 
-/// The rank of a key that goes on behind its tail.
+/// The rank of a key that continues after its tail.
 pub(crate) const RANK_LONG: u8 = 17;
 
-/// A place between the entries of a layer. The default is the first of all.
+/// A position in the order of a layer's entries. The default is the first of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct SlotPosition {
     pub(crate) slice: u64,
     pub(crate) tail: u64,
     pub(crate) rank: u8,
 }
 
-impl Place {
-    /// Behind all entries.
-    pub(crate) const LAST: Place = Place { slice: u64::MAX, tail: u64::MAX, rank: RANK_LONG + 1 };
+impl SlotPosition {
+    /// After all entries.
+    pub(crate) const LAST: SlotPosition =
+        SlotPosition { slice: u64::MAX, tail: u64::MAX, rank: RANK_LONG + 1 };
 
-    /// Where a key belongs of which `rest` is left.
+    /// The position of a key whose rest in this layer is `rest`.
     #[inline]
     pub(crate) fn of(rest: &[u8]) -> Self {
-        Place {
+        SlotPosition {
             slice: slice_of(rest),
             tail: tail_of(rest),
             rank: rest.len().min(RANK_LONG.into()) as u8,
@@ -35,12 +36,12 @@ impl Place {
 
     /// Before all entries of `slice`.
     pub(crate) fn before(slice: u64) -> Self {
-        Place { slice, tail: 0, rank: 0 }
+        SlotPosition { slice, tail: 0, rank: 0 }
     }
 
-    /// Behind the entries at this place.
-    pub(crate) fn behind(self) -> Self {
-        Place { rank: self.rank + 1, ..self }
+    /// After the entries at this position.
+    pub(crate) fn after(self) -> Self {
+        SlotPosition { rank: self.rank + 1, ..self }
     }
 }
 
@@ -65,7 +66,7 @@ fn short_slice(rest: &[u8]) -> u64 {
     rest.iter().enumerate().fold(0, |slice, (at, &byte)| slice | u64::from(byte) << (56 - 8 * at))
 }
 
-/// The eight bytes behind the slice, padded with zero bytes.
+/// The eight bytes after the slice, padded with zero bytes.
 #[inline]
 pub(crate) fn tail_of(rest: &[u8]) -> u64 {
     rest.get(SLICE_BYTES..).map_or(0, slice_of)
@@ -76,13 +77,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_compare_as_the_keys_do() {
+    fn positions_compare_as_the_keys_do() {
         let mut keys: Vec<&[u8]> =
             vec![b"", b"\0", b"\0\0", b"a", b"a\0", b"a\0\0\0\0\0\0\0", b"ab", b"abcdefgh"];
         keys.extend([&b"abcdefghi"[..], b"abcdefgh\0", b"abcdefgh\0\0", b"abcdefghabcdefgh"]);
         keys.extend([&b"abcdefghabcdefghi"[..], b"\xff", b"\xff\xff\xff\xff\xff\xff\xff\xff"]);
         keys.sort_unstable();
-        assert!(keys.windows(2).all(|pair| Place::of(pair[0]) < Place::of(pair[1])));
+        assert!(keys.windows(2).all(|pair| SlotPosition::of(pair[0]) < SlotPosition::of(pair[1])));
     }
 
     #[test]

@@ -13,33 +13,38 @@
 //!   layer 1                                    [ border "/profile" = value, "/settings" = value ]
 //! ```
 //!
-//! A layer below is made when two keys share 16 bytes and go on, or when keys that share 8 bytes
-//! fill a node. Readers take no lock and write nothing shared: they read a node under its version
-//! and validate (`descent.rs`). Writers lock the border node, and for splits and removals of nodes
-//! its ancestors, always from left to right and upward, between layers downward (`split.rs`,
-//! `unlink.rs`). Nodes live in an arena and are used again at once, which versions tell
-//! (`node.rs`); values and the ends of long keys are freed when nobody can look at them any more.
+//! The tree makes a layer when two keys share 16 bytes and continue, or when keys that share 8
+//! bytes fill a node. Each node has an optimistic version lock (a seqlock). Readers take no lock
+//! and write no shared memory: they read a node under its version and validate (`descent.rs`).
+//! Writers lock the border node; splits and node reclamation also lock its ancestors. The lock
+//! order is left to right, then upward, and between layers downward (`split.rs`, `reclaim.rs`).
+//! Nodes come from an arena and are reused at once; the version tells one incarnation from the
+//! next (`node.rs`). Values and the ends of long keys are freed after the last reader that could
+//! see them has unpinned.
 //!
 //! | from the paper | here |
 //! |---|---|
-//! | 32-bit version | 64 bits, so that it cannot come round |
+//! | 32-bit version | 64 bits, so that it cannot wrap |
 //! | a layer for two keys of one slice | for two keys of two slices, or a node full of one slice |
 //! | suffixes in a bag in or beside the node | the second slice in the node, the rest in an immutable cell |
 //! | 15-way interior nodes with pointers | 24 separators and 32-bit handles, in as many lines |
-//! | search by bisection | all slices at once, by vectors where the processor has them |
-//! | linked list of border nodes | none: each knows its range, and scans descend again |
+//! | binary search | all slices at once, with vector instructions where the processor has them |
+//! | linked list of border nodes | none: each stores its range, and scans descend again |
 //! | split marks bottom-up, readers move right | all nodes of a split are locked, then marked: one step to readers |
 //! | values by pointer | numbers and short values in the word |
-//! | nodes freed by epochs | nodes used again at once: their memory never becomes anything else |
-//! | one key at a time | `multi_get` and `multi_put` search side by side |
+//! | nodes freed by epochs | nodes reused at once: their memory only ever holds nodes |
+//! | one key at a time | `multi_get` and `multi_put` interleave their searches |
 //!
-//! What others got wrong, and why it does not happen here: a slot used again under an older
-//! permutation (`stale` in `node.rs`); an insert between the removal of a neighbour and the change
-//! of a separator (both under locks, `unlink.rs`); locks of two layers in both orders (always the
-//! upper first; a link is moved up under `try_lock`); a permutation published without the lock
-//! (never); reads of plain memory that is written (all fields are atomics); a scan that does not
-//! end in an empty layer (the bound moves on at every step, `scan.rs`); emptied nodes and layers
-//! that stay (an emptied tree is one node).
+//! Known mistakes of other implementations, and how this one avoids them:
+//!
+//! - a slot reused under an older permutation: `stale` in `node.rs`;
+//! - an insert between the removal of a neighbour and the change of a separator: both happen under
+//!   locks (`reclaim.rs`);
+//! - locks of two layers in both orders: the upper comes first, and a link moves under `try_lock`;
+//! - a permutation published without the lock: never;
+//! - a data race on plain memory: all fields are atomics;
+//! - a scan that does not end in an empty layer: its bound advances at every node (`scan.rs`);
+//! - emptied nodes and layers that stay: an emptied tree is one node.
 //!
 //! ```
 //! use keyrack_concurrent::pin;
@@ -58,23 +63,23 @@ mod change;
 mod check;
 mod descent;
 mod engine;
+mod hint;
 mod key;
 mod many;
-mod near;
 mod node;
 mod permutation;
 #[cfg(test)]
 mod races;
+mod reclaim;
 mod scan;
 mod shape;
 mod simd;
 mod slot;
 mod split;
 mod tree;
-mod unlink;
 
 pub use change::Change;
 pub use engine::engine;
-pub use near::Near;
+pub use hint::Hint;
 pub use slot::{Boxed, Bytes, BytesRef, Comparable, Slot};
 pub use tree::{Stats, Tree};

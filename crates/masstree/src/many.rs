@@ -1,9 +1,9 @@
-//! Many searches side by side.
+//! Many searches, interleaved.
 //!
-//! A search alone waits for memory at every node: the next address is in the line that has not come
-//! yet. Searches of different keys do not depend on each other, so up to [`CURSORS`] of them take
-//! turns: each step asks for the lines of the next node and leaves the turn; when it comes round,
-//! they are there.
+//! A single search waits for memory at every node, because the next address is in a cache line that
+//! has not arrived. Searches of different keys are independent, so up to [`CURSORS`] of them are
+//! interleaved. Each step prefetches the lines of the next node and yields to the next cursor; when
+//! the cursor runs again, the lines have arrived.
 //!
 //! ```text
 //!   cursor  root --> child, asked for --> child ... --> border --> cell or value, asked for: done
@@ -12,39 +12,39 @@
 //! ```
 //!
 //! The checks are those of `descent.rs`: the child's version first, then the parent's. A cursor
-//! that meets a change under way gives up its turns and searches on alone.
+//! that meets a concurrent change leaves the interleaving and searches alone.
 
-use crate::descent::{Found, Layer, Via, below, enter, look, search};
-use crate::key::Place;
+use crate::descent::{Found, Layer, LayerLink, below, enter, find_validated, search};
+use crate::key::SlotPosition;
 use crate::node::{BorderRef, Entry, Find, InteriorRef, Kind, NodeRef, prefetch_word};
 use crate::shape::Shape;
 use keyrack_concurrent::{Guard, Version};
 
-/// Searches under way at a time. More than a processor has misses under way brings nothing.
+/// Interleaved searches. More than a processor's outstanding cache misses bring no gain.
 const CURSORS: usize = 16;
 
 struct Cursor<'t, 'k> {
     index: usize,
     key: &'k [u8],
     rest: &'k [u8],
-    place: Place,
+    position: SlotPosition,
     layer: Option<Layer<'t>>,
-    via: Option<Via<'t>>,
-    step: Step<'t>,
+    link: Option<LayerLink<'t>>,
+    state: State<'t>,
 }
 
-/// What the next turn begins with.
+/// Where a cursor continues.
 #[derive(Clone, Copy)]
-enum Step<'t> {
+enum State<'t> {
     Root,
     Child { parent: InteriorRef<'t>, version: Version, child: NodeRef<'t> },
-    Layer { via: Via<'t>, entry: Entry },
+    Layer { link: LayerLink<'t>, entry: Entry },
     Done { border: BorderRef<'t>, version: Version, entry: Option<Entry> },
     Alone,
 }
 
-/// Searches all `keys`, as [`search`] does, and gives what was found to `done`, in any order.
-/// `wanted` says whether memory that the word of a found value points to will be read.
+/// Searches all `keys`, as [`search`] does, and calls `done` with each result, in any order.
+/// `wanted` says whether the caller will read the memory that a found word points to.
 pub(crate) fn search_many<'t, 'k>(
     shape: &'t Shape,
     keys: impl Iterator<Item = &'k [u8]>,
@@ -56,16 +56,16 @@ pub(crate) fn search_many<'t, 'k>(
         index,
         key,
         rest: key,
-        place: Place::of(key),
+        position: SlotPosition::of(key),
         layer: None,
-        via: None,
-        step: Step::Root,
+        link: None,
+        state: State::Root,
     });
     let mut cursors: Vec<_> = waiting.by_ref().take(CURSORS).collect();
     while !cursors.is_empty() {
         let mut at = 0;
         while at < cursors.len() {
-            let Some(found) = cursors[at].turn(shape, guard, &wanted) else {
+            let Some(found) = cursors[at].advance(shape, guard, &wanted) else {
                 at += 1;
                 continue;
             };
@@ -79,35 +79,35 @@ pub(crate) fn search_many<'t, 'k>(
 }
 
 impl<'t, 'k> Cursor<'t, 'k> {
-    /// One turn. What was found, once it is known.
+    /// One step of the search. Returns the result at the last step.
     #[inline]
-    fn turn(
+    fn advance(
         &mut self,
         shape: &'t Shape,
         guard: &Guard,
         wanted: impl Fn(&Entry) -> bool,
     ) -> Option<Found<'t, 'k>> {
-        let next = match self.step {
-            Step::Root => shape.top().and_then(|(layer, root, version)| {
+        let next = match self.state {
+            State::Root => shape.top().and_then(|(layer, root, version)| {
                 self.layer = Some(layer);
                 self.enter(shape, root, version, guard, wanted)
             }),
-            Step::Child { parent, version, child } => below(parent, version, child)
+            State::Child { parent, version, child } => below(parent, version, child)
                 .and_then(|version| self.enter(shape, child, version, guard, wanted)),
-            Step::Layer { via, entry } => self.enter_layer(shape, via, entry, guard, wanted),
-            Step::Done { border, version, entry } => {
+            State::Layer { link, entry } => self.enter_layer(shape, link, entry, guard, wanted),
+            State::Done { border, version, entry } => {
                 let layer = self.layer.expect("the root was entered before a border was read");
-                let via = self.via;
-                let (rest, place) = (self.rest, self.place);
-                return Some(Found { layer, via, rest, place, border, version, entry });
+                let link = self.link;
+                let (rest, position) = (self.rest, self.position);
+                return Some(Found { layer, link, rest, position, border, version, entry });
             }
-            Step::Alone => return Some(search(shape, self.key, guard, false)),
+            State::Alone => return Some(search(shape, self.key, guard, false)),
         };
-        self.step = next.unwrap_or(Step::Alone);
+        self.state = next.unwrap_or(State::Alone);
         None
     }
 
-    /// Reads a node and asks for the next thing that is needed. `None` if a change is under way.
+    /// Reads a node and prefetches what the next step needs. `None` at a concurrent change.
     #[inline]
     fn enter(
         &mut self,
@@ -116,44 +116,44 @@ impl<'t, 'k> Cursor<'t, 'k> {
         version: Version,
         guard: &Guard,
         wanted: impl Fn(&Entry) -> bool,
-    ) -> Option<Step<'t>> {
+    ) -> Option<State<'t>> {
         let border = match node.kind() {
             Kind::Border(border) => border,
             Kind::Interior(parent) => {
-                let child = parent.child_for(shape.space(), self.place.slice)?;
+                let child = parent.child_for(shape.space(), self.position.slice)?;
                 child.prefetch();
-                return Some(Step::Child { parent, version, child });
+                return Some(State::Child { parent, version, child });
             }
         };
-        Some(match look(border, version, self.place, guard)? {
-            Find::Absent => Step::Done { border, version, entry: None },
+        Some(match find_validated(border, version, self.position, guard)? {
+            Find::Absent => State::Done { border, version, entry: None },
             Find::Entry(_, entry) => {
                 if wanted(&entry) {
                     prefetch_word(entry.value);
                 }
-                Step::Done { border, version, entry: Some(entry) }
+                State::Done { border, version, entry: Some(entry) }
             }
             Find::Layer(slot, entry) => {
                 // SAFETY: the version is validated.
-                unsafe { shape.space().link(entry) }.prefetch();
-                Step::Layer { via: Via { border, version, slot }, entry }
+                unsafe { shape.space().linked(entry) }.prefetch();
+                State::Layer { link: LayerLink { border, version, slot }, entry }
             }
         })
     }
 
-    /// Goes on from an entry to the root of its layer. `None` if a change is under way.
+    /// Continues from an entry to the root of its layer. `None` at a concurrent change.
     fn enter_layer(
         &mut self,
         shape: &'t Shape,
-        via: Via<'t>,
+        link: LayerLink<'t>,
         entry: Entry,
         guard: &Guard,
         wanted: impl Fn(&Entry) -> bool,
-    ) -> Option<Step<'t>> {
-        let (layer, root, version) = enter(shape.space(), via.border, via.version, entry)?;
-        (self.layer, self.via) = (Some(layer), Some(via));
+    ) -> Option<State<'t>> {
+        let (layer, root, version) = enter(shape.space(), link.border, link.version, entry)?;
+        (self.layer, self.link) = (Some(layer), Some(link));
         self.rest = &self.rest[entry.layer_bytes()..];
-        self.place = Place::of(self.rest);
+        self.position = SlotPosition::of(self.rest);
         self.enter(shape, root, version, guard, wanted)
     }
 }

@@ -1,45 +1,45 @@
-//! Border and interior nodes, and the only place where a handle becomes a reference to one.
+//! Border and interior nodes, and the only code that turns a handle into a reference to one.
 //!
 //! ```text
-//!   border    line 0     version parent generation permutation low high stale code[15]
+//!   border    line 0     version parent incarnation permutation low high stale code[15]
 //!             lines 1-6  slice[15] value[15] tail[15]
-//!   interior  5 lines    version parent generation count separator[24] child[25]
+//!   interior  5 lines    version parent incarnation count separator[24] child[25]
 //! ```
 //!
-//! A border node holds the entries of its layer with `low <= slice < high`; `high` 0 stands for no
-//! bound, which no other node needs, because only the leftmost node begins at slice 0. In an
-//! interior node, child `i` has the slices from separator `i - 1` on and below separator `i`.
+//! A border node holds the entries of its layer with `low <= slice < high`. `high` 0 stands for no
+//! bound; it is free for that, because no range ends at slice 0. In an interior node, child `i` has
+//! the slices from separator `i - 1` on and below separator `i`.
 //!
 //! | code | the entry | tail | value |
 //! |---|---|---|---|
-//! | 0..=16 | a key, so long from this layer on | its second slice | the value |
+//! | 0..=16 | a key of this length from this layer on | its second slice | the value |
 //! | 17 | a longer key | its second slice | a cell: the value, and what follows the tail |
-//! | 18 | all keys that go on behind slice and tail | their second slice | a node of their layer |
-//! | 19 | all keys that go on behind the slice | 0 | a node of their layer |
+//! | 18 | all keys that continue after slice and tail | their second slice | a node of their layer |
+//! | 19 | all keys that continue after the slice | 0 | a node of their layer |
 //!
 //! All entries of a slice are in one node. Of one slice and tail, at most one entry has a code
 //! above 16; of a slice with code 19, no other entry has a code above 8.
 //!
-//! **Nodes are never unmapped** while their tree lives, and a node's memory is only ever used for
-//! nodes of its kind again. So a reader may follow any handle that it has read from a node, however
-//! old: it comes to a node. Whether it is the right one, versions say, which go on from one life of
-//! the memory to the next; hence nodes are not retired like values, but used again at once. The
-//! generation counts the lives.
+//! **Nodes are never unmapped** while their tree exists, and the memory of a node is only ever
+//! reused for nodes of its kind. So a reader may follow any handle that it has read from a node,
+//! however old: it reaches a node. The version tells whether it is the right one, because version
+//! counters continue from one incarnation of the memory to the next. Hence nodes are not retired
+//! like values, but reused at once. `incarnation` counts the incarnations.
 //!
-//! **Who may write.** Everything is written under the node's lock, but for two: `parent` is written
-//! under the lock of the parent, old or new; `value` of a layer may be moved up to a newer root of
-//! that layer, under the lock but without a mark.
+//! **Writers.** Everything is written under the node's lock, with two exceptions. `parent` is
+//! written under the lock of the parent, old or new. The `value` of a layer may change to a newer
+//! root of that layer, under the lock but without a mark.
 //!
-//! **What readers rely on.** All fields are atomics. A reader takes a stable version, reads, and
-//! validates before it follows a word as a handle of a layer or as a pointer. The handles of
-//! children and parents are followed before.
+//! **Readers.** The version is an optimistic lock (a seqlock), and all fields are atomics. A reader
+//! takes a stable version, reads, and validates before it follows a word as a handle of a layer or
+//! as a pointer. It may follow handles of children and parents before it validates.
 //!
-//! **Slots used again.** A slot that was live since the last mark is *stale*: a reader may
-//! still look at it under an older permutation. Filling it needs the mark `inserting`; filling
-//! another slot needs none.
+//! **Reused slots.** A slot that was live since the last mark is *stale*: a reader may still read
+//! it under an older permutation. Filling it needs the mark `inserting`; filling another slot needs
+//! none.
 
 use crate::cell::Cell;
-use crate::key::{Place, RANK_LONG, SLICE_BYTES, slice_of};
+use crate::key::{RANK_LONG, SLICE_BYTES, SlotPosition, slice_of};
 use crate::permutation::{Permutation, WIDTH};
 use crate::simd;
 use Ordering::{Acquire, Relaxed, Release};
@@ -59,13 +59,13 @@ const LONG_LAYER_CODE: u8 = 18;
 const SHORT_LAYER_CODE: u8 = 19;
 pub(crate) const CODE_MAX: u8 = SHORT_LAYER_CODE;
 
-/// What both kinds of node begin with. No node has the handle 0.
+/// The first fields of both kinds of node. No node has the handle 0.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Head {
     version: VersionLock,
     parent: AtomicU32,
-    generation: AtomicU32,
+    incarnation: AtomicU32,
 }
 
 #[repr(C, align(64))]
@@ -107,7 +107,7 @@ pub(crate) struct Entry {
 /// A node of a tree that lives at least as long as `'t`.
 pub(crate) struct Ref<'t, T> {
     pointer: NonNull<T>,
-    life: PhantomData<&'t T>,
+    lifetime: PhantomData<&'t T>,
 }
 
 pub(crate) type NodeRef<'t> = Ref<'t, Head>;
@@ -124,7 +124,7 @@ pub(crate) enum Kind<'t> {
 #[derive(Clone, Copy)]
 pub(crate) struct Space<'t> {
     base: *const u8,
-    life: PhantomData<&'t ()>,
+    lifetime: PhantomData<&'t ()>,
 }
 
 impl<T> Clone for Ref<'_, T> {
@@ -159,7 +159,7 @@ impl<'t, T> Ref<'t, T> {
     }
 
     fn cast<U>(self) -> Ref<'t, U> {
-        Ref { pointer: self.pointer.cast(), life: PhantomData }
+        Ref { pointer: self.pointer.cast(), lifetime: PhantomData }
     }
 }
 
@@ -169,7 +169,7 @@ impl<'t> Space<'t> {
     /// # Safety
     /// The arena lives as long as `'t`.
     pub(crate) unsafe fn new(base: *const u8) -> Self {
-        Space { base, life: PhantomData }
+        Space { base, lifetime: PhantomData }
     }
 
     /// The node behind a handle, or `None` for 0.
@@ -182,7 +182,7 @@ impl<'t> Space<'t> {
             return None;
         }
         let pointer = self.base.wrapping_add(handle as usize * UNIT_BYTES).cast_mut();
-        NonNull::new(pointer.cast()).map(|pointer| Ref { pointer, life: PhantomData })
+        NonNull::new(pointer.cast()).map(|pointer| Ref { pointer, lifetime: PhantomData })
     }
 
     #[inline]
@@ -196,7 +196,7 @@ impl<'t> Space<'t> {
     /// The entry is one that was in a node: the caller has validated the version under which it was
     /// copied, or holds the lock.
     #[inline]
-    pub(crate) unsafe fn link(self, entry: Entry) -> NodeRef<'t> {
+    pub(crate) unsafe fn linked(self, entry: Entry) -> NodeRef<'t> {
         debug_assert!(entry.is_layer());
         // SAFETY: the value of such an entry is a handle.
         let node = unsafe { self.node(entry.value as u32) };
@@ -210,20 +210,20 @@ impl<'t> NodeRef<'t> {
         &self.get().version
     }
 
-    /// How many lives the memory has had.
-    pub(crate) fn generation(self) -> u32 {
-        self.get().generation.load(Relaxed)
+    /// The number of incarnations that the memory has had.
+    pub(crate) fn incarnation(self) -> u32 {
+        self.get().incarnation.load(Relaxed)
     }
 
-    /// The node's life is over. Under its lock, once it is marked deleted.
-    pub(crate) fn end_life(self) {
-        let next = self.generation().wrapping_add(1);
-        self.get().generation.store(next, Relaxed);
+    /// Ends the incarnation of the node. Under its lock, once it is marked deleted.
+    pub(crate) fn end_incarnation(self) {
+        let next = self.incarnation().wrapping_add(1);
+        self.get().incarnation.store(next, Relaxed);
         self.get().parent.store(0, Release);
     }
 
-    /// Asks for the lines of the node that a search reads, so that they come while the version is
-    /// waited for, not one after the other. A border node has two more than an interior one.
+    /// Prefetches the lines of the node that a search reads, so that they arrive together with the
+    /// version and not one after the other. A border node has two lines more than an interior one.
     #[inline]
     pub(crate) fn prefetch(self) {
         for line in 0..BORDER_LINES {
@@ -265,9 +265,9 @@ impl<'t> NodeRef<'t> {
         }
     }
 
-    /// Locks a parent that was read, if nobody else holds it. Not to be waited for: it may have
-    /// split, and the node gone to its new neighbour; it may even have another life by now. Under
-    /// the parent's lock that cannot happen any more.
+    /// Locks a parent that was read, if it is not locked. It does not wait: the parent may have
+    /// split and the node moved to its new neighbour, or the parent may have a new incarnation.
+    /// Under the parent's lock neither can happen any more.
     pub(crate) fn try_lock_parent(
         self,
         space: Space<'t>,
@@ -280,13 +280,13 @@ impl<'t> NodeRef<'t> {
     }
 }
 
-/// Asks for the line at an address. Any address will do: a prefetch neither reads nor faults.
+/// Prefetches the line at an address. Any address is allowed: a prefetch neither reads nor faults.
 #[inline]
 pub(crate) fn prefetch(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing, and of a bad address nothing comes.
+        // SAFETY: a prefetch reads nothing, and a bad address has no effect.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
@@ -299,7 +299,7 @@ pub(crate) fn prefetch(address: *const u8) {
     let _ = address;
 }
 
-/// Asks for the line that a word points to.
+/// Prefetches the line that a word points to.
 pub(crate) fn prefetch_word(word: u64) {
     prefetch(ptr::without_provenance(word as usize));
 }
@@ -315,11 +315,11 @@ impl<'t> BorderRef<'t> {
         node.expect("no node has the handle 0").cast()
     }
 
-    /// Begins a life without entries, for slices from `low` on and below `high`. The caller links
-    /// the node, and then drops the lock.
+    /// Begins an incarnation without entries, for slices from `low` on and below `high`. The caller
+    /// links the node, and then drops the lock.
     pub(crate) fn begin(self, root: bool, low: u64, high: u64) -> Locked<'t> {
         let mut locked = self.version().lock();
-        locked.begin_life(root, true);
+        locked.begin_incarnation(root, true);
         self.publish(Permutation::EMPTY);
         self.low.store(low, Relaxed);
         self.set_high(high);
@@ -349,11 +349,11 @@ impl<'t> InteriorRef<'t> {
         node.expect("no node has the handle 0").cast()
     }
 
-    /// Begins a life without separators or children. The caller links the node, and then drops the
-    /// lock.
+    /// Begins an incarnation without separators or children. The caller links the node, and then
+    /// drops the lock.
     pub(crate) fn begin(self, root: bool) -> Locked<'t> {
         let mut locked = self.version().lock();
-        locked.begin_life(root, false);
+        locked.begin_incarnation(root, false);
         self.set_count(0);
         locked
     }
@@ -368,7 +368,7 @@ impl<'t> InteriorRef<'t> {
         self.node().version()
     }
 
-    /// Child `index`, or `None` where a reader meets a change under way.
+    /// Child `index`, or `None` where a reader meets a concurrent change.
     #[inline]
     pub(crate) fn child(self, space: Space<'t>, index: usize) -> Option<NodeRef<'t>> {
         // SAFETY: `set_child` stores handles of the same space. Acquire pairs with it.
@@ -393,7 +393,7 @@ impl<'t> InteriorRef<'t> {
     }
 }
 
-/// What a border node has for a key.
+/// The result of a search for a key in a border node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Find {
     /// Nothing.
@@ -411,7 +411,7 @@ impl Border {
         Permutation::from_word(self.permutation.load(Acquire))
     }
 
-    /// Makes what the permutation says visible. Only under the lock.
+    /// Makes the entries of the permutation visible. Only under the lock.
     pub(crate) fn publish(&self, permutation: Permutation) {
         self.permutation.store(permutation.word(), Release);
     }
@@ -433,7 +433,7 @@ impl Border {
         self.low() <= slice && (self.high() == 0 || slice < self.high())
     }
 
-    /// What a slot holds. A copy that is whole only once the version is validated.
+    /// A copy of a slot. It is consistent only once the version is validated.
     #[inline]
     pub(crate) fn entry(&self, slot: usize) -> Entry {
         Entry {
@@ -445,7 +445,7 @@ impl Border {
         }
     }
 
-    /// Fills a slot that no reader takes for live, or while readers wait.
+    /// Fills a slot that is not live to any reader, or while readers wait.
     pub(crate) fn set_entry(&self, slot: usize, entry: Entry) {
         self.slice[slot].store(entry.slice, Relaxed);
         self.tail[slot].store(entry.tail, Relaxed);
@@ -458,9 +458,9 @@ impl Border {
         self.value[slot].store(value, Release);
     }
 
-    /// Looks for the key of which `rest` is left, whose place is `wanted`.
+    /// Searches the entry at `wanted`.
     #[inline]
-    pub(crate) fn find(&self, wanted: Place) -> Find {
+    pub(crate) fn find(&self, wanted: SlotPosition) -> Find {
         let permutation = self.permutation();
         let mut slots = simd::equal(&self.slice, wanted.slice);
         while slots != 0 {
@@ -485,11 +485,11 @@ impl Border {
         Find::Absent
     }
 
-    /// How many entries come before `place`. Only under the lock.
-    pub(crate) fn position(&self, permutation: Permutation, place: Place) -> usize {
+    /// How many entries come before `position`. Only under the lock.
+    pub(crate) fn index_for(&self, permutation: Permutation, position: SlotPosition) -> usize {
         let comes_before = |slot: usize| {
             let slice = self.slice[slot].load(Relaxed);
-            slice < place.slice || slice == place.slice && self.entry(slot).first() < place
+            slice < position.slice || slice == position.slice && self.entry(slot).first() < position
         };
         let count = permutation.len();
         // Keys often come in ascending order.
@@ -507,16 +507,16 @@ impl Border {
         self.stale.store(self.stale.load(Relaxed) | 1 << slot, Relaxed);
     }
 
-    /// A mark was made: no reader that validates has seen what was in the slots before.
+    /// The node is marked: no reader that validates has seen the former contents of the slots.
     pub(crate) fn clear_stale(&self) {
         self.stale.store(0, Relaxed);
     }
 
-    /// Fills a node that has no entries. They ascend, and there are fifteen at most.
+    /// Fills an empty node with at most fifteen entries, in ascending order.
     pub(crate) fn fill(&self, entries: &[Entry]) {
         let mut permutation = Permutation::EMPTY;
-        for (position, entry) in entries.iter().enumerate() {
-            let (next, slot) = permutation.insert(position);
+        for (index, entry) in entries.iter().enumerate() {
+            let (next, slot) = permutation.insert(index);
             self.set_entry(slot, *entry);
             permutation = next;
         }
@@ -545,35 +545,37 @@ impl Interior {
 }
 
 impl Entry {
-    /// An entry for `rest`, the key from this layer on. A cell that it makes is the tree's.
+    /// An entry for `rest`, the key from this layer on. The tree owns a cell that this makes.
     pub(crate) fn make(rest: &[u8], value: u64) -> Self {
-        let Place { slice, tail, rank } = Place::of(rest);
+        let SlotPosition { slice, tail, rank } = SlotPosition::of(rest);
         let value = if rank == RANK_LONG { Cell::make(suffix_of(rest), value) } else { value };
         Entry { slice, tail, code: rank, value }
     }
 
-    /// An entry for the keys that go on behind slice and tail.
+    /// An entry for the keys that continue after slice and tail.
     pub(crate) fn long_layer(slice: u64, tail: u64, root: u32) -> Self {
         Entry { slice, tail, code: LONG_LAYER_CODE, value: root.into() }
     }
 
-    /// An entry for the keys that go on behind the slice.
+    /// An entry for the keys that continue after the slice.
     pub(crate) fn short_layer(slice: u64, root: u32) -> Self {
         Entry { slice, tail: 0, code: SHORT_LAYER_CODE, value: root.into() }
     }
 
-    /// The place of the entry; of a layer's, the first place in it.
-    pub(crate) fn first(&self) -> Place {
+    /// The position of the entry; of a layer, the first position in it.
+    pub(crate) fn first(&self) -> SlotPosition {
         match self.code {
-            SHORT_LAYER_CODE => Place { slice: self.slice, tail: 0, rank: SLICE_BYTES as u8 + 1 },
-            code => Place { slice: self.slice, tail: self.tail, rank: code.min(RANK_LONG) },
+            SHORT_LAYER_CODE => {
+                SlotPosition { slice: self.slice, tail: 0, rank: SLICE_BYTES as u8 + 1 }
+            }
+            code => SlotPosition { slice: self.slice, tail: self.tail, rank: code.min(RANK_LONG) },
         }
     }
 
-    /// The place of the entry; of a layer's, the last place in it.
-    pub(crate) fn last(&self) -> Place {
+    /// The position of the entry; of a layer, the last position in it.
+    pub(crate) fn last(&self) -> SlotPosition {
         match self.code {
-            SHORT_LAYER_CODE => Place { slice: self.slice, tail: u64::MAX, rank: RANK_LONG },
+            SHORT_LAYER_CODE => SlotPosition { slice: self.slice, tail: u64::MAX, rank: RANK_LONG },
             _ => self.first(),
         }
     }
@@ -582,7 +584,7 @@ impl Entry {
         self.code >= LONG_LAYER_CODE
     }
 
-    /// Bytes of the key that all of the layer have, from here on.
+    /// Bytes of the key, from here on, that all keys of the layer share.
     pub(crate) fn layer_bytes(&self) -> usize {
         if self.code == SHORT_LAYER_CODE { SLICE_BYTES } else { 2 * SLICE_BYTES }
     }
@@ -598,8 +600,8 @@ impl Entry {
         (self.code == CELL_CODE).then(|| unsafe { Cell::of(self.value) })
     }
 
-    /// Appends the bytes of the key from this layer on, up to the cell's. Of a layer's entry, those
-    /// that all of the layer have.
+    /// Appends the bytes of the key from this layer on, without those of the cell. For the entry of
+    /// a layer, these are the bytes that all keys of the layer share.
     pub(crate) fn append_to(&self, key: &mut Vec<u8>) {
         let mut bytes = [0; 2 * SLICE_BYTES];
         bytes[..SLICE_BYTES].copy_from_slice(&self.slice.to_be_bytes());
@@ -616,12 +618,13 @@ impl Entry {
     }
 
     /// Whether its keys are longer than the slice.
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn exceeds_slice(&self) -> bool {
         self.code > SLICE_BYTES as u8
     }
 
-    /// The same in a layer that begins behind the slice, for an entry that goes on and has no cell.
-    pub(crate) fn behind_slice(&self) -> Entry {
+    /// The same entry in a layer that begins after the slice, for an entry that exceeds the slice
+    /// and has no cell.
+    pub(crate) fn after_slice(&self) -> Entry {
         let code = match self.code {
             LONG_LAYER_CODE => SHORT_LAYER_CODE,
             code => code - SLICE_BYTES as u8,
@@ -636,8 +639,8 @@ pub(crate) fn suffix_of(rest: &[u8]) -> &[u8] {
     rest.get(2 * SLICE_BYTES..).unwrap_or(&[])
 }
 
-/// An entry made of a tail and what follows it, in a layer that begins behind the slice.
-pub(crate) fn entry_behind_slice(tail: u64, suffix: &[u8], value: u64) -> Entry {
+/// An entry made of a tail and the bytes after it, in a layer that begins after the slice.
+pub(crate) fn entry_after_slice(tail: u64, suffix: &[u8], value: u64) -> Entry {
     if suffix.len() > SLICE_BYTES {
         let value = Cell::make(&suffix[SLICE_BYTES..], value);
         return Entry { slice: tail, tail: slice_of(suffix), code: CELL_CODE, value };

@@ -39,14 +39,14 @@ impl Permutation {
         (self.0 & 15) as usize
     }
 
-    /// The slot at `position`, live or free.
-    pub(crate) fn slot(self, position: usize) -> usize {
-        (self.0 >> (4 + 4 * position) & 15) as usize
+    /// The slot at `index`, live or free.
+    pub(crate) fn slot(self, index: usize) -> usize {
+        (self.0 >> (4 + 4 * index) & 15) as usize
     }
 
     /// Where `slot` stands; it is live if that is below `len`.
     #[inline]
-    pub(crate) fn position_of(self, slot: usize) -> usize {
+    pub(crate) fn index_of(self, slot: usize) -> usize {
         const ONES: u64 = 0x0111_1111_1111_1111;
         // The nibble that is the slot becomes zero, and the lowest zero nibble borrows first.
         let zero_at = (self.0 >> 4) ^ (ONES * slot as u64);
@@ -57,33 +57,33 @@ impl Permutation {
     /// Whether `slot` is live.
     #[inline]
     pub(crate) fn is_live(self, slot: usize) -> bool {
-        self.position_of(slot) < self.len()
+        self.index_of(slot) < self.len()
     }
 
     /// The live slots, in order.
     pub(crate) fn slots(self) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator {
-        (0..self.len()).map(move |position| self.slot(position))
+        (0..self.len()).map(move |index| self.slot(index))
     }
 
-    /// Makes the last free slot live at `position`. `len < WIDTH`.
-    pub(crate) fn insert(self, position: usize) -> (Self, usize) {
-        debug_assert!(position <= self.len() && self.len() < WIDTH);
+    /// Makes the last free slot live at `index`. `len < WIDTH`.
+    pub(crate) fn insert(self, index: usize) -> (Self, usize) {
+        debug_assert!(index <= self.len() && self.len() < WIDTH);
         let slot = self.slot(WIDTH - 1);
         let body = self.0 >> 4;
-        let below = body & nibbles(position);
-        let above = (body & !nibbles(position)) << 4 & BODY;
-        let body = below | (slot as u64) << (4 * position) | above;
+        let below = body & nibbles(index);
+        let above = (body & !nibbles(index)) << 4 & BODY;
+        let body = below | (slot as u64) << (4 * index) | above;
         (Permutation(body << 4 | (self.len() as u64 + 1)), slot)
     }
 
-    /// Makes the slot at `position` the first free one. `position < len`.
-    pub(crate) fn remove(self, position: usize) -> Self {
+    /// Makes the slot at `index` the first free one. `index < len`.
+    pub(crate) fn remove(self, index: usize) -> Self {
         let count = self.len() - 1;
-        debug_assert!(position <= count);
-        let slot = self.slot(position) as u64;
+        debug_assert!(index <= count);
+        let slot = self.slot(index) as u64;
         let body = self.0 >> 4;
-        let below = body & nibbles(position);
-        let moved = (body >> 4) & nibbles(count) & !nibbles(position);
+        let below = body & nibbles(index);
+        let moved = (body >> 4) & nibbles(count) & !nibbles(index);
         let free = body & !nibbles(count + 1);
         Permutation((below | moved | slot << (4 * count) | free) << 4 | count as u64)
     }
@@ -96,7 +96,7 @@ impl Permutation {
 
     /// Whether every slot occurs once.
     pub(crate) fn is_valid(self) -> bool {
-        let seen = (0..WIDTH).fold(0u16, |seen, position| seen | 1 << self.slot(position));
+        let seen = (0..WIDTH).fold(0u16, |seen, index| seen | 1 << self.slot(index));
         seen == (1 << WIDTH) - 1
     }
 }
@@ -114,20 +114,20 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let draw = (state >> 33) as usize;
             if list.len() < WIDTH && (list.is_empty() || draw.is_multiple_of(2)) {
-                let position = draw / 2 % (list.len() + 1);
-                let (next, slot) = permutation.insert(position);
+                let index = draw / 2 % (list.len() + 1);
+                let (next, slot) = permutation.insert(index);
                 permutation = next;
                 assert!(!list.contains(&slot));
-                list.insert(position, slot);
+                list.insert(index, slot);
             } else {
-                let position = draw / 2 % list.len();
-                permutation = permutation.remove(position);
-                let slot = list.remove(position);
+                let index = draw / 2 % list.len();
+                permutation = permutation.remove(index);
+                let slot = list.remove(index);
                 assert_eq!(permutation.slot(list.len()), slot);
             }
             assert!(permutation.is_valid(), "{permutation:x?}");
-            for position in 0..WIDTH {
-                assert_eq!(permutation.position_of(permutation.slot(position)), position);
+            for index in 0..WIDTH {
+                assert_eq!(permutation.index_of(permutation.slot(index)), index);
             }
             assert_eq!(permutation.slots().collect::<Vec<_>>(), list);
         }
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn truncating_frees_the_tail() {
         let mut permutation = Permutation::EMPTY;
-        for position in 0..WIDTH {
-            permutation = permutation.insert(position).0;
+        for index in 0..WIDTH {
+            permutation = permutation.insert(index).0;
         }
         let kept: Vec<_> = permutation.slots().take(6).collect();
         let cut = permutation.truncate(6);

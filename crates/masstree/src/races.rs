@@ -1,20 +1,20 @@
-//! Directed races: a reader is stopped at a point where it is easy to go wrong, a writer comes, the
-//! reader goes on. The steps of a reader are functions, so no thread and no luck is needed.
+//! Directed races: a reader stops at a critical point, a writer runs, and the reader continues. The
+//! steps of a reader are functions, so a test needs no threads and is deterministic.
 //!
-//! The header of `lib.rs` lists the mistakes of others; each test names the one that it is about.
+//! The header of `lib.rs` lists the mistakes of others; each test names its mistake.
 
-mod lives;
+mod incarnations;
+mod reclamation;
 mod scans;
-mod tidying;
 
 use crate::descent::{
-    Finger, Found, Layer, Value, Via, above, below, climb, descend, enter, get, get_here, look,
-    move_link_up, search, value_of,
+    Finger, Found, Layer, LayerLink, Value, above, below, climb, descend, enter, find_validated,
+    get, get_here, move_link_up, search, value_of,
 };
-use crate::key::{Place, slice_of};
+use crate::key::{SlotPosition, slice_of};
 use crate::node::{BorderRef, Entry, Find, InteriorRef, Kind, NodeRef};
+use crate::reclaim::{lone_parent, reclaim_nodes, remove_layer, shrink, unlink};
 use crate::scan::Copy;
-use crate::unlink::{lone_parent, remove_layer, shrink, tidy, unlink};
 use crate::{Boxed, Bytes, Slot, Tree};
 use keyrack_concurrent::{Version, pin};
 use std::sync::LazyLock;
@@ -45,14 +45,14 @@ fn border_of<V: Slot>(tree: &Tree<V>, slice: u64) -> (BorderRef<'_>, Version) {
 /// A reader that has come to the border node of `key` and read its entry, but not yet validated.
 fn stopped<'t, V: Slot>(tree: &'t Tree<V>, key: &[u8]) -> (BorderRef<'t>, Version, Option<Entry>) {
     let (border, version) = border_of(tree, slice_of(key));
-    let entry = match border.find(Place::of(key)) {
+    let entry = match border.find(SlotPosition::of(key)) {
         Find::Entry(_, entry) => Some(entry),
         _ => None,
     };
     (border, version, entry)
 }
 
-/// A key that goes on behind sixteen bytes, and so is in a layer of its own once there are two.
+/// A key of more than sixteen bytes. Two of these make a layer.
 fn layered(n: u64) -> Vec<u8> {
     [b"of one beginning", &number(n)[..]].concat()
 }
@@ -63,13 +63,13 @@ fn elsewhere(n: u64) -> Vec<u8> {
 }
 
 /// Where the layer of a key is linked, and the entry.
-fn link_of<'t, V: Slot>(tree: &'t Tree<V>, key: &[u8]) -> (Via<'t>, Entry) {
+fn layer_link_of<'t, V: Slot>(tree: &'t Tree<V>, key: &[u8]) -> (LayerLink<'t>, Entry) {
     let (border, version) = border_of(tree, slice_of(key));
-    let Find::Layer(slot, entry) = border.find(Place::of(key)) else { panic!("no layer") };
-    (Via { border, version, slot }, entry)
+    let Find::Layer(slot, entry) = border.find(SlotPosition::of(key)) else { panic!("no layer") };
+    (LayerLink { border, version, slot }, entry)
 }
 
-/// A key that was not there before disturbs nobody: free slots are filled without a mark.
+/// A new key invalidates no reader: free slots are filled without a mark.
 #[test]
 fn a_fresh_slot_is_filled_without_disturbing_readers() {
     let (tree, guard) = (numbers(0..5), pin());
@@ -115,9 +115,9 @@ fn a_split_disturbs_readers_of_the_node_and_of_its_parent() {
     assert_eq!(tree.get(&key, &guard), Some(1));
 }
 
-/// The old root of a layer is no root any more; who holds it comes to the new one.
+/// A reader that holds the former root of a layer reaches the current root.
 #[test]
-fn a_root_of_the_past_leads_to_the_root_of_today() {
+fn a_former_root_leads_to_the_current_root() {
     let (tree, guard) = (numbers(0..1), pin());
     let (layer, old, _) = tree.shape.top().unwrap();
     for n in 1..5000 {
@@ -125,12 +125,11 @@ fn a_root_of_the_past_leads_to_the_root_of_today() {
     }
     let (now, version) = climb(tree.shape.space(), old).unwrap();
     assert!(version.is_root() && now == root(&tree) && now != old);
-    assert!(layer.lives());
+    assert!(layer.is_current());
     for n in 0..5000 {
         let (border, _) = layer.descend(tree.shape.space(), n).unwrap();
-        assert!(
-            matches!(border.find(Place::of(&number(n))), Find::Entry(_, entry) if entry.value == n)
-        );
+        let found = border.find(SlotPosition::of(&number(n)));
+        assert!(matches!(found, Find::Entry(_, entry) if entry.value == n));
     }
 }
 
@@ -143,23 +142,23 @@ fn a_link_follows_the_root_of_its_layer() {
         tree.insert(&key(n), n, &guard);
     }
     tree.insert(&key(0), 0, &guard);
-    let (_, entry) = link_of(&tree, &key(0));
+    let (_, entry) = layer_link_of(&tree, &key(0));
     // SAFETY: the entry is live, and nobody writes.
-    let link = unsafe { tree.shape.space().link(entry) };
-    assert!(link.version().load().is_root());
+    let linked = unsafe { tree.shape.space().linked(entry) };
+    assert!(linked.version().load().is_root());
 }
 
 /// The slot of a link becomes that of another layer before the link is moved up.
 #[test]
-fn a_link_is_not_moved_up_by_who_comes_late() {
+fn a_link_is_not_moved_up_after_its_slot_was_reused() {
     let (mut tree, guard) = (Tree::<u64>::new(), pin());
     (0..40).for_each(|n| assert!(tree.insert(&layered(n), n, &guard).is_none()));
-    let (via, entry) = link_of(&tree, &layered(0));
-    let (_, root, _) = enter(tree.shape.space(), via.border, via.version, entry).unwrap();
+    let (link, entry) = layer_link_of(&tree, &layered(0));
+    let (_, root, _) = enter(tree.shape.space(), link.border, link.version, entry).unwrap();
     (0..40).for_each(|n| assert!(tree.remove(&layered(n), &guard).is_some()));
     // Free slots are taken in turn.
     let mut groups = 0;
-    while tree.stats().layers == 1 || link_of(&tree, &layered(0)).0.slot != via.slot {
+    while tree.stats().layers == 1 || layer_link_of(&tree, &layered(0)).0.slot != link.slot {
         for n in 0..2 {
             tree.remove(&layered(n), &guard);
         }
@@ -170,7 +169,7 @@ fn a_link_is_not_moved_up_by_who_comes_late() {
         }
         groups += 1;
     }
-    move_link_up(tree.shape.space(), &via, root);
+    move_link_up(tree.shape.space(), &link, root);
     assert_eq!(tree.get(&layered(1), &guard), Some(1));
     tree.check().unwrap();
 }
@@ -184,8 +183,8 @@ fn a_key_that_moves_into_a_layer_disturbs_readers() {
     let (border, version, entry) = stopped(&tree, first);
     tree.insert(b"1234567812345678 the second of two long keys", b"value", &guard);
     assert!(!border.version().validate(version));
-    // What the reader has in hand is retired, but not freed while it is pinned; and it says that
-    // the value is elsewhere.
+    // The reader's cell is retired, but not freed while the reader is pinned; and it says that the
+    // value has moved.
     // SAFETY: the guard was taken before the entry was read.
     let cell = unsafe { entry.unwrap().cell() }.unwrap();
     assert_eq!((cell.suffix(), cell.value()), (&first[16..], 0));
@@ -197,12 +196,12 @@ fn a_key_that_moves_into_a_layer_disturbs_readers() {
 fn a_search_looks_under_a_version() {
     let (tree, guard) = (numbers(0..15), pin());
     let (border, version, _) = stopped(&tree, &number(3));
-    let place = Place::of(&number(3));
-    assert!(matches!(look(border, version, place, &guard), Some(Find::Entry(..))));
+    let position = SlotPosition::of(&number(3));
+    assert!(matches!(find_validated(border, version, position, &guard), Some(Find::Entry(..))));
     tree.remove(&number(3), &guard);
-    assert!(matches!(look(border, version, place, &guard), Some(Find::Absent)));
+    assert!(matches!(find_validated(border, version, position, &guard), Some(Find::Absent)));
     tree.insert(&number(100), 100, &guard);
-    assert!(look(border, version, place, &guard).is_none());
+    assert!(find_validated(border, version, position, &guard).is_none());
 }
 
 /// The same for a get that follows a hint.
@@ -210,7 +209,7 @@ fn a_search_looks_under_a_version() {
 fn a_get_that_follows_a_hint_looks_under_a_version() {
     let (tree, guard) = (numbers(0..15), pin());
     let key = number(3);
-    let finger = Finger::at(&search(&tree.shape, &key, &guard, false).spot(), &key);
+    let finger = Finger::at(&search(&tree.shape, &key, &guard, false).leaf(), &key);
     let here = finger.follow(&key, &key).unwrap();
     assert_eq!(get_here(&tree.shape, &here, &guard), Some(Some(3)));
     tree.remove(&key, &guard);
@@ -223,7 +222,7 @@ fn a_get_that_follows_a_hint_looks_under_a_version() {
 fn a_search_enters_a_layer_under_a_version() {
     let (tree, guard) = (Tree::<u64>::new(), pin());
     (0..2).for_each(|n| assert!(tree.insert(&layered(n), n, &guard).is_none()));
-    let (Via { border, version, .. }, entry) = link_of(&tree, &layered(0));
+    let (LayerLink { border, version, .. }, entry) = layer_link_of(&tree, &layered(0));
     let space = tree.shape.space();
     assert!(enter(space, border, version, entry).is_some());
     assert!(Layer::of(space, border, version, entry).is_some());
@@ -238,7 +237,7 @@ fn a_search_enters_a_layer_under_a_version() {
 
 /// Between finding the cell and reading its value, the key is removed.
 #[test]
-fn a_value_is_lost_to_who_has_found_its_cell() {
+fn a_removed_value_is_lost_to_a_reader_that_found_its_cell() {
     let (tree, guard) = (Tree::<Bytes>::new(), pin());
     tree.insert(b"a key of more than sixteen bytes", b"a value", &guard);
     let found = search(&tree.shape, b"a key of more than sixteen bytes", &guard, false);
@@ -247,7 +246,7 @@ fn a_value_is_lost_to_who_has_found_its_cell() {
     assert!(matches!(value_of(&tree.shape, &found, &guard), Some(Value::Lost)));
 }
 
-/// What a get has lent outlives replacement and removal while the guard lives.
+/// A returned value outlives replacement and removal while the guard exists.
 #[test]
 fn lent_values_outlive_their_removal() {
     let (tree, guard) = (Tree::<Bytes>::new(), pin());
@@ -263,8 +262,8 @@ fn lent_values_outlive_their_removal() {
     assert_eq!(&*removed, b"the second value");
 }
 
-/// A key moves into a new layer, with its value. Whoever has the lock after that may exchange and
-/// retire the value there, so the old cell must have lost it by then.
+/// A key moves into a new layer, with its value. The next holder of the lock may replace and retire
+/// the value there, so the old cell must have lost it by then.
 #[test]
 fn a_cell_has_lost_its_value_before_its_node_is_unlocked() {
     let group = (0..16).map(|n| format!("ONESLICE{n:08} and an end").into_bytes());

@@ -1,10 +1,10 @@
-//! Walking over a range of keys, either way, while others write.
+//! Scans over a range of keys, in either direction, beside concurrent writers.
 //!
-//! The walk holds a stack of layers, and in each a bound: everything on one side of it has been
-//! dealt with. One step: descend to the border node at the bound of the top layer, copy the entries
-//! beyond the bound, validate. Then, without any lock, visit them, and move the bound to the end of
-//! the node. An entry that is a layer moves the bound behind itself and goes on the stack. A layer
-//! that is done comes off it.
+//! A scan holds a stack of layers, each with a bound: everything on one side of it is done. The
+//! scan descends to the border node at the bound of the top layer, copies the entries beyond the
+//! bound, and validates. Then it visits them without any lock, and moves the bound to the end of
+//! the node. At an entry that is a layer it moves the bound past the entry and pushes the layer. A
+//! finished layer is popped.
 //!
 //! ```text
 //!   ascending     bound inclusive      next node: that of `high`
@@ -12,21 +12,21 @@
 //! ```
 //!
 //! Each copy is the node at one moment. The nodes of a layer have disjoint ranges, and the bound
-//! only moves on, so no key comes twice or out of order; and the ranges have no gaps, so a key that
-//! is there all the while is in one of the copies. Splits and removals move keys between nodes, but
+//! only advances, so no key comes twice or out of order. The ranges have no gaps, so a key that is
+//! present throughout is in one of the copies. Splits and removals move keys between nodes, but
 //! never across a bound.
 //!
-//! A layer on the stack may go. Or the layer that the walk comes back from has moved, with others
-//! of its slice, into a layer of their own, and the bound is in the midst of that; the rank of the
-//! bound tells, since only the side of a layer's entry has it. Then the walk begins again at the
-//! root, behind the last key that it has visited.
+//! A layer on the stack may be removed. Or the layer from which the scan returns has moved, with
+//! others of its slice, into a layer of their own, and the bound is in the middle of that layer.
+//! The rank of the bound shows this, since only the side of a layer's entry has such a rank. In
+//! both cases the scan restarts at the root, after the last key that it has visited.
 //!
-//! The walk pins again for each node, so that it does not hold back what others have removed. The
-//! next node mostly has the same parent, which is kept, so that no descent is needed; its lines are
-//! asked for before the entries of this one are visited.
+//! The scan pins again for each node, so that it does not delay the reclamation of removed memory.
+//! The next node usually has the same parent, which is kept, so no descent is needed. Its lines are
+//! prefetched before the entries of the current node are visited.
 
-use crate::descent::{Layer, Near};
-use crate::key::{Place, RANK_LONG};
+use crate::descent::{Layer, ParentHint};
+use crate::key::{RANK_LONG, SlotPosition};
 use crate::node::{BorderRef, Entry};
 use crate::permutation::WIDTH;
 use crate::shape::Shape;
@@ -36,13 +36,13 @@ use std::ops::ControlFlow;
 /// Gets key, value and the guard under which the value may be read.
 type Visit<'v> = dyn FnMut(&[u8], u64, &Guard) -> ControlFlow<()> + 'v;
 
-/// A layer under way.
+/// A layer of the scan.
 struct Level<'t> {
     layer: Layer<'t>,
-    bound: Place,
+    bound: SlotPosition,
     /// Bytes of the key that the layers above make up.
     prefix: usize,
-    /// Whether the key at which the walk begins has these bytes.
+    /// Whether the key at which the scan begins has these bytes.
     edge: bool,
 }
 
@@ -56,12 +56,12 @@ pub(crate) struct Copy<'t> {
     high: u64,
 }
 
-/// Why a walk ended.
+/// Why a pass of a scan ended.
 enum End {
-    /// All was visited, or the visitor broke off.
+    /// Everything was visited, or the visitor stopped the scan.
     Done,
-    /// A layer went away: again from the last key on.
-    Again,
+    /// A layer was removed: restart after the last key.
+    Restart,
 }
 
 impl<'t> Copy<'t> {
@@ -88,9 +88,9 @@ impl<'t> Copy<'t> {
 
 /// Visits `low <= key < high` upward.
 pub(crate) fn ascend(shape: &Shape, low: &[u8], high: Option<&[u8]>, visit: &mut Visit<'_>) -> u64 {
-    let mut walk = Walk::new(shape);
-    while let End::Again = walk.ascend(low, high, visit) {}
-    walk.visited
+    let mut scan = Scan::new(shape);
+    while let End::Restart = scan.ascend(low, high, visit) {}
+    scan.visited
 }
 
 /// Visits `low <= key < high` downward.
@@ -100,41 +100,41 @@ pub(crate) fn descend(
     high: Option<&[u8]>,
     visit: &mut Visit<'_>,
 ) -> u64 {
-    let mut walk = Walk::new(shape);
-    while let End::Again = walk.descend(low, high, visit) {}
-    walk.visited
+    let mut scan = Scan::new(shape);
+    while let End::Restart = scan.descend(low, high, visit) {}
+    scan.visited
 }
 
-/// The exclusive bound of the keys below one of which `rest` is left. Long keys with its slice and
+/// The exclusive bound of the keys below the key whose rest is `rest`. Long keys with its slice and
 /// tail may be below it.
-fn below(rest: &[u8]) -> Place {
-    let place = Place::of(rest);
-    if place.rank == RANK_LONG { place.behind() } else { place }
+fn below(rest: &[u8]) -> SlotPosition {
+    let position = SlotPosition::of(rest);
+    if position.rank == RANK_LONG { position.after() } else { position }
 }
 
-struct Walk<'t> {
+struct Scan<'t> {
     shape: &'t Shape,
     guard: Guard,
     stack: Vec<Level<'t>>,
     /// The parent of the border node that was copied last, if that was in the top layer.
-    near: Option<Near<'t>>,
-    /// The bytes of the layers above the top one, and behind them the key of an entry.
+    parent_hint: Option<ParentHint<'t>>,
+    /// The bytes of the layers above the top one, followed by the key of an entry.
     key: Vec<u8>,
-    /// Whether `key` is the last one that was visited.
+    /// Whether `key` is the last visited key.
     fresh: bool,
-    /// The last key that was visited, unless `key` is.
+    /// The last visited key, unless `key` is.
     last: Option<Vec<u8>>,
     visited: u64,
 }
 
-impl<'t> Walk<'t> {
+impl<'t> Scan<'t> {
     fn new(shape: &'t Shape) -> Self {
         let guard = pin();
-        Walk {
+        Scan {
             shape,
             guard,
             stack: Vec::with_capacity(4),
-            near: None,
+            parent_hint: None,
             key: Vec::with_capacity(64),
             fresh: false,
             last: None,
@@ -143,7 +143,7 @@ impl<'t> Walk<'t> {
     }
 
     /// Begins at the root.
-    fn begin(&mut self, bound: Place) {
+    fn begin(&mut self, bound: SlotPosition) {
         let mut backoff = Backoff::new();
         let layer = loop {
             match self.shape.top() {
@@ -151,7 +151,7 @@ impl<'t> Walk<'t> {
                 None => backoff.wait(),
             }
         };
-        self.near = None;
+        self.parent_hint = None;
         self.stack.clear();
         self.stack.push(Level { layer, bound, prefix: 0, edge: true });
     }
@@ -163,35 +163,38 @@ impl<'t> Walk<'t> {
             Some(_) => key <= low,
             None => key < low,
         };
-        self.begin(Place::of(low));
+        self.begin(SlotPosition::of(low));
         while let Some(level) = self.stack.last() {
             let bound = level.bound;
-            let Some(copy) = self.copy(bound.slice) else { return self.again(&last) };
+            let Some(copy) = self.copy(bound.slice) else { return self.restart(&last) };
             self.prefetch(copy.high);
             let mut down = false;
             for entry in copy.entries().iter().filter(|entry| entry.last() >= bound) {
                 if entry.is_layer() {
-                    // The bound is behind a layer, and that one is in this one now.
+                    // The bound is after a layer, and that layer is in this one now.
                     let moved = entry.first() < bound && bound.rank > RANK_LONG;
-                    let behind = entry.last().behind();
-                    let inner = |rest: Option<&[u8]>| rest.map_or(Place::default(), Place::of);
-                    if moved || !self.enter(&copy, entry, behind, Some(low), inner) {
-                        return self.again(&last);
+                    let after = entry.last().after();
+                    let inner = |rest: Option<&[u8]>| {
+                        rest.map_or(SlotPosition::default(), SlotPosition::of)
+                    };
+                    if moved || !self.enter(&copy, entry, after, Some(low), inner) {
+                        return self.restart(&last);
                     }
                     down = true;
                     break;
                 }
-                let Some(value) = self.read(entry) else { return self.again(&last) };
+                let Some(value) = self.read(entry) else { return self.restart(&last) };
                 if outside(&self.key) {
                     continue;
                 }
-                if high.is_some_and(|high| *self.key >= *high) || self.give(value, visit).is_break()
+                if high.is_some_and(|high| *self.key >= *high)
+                    || self.visit_entry(value, visit).is_break()
                 {
                     return End::Done;
                 }
             }
             if !down {
-                self.next(Place::before(copy.high), copy.high == 0);
+                self.next(SlotPosition::before(copy.high), copy.high == 0);
             }
         }
         End::Done
@@ -200,55 +203,55 @@ impl<'t> Walk<'t> {
     fn descend(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut Visit<'_>) -> End {
         let last = self.last.take();
         let high = last.as_deref().or(high);
-        self.begin(high.map_or(Place::LAST, below));
+        self.begin(high.map_or(SlotPosition::LAST, below));
         while let Some(level) = self.stack.last() {
             let bound = level.bound;
-            // At the beginning of a slice no entry of it is wanted.
-            let inside = bound > Place::before(bound.slice);
+            // At the beginning of a slice no entry of it is needed.
+            let inside = bound > SlotPosition::before(bound.slice);
             let slice = if inside { Some(bound.slice) } else { bound.slice.checked_sub(1) };
             let Some(slice) = slice else {
                 self.leave();
                 continue;
             };
-            let Some(copy) = self.copy(slice) else { return self.again(&last) };
+            let Some(copy) = self.copy(slice) else { return self.restart(&last) };
             self.prefetch(copy.low.wrapping_sub(1));
             let mut down = false;
             for entry in copy.entries().iter().rev().filter(|entry| entry.first() < bound) {
                 if entry.is_layer() {
-                    // The bound is before a layer, and that one is in this one now.
+                    // The bound is before a layer, and that layer is in this one now.
                     let moved = entry.last() >= bound && bound.rank == RANK_LONG;
-                    let inner = |rest: Option<&[u8]>| rest.map_or(Place::LAST, below);
+                    let inner = |rest: Option<&[u8]>| rest.map_or(SlotPosition::LAST, below);
                     if moved || !self.enter(&copy, entry, entry.first(), high, inner) {
-                        return self.again(&last);
+                        return self.restart(&last);
                     }
                     down = true;
                     break;
                 }
-                let Some(value) = self.read(entry) else { return self.again(&last) };
+                let Some(value) = self.read(entry) else { return self.restart(&last) };
                 if high.is_some_and(|high| *self.key >= *high) {
                     continue;
                 }
-                if *self.key < *low || self.give(value, visit).is_break() {
+                if *self.key < *low || self.visit_entry(value, visit).is_break() {
                     return End::Done;
                 }
             }
             if !down {
-                self.next(Place::before(copy.low), copy.low == 0);
+                self.next(SlotPosition::before(copy.low), copy.low == 0);
             }
         }
         End::Done
     }
 
-    /// What was visited counts, also if nothing was since the walk last began again.
-    fn again(&mut self, before: &Option<Vec<u8>>) -> End {
+    /// Keeps the last visited key, also if nothing was visited since the last restart.
+    fn restart(&mut self, before: &Option<Vec<u8>>) -> End {
         self.keep_last();
         if self.last.is_none() {
             self.last.clone_from(before);
         }
-        End::Again
+        End::Restart
     }
 
-    /// Before `key` becomes another.
+    /// Saves the last visited key before `key` is overwritten.
     fn keep_last(&mut self) {
         if self.fresh {
             let last = self.last.get_or_insert_default();
@@ -257,41 +260,41 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// A copy of the border node of `slice` in the top layer. `None` if the layer is gone.
+    /// A copy of the border node of `slice` in the top layer. `None` if the layer was removed.
     fn copy(&mut self, slice: u64) -> Option<Copy<'t>> {
         self.guard.repin();
         let layer = self.stack.last()?.layer;
         let space = self.shape.space();
         let mut backoff = Backoff::new();
-        let mut near = self.near.take();
+        let mut parent_hint = self.parent_hint.take();
         loop {
-            let neighbour = near.and_then(|near| near.neighbour(space, slice));
+            let neighbour = parent_hint.and_then(|parent_hint| parent_hint.neighbour(space, slice));
             let border = neighbour.or_else(|| {
-                near = None;
-                layer.descend_near(space, slice, &mut near)
+                parent_hint = None;
+                layer.descend_with_parent(space, slice, &mut parent_hint)
             });
             if let Some((border, version)) = border
                 && let Some(copy) = Copy::of(border, version, &self.guard)
             {
-                self.near = near;
-                return layer.lives().then_some(copy);
+                self.parent_hint = parent_hint;
+                return layer.is_current().then_some(copy);
             }
-            if !layer.lives() {
+            if !layer.is_current() {
                 return None;
             }
             backoff.wait();
         }
     }
 
-    /// Asks for the lines of the node of `slice`, if it has the same parent.
+    /// Prefetches the lines of the node of `slice`, if it has the same parent.
     fn prefetch(&self, slice: u64) {
-        if let Some(near) = self.near {
-            near.prefetch(self.shape.space(), slice);
+        if let Some(parent_hint) = self.parent_hint {
+            parent_hint.prefetch(self.shape.space(), slice);
         }
     }
 
-    /// Makes the whole key of an entry of the top layer, and gives its value. `None` if it moved or
-    /// was removed since it was copied, and the value is lost.
+    /// Builds the whole key of an entry of the top layer, and returns its value. `None` if the
+    /// entry moved or was removed since it was copied, and the value is lost.
     #[inline]
     fn read(&mut self, entry: &Entry) -> Option<u64> {
         // SAFETY: the copy was validated, and is covered.
@@ -312,33 +315,33 @@ impl<'t> Walk<'t> {
         Some(value)
     }
 
-    /// Visits the entry whose key was made last.
+    /// Visits the entry whose key was built last.
     #[inline]
-    fn give(&mut self, value: u64, visit: &mut Visit<'_>) -> ControlFlow<()> {
+    fn visit_entry(&mut self, value: u64, visit: &mut Visit<'_>) -> ControlFlow<()> {
         self.visited += 1;
         self.fresh = true;
         visit(&self.key, value, &self.guard)
     }
 
-    /// Goes down into the layer of `entry`; on return the walk goes on from `bound`. The bound in
-    /// the layer depends on the rest there of `start`, the key at which the walk begins, if it is a
-    /// key of that layer. Not if the node has changed since it was copied: the layer may be gone.
+    /// Enters the layer of `entry`; on return the scan continues from `bound`. The bound in the
+    /// layer follows from `start`, the key at which the scan begins, if that is a key of the layer.
+    /// Returns false if the node has changed since it was copied: the layer may be removed.
     fn enter(
         &mut self,
         copy: &Copy<'t>,
         entry: &Entry,
-        bound: Place,
+        bound: SlotPosition,
         start: Option<&[u8]>,
-        inner: impl FnOnce(Option<&[u8]>) -> Place,
+        inner: impl FnOnce(Option<&[u8]>) -> SlotPosition,
     ) -> bool {
         let layer = Layer::of(self.shape.space(), copy.border, copy.version, *entry);
         let Some(layer) = layer else { return false };
-        let level = self.stack.last_mut().expect("the entry is of a level of the walk");
+        let level = self.stack.last_mut().expect("the entry is of a level of the scan");
         level.bound = bound;
         let prefix = level.prefix;
         let start = start.filter(|_| level.edge).and_then(|start| start.get(prefix..));
         self.keep_last();
-        self.near = None;
+        self.parent_hint = None;
         self.key.truncate(prefix);
         entry.append_to(&mut self.key);
         let rest = start.and_then(|start| start.strip_prefix(&self.key[prefix..]));
@@ -347,8 +350,8 @@ impl<'t> Walk<'t> {
         true
     }
 
-    /// Goes on from `bound`, or leaves the layer at its end.
-    fn next(&mut self, bound: Place, end: bool) {
+    /// Continues from `bound`, or leaves the layer at its end.
+    fn next(&mut self, bound: SlotPosition, end: bool) {
         match self.stack.last_mut() {
             Some(level) if !end => level.bound = bound,
             _ => self.leave(),
@@ -356,7 +359,7 @@ impl<'t> Walk<'t> {
     }
 
     fn leave(&mut self) {
-        self.near = None;
+        self.parent_hint = None;
         self.stack.pop();
     }
 }
@@ -366,24 +369,24 @@ mod tests {
     use super::*;
     use crate::Tree;
 
-    /// However often it begins again, and whether or not it has visited anything meanwhile.
+    /// This holds for any number of restarts, with or without visits in between.
     #[test]
-    fn a_walk_goes_on_behind_the_last_key_that_it_visited() {
+    fn a_scan_continues_after_the_last_key_that_it_visited() {
         let tree = Tree::<u64>::new();
         for key in ["before", "of one beginning: 1", "of one beginning: 2"] {
             tree.insert(key.as_bytes(), 0, &pin());
         }
-        let mut walk = Walk::new(&tree.shape);
-        walk.begin(Place::default());
-        let copy = walk.copy(0).unwrap();
+        let mut scan = Scan::new(&tree.shape);
+        scan.begin(SlotPosition::default());
+        let copy = scan.copy(0).unwrap();
         let [before, layer] = copy.entries() else { panic!("{:?}", copy.entries()) };
-        let value = walk.read(before).unwrap();
-        assert!(walk.give(value, &mut |_, _, _| ControlFlow::Continue(())).is_continue());
-        assert!(walk.enter(&copy, layer, Place::LAST, None, |_| Place::default()));
+        let value = scan.read(before).unwrap();
+        assert!(scan.visit_entry(value, &mut |_, _, _| ControlFlow::Continue(())).is_continue());
+        assert!(scan.enter(&copy, layer, SlotPosition::LAST, None, |_| SlotPosition::default()));
         for _ in 0..2 {
-            let last = walk.last.take();
-            walk.again(&last);
-            assert_eq!(walk.last.as_deref(), Some(&b"before"[..]));
+            let last = scan.last.take();
+            scan.restart(&last);
+            assert_eq!(scan.last.as_deref(), Some(&b"before"[..]));
         }
     }
 }

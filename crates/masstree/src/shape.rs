@@ -1,5 +1,5 @@
-//! The root, the memory of the nodes, and the sums; everything that does not depend on the kind of
-//! value.
+//! The root, the memory of the nodes, and the counts: everything that does not depend on the kind
+//! of value.
 
 use crate::descent::{Layer, climb};
 use crate::node::{BORDER_LINES, BorderRef, INTERIOR_LINES, InteriorRef, Kind, NodeRef, Space};
@@ -39,10 +39,10 @@ impl Shape {
         shape
     }
 
-    /// An entry is to own memory beside its node.
+    /// Notes that an entry will own memory beside its node.
     #[inline]
     pub(crate) fn note_owner(&self) {
-        // Read by whoever drops the tree, which is alone with it.
+        // Only the drop of the tree reads it, with exclusive access.
         if !self.owners.load(Ordering::Relaxed) {
             self.owners.store(true, Ordering::Relaxed);
         }
@@ -59,7 +59,7 @@ impl Shape {
         unsafe { Space::new(self.arena.base()) }
     }
 
-    /// The first layer, its root, and the root's stable version. `None` when it was exchanged
+    /// The first layer, its root, and the root's stable version. `None` if the root was replaced
     /// meanwhile.
     #[inline]
     pub(crate) fn top(&self) -> Option<(Layer<'_>, NodeRef<'_>, Version)> {
@@ -74,13 +74,13 @@ impl Shape {
     }
 
     /// Whether `node` is the root, and has been in the first layer since `layer` was made of it. A
-    /// root that was exchanged may have had another life before that, and may be the root again.
+    /// replaced root may have had another incarnation before that, and may be the root again.
     #[inline]
     pub(crate) fn is_top(&self, node: NodeRef<'_>, layer: Layer<'_>) -> bool {
-        self.root.load(Ordering::Acquire) == self.space().handle(node) && layer.lives()
+        self.root.load(Ordering::Acquire) == self.space().handle(node) && layer.is_current()
     }
 
-    /// A layer has a new root. Only the first layer's is kept here. Under the lock of the old one.
+    /// Stores the new root, if `old` was the root of the first layer. Under the lock of `old`.
     pub(crate) fn replace_root(&self, old: NodeRef<'_>, new: NodeRef<'_>) {
         if self.root.load(Ordering::Relaxed) == self.space().handle(old) {
             self.root.store(self.space().handle(new), Ordering::Release);
@@ -106,12 +106,12 @@ impl Shape {
         (node, node.begin(root))
     }
 
-    /// Ends the life of a node that was unlinked. It may have its next one at once.
+    /// Ends the incarnation of an unlinked node. Its memory may be reused at once.
     pub(crate) fn end(&self, node: NodeRef<'_>, mut locked: Locked<'_>) {
         if !locked.version().is_deleted() {
             locked.mark_deleted();
         }
-        node.end_life();
+        node.end_incarnation();
         drop(locked);
         let kind = match node.kind() {
             Kind::Border(_) => BORDER,
@@ -128,7 +128,7 @@ impl Shape {
         self.arena.live(INTERIOR)
     }
 
-    /// Bytes that the nodes have taken from the process.
+    /// Bytes of node memory.
     pub(crate) fn bytes(&self) -> u64 {
         self.arena.bytes()
     }

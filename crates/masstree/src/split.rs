@@ -1,88 +1,87 @@
-//! Making room in a full border node.
+//! Splits of full border nodes.
 //!
 //! ```text
 //!   1  lock the ancestors upward, until one has room or the root is passed
 //!   2  mark all of them, and the border node: readers wait
-//!   3  cut the border node; hand separator and new node to the parent; cut that if it is full; ...
+//!   3  cut the border node; add separator and new node to the parent; cut that if it is full; ...
 //!   4  a root that was cut gets a new root above
 //!   5  unlock all
 //! ```
 //!
-//! The new nodes are born locked. So to a reader the split is one step, however high it goes, and
-//! at no time a key is missing. A split of one level takes 200 ns or so, and one in sixteen goes
-//! further.
+//! The new nodes start locked. To a reader the split is therefore one step, at any height, and no
+//! key is ever missing. A split of one level takes about 200 ns; one in sixteen goes further up.
 //!
 //! **Where to cut.** The cut falls between two slices, because a slice has one border node. It is
-//! the one nearest to the middle, but for the ends of a layer: when keys come in ascending order,
-//! the old node stays full and only the new entry goes right; and alike when they descend.
+//! the cut nearest to the middle, except at the ends of a layer. When keys come in ascending order,
+//! the old node stays full and only the new entry goes right; descending keys mirror this.
 //!
-//! **Where not to.** When most of a node has one slice, there is no good cut. Then the keys that go
-//! on behind that slice move into a layer of their own, and one entry for it stays.
+//! **When not to cut.** If most entries of a node have one slice, there is no good cut. Then the
+//! keys that continue after that slice move to a layer of their own, and one entry for it stays.
 
 use crate::cell::Cell;
 use crate::node::{
-    BorderRef, Entry, INTERIOR_WIDTH, InteriorRef, NodeRef, Space, entry_behind_slice,
+    BorderRef, Entry, INTERIOR_WIDTH, InteriorRef, NodeRef, Space, entry_after_slice,
 };
 use crate::permutation::{Permutation, WIDTH};
 use crate::shape::Shape;
 use keyrack_concurrent::{Guard, Locked};
 
-/// Entries of a full border node with the one that comes.
-const CROWD: usize = WIDTH + 1;
-/// A cut leaves so many entries on each side, if a layer could be made instead.
+/// Entries of a full border node and the new one.
+const OVERFULL: usize = WIDTH + 1;
+/// Entries that a cut leaves on each side at least, if a layer could be made instead.
 const SIDE_MIN: usize = 3;
-/// Separators of a full interior node with the one that comes.
-const INTERIOR_CROWD: usize = INTERIOR_WIDTH + 1;
+/// Separators of a full interior node and the new one.
+const INTERIOR_OVERFULL: usize = INTERIOR_WIDTH + 1;
 
-/// The entries of a full node with `entry` at `position`.
-pub(crate) struct Crowd([Entry; CROWD]);
+/// The entries of a full node with `entry` at `index`.
+pub(crate) struct Overfull([Entry; OVERFULL]);
 
-impl Crowd {
-    fn of(border: BorderRef<'_>, position: usize, entry: Entry) -> Self {
-        let mut crowd = [entry; CROWD];
-        for (index, slot) in border.permutation().slots().enumerate() {
-            crowd[index + usize::from(index >= position)] = border.entry(slot);
+impl Overfull {
+    fn of(border: BorderRef<'_>, index: usize, entry: Entry) -> Self {
+        let mut overfull = [entry; OVERFULL];
+        for (at, slot) in border.permutation().slots().enumerate() {
+            overfull[at + usize::from(at >= index)] = border.entry(slot);
         }
-        Crowd(crowd)
+        Overfull(overfull)
     }
 
     /// The cut nearest to `wanted` that no slice straddles.
     fn nearest_cut(&self, wanted: usize) -> Option<usize> {
         let fits =
-            |cut: usize| (1..CROWD).contains(&cut) && self.0[cut - 1].slice != self.0[cut].slice;
-        (0..CROWD).find_map(|step| {
+            |cut: usize| (1..OVERFULL).contains(&cut) && self.0[cut - 1].slice != self.0[cut].slice;
+        (0..OVERFULL).find_map(|step| {
             [wanted.wrapping_sub(step), wanted + step].into_iter().find(|&cut| fits(cut))
         })
     }
 }
 
-/// Where the new entry for `slice` at `position` of the full node would be cut off.
-fn wanted_cut(border: BorderRef<'_>, position: usize) -> usize {
-    match position {
+/// The preferred cut of a full node whose new entry comes at `index`.
+fn wanted_cut(border: BorderRef<'_>, index: usize) -> usize {
+    match index {
         WIDTH if border.high() == 0 => WIDTH,
         0 if border.low() == 0 => 1,
-        _ => CROWD / 2,
+        _ => OVERFULL / 2,
     }
 }
 
-/// Whether the full node is better relieved by [`push_group`] than by a split: the slice for it.
-pub(crate) fn group_to_push(border: BorderRef<'_>, position: usize, slice: u64) -> Option<u64> {
-    let newcomer = Entry { slice, tail: 0, code: 0, value: 0 };
-    let crowd = Crowd::of(border, position, newcomer);
-    let wanted = wanted_cut(border, position);
-    let cut = crowd.nearest_cut(wanted);
-    if cut.is_some_and(|cut| cut == wanted || (SIDE_MIN..=CROWD - SIDE_MIN).contains(&cut)) {
+/// The slice for [`move_slice_to_layer`], if that suits the full node better than a split.
+pub(crate) fn slice_to_move(border: BorderRef<'_>, index: usize, slice: u64) -> Option<u64> {
+    let new_entry = Entry { slice, tail: 0, code: 0, value: 0 };
+    let overfull = Overfull::of(border, index, new_entry);
+    let wanted = wanted_cut(border, index);
+    let cut = overfull.nearest_cut(wanted);
+    if cut.is_some_and(|cut| cut == wanted || (SIDE_MIN..=OVERFULL - SIDE_MIN).contains(&cut)) {
         return None;
     }
     // The slice in the middle has most of the node.
-    let slice = crowd.0[CROWD / 2].slice;
+    let slice = overfull.0[OVERFULL / 2].slice;
     let long = border.permutation().slots().map(|slot| border.entry(slot));
-    let long = long.filter(|entry| entry.slice == slice && entry.goes_on());
+    let long = long.filter(|entry| entry.slice == slice && entry.exceeds_slice());
     (long.count() > 1).then_some(slice)
 }
 
-/// Moves all keys that go on behind `slice` into a layer of their own.
-pub(crate) fn push_group<'t>(
+/// Moves all keys that continue after `slice` to a layer of their own.
+pub(crate) fn move_slice_to_layer<'t>(
     shape: &'t Shape,
     border: BorderRef<'t>,
     mut locked: Locked<'t>,
@@ -95,14 +94,14 @@ pub(crate) fn push_group<'t>(
     let handle = shape.space().handle(root.node());
     for slot in permutation.slots() {
         let entry = border.entry(slot);
-        if entry.slice != slice || !entry.goes_on() {
+        if entry.slice != slice || !entry.exceeds_slice() {
             kept.push(entry);
             continue;
         }
         if moved.is_empty() {
             kept.push(Entry::short_layer(slice, handle));
         }
-        moved.push(behind_slice(entry));
+        moved.push(after_slice(entry));
         // SAFETY: the entry is live, and the node locked.
         cells.extend(unsafe { entry.cell() });
     }
@@ -113,16 +112,15 @@ pub(crate) fn push_group<'t>(
     locked.mark_inserting();
     border.clear_stale();
     border.fill(&kept);
-    abandon(shape, locked, &cells, guard);
+    retire_cells(shape, locked, &cells, guard);
 }
 
-/// Retires cells that were unlinked under the lock, which it drops. Their values have gone
-/// elsewhere.
-pub(crate) fn abandon(shape: &Shape, locked: Locked<'_>, cells: &[Cell<'_>], guard: &Guard) {
+/// Retires cells that were unlinked under the lock, and drops the lock. Their values have moved.
+pub(crate) fn retire_cells(shape: &Shape, locked: Locked<'_>, cells: &[Cell<'_>], guard: &Guard) {
     if shape.pointers {
         cells.iter().for_each(|cell| cell.set_value(0));
     }
-    // What is freed meanwhile may use the tree.
+    // A destructor that runs meanwhile may use the tree.
     drop(locked);
     for cell in cells {
         // SAFETY: this thread has unlinked it under the lock, and does so once.
@@ -130,21 +128,21 @@ pub(crate) fn abandon(shape: &Shape, locked: Locked<'_>, cells: &[Cell<'_>], gua
     }
 }
 
-/// The same entry in a layer behind the slice. The entry goes on, and its node is locked.
-fn behind_slice(entry: Entry) -> Entry {
+/// The same entry in a layer after the slice. Its key continues, and its node is locked.
+fn after_slice(entry: Entry) -> Entry {
     // SAFETY: the entry is live, and its node locked.
     match unsafe { entry.cell() } {
-        Some(cell) => entry_behind_slice(entry.tail, cell.suffix(), cell.value()),
-        None => entry.behind_slice(),
+        Some(cell) => entry_after_slice(entry.tail, cell.suffix(), cell.value()),
+        None => entry.after_slice(),
     }
 }
 
-/// Inserts `entry` at `position` into the full node `border`, whose lock is `locked`.
+/// Inserts `entry` at `index` into the full node `border`, whose lock is `locked`.
 pub(crate) fn split_insert<'t>(
     shape: &'t Shape,
     border: BorderRef<'t>,
     mut locked: Locked<'t>,
-    position: usize,
+    index: usize,
     entry: Entry,
 ) {
     let space = shape.space();
@@ -163,22 +161,22 @@ pub(crate) fn split_insert<'t>(
         parent_locked.mark_splitting();
     }
 
-    let mut born = Vec::with_capacity(path.len() + 1);
-    let (new, mut separator) = split_border(shape, border, position, entry, &mut born);
+    let mut new_locks = Vec::with_capacity(path.len() + 1);
+    let (new, mut separator) = split_border(shape, border, index, entry, &mut new_locks);
     let (mut left, mut right) = (border.node(), new.node());
-    let mut room = false;
+    let mut fitted = false;
     for &(parent, _) in &path {
         if parent.count() < INTERIOR_WIDTH {
             insert_child(space, parent, left, separator, right);
-            room = true;
+            fitted = true;
             break;
         }
-        let (new, next) = split_interior(shape, parent, left, separator, right, &mut born);
+        let (new, next) = split_interior(shape, parent, left, separator, right, &mut new_locks);
         (left, right, separator) = (parent.node(), new.node(), next);
     }
-    if !room {
+    if !fitted {
         let (root, root_locked) = shape.new_interior(true);
-        born.push(root_locked);
+        new_locks.push(root_locked);
         root.set_child(space, 0, Some(left));
         root.set_separator(0, separator);
         root.set_child(space, 1, Some(right));
@@ -194,25 +192,25 @@ pub(crate) fn split_insert<'t>(
 fn split_border<'t>(
     shape: &'t Shape,
     border: BorderRef<'t>,
-    position: usize,
+    index: usize,
     entry: Entry,
-    born: &mut Vec<Locked<'t>>,
+    new_locks: &mut Vec<Locked<'t>>,
 ) -> (BorderRef<'t>, u64) {
-    let crowd = Crowd::of(border, position, entry);
-    let cut = crowd.nearest_cut(wanted_cut(border, position));
+    let overfull = Overfull::of(border, index, entry);
+    let cut = overfull.nearest_cut(wanted_cut(border, index));
     let cut = cut.expect("a node of one slice is relieved by a layer");
-    let separator = crowd.0[cut].slice;
+    let separator = overfull.0[cut].slice;
 
     let (right, right_locked) = shape.new_border(false, separator, border.high());
-    born.push(right_locked);
-    right.fill(&crowd.0[cut..]);
+    new_locks.push(right_locked);
+    right.fill(&overfull.0[cut..]);
 
     // The new entry is on one side; as many old ones stay.
     border.clear_stale();
     border.set_high(separator);
-    let mut kept: Permutation = border.permutation().truncate(cut - usize::from(position < cut));
-    if position < cut {
-        let (next, slot) = kept.insert(position);
+    let mut kept: Permutation = border.permutation().truncate(cut - usize::from(index < cut));
+    if index < cut {
+        let (next, slot) = kept.insert(index);
         border.set_entry(slot, entry);
         kept = next;
     }
@@ -220,7 +218,7 @@ fn split_border<'t>(
     (right, separator)
 }
 
-/// Puts `right` behind `left`, which is a child of `parent`, and `separator` between them.
+/// Puts `right` after `left`, which is a child of `parent`, with `separator` between them.
 fn insert_child<'t>(
     space: Space<'t>,
     parent: InteriorRef<'t>,
@@ -248,23 +246,23 @@ fn split_interior<'t>(
     left: NodeRef<'t>,
     separator: u64,
     right: NodeRef<'t>,
-    born: &mut Vec<Locked<'t>>,
+    new_locks: &mut Vec<Locked<'t>>,
 ) -> (InteriorRef<'t>, u64) {
     let space = shape.space();
     let index = parent.index_of(space, left).expect("a node is a child of its parent");
-    let mut separators = [separator; INTERIOR_CROWD];
-    let mut children = [Some(right); INTERIOR_CROWD + 1];
+    let mut separators = [separator; INTERIOR_OVERFULL];
+    let mut children = [Some(right); INTERIOR_OVERFULL + 1];
     for at in 0..INTERIOR_WIDTH {
         separators[at + usize::from(at >= index)] = parent.separator(at);
     }
-    for at in 0..INTERIOR_CROWD {
+    for at in 0..INTERIOR_OVERFULL {
         children[at + usize::from(at > index)] = parent.child(space, at);
     }
     // Ascending keys leave full nodes behind. The new node has a separator all the same.
-    let cut = if index == INTERIOR_WIDTH { INTERIOR_CROWD - 2 } else { INTERIOR_CROWD / 2 };
+    let cut = if index == INTERIOR_WIDTH { INTERIOR_OVERFULL - 2 } else { INTERIOR_OVERFULL / 2 };
 
     let (new, new_locked) = shape.new_interior(false);
-    born.push(new_locked);
+    new_locks.push(new_locked);
     for (at, child) in children[cut + 1..].iter().enumerate() {
         new.set_child(space, at, *child);
         child.expect("a full node has all its children").set_parent(space, Some(new));
@@ -272,7 +270,7 @@ fn split_interior<'t>(
     for (at, separator) in separators[cut + 1..].iter().enumerate() {
         new.set_separator(at, *separator);
     }
-    new.set_count(INTERIOR_CROWD - 1 - cut);
+    new.set_count(INTERIOR_OVERFULL - 1 - cut);
 
     if index < cut {
         right.set_parent(space, Some(parent));

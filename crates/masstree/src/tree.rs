@@ -1,10 +1,10 @@
-//! The tree: what a caller sees. How one key is changed is in `change.rs`.
+//! The tree: the public operations. `change.rs` has the change of one key.
 
 use crate::cell::Cell;
 use crate::change::Change;
 use crate::descent::{Finger, Value, get, get_here, value_of};
+use crate::hint::Hint;
 use crate::many::search_many;
-use crate::near::Near;
 use crate::node::{Entry, Kind};
 use crate::scan;
 use crate::shape::Shape;
@@ -16,10 +16,10 @@ use std::ops::ControlFlow;
 
 /// An ordered map from byte strings to values, for any number of threads.
 ///
-/// Methods take a [`Guard`] from [`keyrack_concurrent::pin`]; what they lend lives as long as guard
-/// and tree. Pin for an operation or for a batch of them, not for long: memory that is removed
-/// meanwhile, by anyone, stays. All operations on one key are linearizable. Costs are
-/// O(layers * log n): a layer for every eight bytes that two keys share.
+/// Methods take a [`Guard`] from [`keyrack_concurrent::pin`]; references that they return are valid
+/// as long as guard and tree. Pin for an operation or for a batch of them, not for long: memory
+/// that any thread removes meanwhile is not freed. All operations on one key are linearizable.
+/// Costs are O(layers * log n), with a layer for every eight bytes that two keys share.
 pub struct Tree<V: Slot> {
     pub(crate) shape: Shape,
     kind: PhantomData<V>,
@@ -29,10 +29,10 @@ pub struct Tree<V: Slot> {
 /// few enough that the nodes are still in the cache.
 const MULTI_PUT_MAX: usize = 64;
 
-/// Keys for which [`Tree::bulk_load`] stays pinned.
+/// Keys after which [`Tree::bulk_load`] pins again.
 const BULK_PIN_KEYS: u64 = 1024;
 
-/// How many of what a tree has. Estimates while writers are at work.
+/// Counts of a tree. Estimates while writers are active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -44,8 +44,7 @@ pub struct Stats {
     pub interiors: u64,
     /// Layers, the first included.
     pub layers: u64,
-    /// Bytes that nodes have taken from the process, those kept for later included; without values
-    /// and without the ends of long keys.
+    /// Bytes of node memory, free nodes included, without values and the ends of long keys.
     pub node_bytes: u64,
 }
 
@@ -74,82 +73,82 @@ impl<V: Slot> Tree<V> {
         get(&self.shape, key, guard, &mut None).map(|word| lend::<V>(word, guard))
     }
 
-    /// As [`Tree::get`]. A key near the one before, by any operation with the same `near`, is found
-    /// without a descent.
+    /// As [`Tree::get`]. A key in the border node of the last operation with the same `hint` is
+    /// found without a descent.
     #[inline]
-    pub fn get_near<'t, 'g>(
+    pub fn get_hinted<'t, 'g>(
         &'t self,
         key: &[u8],
         guard: &'g Guard,
-        near: &mut Near<'t>,
+        hint: &mut Hint<'t>,
     ) -> Option<V::Ref<'g>>
     where
         't: 'g,
     {
-        let here = near.follow(&self.shape, key);
-        let here = here.and_then(|spot| get_here(&self.shape, &spot, guard));
+        let here = hint.follow(&self.shape, key);
+        let here = here.and_then(|leaf| get_here(&self.shape, &leaf, guard));
         let word = here.unwrap_or_else(|| {
             let mut finger = None;
             let word = get(&self.shape, key, guard, &mut finger);
-            near.set(&self.shape, finger, key);
+            hint.set(&self.shape, finger, key);
             word
         });
         word.map(|word| lend::<V>(word, guard))
     }
 
-    /// As [`Tree::insert`], with the help of `near` as for [`Tree::get_near`].
+    /// As [`Tree::insert`], with the help of `hint` as for [`Tree::get_hinted`].
     #[inline]
-    pub fn insert_near<'t, 'g>(
+    pub fn insert_hinted<'t, 'g>(
         &'t self,
         key: &[u8],
         value: V::In<'_>,
         guard: &'g Guard,
-        near: &mut Near<'t>,
+        hint: &mut Hint<'t>,
     ) -> Option<V::Ref<'g>>
     where
         't: 'g,
     {
         let value = Unpublished::<V>::new(value);
-        let old = self.change_near(key, guard, near, |_| Change::Put(value));
+        let old = self.change_hinted(key, guard, hint, |_| Change::Put(value));
         old.map(|raw| lend::<V>(raw, guard))
     }
 
-    /// As [`Tree::remove`], with the help of `near` as for [`Tree::get_near`].
+    /// As [`Tree::remove`], with the help of `hint` as for [`Tree::get_hinted`].
     #[inline]
-    pub fn remove_near<'t, 'g>(
+    pub fn remove_hinted<'t, 'g>(
         &'t self,
         key: &[u8],
         guard: &'g Guard,
-        near: &mut Near<'t>,
+        hint: &mut Hint<'t>,
     ) -> Option<V::Ref<'g>>
     where
         't: 'g,
     {
-        let old = self.change_near(key, guard, near, |_| Change::Remove);
+        let old = self.change_hinted(key, guard, hint, |_| Change::Remove);
         old.map(|raw| lend::<V>(raw, guard))
     }
 
-    /// As [`Tree::update`], with the help of `near` as for [`Tree::get_near`].
+    /// As [`Tree::update`], with the help of `hint` as for [`Tree::get_hinted`].
     #[inline]
-    pub fn update_near<'t, 'g, 'v>(
+    pub fn update_hinted<'t, 'g, 'v>(
         &'t self,
         key: &[u8],
         guard: &'g Guard,
-        near: &mut Near<'t>,
+        hint: &mut Hint<'t>,
         decide: impl FnOnce(Option<V::Ref<'g>>) -> Change<V::In<'v>>,
     ) -> Option<V::Ref<'g>>
     where
         't: 'g,
     {
-        let old = self.change_near(key, guard, near, |old| {
+        let old = self.change_hinted(key, guard, hint, |old| {
             decide(old.map(|raw| lend::<V>(raw, guard))).map(Unpublished::new)
         });
         old.map(|raw| lend::<V>(raw, guard))
     }
 
-    /// Looks many keys up side by side, so that their cache misses overlap. Calls `visit` once for
-    /// each index of `keys`, in any order. Each lookup is linearizable; all together are not
-    /// one moment.
+    /// Looks up many keys with interleaved searches, so that their cache misses overlap. Calls
+    /// `visit` once for each index of `keys`, in any order. Each lookup is linearizable; all
+    /// together are not one point in time.
     pub fn multi_get<'g>(
         &'g self,
         keys: &[&[u8]],
@@ -167,28 +166,28 @@ impl<V: Slot> Tree<V> {
         });
     }
 
-    /// Searches many keys side by side, so that their cache misses overlap, and leaves in `nears`
-    /// where each belongs, in the order of `keys`: hints for the calls that come next. Changes
-    /// nothing and promises nothing.
-    pub fn expect<'t>(&'t self, keys: &[&[u8]], guard: &Guard, nears: &mut Vec<Near<'t>>) {
-        nears.clear();
-        nears.resize_with(keys.len(), Near::new);
+    /// Searches many keys with interleaved searches, so that their cache misses overlap. Stores a
+    /// hint for each in `hints`, in the order of `keys`, for the calls that follow. Does not change
+    /// the tree.
+    pub fn multi_hint<'t>(&'t self, keys: &[&[u8]], guard: &Guard, hints: &mut Vec<Hint<'t>>) {
+        hints.clear();
+        hints.resize_with(keys.len(), Hint::new);
         let wanted = |entry: &Entry| entry.has_cell() || V::owns(entry.value);
         search_many(&self.shape, keys.iter().copied(), guard, wanted, |index, found| {
-            let (spot, key) = (found.spot(), keys[index]);
-            nears[index].set(&self.shape, Some(Finger::at(&spot, key)), key);
+            let (leaf, key) = (found.leaf(), keys[index]);
+            hints[index].set(&self.shape, Some(Finger::at(&leaf, key)), key);
         });
     }
 
-    /// Stores many pairs, in their order. The searches go side by side, so that their cache misses
-    /// overlap. Each put is linearizable; all together are not one moment.
+    /// Stores many pairs, in their order. The searches are interleaved, so that their cache misses
+    /// overlap. Each put is linearizable; all together are not one point in time.
     pub fn multi_put<'v>(
         &self,
         pairs: impl IntoIterator<Item = (&'v [u8], V::In<'v>)>,
         guard: &Guard,
     ) {
         let mut pairs = pairs.into_iter().peekable();
-        let (mut keys, mut values, mut spots) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut keys, mut values, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
         while pairs.peek().is_some() {
             keys.clear();
             values.clear();
@@ -196,20 +195,20 @@ impl<V: Slot> Tree<V> {
                 keys.push(key);
                 values.push(Unpublished::<V>::new(value));
             }
-            spots.clear();
-            spots.resize(keys.len(), None);
+            leaves.clear();
+            leaves.resize(keys.len(), None);
             let cells = |entry: &Entry| entry.has_cell();
             search_many(&self.shape, keys.iter().copied(), guard, cells, |index, here| {
-                spots[index] = Some(here.spot());
+                leaves[index] = Some(here.leaf());
             });
-            for ((key, value), spot) in keys.iter().zip(values.drain(..)).zip(&spots) {
-                let mut spot = spot.unwrap_or_else(|| self.search(key, guard));
-                self.change_at(key, &mut spot, guard, |_| Change::Put(value));
+            for ((key, value), leaf) in keys.iter().zip(values.drain(..)).zip(&leaves) {
+                let mut leaf = leaf.unwrap_or_else(|| self.search(key, guard));
+                self.change_at(key, &mut leaf, guard, |_| Change::Put(value));
             }
         }
     }
 
-    /// Stores `value` under `key` and lends the value that was there.
+    /// Stores `value` under `key` and returns the value that was there.
     pub fn insert<'g>(
         &'g self,
         key: &[u8],
@@ -221,7 +220,7 @@ impl<V: Slot> Tree<V> {
         old.map(|raw| lend::<V>(raw, guard))
     }
 
-    /// Stores `value` under `key` unless a value is there, which is lent then.
+    /// Stores `value` under `key` unless a value is there, which is then returned.
     pub fn insert_if_absent<'g>(
         &'g self,
         key: &[u8],
@@ -237,14 +236,15 @@ impl<V: Slot> Tree<V> {
         old.map(|raw| lend::<V>(raw, guard))
     }
 
-    /// Removes `key` and lends the value that was there.
+    /// Removes `key` and returns the value that was there.
     pub fn remove<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<V::Ref<'g>> {
         let old = self.change(key, guard, |_| Change::Remove);
         old.map(|raw| lend::<V>(raw, guard))
     }
 
-    /// Reads, decides and writes one key as one step, and lends the value that was there. `decide`
-    /// is called once, while the node is locked: it must be short, and must not use the tree.
+    /// Reads, decides and writes one key as one step, and returns the value that was there.
+    /// `decide` is called once, while the node is locked: it must be short, and must not use the
+    /// tree.
     pub fn update<'g, 'v>(
         &'g self,
         key: &[u8],
@@ -257,8 +257,8 @@ impl<V: Slot> Tree<V> {
         old.map(|raw| lend::<V>(raw, guard))
     }
 
-    /// Removes `key`, or stores `value` under it, if it has the value `current`, as one step. Lends
-    /// the value that was there, as `Err` if it was not `current` and nothing was changed.
+    /// Removes `key`, or stores `value` under it, if it has the value `current`, as one step.
+    /// Returns the value that was there, as `Err` if it was not `current` and nothing changed.
     ///
     /// # Errors
     /// The value that `key` has instead of `current`.
@@ -288,13 +288,13 @@ impl<V: Slot> Tree<V> {
         if same { Ok(old) } else { Err(old) }
     }
 
-    /// Stores pairs whose keys ascend, faster than one by one: a pair that belongs into the node of
-    /// the one before is not searched, and nodes are left full when they come in at the end. Others
-    /// may use the tree meanwhile. Returns how many were stored.
+    /// Stores pairs whose keys ascend, faster than single inserts: a pair that belongs to the node
+    /// of the previous pair needs no search, and nodes stay full when the keys extend the tree at
+    /// its end. Other threads may use the tree meanwhile. Returns the number of stored pairs.
     ///
     /// # Errors
-    /// The index of the first pair whose key does not come behind the one before. Those before it
-    /// are stored.
+    /// The index of the first pair whose key is not above the previous one. Those before it are
+    /// stored.
     pub fn bulk_load<'v, K: AsRef<[u8]>>(
         &self,
         pairs: impl IntoIterator<Item = (K, V::In<'v>)>,
@@ -313,9 +313,9 @@ impl<V: Slot> Tree<V> {
                 Some((last, finger)) => finger.follow(last.as_ref(), bytes),
                 None => None,
             };
-            let mut spot = here.unwrap_or_else(|| self.search(bytes, guard));
-            self.change_at(bytes, &mut spot, guard, |_| Change::Put(value));
-            let finger = Finger::at(&spot, bytes);
+            let mut leaf = here.unwrap_or_else(|| self.search(bytes, guard));
+            self.change_at(bytes, &mut leaf, guard, |_| Change::Put(value));
+            let finger = Finger::at(&leaf, bytes);
             last = Some((key, finger));
             stored += 1;
         }
@@ -328,7 +328,7 @@ impl<V: Slot> Tree<V> {
         prefix: &[u8],
         visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
     ) -> u64 {
-        // The first key behind them all: the prefix without its last bytes of 0xFF, plus one.
+        // The first key after them all: the prefix without its last bytes of 0xFF, plus one.
         let kept = prefix.iter().rposition(|&byte| byte < u8::MAX).map(|last| &prefix[..=last]);
         let high = kept.map(|kept| {
             let mut high = kept.to_vec();
@@ -340,13 +340,13 @@ impl<V: Slot> Tree<V> {
         self.range(prefix, high.as_deref(), visit)
     }
 
-    /// Visits the keys with `low <= key < high`, ascending, until `visit` breaks off; no `high`
-    /// is no upper bound. Returns how many were visited, the last one included.
+    /// Visits the keys with `low <= key < high`, ascending, until `visit` breaks off. `None` as
+    /// `high` means no upper bound. Returns the number of visited keys, the last one included.
     ///
-    /// Not one point in time: each key that is there all the while is visited once, in order; of
-    /// keys that come or go, some are. No lock is held during a visit, so it may use the tree. The
-    /// walk pins on its own and again for each node; it holds nothing back while the caller has no
-    /// guard.
+    /// The scan is not one point in time: a key that is present throughout is visited once, in
+    /// order; a key that is inserted or removed meanwhile may be visited. No lock is held during a
+    /// visit, so it may use the tree. The scan pins by itself, again for each node. It delays no
+    /// reclamation if the caller has no guard.
     pub fn range(
         &self,
         low: &[u8],
@@ -370,7 +370,7 @@ impl<V: Slot> Tree<V> {
         })
     }
 
-    /// The first key with its value, given to `visit`; `None` if there is none.
+    /// Calls `visit` with the first key and its value; `None` if there is none.
     pub fn first<T>(&self, visit: impl FnOnce(&[u8], V::Ref<'_>) -> T) -> Option<T> {
         let (mut visit, mut result) = (Some(visit), None);
         self.range(b"", None, |key, value| {
@@ -380,7 +380,7 @@ impl<V: Slot> Tree<V> {
         result
     }
 
-    /// The last key with its value, given to `visit`; `None` if there is none.
+    /// Calls `visit` with the last key and its value; `None` if there is none.
     pub fn last<T>(&self, visit: impl FnOnce(&[u8], V::Ref<'_>) -> T) -> Option<T> {
         let (mut visit, mut result) = (Some(visit), None);
         self.range_rev(b"", None, |key, value| {
@@ -390,22 +390,22 @@ impl<V: Slot> Tree<V> {
         result
     }
 
-    /// The number of keys; an estimate while writers are at work.
+    /// The number of keys; an estimate while writers are active.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.stats().keys
     }
 
-    /// Whether there are no keys; an estimate while writers are at work.
+    /// Whether there are no keys; an estimate while writers are active.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The sums.
+    /// The counts.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        // Below zero for a moment, while the stripes of a counter are added up beside writers.
+        // A sum may be below zero for a moment, while writers change the stripes of the counter.
         let sum = |counter: &Counter| counter.sum().try_into().unwrap_or(0);
         Stats {
             keys: sum(&self.shape.keys),
@@ -416,10 +416,10 @@ impl<V: Slot> Tree<V> {
         }
     }
 
-    /// Checks every invariant of the structure, and the sums. O(n).
+    /// Checks every invariant of the structure, and the counts. O(n).
     ///
     /// # Errors
-    /// The first breach, in words.
+    /// A description of the first violation.
     pub fn check(&mut self) -> Result<Stats, String> {
         let found = crate::check::check(&self.shape)?;
         let counted = self.stats();
@@ -437,8 +437,8 @@ fn lend<V: Slot>(raw: u64, _pinned: &Guard) -> V::Ref<'_> {
 }
 
 impl<V: Slot> Drop for Tree<V> {
-    /// O(n), with a stack of its own: layers may be many deep; O(1) if no entry owns anything. The
-    /// memory of the nodes goes with the shape.
+    /// O(n), with an explicit stack because layers may be deep; O(1) if no entry owns anything. The
+    /// shape frees the memory of the nodes.
     fn drop(&mut self) {
         if self.shape.has_no_owners() {
             return;
@@ -456,9 +456,9 @@ impl<V: Slot> Drop for Tree<V> {
             };
             for entry in border.permutation().slots().map(|slot| border.entry(slot)) {
                 if entry.is_layer() {
-                    // SAFETY: the tree is nobody else's.
-                    let link = unsafe { space.link(entry) };
-                    pending.extend(crate::descent::climb(space, link).map(|(root, _)| root));
+                    // SAFETY: no other thread has the tree.
+                    let linked = unsafe { space.linked(entry) };
+                    pending.extend(crate::descent::climb(space, linked).map(|(root, _)| root));
                     continue;
                 }
                 // SAFETY: as above.
@@ -466,7 +466,7 @@ impl<V: Slot> Drop for Tree<V> {
                     None => entry.value,
                     Some(cell) => {
                         let value = cell.value();
-                        // SAFETY: a live entry owns its cell, and the tree is nobody else's.
+                        // SAFETY: a live entry owns its cell, and no other thread has the tree.
                         unsafe { Cell::free(entry.value) };
                         value
                     }

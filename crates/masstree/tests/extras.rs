@@ -2,7 +2,7 @@
 
 use crate::rng::{Announced, Draw, seeds};
 use keyrack_concurrent::pin;
-use keyrack_masstree::{Bytes, Change, Near, Tree};
+use keyrack_masstree::{Bytes, Change, Hint, Tree};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -179,7 +179,7 @@ fn a_hint_does_not_change_what_is_found() {
         let mut draw = Draw::new(seed);
         let trees = [Tree::<u64>::new(), Tree::<u64>::new()];
         let mut models = [BTreeMap::new(), BTreeMap::new()];
-        let mut near = Near::new();
+        let mut hint = Hint::new();
         let mut at = 0;
         for round in 0..60_000 {
             let (guard, side) = (pin(), draw.below(50).min(1));
@@ -194,20 +194,20 @@ fn a_hint_does_not_change_what_is_found() {
             let (tree, model) = (&trees[side], &mut models[side]);
             match draw.below(5) {
                 0 | 1 => {
-                    let old = tree.insert_near(&key, round as u64, &guard, &mut near);
+                    let old = tree.insert_hinted(&key, round as u64, &guard, &mut hint);
                     assert_eq!(old, model.insert(key, round as u64));
                 }
                 2 if round % 2 == 0 => {
-                    assert_eq!(tree.remove_near(&key, &guard, &mut near), model.remove(&key));
+                    assert_eq!(tree.remove_hinted(&key, &guard, &mut hint), model.remove(&key));
                 }
                 2 => {
                     let raise = |old: Option<u64>| Change::Put(old.map_or(1, |old| old + 1));
-                    let old = tree.update_near(&key, &guard, &mut near, raise);
+                    let old = tree.update_hinted(&key, &guard, &mut hint, raise);
                     assert_eq!(old, model.get(&key).copied());
                     model.entry(key).and_modify(|old| *old += 1).or_insert(1);
                 }
                 _ => {
-                    let found = tree.get_near(&key, &guard, &mut near);
+                    let found = tree.get_hinted(&key, &guard, &mut hint);
                     assert_eq!(found, model.get(&key).copied(), "{key:?}");
                 }
             }
@@ -227,7 +227,7 @@ fn what_is_expected_is_put_where_it_belongs() {
         let _seed = Announced(seed);
         let mut draw = Draw::new(seed);
         let (mut tree, mut model) = (Tree::<u64>::new(), BTreeMap::new());
-        let mut nears = Vec::new();
+        let mut hints = Vec::new();
         for round in 0..2_000 {
             let keys: Vec<Vec<u8>> = (0..draw.below(40))
                 .map(|_| match draw.below(3) {
@@ -238,15 +238,19 @@ fn what_is_expected_is_put_where_it_belongs() {
                 .map(String::into_bytes)
                 .collect();
             let guard = pin();
-            tree.expect(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>(), &guard, &mut nears);
-            assert_eq!(nears.len(), keys.len());
+            tree.multi_hint(
+                &keys.iter().map(Vec::as_slice).collect::<Vec<_>>(),
+                &guard,
+                &mut hints,
+            );
+            assert_eq!(hints.len(), keys.len());
             let shift = draw.below(8) / 7;
             for (index, key) in keys.iter().enumerate() {
-                let Some(near) = nears.get_mut(index + shift) else { break };
+                let Some(hint) = hints.get_mut(index + shift) else { break };
                 if draw.below(4) == 0 {
-                    assert_eq!(tree.remove_near(key, &guard, near), model.remove(key));
+                    assert_eq!(tree.remove_hinted(key, &guard, hint), model.remove(key));
                 } else {
-                    let old = tree.insert_near(key, round, &guard, near);
+                    let old = tree.insert_hinted(key, round, &guard, hint);
                     assert_eq!(old, model.insert(key.clone(), round));
                 }
             }

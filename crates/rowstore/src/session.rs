@@ -27,7 +27,7 @@ use crate::sessions::WriterSlot;
 use crate::watermarks::hash;
 use crate::{Change, Position, Row, RowBuf, RowSession};
 use keyrack_concurrent::pin;
-use keyrack_masstree::{Change as TreeChange, Near};
+use keyrack_masstree::{Change as TreeChange, Hint};
 use keyrack_store::{Durability, Error, Result};
 use keyrack_wal::Log;
 use std::ops::ControlFlow;
@@ -43,9 +43,9 @@ struct LogHandle<'a> {
 
 pub(crate) struct Session<'a> {
     core: &'a Core,
-    near: Near<'a>,
+    hint: Hint<'a>,
     /// Where the rows that were announced were found, in the order in which they are to be used.
-    prefetched: Vec<Near<'a>>,
+    prefetched: Vec<Hint<'a>>,
     /// How many of them were used.
     prefetched_used: usize,
     log: Option<LogHandle<'a>>,
@@ -177,7 +177,7 @@ impl<'a> Session<'a> {
         });
         Session {
             core,
-            near: Near::new(),
+            hint: Hint::new(),
             prefetched: Vec::new(),
             prefetched_used: 0,
             log,
@@ -255,14 +255,14 @@ impl<'a> Session<'a> {
         {
             let (decision, record, now_ms) = (&mut decision, &mut self.record, self.now_ms);
             // Of another key, if what was announced was left out: then it says nothing.
-            let near = match self.prefetched.get_mut(self.prefetched_used) {
-                Some(near) => {
+            let hint = match self.prefetched.get_mut(self.prefetched_used) {
+                Some(hint) => {
                     self.prefetched_used += 1;
-                    near
+                    hint
                 }
-                None => &mut self.near,
+                None => &mut self.hint,
             };
-            core.tree.update_near(key, &pin(), near, move |old| {
+            core.tree.update_hinted(key, &pin(), hint, move |old| {
                 let old = old.as_deref().map(Row::of);
                 // Before the watermark is read: the row that replaces a dead one gets a larger
                 // version.
@@ -469,7 +469,7 @@ impl RowSession for Session<'_> {
             return Ok(row.is_some());
         }
         let guard = pin();
-        let bytes = self.core.tree.get_near(key, &guard, &mut self.near);
+        let bytes = self.core.tree.get_hinted(key, &guard, &mut self.hint);
         let row = bytes.as_deref().map(Row::of);
         let Some(row) = row.filter(|row| self.core.is_live(row, self.now_ms)) else {
             return Ok(false);
@@ -509,7 +509,7 @@ impl RowSession for Session<'_> {
         self.prefetched_used = 0;
         // One alone has nobody to be searched beside.
         if keys.len() > 1 {
-            self.core.tree.expect(keys, &pin(), &mut self.prefetched);
+            self.core.tree.multi_hint(keys, &pin(), &mut self.prefetched);
         }
     }
 

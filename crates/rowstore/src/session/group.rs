@@ -25,7 +25,7 @@ impl Session<'_> {
         let decision = match group.find(key) {
             Found::Pending(row) => decide_on(row.map(Row::of), self.now_ms, &mut self.row, decide),
             Found::Stored => {
-                let bytes = core.tree.get_near(key, &guard, &mut self.near);
+                let bytes = core.tree.get_hinted(key, &guard, &mut self.hint);
                 // The watermark is above a dead row, so its version need not be known.
                 let row = bytes.as_deref().map(Row::of).filter(|row| !core.is_dead(row));
                 decide_on(row, self.now_ms, &mut self.row, decide)

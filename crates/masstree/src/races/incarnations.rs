@@ -1,4 +1,4 @@
-//! Nodes and layers that go, and their memory, which is used again at once.
+//! Removed nodes and layers, and the reuse of their memory.
 
 use super::*;
 
@@ -57,13 +57,13 @@ fn separators_move_when_first_children_go_away() {
     assert_eq!((stats.borders, stats.interiors), (1, 0));
 }
 
-/// The memory of a node begins another life while a reader is on the way to it: the parent's
-/// version says so, and the node's own.
+/// The memory of a node begins another incarnation while a reader descends to it: the versions of
+/// the parent and of the node show it.
 #[test]
-fn a_second_life_of_a_node_disturbs_readers_of_the_first() {
+fn a_second_incarnation_of_a_node_invalidates_readers_of_the_first() {
     let (mut tree, guard) = (numbers(0..2000), pin());
     let (gone, version) = border_of(&tree, 1000);
-    let generation = gone.node().generation();
+    let incarnation = gone.node().incarnation();
     let (low, high) = (gone.low(), gone.high());
     for n in low..high {
         tree.remove(&number(n), &guard);
@@ -75,7 +75,7 @@ fn a_second_life_of_a_node_disturbs_readers_of_the_first() {
         tree.insert(&number(next), next, &guard);
         next += 1;
     }
-    assert_ne!(gone.node().generation(), generation);
+    assert_ne!(gone.node().incarnation(), incarnation);
     assert!(version.split_since(gone.version().stable()));
     assert!(gone.low() >= 1 << 40 || gone.high() == 0);
     assert_eq!(tree.get(&number(low), &guard), None);
@@ -93,19 +93,19 @@ fn a_layer_that_went_is_not_taken_for_its_successor() {
     let first = key(1, 0);
     let found = search(&tree.shape, &first, &guard, false);
     let layer: Layer<'_> = found.layer;
-    assert!(found.via.is_some() && layer.lives());
-    let via = found.via.unwrap();
+    assert!(found.link.is_some() && layer.is_current());
+    let link = found.link.unwrap();
     for n in 0..2 {
         tree.remove(&key(1, n), &guard);
     }
-    assert!(!layer.lives());
-    assert!(!via.border.version().validate(via.version), "the link is gone");
+    assert!(!layer.is_current());
+    assert!(!link.border.version().validate(link.version), "the link is gone");
     for group in 2..50 {
         for n in 0..2 {
             tree.insert(&key(group, n), n, &guard);
         }
     }
-    assert!(!layer.lives());
+    assert!(!layer.is_current());
     assert_eq!(get(&tree.shape, &first, &guard, &mut None), None);
     tree.check().unwrap();
 }
@@ -201,19 +201,20 @@ fn what_is_kept_for_the_next_key_is_not_taken_from_another_layer() {
     (0..100).for_each(|n| assert!(tree.insert(&layered(n), n, &guard).is_none()));
     let key = layered(50);
     let found = search(&tree.shape, &key, &guard, false);
-    let finger = Finger::at(&found.spot(), &key);
+    let finger = Finger::at(&found.leaf(), &key);
     assert!(finger.follow(&key, &key).is_some());
-    let mut near = None;
-    let (border, _) = found.layer.descend_near(tree.shape.space(), 50, &mut near).unwrap();
-    let near = near.unwrap();
-    assert!(near.neighbour(tree.shape.space(), 50).unwrap().0 == border);
+    let mut parent_hint = None;
+    let (border, _) =
+        found.layer.descend_with_parent(tree.shape.space(), 50, &mut parent_hint).unwrap();
+    let parent_hint = parent_hint.unwrap();
+    assert!(parent_hint.neighbour(tree.shape.space(), 50).unwrap().0 == border);
 
     (0..100).for_each(|n| assert!(tree.remove(&layered(n), &guard).is_some()));
     // Until the nodes are where they were.
     let kept = |finger: Finger<'_>| finger.follow(&key, &key).is_some();
     for n in (0..100).rev() {
         tree.insert(&elsewhere(n), n, &guard);
-        assert!(near.neighbour(tree.shape.space(), 50).is_none());
+        assert!(parent_hint.neighbour(tree.shape.space(), 50).is_none());
         assert!(!kept(finger));
     }
     assert!(!found.border.version().stable().is_deleted());

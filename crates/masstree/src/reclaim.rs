@@ -1,4 +1,4 @@
-//! Taking empty nodes out: a border node from its layer, a root with a single child, a layer.
+//! Node reclamation: an empty border node, a root with a single child, an empty layer.
 //!
 //! **A border node.**
 //! ```text
@@ -8,45 +8,46 @@
 //! The left neighbour `p` takes over the slices of `n`. Locks are taken from left to right, then
 //! upward: `p`, `n`, the parent of `n`, and on:
 //!
-//! - ancestors whose only child goes away go away with it;
-//! - the first that has another child loses the one. If that was its first child, the slices of its
-//!   subtree begin later now, and the separator that says so stands in an ancestor further up: the
-//!   first in which the path does not pass through the first child. It is moved from `low` to
-//!   `high`.
+//! - ancestors whose only child is removed are removed with it;
+//! - the first ancestor that has another child loses one child. If that was its first child, the
+//!   range of its subtree now begins at `high`. The separator of that range is in an ancestor
+//!   further up: the first in which the path does not pass through the first child. That separator
+//!   changes from `low` to `high`.
 //!
-//! All of them are marked before the first change and unlocked after the last, so to readers the
-//! removal is one step. The leftmost node of a layer has no left neighbour. It stays, empty or not,
-//! and so do its ancestors, hence a path as above always ends.
+//! All of these nodes are marked before the first change and unlocked after the last, so to readers
+//! the removal is one step. The leftmost node of a layer has no left neighbour. It stays, empty or
+//! not, and so do its ancestors; hence such a path always ends.
 //!
-//! **A root with a single child** makes way for the child. **A layer** whose root is an empty
-//! border node goes away with the entry that links to it; then the node of that entry may be empty,
-//! and so on upward. Both change the link, so they lock from the upper layer downward: the border
-//! node that links, then the layer's nodes as always. Nobody waits for a lock of an upper layer
-//! while holding one of a lower layer, so there is no circle.
+//! **A root with a single child** is replaced by the child. **A layer** whose root is an empty
+//! border node is removed with the entry that links to it. Then the node of that entry may be
+//! empty, and so on upward. Both change the link, so they lock from the upper layer downward: the
+//! border node with the link, then the layer's nodes. No thread waits for a lock of an upper layer
+//! while it holds one of a lower layer, so there is no deadlock.
 //!
-//! A second lock is never waited for where the node may have another life by now: it is tried, and
-//! all begins again. Nor does a thread climb, which waits for marks to go, while it holds the lock
-//! of such a node: who has marked nodes may be about to take that memory for a new one.
+//! A thread never waits for a second lock if that node may have a new incarnation by now: it tries
+//! the lock, and restarts on failure. It does not climb, which waits for marks to clear, while it
+//! holds the lock of such a node: the thread that marked the nodes may need that memory for a new
+//! node.
 //!
-//! **From layer to layer** upward it goes by the trail of the first search; what was found then is
-//! looked at again under the locks, as always. So a key of many layers costs no search for each.
+//! **From layer to layer** the reclamation follows the path of the first search, and checks each
+//! result again under the locks. A key of many layers therefore needs no search for each of them.
 
-use crate::descent::{Found, Layer, Via, trail};
+use crate::descent::{Found, Layer, LayerLink, search_path};
 use crate::key::SLICE_BYTES;
 use crate::node::{BorderRef, InteriorRef, Kind, NodeRef, Space};
 use crate::shape::Shape;
 use keyrack_concurrent::{Backoff, Guard, Locked};
 
-/// Takes out what the removal of `key` has left empty. `rest` bytes of it were left in the layer of
-/// the node that it was removed from. Returns when nothing is left to do. O(layers), if nobody is
-/// in the way.
-pub(crate) fn tidy(shape: &Shape, key: &[u8], rest: usize, guard: &Guard) {
+/// Reclaims the nodes that the removal of `key` has left empty. `rest` is the length of the key in
+/// the layer from which it was removed. Returns when nothing is left to do. O(layers) without
+/// contention.
+pub(crate) fn reclaim_nodes(shape: &Shape, key: &[u8], rest: usize, guard: &Guard) {
     let mut backoff = Backoff::new();
-    // Up to its slice in the layer that is to be tidied: so a search goes to the same node, but
-    // not on into a layer that is made meanwhile.
+    // The key up to its slice in the layer: a search with it reaches the same node, but does not
+    // enter a layer that is made meanwhile.
     let up_to_slice = |key: &'_ [u8], rest: usize| key.len() - rest + rest.min(SLICE_BYTES);
     let mut key = &key[..up_to_slice(key, rest)];
-    let mut layers = trail(shape, key, guard);
+    let mut layers = search_path(shape, key, guard);
     while let Some(found) = layers.last() {
         let here = up_to_slice(key, found.rest.len());
         let changed = found.version.split_since(found.border.version().load());
@@ -58,8 +59,8 @@ pub(crate) fn tidy(shape: &Shape, key: &[u8], rest: usize, guard: &Guard) {
             return;
         } else if found.version.is_root() {
             // The first layer stays.
-            let Some(via) = &found.via else { return };
-            if remove_layer(shape, found, via) {
+            let Some(link) = &found.link else { return };
+            if remove_layer(shape, found, link) {
                 layers.pop();
                 continue;
             }
@@ -69,7 +70,7 @@ pub(crate) fn tidy(shape: &Shape, key: &[u8], rest: usize, guard: &Guard) {
             return;
         } else {
             let done = unlink(shape, found);
-            // Most often that is all: another search would find nothing to do.
+            // Usually that is all: another search would find nothing to do.
             if done && has_children(shape, found) {
                 return;
             }
@@ -79,11 +80,11 @@ pub(crate) fn tidy(shape: &Shape, key: &[u8], rest: usize, guard: &Guard) {
             backoff.wait();
         }
         key = &key[..here];
-        layers = trail(shape, key, guard);
+        layers = search_path(shape, key, guard);
     }
 }
 
-/// Whether the root of the layer has several children for sure.
+/// Whether the root of the layer certainly has several children.
 fn has_children(shape: &Shape, found: &Found<'_, '_>) -> bool {
     found.layer.climb(shape.space()).is_some_and(|root| match root.kind() {
         Kind::Interior(root) => root.count() > 0,
@@ -99,13 +100,14 @@ pub(crate) fn lone_parent<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> Option
     }
 }
 
-struct Step<'t> {
+/// An ancestor that a removal changes, with the index of the child on the path.
+struct PathNode<'t> {
     node: InteriorRef<'t>,
     locked: Locked<'t>,
     index: usize,
 }
 
-/// Removes the border node from its layer, if it is still empty. Whether all went well.
+/// Removes the border node from its layer, if it is still empty. Returns whether it did.
 pub(crate) fn unlink<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> bool {
     let space = shape.space();
     let (border, low) = (found.border, found.border.low());
@@ -117,7 +119,7 @@ pub(crate) fn unlink<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> bool {
     }
     let Some(mut locked) = border.version().try_lock() else { return false };
     let same = !found.version.split_since(locked.version());
-    if !same || border.permutation().len() > 0 || !found.layer.lives() {
+    if !same || border.permutation().len() > 0 || !found.layer.is_current() {
         return false;
     }
     // Both were in the layer, and have been there since.
@@ -129,11 +131,11 @@ pub(crate) fn unlink<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> bool {
 
     neighbour_locked.mark_splitting();
     locked.mark_deleted();
-    for (at, step) in path.iter_mut().enumerate() {
+    for (at, ancestor) in path.iter_mut().enumerate() {
         if at < last_alone {
-            step.locked.mark_deleted();
+            ancestor.locked.mark_deleted();
         } else {
-            step.locked.mark_splitting();
+            ancestor.locked.mark_splitting();
         }
     }
     neighbour.set_high(border.high());
@@ -149,23 +151,23 @@ pub(crate) fn unlink<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> bool {
     drop(neighbour_locked);
     shape.end(border.node(), locked);
     let stay = path.split_off(last_alone);
-    for step in path {
-        shape.end(step.node.node(), step.locked);
+    for ancestor in path {
+        shape.end(ancestor.node.node(), ancestor.locked);
     }
     drop(stay);
     true
 }
 
-/// Locks the ancestors of `node` that its removal changes. The index is that of the first which
-/// has another child; those before go away.
-fn lock_path<'t>(space: Space<'t>, node: NodeRef<'t>) -> Option<(Vec<Step<'t>>, usize)> {
-    let mut path: Vec<Step<'t>> = Vec::new();
+/// Locks the ancestors of `node` that its removal changes. The index is that of the first ancestor
+/// with another child; those before it are removed.
+fn lock_path<'t>(space: Space<'t>, node: NodeRef<'t>) -> Option<(Vec<PathNode<'t>>, usize)> {
+    let mut path: Vec<PathNode<'t>> = Vec::new();
     let mut loser = None;
     let mut child = node;
     loop {
         let (parent, locked) = child.lock_parent(space)?;
         let index = parent.index_of(space, child)?;
-        path.push(Step { node: parent, locked, index });
+        path.push(PathNode { node: parent, locked, index });
         if loser.is_none() && parent.count() > 0 {
             loser = Some(path.len() - 1);
         }
@@ -176,7 +178,7 @@ fn lock_path<'t>(space: Space<'t>, node: NodeRef<'t>) -> Option<(Vec<Step<'t>>, 
     }
 }
 
-/// Takes a child out, with the separator before it, or behind it if it is the first.
+/// Removes a child, with the separator before it, or after it if the child is the first.
 fn remove_child<'t>(space: Space<'t>, node: InteriorRef<'t>, index: usize) {
     let count = node.count();
     for at in index..count {
@@ -189,25 +191,29 @@ fn remove_child<'t>(space: Space<'t>, node: InteriorRef<'t>, index: usize) {
 }
 
 /// Locks the border node that links to a layer, if it still does.
-fn lock_via<'t>(via: &Via<'t>, space: Space<'t>, layer: Layer<'t>) -> Option<Locked<'t>> {
-    let locked = via.border.version().lock();
-    let entry = via.border.entry(via.slot);
-    let there = !via.version.split_since(locked.version())
-        && via.border.permutation().is_live(via.slot)
+fn lock_link<'t>(link: &LayerLink<'t>, space: Space<'t>, layer: Layer<'t>) -> Option<Locked<'t>> {
+    let locked = link.border.version().lock();
+    let entry = link.border.entry(link.slot);
+    let there = !link.version.split_since(locked.version())
+        && link.border.permutation().is_live(link.slot)
         && entry.is_layer();
     if !there {
         return None;
     }
     // SAFETY: the entry is live, and its node locked.
-    let link = unsafe { space.link(entry) };
-    // The slot may have become another layer's: this one may have gone, or moved into that one.
-    // Whether it lives, the caller has to see, once it has the locks that it needs.
-    (Layer::new(link).climb(space)? == layer.climb(space)?).then_some(locked)
+    let linked = unsafe { space.linked(entry) };
+    // The slot may link another layer now: this one may have been removed or moved into that one.
+    // The caller checks whether it is current once it holds the locks that it needs.
+    (Layer::new(linked).climb(space)? == layer.climb(space)?).then_some(locked)
 }
 
-/// Removes a layer of one empty border node, with its entry. Whether all went well.
-pub(crate) fn remove_layer<'t>(shape: &'t Shape, found: &Found<'t, '_>, via: &Via<'t>) -> bool {
-    let Some(mut upper_locked) = lock_via(via, shape.space(), found.layer) else { return false };
+/// Removes a layer of one empty border node, with its entry. Returns whether it did.
+pub(crate) fn remove_layer<'t>(
+    shape: &'t Shape,
+    found: &Found<'t, '_>,
+    link: &LayerLink<'t>,
+) -> bool {
+    let Some(mut upper_locked) = lock_link(link, shape.space(), found.layer) else { return false };
     let Some(locked) = found.border.version().try_lock() else { return false };
     debug_assert!(found.version.is_root(), "and still is if it was not split since");
     let same = !found.version.split_since(locked.version());
@@ -215,21 +221,21 @@ pub(crate) fn remove_layer<'t>(shape: &'t Shape, found: &Found<'t, '_>, via: &Vi
         return false;
     }
     upper_locked.mark_inserting();
-    let upper: BorderRef<'t> = via.border;
+    let upper: BorderRef<'t> = link.border;
     let permutation = upper.permutation();
     upper.clear_stale();
-    upper.publish(permutation.remove(permutation.position_of(via.slot)));
+    upper.publish(permutation.remove(permutation.index_of(link.slot)));
     shape.end(found.border.node(), locked);
     shape.layers.add(-1);
     true
 }
 
-/// The single child of the root becomes the root. Whether all went well.
+/// Makes the single child of the root the root. Returns whether it did.
 pub(crate) fn shrink<'t>(shape: &'t Shape, found: &Found<'t, '_>, root: InteriorRef<'t>) -> bool {
     let space = shape.space();
-    let mut upper_locked = match &found.via {
+    let mut upper_locked = match &found.link {
         None => None,
-        Some(via) => match lock_via(via, space, found.layer) {
+        Some(link) => match lock_link(link, space, found.layer) {
             None => return false,
             locked => locked,
         },
@@ -241,18 +247,18 @@ pub(crate) fn shrink<'t>(shape: &'t Shape, found: &Found<'t, '_>, root: Interior
     if root_locked.version().is_deleted() || !alone {
         return false;
     }
-    // The two are linked. But since it was found, `root` may have become that of another layer.
-    if found.layer.climb(space) != Some(root.node()) || !found.layer.lives() {
+    // The two are linked. But `root` may have become the root of another layer since it was found.
+    if found.layer.climb(space) != Some(root.node()) || !found.layer.is_current() {
         return false;
     }
     locked.mark_splitting();
     locked.set_root();
     child.set_parent(space, None);
-    match (&found.via, &mut upper_locked) {
-        (Some(via), Some(upper_locked)) => {
+    match (&found.link, &mut upper_locked) {
+        (Some(link), Some(upper_locked)) => {
             upper_locked.mark_inserting();
-            via.border.clear_stale();
-            via.border.set_value(via.slot, space.handle(child).into());
+            link.border.clear_stale();
+            link.border.set_value(link.slot, space.handle(child).into());
         }
         _ => shape.replace_root(root.node(), child),
     }

@@ -1,4 +1,4 @@
-//! Taking out what is empty, by somebody who comes late.
+//! Node reclamation by a thread whose search is out of date.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn a_root_is_replaced_in_its_own_layer_only() {
     assert!(unlink(&tree.shape, &emptied(&tree, &key)));
     let alone = search(&tree.shape, &key, &guard, false);
     let root = lone_parent(&tree.shape, &alone).unwrap();
-    let (Via { border, version, .. }, _) = link_of(&tree, &key);
+    let (LayerLink { border, version, .. }, _) = layer_link_of(&tree, &key);
     for key in [&number(0)[..], &elsewhere(0)] {
         let found = search(&tree.shape, key, &guard, false);
         assert!(lone_parent(&tree.shape, &found).is_none());
@@ -37,7 +37,7 @@ fn a_root_is_replaced_in_its_own_layer_only() {
     assert!(shrink(&tree.shape, &alone, root));
     assert!(
         !border.version().validate(version),
-        "who reads the link may be on the way to the root"
+        "a reader of the link may be about to visit the root"
     );
     for n in 0..15 {
         assert_eq!(tree.get(&layered(n), &guard), Some(n));
@@ -45,8 +45,8 @@ fn a_root_is_replaced_in_its_own_layer_only() {
     tree.check().unwrap();
 }
 
-/// While a node is taken out, its key comes back, and into a layer. What is left to do is in the
-/// layer above.
+/// While a node is removed, its key comes back, in a new layer. The remaining work is in the layer
+/// above.
 #[test]
 fn tidying_stays_in_the_layer_of_the_removed_key() {
     let (mut tree, guard) = (numbers(0..16), pin());
@@ -59,7 +59,7 @@ fn tidying_stays_in_the_layer_of_the_removed_key() {
         tree.insert(&long(end), 0, &guard);
     }
     assert!(tree.stats().layers == 2 && lone_parent(&tree.shape, &found).is_some());
-    tidy(&tree.shape, &removed, removed.len(), &guard);
+    reclaim_nodes(&tree.shape, &removed, removed.len(), &guard);
     tree.check().unwrap();
 }
 
@@ -74,7 +74,7 @@ fn a_node_that_is_not_empty_any_more_stays() {
     assert!(!unlink(&tree.shape, &found));
     let found = emptied(&tree, &below);
     tree.insert(&below, 0, &guard);
-    assert!(!remove_layer(&tree.shape, &found, &found.via.unwrap()));
+    assert!(!remove_layer(&tree.shape, &found, &found.link.unwrap()));
     assert_eq!((tree.get(&key, &guard), tree.get(&below, &guard)), (Some(15), Some(0)));
     tree.check().unwrap();
 }
@@ -122,7 +122,7 @@ fn a_node_that_went_is_not_taken_out_again() {
     (0..15).for_each(|n| assert!(tree.insert(&elsewhere(n), n, &guard).is_none()));
     let (here, there) = (layered(15), elsewhere(15));
     let found = emptied(&tree, &here);
-    tidy(&tree.shape, &here, 8, &guard);
+    reclaim_nodes(&tree.shape, &here, 8, &guard);
     for key in [&there, &here] {
         tree.insert(key, 15, &guard);
     }
@@ -130,7 +130,7 @@ fn a_node_that_went_is_not_taken_out_again() {
     assert!(again.border == found.border && again.border.low() == 15);
     assert!(!unlink(&tree.shape, &found));
     assert!(unlink(&tree.shape, &again));
-    tidy(&tree.shape, &there, 8, &guard);
+    reclaim_nodes(&tree.shape, &there, 8, &guard);
     tree.check().unwrap();
 }
 
@@ -144,18 +144,18 @@ fn the_neighbour_is_one_of_the_same_layer() {
     (0..KEYS).for_each(|n| assert!(tree.insert(&layered(n), n, &guard).is_none()));
     // The link is that to the root.
     tree.insert(&layered(0), 0, &guard);
-    let (_, link) = link_of(&tree, &layered(0));
+    let (_, linked) = layer_link_of(&tree, &layered(0));
     let key = layered(20);
     let found = emptied(&tree, &key);
     assert_eq!((found.border.low(), found.border.high()), (15, 30));
     // All but one child of the root.
     (45..KEYS).rev().for_each(|n| assert!(tree.remove(&layered(n), &guard).is_some()));
-    assert_ne!(link_of(&tree, &layered(0)).1.value, link.value);
+    assert_ne!(layer_link_of(&tree, &layered(0)).1.value, linked.value);
     tree.insert(&elsewhere(15), 15, &guard);
     tree.insert(&elsewhere(0), 0, &guard);
-    assert_eq!(link_of(&tree, &elsewhere(0)).1.value, link.value);
+    assert_eq!(layer_link_of(&tree, &elsewhere(0)).1.value, linked.value);
     assert!(!unlink(&tree.shape, &found));
-    tidy(&tree.shape, &key, 8, &guard);
+    reclaim_nodes(&tree.shape, &key, 8, &guard);
     (0..16).for_each(|n| assert_eq!(tree.get(&elsewhere(n), &guard), Some(n)));
     tree.check().unwrap();
 }
@@ -175,13 +175,13 @@ fn a_layer_is_removed_where_it_is_linked() {
             .for_each(|n| assert!(tree.insert(&below(n), n, &guard).is_none()));
         let key = below(0);
         let found = emptied(&tree, &key);
-        let via = found.via.unwrap();
+        let link = found.link.unwrap();
         tree.insert(b"ONESLICE9", 0, &guard);
         assert_eq!(tree.stats().layers, 3);
-        assert!(!via.version.split_since(via.border.version().load()));
-        assert_eq!(via.border.permutation().is_live(via.slot), first);
-        assert!(!remove_layer(&tree.shape, &found, &via));
-        tidy(&tree.shape, &key, 8, &guard);
+        assert!(!link.version.split_since(link.border.version().load()));
+        assert_eq!(link.border.permutation().is_live(link.slot), first);
+        assert!(!remove_layer(&tree.shape, &found, &link));
+        reclaim_nodes(&tree.shape, &key, 8, &guard);
         (0..14).for_each(|n| assert_eq!(tree.get(&flat(n), &guard), Some(n)));
         assert_eq!(tree.check().unwrap().layers, 2);
     }
@@ -194,12 +194,12 @@ fn a_layer_is_removed_once() {
     (0..2).for_each(|n| assert!(tree.insert(&layered(n), n, &guard).is_none()));
     let key = layered(0);
     let found = emptied(&tree, &key);
-    let via = found.via.unwrap();
-    assert!(remove_layer(&tree.shape, &found, &via));
-    assert!(!remove_layer(&tree.shape, &found, &via));
+    let link = found.link.unwrap();
+    assert!(remove_layer(&tree.shape, &found, &link));
+    assert!(!remove_layer(&tree.shape, &found, &link));
     (0..15).for_each(|n| assert!(tree.insert(&number(n), n, &guard).is_none()));
-    assert!(via.border.permutation().is_live(via.slot));
-    assert!(!remove_layer(&tree.shape, &found, &via));
+    assert!(link.border.permutation().is_live(link.slot));
+    assert!(!remove_layer(&tree.shape, &found, &link));
     tree.check().unwrap();
 }
 

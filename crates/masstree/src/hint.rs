@@ -1,0 +1,56 @@
+//! A hint: the border node of a caller's last operation.
+//!
+//! It holds the border node, its version, its layer, and the prefix of all keys of the layer. A key
+//! with that prefix belongs to the node if the node covers its slice and has not been split since;
+//! then no descent is needed. Every other key is searched from the root.
+
+use crate::descent::{Finger, LeafPosition};
+use crate::shape::Shape;
+use std::fmt;
+
+/// A hint is kept in layers down to this length of the key.
+const HINT_PREFIX_MAX: usize = 32;
+
+/// The border node of the last operation, as a hint for the next one, by the same thread or
+/// another. It never changes the result of an operation. It saves the descent for keys that are
+/// near each other or repeat.
+#[derive(Clone, Default)]
+pub struct Hint<'t> {
+    finger: Option<Finger<'t>>,
+    /// The common prefix of all keys of the finger's layer.
+    prefix: [u8; HINT_PREFIX_MAX],
+    /// The tree of the hint.
+    shape: Option<&'t Shape>,
+}
+
+impl<'t> Hint<'t> {
+    /// No hint yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Hint::default()
+    }
+
+    /// The leaf position of `key`, if the hint is of this tree and its node covers the key.
+    #[inline(always)]
+    pub(crate) fn follow<'k>(&self, shape: &Shape, key: &'k [u8]) -> Option<LeafPosition<'t, 'k>> {
+        let same = self.shape.is_some_and(|own| std::ptr::eq(own, shape));
+        if same { self.finger?.follow(&self.prefix, key) } else { None }
+    }
+
+    /// Stores the node in which `key` was found.
+    #[inline]
+    pub(crate) fn set(&mut self, shape: &'t Shape, finger: Option<Finger<'t>>, key: &[u8]) {
+        self.finger = finger.filter(|finger| finger.prefix() <= HINT_PREFIX_MAX);
+        self.shape = Some(shape);
+        if let Some(finger) = self.finger {
+            let prefix = finger.prefix();
+            self.prefix[..prefix].copy_from_slice(&key[..prefix]);
+        }
+    }
+}
+
+impl fmt::Debug for Hint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hint")
+    }
+}
