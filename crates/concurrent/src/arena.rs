@@ -135,12 +135,12 @@ impl<const KINDS: usize> Arena<KINDS> {
         }
         // Relaxed: the list itself is read under its lock.
         if self.common.lengths[kind].load(Ordering::Relaxed) > 0
-            && let Some(handle) = self.common.take(kind, &mut stripe.free[kind])
+            && let Some(handle) = self.common.refill(kind, &mut stripe.free[kind])
         {
             return handle;
         }
         if stripe.left < units {
-            stripe.next = lock(&self.spans).take();
+            stripe.next = lock(&self.spans).allocate();
             stripe.left = SPAN_UNITS;
         }
         let handle = stripe.next;
@@ -164,7 +164,7 @@ impl<const KINDS: usize> Arena<KINDS> {
         free.push(handle);
         if free.len() > FREE_BLOCKS_MAX {
             // The oldest go: the newest are still in the cache.
-            self.common.give(kind, free.drain(..FREE_BLOCKS_MAX / 2));
+            self.common.push(kind, free.drain(..FREE_BLOCKS_MAX / 2));
         }
     }
 
@@ -210,15 +210,15 @@ impl<const KINDS: usize> Stripe<KINDS> {
 }
 
 impl<const KINDS: usize> Common<KINDS> {
-    /// Adds blocks to a list.
-    fn give(&self, kind: usize, blocks: impl Iterator<Item = u32>) {
+    /// Adds blocks to the common list.
+    fn push(&self, kind: usize, blocks: impl Iterator<Item = u32>) {
         let mut lists = lock(&self.lists);
         lists[kind].extend(blocks);
         self.lengths[kind].store(lists[kind].len(), Ordering::Relaxed);
     }
 
-    /// Moves some blocks from a list to `free`, which is empty, and takes one of them.
-    fn take(&self, kind: usize, free: &mut Vec<u32>) -> Option<u32> {
+    /// Moves some blocks from the common list to `free`, which is empty, and returns one of them.
+    fn refill(&self, kind: usize, free: &mut Vec<u32>) -> Option<u32> {
         let mut lists = lock(&self.lists);
         let rest = lists[kind].len().saturating_sub(FREE_BLOCKS_MAX / 2);
         free.extend(lists[kind].drain(rest..));
@@ -228,11 +228,11 @@ impl<const KINDS: usize> Common<KINDS> {
 }
 
 impl Spans {
-    /// First unit of a span that was never used.
-    fn take(&mut self) -> u32 {
+    /// Allocates a span that was never used. Returns its first unit.
+    fn allocate(&mut self) -> u32 {
         if self.taken == SPANS_PER_CHUNK {
             let pages = if self.chunks.is_empty() { Pages::Plain } else { Pages::Huge };
-            self.chunks.push(self.range.take(pages));
+            self.chunks.push(self.range.allocate(pages));
             self.taken = 0;
         }
         let first = self.chunks.last().map_or(0, Chunk::first_unit);

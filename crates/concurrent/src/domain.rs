@@ -153,10 +153,10 @@ impl Domain {
         let record = member.record();
         debug_assert_eq!(record.reserved.pins.get(), 0, "a pinned thread stays a member");
         self.stamp(record);
-        let left = record.private.waiting.borrow_mut().take();
+        let left = record.private.waiting.borrow_mut().drain_all();
         if !left.is_empty() {
             let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-            orphans.give(left);
+            orphans.extend(left);
             self.orphans_count.store(orphans.objects(), Ordering::Relaxed);
         }
         self.count(record);

@@ -93,12 +93,12 @@ mod shuttled {
     use super::{Cell, Member, end};
 
     shuttle::thread_local! {
-        static MEMBER: Place = Place(Cell::new(None));
+        static MEMBER: MemberCell = MemberCell(Cell::new(None));
     }
 
-    struct Place(Cell<Option<Member>>);
+    struct MemberCell(Cell<Option<Member>>);
 
-    impl Drop for Place {
+    impl Drop for MemberCell {
         fn drop(&mut self) {
             if let Some(member) = self.0.take() {
                 end(member);

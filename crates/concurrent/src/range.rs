@@ -127,8 +127,8 @@ impl Range {
         self.base
     }
 
-    /// Takes a chunk. Ends the process like any failed allocation when there is none.
-    pub(crate) fn take(&'static self, pages: Pages) -> Chunk {
+    /// Allocates a chunk. Ends the process like any failed allocation when there is none.
+    pub(crate) fn allocate(&'static self, pages: Pages) -> Chunk {
         let next = self.state().next(pages, self.chunks);
         let Some((index, was, fresh)) = next else { out_of_memory(CHUNK_BYTES) };
         let mut chunk = Chunk { range: self, index, pages: was };
@@ -313,17 +313,17 @@ pub(crate) mod tests {
     #[test]
     fn a_chunk_is_zero_when_taken_and_when_taken_again() {
         let range = small_range();
-        let chunk = range.take(Pages::Plain);
+        let chunk = range.allocate(Pages::Plain);
         assert_eq!(chunk.first_unit(), CHUNK_UNITS, "chunk 0 is never taken");
         assert!(chunk.address().addr().is_multiple_of(CHUNK_BYTES));
         assert!(bytes_of(&chunk).iter().all(|byte| *byte == 0));
         fill(&chunk);
-        let other = range.take(Pages::Huge);
+        let other = range.allocate(Pages::Huge);
         assert_eq!(other.first_unit(), 2 * CHUNK_UNITS);
         fill(&other);
         drop((chunk, other));
         for pages in [Pages::Huge, Pages::Plain] {
-            let again = range.take(pages);
+            let again = range.allocate(pages);
             assert!(again.first_unit() <= 2 * CHUNK_UNITS, "given back and used again");
             assert!(bytes_of(&again).iter().all(|byte| *byte == 0));
         }
@@ -345,7 +345,7 @@ pub(crate) mod tests {
     #[test]
     fn a_chunk_that_is_mapped_anew_is_zero() {
         let range = small_range();
-        let mut chunk = range.take(Pages::Huge);
+        let mut chunk = range.allocate(Pages::Huge);
         fill(&chunk);
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = reserving().union(MapFlags::FIXED);

@@ -183,8 +183,8 @@ impl Waiting {
         }
     }
 
-    /// Takes everything out. Only while nothing is fresh.
-    pub(crate) fn take(&mut self) -> Vec<Ended> {
+    /// Removes all objects. Only while none is fresh.
+    pub(crate) fn drain_all(&mut self) -> Vec<Ended> {
         debug_assert!(!self.has_fresh(), "stamp first");
         std::mem::replace(self, Waiting::new()).list
     }
@@ -238,7 +238,7 @@ impl Orphans {
         self.bytes
     }
 
-    pub(crate) fn give(&mut self, list: Vec<Ended>) {
+    pub(crate) fn extend(&mut self, list: Vec<Ended>) {
         self.bytes += list.iter().map(|ended| ended.object.bytes).sum::<usize>();
         self.list.extend(list);
     }

@@ -53,7 +53,7 @@ pub(crate) fn stripe() -> Stripe {
 fn choose() -> Stripe {
     // The first use arranges for the destructor; it fails when that has run already.
     let ends = AT_EXIT.try_with(|_| ()).is_ok();
-    let stripe = ends.then(take).flatten().unwrap_or_else(|| Stripe {
+    let stripe = ends.then(claim).flatten().unwrap_or_else(|| Stripe {
         // Relaxed: it is a number, nothing hangs on it.
         number: NEXT_SHARED.fetch_add(1, Ordering::Relaxed) % STRIPES,
         alone: false,
@@ -62,8 +62,8 @@ fn choose() -> Stripe {
     stripe
 }
 
-/// The least number that nobody has alone.
-fn take() -> Option<Stripe> {
+/// Claims the least number that no thread has alone.
+fn claim() -> Option<Stripe> {
     let least = |taken: u32| taken.trailing_ones() as usize;
     let add = |taken: u32| (least(taken) < STRIPES).then(|| taken | (taken + 1));
     // Acquire pairs with the Release of the last owner.
