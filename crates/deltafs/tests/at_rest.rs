@@ -17,7 +17,7 @@ const REGISTRY: &str = "/d/registry";
 
 fn settings(lab: &Lab) -> Settings {
     let store = Options {
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         segment_bytes: 16 << 10,
         table_bytes: 2 << 10,
         cache_bytes: 0,

@@ -13,7 +13,7 @@ fn creates_and_lookups_in_an_open_directory_make_no_call() {
     // No background work, and room for all of it.
     let store = Options {
         compaction_threads: 0,
-        memory_bytes: 32 << 20,
+        memtable_bytes: 32 << 20,
         segment_bytes: 8 << 20,
         ..Options::default()
     };

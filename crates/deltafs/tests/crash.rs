@@ -64,7 +64,7 @@ fn power_losses_leave_a_beginning_with_all_that_was_acknowledged() {
         let fs = FaultFs::new(lab.fs());
         let mut settings = lab.settings();
         settings.store.durability = Durability::Sync;
-        settings.store.memory_bytes = 64 << 10;
+        settings.store.memtable_bytes = 64 << 10;
         settings.store.segment_bytes = 64 << 10;
         let space = Namespace::open_in(Arc::new(fs.clone()), &path("log"), settings.clone());
         let space = space.unwrap();
@@ -124,7 +124,7 @@ fn a_full_disk_is_an_error_and_nothing_else() {
     let lab = Lab::new();
     let fs = FaultFs::new(lab.fs());
     let mut settings: Settings = lab.settings();
-    settings.store.memory_bytes = 64 << 10;
+    settings.store.memtable_bytes = 64 << 10;
     settings.store.segment_bytes = 64 << 10;
     let space = Namespace::open_in(Arc::new(fs.clone()), &path("log"), settings.clone()).unwrap();
     prepare(&space);

@@ -64,7 +64,7 @@ fn calls() -> Vec<(String, Call)> {
 
 fn open(lab: &Lab, fs: &FaultFs) -> Namespace {
     let mut settings = lab.settings();
-    settings.store.memory_bytes = 64 << 10;
+    settings.store.memtable_bytes = 64 << 10;
     settings.store.segment_bytes = 16 << 10;
     settings.store.table_bytes = 8 << 10;
     settings.store.durability = Durability::Os;

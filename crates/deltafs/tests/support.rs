@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A store for which little is much.
 pub(crate) fn small() -> Options {
     Options {
-        memory_bytes: 1 << 20,
+        memtable_bytes: 1 << 20,
         segment_bytes: 256 << 10,
         cache_bytes: 1 << 20,
         table_bytes: 64 << 10,

@@ -22,7 +22,7 @@ pub struct Batch {
     ranges: u64,
 }
 
-/// One write of a batch. The value of a removed range is its end.
+/// One write of a batch. The value of a range tombstone is its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write<'a> {
     pub(crate) kind: Kind,

@@ -30,9 +30,9 @@ pub enum Item<'a> {
         kind: &'static str,
         /// Its sequence number.
         sequence: u64,
-        /// The key; of a removed range the first one.
+        /// The key; of a range tombstone the first one.
         key: &'a [u8],
-        /// The value; of a removed range the first key behind it; nothing of a removed key.
+        /// The value; of a range tombstone the first key behind it; nothing of a removed key.
         value: &'a [u8],
     },
     /// One change of an edit of a manifest, in words.

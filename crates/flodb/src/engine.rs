@@ -33,11 +33,7 @@ pub fn engine() -> Engine {
         persistent: true,
         stores: true,
         options: &[
-            EngineOption {
-                key: "memory_bytes",
-                default: "64M",
-                about: "bytes of a generation of the memory component",
-            },
+            EngineOption { key: "memory_bytes", default: "64M", about: "bytes of a memtable" },
             EngineOption {
                 key: "cache_bytes",
                 default: "64M",
@@ -101,7 +97,7 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
             Durability::Interval(ms) => LogDurability::Interval(Duration::from_millis(ms.into())),
             Durability::Sync => LogDurability::Sync,
         },
-        memory_bytes: size("memory_bytes", defaults.memory_bytes)?,
+        memtable_bytes: size("memory_bytes", defaults.memtable_bytes)?,
         cache_bytes: size("cache_bytes", defaults.cache_bytes)?,
         unordered_max: size("unordered_max", defaults.unordered_max)?,
         hash_level: given.flag("hash_level", defaults.hash_level)?,
@@ -364,7 +360,7 @@ impl Session for FloSession<'_> {
         self.db.write(&self.writes, WriteOptions::default()).map_err(convert)
     }
 
-    /// One record: a removed range up to the last key there is, and the batch.
+    /// One record: a range tombstone up to the last key there is, and the batch.
     fn replace_all(&mut self, batch: &Batch) -> Result<()> {
         self.writes.clear();
         let mut iter = self.db.iter().map_err(convert)?;

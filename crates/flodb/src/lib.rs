@@ -4,11 +4,11 @@
 //! memory, order is made when somebody needs it, and tables on disk are merged level by level.
 //!
 //! ```text
-//!   put --> log (mapped segments) --> hash level of a generation      no system call, no order
+//!   put --> log (mapped segments) --> hash level of a memtable      no system call, no order
 //!                                          |  full, or a walk begins
 //!                                          v
-//!                                     sorted runs of the generation
-//!                                          |  frozen
+//!                                     sorted runs of the memtable
+//!                                          |  immutable
 //!                                          v
 //!                                     table of level 0 --> levels 1 to 6
 //! ```
@@ -20,7 +20,7 @@
 //! | keys of eight bytes | any bytes; any order of them |
 //! | a thread drains the hash level all the time | it is sorted when it is read in order, or flushed |
 //! | scans begin again when a writer interferes | a walk sees one moment, and stops nobody |
-//! | a full hash level sends writes to the skip list | a full generation is frozen, and a new one opened |
+//! | a full hash level sends writes to the skip list | a full memtable is made immutable, and a new one opened |
 //!
 //! ```
 //! use keyrack_flodb::{Db, Options};
@@ -47,21 +47,22 @@ mod db;
 mod dump;
 mod engine;
 mod error;
-mod external;
 mod filter;
 mod iterator;
 mod key;
 mod manifest;
-mod memory;
+mod memtable;
+mod open_table;
 mod options;
-mod ranges;
+mod range_tombstones;
+mod read_state;
 mod repair;
 mod snapshot;
 mod spaces;
+mod sst_writer;
 mod stored_order;
 mod table;
 mod version;
-mod view;
 
 pub use batch::Batch;
 pub use check::{Finding, FindingKind, Report, verify};
@@ -72,9 +73,9 @@ pub use db::{
 pub use dump::{Item, dump};
 pub use engine::engine;
 pub use error::{Error, Result};
-pub use external::TableWriter;
 pub use iterator::Iter;
 pub use key::{Comparator, Compare};
 pub use options::{Durability, Options};
 pub use repair::{RepairReport, repair};
 pub use spaces::{KeySpace, SpaceIter, Spaces, SpacesBatch};
+pub use sst_writer::SstWriter;

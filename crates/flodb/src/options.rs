@@ -30,11 +30,11 @@ pub struct Options {
     pub error_if_exists: bool,
     /// What an acknowledged write survives.
     pub durability: Durability,
-    /// Bytes of a generation of the memory component: 64 MiB. When it is full it becomes a table.
-    pub memory_bytes: usize,
-    /// Full generations that wait for their table before writers wait too: 2.
-    pub frozen_max: usize,
-    /// Entries of a generation that may be without order: 65,536. The writer that adds one more
+    /// Bytes of a memtable: 64 MiB. When it is full it becomes a table.
+    pub memtable_bytes: usize,
+    /// Full memtables that wait for their table before writers wait too: 2.
+    pub immutable_memtables_max: usize,
+    /// Entries of a memtable that may be without order: 65,536. The writer that adds one more
     /// sorts them.
     pub unordered_max: usize,
     /// Whether there is a hash level. Without, writes are cheaper, and each read first
@@ -84,8 +84,8 @@ impl Default for Options {
             create_if_missing: true,
             error_if_exists: false,
             durability: Durability::Os,
-            memory_bytes: 64 << 20,
-            frozen_max: 2,
+            memtable_bytes: 64 << 20,
+            immutable_memtables_max: 2,
             unordered_max: 64 << 10,
             hash_level: true,
             segment_bytes: 16 << 20,

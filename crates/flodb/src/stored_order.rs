@@ -10,8 +10,8 @@
 
 use crate::error::{Error, Result};
 use crate::manifest::{self, FileName, manifest_name};
+use crate::open_table::table_path;
 use crate::table::Table;
-use crate::view::table_path;
 use keyrack_vfs::{FileKind, Fs};
 use std::path::Path;
 

@@ -4,7 +4,7 @@
 
 use crate::rng::factor;
 use keyrack_flodb::{
-    Compression, Db, Durability, IngestOptions, Options, TableWriter, WriteOptions, verify,
+    Compression, Db, Durability, IngestOptions, Options, SstWriter, WriteOptions, verify,
 };
 use keyrack_testkit::damage::{Damage, Directory, Sources, Swept, directory, disk_of, sweep};
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
@@ -18,7 +18,7 @@ const DIR: &str = "/store";
 
 fn options() -> Options {
     Options {
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         segment_bytes: 4 << 10,
         table_bytes: 2 << 10,
         block_bytes: 512,
@@ -52,7 +52,7 @@ fn write(db: &Db, from: u32, to: u32, flavour: u8) {
 fn ingest(disk: &MemFs, db: &Db, flavour: u8) {
     disk.create_dir_all(Path::new("/bulk")).unwrap();
     let path = Path::new("/bulk/one.table");
-    let mut writer = TableWriter::create(disk, path, &options()).unwrap();
+    let mut writer = SstWriter::create(disk, path, &options()).unwrap();
     for n in 0..30 {
         writer.put(format!("key{n:03}x").as_bytes(), &[flavour; 30]).unwrap();
     }

@@ -20,7 +20,7 @@ fn a_store_of_thousands_of_tables_is_a_store() {
     let disk = MemFs::new();
     let small = || Options {
         compaction_threads: 0,
-        memory_bytes: 4 << 20,
+        memtable_bytes: 4 << 20,
         block_bytes: 64,
         table_bytes: 200,
         ..tiny()
@@ -86,7 +86,7 @@ fn a_slow_sync_holds_up_nobody_else() {
     for slow in [Operation::Sync, Operation::Flush] {
         bounded("a slow sync", move || {
             let fs = FaultFs::new(Arc::new(MemFs::new()));
-            let with = Options { memory_bytes: 4 << 20, ..tiny() };
+            let with = Options { memtable_bytes: 4 << 20, ..tiny() };
             let db = Db::open_in(Arc::new(fs.clone()), Path::new(DIR), with).unwrap();
             db.put(b"before", b"value").unwrap();
             let barrier = Arc::new(Barrier::default());

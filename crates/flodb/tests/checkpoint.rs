@@ -118,7 +118,7 @@ fn tables_stay_until_they_are_linked() {
     loop {
         let disk = MemFs::new();
         // Nothing is done in the background.
-        let idle = Options { compaction_threads: 0, memory_bytes: 4 << 20, ..tiny() };
+        let idle = Options { compaction_threads: 0, memtable_bytes: 4 << 20, ..tiny() };
         let writer: Arc<Mutex<Option<Db>>> = Arc::default();
         let hook = {
             let writer = Arc::clone(&writer);

@@ -14,7 +14,7 @@ const DIR: &str = "/store";
 fn options() -> Options {
     Options {
         durability: Durability::Os,
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         segment_bytes: 64 << 10,
         table_bytes: 16 << 10,
         level0_tables: 2,

@@ -25,7 +25,7 @@ pub(crate) const DIR: &str = "/store";
 
 pub(crate) fn options() -> Options {
     Options {
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         segment_bytes: 64 << 10,
         table_bytes: 4 << 10,
         block_bytes: 512,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 type Write = (u64, String, Vec<u8>, Vec<u8>);
 
 fn options() -> Options {
-    Options { memory_bytes: 64 << 10, segment_bytes: 64 << 10, ..Options::default() }
+    Options { memtable_bytes: 64 << 10, segment_bytes: 64 << 10, ..Options::default() }
 }
 
 /// A store on a disk in memory: some of it in tables, some in the log.

@@ -45,7 +45,7 @@ pub(crate) fn bounded<T: Send + 'static>(
 fn options(durability: Durability) -> Options {
     Options {
         durability,
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         segment_bytes: 16 << 10,
         block_bytes: 1000,
         cache_bytes: 0,

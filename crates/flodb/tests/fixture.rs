@@ -11,7 +11,7 @@
 
 use crate::disk::{CHANGES, DIR, Model, copy, files, replace, rows, tables};
 use keyrack_flodb::{
-    Compression, Db, IngestOptions, Options, TableWriter, WriteOptions, repair, verify,
+    Compression, Db, IngestOptions, Options, SstWriter, WriteOptions, repair, verify,
 };
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, FileKind, Fs, MemFs, RealFs};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn fixture(name: &str) -> PathBuf {
 
 fn options(compression: Compression) -> Options {
     Options {
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         segment_bytes: 8 << 10,
         compaction_threads: 0,
         compression: vec![compression],
@@ -84,7 +84,7 @@ fn build(disk: Option<&MemFs>) -> Model {
     }
     let db = Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options(COMPRESSIONS[2])).unwrap();
     let path = Path::new("/bulk");
-    let mut writer = TableWriter::create(disk, path, db.options()).unwrap();
+    let mut writer = SstWriter::create(disk, path, db.options()).unwrap();
     round(&mut model, 6, |key, value| match value {
         Some(value) => writer.put(key, value).unwrap(),
         None => writer.delete(key).unwrap(),

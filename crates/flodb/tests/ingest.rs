@@ -5,8 +5,7 @@ use crate::disk::{
 };
 use crate::rng::{Announced, Draw, factor, seeds};
 use keyrack_flodb::{
-    Comparator, Compare, Db, Durability, Error, IngestOptions, Options, TableWriter, Transfer,
-    verify,
+    Comparator, Compare, Db, Durability, Error, IngestOptions, Options, SstWriter, Transfer, verify,
 };
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::cmp::Ordering;
@@ -21,7 +20,7 @@ type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 fn write(disk: &MemFs, name: &str, changes: &Changes) -> PathBuf {
     disk.create_dir_all(Path::new("/bulk")).unwrap();
     let path = Path::new("/bulk").join(name);
-    let mut writer = TableWriter::create(disk, &path, &options()).unwrap();
+    let mut writer = SstWriter::create(disk, &path, &options()).unwrap();
     for (key, value) in changes {
         match value {
             Some(value) => writer.put(key, value).unwrap(),
@@ -250,7 +249,7 @@ fn what_is_no_whole_table_of_this_order_is_refused() {
     }
     let other = Options { comparator: Comparator::Custom(Arc::new(Backwards)), ..options() };
     let path = Path::new("/bulk/backwards");
-    let mut writer = TableWriter::create(&disk, path, &other).unwrap();
+    let mut writer = SstWriter::create(&disk, path, &other).unwrap();
     writer.put(b"b", b"").unwrap();
     assert!(writer.put(b"c", b"").is_err());
     writer.put(b"a", b"").unwrap();
@@ -268,8 +267,8 @@ fn what_is_no_whole_table_of_this_order_is_refused() {
 fn a_writer_of_tables_takes_ascending_keys_once_and_makes_new_files() {
     let disk = MemFs::new();
     let path = write(&disk, "t", &puts(&["a"], "value"));
-    assert!(TableWriter::create(&disk, &path, &options()).is_err(), "the file is there");
-    let mut writer = TableWriter::create(&disk, Path::new("/bulk/u"), &options()).unwrap();
+    assert!(SstWriter::create(&disk, &path, &options()).is_err(), "the file is there");
+    let mut writer = SstWriter::create(&disk, Path::new("/bulk/u"), &options()).unwrap();
     writer.put(b"", b"empty").unwrap();
     writer.put(b"b", b"value").unwrap();
     assert!(matches!(writer.put(b"b", b"again"), Err(Error::Usage(_))));
@@ -278,7 +277,7 @@ fn a_writer_of_tables_takes_ascending_keys_once_and_makes_new_files() {
     writer.delete(b"c").unwrap();
     assert!(writer.bytes() > 0);
     writer.finish().unwrap();
-    let none = TableWriter::create(&disk, Path::new("/bulk/v"), &options()).unwrap();
+    let none = SstWriter::create(&disk, Path::new("/bulk/v"), &options()).unwrap();
     assert!(matches!(none.finish(), Err(Error::Usage(_))));
     let db = open(&disk);
     db.ingest(&[Path::new("/bulk/u")], IngestOptions::default()).unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn open(disk: &MemFs) -> Db {
-    let idle = Options { compaction_threads: 0, memory_bytes: 4 << 20, ..tiny() };
+    let idle = Options { compaction_threads: 0, memtable_bytes: 4 << 20, ..tiny() };
     Db::open_in(Arc::new(disk.clone()), Path::new("/store"), idle).unwrap()
 }
 

@@ -140,7 +140,7 @@ fn histories_of_puts_gets_deletes_and_updates_are_linearizable() {
     const THREADS: u64 = 3;
     for seed in seeds() {
         let _seed = Announced(seed);
-        let options = Options { memory_bytes: 64 << 10, unordered_max: 4, ..Options::default() };
+        let options = Options { memtable_bytes: 64 << 10, unordered_max: 4, ..Options::default() };
         let fs = Arc::new(MemFs::new());
         let db = Db::open_in(fs, Path::new("/store"), options).unwrap();
         for history in 0..100 * factor() as u64 {
@@ -159,7 +159,7 @@ fn histories_of_puts_gets_deletes_and_updates_are_linearizable() {
                     })
                     .collect();
                 start.wait();
-                // Generations change and tables come while they are at it.
+                // Memtables change and tables come while they are at it.
                 match history % 8 {
                     0 => db.flush().unwrap(),
                     1 => db.compact_range(None, None).unwrap(),

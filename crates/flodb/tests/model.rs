@@ -18,7 +18,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(crate) fn small(draw: &mut Draw) -> Options {
     Options {
         durability: [Durability::Os, Durability::None, Durability::Sync][draw.below(3)],
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         unordered_max: [1, 16, 1000][draw.below(3)],
         hash_level: draw.below(4) > 0,
         segment_bytes: 256 << 10,

@@ -9,7 +9,7 @@
 
 use crate::rng::factor;
 use crate::support::{rows, tiny};
-use keyrack_flodb::{Db, IngestOptions, TableWriter, Transfer};
+use keyrack_flodb::{Db, IngestOptions, SstWriter, Transfer};
 use keyrack_vfs::{FaultFs, Fs, MemFs, Operation};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ fn open(fs: impl Fs + 'static, dir: &str) -> Db {
 
 fn external(disk: &MemFs, name: &str) -> PathBuf {
     let path = Path::new("/").join(format!("{name}.table"));
-    let mut writer = TableWriter::create(disk, &path, &tiny()).unwrap();
+    let mut writer = SstWriter::create(disk, &path, &tiny()).unwrap();
     writer.put(name.as_bytes(), b"from outside").unwrap();
     writer.finish().unwrap();
     path

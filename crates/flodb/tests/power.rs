@@ -30,7 +30,7 @@ const POLICIES: [CrashPolicy; 4] =
 fn options(draw: &mut Draw, durability: Durability) -> Options {
     Options {
         durability,
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         unordered_max: [4, 1000][draw.below(2)],
         segment_bytes: [16 << 10, 32 << 10, 64 << 10][draw.below(3)],
         block_bytes: [200, 4096][draw.below(2)],

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 const DIR_VARIABLE: &str = "KEYRACK_TEST_STORE";
 
 fn open(dir: &Path) -> Result<Db, Error> {
-    Db::open(dir, Options { memory_bytes: 64 << 10, ..Options::default() })
+    Db::open(dir, Options { memtable_bytes: 64 << 10, ..Options::default() })
 }
 
 /// The other process: opens the store, says what came of it, writes, and waits to be killed.
@@ -190,7 +190,7 @@ fn a_store_on_a_disk_opens_with_other_options() {
                 segment_bytes,
                 block_bytes,
                 filter_bits_per_key,
-                memory_bytes: 64 << 10,
+                memtable_bytes: 64 << 10,
                 ..Options::default()
             };
             let db = Db::open(&dir, options).unwrap();

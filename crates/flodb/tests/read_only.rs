@@ -43,7 +43,7 @@ fn it_sees_everything_and_changes_nothing() {
         (1..3000).for_each(|n| db.write(&round(n), WriteOptions::default()).unwrap());
         let expected = rows(&db);
         let image = match durability {
-            // The log holds more than the generations that may wait for their tables.
+            // The log holds more than the memtables that may wait for their tables.
             Durability::Os => disk.process_crash_image(),
             _ => {
                 db.close().unwrap();
@@ -201,7 +201,7 @@ fn a_writer_may_change_everything_at_any_point_of_the_opening() {
 /// While a segment of the log is read, all of it is flushed, and the file is used for a new one.
 #[test]
 fn a_segment_that_is_used_again_while_it_is_read_is_noticed() {
-    let large = || Options { memory_bytes: 8 << 20, segment_bytes: 1 << 20, ..tiny() };
+    let large = || Options { memtable_bytes: 8 << 20, segment_bytes: 1 << 20, ..tiny() };
     let row = |n: u32, generation: u8| (n.to_be_bytes(), [generation; 16_000]);
     let mut at = 0;
     loop {

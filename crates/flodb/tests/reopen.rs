@@ -10,7 +10,7 @@ use std::sync::Arc;
 const DIR: &str = "/store";
 
 fn options() -> Options {
-    Options { memory_bytes: 64 << 10, segment_bytes: 256 << 10, ..Options::default() }
+    Options { memtable_bytes: 64 << 10, segment_bytes: 256 << 10, ..Options::default() }
 }
 
 fn open(fs: &MemFs, options: Options) -> Result<Db, Error> {
@@ -203,7 +203,7 @@ fn a_store_in_the_place_of_another_keeps_its_tables() {
     assert_eq!(open(&disk, options()).unwrap().get(b"key").unwrap().unwrap(), b"value");
 }
 
-/// Values and batches larger than what a generation holds.
+/// Values and batches larger than what a memtable holds.
 #[test]
 fn large_writes_have_room() {
     let disk = MemFs::new();
@@ -232,7 +232,7 @@ fn large_writes_have_room() {
 #[test]
 fn batches_of_tiny_writes_have_room() {
     let disk = MemFs::new();
-    let tiny = Options { segment_bytes: 4 << 20, frozen_max: 8, ..options() };
+    let tiny = Options { segment_bytes: 4 << 20, immutable_memtables_max: 8, ..options() };
     let db = open(&disk, tiny.clone()).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..8u8 {

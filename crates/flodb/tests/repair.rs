@@ -6,8 +6,7 @@ use crate::disk::{
 };
 use crate::rng::{Announced, Draw, factor, seeds};
 use keyrack_flodb::{
-    Comparator, Compare, Db, Error, IngestOptions, Options, RepairReport, TableWriter, repair,
-    verify,
+    Comparator, Compare, Db, Error, IngestOptions, Options, RepairReport, SstWriter, repair, verify,
 };
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::cmp::Ordering;
@@ -399,7 +398,7 @@ fn an_older_value_never_hides_a_later_one() {
                     _ => {
                         // A table from outside replaces some keys.
                         let path = PathBuf::from(format!("/bulk{round}"));
-                        let mut writer = TableWriter::create(&disk, &path, &options()).unwrap();
+                        let mut writer = SstWriter::create(&disk, &path, &options()).unwrap();
                         let from = draw.below(380);
                         for n in from..from + 1 + draw.below(20) {
                             let key = format!("key{n:04}").into_bytes();
@@ -537,7 +536,7 @@ fn the_sequence_number_of_a_table_from_outside_is_found_or_guessed() {
     db.put(b"b", b"old").unwrap();
     db.flush().unwrap();
     let path = Path::new("/bulk");
-    let mut writer = TableWriter::create(&disk, path, &options()).unwrap();
+    let mut writer = SstWriter::create(&disk, path, &options()).unwrap();
     writer.put(b"b", b"table").unwrap();
     writer.put(b"c", b"table").unwrap();
     writer.finish().unwrap();

@@ -7,13 +7,13 @@ use keyrack_vfs::{Fs, MemFs};
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as Memory};
+use std::sync::atomic::{AtomicBool, Ordering as AtomicOrdering};
 
 const DIR: &str = "/store";
 
 fn options() -> Options {
     Options {
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         segment_bytes: 1 << 20,
         block_bytes: 200,
         table_bytes: 8 << 10,
@@ -366,7 +366,7 @@ fn a_store_is_closed_under_its_writers_and_walks() {
                         scope.spawn(move || {
                             for n in 0.. {
                                 match db.put(&key(1000 * (thread + 1) + n % 1000), b"during") {
-                                    Ok(()) => is_running.store(true, Memory::Release),
+                                    Ok(()) => is_running.store(true, AtomicOrdering::Release),
                                     Err(Error::Closed) => return n,
                                     Err(error) => panic!("{error:?}"),
                                 }
@@ -375,7 +375,7 @@ fn a_store_is_closed_under_its_writers_and_walks() {
                         })
                     })
                     .collect();
-                while !is_running.load(Memory::Acquire) {
+                while !is_running.load(AtomicOrdering::Acquire) {
                     std::thread::yield_now();
                 }
                 db.clone().close().unwrap();

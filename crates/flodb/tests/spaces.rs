@@ -468,7 +468,7 @@ fn copies_and_read_only_openings_have_all_spaces() {
 #[test]
 fn sizes_and_compactions_are_of_a_space() {
     let disk = MemFs::new();
-    let idle = Options { compaction_threads: 0, memory_bytes: 4 << 20, ..tiny() };
+    let idle = Options { compaction_threads: 0, memtable_bytes: 4 << 20, ..tiny() };
     let spaces = open_with(disk, idle, &[backwards()]).unwrap();
     let (one, two) = (bytewise(&spaces, "one"), spaces.create("two", &backwards()).unwrap());
     for n in 0..1000_u32 {

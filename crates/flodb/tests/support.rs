@@ -10,7 +10,7 @@ pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Options with which little is enough for many tables.
 pub(crate) fn tiny() -> Options {
     Options {
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         segment_bytes: 64 << 10,
         table_bytes: 16 << 10,
         level0_tables: 2,

@@ -51,7 +51,7 @@ mod promises;
 #[cfg(test)]
 mod property;
 #[cfg(test)]
-mod ranges;
+mod range_tombstones;
 #[cfg(test)]
 mod read_only;
 #[cfg(test)]

@@ -59,7 +59,7 @@ impl Lab {
 }
 
 pub(crate) fn settings() -> Settings {
-    let store = Options { memory_bytes: 1 << 20, segment_bytes: 256 << 10, ..Options::default() };
+    let store = Options { memtable_bytes: 1 << 20, segment_bytes: 256 << 10, ..Options::default() };
     Settings { store, ..Settings::default() }
 }
 

@@ -69,7 +69,7 @@ impl StoreSettings {
             }
             Ok(())
         };
-        size("memtable_size", &mut options.memory_bytes)?;
+        size("memtable_size", &mut options.memtable_bytes)?;
         size("block_size", &mut options.block_bytes)?;
         size("block_restart_interval", &mut options.restart_interval)?;
         size("block_cache_size", &mut options.cache_bytes)?;
@@ -123,7 +123,7 @@ impl StoreSettings {
         header.line("Blk cache size", format!("{:<4} MB", options.cache_bytes >> 20));
         header.line("Blk size", format!("{:<4} KB", options.block_bytes >> 10));
         header.line("Bloom bits", options.filter_bits_per_key);
-        header.line("Memtable size", format!("{:<4} MB", options.memory_bytes >> 20));
+        header.line("Memtable size", format!("{:<4} MB", options.memtable_bytes >> 20));
         header.line("Tbl size", format!("{:<4} MB", options.table_bytes >> 20));
         header.flag("Lsm compaction off", !self.is_compacted);
         let limits = format!("{} (soft), {} (hard)", options.level0_slow, options.level0_stop);
@@ -157,7 +157,7 @@ mod tests {
         .unwrap();
         assert!(settings.has_log() && !settings.is_compacted);
         let options = &settings.options;
-        assert_eq!((options.memory_bytes, options.level0_stop), (8 << 20, 12));
+        assert_eq!((options.memtable_bytes, options.level0_stop), (8 << 20, 12));
         assert_eq!(options.compression, [Compression::Snappy]);
         assert!(!StoreSettings::new(&with(&[]), false).unwrap().has_log(), "as the original");
         for (name, value) in [

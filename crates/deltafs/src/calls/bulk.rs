@@ -25,7 +25,7 @@ use crate::name::check_name;
 use crate::namespace::Dir;
 use crate::record::{Attributes, Entry, Key, MODE_BITS, parse_key};
 use crate::user::{PASS, User, WRITE};
-use keyrack_flodb::{IngestOptions, Options, TableWriter, Transfer};
+use keyrack_flodb::{IngestOptions, Options, SstWriter, Transfer};
 use keyrack_measure::wall;
 use keyrack_vfs::{FileKind, Fs, RealFs};
 use std::ffi::OsStr;
@@ -155,7 +155,7 @@ impl Parcel {
     fn write(&mut self, dir: u128, next: &mut Attributes) -> CallResult<()> {
         self.names.sort_unstable();
         let mut write = || -> keyrack_flodb::Result<()> {
-            let mut table = TableWriter::create(&RealFs, &self.path, &Options::default())?;
+            let mut table = SstWriter::create(&RealFs, &self.path, &Options::default())?;
             for name in &self.names {
                 let entry = Entry::File(*next, &[]).encode();
                 table.put(&Key::entry(DirId(dir), name), &entry)?;

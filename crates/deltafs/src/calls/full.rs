@@ -15,7 +15,7 @@ use std::time::Duration;
 fn clients_of_a_server_with_a_full_disk_are_told_and_go_on_when_there_is_space() {
     let fs = FaultFs::new(Arc::new(MemFs::new()));
     let mut settings = Settings::default();
-    settings.store.memory_bytes = 64 << 10;
+    settings.store.memtable_bytes = 64 << 10;
     settings.store.segment_bytes = 64 << 10;
     let space = Namespace::open_in(Arc::new(fs.clone()), Path::new("/log"), settings).unwrap();
     let listen = vec![Listener::stream("127.0.0.1:0".parse().unwrap())];

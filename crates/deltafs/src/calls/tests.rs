@@ -584,7 +584,7 @@ fn table(path: &Path, dir: u128, uid: u32, names: &[&str]) {
     use crate::record::{Attributes, Entry, Key};
     let options = keyrack_flodb::Options::default();
     let fs = keyrack_vfs::RealFs;
-    let mut writer = keyrack_flodb::TableWriter::create(&fs, path, &options).unwrap();
+    let mut writer = keyrack_flodb::SstWriter::create(&fs, path, &options).unwrap();
     for (number, name) in (0..).zip(names) {
         let inode = Inode::file(LogId::from_bits(77), number);
         let (mode, gid, nlink, size, mtime_ns, ctime_ns) = (0o600, uid, 1, 0, 1, 1);

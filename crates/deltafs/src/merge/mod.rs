@@ -32,7 +32,7 @@ use crate::id::{DirId, LogId};
 use crate::layers::{Merged, count_dirs};
 use crate::open::{FORMAT, LogHead};
 use crate::record::{Entry, KIND_SIZED, KIND_WHITEOUT, Key, Node, Touched};
-use keyrack_flodb::{Db, IngestOptions, Options, TableWriter, Transfer};
+use keyrack_flodb::{Db, IngestOptions, Options, SstWriter, Transfer};
 use keyrack_vfs::{FileKind, Fs};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -399,7 +399,7 @@ struct Tables<'a> {
     fs: &'a dyn Fs,
     dir: PathBuf,
     options: Options,
-    open: Option<TableWriter>,
+    open: Option<SstWriter>,
     done: Vec<PathBuf>,
     bytes: u64,
 }
@@ -417,7 +417,7 @@ impl<'a> Tables<'a> {
             Some(writer) => writer,
             None => {
                 let path = self.dir.join(format!("{}", self.done.len()));
-                self.open.insert(TableWriter::create(self.fs, &path, &self.options)?)
+                self.open.insert(SstWriter::create(self.fs, &path, &self.options)?)
             }
         };
         writer.put(key, value)?;

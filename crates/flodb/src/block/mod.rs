@@ -193,11 +193,11 @@ impl Block {
     ) -> Result<Option<Found>> {
         let at = self.restart_before(order, user, trailer)?;
         let reached = if order.is_bytewise() {
-            self.walk_bytes(at, user, trailer)?
+            self.scan_bytes(at, user, trailer)?
         } else {
             // Lent by the thread. A comparator that searches itself finds an empty one.
             let mut key = SCRATCH.try_with(Cell::take).unwrap_or_default();
-            let reached = self.walk(order, at, user, trailer, &mut key);
+            let reached = self.scan(order, at, user, trailer, &mut key);
             let _ = SCRATCH.try_with(|scratch| scratch.set(key));
             reached?
         };
@@ -219,7 +219,7 @@ impl Block {
     ) -> Result<Option<(usize, Entry<'a>)>> {
         let at = self.restart_before(order, user, trailer)?;
         let reached = if order.is_bytewise() {
-            let reached = self.walk_bytes(at, user, trailer)?;
+            let reached = self.scan_bytes(at, user, trailer)?;
             key.clear();
             if let Some((_, entry, _)) = &reached {
                 // The walk ends at an entry that shares no more with the one before than that has
@@ -229,7 +229,7 @@ impl Block {
             }
             reached
         } else {
-            self.walk(order, at, user, trailer, key)?
+            self.scan(order, at, user, trailer, key)?
         };
         let Some((at, entry, _)) = reached else { return Ok(None) };
         key.extend_from_slice(&entry.trailer.to_le_bytes());
@@ -261,7 +261,7 @@ impl Block {
 
     /// Walks from the entry at `at` to the first that is not before what is wanted, by bytes.
     #[inline]
-    fn walk_bytes(&self, mut at: usize, user: &[u8], trailer: u64) -> Result<Reached<'_>> {
+    fn scan_bytes(&self, mut at: usize, user: &[u8], trailer: u64) -> Result<Reached<'_>> {
         let mut key_len = 0;
         // What the entry before and the wanted key have in common. That entry is before it.
         let mut matched = 0;
@@ -292,7 +292,7 @@ impl Block {
     }
 
     /// As [`Block::walk_bytes`], for any order: builds each key in `key`.
-    fn walk(
+    fn scan(
         &self,
         order: &Comparator,
         mut at: usize,

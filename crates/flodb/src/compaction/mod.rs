@@ -12,9 +12,9 @@
 //! - rewrite one table in its place, to be rid of removals that hide nothing any more.
 //!
 //! **Several at once.** A table is read by one compaction at a time, and two never write to one
-//! level in overlapping ranges of keys. [`Running`] knows both. Whoever chooses does it under one
-//! lock, with the newest version, from `pick` to [`Running::start`], and gives the ticket back once
-//! the version with the outputs is in place.
+//! level in overlapping ranges of keys. [`InProgressCompactions`] knows both. Whoever chooses does
+//! it under one lock, with the newest version, from `pick` to [`InProgressCompactions::start`], and
+//! gives the ticket back once the version with the outputs is in place.
 //!
 //! **Newer above older.** Of two writes of a key the newer is never below the older. Therefore a
 //! compaction takes, besides a table of level 0, all others there that share keys with its tables;
@@ -70,7 +70,7 @@ pub(crate) enum Reason {
     /// A level is not needed any more for so little data.
     Drain,
     /// A table is largely removals that hide nothing.
-    Removals,
+    Tombstones,
     /// Somebody asked for it.
     Manual,
 }
@@ -141,8 +141,8 @@ impl Compaction {
     }
 
     /// Where to cut outputs. Those within level 0 are not cut: one table is the point of it.
-    pub(crate) fn cuts(&self, options: &CompactionOptions) -> OutputCuts<'_> {
-        OutputCuts {
+    pub(crate) fn splits(&self, options: &CompactionOptions) -> OutputSplits<'_> {
+        OutputSplits {
             grandparents: &self.grandparents,
             at: 0,
             next: 0,
@@ -155,7 +155,7 @@ impl Compaction {
 /// Where the outputs of a compaction are cut so that none shares keys with too much of the level
 /// below.
 #[derive(Debug)]
-pub(crate) struct OutputCuts<'a> {
+pub(crate) struct OutputSplits<'a> {
     grandparents: &'a [Arc<FileMeta>],
     /// The first grandparent that is not wholly before the last key.
     at: usize,
@@ -166,7 +166,7 @@ pub(crate) struct OutputCuts<'a> {
     bytes_max: u64,
 }
 
-impl OutputCuts<'_> {
+impl OutputSplits<'_> {
     /// Whether the output should end before `key`, the next user key that is added to it. Keys must
     /// ascend. O(grandparents) for all keys together.
     pub(crate) fn is_due(&mut self, key: &[u8], order: &Comparator) -> bool {
@@ -198,14 +198,14 @@ impl OutputCuts<'_> {
 
 /// The compactions that run now.
 #[derive(Debug, Default)]
-pub(crate) struct Running {
-    active: Vec<Active>,
-    next_ticket: u64,
+pub(crate) struct InProgressCompactions {
+    active: Vec<InProgressCompaction>,
+    next_id: u64,
 }
 
 #[derive(Debug)]
-struct Active {
-    ticket: u64,
+struct InProgressCompaction {
+    id: u64,
     level: usize,
     output_level: usize,
     /// The user keys that the outputs may have.
@@ -217,33 +217,36 @@ struct Active {
 /// Proof that a compaction was started.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "give it back, or its tables are never compacted again"]
-pub(crate) struct Ticket(u64);
+pub(crate) struct CompactionId(u64);
 
-impl Running {
+impl InProgressCompactions {
     /// How many run.
     pub(crate) fn count(&self) -> usize {
         self.active.len()
     }
 
     /// Takes the inputs of a compaction out of the choice.
-    pub(crate) fn start(&mut self, compaction: &Compaction, order: &Comparator) -> Ticket {
+    pub(crate) fn start(&mut self, compaction: &Compaction, order: &Comparator) -> CompactionId {
         let files: Vec<Arc<FileMeta>> = compaction.files().cloned().collect();
-        debug_assert!(files.iter().all(|file| !file.is_claimed()), "a table is compacted twice");
-        files.iter().for_each(|file| file.set_claimed(true));
-        let (low, high) = hull(&files, order).expect("a compaction has inputs");
+        debug_assert!(
+            files.iter().all(|file| !file.is_being_compacted()),
+            "a table is compacted twice"
+        );
+        files.iter().for_each(|file| file.set_being_compacted(true));
+        let (low, high) = key_bounds(&files, order).expect("a compaction has inputs");
         let (low, high) = (low.to_vec(), high.to_vec());
         let Compaction { level, output_level, .. } = *compaction;
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
-        self.active.push(Active { ticket, level, output_level, low, high, files });
-        Ticket(ticket)
+        let id = self.next_id;
+        self.next_id += 1;
+        self.active.push(InProgressCompaction { id, level, output_level, low, high, files });
+        CompactionId(id)
     }
 
     /// Puts them back: the compaction is done, and the newest version knows it, or it failed.
-    pub(crate) fn finish(&mut self, ticket: Ticket) {
-        let at = self.active.iter().position(|active| active.ticket == ticket.0);
-        let active = self.active.swap_remove(at.expect("a ticket is given back once"));
-        active.files.iter().for_each(|file| file.set_claimed(false));
+    pub(crate) fn finish(&mut self, id: CompactionId) {
+        let at = self.active.iter().position(|active| active.id == id.0);
+        let active = self.active.swap_remove(at.expect("an id is given back once"));
+        active.files.iter().for_each(|file| file.set_being_compacted(false));
     }
 
     /// Whether a compaction that runs may put tables into `level` that lie around the keys from
@@ -263,7 +266,7 @@ impl Running {
 
     /// Whether outputs from `level` to `output_level` with keys from `low` to `high` would meet
     /// those of a compaction that runs.
-    fn meets(
+    fn conflicts(
         &self,
         level: usize,
         output_level: usize,
@@ -286,7 +289,7 @@ fn written(level: usize, output_level: usize) -> std::ops::RangeInclusive<usize>
 }
 
 /// The user keys from the first to the last of some tables.
-fn hull<'a>(
+fn key_bounds<'a>(
     files: impl IntoIterator<Item = &'a Arc<FileMeta>>,
     order: &Comparator,
 ) -> Option<(&'a [u8], &'a [u8])> {

@@ -28,7 +28,10 @@
 //!
 //! Costs: O(levels), and O(tables) of the level chosen; nothing here reads a file.
 
-use super::{Compaction, CompactionOptions, Reason, Running, bytes_of, grandparents_of, hull};
+use super::{
+    Compaction, CompactionOptions, InProgressCompactions, Reason, bytes_of, grandparents_of,
+    key_bounds,
+};
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -105,11 +108,11 @@ pub(crate) fn debt(version: &Version, options: &CompactionOptions) -> u64 {
 pub(crate) fn pick(
     version: &Version,
     options: &CompactionOptions,
-    running: &Running,
+    in_progress: &InProgressCompactions,
     oldest_snapshot: u64,
 ) -> Option<Compaction> {
     let targets = targets(version, options);
-    let choice = Choice { version, options, running, oldest_snapshot, targets };
+    let choice = Choice { version, options, in_progress, oldest_snapshot, targets };
     let mut wanted: Vec<(u64, usize)> = (0..LAST_LEVEL)
         .map(|level| (choice.score(level), level))
         .filter(|(score, _)| *score >= FULL)
@@ -117,13 +120,13 @@ pub(crate) fn pick(
     wanted.sort_by_key(|(score, level)| (Reverse(*score), *level));
     let needed = wanted.into_iter().find_map(|(_, level)| match level {
         0 => choice.level0().or_else(|| choice.within_level0()),
-        level => choice.next_of(level, Reason::Size),
+        level => choice.next_table_of(level, Reason::Size),
     });
     let drained = || {
         let levels = choice.targets.base..choice.targets.needed;
-        levels.into_iter().find_map(|level| choice.next_of(level, Reason::Drain))
+        levels.into_iter().find_map(|level| choice.next_table_of(level, Reason::Drain))
     };
-    needed.or_else(drained).or_else(|| choice.removals())
+    needed.or_else(drained).or_else(|| choice.dense_tombstones())
 }
 
 /// What a request for a range comes to.
@@ -143,12 +146,12 @@ pub(crate) enum Manual {
 pub(crate) fn pick_range(
     version: &Version,
     options: &CompactionOptions,
-    running: &Running,
+    in_progress: &InProgressCompactions,
     level: usize,
     (low, high): (Option<&[u8]>, Option<&[u8]>),
 ) -> Manual {
     let targets = targets(version, options);
-    let choice = Choice { version, options, running, oldest_snapshot: 0, targets };
+    let choice = Choice { version, options, in_progress, oldest_snapshot: 0, targets };
     if level >= LAST_LEVEL || level > 0 && !version.overlaps_below(level, low, high) {
         return Manual::Done;
     }
@@ -181,7 +184,7 @@ pub(crate) fn pick_range(
 pub(crate) fn pick_table(
     version: &Version,
     options: &CompactionOptions,
-    running: &Running,
+    in_progress: &InProgressCompactions,
     level: usize,
     number: u64,
 ) -> Manual {
@@ -189,8 +192,8 @@ pub(crate) fn pick_table(
         return Manual::Done;
     };
     let targets = targets(version, options);
-    let choice = Choice { version, options, running, oldest_snapshot: 0, targets };
-    match choice.assemble(level, level, vec![Arc::clone(file)], Reason::Removals) {
+    let choice = Choice { version, options, in_progress, oldest_snapshot: 0, targets };
+    match choice.assemble(level, level, vec![Arc::clone(file)], Reason::Tombstones) {
         Some(compaction) => Manual::Run(Box::new(compaction)),
         None => Manual::Busy,
     }
@@ -200,7 +203,7 @@ pub(crate) fn pick_table(
 struct Choice<'a> {
     version: &'a Version,
     options: &'a CompactionOptions,
-    running: &'a Running,
+    in_progress: &'a InProgressCompactions,
     oldest_snapshot: u64,
     targets: Targets,
 }
@@ -208,13 +211,13 @@ struct Choice<'a> {
 type Files = Vec<Arc<FileMeta>>;
 
 fn is_free(files: &[Arc<FileMeta>]) -> bool {
-    files.iter().all(|file| !file.is_claimed())
+    files.iter().all(|file| !file.is_being_compacted())
 }
 
 impl Choice<'_> {
     /// How full a level is, in thousandths of what it may be.
     fn score(&self, level: usize) -> u64 {
-        let free = || self.version.files(level).iter().filter(|file| !file.is_claimed());
+        let free = || self.version.files(level).iter().filter(|file| !file.is_being_compacted());
         let (is, may) = match level {
             0 => (free().count() as u64, self.options.level0_tables as u64),
             _ if level < self.targets.base => return 0,
@@ -226,7 +229,7 @@ impl Choice<'_> {
 
     /// Level 0 into the base, from the oldest table that is free and can go.
     fn level0(&self) -> Option<Compaction> {
-        let free = self.version.files(0).iter().rev().filter(|file| !file.is_claimed());
+        let free = self.version.files(0).iter().rev().filter(|file| !file.is_being_compacted());
         free.into_iter().find_map(|file| {
             let inputs = self.connected(vec![Arc::clone(file)]);
             self.assemble(0, self.targets.base, inputs, Reason::Level0)
@@ -237,11 +240,11 @@ impl Choice<'_> {
     /// cheaper. They are neighbours in age, so that the output has their place.
     fn within_level0(&self) -> Option<Compaction> {
         let files = self.version.files(0);
-        let free = files.iter().filter(|file| !file.is_claimed()).count();
+        let free = files.iter().filter(|file| !file.is_being_compacted()).count();
         if free < self.options.level0_tables + WITHIN_LEVEL0_PATIENCE {
             return None;
         }
-        let runs = files.split(|file| file.is_claimed());
+        let runs = files.split(|file| file.is_being_compacted());
         let inputs = runs.into_iter().map(|run| &run[..self.cheap_count(run)]);
         let inputs = inputs.into_iter().find(|run| run.len() >= WITHIN_LEVEL0_MIN)?;
         self.assemble(0, 0, inputs.to_vec(), Reason::WithinLevel0)
@@ -267,7 +270,7 @@ impl Choice<'_> {
     }
 
     /// The next table of a level from 1 on, round robin, into the level below.
-    fn next_of(&self, level: usize, reason: Reason) -> Option<Compaction> {
+    fn next_table_of(&self, level: usize, reason: Reason) -> Option<Compaction> {
         let files = self.version.files(level);
         let pointer = self.version.pointer(level);
         let is_behind =
@@ -283,13 +286,13 @@ impl Choice<'_> {
     }
 
     /// A table that is largely removals, none of which hides anything from anybody.
-    fn removals(&self) -> Option<Compaction> {
+    fn dense_tombstones(&self) -> Option<Compaction> {
         let levels = (1..LEVELS).filter(|level| self.version.dense_files(*level) > 0);
         levels.into_iter().find_map(|level| {
             let files = self.version.files(level).iter();
             let idle = files.filter(|file| self.is_idle(level, file));
             idle.into_iter().find_map(|file| {
-                self.assemble(level, level, vec![Arc::clone(file)], Reason::Removals)
+                self.assemble(level, level, vec![Arc::clone(file)], Reason::Tombstones)
             })
         })
     }
@@ -306,7 +309,7 @@ impl Choice<'_> {
     /// these cover.
     fn connected(&self, mut files: Files) -> Files {
         let order = self.version.order();
-        while let Some((low, high)) = hull(&files, order) {
+        while let Some((low, high)) = key_bounds(&files, order) {
             let more: Files = self.version.overlapping(0, Some(low), Some(high)).cloned().collect();
             if more.len() == files.len() {
                 return more;
@@ -318,7 +321,9 @@ impl Choice<'_> {
 
     /// The tables of `level` that share keys with `files`.
     fn sharing(&self, level: usize, files: &[Arc<FileMeta>]) -> Files {
-        let Some((low, high)) = hull(files, self.version.order()) else { return Files::new() };
+        let Some((low, high)) = key_bounds(files, self.version.order()) else {
+            return Files::new();
+        };
         self.version.overlapping(level, Some(low), Some(high)).cloned().collect()
     }
 
@@ -375,8 +380,8 @@ impl Choice<'_> {
         reason: Reason,
     ) -> Option<Compaction> {
         let order = self.version.order();
-        let (low, high) = hull(inputs.iter().flatten(), order)?;
-        if self.running.meets(level, output_level, (low, high), order) {
+        let (low, high) = key_bounds(inputs.iter().flatten(), order)?;
+        if self.in_progress.conflicts(level, output_level, (low, high), order) {
             return None;
         }
         let grandparents = grandparents_of(self.version, output_level, low, high);
@@ -386,7 +391,7 @@ impl Choice<'_> {
             && bytes_of(&grandparents) <= self.options.grandparent_bytes_max()
             && !self.is_idle(output_level, &inputs[0][0]);
         let pointer = (level > 0 && output_level > level)
-            .then(|| hull(&inputs[0], order).map(|(_, last)| last.to_vec()))
+            .then(|| key_bounds(&inputs[0], order).map(|(_, last)| last.to_vec()))
             .flatten();
         Some(Compaction {
             level,

@@ -33,12 +33,11 @@
 
 use super::Inner;
 use super::lock;
-use super::rotate::{may_rotate, memtable, replace_active, rotate};
+use super::rotate::{may_rotate, new_memtable, replace_active, rotate};
 use crate::batch::Write;
 use crate::error::{Error, Result};
 use crate::key::Comparator;
-use crate::memory::{Room, Size};
-use crate::view::Generation;
+use crate::memtable::{Memtable, MemtableReservation, Size};
 use keyrack_concurrent::pin;
 use keyrack_wal::Reservation;
 use std::sync::Arc;
@@ -47,7 +46,7 @@ use std::sync::Arc;
 struct Inserted {
     full: bool,
     /// The memtable, if too much of it is without order.
-    unordered: Option<Arc<Generation>>,
+    unordered: Option<Arc<Memtable>>,
 }
 
 /// What goes into the log and into memory as one: the parts of the record, and the writes in it,
@@ -83,11 +82,11 @@ impl Inner {
         let mut place = self.log.reserve(len)?;
         let inserted = {
             let guard = pin();
-            let view = self.view.load(&guard);
-            let memtable = view.generation_of(place.lsn());
+            let read_state = self.read_state.load(&guard);
+            let memtable = read_state.memtable_of(place.lsn());
             let memtable =
                 memtable.expect("a memtable stays until all of its records are published");
-            match memtable.memory.reserve(record.size) {
+            match memtable.reserve(record.size) {
                 Ok(room) => Ok(self.fill(&mut place, room, memtable, record)?),
                 Err(full) => Err((full, record)),
             }
@@ -104,7 +103,7 @@ impl Inner {
         if inserted.full {
             rotate(self);
         } else if let Some(memtable) = inserted.unordered {
-            memtable.memory.seal();
+            memtable.sort_tail();
         }
         Ok(end)
     }
@@ -120,17 +119,16 @@ impl Inner {
             // Waits while too many memtables are immutable.
             self.admit(0)?;
             let exchange = lock(&self.exchange);
-            let active = Arc::clone(self.view().active());
-            if let Ok(room) = active.memory.reserve(record.size) {
+            let active = Arc::clone(self.read_state().active());
+            if let Ok(room) = active.reserve(record.size) {
                 let mut place = self.log.reserve(len)?;
                 drop(exchange);
                 let inserted = self.fill(&mut place, room, &active, record)?;
                 return Ok((place, inserted));
             }
             if may_rotate(self) {
-                let new = memtable(&self.options, record.size.bytes());
-                let new = Arc::new(Generation::new(new));
-                let room = new.memory.reserve(record.size);
+                let new = Arc::new(new_memtable(&self.options, record.size.bytes()));
+                let room = new.reserve(record.size);
                 let room = room.expect("an empty memtable that was laid out for it has room");
                 replace_active(self, Arc::clone(&new));
                 let mut place = self.log.reserve(len)?;
@@ -145,8 +143,8 @@ impl Inner {
     fn fill<'w>(
         &self,
         place: &mut Reservation<'_>,
-        mut room: Room<'_>,
-        memtable: &Arc<Generation>,
+        mut room: MemtableReservation<'_>,
+        memtable: &Arc<Memtable>,
         record: Record<'_, impl Iterator<Item = (Write<'w>, u64)>>,
     ) -> Result<Inserted> {
         place.write(record.parts)?;
@@ -156,9 +154,8 @@ impl Inner {
                 room.insert(sequence, kind, key, value, hash);
             }
         }
-        let memory = &memtable.memory;
-        let full = memory.bytes() >= self.options.memory_bytes;
-        let unordered = memory.wants_seal().then(|| Arc::clone(memtable));
+        let full = memtable.bytes() >= self.options.memtable_bytes;
+        let unordered = memtable.needs_sort().then(|| Arc::clone(memtable));
         Ok(Inserted { full, unordered })
     }
 }

@@ -1,11 +1,11 @@
 //! The threads behind a store: one that flushes, and those that compact.
 //!
-//! Each does its work as long as there is some, and sleeps until somebody changes the view. A
+//! Each does its work as long as there is some, and sleeps until somebody changes the read state. A
 //! failure is final for the store, see the header of `db`; but on a full disk it is tried again
 //! after a pause, see `halt`. When nothing has been written for
 //! [`IDLE`], the thread that flushes gives back the space of the log's spare segments.
 
-use super::halt::{PAUSE_MAX, PAUSE_MIN, is_passing};
+use super::background_error::{PAUSE_MAX, PAUSE_MIN, is_retryable};
 use super::{Inner, compact, flush, lock};
 use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -164,7 +164,7 @@ fn run(inner: &Inner, work: fn(&Inner) -> Result<bool>, rest: fn(&Inner, State))
                     rest(inner, seen);
                 }
             }
-            Err(error) if is_passing(&error) => {
+            Err(error) if is_retryable(&error) => {
                 inner.signal.pause(seen, pause);
                 pause = PAUSE_MAX.min(2 * pause);
             }

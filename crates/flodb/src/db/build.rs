@@ -8,34 +8,34 @@
 //!
 //! ```text
 //!   entries          a   c   d       k   m      q         z
-//!   removed ranges       [c .............. p)       [s ..... )
+//!   range tombstones       [c .............. p)       [s ..... )
 //!   tables        [ a  c    d | k    m     p )( p q   s       z ]
 //! ```
 //!
-//! **Removed ranges** come beside the entries. Of those up to the oldest moment only the newest of
-//! each place stays, and that only where a level below has something. A range lies in all tables
+//! **Range tombstones** come beside the entries. Of those up to the oldest moment only the newest
+//! of each place stays, and that only where a level below has something. A range lies in all tables
 //! whose keys it removes: where a table ends it is cut, so that each table says itself what of it
-//! is removed, and its bounds include that. What ends a table may come between two entries: where
-//! a range begins, and where a table of the level below does, so that a wide range becomes no table
+//! is removed, and its bounds include that. What ends a table may come between two entries: where a
+//! range begins, and where a table of the level below does, so that a wide range becomes no table
 //! that shares keys with all of that level.
 
 use super::{Counters, DropFilter, Inner};
-use crate::compaction::OutputCuts;
+use crate::compaction::OutputSplits;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, append, parse};
 use crate::manifest::FileNumber;
-use crate::ranges::{RangeDelete, RangeIndex};
+use crate::open_table::{OpenTable, file_meta, table_path};
+use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
 use crate::table::TableWriter;
 use crate::version::FileMeta;
-use crate::view::{OpenTable, file_meta, table_path};
 use keyrack_vfs::OpenOptions;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What to write, and what may go.
-pub(crate) struct Recipe<'a> {
+pub(crate) struct BuildOptions<'a> {
     /// The level that the tables are for.
     pub(crate) level: usize,
     /// The level that level 0 is merged into.
@@ -47,17 +47,17 @@ pub(crate) struct Recipe<'a> {
     /// The oldest moment in use.
     pub(crate) oldest: u64,
     /// Where else the next table begins, so that none shares keys with too much of the level below.
-    pub(crate) cuts: Option<OutputCuts<'a>>,
+    pub(crate) splits: Option<OutputSplits<'a>>,
     /// What else is removed, besides the entries that remove a key.
-    pub(crate) ranges: Vec<RangeDelete>,
+    pub(crate) ranges: Vec<RangeTombstone>,
     /// What may be in a level below.
-    pub(crate) below: &'a dyn Below,
+    pub(crate) below: &'a dyn LowerLevels,
     /// What else may go, if no snapshot is older than this.
     pub(crate) dropped: Option<&'a DropFilter>,
 }
 
 /// Whether something older may lie below, that a removal has to hide.
-pub(crate) trait Below {
+pub(crate) trait LowerLevels {
     /// Of this key.
     fn has(&self, key: &[u8]) -> bool;
     /// Of the keys from `low` up to but not with `high`.
@@ -65,9 +65,9 @@ pub(crate) trait Below {
 }
 
 /// Anything may be below.
-pub(crate) struct Anything;
+pub(crate) struct AnyLowerLevels;
 
-impl Below for Anything {
+impl LowerLevels for AnyLowerLevels {
     fn has(&self, _key: &[u8]) -> bool {
         true
     }
@@ -88,16 +88,21 @@ pub(crate) struct Built {
 impl Inner {
     /// Writes what `entries` gives, from its first entry on. The tables are synced, and so is the
     /// directory.
-    pub(crate) fn build(&self, entries: &mut dyn Cursor, mut recipe: Recipe<'_>) -> Result<Built> {
+    pub(crate) fn build(
+        &self,
+        entries: &mut dyn Cursor,
+        mut options: BuildOptions<'_>,
+    ) -> Result<Built> {
         let order = &self.options.comparator;
-        let ranges = std::mem::take(&mut recipe.ranges);
+        let ranges = std::mem::take(&mut options.ranges);
         let (seen, stay): (Vec<_>, Vec<_>) =
-            ranges.into_iter().partition(|range| range.sequence <= recipe.oldest);
-        let hiding = RangeIndex::new(seen, order);
-        let ranges = Ranges::new(stay, hiding.as_ref(), recipe.below, order);
+            ranges.into_iter().partition(|range| range.sequence <= options.oldest);
+        let hiding = RangeTombstoneIndex::new(seen, order);
+        let tombstones = PendingTombstones::new(stay, hiding.as_ref(), options.below, order);
         let (built, numbers) = (Vec::new(), Vec::new());
-        let (writer, paid) = (None, 0);
-        let mut output = Output { inner: self, recipe, ranges, writer, paid, built, numbers };
+        let (writer, charged) = (None, 0);
+        let mut output =
+            Output { inner: self, options, tombstones, writer, charged, built, numbers };
         let result = output.write(entries, hiding.as_ref()).and_then(|()| output.end(None));
         if let Err(error) = result {
             output.discard();
@@ -112,47 +117,47 @@ impl Inner {
 
     pub(crate) fn open_table(&self, file: Arc<FileMeta>) -> Result<Arc<OpenTable>> {
         let order = &self.options.comparator;
-        OpenTable::open(&*self.fs, &self.removals, &self.dir, file, &self.cache, order)
+        OpenTable::open(&*self.fs, &self.deleter, &self.dir, file, &self.cache, order)
     }
 }
 
 /// Bytes that a table grows by before it is paid for.
-const PAYMENT_BYTES: u64 = 64 << 10;
+const CHARGE_BYTES: u64 = 64 << 10;
 
-/// Bytes of a removed range in a table, beside its keys, or a few more.
+/// Bytes of a range tombstone in a table, beside its keys, or a few more.
 const RANGE_BYTES: u64 = 16;
 
-/// The removed ranges on their way into tables.
-struct Ranges {
+/// The range tombstones on their way into tables.
+struct PendingTombstones {
     order: Comparator,
     /// By their beginnings.
-    all: Vec<RangeDelete>,
+    all: Vec<RangeTombstone>,
     /// How many have begun.
     begun: usize,
     /// Those that the table in work has so far: the rest of those that were cut where it begins,
     /// and those that begin in it.
-    here: Vec<RangeDelete>,
+    here: Vec<RangeTombstone>,
     /// The furthest end of these.
     reach: Vec<u8>,
     /// About how many bytes those take that begin in it. The others would fill each table anew.
     bytes: u64,
 }
 
-impl Ranges {
+impl PendingTombstones {
     /// Those that `stay` whatever is below, and the pieces of those that hide from everybody.
     fn new(
-        stay: Vec<RangeDelete>,
-        hiding: Option<&RangeIndex>,
-        below: &dyn Below,
+        stay: Vec<RangeTombstone>,
+        hiding: Option<&RangeTombstoneIndex>,
+        below: &dyn LowerLevels,
         order: &Comparator,
     ) -> Self {
-        let pieces = hiding.into_iter().flat_map(RangeIndex::pieces);
+        let pieces = hiding.into_iter().flat_map(RangeTombstoneIndex::pieces);
         let needed = pieces.filter(|piece| below.has_any(&piece.begin, &piece.end));
-        let mut all: Vec<RangeDelete> = stay.into_iter().chain(needed).collect();
+        let mut all: Vec<RangeTombstone> = stay.into_iter().chain(needed).collect();
         all.retain(|range| !range.is_empty(order));
         all.sort_by(|a, b| order.user(&a.begin, &b.begin));
         let (here, reach) = (Vec::new(), Vec::new());
-        Ranges { order: order.clone(), all, begun: 0, here, reach, bytes: 0 }
+        PendingTombstones { order: order.clone(), all, begun: 0, here, reach, bytes: 0 }
     }
 
     /// The key with which the next one begins.
@@ -171,7 +176,7 @@ impl Ranges {
         }
     }
 
-    fn push(&mut self, range: RangeDelete) {
+    fn push(&mut self, range: RangeTombstone) {
         if self.here.is_empty() || self.order.user(&self.reach, &range.end).is_lt() {
             self.reach.clone_from(&range.end);
         }
@@ -189,7 +194,7 @@ impl Ranges {
     }
 
     /// Those of the table that ends before `key`, if there is one. What is left is the next one's.
-    fn cut(&mut self, key: Option<&[u8]>) -> Vec<RangeDelete> {
+    fn cut(&mut self, key: Option<&[u8]>) -> Vec<RangeTombstone> {
         let mut cut = std::mem::take(&mut self.here);
         self.bytes = 0;
         if let Some(key) = key {
@@ -197,7 +202,7 @@ impl Ranges {
                 if self.order.user(key, &range.end).is_lt() {
                     let end = std::mem::replace(&mut range.end, key.to_vec());
                     let (begin, sequence) = (key.to_vec(), range.sequence);
-                    self.push(RangeDelete { begin, end, sequence });
+                    self.push(RangeTombstone { begin, end, sequence });
                 }
             }
         }
@@ -207,22 +212,26 @@ impl Ranges {
 
 struct Output<'a> {
     inner: &'a Inner,
-    recipe: Recipe<'a>,
-    ranges: Ranges,
+    options: BuildOptions<'a>,
+    tombstones: PendingTombstones,
     writer: Option<(u64, PathBuf, TableWriter)>,
     /// Bytes of the table in work that the limit knows of.
-    paid: u64,
+    charged: u64,
     built: Vec<Arc<OpenTable>>,
     numbers: Vec<FileNumber>,
 }
 
 impl Output<'_> {
-    fn write(&mut self, entries: &mut dyn Cursor, hiding: Option<&RangeIndex>) -> Result<()> {
+    fn write(
+        &mut self,
+        entries: &mut dyn Cursor,
+        hiding: Option<&RangeTombstoneIndex>,
+    ) -> Result<()> {
         let order = &self.inner.options.comparator;
         // The last key, whether a version of it up to the oldest moment was met, and the newest
         // removal that hides from everybody.
         let mut last: Vec<u8> = Vec::new();
-        let (mut first, mut covered, mut removed) = (true, false, None);
+        let (mut first, mut covered, mut tombstone) = (true, false, None);
         entries.seek_first()?;
         while let Some((key, value)) = entries.entry() {
             let entry = parse(key).ok_or_else(|| {
@@ -233,15 +242,15 @@ impl Output<'_> {
                 last.clear();
                 last.extend_from_slice(entry.user);
                 (first, covered) = (false, false);
-                removed = hiding.and_then(|hiding| hiding.newest(entry.user, SEQUENCE_MAX));
+                tombstone = hiding.and_then(|hiding| hiding.newest(entry.user, SEQUENCE_MAX));
                 self.stop(entry.user)?;
             }
-            let hidden = covered || removed > Some(entry.sequence);
-            covered |= entry.sequence <= self.recipe.oldest;
+            let hidden = covered || tombstone > Some(entry.sequence);
+            covered |= entry.sequence <= self.options.oldest;
             let over = match entry.kind {
                 Kind::Put => false,
                 Kind::Delete => {
-                    entry.sequence <= self.recipe.oldest && !self.recipe.below.has(entry.user)
+                    entry.sequence <= self.options.oldest && !self.options.below.has(entry.user)
                 }
                 // It comes with the ranges.
                 Kind::DeleteRange => true,
@@ -257,12 +266,12 @@ impl Output<'_> {
     /// Comes to a key: ends the table before it, or anywhere on the way, if it is due.
     #[inline]
     fn stop(&mut self, key: &[u8]) -> Result<()> {
-        if self.ranges.all.is_empty() {
+        if self.tombstones.all.is_empty() {
             return self.cut(key);
         }
         self.stop_between(Some(key))?;
         self.cut(key)?;
-        self.ranges.begin(key);
+        self.tombstones.begin(key);
         Ok(())
     }
 
@@ -271,9 +280,9 @@ impl Output<'_> {
     fn stop_between(&mut self, key: Option<&[u8]>) -> Result<()> {
         let order = &self.inner.options.comparator;
         loop {
-            let begin = self.ranges.next_begin();
-            let below = self.recipe.cuts.as_ref().and_then(OutputCuts::next_table);
-            let below = below.filter(|below| self.ranges.reaches(below));
+            let begin = self.tombstones.next_begin();
+            let below = self.options.splits.as_ref().and_then(OutputSplits::next_table);
+            let below = below.filter(|below| self.tombstones.reaches(below));
             let stops = begin.into_iter().chain(below);
             // Nothing is left to stop at.
             let Some(next) = stops.min_by(|a, b| order.user(a, b)) else { return Ok(()) };
@@ -282,7 +291,7 @@ impl Output<'_> {
             }
             let next = next.to_vec();
             self.cut(&next)?;
-            self.ranges.begin(&next);
+            self.tombstones.begin(&next);
         }
     }
 
@@ -290,17 +299,17 @@ impl Output<'_> {
     /// below. Only between keys, so that a key is in one table of a level.
     fn cut(&mut self, key: &[u8]) -> Result<()> {
         let order = &self.inner.options.comparator;
-        let is_due = self.recipe.cuts.as_mut().is_some_and(|cuts| cuts.is_due(key, order));
+        let is_due = self.options.splits.as_mut().is_some_and(|splits| splits.is_due(key, order));
         let entries = self.writer.as_ref().map_or(0, |(_, _, writer)| writer.written_bytes());
-        let is_begun = self.writer.is_some() || !self.ranges.is_empty();
+        let is_begun = self.writer.is_some() || !self.tombstones.is_empty();
         if is_begun {
-            if !is_due && entries + self.ranges.bytes < self.recipe.table_bytes {
+            if !is_due && entries + self.tombstones.bytes < self.options.table_bytes {
                 return Ok(());
             }
             self.end(Some(key))?;
         }
-        if let Some(cuts) = &mut self.recipe.cuts {
-            cuts.restart();
+        if let Some(splits) = &mut self.options.splits {
+            splits.restart();
         }
         Ok(())
     }
@@ -308,18 +317,18 @@ impl Output<'_> {
     /// Adds an entry that is not hidden, or what stays of it when the filter drops it.
     #[inline]
     fn add_unless_dropped(&mut self, entry: &Parsed<'_>, key: &[u8], value: &[u8]) -> Result<()> {
-        let is_seen_by_all = entry.kind == Kind::Put && entry.sequence <= self.recipe.oldest;
-        let filter = self.recipe.dropped.filter(|_| is_seen_by_all);
+        let is_seen_by_all = entry.kind == Kind::Put && entry.sequence <= self.options.oldest;
+        let filter = self.options.dropped.filter(|_| is_seen_by_all);
         if !filter.is_some_and(|filter| filter(entry.user, value)) {
             return self.add(key, value);
         }
         Counters::add(&self.inner.counters.filtered, 1);
-        if !self.recipe.below.has(entry.user) {
+        if !self.options.below.has(entry.user) {
             return Ok(());
         }
-        let mut tombstone = Vec::with_capacity(key.len());
-        append(&mut tombstone, entry.user, entry.sequence, Kind::Delete);
-        self.add(&tombstone, &[])
+        let mut point_tombstone = Vec::with_capacity(key.len());
+        append(&mut point_tombstone, entry.user, entry.sequence, Kind::Delete);
+        self.add(&point_tombstone, &[])
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -327,19 +336,19 @@ impl Output<'_> {
         writer.add(key, value)?;
         let written = writer.written_bytes();
         // A block that is compressed makes it fewer.
-        if written.saturating_sub(self.paid) >= PAYMENT_BYTES {
-            self.pay(written);
+        if written.saturating_sub(self.charged) >= CHARGE_BYTES {
+            self.charge(written);
         }
         Ok(())
     }
 
     /// Tells the limit that the table in work has so many bytes.
-    fn pay(&mut self, written: u64) {
-        let Output { inner, recipe, paid, .. } = self;
-        let bytes = written.saturating_sub(*paid);
-        *paid = written;
+    fn charge(&mut self, written: u64) {
+        let Output { inner, options, charged, .. } = self;
+        let bytes = written.saturating_sub(*charged);
+        *charged = written;
         let is_over = || inner.is_stopping() || inner.poison.get().is_some();
-        inner.limit.pay(bytes, !recipe.is_urgent, is_over);
+        inner.rate_limiter.request(bytes, !options.is_urgent, is_over);
     }
 
     /// The writer of the table in work, which begins if there is none.
@@ -360,21 +369,21 @@ impl Output<'_> {
         let path = table_path(&self.inner.dir, number);
         let create = OpenOptions::new().read(true).write(true).create(true).truncate(true);
         let file = self.inner.fs.open(&path, &create)?;
-        let options = self.inner.options.table(self.recipe.level, self.recipe.base);
+        let options = self.inner.options.table(self.options.level, self.options.base);
         self.writer = Some((number, path, TableWriter::new(file, options)?));
         Ok(())
     }
 
     /// Ends the table in work, if there is one, before `key`.
     fn end(&mut self, key: Option<&[u8]>) -> Result<()> {
-        let ranges = self.ranges.cut(key);
+        let ranges = self.tombstones.cut(key);
         if !ranges.is_empty() {
             self.begin()?;
         }
         // No table is in work.
         let Some((number, path, mut writer)) = self.writer.take() else { return Ok(()) };
-        self.pay(writer.written_bytes());
-        self.paid = 0;
+        self.charge(writer.written_bytes());
+        self.charged = 0;
         let added = ranges.into_iter().try_for_each(|range| writer.add_range(range));
         let meta = match added.and_then(|()| writer.finish()) {
             Ok(meta) => meta,

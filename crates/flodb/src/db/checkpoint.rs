@@ -28,8 +28,8 @@ use super::flush::flush_all;
 use super::{Db, Inner, lock};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, State};
+use crate::open_table::table_path;
 use crate::version::FileMeta;
-use crate::view::table_path;
 use keyrack_vfs::{Fs, OpenOptions};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -71,7 +71,7 @@ impl Inner {
             let _ingesting = lock(&self.ingesting);
             flush_all(self)?;
             let manifest = lock(&self.manifest);
-            (manifest.state().clone(), self.view().levels.clone())
+            (manifest.state().clone(), self.read_state().levels.clone())
         };
         let unfinished = self.unfinished_dir(target, name)?;
         let made = self.copy_into(&unfinished, &state).and_then(|()| {

@@ -1,19 +1,21 @@
 //! Running a compaction that was chosen: tables of a level and those that they overlap in the level
 //! below become new tables there.
 
-use super::build::{Below, Recipe};
-use super::halt::{Work, is_passing};
+use super::background_error::{Work, is_retryable};
+use super::build::{BuildOptions, LowerLevels};
 use super::{Counters, Db, Inner, lock};
 use crate::compaction::{
-    Compaction, CompactionOptions, Manual, Running, Ticket, pick, pick_range, pick_table, targets,
+    Compaction, CompactionId, CompactionOptions, InProgressCompactions, Manual, pick, pick_range,
+    pick_table, targets,
 };
 use crate::error::{Error, Result};
 use crate::iterator::{Child, LevelCursor, Merge};
+use crate::open_table::OpenTable;
 use crate::options::Options;
-use crate::ranges::{RangeDelete, RangeIndex};
+use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
+use crate::read_state::ReadState;
 use crate::table::ReadOptions;
 use crate::version::{LAST_LEVEL, LEVELS, Version};
-use crate::view::{OpenTable, View};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -44,14 +46,14 @@ impl Db {
         let inner = self.inner();
         self.flush()?;
         for level in 0..LAST_LEVEL {
-            while let Some(claim) = Claim::of_range(inner, level, (low, high))? {
-                run_asked(claim)?;
+            while let Some(job) = CompactionJob::of_range(inner, level, (low, high))? {
+                run_manual(job)?;
             }
         }
         // What a snapshot had held back when it was written, and nothing above has come to.
-        for (level, number) in with_leftovers(inner, low, high) {
-            if let Some(claim) = Claim::of_table(inner, level, number)? {
-                run_asked(claim)?;
+        for (level, number) in with_obsolete_entries(inner, low, high) {
+            if let Some(job) = CompactionJob::of_table(inner, level, number)? {
+                run_manual(job)?;
             }
         }
         Ok(())
@@ -60,27 +62,32 @@ impl Db {
 
 /// Runs what somebody asked for. Nobody waits for it but the caller, so that a full disk is an
 /// error for the caller alone.
-fn run_asked(claim: Claim<'_>) -> Result<()> {
-    claim.run().inspect_err(|error| {
-        if !is_passing(error) {
-            claim.inner.poison(error);
+fn run_manual(job: CompactionJob<'_>) -> Result<()> {
+    job.run().inspect_err(|error| {
+        if !is_retryable(error) {
+            job.inner.poison(error);
         }
     })
 }
 
 /// The tables from level 1 on with keys from `low` to `high` that may hold what nobody sees any
 /// more, each with its level: versions that were replaced, and removals where nothing lies below.
-fn with_leftovers(inner: &Inner, low: Option<&[u8]>, high: Option<&[u8]>) -> Vec<(usize, u64)> {
-    let view = inner.view();
+fn with_obsolete_entries(
+    inner: &Inner,
+    low: Option<&[u8]>,
+    high: Option<&[u8]>,
+) -> Vec<(usize, u64)> {
+    let read_state = inner.read_state();
     let oldest = inner.snapshots.oldest(|| inner.visible());
     let mut found = Vec::new();
     for level in 1..LEVELS {
         let files: HashSet<u64> =
-            view.version.overlapping(level, low, high).map(|file| file.number).collect();
-        for table in view.levels[level].iter() {
+            read_state.version.overlapping(level, low, high).map(|file| file.number).collect();
+        for table in read_state.levels[level].iter() {
             let (file, meta) = (table.file(), table.table().meta());
             let (first, last) = (Some(file.first()), Some(file.last()));
-            let is_over = || file.deletes > 0 && !view.version.overlaps_below(level, first, last);
+            let is_over =
+                || file.deletes > 0 && !read_state.version.overlaps_below(level, first, last);
             let may_have = meta.replaced > 0 || is_over();
             // Of a table from outside, all entries are of one moment, and none is replaced.
             let is_seen = file.sequence_min > oldest || file.sequence.is_some();
@@ -94,34 +101,35 @@ fn with_leftovers(inner: &Inner, low: Option<&[u8]>, high: Option<&[u8]>) -> Vec
 
 /// Does the most urgent compaction. `false` if none is due.
 pub(crate) fn compact_once(inner: &Inner) -> Result<bool> {
-    let Some(claim) = Claim::of_most_urgent(inner) else {
-        inner.succeeded(Work::Compaction);
+    let Some(job) = CompactionJob::of_most_urgent(inner) else {
+        inner.background_succeeded(Work::Compaction);
         return Ok(false);
     };
-    claim.run().inspect_err(|error| inner.failed(Work::Compaction, error))?;
-    inner.succeeded(Work::Compaction);
+    job.run().inspect_err(|error| inner.background_failed(Work::Compaction, error))?;
+    inner.background_succeeded(Work::Compaction);
     Ok(true)
 }
 
 /// A compaction whose tables nobody else takes meanwhile.
-struct Claim<'a> {
+struct CompactionJob<'a> {
     inner: &'a Inner,
-    view: Arc<View>,
+    read_state: Arc<ReadState>,
     compaction: Compaction,
     /// The oldest moment in use, when it was chosen.
     oldest: u64,
     /// Whether that was the newest, so that no snapshot saw what the filter may drop.
     is_unpinned: bool,
-    ticket: Option<Ticket>,
+    id: Option<CompactionId>,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> CompactionJob<'a> {
     fn of_most_urgent(inner: &'a Inner) -> Option<Self> {
-        let mut running = lock(&inner.running);
-        let view = inner.view();
+        let mut in_progress = lock(&inner.in_progress);
+        let read_state = inner.read_state();
         let oldest = inner.snapshots.oldest(|| inner.visible());
-        let compaction = pick(&view.version, &inner.options.compaction(), &running, oldest)?;
-        Some(Claim::start(inner, &mut running, view, compaction, oldest))
+        let compaction =
+            pick(&read_state.version, &inner.options.compaction(), &in_progress, oldest)?;
+        Some(CompactionJob::start(inner, &mut in_progress, read_state, compaction, oldest))
     }
 
     /// `None` when the level has nothing to give. Waits while others have what is wanted.
@@ -131,38 +139,44 @@ impl<'a> Claim<'a> {
         range: (Option<&[u8]>, Option<&[u8]>),
     ) -> Result<Option<Self>> {
         let options = inner.options.compaction();
-        Claim::of_choice(inner, |version, running| {
-            pick_range(version, &options, running, level, range)
+        CompactionJob::of_choice(inner, |version, in_progress| {
+            pick_range(version, &options, in_progress, level, range)
         })
     }
 
     /// `None` when the table is not there any more. Waits while others have it.
     fn of_table(inner: &'a Inner, level: usize, number: u64) -> Result<Option<Self>> {
         let options = inner.options.compaction();
-        Claim::of_choice(inner, |version, running| {
-            pick_table(version, &options, running, level, number)
+        CompactionJob::of_choice(inner, |version, in_progress| {
+            pick_table(version, &options, in_progress, level, number)
         })
     }
 
     fn of_choice(
         inner: &'a Inner,
-        choose: impl Fn(&Version, &Running) -> Manual,
+        choose: impl Fn(&Version, &InProgressCompactions) -> Manual,
     ) -> Result<Option<Self>> {
         loop {
             inner.check_poison()?;
             let seen = inner.signal.now();
-            let mut running = lock(&inner.running);
-            let view = inner.view();
-            match choose(&view.version, &running) {
+            let mut in_progress = lock(&inner.in_progress);
+            let read_state = inner.read_state();
+            match choose(&read_state.version, &in_progress) {
                 Manual::Done => return Ok(None),
                 Manual::Run(compaction) => {
                     let oldest = inner.snapshots.oldest(|| inner.visible());
-                    let claim = Claim::start(inner, &mut running, view, *compaction, oldest);
-                    return Ok(Some(claim));
+                    let job = CompactionJob::start(
+                        inner,
+                        &mut in_progress,
+                        read_state,
+                        *compaction,
+                        oldest,
+                    );
+                    return Ok(Some(job));
                 }
                 Manual::Busy => {}
             }
-            drop(running);
+            drop(in_progress);
             if inner.is_stopping() {
                 return Err(Error::Closed);
             }
@@ -172,25 +186,25 @@ impl<'a> Claim<'a> {
 
     fn start(
         inner: &'a Inner,
-        running: &mut Running,
-        view: Arc<View>,
+        in_progress: &mut InProgressCompactions,
+        read_state: Arc<ReadState>,
         compaction: Compaction,
         oldest: u64,
     ) -> Self {
         // After `oldest` was asked for: what was pinned since is not older than that.
         let is_unpinned = inner.snapshots.len() == 0;
-        let ticket = Some(running.start(&compaction, &inner.options.comparator));
-        Claim { inner, view, compaction, oldest, is_unpinned, ticket }
+        let id = Some(in_progress.start(&compaction, &inner.options.comparator));
+        CompactionJob { inner, read_state, compaction, oldest, is_unpinned, id }
     }
 
     fn run(&self) -> Result<()> {
-        let Claim { inner, view, compaction, .. } = self;
+        let CompactionJob { inner, read_state, compaction, .. } = self;
         if compaction.trivial_move {
             inner.install(&compaction.move_edit(), &[], None)?;
             Counters::add(&inner.counters.trivial_moves, 1);
             return Ok(());
         }
-        let begin_ns = inner.speed.now_ns();
+        let begin_ns = inner.throughput.now_ns();
         let order = &inner.options.comparator;
         let inputs = self.inputs();
         if inner.options.paranoid_checks {
@@ -198,30 +212,31 @@ impl<'a> Claim<'a> {
         }
         let tables = inputs.iter().flatten();
         // Most tables have no range tombstones.
-        let indexes = tables.filter_map(|table| table.table().range_deletes());
-        let ranges: Vec<RangeDelete> = indexes.flat_map(|index| index.ranges()).collect();
+        let indexes = tables.filter_map(|table| table.table().range_tombstones());
+        let ranges: Vec<RangeTombstone> = indexes.flat_map(|index| index.ranges()).collect();
         let seen = ranges.iter().filter(|range| range.sequence <= self.oldest);
-        let read = not_removed(inputs, RangeIndex::new(seen.cloned(), order).as_ref());
+        let read =
+            not_fully_deleted(inputs, RangeTombstoneIndex::new(seen.cloned(), order).as_ref());
         let bytes_read = read.iter().flatten().map(|table| table.file().bytes).sum();
         let mut entries = Merge::new(self.children(read), order.clone());
         let within = compaction.output_level == 0;
-        let recipe = Recipe {
+        let options = BuildOptions {
             level: compaction.output_level,
-            base: targets(&view.version, &inner.options.compaction()).base,
+            base: targets(&read_state.version, &inner.options.compaction()).base,
             is_urgent: false,
             table_bytes: if within { u64::MAX } else { inner.options.table_bytes },
             // Not an older one than the choice was made for, or it would be made again.
             oldest: self.oldest,
             // One table is the point of a compaction within level 0.
-            cuts: (!within).then(|| compaction.cuts(&inner.options.compaction())),
+            splits: (!within).then(|| compaction.splits(&inner.options.compaction())),
             ranges,
-            below: &Lower { compaction, version: &view.version },
+            below: &LevelsBelowOutput { compaction, version: &read_state.version },
             dropped: inner.drop_filter.get().filter(|_| self.is_unpinned),
         };
-        let built = inner.build(&mut entries, recipe)?;
+        let built = inner.build(&mut entries, options)?;
         if compaction.level == 0 && !within {
             let bytes = compaction.inputs[0].iter().map(|file| file.bytes).sum();
-            inner.speed.left_level0(begin_ns, bytes);
+            inner.throughput.record_level0(begin_ns, bytes);
         }
         let files = built.tables.iter().map(|table| Arc::clone(table.file()));
         inner.install(&compaction.edit(files), &built.tables, None)?;
@@ -232,7 +247,7 @@ impl<'a> Claim<'a> {
         let level = &counters.levels[compaction.output_level];
         Counters::add(&level.read_bytes, bytes_read);
         Counters::add(&level.written_bytes, built.bytes);
-        Counters::add(&level.ns, inner.speed.now_ns().saturating_sub(begin_ns));
+        Counters::add(&level.ns, inner.throughput.now_ns().saturating_sub(begin_ns));
         Ok(())
     }
 
@@ -263,7 +278,8 @@ impl<'a> Claim<'a> {
     }
 
     fn table(&self, level: usize, number: u64) -> Arc<OpenTable> {
-        let found = self.view.levels[level].iter().find(|table| table.file().number == number);
+        let found =
+            self.read_state.levels[level].iter().find(|table| table.file().number == number);
         Arc::clone(found.expect("a compaction is chosen among the open tables of its view"))
     }
 }
@@ -271,43 +287,43 @@ impl<'a> Claim<'a> {
 /// Runs a compaction whatever the version says of it.
 #[cfg(test)]
 pub(super) fn run_chosen(inner: &Inner, compaction: Compaction) -> Result<()> {
-    let mut running = lock(&inner.running);
-    let claim = Claim::start(inner, &mut running, inner.view(), compaction, 0);
-    drop(running);
-    claim.run()
+    let mut in_progress = lock(&inner.in_progress);
+    let job = CompactionJob::start(inner, &mut in_progress, inner.read_state(), compaction, 0);
+    drop(in_progress);
+    job.run()
 }
 
-impl Drop for Claim<'_> {
+impl Drop for CompactionJob<'_> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            lock(&self.inner.running).finish(ticket);
+        if let Some(id) = self.id.take() {
+            lock(&self.inner.in_progress).finish(id);
         }
         self.inner.wake_background();
     }
 }
 
 /// The inputs without those of which everything is removed, for everybody: they need not be read.
-fn not_removed(
+fn not_fully_deleted(
     inputs: [Vec<Arc<OpenTable>>; 2],
-    removed: Option<&RangeIndex>,
+    tombstones: Option<&RangeTombstoneIndex>,
 ) -> [Vec<Arc<OpenTable>>; 2] {
-    let Some(removed) = removed else { return inputs };
+    let Some(tombstones) = tombstones else { return inputs };
     inputs.map(|mut tables| {
         tables.retain(|table| {
             let file = table.file();
-            !removed.removes_all(file.first(), file.last(), file.sequence_max)
+            !tombstones.covers_all(file.first(), file.last(), file.sequence_max)
         });
         tables
     })
 }
 
 /// What lies below the output of a compaction.
-struct Lower<'a> {
+struct LevelsBelowOutput<'a> {
     compaction: &'a Compaction,
     version: &'a Version,
 }
 
-impl Below for Lower<'_> {
+impl LowerLevels for LevelsBelowOutput<'_> {
     fn has(&self, key: &[u8]) -> bool {
         self.compaction.may_hide(self.version, key)
     }

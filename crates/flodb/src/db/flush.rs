@@ -1,13 +1,13 @@
-//! A frozen generation becomes a table of level 0.
+//! An immutable memtable becomes a table of level 0.
 
-use super::build::{Anything, Recipe};
-use super::halt::Work;
-use super::rotate::freeze_active;
+use super::background_error::Work;
+use super::build::{AnyLowerLevels, BuildOptions};
+use super::rotate::rotate_nonempty;
 use super::{Counters, Db, Inner, lock};
 use crate::error::{Error, Result};
 use crate::manifest::Edit;
+use crate::memtable::Memtable;
 use crate::version::LAST_LEVEL;
-use crate::view::Generation;
 use keyrack_concurrent::Backoff;
 use std::sync::Arc;
 
@@ -22,71 +22,75 @@ impl Db {
     }
 }
 
-/// Freezes the active generation and writes all that are frozen.
+/// Makes immutable the active memtable and writes all that are immutable.
 pub(crate) fn flush_all(inner: &Inner) -> Result<()> {
     inner.check_poison()?;
     {
         let _exchange = lock(&inner.exchange);
-        freeze_active(inner);
+        rotate_nonempty(inner);
     }
     while flush_oldest(inner)? {}
     Ok(())
 }
 
-/// Writes the oldest frozen generation. `false` if there is none.
+/// Writes the oldest immutable memtable. `false` if there is none.
 pub(crate) fn flush_oldest(inner: &Inner) -> Result<bool> {
     let _alone = lock(&inner.flushing);
     // Somebody else may have met a failure that is final meanwhile.
     inner.check_poison()?;
-    let view = inner.view();
-    let [.., above, oldest] = view.generations.as_slice() else {
-        inner.succeeded(Work::Flush);
+    let read_state = inner.read_state();
+    let [.., above, oldest] = read_state.memtables.as_slice() else {
+        inner.background_succeeded(Work::Flush);
         return Ok(false);
     };
-    let written = write(inner, oldest, above.from());
-    written.inspect_err(|error| inner.failed(Work::Flush, error))?;
-    inner.succeeded(Work::Flush);
+    let written = write(inner, oldest, above.first_sequence());
+    written.inspect_err(|error| inner.background_failed(Work::Flush, error))?;
+    inner.background_succeeded(Work::Flush);
     Ok(true)
 }
 
-/// Writes `generation`, whose sequence numbers end before `end`.
-fn write(inner: &Inner, generation: &Arc<Generation>, end: u64) -> Result<()> {
+/// Writes `memtable`, whose sequence numbers end before `end`.
+fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
     // Writes with a smaller number may still be on their way into it.
     let mut backoff = Backoff::new();
     while !inner.log.is_complete(end) {
         inner.check_poison()?;
         backoff.wait();
     }
-    let begin_ns = inner.speed.now_ns();
-    generation.memory.freeze();
+    let begin_ns = inner.throughput.now_ns();
+    memtable.make_immutable();
     let oldest = inner.snapshots.oldest(|| inner.visible());
-    let recipe = Recipe {
+    let options = BuildOptions {
         level: 0,
         base: LAST_LEVEL,
         is_urgent: true,
-        // Tables of level 0 may overlap, but one generation gives one.
+        // Tables of level 0 may overlap, but one memtable gives one.
         table_bytes: u64::MAX,
         oldest,
-        cuts: None,
-        ranges: generation.memory.range_deletes(),
-        below: &Anything,
+        splits: None,
+        ranges: memtable.range_tombstones(),
+        below: &AnyLowerLevels,
         dropped: None,
     };
-    let mut cursor = generation.memory.cursor(u64::MAX);
-    let built = inner.build(&mut cursor, recipe)?;
-    inner.speed.flushed(begin_ns, end.saturating_sub(generation.from()), built.bytes);
+    let mut cursor = memtable.cursor(u64::MAX);
+    let built = inner.build(&mut cursor, options)?;
+    inner.throughput.record_flush(
+        begin_ns,
+        end.saturating_sub(memtable.first_sequence()),
+        built.bytes,
+    );
     let edit = Edit {
         log_from: Some(end),
         last_sequence: Some(end.saturating_sub(1)),
         added: built.tables.iter().map(|table| (0, Arc::clone(table.file()))).collect(),
         ..Edit::default()
     };
-    inner.install(&edit, &built.tables, Some(generation))?;
+    inner.install(&edit, &built.tables, Some(memtable))?;
     Counters::add(&inner.counters.flushes, 1);
     Counters::add(&inner.counters.flush_bytes, built.bytes);
     let level = &inner.counters.levels[0];
     Counters::add(&level.written_bytes, built.bytes);
-    Counters::add(&level.ns, inner.speed.now_ns().saturating_sub(begin_ns));
+    Counters::add(&level.ns, inner.throughput.now_ns().saturating_sub(begin_ns));
     inner.log.release(end).map_err(Error::from)?;
     inner.wake_background();
     Ok(())

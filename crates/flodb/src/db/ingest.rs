@@ -7,7 +7,7 @@
 //!   --- writers wait from here on ---
 //!   flush             what came meanwhile, and sync the log
 //!   reserve           a record of the log: its position is the sequence number of all entries
-//!   edit, view        each table in the lowest level that has nothing above or beside it, or in
+//!   install           each table in the lowest level that has nothing above or beside it, or in
 //!                     level 0: those that the data do not need would be drained again at once
 //!   publish           the record: now they are visible
 //! ```
@@ -21,17 +21,17 @@
 //! durable, and an opening goes on above the segment. Everything that was written before is synced
 //! before, so that the tables do not survive a power loss that it does not survive.
 
-use super::halt::is_passing;
+use super::background_error::is_retryable;
 use super::{Db, Inner, flush, lock};
 use crate::cache::BlockCache;
-use crate::compaction::{Running, targets};
+use crate::compaction::{InProgressCompactions, targets};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
 use crate::manifest::{Edit, FileNumber};
+use crate::open_table::table_path;
 use crate::table::{Table, TableMeta};
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version};
-use crate::view::table_path;
 use keyrack_vfs::{Fs, OpenOptions};
 use rustix::io::Errno;
 use std::cmp::Ordering;
@@ -66,7 +66,7 @@ pub struct IngestOptions {
 }
 
 impl Db {
-    /// Takes tables in that [`TableWriter`](crate::TableWriter) made. Their entries become visible
+    /// Takes tables in that [`SstWriter`](crate::SstWriter) made. Their entries become visible
     /// together, as writes of this moment: they replace what the store has of their keys, and older
     /// snapshots do not see them. Afterwards, and after a power loss as well, all are there; if it
     /// fails or does not come to an end, none.
@@ -173,7 +173,7 @@ impl Taken {
     ) -> std::result::Result<Self, E> {
         let table = Table::open(fs, path, 0, Arc::new(BlockCache::new(0)), order.clone())?;
         let meta = table.meta();
-        if meta.sequence_max > 0 || table.range_deletes().is_some() {
+        if meta.sequence_max > 0 || table.range_tombstones().is_some() {
             let path = path.display();
             let what = format!("{path}: a table of a store, not one to take in");
             return Err(Error::Usage(what).into());
@@ -264,7 +264,7 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
         flush::flush_all(inner)?;
     }
     // Nobody writes until these are given back.
-    let _writers = inner.locks.lock_every();
+    let _writers = inner.key_locks.lock_every();
     if is_in_memory(inner, taken)? {
         flush::flush_all(inner)?;
     }
@@ -285,12 +285,13 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
         tables.push(open);
     }
     // Whatever compaction is chosen from now on knows of the tables.
-    let running = lock(&inner.running);
-    let version = Arc::clone(&inner.view().version);
+    let in_progress = lock(&inner.in_progress);
+    let version = Arc::clone(&inner.read_state().version);
     let order = &inner.options.comparator;
     let needed = targets(&version, &inner.options.compaction()).needed;
-    let place =
-        |file: &Arc<FileMeta>| (level_for(&version, &running, file, (order, needed)), file.clone());
+    let place = |file: &Arc<FileMeta>| {
+        (level_for(&version, &in_progress, file, (order, needed)), file.clone())
+    };
     let added = tables.iter().map(|table| place(table.file())).collect();
     // An edit that fails may be in the manifest all the same.
     placed.is_done = true;
@@ -298,11 +299,11 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     // A full disk is no end: the tables stay on disk until another edit counts, and their number is
     // used up by the record.
     installed.inspect_err(|error| {
-        if !is_passing(error) {
+        if !is_retryable(error) {
             inner.poison(error);
         }
     })?;
-    drop(running);
+    drop(in_progress);
     record.publish();
     inner.wake_background();
     Ok(())
@@ -312,12 +313,12 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
 fn is_in_memory(inner: &Inner, taken: &[Taken]) -> Result<bool> {
     let order = &inner.options.comparator;
     let mut target = Vec::new();
-    for generation in inner.view().generations.iter().filter(|it| !it.memory.is_empty()) {
+    for memtable in inner.read_state().memtables.iter().filter(|it| !it.is_empty()) {
         // These may reach anywhere.
-        if generation.memory.has_range_deletes() {
+        if memtable.has_range_tombstones() {
             return Ok(true);
         }
-        let mut cursor = generation.memory.cursor(u64::MAX);
+        let mut cursor = memtable.cursor(u64::MAX);
         for table in taken {
             target.clear();
             key::append(&mut target, table.first(), SEQUENCE_MAX, Kind::LAST);
@@ -337,7 +338,7 @@ fn is_in_memory(inner: &Inner, taken: &[Taken]) -> Result<bool> {
 /// last, and nothing will; level 0 if that is above the first that is `needed`.
 fn level_for(
     version: &Version,
-    running: &Running,
+    in_progress: &InProgressCompactions,
     file: &FileMeta,
     (order, needed): (&Comparator, usize),
 ) -> usize {
@@ -345,7 +346,7 @@ fn level_for(
     let is_taken =
         |level: &usize| version.overlapping(*level, Some(low), Some(high)).next().is_some();
     let mut level = (0..LEVELS).find(is_taken).map_or(LAST_LEVEL, |taken| taken.saturating_sub(1));
-    while level > 0 && running.writes_to(level, (low, high), order) {
+    while level > 0 && in_progress.writes_to(level, (low, high), order) {
         level -= 1;
     }
     if level < needed { 0 } else { level }

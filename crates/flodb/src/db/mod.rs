@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   writers        log, memory, published                                write.rs, append.rs
-//!   readers        view --> generations --> level 0 --> levels           read.rs
+//!   readers        read state --> memtables --> level 0 --> levels           read.rs
 //!   rotation       a full memtable is immutable, a new one in front      rotate.rs
-//!   flush thread   the oldest frozen generation --> table of level 0     flush.rs
+//!   flush thread   the oldest immutable memtable --> table of level 0     flush.rs
 //!   compaction     tables of two levels --> tables of the lower one      compact.rs
 //!   ingestion      tables from outside --> the lowest level that will do      ingest.rs
-//!   installation   manifest edit, then the view that it describes        install.rs
+//!   installation   manifest edit, then the read state that it describes        install.rs
 //! ```
 //!
 //! **What is seen.** A sequence number is a position in the log. The log publishes positions in
 //! order, each after its writes are in memory, so everything below [`Log::published`] is there. A
-//! reader takes a position and a view that has all of it, by one rule: see `read`.
+//! reader takes a position and a read state that has all of it, by one rule: see `read`.
 //!
 //! **Failures.** What fails in a writer before the log is given to its caller. What fails in the
 //! log's sync, in a flush, or in a compaction is final: the store only reads from then on, and
@@ -20,52 +20,53 @@
 
 mod append;
 mod background;
-mod bucket;
+mod background_error;
 mod build;
 mod checkpoint;
 mod compact;
 mod flush;
-mod gate;
-mod halt;
 mod ingest;
 mod install;
-mod limit;
-mod locks;
+mod key_locks;
 mod open;
 mod property;
+mod rate_limiter;
 mod read;
 mod read_only;
 mod rotate;
-mod speed;
 #[cfg(test)]
 mod tests;
+mod throughput;
+mod token_bucket;
 mod write;
+mod write_controller;
 
 pub use ingest::{CheckedTables, IngestOptions, Transfer};
 pub use write::{Change, WriteOptions};
 
 use crate::cache::BlockCache;
-use crate::compaction::{Running, debt};
+use crate::compaction::{InProgressCompactions, debt};
 use crate::error::{Error, Result};
 use crate::manifest::{FileNumbers, Manifest};
+use crate::open_table::{FileDeleter, OpenTable};
 use crate::options::Options;
+use crate::read_state::ReadState;
 use crate::snapshot::{Pinned, Snapshots};
 use crate::version::LEVELS;
-use crate::view::{OpenTable, Removals, View};
 use background::{Background, Signal};
-use gate::Gate;
-use halt::{Halts, Work};
+use background_error::{BackgroundErrors, Work};
+use key_locks::KeyLocks;
 use keyrack_concurrent::{Swap, pin};
 use keyrack_vfs::{Fs, Lock};
 use keyrack_wal::{Log, Recovered};
-use limit::Limit;
-use locks::KeyLocks;
-use speed::Speed;
+use rate_limiter::RateLimiter;
 use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use throughput::Throughput;
+use write_controller::WriteController;
 
 pub(crate) const NS_PER_SECOND: f64 = 1e9;
 
@@ -84,32 +85,32 @@ struct Owner {
 /// What handles and background threads share.
 pub(crate) struct Inner {
     pub(crate) fs: Arc<dyn Fs>,
-    pub(crate) removals: Arc<Removals>,
+    pub(crate) deleter: Arc<FileDeleter>,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
     pub(crate) log: Log,
-    pub(crate) view: Swap<Arc<View>>,
-    /// Held while the view is exchanged.
+    pub(crate) read_state: Swap<Arc<ReadState>>,
+    /// Held while the read state is exchanged.
     pub(crate) exchange: Mutex<()>,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) numbers: Arc<FileNumbers>,
     /// Held while tables from outside come in, and while a checkpoint is at a moment: see
     /// `checkpoint`. Taken before all others.
     pub(crate) ingesting: Mutex<()>,
-    /// Held while a generation is written.
+    /// Held while a memtable is written.
     pub(crate) flushing: Mutex<()>,
     /// Held while a compaction is chosen.
-    pub(crate) running: Mutex<Running>,
+    pub(crate) in_progress: Mutex<InProgressCompactions>,
     pub(crate) signal: Signal,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) snapshots: Arc<Snapshots>,
-    pub(crate) gate: Gate,
-    pub(crate) halts: Halts,
+    pub(crate) write_controller: WriteController,
+    pub(crate) background_errors: BackgroundErrors,
     /// Tables of edits that have failed: the manifest may name them until an edit has succeeded.
-    pub(crate) doubtful: Mutex<Vec<Arc<OpenTable>>>,
-    pub(crate) limit: Limit,
-    pub(crate) speed: Speed,
-    pub(crate) locks: KeyLocks,
+    pub(crate) orphaned_outputs: Mutex<Vec<Arc<OpenTable>>>,
+    pub(crate) rate_limiter: RateLimiter,
+    pub(crate) throughput: Throughput,
+    pub(crate) key_locks: KeyLocks,
     /// Set once, see [`Db::set_drop_filter`].
     pub(crate) drop_filter: OnceLock<DropFilter>,
     pub(crate) counters: Counters,
@@ -167,9 +168,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Inner {
-    /// The view of now, to keep.
-    pub(crate) fn view(&self) -> Arc<View> {
-        Arc::clone(self.view.load(&pin()))
+    /// The read state of now, to keep.
+    pub(crate) fn read_state(&self) -> Arc<ReadState> {
+        Arc::clone(self.read_state.load(&pin()))
     }
 
     /// The last sequence number that readers see.
@@ -180,13 +181,13 @@ impl Inner {
     /// No writes from now on, for this reason. The first one stays.
     pub(crate) fn poison(&self, error: &Error) {
         let _ = self.poison.set(error.clone().into_final());
-        self.gate.open_for_good();
+        self.write_controller.disable();
     }
 
     /// Removes what no version names, and whose last reader may come to an end only later. What
     /// cannot be removed is left to the next opening.
     fn remove_obsolete(&self) {
-        self.removals.close();
+        self.deleter.close();
         let obsolete = lock(&self.manifest).obsolete(HashSet::new);
         // What cannot be listed or removed now, the next opening removes.
         for path in obsolete.unwrap_or_default() {
@@ -281,7 +282,7 @@ impl Db {
         let inner = self.inner();
         inner.check_poison()?;
         while flush::flush_oldest(inner)? {}
-        inner.succeeded(Work::Compaction);
+        inner.background_succeeded(Work::Compaction);
         inner.signal.retry();
         Ok(())
     }
@@ -289,13 +290,13 @@ impl Db {
     /// Numbers of the store, by name.
     pub fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
         let inner = &self.owner.inner;
-        let view = inner.view();
-        let memory: usize = view.generations.iter().map(|g| g.memory.bytes()).sum();
+        let read_state = inner.read_state();
+        let memory: usize = read_state.memtables.iter().map(|g| g.bytes()).sum();
         visit("memory_bytes", memory as f64);
-        let entries: usize = view.generations.iter().map(|g| g.memory.entries()).sum();
+        let entries: usize = read_state.memtables.iter().map(|g| g.entries()).sum();
         visit("memory_entries", entries as f64);
-        visit("generations", view.generations.len() as f64);
-        for (level, tables) in view.levels.iter().enumerate() {
+        visit("generations", read_state.memtables.len() as f64);
+        for (level, tables) in read_state.levels.iter().enumerate() {
             if !tables.is_empty() {
                 let bytes: u64 = tables.iter().map(|table| table.file().bytes).sum();
                 visit(&format!("level{level}_tables"), tables.len() as f64);
@@ -316,13 +317,13 @@ impl Db {
                 );
             }
         }
-        let debt_bytes = debt(&view.version, &inner.options.compaction());
+        let debt_bytes = debt(&read_state.version, &inner.options.compaction());
         visit("compaction_debt_bytes", debt_bytes as f64);
         // Not within the call: whoever is called may ask the store for more.
-        let running = lock(&inner.running).count();
-        visit("compactions_running", running as f64);
+        let in_progress = lock(&inner.in_progress).count();
+        visit("compactions_running", in_progress as f64);
         // Immutable memtables: each is flushed, or will be next.
-        visit("flushes_running", (view.generations.len() - 1) as f64);
+        visit("flushes_running", (read_state.memtables.len() - 1) as f64);
         let counters = &inner.counters;
         for (name, counter) in [
             ("flushes", &counters.flushes),

@@ -1,17 +1,17 @@
 //! Opening a store: take the lock, read the manifest, replay the log, start the background.
 //!
-//! The records of the log from the manifest's position on go into generations of memory, as they
+//! The records of the log from the manifest's position on go into memtables, as they
 //! were before the store was closed or died; the background writes them into tables as always.
 //! Nothing of what is on disk changes before all of it has been read. Opening for reading only
 //! ends there, see `read_only`.
 
 use super::append::size_of;
 use super::background::Background;
-use super::gate::Gate;
-use super::limit::Limit;
-use super::locks::KeyLocks;
-use super::rotate::memtable;
-use super::speed::Speed;
+use super::key_locks::KeyLocks;
+use super::rate_limiter::RateLimiter;
+use super::rotate::new_memtable;
+use super::throughput::Throughput;
+use super::write_controller::WriteController;
 use super::{Counters, Db, Inner, Owner, lock};
 use crate::batch::decode;
 use crate::cache::BlockCache;
@@ -19,10 +19,12 @@ use crate::checksum::hash;
 use crate::error::{Error, Result};
 use crate::key::SEQUENCE_MAX;
 use crate::manifest::{CURRENT, Edit, LOCK, LOG_DIR, Manifest, State};
+use crate::memtable::Memtable;
+use crate::open_table::{FileDeleter, OpenTable};
 use crate::options::{Durability, Options};
+use crate::read_state::{ReadState, Tables};
 use crate::snapshot::Snapshots;
 use crate::version::{FileMeta, LEVELS, Version};
-use crate::view::{Generation, OpenTable, Removals, Tables, View};
 use keyrack_concurrent::Swap;
 use keyrack_vfs::{Fs, Lock, RealFs};
 use keyrack_wal::{Log, Options as LogOptions, Recovered, Sync};
@@ -82,7 +84,7 @@ impl Db {
         let inner = Arc::new(assemble(fs, dir, options, manifest, access)?);
         accept(&inner)?;
         inner.take_over()?;
-        inner.pace();
+        inner.update_write_controller();
         let background = Some(Background::start(&inner)?);
         Ok(Db { owner: Arc::new(Owner { inner, background }) })
     }
@@ -157,13 +159,13 @@ pub(crate) fn assemble(
     };
     let last_replayed = replay.last;
     let cache = Arc::new(BlockCache::new(options.cache_bytes));
-    let removals = Removals::new(Arc::clone(&fs));
-    let levels = open_tables(&removals, &*fs, dir, &state.version, &cache, &options)?;
-    let active = Arc::new(Generation::new(memtable(&options, 0)));
-    active.begin(log.reserved());
-    let mut generations = vec![active];
-    generations.extend(replay.generations.into_iter().rev());
-    let view = View::new(generations, Arc::clone(&state.version), levels);
+    let deleter = FileDeleter::new(Arc::clone(&fs));
+    let levels = open_tables(&deleter, &*fs, dir, &state.version, &cache, &options)?;
+    let active = Arc::new(new_memtable(&options, 0));
+    active.set_first_sequence(log.reserved());
+    let mut memtables = vec![active];
+    memtables.extend(replay.memtables.into_iter().rev());
+    let read_state = ReadState::new(memtables, Arc::clone(&state.version), levels);
     let poison = OnceLock::new();
     let directory_lock = match access {
         Access::Write(directory_lock) => Some(directory_lock),
@@ -175,25 +177,25 @@ pub(crate) fn assemble(
     };
     Ok(Inner {
         fs,
-        removals,
+        deleter,
         dir: dir.to_owned(),
         log,
-        view: Swap::new(Arc::new(view)),
+        read_state: Swap::new(Arc::new(read_state)),
         exchange: Mutex::new(()),
         numbers: Arc::clone(manifest.numbers()),
         manifest: Mutex::new(manifest),
         ingesting: Mutex::new(()),
         flushing: Mutex::new(()),
-        running: Mutex::default(),
+        in_progress: Mutex::default(),
         signal: Default::default(),
         cache,
         snapshots: Arc::new(Snapshots::default()),
-        gate: Gate::new(),
-        halts: Default::default(),
-        doubtful: Mutex::default(),
-        limit: Limit::new(options.table_bytes_per_second),
-        speed: Speed::new(),
-        locks: KeyLocks::new(),
+        write_controller: WriteController::new(),
+        background_errors: Default::default(),
+        orphaned_outputs: Mutex::default(),
+        rate_limiter: RateLimiter::new(options.table_bytes_per_second),
+        throughput: Throughput::new(),
+        key_locks: KeyLocks::new(),
         drop_filter: OnceLock::new(),
         counters: Counters::default(),
         recovered,
@@ -207,7 +209,7 @@ pub(crate) fn assemble(
 impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         let checks = [
-            (self.memory_bytes < 64 << 10, "memory_bytes is less than 64 KiB"),
+            (self.memtable_bytes < 64 << 10, "memtable_bytes is less than 64 KiB"),
             (self.block_bytes == 0, "block_bytes is 0"),
             (self.restart_interval == 0, "restart_interval is 0"),
             (self.table_bytes == 0, "table_bytes is 0"),
@@ -260,8 +262,8 @@ struct Replay<'a> {
     options: &'a Options,
     dir: &'a Path,
     /// Oldest first.
-    generations: Vec<Arc<Generation>>,
-    /// Where the next generation begins.
+    memtables: Vec<Arc<Memtable>>,
+    /// Where the next memtable begins.
     next: u64,
     /// The sequence number of the last write; 0 without any.
     last: u64,
@@ -269,7 +271,7 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(options: &'a Options, dir: &'a Path, from: u64) -> Self {
-        Replay { options, dir, generations: Vec::new(), next: from, last: 0 }
+        Replay { options, dir, memtables: Vec::new(), next: from, last: 0 }
     }
 
     fn record(&mut self, position: u64, payload: &[u8]) -> Result<()> {
@@ -290,16 +292,16 @@ impl<'a> Replay<'a> {
         let size = size_of(writes.iter().copied(), &self.options.comparator);
         self.last = self.last.max((position + writes.len() as u64).saturating_sub(1));
         let full = self
-            .generations
+            .memtables
             .last()
-            .is_none_or(|last| last.memory.bytes() + size.bytes() > self.options.memory_bytes);
+            .is_none_or(|last| last.bytes() + size.bytes() > self.options.memtable_bytes);
         if full {
-            let new = Generation::new(memtable(self.options, size.bytes()));
-            new.begin(if self.generations.is_empty() { self.next } else { position });
-            self.generations.push(Arc::new(new));
+            let new = new_memtable(self.options, size.bytes());
+            new.set_first_sequence(if self.memtables.is_empty() { self.next } else { position });
+            self.memtables.push(Arc::new(new));
         }
-        let memtable = self.generations.last().expect("one was made if there was none");
-        let room = memtable.memory.reserve(size);
+        let memtable = self.memtables.last().expect("one was made if there was none");
+        let room = memtable.reserve(size);
         let mut room = room.expect("it is laid out for the record, or has room up to its size");
         for (sequence, write) in (position..).zip(writes) {
             if !write.is_void(&self.options.comparator) {
@@ -366,7 +368,7 @@ fn read_log(
 }
 
 fn open_tables(
-    removals: &Arc<Removals>,
+    deleter: &Arc<FileDeleter>,
     fs: &dyn Fs,
     dir: &Path,
     version: &Version,
@@ -375,7 +377,7 @@ fn open_tables(
 ) -> Result<[Tables; LEVELS]> {
     let open = |file: &Arc<FileMeta>| -> Result<Arc<OpenTable>> {
         let table =
-            OpenTable::open(fs, removals, dir, Arc::clone(file), cache, &options.comparator)?;
+            OpenTable::open(fs, deleter, dir, Arc::clone(file), cache, &options.comparator)?;
         if options.paranoid_checks {
             table.table().verify()?;
         }

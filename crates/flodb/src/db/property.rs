@@ -44,7 +44,10 @@ impl Db {
             "read-only" => u8::from(inner.is_read_only()).to_string(),
             "background-error" => match inner.poison.get() {
                 Some(error) if !inner.is_read_only() => error.to_string(),
-                _ => inner.check_halt().err().map_or_else(String::new, |why| why.to_string()),
+                _ => inner
+                    .check_background_error()
+                    .err()
+                    .map_or_else(String::new, |why| why.to_string()),
             },
             "last-sequence" => inner.last_sequence().to_string(),
             "estimate-num-keys" => inner.estimate_keys().to_string(),
@@ -65,17 +68,17 @@ impl Db {
 
 impl Inner {
     fn leveldb_property(&self, name: &str) -> Option<String> {
-        let view = self.view();
+        let read_state = self.read_state();
         if let Some(level) = name.strip_prefix("num-files-at-level") {
             let is_number = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
             let level: usize = level.parse().ok().filter(|_| is_number)?;
-            return (level < LEVELS).then(|| view.version.files(level).len().to_string());
+            return (level < LEVELS).then(|| read_state.version.files(level).len().to_string());
         }
         match name {
-            "stats" => Some(self.stats_table(&view.version)),
-            "sstables" => Some(list_tables(&view.version)),
+            "stats" => Some(self.stats_table(&read_state.version)),
+            "sstables" => Some(list_tables(&read_state.version)),
             "approximate-memory-usage" => {
-                let memory: usize = view.generations.iter().map(|g| g.memory.bytes()).sum();
+                let memory: usize = read_state.memtables.iter().map(|g| g.bytes()).sum();
                 Some((memory as u64 + self.cache.stats().bytes).to_string())
             }
             _ => None,
@@ -113,15 +116,15 @@ impl Inner {
         if !self.is_read_only() {
             return self.visible();
         }
-        let version = &self.view().version;
+        let version = &self.read_state().version;
         let files = (0..LEVELS).flat_map(|level| version.files(level));
         files.map(|file| file.sequence_max).fold(self.last_replayed, u64::max)
     }
 
     fn estimate_keys(&self) -> u64 {
-        let view = self.view();
-        let in_memory: u64 = view.generations.iter().map(|g| g.memory.entries() as u64).sum();
-        let files = (0..LEVELS).flat_map(|level| view.version.files(level));
+        let read_state = self.read_state();
+        let in_memory: u64 = read_state.memtables.iter().map(|g| g.entries() as u64).sum();
+        let files = (0..LEVELS).flat_map(|level| read_state.version.files(level));
         let in_tables = files.map(|file| file.entries.saturating_sub(2 * file.deletes));
         in_tables.fold(in_memory, u64::saturating_add)
     }

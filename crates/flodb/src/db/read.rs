@@ -1,40 +1,40 @@
-//! Reading: the generations of the view, newest first, then level 0, then a table a level.
+//! Reading: the memtables of the read state, newest first, then level 0, then a table a level.
 //!
-//! A point read takes no lock and allocates nothing: it looks through the view under a guard, and
-//! the value is lent to the caller where it lies. The hash of the key is made once, for the hash
-//! levels and all filters.
+//! A point read takes no lock and allocates nothing: it looks through the read state under a guard,
+//! and the value is lent to the caller where it lies. The hash of the key is made once, for the
+//! hash levels and all filters.
 //!
-//! Each generation and table that a point read comes to is asked for removed ranges: one load,
+//! Each memtable and table that a point read comes to is asked for range tombstones: one load,
 //! until one has some; then the read begins again, and minds them. What lies below a removal of
 //! the key is older than it, so the read ends there; what lies beside it is compared by sequence
 //! number.
 //!
-//! **One moment.** A reader needs a sequence number, and a view that has exactly what was written
-//! up to it, and whatever is newer. Every reader gets the two from `Inner::read_point`:
+//! **One moment.** A reader needs a sequence number, and a read state that has exactly what was
+//! written up to it, and whatever is newer. Every reader gets the two from `Inner::read_point`:
 //!
 //! - *Nothing is missing.* A write is published after it is in memory, and an ingestion after its
-//!   tables are in the view. So a view that was in place when the number was read, or later, has
-//!   everything up to the number.
+//!   tables are in the read state. So a read state that was in place when the number was read, or
+//!   later, has everything up to the number.
 //! - *Nothing was dropped.* Flushes and compactions keep what is seen from the oldest pinned number
-//!   on, or from the number that was visible when they began. So a view still has what a number
-//!   needs that is pinned, or that was read while the view was in place.
+//!   on, or from the number that was visible when they began. So a read state still has what a
+//!   number needs that is pinned, or that was read while the read state was in place.
 //! - *What is newer is told apart*, by its sequence number; tables from outside have theirs in the
 //!   manifest.
 //!
-//! So with a snapshot, which pins its number, any view will do that is loaded afterwards. Without
-//! one, the number is read between two looks at the view, until both find the same: the view was
-//! in place at that moment. A number read after the view may count writes that came behind an
-//! ingestion that the view does not have; a view loaded after a number that nobody pins may lack
-//! what a compaction has dropped.
+//! So with a snapshot, which pins its number, any read state will do that is loaded afterwards.
+//! Without one, the number is read between two looks at the read state, until both find the same:
+//! the read state was in place at that moment. A number read after the read state may count writes
+//! that came behind an ingestion that the read state does not have; a read state loaded after a
+//! number that nobody pins may lack what a compaction has dropped.
 
 use super::{Db, Inner, Snapshot};
 use crate::checksum::hash;
 use crate::error::Result;
-use crate::iterator::{Child, Iter, LevelCursor, Merge, Removed, Source};
+use crate::iterator::{Child, Iter, LevelCursor, Merge, TombstoneSource, VisibleTombstones};
 use crate::key::Kind;
+use crate::read_state::ReadState;
 use crate::table::ReadOptions;
 use crate::version::LEVELS;
-use crate::view::View;
 use keyrack_concurrent::{Guard, pin};
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ impl Db {
         mut visit: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         let inner = self.inner();
-        let (view, sequence) = inner.read_point(&pin(), None).to_keep();
-        let point = ReadPoint { view: &view, sequence };
+        let (read_state, sequence) = inner.read_point(&pin(), None).to_keep();
+        let point = ReadPoint { read_state: &read_state, sequence };
         for (index, key) in keys.iter().enumerate() {
             let found = inner.get_in(point, key, hash(key), |value| visit(index, Some(value)))?;
             if found.is_none() {
@@ -109,11 +109,11 @@ impl Db {
     #[must_use]
     pub fn approximate_size(&self, low: &[u8], high: &[u8]) -> u64 {
         let inner = self.inner();
-        let view = inner.view();
+        let read_state = inner.read_state();
         let offset = |user: &[u8]| -> u64 {
             let mut target = Vec::new();
             crate::key::append(&mut target, user, crate::key::SEQUENCE_MAX, Kind::LAST);
-            let tables = view.levels.iter().flat_map(|tables| tables.iter());
+            let tables = read_state.levels.iter().flat_map(|tables| tables.iter());
             tables.map(|table| table.table().approximate_offset(&target)).sum()
         };
         offset(high).saturating_sub(offset(low))
@@ -124,14 +124,14 @@ impl Db {
 #[derive(Clone, Copy)]
 pub(crate) struct ReadPoint<'a> {
     /// Has all of that, and perhaps what is newer.
-    pub(crate) view: &'a Arc<View>,
+    pub(crate) read_state: &'a Arc<ReadState>,
     pub(crate) sequence: u64,
 }
 
 impl ReadPoint<'_> {
     /// The same without a guard.
-    fn to_keep(self) -> (Arc<View>, u64) {
-        (Arc::clone(self.view), self.sequence)
+    fn to_keep(self) -> (Arc<ReadState>, u64) {
+        (Arc::clone(self.read_state), self.sequence)
     }
 }
 
@@ -147,11 +147,11 @@ struct Target<'a> {
 enum Search<R, F> {
     Done(Option<R>),
     /// Ranges have to be minded; nothing was visited.
-    Ranges(Option<F>),
+    RangeTombstones(Option<F>),
 }
 
 impl Inner {
-    /// The moment of a snapshot, or this one, and a view of it; see the header.
+    /// The moment of a snapshot, or this one, and a read state of it; see the header.
     #[inline]
     pub(crate) fn read_point<'g>(
         &'g self,
@@ -159,19 +159,19 @@ impl Inner {
         snapshot: Option<&Snapshot>,
     ) -> ReadPoint<'g> {
         if let Some(snapshot) = snapshot {
-            // Pinned until this returns, and from then on the view keeps what it has.
+            // Pinned until this returns, and from then on the read state keeps what it has.
             let sequence = snapshot.pinned.sequence();
-            return ReadPoint { view: self.view.load(guard), sequence };
+            return ReadPoint { read_state: self.read_state.load(guard), sequence };
         }
-        let mut view = self.view.load(guard);
+        let mut read_state = self.read_state.load(guard);
         loop {
             let sequence = self.visible();
-            let now = self.view.load(guard);
-            // Under the guard, no other view can come to lie at the same place.
-            if std::ptr::eq(view, now) {
-                return ReadPoint { view, sequence };
+            let now = self.read_state.load(guard);
+            // Under the guard, no other read state can come to lie at the same place.
+            if std::ptr::eq(read_state, now) {
+                return ReadPoint { read_state, sequence };
             }
-            view = now;
+            read_state = now;
         }
     }
 
@@ -197,34 +197,36 @@ impl Inner {
         hash: u64,
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let ReadPoint { view, sequence } = point;
+        let ReadPoint { read_state, sequence } = point;
         let target = Target { key, hash, sequence };
-        match self.search::<_, _, false>(view, target, Some(visit))? {
+        match self.search::<_, _, false>(read_state, target, Some(visit))? {
             Search::Done(answer) => Ok(answer),
-            Search::Ranges(visit) => self.search_among_ranges(view, target, visit),
+            Search::RangeTombstones(visit) => {
+                self.search_with_tombstones(read_state, target, visit)
+            }
         }
     }
 
     /// The same where ranges may have been removed.
     #[inline(never)]
-    fn search_among_ranges<R, F: FnOnce(&[u8]) -> R>(
+    fn search_with_tombstones<R, F: FnOnce(&[u8]) -> R>(
         &self,
-        view: &View,
+        read_state: &ReadState,
         target: Target<'_>,
         visit: Option<F>,
     ) -> Result<Option<R>> {
-        match self.search::<_, _, true>(view, target, visit)? {
+        match self.search::<_, _, true>(read_state, target, visit)? {
             Search::Done(answer) => Ok(answer),
-            Search::Ranges(_) => Ok(None),
+            Search::RangeTombstones(_) => Ok(None),
         }
     }
 
-    /// Looks through the view. Without `RANGES`, it ends at the first generation or table of which
-    /// ranges are removed: so whoever never meets one does not even keep a number for them.
+    /// Looks through the read state. Without `RANGES`, it ends at the first memtable or table of
+    /// which ranges are removed: so whoever never meets one does not even keep a number for them.
     #[inline]
-    fn search<R, F: FnOnce(&[u8]) -> R, const RANGES: bool>(
+    fn search<R, F: FnOnce(&[u8]) -> R, const TOMBSTONES: bool>(
         &self,
-        view: &View,
+        read_state: &ReadState,
         target: Target<'_>,
         mut visit: Option<F>,
     ) -> Result<Search<R, F>> {
@@ -234,30 +236,29 @@ impl Inner {
             Kind::Put if written >= floor => visit.take().map(|visit| visit(value)),
             Kind::Put | Kind::Delete | Kind::DeleteRange => None,
         };
-        for generation in &view.generations {
-            let memory = &generation.memory;
-            if !RANGES && memory.has_range_deletes() {
-                return Ok(Search::Ranges(visit));
+        for memtable in &read_state.memtables {
+            if !TOMBSTONES && memtable.has_range_tombstones() {
+                return Ok(Search::RangeTombstones(visit));
             }
-            let floor = if RANGES { memory.floor(key, sequence) } else { 0 };
-            let found = memory
+            let floor = if TOMBSTONES { memtable.floor(key, sequence) } else { 0 };
+            let found = memtable
                 .get(key, hash, sequence, |kind, written, value| show(floor, kind, written, value));
             if found.is_some() || floor > 0 {
                 return Ok(Search::Done(found.flatten()));
             }
         }
         let order = &self.options.comparator;
-        let of_level0 = view.levels[0].iter().filter(|table| table.file().spans(key, order));
+        let of_level0 = read_state.levels[0].iter().filter(|table| table.file().spans(key, order));
         let below = (1..LEVELS).filter_map(|level| {
-            let at = view.version.find(level, key)?;
-            Some(&view.levels[level][at])
+            let at = read_state.version.find(level, key)?;
+            Some(&read_state.levels[level][at])
         });
         for table in of_level0.chain(below) {
             let table = table.table();
-            if !RANGES && table.range_deletes().is_some() {
-                return Ok(Search::Ranges(visit));
+            if !TOMBSTONES && table.range_tombstones().is_some() {
+                return Ok(Search::RangeTombstones(visit));
             }
-            let floor = if RANGES { table.floor(key, sequence) } else { 0 };
+            let floor = if TOMBSTONES { table.floor(key, sequence) } else { 0 };
             let found = table.get(key, hash, sequence, |kind, written, value| {
                 show(floor, kind, written, value)
             })?;
@@ -269,35 +270,44 @@ impl Inner {
     }
 
     pub(crate) fn iter(&self, snapshot: Option<&Snapshot>) -> Result<Iter> {
-        let (view, sequence) = self.read_point(&pin(), snapshot).to_keep();
-        let (children, sources) = self.children(&view, sequence);
+        let (read_state, sequence) = self.read_point(&pin(), snapshot).to_keep();
+        let (children, sources) = self.children(&read_state, sequence);
         let order = &self.options.comparator;
         let merge = Merge::new(children, order.clone());
-        let removed = Removed::new(sources, order.clone(), sequence);
-        Ok(Iter::new(merge, removed, order.clone(), sequence, view))
+        let tombstones = VisibleTombstones::new(sources, order.clone(), sequence);
+        Ok(Iter::new(merge, tombstones, order.clone(), sequence, read_state))
     }
 
-    /// Cursors over everything that the view has up to `sequence`, newest first, and the ranges
-    /// that are removed there.
-    fn children(&self, view: &View, sequence: u64) -> (Vec<Child>, Vec<Source>) {
+    /// Cursors over everything that the read state has up to `sequence`, newest first, and the
+    /// ranges that are removed there.
+    fn children(
+        &self,
+        read_state: &ReadState,
+        sequence: u64,
+    ) -> (Vec<Child>, Vec<TombstoneSource>) {
         let options = ReadOptions::default();
         let (mut children, mut sources) = (Vec::new(), Vec::new());
-        for generation in view.generations.iter().filter(|g| !g.memory.is_empty()) {
-            let memory = &generation.memory;
-            if memory.has_range_deletes() {
-                let indexes = memory.range_indexes();
-                sources.extend(indexes.iter().map(|index| Source::one(children.len(), index)));
+        for memtable in read_state.memtables.iter().filter(|g| !g.is_empty()) {
+            if memtable.has_range_tombstones() {
+                let indexes = memtable.range_indexes();
+                sources.extend(
+                    indexes.iter().map(|index| TombstoneSource::one(children.len(), index)),
+                );
             }
-            children.push(Child::Memory(memory.cursor(sequence)));
+            children.push(Child::Memtable(memtable.cursor(sequence)));
         }
-        for table in view.levels[0].iter().map(|table| table.table()) {
-            sources.extend(table.range_deletes().map(|it| Source::one(children.len(), it)));
+        for table in read_state.levels[0].iter().map(|table| table.table()) {
+            sources.extend(
+                table.range_tombstones().map(|it| TombstoneSource::one(children.len(), it)),
+            );
             children.push(Child::Table(table.cursor(options)));
         }
-        for level in (1..LEVELS).filter(|level| !view.levels[*level].is_empty()) {
-            let (tables, indexes) = (&view.levels[level], &view.removed[level]);
+        for level in (1..LEVELS).filter(|level| !read_state.levels[*level].is_empty()) {
+            let (tables, indexes) =
+                (&read_state.levels[level], &read_state.range_tombstones[level]);
             if !indexes.is_empty() {
-                sources.push(Source { child: children.len(), indexes: Arc::clone(indexes) });
+                sources
+                    .push(TombstoneSource { child: children.len(), indexes: Arc::clone(indexes) });
             }
             let order = self.options.comparator.clone();
             children.push(Child::Level(LevelCursor::new(Arc::clone(tables), order, options)));

@@ -3,22 +3,22 @@
 
 mod memtables;
 
-use super::build::{Anything, Below, Built, Recipe};
-use super::rotate::freeze_active;
+use super::build::{AnyLowerLevels, BuildOptions, Built, LowerLevels};
+use super::rotate::rotate_nonempty;
 use super::{Db, DropFilter, IngestOptions, lock};
 use crate::checksum::hash;
 use crate::compaction::{Compaction, CompactionOptions, Reason, pick};
 use crate::cursor::Cursor;
-use crate::external::TableWriter;
 use crate::key::{Comparator, Kind, SEQUENCE_MAX, parse, user_of};
 use crate::manifest::Edit;
-use crate::memory::{Memory, MemoryOptions};
+use crate::memtable::{Memtable, MemtableOptions};
+use crate::open_table::OpenTable;
 use crate::options::Options;
-use crate::ranges::RangeDelete;
+use crate::range_tombstones::RangeTombstone;
+use crate::sst_writer::SstWriter;
 use crate::table::ReadOptions;
 use crate::version::FileMeta;
 use crate::version::tests::sized;
-use crate::view::OpenTable;
 use keyrack_vfs::{Fs, MemFs};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -41,13 +41,14 @@ fn stats(db: &Db) -> HashMap<String, f64> {
 }
 
 /// One entry for each key from `a` to `z`, of a bit more than 100 bytes.
-fn alphabet() -> Arc<Memory> {
-    let memory = Arc::new(Memory::new(1 << 16, Comparator::Bytewise, MemoryOptions::default()));
+fn alphabet() -> Arc<Memtable> {
+    let memtable =
+        Arc::new(Memtable::new(1 << 16, Comparator::Bytewise, MemtableOptions::default()));
     for (sequence, letter) in (1..).zip(b'a'..=b'z') {
         let key = [letter];
-        memory.insert(sequence, Kind::Put, &key, &[0; 100], hash(&key)).unwrap();
+        memtable.insert(sequence, Kind::Put, &key, &[0; 100], hash(&key)).unwrap();
     }
-    memory
+    memtable
 }
 
 /// Writes the alphabet into level 5 above these tables; first and last keys of what came of it.
@@ -58,12 +59,12 @@ fn cut_over(grandparents: Vec<Arc<FileMeta>>, table_bytes: u64) -> Vec<String> {
     ranges.map(|range| String::from_utf8(range).unwrap()).collect()
 }
 
-/// The same with other entries and with removed ranges, of which nothing up to `oldest` is seen.
+/// The same with other entries and with range tombstones, of which nothing up to `oldest` is seen.
 fn built_over(
     grandparents: Vec<Arc<FileMeta>>,
     table_bytes: u64,
-    entries: Arc<Memory>,
-    ranges: &[RangeDelete],
+    entries: Arc<Memtable>,
+    ranges: &[RangeTombstone],
     oldest: u64,
 ) -> Built {
     let db = open(Options::default());
@@ -78,22 +79,22 @@ fn built_over(
     };
     // An output may pass ten times this.
     let options = CompactionOptions { table_bytes: 100, ..db.options().compaction() };
-    let recipe = Recipe {
+    let options = BuildOptions {
         dropped: None,
         level: 5,
         base: 5,
         is_urgent: false,
         table_bytes,
         oldest,
-        cuts: Some(compaction.cuts(&options)),
+        splits: Some(compaction.splits(&options)),
         ranges: ranges.to_vec(),
-        below: &Anything,
+        below: &AnyLowerLevels,
     };
-    db.inner().build(&mut entries.cursor(SEQUENCE_MAX), recipe).unwrap()
+    db.inner().build(&mut entries.cursor(SEQUENCE_MAX), options).unwrap()
 }
 
-fn range(begin: &str, end: &str, sequence: u64) -> RangeDelete {
-    RangeDelete { begin: begin.as_bytes().to_vec(), end: end.as_bytes().to_vec(), sequence }
+fn range(begin: &str, end: &str, sequence: u64) -> RangeTombstone {
+    RangeTombstone { begin: begin.as_bytes().to_vec(), end: end.as_bytes().to_vec(), sequence }
 }
 
 /// A line for each table: its bounds, how many keys it has, and the ranges that it removes.
@@ -104,7 +105,7 @@ fn drawn(built: &Built) -> Vec<String> {
         let bounds = [file.first(), file.last()].map(|key| String::from_utf8_lossy(key));
         let end = if file.is_open() { ")" } else { "]" };
         let mut ranges: Vec<_> =
-            table.table().range_deletes().into_iter().flat_map(|index| index.ranges()).collect();
+            table.table().range_tombstones().into_iter().flat_map(|index| index.ranges()).collect();
         ranges.sort_by(|a, b| a.begin.cmp(&b.begin).then(b.sequence.cmp(&a.sequence)));
         let ranges: String = ranges.iter().map(|range| format!(" {range:?}")).collect();
         format!("[{}..{}{end} {keys}{ranges}", bounds[0], bounds[1])
@@ -114,7 +115,8 @@ fn drawn(built: &Built) -> Vec<String> {
 
 #[test]
 fn a_removed_range_is_cut_by_size_and_by_the_level_below() {
-    let nothing = || Arc::new(Memory::new(1 << 12, Comparator::Bytewise, MemoryOptions::default()));
+    let nothing =
+        || Arc::new(Memtable::new(1 << 12, Comparator::Bytewise, MemtableOptions::default()));
     let below = |bytes: u64| {
         vec![
             sized(1, "b", "c", bytes),
@@ -203,9 +205,9 @@ fn writers_keep_the_unordered_tail_short() {
         for n in 0..100_u32 {
             db.put(&n.to_be_bytes(), b"value").unwrap();
             // Nobody reads in order, so it was the writer who sorted.
-            assert!(!db.inner().view().active().memory.wants_seal(), "{hash_level} {n}");
+            assert!(!db.inner().read_state().active().needs_sort(), "{hash_level} {n}");
         }
-        let mut cursor = db.inner().view().active().memory.cursor(SEQUENCE_MAX);
+        let mut cursor = db.inner().read_state().active().cursor(SEQUENCE_MAX);
         cursor.seek_first().unwrap();
         for n in 0..100_u32 {
             assert_eq!(
@@ -232,14 +234,14 @@ fn debt_and_running_compactions_are_reported() {
     assert_eq!(full["compactions_running"], 0.0);
 
     let inner = db.inner();
-    let ticket = {
-        let mut running = lock(&inner.running);
-        let (view, options) = (inner.view(), inner.options.compaction());
-        let compaction = pick(&view.version, &options, &running, SEQUENCE_MAX).unwrap();
-        running.start(&compaction, &inner.options.comparator)
+    let id = {
+        let mut in_progress = lock(&inner.in_progress);
+        let (read_state, options) = (inner.read_state(), inner.options.compaction());
+        let compaction = pick(&read_state.version, &options, &in_progress, SEQUENCE_MAX).unwrap();
+        in_progress.start(&compaction, &inner.options.comparator)
     };
     assert_eq!(stats(&db)["compactions_running"], 1.0);
-    lock(&inner.running).finish(ticket);
+    lock(&inner.in_progress).finish(id);
     db.compact_range(None, None).unwrap();
     let empty = stats(&db);
     assert_eq!((empty["compaction_debt_bytes"], empty["compactions_running"]), (0.0, 0.0));
@@ -249,7 +251,7 @@ fn debt_and_running_compactions_are_reported() {
 /// A table from outside with one value for these keys.
 fn external(db: &Db, path: &str, keys: &[&str]) -> PathBuf {
     let path = PathBuf::from(path);
-    let mut writer = TableWriter::create(&*db.inner().fs, &path, db.options()).unwrap();
+    let mut writer = SstWriter::create(&*db.inner().fs, &path, db.options()).unwrap();
     keys.iter().for_each(|key| writer.put(key.as_bytes(), b"from outside").unwrap());
     writer.finish().unwrap();
     path
@@ -266,7 +268,7 @@ fn a_memtable_that_waits_for_its_flush_is_a_flush_that_runs() {
     let held = lock(&inner.flushing);
     {
         let _exchange = lock(&inner.exchange);
-        freeze_active(inner);
+        rotate_nonempty(inner);
     }
     assert_eq!(stats(&db)["flushes_running"], 1.0);
     drop(held);
@@ -274,7 +276,8 @@ fn a_memtable_that_waits_for_its_flush_is_a_flush_that_runs() {
     assert_eq!(stats(&db)["flushes_running"], 0.0);
 }
 
-/// A generation is frozen and its table not written yet, when a table with a larger number comes.
+/// A memtable is made immutable and its table not written yet, when a table with a larger number
+/// comes.
 #[test]
 fn what_was_frozen_before_an_ingestion_is_flushed_after_it() {
     let db = open(Options::default());
@@ -283,7 +286,7 @@ fn what_was_frozen_before_an_ingestion_is_flushed_after_it() {
     let held = lock(&inner.flushing);
     {
         let _exchange = lock(&inner.exchange);
-        freeze_active(inner);
+        rotate_nonempty(inner);
     }
     let path = external(&db, "/bulk", &["b", "c"]);
     db.ingest(&[path], IngestOptions::default()).unwrap();
@@ -305,7 +308,7 @@ fn a_table_stays_above_the_outputs_of_compactions_that_run() {
     for (path, keys) in [("/1", ["a", "b"]), ("/2", ["e", "f"])] {
         db.ingest(&[external(&db, path, &keys)], IngestOptions::default()).unwrap();
     }
-    let inputs = inner.view().version.files(6).to_vec();
+    let inputs = inner.read_state().version.files(6).to_vec();
     assert_eq!(inputs.len(), 2);
     let compaction = Compaction {
         level: 5,
@@ -316,10 +319,10 @@ fn a_table_stays_above_the_outputs_of_compactions_that_run() {
         reason: Reason::Manual,
         pointer: None,
     };
-    let ticket = lock(&inner.running).start(&compaction, &inner.options.comparator);
+    let id = lock(&inner.in_progress).start(&compaction, &inner.options.comparator);
     db.ingest(&[external(&db, "/3", &["c", "d"])], IngestOptions::default()).unwrap();
     db.ingest(&[external(&db, "/4", &["x", "y"])], IngestOptions::default()).unwrap();
-    lock(&inner.running).finish(ticket);
+    lock(&inner.in_progress).finish(id);
     let shown = stats(&db);
     assert_eq!((shown["level0_tables"], shown["level6_tables"]), (1.0, 3.0));
 }
@@ -351,26 +354,31 @@ fn an_input_that_is_not_open_is_not_left_out_of_a_compaction() {
 }
 
 /// What is written of these entries when the filter drops those whose value is `expired`.
-fn filtered(entries: &[(u64, Kind, &[u8])], oldest: u64, below: &dyn Below) -> Vec<(u64, Kind)> {
+fn filtered(
+    entries: &[(u64, Kind, &[u8])],
+    oldest: u64,
+    below: &dyn LowerLevels,
+) -> Vec<(u64, Kind)> {
     let db = open(Options::default());
-    let memory = Arc::new(Memory::new(1 << 16, Comparator::Bytewise, MemoryOptions::default()));
+    let memtable =
+        Arc::new(Memtable::new(1 << 16, Comparator::Bytewise, MemtableOptions::default()));
     for (sequence, kind, value) in entries {
-        memory.insert(*sequence, *kind, b"key", value, hash(b"key")).unwrap();
+        memtable.insert(*sequence, *kind, b"key", value, hash(b"key")).unwrap();
     }
     let filter: DropFilter = Arc::new(|key, value| key == b"key" && value == b"expired");
-    let recipe = Recipe {
+    let options = BuildOptions {
         level: 5,
         base: 5,
         is_urgent: false,
         table_bytes: u64::MAX,
         oldest,
-        cuts: None,
+        splits: None,
         ranges: Vec::new(),
         below,
         dropped: Some(&filter),
     };
-    memory.freeze();
-    let built = db.inner().build(&mut memory.cursor(u64::MAX), recipe).unwrap();
+    memtable.make_immutable();
+    let built = db.inner().build(&mut memtable.cursor(u64::MAX), options).unwrap();
     let mut left = Vec::new();
     for table in &built.tables {
         let mut cursor = table.table().cursor(ReadOptions::default());
@@ -387,7 +395,7 @@ fn filtered(entries: &[(u64, Kind, &[u8])], oldest: u64, below: &dyn Below) -> V
 
 struct Nothing;
 
-impl Below for Nothing {
+impl LowerLevels for Nothing {
     fn has(&self, _key: &[u8]) -> bool {
         false
     }
@@ -402,11 +410,11 @@ fn an_expired_entry_goes_or_becomes_a_tombstone_and_nothing_older_comes_back() {
     use Kind::{Delete, Put};
     let expired = [(3, Put, &b"old"[..]), (7, Put, &b"expired"[..])];
     assert!(filtered(&expired, 9, &Nothing).is_empty(), "and the older one with it");
-    assert_eq!(filtered(&expired, 9, &Anything), [(7, Delete)]);
+    assert_eq!(filtered(&expired, 9, &AnyLowerLevels), [(7, Delete)]);
     // A moment before it is in use.
     assert_eq!(filtered(&expired, 5, &Nothing), [(7, Put), (3, Put)]);
     let replaced = [(3, Put, &b"expired"[..]), (7, Put, &b"new"[..])];
     assert_eq!(filtered(&replaced, 9, &Nothing), [(7, Put)]);
     assert_eq!(filtered(&replaced, 5, &Nothing), [(7, Put)], "the newest up to the moment goes");
-    assert_eq!(filtered(&replaced, 5, &Anything), [(7, Put), (3, Delete)]);
+    assert_eq!(filtered(&replaced, 5, &AnyLowerLevels), [(7, Put), (3, Delete)]);
 }

@@ -10,7 +10,7 @@
 //! Nothing else here calls the system or allocates, but for the lock of the key when it is
 //! contended, the end of a segment, a full memtable (`append`), and the sync that was asked for.
 //!
-//! A removal of a range is one write, at one position: it removes what lies before it in the log,
+//! A range tombstone is one write, at one position: it removes what lies before it in the log,
 //! and nothing behind. It takes all key locks, see `locks`.
 
 use super::append::{Record, size_of};
@@ -134,7 +134,7 @@ impl Db {
         // How large the new value is nobody knows yet.
         inner.admit(RECORD_BYTES + key.len())?;
         let hash = hash(key);
-        let held = inner.locks.lock(hash);
+        let held = inner.key_locks.lock(hash);
         let mut decide = Some(decide);
         let mut change = Change::Keep;
         let mut visit = |value: Option<&[u8]>| {
@@ -152,7 +152,7 @@ impl Db {
             Change::Delete => inner.log_one(Write { kind: Kind::Delete, key, value: &[] }, hash)?,
         };
         drop(held);
-        inner.settle(end, options)
+        inner.sync_if_asked(end, options)
     }
 }
 
@@ -160,8 +160,8 @@ impl Inner {
     /// Lets a writer of so many bytes in, when the store takes writes and the background keeps up.
     #[inline]
     pub(super) fn admit(&self, bytes: usize) -> Result<()> {
-        if self.gate.pass(bytes as u64) {
-            self.check_halt()?;
+        if self.write_controller.admit(bytes as u64) {
+            self.check_background_error()?;
             Counters::add(&self.counters.waits, 1);
         }
         self.check_poison()
@@ -170,10 +170,10 @@ impl Inner {
     fn write_one(&self, write: Write<'_>, options: WriteOptions) -> Result<()> {
         self.admit(RECORD_BYTES + write.key.len() + write.value.len())?;
         let hash = hash(write.key);
-        let held = self.locks.lock(hash);
+        let held = self.key_locks.lock(hash);
         let end = self.log_one(write, hash)?;
         drop(held);
-        self.settle(end, options)
+        self.sync_if_asked(end, options)
     }
 
     /// One write, as a batch of one. The lock of its key is held.
@@ -193,23 +193,23 @@ impl Inner {
     fn write_batch(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
         if batch.is_empty() {
             self.check_poison()?;
-            return self.settle(self.log.published(), options);
+            return self.sync_if_asked(self.log.published(), options);
         }
         self.admit(RECORD_BYTES + batch.entries().len())?;
         let held = match batch.has_ranges() {
-            true => self.locks.lock_every(),
-            false => self.locks.lock_all(batch.writes().map(|write| hash(write.key))),
+            true => self.key_locks.lock_every(),
+            false => self.key_locks.lock_all(batch.writes().map(|write| hash(write.key))),
         };
         let head = batch.head();
         let size = size_of(batch.writes(), &self.options.comparator);
         let writes = batch.writes().map(|write| (write, hash(write.key)));
         let end = self.append(Record { parts: &[&head, batch.entries()], size, writes })?;
         drop(held);
-        self.settle(end, options)
+        self.sync_if_asked(end, options)
     }
 
     /// Waits for the disk, if that was asked for.
-    fn settle(&self, end: u64, options: WriteOptions) -> Result<()> {
+    fn sync_if_asked(&self, end: u64, options: WriteOptions) -> Result<()> {
         if options.sync && self.options.durability == Durability::None {
             // Without a log, tables are all that lasts. A failure is final, whichever: the write
             // can be seen, and must not count as refused.

@@ -3,8 +3,8 @@
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key::Comparator;
+use crate::read_state::Tables;
 use crate::table::{ReadOptions, TableCursor};
-use crate::view::Tables;
 use std::cmp::Ordering;
 
 /// Tables in the order of their keys, and a place in one of them.
@@ -31,7 +31,7 @@ impl LevelCursor {
     }
 
     /// Goes on to the next table as long as there is no entry here.
-    fn settle_forward(&mut self) -> Result<()> {
+    fn skip_empty_forward(&mut self) -> Result<()> {
         while self.inner.as_ref().is_some_and(|inner| inner.entry().is_none()) {
             let (left, next) = (self.inner.take(), self.tables.get(self.at + 1));
             self.at += 1;
@@ -43,7 +43,7 @@ impl LevelCursor {
         Ok(())
     }
 
-    fn settle_backward(&mut self) -> Result<()> {
+    fn skip_empty_backward(&mut self) -> Result<()> {
         while self.inner.as_ref().is_some_and(|inner| inner.entry().is_none()) {
             let Some(at) = self.at.checked_sub(1) else {
                 self.inner = None;
@@ -64,7 +64,7 @@ impl Cursor for LevelCursor {
         if let Some(inner) = &mut self.inner {
             inner.seek_first()?;
         }
-        self.settle_forward()
+        self.skip_empty_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
@@ -74,7 +74,7 @@ impl Cursor for LevelCursor {
         if let Some(inner) = &mut self.inner {
             inner.seek_last()?;
         }
-        self.settle_backward()
+        self.skip_empty_backward()
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
@@ -84,17 +84,17 @@ impl Cursor for LevelCursor {
         if let Some(inner) = &mut self.inner {
             inner.seek(target)?;
         }
-        self.settle_forward()
+        self.skip_empty_forward()
     }
 
     fn next(&mut self) -> Result<()> {
         self.inner.as_mut().expect("only from an entry").next()?;
-        self.settle_forward()
+        self.skip_empty_forward()
     }
 
     fn prev(&mut self) -> Result<()> {
         self.inner.as_mut().expect("only from an entry").prev()?;
-        self.settle_backward()
+        self.skip_empty_backward()
     }
 
     fn entry(&self) -> Option<(&[u8], &[u8])> {

@@ -8,13 +8,13 @@ use super::LevelCursor;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key::Comparator;
-use crate::memory::MemoryCursor;
+use crate::memtable::MemtableCursor;
 use crate::table::TableCursor;
 use std::cmp::Ordering;
 
 /// A cursor of one of the kinds that a store has.
 pub(crate) enum Child {
-    Memory(MemoryCursor),
+    Memtable(MemtableCursor),
     Table(TableCursor),
     Level(LevelCursor),
 }
@@ -22,7 +22,7 @@ pub(crate) enum Child {
 macro_rules! of_child {
     ($child:expr, $inner:ident => $call:expr) => {
         match $child {
-            Child::Memory($inner) => $call,
+            Child::Memtable($inner) => $call,
             Child::Table($inner) => $call,
             Child::Level($inner) => $call,
         }

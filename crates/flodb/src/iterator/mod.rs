@@ -2,10 +2,10 @@
 
 mod level;
 mod merge;
-mod removed;
+mod range_tombstones;
 mod user;
 
 pub(crate) use level::LevelCursor;
 pub(crate) use merge::{Child, Merge};
-pub(crate) use removed::{Removed, Source};
+pub(crate) use range_tombstones::{TombstoneSource, VisibleTombstones};
 pub use user::Iter;

@@ -9,14 +9,14 @@
 //! they are. Downward the newest visible version of a key comes last, so it is copied while the
 //! older ones pass, and the cursor stands before the key.
 //!
-//! What a removed range hides is passed over one by one at first; after a few the cursors below the
-//! removal skip the rest of it at once, which costs as much as a few steps.
+//! What a range tombstone hides is passed over one by one at first; after a few the cursors below
+//! the removal skip the rest of it at once, which costs as much as a few steps.
 
-use super::{Merge, Removed};
+use super::{Merge, VisibleTombstones};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, append, parse, user_of};
-use crate::view::View;
+use crate::read_state::ReadState;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ enum State {
 /// It keeps what it walks over on disk and in memory, so it should not live long.
 pub struct Iter {
     merge: Merge,
-    removed: Option<Removed>,
+    tombstones: Option<VisibleTombstones>,
     order: Comparator,
     sequence: u64,
     state: State,
@@ -47,27 +47,27 @@ pub struct Iter {
     value: Vec<u8>,
     seek: Vec<u8>,
     /// What the cursors read from.
-    _view: Arc<View>,
+    _read_state: Arc<ReadState>,
 }
 
 impl Iter {
     pub(crate) fn new(
         merge: Merge,
-        removed: Option<Removed>,
+        tombstones: Option<VisibleTombstones>,
         order: Comparator,
         sequence: u64,
-        view: Arc<View>,
+        read_state: Arc<ReadState>,
     ) -> Self {
         Iter {
             merge,
-            removed,
+            tombstones,
             order,
             sequence,
             state: State::Out,
             key: Vec::new(),
             value: Vec::new(),
             seek: Vec::new(),
-            _view: view,
+            _read_state: read_state,
         }
     }
 
@@ -95,7 +95,7 @@ impl Iter {
         self.state = State::Out;
         self.merge.seek_first()?;
         self.key.clear();
-        self.settle_up(false)
+        self.find_visible_up(false)
     }
 
     /// Goes to the last key.
@@ -105,7 +105,7 @@ impl Iter {
     pub fn seek_last(&mut self) -> Result<()> {
         self.state = State::Out;
         self.merge.seek_last()?;
-        self.settle_down()
+        self.find_visible_down()
     }
 
     /// Goes to the first key that is not before `target`.
@@ -115,7 +115,7 @@ impl Iter {
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.state = State::Out;
         self.seek_internal(target, self.sequence, Kind::LAST)?;
-        self.settle_up(false)
+        self.find_visible_up(false)
     }
 
     /// Goes to the last key that is not behind `target`.
@@ -162,7 +162,7 @@ impl Iter {
                 placed?;
             }
         }
-        self.settle_up(true)
+        self.find_visible_up(true)
     }
 
     /// Goes one key back; nowhere before the first. Nothing happens nowhere.
@@ -185,7 +185,7 @@ impl Iter {
                 }
             }
         }
-        self.settle_down()
+        self.find_visible_down()
     }
 
     /// Keeps the key that is shown, before the merged cursor leaves it.
@@ -197,7 +197,7 @@ impl Iter {
 
     /// From the merged cursor's entry on to the first that is shown. `passed` says that the key in
     /// `key` has been shown.
-    fn settle_up(&mut self, mut passed: bool) -> Result<()> {
+    fn find_visible_up(&mut self, mut passed: bool) -> Result<()> {
         let mut hidden = 0;
         while let Some((key, _)) = self.merge.entry() {
             let entry = parse(key).ok_or_else(unknown_kind)?;
@@ -205,7 +205,7 @@ impl Iter {
             let same = passed && self.order.user(entry.user, &self.key) == Ordering::Equal;
             let mut is_hidden = false;
             if visible && !same {
-                is_hidden = is_removed(&mut self.removed, entry);
+                is_hidden = is_deleted(&mut self.tombstones, entry);
                 if entry.kind == Kind::Put && !is_hidden {
                     self.state = State::Up;
                     return Ok(());
@@ -226,7 +226,7 @@ impl Iter {
     }
 
     /// From the merged cursor's entry back to the first key that is shown.
-    fn settle_down(&mut self) -> Result<()> {
+    fn find_visible_down(&mut self) -> Result<()> {
         self.state = State::Out;
         // Whether `key` and `value` hold the newest visible version met so far of the key here.
         let mut shown = false;
@@ -238,7 +238,7 @@ impl Iter {
             }
             let mut is_hidden = false;
             if entry.sequence <= self.sequence {
-                is_hidden = is_removed(&mut self.removed, entry);
+                is_hidden = is_deleted(&mut self.tombstones, entry);
                 shown = entry.kind == Kind::Put && !is_hidden;
                 if shown || is_hidden {
                     self.key.clear();
@@ -266,8 +266,8 @@ impl Iter {
     /// The cursors below the removals of the key in `key` pass over what these remove.
     fn skip(&mut self, is_upward: bool) -> Result<()> {
         // No range is removed.
-        let Some(removed) = &self.removed else { return Ok(()) };
-        for (first, bound) in removed.skips(&self.key, is_upward) {
+        let Some(tombstones) = &self.tombstones else { return Ok(()) };
+        for (first, bound) in tombstones.skips(&self.key, is_upward) {
             self.seek.clear();
             append(&mut self.seek, bound, SEQUENCE_MAX, Kind::LAST);
             match is_upward {
@@ -279,10 +279,12 @@ impl Iter {
     }
 }
 
-/// Whether a removed range hides an entry.
+/// Whether a range tombstone hides an entry.
 #[inline]
-fn is_removed(removed: &mut Option<Removed>, entry: Parsed<'_>) -> bool {
-    removed.as_mut().is_some_and(|removed| removed.newest(entry.user) > Some(entry.sequence))
+fn is_deleted(tombstones: &mut Option<VisibleTombstones>, entry: Parsed<'_>) -> bool {
+    tombstones
+        .as_mut()
+        .is_some_and(|tombstones| tombstones.newest(entry.user) > Some(entry.sequence))
 }
 
 /// Tables check the kinds of their entries, so this is a table that changed under way.

@@ -199,16 +199,16 @@ impl Manifest {
     ///
     /// # Errors
     /// Those of [`Manifest::open`], but for corruption.
-    pub(crate) fn glean(fs: &dyn Fs, dir: &Path, order: Comparator) -> Result<Gleaned> {
-        let mut gleaned = Gleaned::default();
+    pub(crate) fn salvage(fs: &dyn Fs, dir: &Path, order: Comparator) -> Result<Salvaged> {
+        let mut salvaged = Salvaged::default();
         for number in manifests(fs, dir)? {
-            let mut see = |edit: &Edit| gleaned.see(edit);
+            let mut see = |edit: &Edit| salvaged.see(edit);
             match replay_each(fs, dir, number, order.clone(), &mut see) {
                 Ok(_) | Err(Error::Corruption { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(gleaned)
+        Ok(salvaged)
     }
 
     fn of(fs: Arc<dyn Fs>, dir: &Path, mut state: State, number: u64) -> Result<Manifest> {
@@ -410,7 +410,7 @@ fn begin(
 
 /// What manifests say that cannot be read to the end.
 #[derive(Debug, Default)]
-pub(crate) struct Gleaned {
+pub(crate) struct Salvaged {
     /// Tables that are in no version any more.
     pub(crate) deleted: HashSet<u64>,
     /// What was said of the others.
@@ -423,7 +423,7 @@ pub(crate) struct Gleaned {
     pub(crate) last_sequence: u64,
 }
 
-impl Gleaned {
+impl Salvaged {
     fn see(&mut self, edit: &Edit) {
         self.deleted.extend(edit.deleted.iter().map(|(_, number)| number));
         for (_, file) in &edit.added {

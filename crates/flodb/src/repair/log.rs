@@ -1,13 +1,13 @@
 //! The log of a repair: its records as tables of level 0.
 
-use super::tables::{Output, Workshop};
+use super::tables::{Output, TableIo};
 use crate::batch::decode;
 use crate::check::Finding;
 use crate::checksum::hash;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Kind, parse};
-use crate::memory::{Memory, MemoryOptions};
+use crate::memtable::{Memtable, MemtableOptions};
 use crate::version::FileMeta;
 use keyrack_wal::Salvaged;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(super) struct Look {
 
 /// Reads the log in `dir`, see [`keyrack_wal::salvage`].
 pub(super) fn look(
-    shop: &Workshop<'_>,
+    io: &TableIo<'_>,
     dir: &Path,
     from: Option<u64>,
     id: Option<u64>,
@@ -40,7 +40,7 @@ pub(super) fn look(
         }
         Ok(())
     };
-    let salvaged = keyrack_wal::salvage(shop.fs, dir, from, id, &mut replay)?;
+    let salvaged = keyrack_wal::salvage(io.fs, dir, from, id, &mut replay)?;
     let holes = salvaged.holes.iter().map(|hole| {
         let what = match hole.to - hole.from {
             0 => hole.what.clone(),
@@ -62,36 +62,36 @@ impl Look {
 /// Writes what the log has, as far as `is_wanted` has the sequence number, into tables of level 0,
 /// older writes into earlier ones. Returns these and the number of records.
 pub(super) fn save(
-    shop: &mut Workshop<'_>,
+    io: &mut TableIo<'_>,
     dir: &Path,
     from: Option<u64>,
     id: Option<u64>,
     is_wanted: &dyn Fn(u64) -> bool,
 ) -> Result<(Vec<Arc<FileMeta>>, u64)> {
     let (mut files, mut records) = (Vec::new(), 0);
-    let mut memory: Option<Arc<Memory>> = None;
-    let (fs, order) = (shop.fs, shop.order().clone());
+    let mut memtable: Option<Arc<Memtable>> = None;
+    let (fs, order) = (io.fs, io.order().clone());
     let mut replay = |position: u64, payload: &[u8]| -> Result<()> {
         // `look` has reported the loss.
         let Some(writes) = decode(payload) else { return Ok(()) };
         let room = payload.len() + ENTRY_BYTES * writes.len();
-        let most = shop.options.memory_bytes;
-        if memory.as_ref().is_some_and(|memory| memory.bytes() + room > most)
-            && let Some(full) = memory.take()
+        let most = io.options.memtable_bytes;
+        if memtable.as_ref().is_some_and(|memtable| memtable.bytes() + room > most)
+            && let Some(full) = memtable.take()
         {
-            write(shop, &full, &mut files)?;
+            write(io, &full, &mut files)?;
         }
-        let memory = memory.get_or_insert_with(|| {
+        let memtable = memtable.get_or_insert_with(|| {
             let capacity = most.saturating_add(room).saturating_add(SLACK_BYTES);
-            let options = MemoryOptions { tail_entries_max: usize::MAX, hash: false };
-            Arc::new(Memory::new(capacity, shop.order().clone(), options))
+            let options = MemtableOptions { tail_entries_max: usize::MAX, hash: false };
+            Arc::new(Memtable::new(capacity, io.order().clone(), options))
         });
         let mut is_used = false;
         for (sequence, write) in (position..).zip(writes) {
             if is_wanted(sequence) && !write.is_void(&order) {
                 is_used = true;
                 let inserted =
-                    memory.insert(sequence, write.kind, write.key, write.value, hash(write.key));
+                    memtable.insert(sequence, write.kind, write.key, write.value, hash(write.key));
                 if inserted.is_err() {
                     return Err(Error::Usage(
                         "a record of the log is too large for memory".to_owned(),
@@ -103,29 +103,29 @@ pub(super) fn save(
         Ok(())
     };
     keyrack_wal::salvage(fs, dir, from, id, &mut replay)?;
-    if let Some(rest) = memory {
-        write(shop, &rest, &mut files)?;
+    if let Some(rest) = memtable {
+        write(io, &rest, &mut files)?;
     }
     Ok((files, records))
 }
 
 fn write(
-    shop: &mut Workshop<'_>,
-    memory: &Arc<Memory>,
+    io: &mut TableIo<'_>,
+    memtable: &Arc<Memtable>,
     files: &mut Vec<Arc<FileMeta>>,
 ) -> Result<()> {
-    let mut output = Output::new(shop, 0, u64::MAX);
-    let mut cursor = memory.cursor(u64::MAX);
+    let mut output = Output::new(io, 0, u64::MAX);
+    let mut cursor = memtable.cursor(u64::MAX);
     cursor.seek_first()?;
     while let Some((key, value)) = cursor.entry() {
         let parsed = parse(key).expect("the memory has whole keys");
-        // Of a removed range it has the place, and the memory the range.
+        // Of a range tombstone it has the place, and the memory the range.
         if parsed.kind != Kind::DeleteRange {
             output.add(key, value)?;
         }
         cursor.next()?;
     }
-    memory.range_deletes().into_iter().try_for_each(|range| output.add_range(range))?;
+    memtable.range_tombstones().into_iter().try_for_each(|range| output.add_range(range))?;
     files.extend(output.finish()?);
     Ok(())
 }

@@ -3,16 +3,16 @@
 
 use super::files_of;
 use super::log::{self, Look};
-use super::tables::{Content, Found, Source, Workshop, groups};
+use super::tables::{Content, Found, Source, TableIo, groups};
 use crate::check::Finding;
 use crate::error::{Error, Result};
 use crate::key::{SEQUENCE_MAX, user_of};
 use crate::manifest::{
-    CURRENT, Edit, FileName, FileNumbers, Gleaned, LOCK, LOG_DIR, Manifest, State,
+    CURRENT, Edit, FileName, FileNumbers, LOCK, LOG_DIR, Manifest, Salvaged, State,
 };
+use crate::open_table::{file_meta, table_path};
 use crate::options::Options;
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version};
-use crate::view::{file_meta, table_path};
 use keyrack_vfs::Fs;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -49,19 +49,19 @@ impl Plan {
             }
             Err(error) => return Err(error),
         };
-        let gleaned = Manifest::glean(&*fs, dir, options.comparator.clone())?;
-        let next = state.as_ref().map_or(0, |state| state.next_file).max(gleaned.next_file);
+        let salvaged = Manifest::salvage(&*fs, dir, options.comparator.clone())?;
+        let next = state.as_ref().map_or(0, |state| state.next_file).max(salvaged.next_file);
         let names = files_of(&*fs, dir)?;
         let above = crate::manifest::next_above(next, names.iter().filter_map(|it| it.file_name()));
-        let mut shop = Workshop {
+        let mut io = TableIo {
             fs: &*fs,
             dir,
             options,
             numbers: FileNumbers::new(above),
             issued: Vec::new(),
         };
-        let planned = Planner { shop: &mut shop, losses, gone: Vec::new(), renamed: Vec::new() }
-            .plan(state, is_current, &gleaned, &names);
+        let planned = Planner { io: &mut io, losses, gone: Vec::new(), renamed: Vec::new() }
+            .plan(state, is_current, &salvaged, &names);
         // What was merged by a wrong rule goes.
         let planned =
             planned.and_then(|plan| options.comparator.check_complete(dir).map(|()| plan));
@@ -69,13 +69,13 @@ impl Plan {
             let files = |level: usize| plan.state.version.files(level).to_vec();
             (0..LEVELS).flat_map(files).collect()
         });
-        shop.discard_but(&kept);
+        io.discard_but(&kept);
         planned
     }
 }
 
 struct Planner<'a, 'w> {
-    shop: &'a mut Workshop<'w>,
+    io: &'a mut TableIo<'w>,
     losses: Vec<Finding>,
     gone: Vec<PathBuf>,
     renamed: Vec<(PathBuf, PathBuf)>,
@@ -104,23 +104,23 @@ impl Planner<'_, '_> {
         mut self,
         state: Option<State>,
         is_current: bool,
-        gleaned: &Gleaned,
+        salvaged: &Salvaged,
         names: &[PathBuf],
     ) -> Result<Plan> {
         let found = self.look(names)?;
-        let log_dir = self.shop.dir.join(LOG_DIR);
+        let log_dir = self.io.dir.join(LOG_DIR);
         let (outline, base) = match state {
             Some(state) => (self.keep_levels(&state, &found, &log_dir)?, state),
             None => {
                 let is_nothing = found.is_empty() && !names.iter().any(|path| is_manifest(path));
-                if is_nothing && files_of(self.shop.fs, &log_dir)?.is_empty() {
-                    let dir = self.shop.dir.display();
+                if is_nothing && files_of(self.io.fs, &log_dir)?.is_empty() {
+                    let dir = self.io.dir.display();
                     return Err(Error::Usage(format!("{dir} holds no store")));
                 }
-                let mut base = State::new(self.shop.order().clone());
-                base.next_file = base.next_file.max(gleaned.next_file);
-                (base.log_from, base.last_sequence) = (gleaned.log_from, gleaned.last_sequence);
-                (self.lay_out(&found, gleaned, &log_dir)?, base)
+                let mut base = State::new(self.io.order().clone());
+                base.next_file = base.next_file.max(salvaged.next_file);
+                (base.log_from, base.last_sequence) = (salvaged.log_from, salvaged.last_sequence);
+                (self.lay_out(&found, salvaged, &log_dir)?, base)
             }
         };
         let Outline { files, log, is_log_saved, log_records, is_changed } = outline;
@@ -141,12 +141,12 @@ impl Planner<'_, '_> {
         let pointers = (0..LEVELS).map(|level| (level, base.version.pointer(level).to_vec()));
         let pointers = pointers.filter(|(_, key)| !key.is_empty()).collect();
         let edit = Edit { added: files, pointers, ..Edit::default() };
-        let version = Version::new(self.shop.order().clone()).apply(&edit);
+        let version = Version::new(self.io.order().clone()).apply(&edit);
         let version = version.map_err(|invalid| {
             let what = format!("what is left does not fit together: {invalid}");
-            Error::corruption(self.shop.dir, 0, what)
+            Error::corruption(self.io.dir, 0, what)
         })?;
-        let next_file = base.next_file.max(self.shop.numbers.next());
+        let next_file = base.next_file.max(self.io.numbers.next());
         // The log that comes after a saved one is another.
         let log_id = if is_log_saved { 0 } else { base.log_id };
         let version = Arc::new(version);
@@ -165,7 +165,7 @@ impl Planner<'_, '_> {
                 || matches!(FileName::parse(name), Some(FileName::Unfinished))
                 || is_manifest(path);
             if !is_other {
-                found.extend(self.shop.look(path)?);
+                found.extend(self.io.look(path)?);
             }
         }
         Ok(found)
@@ -174,7 +174,7 @@ impl Planner<'_, '_> {
     /// Chooses the files that go: tables that have no place in the store, which the next opening
     /// would remove; and of `names`, manifests and what names one.
     fn dismiss(&mut self, files: &Placed, found: &[Found], names: &[PathBuf]) -> Result<()> {
-        let dir = self.shop.dir;
+        let dir = self.io.dir;
         for it in found.iter().filter(|it| it.number.is_some()) {
             let is_renamed = self.renamed.iter().any(|(from, _)| *from == it.path);
             let is_named = files.iter().any(|(_, file)| it.path == table_path(dir, file.number));
@@ -190,7 +190,7 @@ impl Planner<'_, '_> {
 
     /// A new name for a sound table, and its number.
     fn rename(&mut self, path: &Path) -> u64 {
-        let (number, to) = self.shop.issue();
+        let (number, to) = self.io.issue();
         self.renamed.push((path.to_owned(), to));
         number
     }
@@ -200,11 +200,11 @@ impl Planner<'_, '_> {
     fn keep_levels(&mut self, state: &State, found: &[Found], log_dir: &Path) -> Result<Outline> {
         let (mut files, mut is_changed) = self.keep_tables(state, found, log_dir)?;
         let (from, id) = (Some(state.log_from), Some(state.log_id));
-        let log = log::look(self.shop, log_dir, from, id)?;
+        let log = log::look(self.io, log_dir, from, id)?;
         let is_log_saved = !log.losses.is_empty();
         let mut log_records = log.salvaged.records;
         if is_log_saved {
-            let (tables, records) = log::save(self.shop, log_dir, from, id, &|_| true)?;
+            let (tables, records) = log::save(self.io, log_dir, from, id, &|_| true)?;
             files.extend(tables.into_iter().map(|file| (0, file)));
             log_records = records;
             is_changed = true;
@@ -219,7 +219,7 @@ impl Planner<'_, '_> {
         found: &[Found],
         log_dir: &Path,
     ) -> Result<(Placed, bool)> {
-        let order = self.shop.order().clone();
+        let order = self.io.order().clone();
         let mut used = vec![false; found.len()];
         let mut placed = Placed::new();
         let mut missing = Placed::new();
@@ -261,7 +261,7 @@ impl Planner<'_, '_> {
         }
         // What was flushed last may still be in the log.
         let id = Some(state.log_id);
-        let look = log::look(self.shop, log_dir, None, id)?;
+        let look = log::look(self.io, log_dir, None, id)?;
         for (level, file) in damaged {
             let fits = |(at, it): &(usize, &Found)| !used[*at] && describes(&file, it);
             let own = |(at, it): &(usize, &Found)| {
@@ -282,11 +282,11 @@ impl Planner<'_, '_> {
                     self.losses.extend(it.findings.iter().cloned());
                 }
             }
-            let path = table_path(self.shop.dir, file.number);
+            let path = table_path(self.io.dir, file.number);
             if is_logged {
                 let range = file.sequence_min..=file.sequence_max;
                 let is_wanted = |sequence: u64| range.contains(&sequence);
-                let (tables, _) = log::save(self.shop, log_dir, None, id, &is_wanted)?;
+                let (tables, _) = log::save(self.io, log_dir, None, id, &is_wanted)?;
                 let what = "restored from the log, nothing of it is lost";
                 self.losses.push(Finding::damage(&path, 0, what));
                 placed.extend(tables.into_iter().map(|it| (0, it)));
@@ -303,31 +303,31 @@ impl Planner<'_, '_> {
                 continue;
             };
             let is_of_it = |key: &[u8]| is_within(&file, key, &order);
-            let saved = self.shop.save(it, level, file.sequence, &is_of_it, &mut self.losses)?;
+            let saved = self.io.save(it, level, file.sequence, &is_of_it, &mut self.losses)?;
             placed.extend(saved.map(|saved| (level, saved)));
         }
         Ok((placed, true))
     }
 
     /// A store whose manifest is lost: all tables in the last level, and above them the log.
-    fn lay_out(&mut self, found: &[Found], gleaned: &Gleaned, log_dir: &Path) -> Result<Outline> {
+    fn lay_out(&mut self, found: &[Found], salvaged: &Salvaged, log_dir: &Path) -> Result<Outline> {
         let mut sources = Vec::new();
         let mut newest = 0;
         let mut is_whole = true;
         for it in found {
-            if it.number.is_some_and(|number| gleaned.deleted.contains(&number)) {
+            if it.number.is_some_and(|number| salvaged.deleted.contains(&number)) {
                 // Its entries are in others.
                 continue;
             }
             newest = newest.max(it.meta().map_or(0, |meta| meta.sequence_max));
-            let sequence = self.sequence_of(it, found, gleaned);
+            let sequence = self.sequence_of(it, found, salvaged);
             if let (true, Some(meta)) = (it.is_sound(), it.meta()) {
                 let number = it.number.unwrap_or(0);
                 let file = match sequence {
                     None => file_meta(number, meta.clone()),
                     Some(sequence) => FileMeta::stamped(number, meta, sequence),
                 };
-                sources.push(Source::new(self.shop, &it.path, file)?);
+                sources.push(Source::new(self.io, &it.path, file)?);
                 continue;
             }
             is_whole = false;
@@ -335,21 +335,21 @@ impl Planner<'_, '_> {
                 self.losses.extend(it.findings.iter().cloned());
             }
             let all = |_: &[u8]| true;
-            let saved = self.shop.save(it, LAST_LEVEL, sequence, &all, &mut self.losses)?;
+            let saved = self.io.save(it, LAST_LEVEL, sequence, &all, &mut self.losses)?;
             if let Some(file) = saved {
                 newest = newest.max(file.sequence_max);
                 sources.push(self.source_of(&file)?);
             }
         }
-        let log = log::look(self.shop, log_dir, None, None)?;
+        let log = log::look(self.io, log_dir, None, None)?;
         // Everything below is in tables.
-        let above = (newest + 1).max(gleaned.log_from);
+        let above = (newest + 1).max(salvaged.log_from);
         let mut placed = Placed::new();
         // What is lost may be in the log, and with it all that came later.
         let is_merged = !is_whole && log.whole_from() < above;
         let from = if is_merged { log.whole_from() } else { above };
         let is_wanted = |sequence: u64| sequence >= from;
-        let (tables, log_records) = log::save(self.shop, log_dir, None, None, &is_wanted)?;
+        let (tables, log_records) = log::save(self.io, log_dir, None, None, &is_wanted)?;
         if is_merged {
             for file in tables {
                 sources.push(self.source_of(&file)?);
@@ -357,12 +357,12 @@ impl Planner<'_, '_> {
         } else {
             placed.extend(tables.into_iter().map(|file| (0, file)));
         }
-        for mut group in groups(sources, &self.shop.order().clone()) {
+        for mut group in groups(sources, &self.io.order().clone()) {
             let files = match (group.pop(), group.is_empty()) {
                 (Some(alone), true) => vec![self.keep(alone)],
                 (last, _) => {
                     group.extend(last);
-                    self.shop.merge(&group, LAST_LEVEL)?
+                    self.io.merge(&group, LAST_LEVEL)?
                 }
             };
             placed.extend(files.into_iter().map(|file| (LAST_LEVEL, file)));
@@ -373,13 +373,13 @@ impl Planner<'_, '_> {
 
     /// A table that was just written, to be merged with others.
     fn source_of(&self, file: &FileMeta) -> Result<Source> {
-        let path = table_path(self.shop.dir, file.number);
-        Source::new(self.shop, &path, copy_of(file, file.number))
+        let path = table_path(self.io.dir, file.number);
+        Source::new(self.io, &path, copy_of(file, file.number))
     }
 
     /// A table that overlaps with no other stays as it is.
     fn keep(&mut self, source: Source) -> Arc<FileMeta> {
-        if source.path == table_path(self.shop.dir, source.file.number) {
+        if source.path == table_path(self.io.dir, source.file.number) {
             return source.file;
         }
         let number = self.rename(&source.path);
@@ -388,14 +388,14 @@ impl Planner<'_, '_> {
 
     /// The sequence number of the entries of a table that came from outside: what the manifest said
     /// of it as far as it could be read, or else one above those of all tables before it.
-    fn sequence_of(&mut self, it: &Found, all: &[Found], gleaned: &Gleaned) -> Option<u64> {
+    fn sequence_of(&mut self, it: &Found, all: &[Found], salvaged: &Salvaged) -> Option<u64> {
         let number = it.number?;
-        let said = gleaned.files.get(&number);
+        let said = salvaged.files.get(&number);
         let Some(meta) = it.meta() else { return said?.sequence };
         if meta.sequence_max > 0 {
             return None;
         }
-        if let Some(file) = said.filter(|file| file.describes(meta, self.shop.order())) {
+        if let Some(file) = said.filter(|file| file.describes(meta, self.io.order())) {
             return file.sequence;
         }
         let before = all.iter().filter(|other| other.number.is_some_and(|other| other < number));

@@ -9,11 +9,11 @@ use crate::error::{Error, Result};
 use crate::iterator::{Child, Merge};
 use crate::key::{Comparator, SEQUENCE_MAX, parse, user_of};
 use crate::manifest::{FileName, FileNumber, FileNumbers};
+use crate::open_table::{file_meta, table_path};
 use crate::options::Options;
-use crate::ranges::RangeDelete;
-use crate::table::{Lost, ReadOptions, Table, TableMeta, TableWriter, Unsound, scrape};
+use crate::range_tombstones::RangeTombstone;
+use crate::table::{Lost, ReadOptions, Table, TableMeta, TableWriter, Unsound, salvage};
 use crate::version::FileMeta;
-use crate::view::{file_meta, table_path};
 use keyrack_vfs::{Fs, OpenOptions};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Found {
 }
 
 /// What writes tables, and reads them.
-pub(super) struct Workshop<'a> {
+pub(super) struct TableIo<'a> {
     pub(super) fs: &'a dyn Fs,
     pub(super) dir: &'a Path,
     pub(super) options: &'a Options,
@@ -62,7 +62,7 @@ pub(super) struct Workshop<'a> {
     pub(super) issued: Vec<FileNumber>,
 }
 
-impl Workshop<'_> {
+impl TableIo<'_> {
     pub(super) fn order(&self) -> &Comparator {
         &self.options.comparator
     }
@@ -154,7 +154,7 @@ impl Workshop<'_> {
                     ranges.push(range);
                     Ok(())
                 };
-                scrape(&*file, &order, &mut entry, &mut keep, &mut unsound)?;
+                salvage(&*file, &order, &mut entry, &mut keep, &mut unsound)?;
                 ranges.into_iter().try_for_each(|range| output.add_range(range))?;
             }
         }
@@ -173,7 +173,7 @@ impl Workshop<'_> {
             children.push(Child::Table(table.cursor(options)));
         }
         let mut entries = Merge::new(children, self.order().clone());
-        // A removed range is not cut here, so it stays with everything that it may remove.
+        // A range tombstone is not cut here, so it stays with everything that it may remove.
         let table_bytes = if ranges.is_empty() { self.options.table_bytes } else { u64::MAX };
         let mut output = Output::new(self, level, table_bytes);
         entries.seek_first()?;
@@ -206,10 +206,10 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(shop: &Workshop<'_>, path: &Path, file: FileMeta) -> Result<Self> {
-        let order = shop.order();
-        let table = shop.open(path, file.sequence)?;
-        let end = table.range_deletes().map(|ranges| ranges.high());
+    pub(super) fn new(io: &TableIo<'_>, path: &Path, file: FileMeta) -> Result<Self> {
+        let order = io.order();
+        let table = io.open(path, file.sequence)?;
+        let end = table.range_tombstones().map(|ranges| ranges.high());
         let high = end.into_iter().chain([file.last()]).max_by(|a, b| order.user(a, b));
         let high = high.expect("the last key is among them").to_vec();
         let mut file = file;
@@ -222,8 +222,8 @@ impl Source {
 }
 
 /// The ranges that a table removes.
-fn ranges_of(table: &Table) -> Vec<RangeDelete> {
-    table.range_deletes().into_iter().flat_map(|index| index.ranges()).collect()
+fn ranges_of(table: &Table) -> Vec<RangeTombstone> {
+    table.range_tombstones().into_iter().flat_map(|index| index.ranges()).collect()
 }
 
 /// Parts the sources into groups that have no keys in common.
@@ -263,7 +263,7 @@ fn loss(path: &Path, unsound: Unsound) -> Finding {
 
 /// Tables that are being written.
 pub(super) struct Output<'a, 'w> {
-    shop: &'a mut Workshop<'w>,
+    io: &'a mut TableIo<'w>,
     level: usize,
     table_bytes: u64,
     writer: Option<(u64, TableWriter)>,
@@ -273,8 +273,8 @@ pub(super) struct Output<'a, 'w> {
 
 impl<'a, 'w> Output<'a, 'w> {
     /// Tables for `level`, each of which ends with the key that brings it to so many bytes.
-    pub(super) fn new(shop: &'a mut Workshop<'w>, level: usize, table_bytes: u64) -> Self {
-        Output { shop, level, table_bytes, writer: None, last: Vec::new(), built: Vec::new() }
+    pub(super) fn new(io: &'a mut TableIo<'w>, level: usize, table_bytes: u64) -> Self {
+        Output { io, level, table_bytes, writer: None, last: Vec::new(), built: Vec::new() }
     }
 
     /// Adds an entry that is not before the last one, unless it is the same.
@@ -294,8 +294,8 @@ impl<'a, 'w> Output<'a, 'w> {
         Ok(())
     }
 
-    /// Adds a removed range to the table in work.
-    pub(super) fn add_range(&mut self, range: RangeDelete) -> Result<()> {
+    /// Adds a range tombstone to the table in work.
+    pub(super) fn add_range(&mut self, range: RangeTombstone) -> Result<()> {
         self.writer()?.add_range(range)
     }
 
@@ -304,10 +304,10 @@ impl<'a, 'w> Output<'a, 'w> {
         let (_, writer) = match &mut self.writer {
             Some(writer) => writer,
             none => {
-                let (number, path) = self.shop.issue();
+                let (number, path) = self.io.issue();
                 let create = OpenOptions::new().read(true).write(true).create_new(true);
-                let file = self.shop.fs.open(&path, &create)?;
-                let options = self.shop.options.table(self.level, 1);
+                let file = self.io.fs.open(&path, &create)?;
+                let options = self.io.options.table(self.level, 1);
                 none.insert((number, TableWriter::new(file, options)?))
             }
         };
@@ -318,8 +318,8 @@ impl<'a, 'w> Output<'a, 'w> {
         // No table is in work.
         let Some((number, writer)) = self.writer.take() else { return Ok(()) };
         let file = file_meta(number, writer.finish()?);
-        let path = table_path(self.shop.dir, number);
-        self.built.push(Source::new(self.shop, &path, file)?.file);
+        let path = table_path(self.io.dir, number);
+        self.built.push(Source::new(self.io, &path, file)?.file);
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use crate::coding::varint_into;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, Compare, SPACES_ORDER};
 use std::cmp::Ordering;
-use std::sync::atomic::{AtomicBool, Ordering as Memory};
+use std::sync::atomic::{AtomicBool, Ordering as AtomicOrdering};
 
 /// Ids of spaces are smaller.
 pub(super) const IDS_MAX: u32 = 1 << 31;
@@ -140,14 +140,14 @@ impl SpacesOrder {
 
     /// Whether a key was met whose rule is not there.
     pub(super) fn is_missing(&self) -> bool {
-        self.is_missing.load(Memory::Relaxed)
+        self.is_missing.load(AtomicOrdering::Relaxed)
     }
 
     fn within(&self, hash: [u8; HASH_BYTES], a: &[u8], b: &[u8]) -> Ordering {
         match self.rules.iter().find(|(known, _)| *known == hash) {
             Some((_, rule)) => rule.user(a, b),
             None => {
-                self.is_missing.store(true, Memory::Relaxed);
+                self.is_missing.store(true, AtomicOrdering::Relaxed);
                 a.cmp(b)
             }
         }

@@ -10,7 +10,7 @@ use crate::block::{Block, Damage};
 use crate::checksum::hash;
 use crate::error::{Error, Result};
 use crate::key::{self, Kind};
-use crate::ranges::RangeDelete;
+use crate::range_tombstones::RangeTombstone;
 use std::cmp::Ordering;
 
 /// Something that is wrong in a table.
@@ -104,8 +104,8 @@ impl Table {
         (seen.meta.bytes, seen.meta.checksum) = (self.meta.bytes, self.meta.checksum);
         // Early tables do not say it.
         seen.meta.replaced = if self.meta.replaced > 0 { seen.replaced } else { 0 };
-        let mut listed: Vec<RangeDelete> =
-            self.range_deletes.iter().flat_map(|index| index.ranges()).collect();
+        let mut listed: Vec<RangeTombstone> =
+            self.range_tombstones.iter().flat_map(|index| index.ranges()).collect();
         if self.ranges_among_entries {
             seen.meta.range_deletes = listed.len() as u64;
         } else {
@@ -114,7 +114,7 @@ impl Table {
         if is_whole && seen.meta != self.meta {
             unsound(end("properties of other entries than there are"));
         }
-        let among = |ranges: &mut Vec<RangeDelete>| ranges.sort_by_key(|range| range.sequence);
+        let among = |ranges: &mut Vec<RangeTombstone>| ranges.sort_by_key(|range| range.sequence);
         among(&mut listed);
         among(&mut seen.ranges);
         if is_whole && self.ranges_among_entries && seen.ranges != listed {
@@ -179,7 +179,7 @@ impl From<Damage> for Stop {
 /// The entries so far, counted as the writer does.
 struct Seen {
     meta: TableMeta,
-    ranges: Vec<RangeDelete>,
+    ranges: Vec<RangeTombstone>,
     replaced: u64,
     missed_by_filter: bool,
 }
@@ -211,7 +211,7 @@ impl Seen {
         meta.raw_bytes += (internal_key.len() + value.len()) as u64;
         if parsed.kind == Kind::DeleteRange {
             let (begin, end) = (parsed.user.to_vec(), value.to_vec());
-            self.ranges.push(RangeDelete { begin, end, sequence: parsed.sequence });
+            self.ranges.push(RangeTombstone { begin, end, sequence: parsed.sequence });
         }
     }
 }

@@ -30,7 +30,7 @@ mod index;
 mod inspect;
 mod properties;
 mod reader;
-mod scrape;
+mod salvage;
 #[cfg(test)]
 pub(crate) mod tests;
 mod writer;
@@ -39,5 +39,5 @@ pub(crate) use cursor::{ReadOptions, TableCursor};
 pub(crate) use inspect::{Lost, Unsound};
 pub(crate) use properties::TableMeta;
 pub(crate) use reader::Table;
-pub(crate) use scrape::scrape;
+pub(crate) use salvage::salvage;
 pub(crate) use writer::{TableOptions, TableWriter};

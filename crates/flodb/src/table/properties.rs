@@ -10,7 +10,7 @@
 use super::format::Handle;
 use crate::coding::{Reader, put_string, put_varint};
 use crate::key::{self, Comparator, Kind};
-use crate::ranges::RangeDelete;
+use crate::range_tombstones::RangeTombstone;
 use std::cmp::Ordering;
 
 const TAG_INDEX: u64 = 1;
@@ -63,8 +63,8 @@ pub(crate) struct TableMeta {
 
 impl TableMeta {
     /// Counts a range delete.
-    pub(super) fn count_range(&mut self, range: &RangeDelete, order: &Comparator) {
-        let RangeDelete { begin, end, sequence } = range;
+    pub(super) fn count_range(&mut self, range: &RangeTombstone, order: &Comparator) {
+        let RangeTombstone { begin, end, sequence } = range;
         let (mut low, mut high) = (Vec::new(), Vec::new());
         key::append(&mut low, begin, *sequence, Kind::DeleteRange);
         key::append(&mut high, end, key::SEQUENCE_MAX, Kind::LAST);
@@ -211,7 +211,7 @@ impl Properties {
 }
 
 /// The stored list of range deletes.
-pub(super) fn encode_ranges(ranges: &[RangeDelete]) -> Vec<u8> {
+pub(super) fn encode_ranges(ranges: &[RangeTombstone]) -> Vec<u8> {
     let mut out = Vec::new();
     for range in ranges {
         put_string(&mut out, &range.begin);
@@ -221,13 +221,13 @@ pub(super) fn encode_ranges(ranges: &[RangeDelete]) -> Vec<u8> {
     out
 }
 
-pub(super) fn decode_ranges(stored: &[u8]) -> Option<Vec<RangeDelete>> {
+pub(super) fn decode_ranges(stored: &[u8]) -> Option<Vec<RangeTombstone>> {
     let mut reader = Reader::new(stored);
     let mut ranges = Vec::new();
     while !reader.is_empty() {
         let (begin, end) = (reader.string()?.to_vec(), reader.string()?.to_vec());
         let sequence = reader.varint().filter(|sequence| *sequence <= key::SEQUENCE_MAX)?;
-        ranges.push(RangeDelete { begin, end, sequence });
+        ranges.push(RangeTombstone { begin, end, sequence });
     }
     Some(ranges)
 }
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn range_deletes_come_back() {
-        let range = |begin: &[u8], end: &[u8], sequence| RangeDelete {
+        let range = |begin: &[u8], end: &[u8], sequence| RangeTombstone {
             begin: begin.to_vec(),
             end: end.to_vec(),
             sequence,

@@ -15,7 +15,7 @@ use crate::checksum::hash as hash_of;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
-use crate::ranges::RangeIndex;
+use crate::range_tombstones::RangeTombstoneIndex;
 use keyrack_concurrent::pin;
 use keyrack_vfs::{File, Fs, OpenOptions};
 use std::cmp::Ordering;
@@ -35,7 +35,7 @@ pub(crate) struct Table {
     pub(super) meta: TableMeta,
     /// Whether the range deletes are among the entries, too.
     pub(super) ranges_among_entries: bool,
-    pub(super) range_deletes: Option<Arc<RangeIndex>>,
+    pub(super) range_tombstones: Option<Arc<RangeTombstoneIndex>>,
     pub(super) filter: Option<Filter>,
     /// The sequence number of all entries, which have 0 in the file.
     pub(super) sequence: Option<u64>,
@@ -89,11 +89,12 @@ impl Table {
             if ranges.is_empty() || ranges.iter().any(|range| range.is_empty(&comparator)) {
                 return Err(damage(part, "a range that is empty"));
             }
-            Ok(RangeIndex::new(ranges, &comparator).map(Arc::new))
+            Ok(RangeTombstoneIndex::new(ranges, &comparator).map(Arc::new))
         };
         let filter = properties.filter.map(parse_filter).transpose()?;
-        let range_deletes = properties.range_deletes.map(parse_ranges).transpose()?.flatten();
-        if let Some(index) = range_deletes.as_ref().filter(|_| !properties.ranges_among_entries) {
+        let range_tombstones = properties.range_deletes.map(parse_ranges).transpose()?.flatten();
+        if let Some(index) = range_tombstones.as_ref().filter(|_| !properties.ranges_among_entries)
+        {
             let low = key::user_of(&properties.meta.smallest);
             let high = key::user_of(&properties.meta.largest);
             if comparator.user(index.low(), low).is_lt()
@@ -103,7 +104,7 @@ impl Table {
             }
         }
         let meta = TableMeta {
-            range_deletes: range_deletes.as_ref().map_or(0, |index| index.len() as u64),
+            range_deletes: range_tombstones.as_ref().map_or(0, |index| index.len() as u64),
             checksum: handle.checksum,
             ..properties.meta
         };
@@ -118,7 +119,7 @@ impl Table {
             data_bytes: properties.data_bytes,
             meta,
             ranges_among_entries: properties.ranges_among_entries,
-            range_deletes,
+            range_tombstones,
             sequence: None,
         })
     }
@@ -239,8 +240,8 @@ impl Table {
 
     /// All range deletes of the table, if there are any.
     #[inline]
-    pub(crate) fn range_deletes(&self) -> Option<&Arc<RangeIndex>> {
-        self.range_deletes.as_ref()
+    pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstoneIndex>> {
+        self.range_tombstones.as_ref()
     }
 
     /// How many range deletes are not among the entries.
@@ -253,7 +254,7 @@ impl Table {
     /// newer one removes it. No lock, no allocation.
     #[inline]
     pub(crate) fn floor(&self, user_key: &[u8], sequence: u64) -> u64 {
-        match &self.range_deletes {
+        match &self.range_tombstones {
             None => 0,
             Some(index) => index.newest(user_key, sequence).map_or(0, |newest| newest + 1),
         }

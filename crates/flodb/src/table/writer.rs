@@ -15,7 +15,7 @@ use crate::compress::{BLOCK_BYTES_MAX, Codec, Compression, Compressor};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, Comparator, Kind, Parsed};
-use crate::ranges::RangeDelete;
+use crate::range_tombstones::RangeTombstone;
 use keyrack_vfs::File;
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub(crate) struct TableWriter {
     /// The last block, if its index entry is still to come.
     unindexed: Option<Handle>,
     hashes: Vec<u64>,
-    ranges: Vec<RangeDelete>,
+    ranges: Vec<RangeTombstone>,
     /// The last internal key.
     last: Vec<u8>,
     /// Complete blocks from `written` of the file on.
@@ -126,7 +126,7 @@ impl TableWriter {
     ///
     /// # Errors
     /// [`Error::Usage`] if the range is empty; it is not added then.
-    pub(crate) fn add_range(&mut self, range: RangeDelete) -> Result<()> {
+    pub(crate) fn add_range(&mut self, range: RangeTombstone) -> Result<()> {
         if range.is_empty(&self.options.comparator) || range.sequence > key::SEQUENCE_MAX {
             return Err(Error::Usage("a range delete of a table must delete something".into()));
         }

@@ -1,7 +1,7 @@
 //! What is known of a table without opening it.
 //!
 //! The bounds are internal keys. No two tables of a level from 1 on share a user key, with one
-//! exception: a removal of a range ends *before* a key, and a table that holds one may have that
+//! exception: a range tombstone ends *before* a key, and a table that holds one may have that
 //! key as its largest, with the sequence number [`SEQUENCE_MAX`] that no write has. Such a bound is
 //! *open*: the table says nothing about the key itself, and the next table may begin with it.
 
@@ -10,7 +10,7 @@ use crate::key::{Comparator, SEQUENCE_MAX, append, parse, user_of};
 use crate::table::TableMeta;
 use std::cmp::Ordering;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering as Memory};
+use std::sync::atomic::{AtomicBool, Ordering as AtomicOrdering};
 
 /// A table with at least this share of removals, one in so many, is worth rewriting for them alone.
 const DENSE_SHARE: u64 = 4;
@@ -28,9 +28,9 @@ pub(crate) struct FileMeta {
     pub(crate) largest: Vec<u8>,
     /// Entries, removals included.
     pub(crate) entries: u64,
-    /// Removals of keys and of ranges.
+    /// Tombstones of keys and of ranges.
     pub(crate) deletes: u64,
-    /// Removals of ranges.
+    /// Tombstones of ranges.
     pub(crate) range_deletes: u64,
     /// The smallest sequence number of an entry.
     pub(crate) sequence_min: u64,
@@ -41,8 +41,8 @@ pub(crate) struct FileMeta {
     pub(crate) sequence: Option<u64>,
     /// That of the table, see [`TableMeta::checksum`]; 0 if an earlier program added it.
     pub(crate) checksum: u64,
-    /// Whether a compaction reads it now. Written by `compaction::Running` alone, under the lock
-    /// that guards the choice of compactions, and read under it.
+    /// Whether a compaction reads it now. Written by `compaction::InProgressCompactions` alone,
+    /// under the lock that guards the choice of compactions, and read under it.
     pub(crate) being_compacted: AtomicBool,
 }
 
@@ -85,13 +85,13 @@ impl FileMeta {
     }
 
     /// Whether a compaction reads it now.
-    pub(crate) fn is_claimed(&self) -> bool {
+    pub(crate) fn is_being_compacted(&self) -> bool {
         // Relaxed: the lock that guards the choice of compactions orders it.
-        self.being_compacted.load(Memory::Relaxed)
+        self.being_compacted.load(AtomicOrdering::Relaxed)
     }
 
-    pub(crate) fn set_claimed(&self, claimed: bool) {
-        self.being_compacted.store(claimed, Memory::Relaxed);
+    pub(crate) fn set_being_compacted(&self, claimed: bool) {
+        self.being_compacted.store(claimed, AtomicOrdering::Relaxed);
     }
 
     /// What is to be said of a table from outside, whose entries get this sequence number.

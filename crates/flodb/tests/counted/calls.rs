@@ -106,12 +106,12 @@ fn a_put_makes_no_call_and_allocates_nothing() {
     }
 }
 
-/// Over many segments and generations, what they cost is shared by thousands of puts.
+/// Over many segments and memtables, what they cost is shared by thousands of puts.
 #[test]
 fn the_ends_of_segments_and_generations_cost_a_put_next_to_nothing() {
     const PUTS: u32 = 60_000;
     let _turn = turn();
-    let options = Options { memory_bytes: 2 << 20, segment_bytes: 1 << 20, ..Options::default() };
+    let options = Options { memtable_bytes: 2 << 20, segment_bytes: 1 << 20, ..Options::default() };
     let Store { fs, db, _dir } = store(options);
     warm_up(&db);
     // The operations of the background are counted with those of the writer.

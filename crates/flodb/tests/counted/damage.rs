@@ -27,7 +27,7 @@ fn stride() -> usize {
 
 fn options() -> Options {
     Options {
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         segment_bytes: 4 << 10,
         block_bytes: 256,
         compression: vec![

@@ -96,7 +96,7 @@ impl Engine {
 
 fn options(draw: u64) -> Options {
     Options {
-        memory_bytes: 64 << 10 << (draw % 4),
+        memtable_bytes: 64 << 10 << (draw % 4),
         segment_bytes: 64 << 10 << (draw / 4 % 4),
         table_bytes: 32 << 10 << (draw / 16 % 4),
         level0_tables: 2 + (draw / 64 % 3) as usize,

@@ -151,7 +151,7 @@ impl Plan {
             ("Blk cache size:", format!("{:<4} MB", store.cache_bytes >> 20)),
             ("Blk size:", format!("{:<4} KB", store.block_bytes >> 10)),
             ("Bloom bits:", store.filter_bits_per_key.to_string()),
-            ("Memtable size:", format!("{:<4} MB", store.memory_bytes >> 20)),
+            ("Memtable size:", format!("{:<4} MB", store.memtable_bytes >> 20)),
             ("Tbl size:", format!("{:<4} MB", store.table_bytes >> 20)),
             ("Lsm compaction off:", is(store.compaction_threads == 0).to_string()),
             ("Wal off:", is(store.durability == Durability::None).to_string()),

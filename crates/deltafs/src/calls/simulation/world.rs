@@ -309,7 +309,7 @@ impl World {
             ..Settings::default()
         };
         settings.store.compaction_threads = 0;
-        settings.store.memory_bytes = 1 << 20;
+        settings.store.memtable_bytes = 1 << 20;
         settings.store.segment_bytes = self.segment_bytes;
         settings.store.cache_bytes = 0;
         let space = Namespace::open_in(fs, Path::new("/log"), settings).unwrap();

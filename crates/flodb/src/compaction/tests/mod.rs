@@ -49,13 +49,13 @@ fn draw(compaction: &Compaction) -> String {
     text
 }
 
-fn pick_in(version: &Version, running: &Running) -> Option<Compaction> {
-    pick(version, &options(), running, SEQUENCE_MAX)
+fn pick_in(version: &Version, in_progress: &InProgressCompactions) -> Option<Compaction> {
+    pick(version, &options(), in_progress, SEQUENCE_MAX)
 }
 
 #[track_caller]
 fn picks(drawing: &str, wanted: &str) -> Compaction {
-    let picked = pick_in(&parse(drawing), &Running::default());
+    let picked = pick_in(&parse(drawing), &InProgressCompactions::default());
     let picked = picked.unwrap_or_else(|| panic!("nothing, not {wanted}"));
     assert_eq!(draw(&picked), wanted);
     picked
@@ -63,21 +63,24 @@ fn picks(drawing: &str, wanted: &str) -> Compaction {
 
 #[track_caller]
 fn picks_in(version: &Version, wanted: &str) {
-    assert_eq!(pick_in(version, &Running::default()).as_ref().map(draw).as_deref(), Some(wanted));
+    assert_eq!(
+        pick_in(version, &InProgressCompactions::default()).as_ref().map(draw).as_deref(),
+        Some(wanted)
+    );
 }
 
 #[track_caller]
 fn picks_nothing(drawing: &str) {
-    let picked = pick_in(&parse(drawing), &Running::default());
+    let picked = pick_in(&parse(drawing), &InProgressCompactions::default());
     assert_eq!(picked.as_ref().map(draw), None);
 }
 
 /// Starts whatever comes next until nothing does.
 #[track_caller]
-fn start_all(version: &Version, running: &mut Running) -> Vec<String> {
+fn start_all(version: &Version, in_progress: &mut InProgressCompactions) -> Vec<String> {
     let mut started = Vec::new();
-    while let Some(compaction) = pick_in(version, running) {
-        let _ticket = running.start(&compaction, version.order());
+    while let Some(compaction) = pick_in(version, in_progress) {
+        let _id = in_progress.start(&compaction, version.order());
         started.push(draw(&compaction));
     }
     started
@@ -122,10 +125,14 @@ fn level_0_begins_with_its_oldest_table() {
     let drawing = "0:1:m-n 0:2:a-c 0:3:b-d 0:4:c-e 6:5:a-e";
     picks(drawing, "Level0 0->6 [1] [] move");
     let version = parse(drawing);
-    let mut running = Running::default();
-    assert_eq!(start_all(&version, &mut running).len(), 1, "with one table less nothing is due");
+    let mut in_progress = InProgressCompactions::default();
+    assert_eq!(
+        start_all(&version, &mut in_progress).len(),
+        1,
+        "with one table less nothing is due"
+    );
     let drawing = "0:1:m-n 0:2:a-c 0:3:b-d 0:4:c-e 0:6:d-f 6:5:a-e";
-    let started = start_all(&parse(drawing), &mut Running::default());
+    let started = start_all(&parse(drawing), &mut InProgressCompactions::default());
     assert_eq!(started, ["Level0 0->6 [1] [] move", "Level0 0->6 [6 4 3 2] [5]"]);
 }
 
@@ -147,7 +154,7 @@ fn a_level_goes_round_by_key() {
     let mut version = parse(tables);
     let mut order = Vec::new();
     for _ in 0..4 {
-        let picked = pick_in(&version, &Running::default()).unwrap();
+        let picked = pick_in(&version, &InProgressCompactions::default()).unwrap();
         order.push(picked.inputs[0][0].number);
         let pointer = picked.pointer.clone().unwrap();
         assert_eq!(pointer, picked.inputs[0].last().unwrap().last());
@@ -192,7 +199,8 @@ fn removals_are_not_moved_to_where_they_hide_nothing() {
     let oldest = dense(1, "a", "b");
     let level0: Vec<_> = [2, 3, 4].map(|number| (0, sized(number, "x", "z", 100))).into();
     let version = version(&[&[(0, Arc::clone(&oldest))], &level0[..]].concat());
-    let pick = |snapshot| pick(&version, &options(), &Running::default(), snapshot).unwrap();
+    let pick =
+        |snapshot| pick(&version, &options(), &InProgressCompactions::default(), snapshot).unwrap();
     assert_eq!(draw(&pick(SEQUENCE_MAX)), "Level0 0->6 [1] []");
     assert_eq!(draw(&pick(oldest.sequence_max)), "Level0 0->6 [1] []");
     assert_eq!(draw(&pick(oldest.sequence_max - 1)), "Level0 0->6 [1] [] move");
@@ -208,23 +216,23 @@ fn dense_tables_are_rewritten_when_nothing_else_is_to_do() {
         (6, Arc::new(FileMeta { deletes: 2, ..plain(5, "f", "g", 100) })),
     ];
     let version = version(&tables);
-    let mut running = Running::default();
-    let drained = start_all(&version, &mut running);
-    assert_eq!(drained, ["Drain 5->6 [1] [3]", "Drain 5->6 [2] []", "Removals 6->6 [4] []"]);
+    let mut in_progress = InProgressCompactions::default();
+    let drained = start_all(&version, &mut in_progress);
+    assert_eq!(drained, ["Drain 5->6 [1] [3]", "Drain 5->6 [2] []", "Tombstones 6->6 [4] []"]);
     let last = version.files(6).iter().find(|file| file.number == 4).unwrap();
-    last.set_claimed(false);
-    let pick = |snapshot| pick(&version, &options(), &Running::default(), snapshot);
-    assert_eq!(pick(last.sequence_max).as_ref().map(draw).unwrap(), "Removals 6->6 [4] []");
+    last.set_being_compacted(false);
+    let pick = |snapshot| pick(&version, &options(), &InProgressCompactions::default(), snapshot);
+    assert_eq!(pick(last.sequence_max).as_ref().map(draw).unwrap(), "Tombstones 6->6 [4] []");
     assert!(pick(last.sequence_max - 1).is_none(), "a snapshot may need the removals");
 }
 
-/// One removed range may hide all of its table, so it counts as many.
+/// One range tombstone may hide all of its table, so it counts as many.
 #[test]
 fn tables_with_removed_ranges_are_dense() {
     let ranged = || FileMeta { deletes: 1, range_deletes: 1, ..plain(1, "d", "e", 100) };
     let idle = version(&[(6, Arc::new(ranged())), (6, sized(2, "a", "b", 100))]);
-    picks_in(&idle, "Removals 6->6 [1] []");
-    let pick = |snapshot| pick(&idle, &options(), &Running::default(), snapshot);
+    picks_in(&idle, "Tombstones 6->6 [1] []");
+    let pick = |snapshot| pick(&idle, &options(), &InProgressCompactions::default(), snapshot);
     assert!(pick(ranged().sequence_max - 1).is_none(), "a snapshot may need the removal");
     // Moved down, it would hide nothing any more; rewritten, it is gone.
     let above = version(&[(4, Arc::new(ranged())), (6, sized(2, "m", "n", 10_000))]);
@@ -243,22 +251,22 @@ fn levels_that_are_not_needed_are_drained() {
 fn compactions_run_side_by_side_on_different_tables() {
     let drawing = "4:1:a-c=500 4:2:d-f=500 4:3:g-i=500 5:4:a-d=900 5:5:g-h=900 6:6:a-i=90000";
     let version = parse(drawing);
-    let mut running = Running::default();
-    let first = pick_in(&version, &running).unwrap();
+    let mut in_progress = InProgressCompactions::default();
+    let first = pick_in(&version, &in_progress).unwrap();
     // 4 shares keys with 2, and 6 with all.
     assert_eq!(draw(&first), "Size 4->5 [1 2] [4] /6/");
-    let ticket = running.start(&first, version.order());
-    assert!(first.files().all(|file| file.is_claimed()));
-    assert_eq!(pick_in(&version, &running).as_ref().map(draw), None);
-    running.finish(ticket);
-    assert!(first.files().all(|file| !file.is_claimed()) && running.count() == 0);
+    let id = in_progress.start(&first, version.order());
+    assert!(first.files().all(|file| file.is_being_compacted()));
+    assert_eq!(pick_in(&version, &in_progress).as_ref().map(draw), None);
+    in_progress.finish(id);
+    assert!(first.files().all(|file| !file.is_being_compacted()) && in_progress.count() == 0);
 
     let drawing = "5:1:a-c=600 5:2:d-f=600 5:3:g-i=600 6:4:a-d=900 6:5:g-h=900 6:6:z-z=200";
-    let mut running = Running::default();
-    let started = start_all(&parse(drawing), &mut running);
+    let mut in_progress = InProgressCompactions::default();
+    let started = start_all(&parse(drawing), &mut in_progress);
     assert_eq!(started, ["Size 5->6 [1 2] [4]"], "the rest of the level is as it should be");
     let drawing = format!("{drawing} 5:7:k-l=1200 5:8:x-y=1200");
-    let started = start_all(&parse(&drawing), &mut Running::default());
+    let started = start_all(&parse(&drawing), &mut InProgressCompactions::default());
     assert_eq!(
         started,
         [
@@ -274,18 +282,18 @@ fn compactions_run_side_by_side_on_different_tables() {
 #[test]
 fn outputs_do_not_meet_in_the_gaps_between_inputs() {
     let version = parse("4:1:a-c 4:2:k-m 5:3:x-y 6:4:a-z=200000");
-    let mut running = Running::default();
-    let Manual::Run(both) = pick_range(&version, &options(), &running, 4, (None, None)) else {
+    let mut in_progress = InProgressCompactions::default();
+    let Manual::Run(both) = pick_range(&version, &options(), &in_progress, 4, (None, None)) else {
         panic!("nothing is in the way")
     };
     assert_eq!(draw(&both), "Manual 4->5 [1 2] [] /4/");
-    let ticket = running.start(&both, version.order());
+    let id = in_progress.start(&both, version.order());
     // Its one output may go from a to m, so nothing else may come to level 5 in between.
     let flushed = [5, 6, 7, 8].map(|number| (4, sized(number, "e", "f", 25_000)));
     let between = version.apply(&Edit { added: flushed[..1].to_vec(), ..Edit::default() }).unwrap();
-    assert_eq!(pick_in(&between, &running).as_ref().map(draw), None);
-    running.finish(ticket);
-    assert_eq!(draw(&pick_in(&between, &running).unwrap()), "Size 4->5 [1] [] /4/");
+    assert_eq!(pick_in(&between, &in_progress).as_ref().map(draw), None);
+    in_progress.finish(id);
+    assert_eq!(draw(&pick_in(&between, &in_progress).unwrap()), "Size 4->5 [1] [] /4/");
 }
 
 #[test]
@@ -294,7 +302,7 @@ fn level_0_is_merged_within_when_the_base_is_busy() {
     let level0 = |count: u64| (1..=count).map(|n| format!("0:{n}:a-z ")).collect::<String>();
     let within = |drawing: String| {
         let version = parse(&drawing);
-        let mut running = Running::default();
+        let mut in_progress = InProgressCompactions::default();
         let size = version.files(5)[0].clone();
         let blocker = Compaction {
             level: 5,
@@ -305,8 +313,8 @@ fn level_0_is_merged_within_when_the_base_is_busy() {
             reason: Reason::Size,
             pointer: None,
         };
-        let _ticket = running.start(&blocker, version.order());
-        start_all(&version, &mut running)
+        let _id = in_progress.start(&blocker, version.order());
+        start_all(&version, &mut in_progress)
     };
     assert!(within(format!("{}{busy}", level0(5))).is_empty(), "the base is waited for a while");
     let six = within(format!("{}{busy}", level0(6)));
@@ -346,19 +354,19 @@ fn a_range_is_compacted_from_the_top_down() {
     let mut version =
         parse("0:1:a-c 0:2:b-h 0:3:x-z 4:4:a-b 4:5:g-k 4:6:x-y 5:7:a-f 6:8:b-c 6:9:y-z");
     let range = (Some(&b"c"[..]), Some(&b"g"[..]));
-    let running = Running::default();
+    let in_progress = InProgressCompactions::default();
     let mut done = Vec::new();
     let mut next_number = 100;
     for level in 0..7 {
         loop {
-            match pick_range(&version, &options(), &running, level, range) {
+            match pick_range(&version, &options(), &in_progress, level, range) {
                 Manual::Done => break,
                 Manual::Busy => panic!("nothing runs"),
                 Manual::Run(compaction) => {
                     assert!(!compaction.trivial_move);
                     done.push(draw(&compaction));
                     let files: Vec<_> = compaction.files().cloned().collect();
-                    let (low, high) = hull(&files, version.order()).unwrap();
+                    let (low, high) = key_bounds(&files, version.order()).unwrap();
                     let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
                     let output = sized(next_number, &text(low), &text(high), 100);
                     next_number += 1;
@@ -378,11 +386,12 @@ fn a_range_is_compacted_from_the_top_down() {
 #[test]
 fn a_large_range_is_compacted_in_portions() {
     let version = parse("5:1:a-b=1500 5:2:c-d=1000 5:3:e-f=1000 6:4:a-z=100");
-    let portion = pick_range(&version, &options(), &Running::default(), 5, (None, None));
+    let portion =
+        pick_range(&version, &options(), &InProgressCompactions::default(), 5, (None, None));
     let Manual::Run(portion) = portion else { panic!("{portion:?}") };
     assert_eq!(draw(&portion), "Manual 5->6 [1 2] [4]");
     let huge = parse("5:1:a-b=9000 5:2:c-d=1000 6:4:a-z=100");
-    let portion = pick_range(&huge, &options(), &Running::default(), 5, (None, None));
+    let portion = pick_range(&huge, &options(), &InProgressCompactions::default(), 5, (None, None));
     let Manual::Run(portion) = portion else { panic!("{portion:?}") };
     assert_eq!(draw(&portion), "Manual 5->6 [1] [4]");
 }
@@ -390,43 +399,43 @@ fn a_large_range_is_compacted_in_portions() {
 #[test]
 fn a_range_waits_for_what_runs_and_ends_where_nothing_lies_below() {
     let version = parse("4:1:a-c 5:2:a-c 6:3:x-z");
-    let mut running = Running::default();
-    let ask = |running: &Running, level, low: &[u8], high: &[u8]| {
-        pick_range(&version, &options(), running, level, (Some(low), Some(high)))
+    let mut in_progress = InProgressCompactions::default();
+    let ask = |in_progress: &InProgressCompactions, level, low: &[u8], high: &[u8]| {
+        pick_range(&version, &options(), in_progress, level, (Some(low), Some(high)))
     };
-    let Manual::Run(compaction) = ask(&running, 4, b"a", b"b") else { panic!("it is free") };
-    let ticket = running.start(&compaction, version.order());
-    assert!(matches!(ask(&running, 4, b"a", b"b"), Manual::Busy));
-    running.finish(ticket);
-    assert!(matches!(ask(&running, 4, b"a", b"b"), Manual::Run(_)));
-    assert!(matches!(ask(&running, 5, b"a", b"b"), Manual::Done), "nothing lies below");
-    assert!(matches!(ask(&running, 0, b"a", b"b"), Manual::Done));
-    assert!(matches!(ask(&running, 6, b"x", b"y"), Manual::Done));
-    assert!(matches!(ask(&running, 7, b"x", b"y"), Manual::Done));
+    let Manual::Run(compaction) = ask(&in_progress, 4, b"a", b"b") else { panic!("it is free") };
+    let id = in_progress.start(&compaction, version.order());
+    assert!(matches!(ask(&in_progress, 4, b"a", b"b"), Manual::Busy));
+    in_progress.finish(id);
+    assert!(matches!(ask(&in_progress, 4, b"a", b"b"), Manual::Run(_)));
+    assert!(matches!(ask(&in_progress, 5, b"a", b"b"), Manual::Done), "nothing lies below");
+    assert!(matches!(ask(&in_progress, 0, b"a", b"b"), Manual::Done));
+    assert!(matches!(ask(&in_progress, 6, b"x", b"y"), Manual::Done));
+    assert!(matches!(ask(&in_progress, 7, b"x", b"y"), Manual::Done));
 }
 
 #[test]
 fn outputs_are_cut_where_they_share_too_much() {
     let version =
         parse("4:1:a-z=20000 5:2:a-b=700 5:3:c-d=700 5:4:m-n=200 5:5:o-p=100 6:6:a-z=99999");
-    let mut compaction = pick_in(&version, &Running::default()).unwrap();
+    let mut compaction = pick_in(&version, &InProgressCompactions::default()).unwrap();
     compaction.grandparents = version.files(5).to_vec();
-    let mut cuts = compaction.cuts(&options());
+    let mut splits = compaction.splits(&options());
     let order = version.order();
     let mut cut = |key: &str| {
-        let due = cuts.is_due(key.as_bytes(), order);
+        let due = splits.is_due(key.as_bytes(), order);
         if due {
-            cuts.restart();
+            splits.restart();
         }
         due
     };
     let found: Vec<&str> =
         ["a", "b", "c", "d", "e", "m", "o", "q"].into_iter().filter(|key| cut(key)).collect();
     assert_eq!(found, ["e"], "two tables are behind it, 1400 bytes, and then 300");
-    let mut cuts = compaction.cuts(&options());
+    let mut splits = compaction.splits(&options());
     let mut begins = Vec::new();
-    while let Some(key) = cuts.next_table().map(<[u8]>::to_vec) {
-        cuts.is_due(&key, order);
+    while let Some(key) = splits.next_table().map(<[u8]>::to_vec) {
+        splits.is_due(&key, order);
         begins.push(key);
     }
     let expected: Vec<_> = version.files(5).iter().map(|file| file.first().to_vec()).collect();
@@ -436,7 +445,7 @@ fn outputs_are_cut_where_they_share_too_much() {
 #[test]
 fn edits_of_compactions_fit() {
     let version = parse("5:1:a-b=1100 6:2:b-z=9000");
-    let compaction = pick_in(&version, &Running::default()).unwrap();
+    let compaction = pick_in(&version, &InProgressCompactions::default()).unwrap();
     assert_eq!(compaction.bytes(), 10_100);
     let outputs = [sized(7, "a", "k", 10), sized(8, "l", "z", 10)];
     let after = version.apply(&compaction.edit(outputs)).unwrap();
@@ -448,7 +457,7 @@ fn edits_of_compactions_fit() {
     );
 
     let version = parse("5:1:a-b=1100 6:2:c-z=9000");
-    let compaction = pick_in(&version, &Running::default()).unwrap();
+    let compaction = pick_in(&version, &InProgressCompactions::default()).unwrap();
     let after = version.apply(&compaction.move_edit()).unwrap();
     assert_eq!(after.numbers().collect::<Vec<_>>(), [1, 2]);
     assert_eq!((after.files(6).len(), after.pointer(5)), (2, &b"b"[..]));
@@ -481,5 +490,5 @@ fn a_compaction_without_inputs_is_not_registered_with_empty_bounds() {
         reason: Reason::Manual,
         pointer: None,
     };
-    let _ = Running::default().start(&compaction, &Comparator::Bytewise);
+    let _ = InProgressCompactions::default().start(&compaction, &Comparator::Bytewise);
 }

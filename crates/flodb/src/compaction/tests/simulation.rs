@@ -19,10 +19,10 @@ const THREADS: usize = 3;
 struct Simulated {
     version: Version,
     options: CompactionOptions,
-    running: Running,
+    in_progress: InProgressCompactions,
     tables: HashMap<u64, Content>,
     newest: Content,
-    active: Vec<(Compaction, Ticket)>,
+    active: Vec<(Compaction, CompactionId)>,
     sequence: u64,
     number: u64,
     reasons: HashMap<String, usize>,
@@ -40,7 +40,7 @@ impl Simulated {
         Simulated {
             version: Version::new(Comparator::Bytewise),
             options,
-            running: Running::default(),
+            in_progress: InProgressCompactions::default(),
             tables: HashMap::new(),
             newest: Content::new(),
             active: Vec::new(),
@@ -93,7 +93,7 @@ impl Simulated {
     }
 
     fn pick(&self) -> Option<Compaction> {
-        pick(&self.version, &self.options, &self.running, SEQUENCE_MAX)
+        pick(&self.version, &self.options, &self.in_progress, SEQUENCE_MAX)
     }
 
     /// Starts the next compaction if there is one.
@@ -105,7 +105,7 @@ impl Simulated {
                 let (low, high) = (low.min(high), low.max(high));
                 let (low, high) = (format!("{low:04}"), format!("{high:04}"));
                 let range = (Some(low.as_bytes()), Some(high.as_bytes()));
-                match pick_range(&self.version, &self.options, &self.running, level, range) {
+                match pick_range(&self.version, &self.options, &self.in_progress, level, range) {
                     Manual::Run(compaction) => Some(*compaction),
                     Manual::Busy => {
                         assert!(!self.active.is_empty(), "there is nothing to wait for");
@@ -121,8 +121,8 @@ impl Simulated {
         if compaction.trivial_move {
             *self.reasons.entry("move".to_owned()).or_default() += 1;
         }
-        let ticket = self.running.start(&compaction, self.version.order());
-        self.active.push((compaction, ticket));
+        let id = self.in_progress.start(&compaction, self.version.order());
+        self.active.push((compaction, id));
         self.most_active = self.most_active.max(self.active.len());
         true
     }
@@ -132,7 +132,7 @@ impl Simulated {
         if self.active.is_empty() {
             return;
         }
-        let (compaction, ticket) =
+        let (compaction, id) =
             self.active.swap_remove(draw.below(self.active.len() as u64) as usize);
         let edit = if compaction.trivial_move {
             compaction.move_edit()
@@ -141,7 +141,7 @@ impl Simulated {
             compaction.edit(outputs)
         };
         self.apply(&edit);
-        self.running.finish(ticket);
+        self.in_progress.finish(id);
     }
 
     fn merge(&mut self, compaction: &Compaction) -> Vec<Arc<FileMeta>> {
@@ -153,16 +153,16 @@ impl Simulated {
             }
         }
         let mut outputs = vec![Content::new()];
-        let mut cuts = compaction.cuts(&self.options);
+        let mut splits = compaction.splits(&self.options);
         for (key, write) in merged {
             if write.1 && !compaction.may_hide(&self.version, key.as_bytes()) {
                 continue;
             }
             let output = outputs.last().unwrap();
             let is_full = output.len() as u64 * BYTES_PER_ENTRY >= self.options.table_bytes;
-            let is_due = cuts.is_due(key.as_bytes(), self.version.order());
+            let is_due = splits.is_due(key.as_bytes(), self.version.order());
             if (is_full || is_due) && compaction.output_level > 0 {
-                cuts.restart();
+                splits.restart();
                 outputs.push(Content::new());
             }
             outputs.last_mut().unwrap().insert(key, write);
@@ -238,7 +238,7 @@ fn a_store_reads_right_and_comes_to_rest() {
         most_active = most_active.max(active);
     }
     if std::env::var_os("KEYRACK_SEED").is_none() {
-        for reason in ["Level0", "WithinLevel0", "Size", "Drain", "Removals", "Manual", "move"] {
+        for reason in ["Level0", "WithinLevel0", "Size", "Drain", "Tombstones", "Manual", "move"] {
             assert!(reasons.contains_key(reason), "{reason} never came: {reasons:?}");
         }
         assert_eq!(most_active, THREADS);

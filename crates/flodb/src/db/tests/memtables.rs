@@ -19,11 +19,11 @@ const MEMTABLE_BYTES: usize = 64 << 10;
 const SLACK_BYTES: usize = 12 << 20;
 
 fn small() -> Options {
-    Options { memory_bytes: MEMTABLE_BYTES, ..Options::default() }
+    Options { memtable_bytes: MEMTABLE_BYTES, ..Options::default() }
 }
 
 fn memtables(db: &Db) -> usize {
-    db.inner().view().generations.len()
+    db.inner().read_state().memtables.len()
 }
 
 /// Waits until something that other threads do has come to pass.
@@ -70,7 +70,7 @@ fn hundreds_of_writers_of_64_kib_do_not_fill_the_memtable_for_good() {
     };
     let db = open();
     let inner = db.inner();
-    let limit = db.options().frozen_max + 2;
+    let limit = db.options().immutable_memtables_max + 2;
     let first = inner.log.reserved();
     // All others have their numbers before this one is published: they are under way together, and
     // all of the first memtable.
@@ -105,7 +105,7 @@ fn writers_wait_while_memtables_wait_for_their_flush() {
     const WRITERS: usize = 40;
     const WRITES: usize = 20;
     let db = open(small());
-    let limit = db.options().frozen_max + 2;
+    let limit = db.options().immutable_memtables_max + 2;
     let flushing = lock(&db.inner().flushing);
     let write = |number| {
         for n in 0..WRITES {
@@ -119,7 +119,7 @@ fn writers_wait_while_memtables_wait_for_their_flush() {
         // No more than the writers that were under way before has come to the last one.
         let most = MEMTABLE_BYTES + WRITERS * MEMTABLE_BYTES;
         (0..1000).for_each(|_| {
-            assert!(db.inner().view().active().memory.bytes() <= most);
+            assert!(db.inner().read_state().active().bytes() <= most);
             assert_eq!(memtables(&db), limit);
             thread::yield_now();
         });
@@ -134,7 +134,7 @@ fn writers_wait_while_memtables_wait_for_their_flush() {
 /// be immutable.
 #[test]
 fn a_write_without_room_goes_on_after_a_flush() {
-    let db = open(Options { frozen_max: 0, ..small() });
+    let db = open(Options { immutable_memtables_max: 0, ..small() });
     let inner = db.inner();
     let flushing = lock(&inner.flushing);
     db.put(b"a", &vec![1; MEMTABLE_BYTES]).unwrap();
@@ -143,7 +143,7 @@ fn a_write_without_room_goes_on_after_a_flush() {
     thread::scope(|scope| {
         let let_in = scope.spawn(|| {
             let write = Write { kind: Kind::Put, key: b"large", value: &large };
-            let _held = inner.locks.lock(hash(b"large"));
+            let _held = inner.key_locks.lock(hash(b"large"));
             inner.log_one(write, hash(b"large")).unwrap();
             assert!(memtables(&db) <= 2);
         });
@@ -212,7 +212,7 @@ fn a_batch_of_many_small_entries_has_room() {
     db.write(&batch, WriteOptions::default()).unwrap();
     assert_eq!(db.get(&[0, 7]).unwrap(), None);
     assert_eq!(db.get(b"end").unwrap().unwrap(), b"value");
-    let entries = db.inner().view().generations[1].memory.entries();
+    let entries = db.inner().read_state().memtables[1].entries();
     assert_eq!(entries as u64, 2 * u64::from(u16::MAX) + 1_000_000 + 1);
 }
 
@@ -222,7 +222,7 @@ fn writes_of_all_sizes_at_once_are_all_kept() {
     const WRITERS: usize = 12;
     const KEYS: usize = 8;
     let db = open(small());
-    let limit = db.options().frozen_max + 2;
+    let limit = db.options().immutable_memtables_max + 2;
     let write = |writer: usize| {
         let mut kept = vec![None; KEYS];
         for round in 0..40_usize {

@@ -375,18 +375,18 @@ fn a_manifest_that_is_cut_anywhere_is_damaged() {
         let path = manifest.path();
         let whole = disk.read(&path).unwrap();
         assert_eq!(whole.len(), 18 * PAGE_BYTES);
-        let mut gleaned = 0;
+        let mut salvaged = 0;
         for len in 0..whole.len() {
             let image = disk.process_crash_image();
             image.write_atomic(&path, &whole[..len]).unwrap();
-            let read = Manifest::glean(&image, dir(), Comparator::Bytewise).unwrap();
-            assert!(read.files.len() >= gleaned, "what is in front of the cut can be read");
-            gleaned = read.files.len();
+            let read = Manifest::salvage(&image, dir(), Comparator::Bytewise).unwrap();
+            assert!(read.files.len() >= salvaged, "what is in front of the cut can be read");
+            salvaged = read.files.len();
             let error = open(image).unwrap_err();
             let is_here = matches!(&error, Error::Corruption { path: at, .. } if *at == path);
             assert!(is_here, "{edits} edits, {len} bytes: {error}");
         }
-        assert_eq!(gleaned, edits.min(15));
+        assert_eq!(salvaged, edits.min(15));
     }
 }
 

@@ -13,7 +13,7 @@ fn assert_at(cursor: &TableCursor, entries: &[Entry], at: Option<usize>) {
     assert!(cursor.entry() == expected, "at {at:?} of {}", entries.len());
 }
 
-fn walk_both_ways(cursor: &mut TableCursor, entries: &[Entry]) {
+fn scan_both_ways(cursor: &mut TableCursor, entries: &[Entry]) {
     cursor.seek_first().unwrap();
     for at in 0..entries.len() {
         assert_at(cursor, entries, Some(at));
@@ -131,7 +131,7 @@ fn entries_have_the_sequence_number_of_their_table() {
         table.verify().unwrap();
         let entries = with(1_000);
         let mut cursor = table.cursor(ReadOptions::default());
-        walk_both_ways(&mut cursor, &entries);
+        scan_both_ways(&mut cursor, &entries);
         seek_everywhere(&mut cursor, &entries, &order);
         turn_everywhere(&mut cursor, &entries);
         for (user, kind) in users.iter().zip(&kinds) {
@@ -162,7 +162,7 @@ fn random_tables_read_as_they_were_written() {
                 table.verify().unwrap();
                 let mut cursor = table.cursor(random_read_options(&mut draw));
                 assert_at(&cursor, &entries, None);
-                walk_both_ways(&mut cursor, &entries);
+                scan_both_ways(&mut cursor, &entries);
                 seek_everywhere(&mut cursor, &entries, &order);
                 turn_everywhere(&mut cursor, &entries);
                 wander(&mut cursor, &entries, &mut draw, 500);
@@ -191,7 +191,7 @@ fn large_and_small_ones_side_by_side() {
         let table = open(&fs);
         table.verify().unwrap();
         let mut cursor = table.cursor(ReadOptions::default());
-        walk_both_ways(&mut cursor, &entries);
+        scan_both_ways(&mut cursor, &entries);
         turn_everywhere(&mut cursor, &entries);
         for (key, value) in &entries {
             let parsed = key::parse(key).unwrap();
@@ -294,7 +294,7 @@ fn a_cursor_outlives_what_the_cache_had() {
     held.seek(&entries[10].0).unwrap();
     let mut other = table.cursor(ReadOptions::default());
     for _ in 0..3 {
-        walk_both_ways(&mut other, &entries);
+        scan_both_ways(&mut other, &entries);
     }
     drop(other);
     assert_at(&held, &entries, Some(10));

@@ -31,7 +31,7 @@ fn sample(compression: Compression) -> (Vec<u8>, Vec<Entry>) {
     let (fs, _) = written(&options, &entries);
     let bytes = fs.read(path()).unwrap();
     assert!(open(&fs).index.len() >= 3 && bytes.len() < 3_000, "{} bytes", bytes.len());
-    assert_eq!(open(&fs).range_deletes().map(|index| index.len()), Some(3));
+    assert_eq!(open(&fs).range_tombstones().map(|index| index.len()), Some(3));
     // The others are in the list, not among the entries.
     entries.retain(|(key, _)| key::parse(key).unwrap().kind != Kind::DeleteRange);
     (bytes, entries)
@@ -64,14 +64,14 @@ fn check(bytes: &[u8], entries: &[Entry], what: &str) -> bool {
     }
     let absent = get(&table, b"key05x", SEQUENCE_MAX);
     assert!(is_corruption(&absent) || matches!(absent, Ok(None)), "{what}: {absent:?}");
-    walk(&table, entries, what);
+    scan(&table, entries, what);
     let verified = table.verify();
     assert!(verified.is_ok() || is_corruption(&verified), "{what}: {verified:?}");
     verified.is_err()
 }
 
 /// Walks until the end or an error: whatever comes is right.
-fn walk(table: &Arc<Table>, entries: &[Entry], what: &str) {
+fn scan(table: &Arc<Table>, entries: &[Entry], what: &str) {
     let mut cursor = table.cursor(ReadOptions::default());
     let mut moved = cursor.seek_first();
     for (key, value) in entries {

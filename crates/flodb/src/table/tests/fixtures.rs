@@ -71,7 +71,7 @@ fn check(bytes: &[u8], entries: &[Entry], what: &str) {
     }
     assert!(cursor.entry().is_none());
     assert_eq!(get(&table, b"a", 7).unwrap(), Some((Kind::Delete, 5, Vec::new())), "{what}");
-    let ranges: Vec<_> = table.range_deletes().unwrap().ranges().collect();
+    let ranges: Vec<_> = table.range_tombstones().unwrap().ranges().collect();
     assert_eq!(ranges, [range_delete(b"b", b"bz", 9)], "{what}");
     assert_eq!(table.floor(b"by", 9), 10);
     assert_eq!(table.floor(b"bz", 9), 0);

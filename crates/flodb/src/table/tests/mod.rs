@@ -7,7 +7,7 @@ mod faults;
 mod fixtures;
 mod fuzz;
 mod lookups;
-mod scrape;
+mod salvage;
 mod threads;
 mod writing;
 
@@ -16,7 +16,7 @@ use crate::cache::BlockCache;
 use crate::compress::Compression;
 use crate::error::{Error, Result};
 use crate::key::{self, Comparator, Compare, Kind};
-use crate::ranges::RangeDelete;
+use crate::range_tombstones::RangeTombstone;
 use draw::Draw;
 use keyrack_vfs::{Fs, MemFs, OpenOptions};
 use std::cmp::Ordering;
@@ -42,8 +42,8 @@ fn internal(user: &[u8], sequence: u64, kind: Kind) -> Vec<u8> {
     key
 }
 
-fn range_delete(begin: &[u8], end: &[u8], sequence: u64) -> RangeDelete {
-    RangeDelete { begin: begin.to_vec(), end: end.to_vec(), sequence }
+fn range_delete(begin: &[u8], end: &[u8], sequence: u64) -> RangeTombstone {
+    RangeTombstone { begin: begin.to_vec(), end: end.to_vec(), sequence }
 }
 
 /// Writes a table. Range deletes may stand among the entries here, not in the table.

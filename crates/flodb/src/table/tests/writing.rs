@@ -38,7 +38,7 @@ fn the_meta_is_that_of_the_entries() {
     let table = open(&fs);
     assert_eq!(*table.meta(), expected);
     assert_eq!((table.number(), table.path()), (NUMBER, path()));
-    let ranges: Vec<_> = table.range_deletes().unwrap().ranges().collect();
+    let ranges: Vec<_> = table.range_tombstones().unwrap().ranges().collect();
     assert_eq!(ranges, [range_delete(b"a", b"c", 12)]);
     table.verify().unwrap();
 }

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering as Memory};
+use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -24,7 +24,7 @@ const DIR: &str = "/store";
 /// Tables of a few entries, levels of a few tables, and compactions only on demand.
 fn tiny() -> Options {
     Options {
-        memory_bytes: 64 << 10,
+        memtable_bytes: 64 << 10,
         segment_bytes: 64 << 10,
         block_bytes: 64,
         table_bytes: 300,
@@ -423,7 +423,7 @@ fn a_walk_turns_within_and_at_the_ends_of_removed_runs() {
 #[test]
 fn a_walk_skips_what_is_removed_below() {
     let fs = FaultFs::new(Arc::new(MemFs::new()));
-    let options = || Options { cache_bytes: 0, memory_bytes: 1 << 20, ..tiny() };
+    let options = || Options { cache_bytes: 0, memtable_bytes: 1 << 20, ..tiny() };
     let db = Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options()).unwrap();
     let name = |n: usize| format!("{n:05}").into_bytes();
     for n in 0..3000 {
@@ -470,11 +470,11 @@ fn readers_see_all_of_a_batch_that_removes_and_stores() {
                     db.flush().unwrap();
                 }
             }
-            done.store(1, Memory::SeqCst);
+            done.store(1, AtomicOrdering::SeqCst);
         });
         scope.spawn(|| {
             let mut last = 0;
-            while done.load(Memory::SeqCst) == 0 {
+            while done.load(AtomicOrdering::SeqCst) == 0 {
                 let rows = rows_of(db.iter().unwrap());
                 let round = round_of(&rows.into_iter().map(|row| row.1).collect::<Vec<_>>());
                 let mut values = Vec::new();
@@ -529,7 +529,7 @@ fn updates_come_before_a_removal_or_behind_it() {
             scope.spawn(|| {
                 for _ in 0..steps {
                     db.update(key, WriteOptions::default(), |old| {
-                        let step = done.fetch_add(1, Memory::SeqCst) + 1;
+                        let step = done.fetch_add(1, AtomicOrdering::SeqCst) + 1;
                         // A generation of the counter: the removals that came before it.
                         let count = old.map_or(0, number) + 1;
                         assert!(count <= step);
@@ -543,8 +543,8 @@ fn updates_come_before_a_removal_or_behind_it() {
             let mut batch = Batch::new();
             batch.put(b"other", b"");
             batch.delete_range(b"c", b"d");
-            while done.load(Memory::SeqCst) < 2 * steps {
-                let before = done.load(Memory::SeqCst);
+            while done.load(AtomicOrdering::SeqCst) < 2 * steps {
+                let before = done.load(AtomicOrdering::SeqCst);
                 if before % 2 == 0 {
                     db.delete_range(b"a", b"z").unwrap();
                 } else {
@@ -553,7 +553,7 @@ fn updates_come_before_a_removal_or_behind_it() {
                 // What is there now was counted from nothing since: two steps may have been under
                 // way when the number was read.
                 let count = db.get(key).unwrap().as_deref().map_or(0, number);
-                let since = done.load(Memory::SeqCst) - before;
+                let since = done.load(AtomicOrdering::SeqCst) - before;
                 assert!(count <= since, "{count} steps where {since} were made");
             }
         });

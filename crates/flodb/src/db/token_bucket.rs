@@ -16,7 +16,7 @@ const WAIT_NS_MIN: u64 = 500_000;
 const NS_PER_MS: u64 = 1_000_000;
 
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct TokenBucket {
     /// Bytes that may pass; below 0, bytes that have passed too early.
     bytes: AtomicI64,
     /// When it was last filled.
@@ -24,9 +24,9 @@ pub(super) struct Bucket {
     clock: Clock,
 }
 
-impl Bucket {
+impl TokenBucket {
     pub(super) fn new(clock: Clock) -> Self {
-        Bucket { bytes: AtomicI64::new(0), filled_ns: AtomicU64::new(clock.ticks()), clock }
+        TokenBucket { bytes: AtomicI64::new(0), filled_ns: AtomicU64::new(clock.ticks()), clock }
     }
 
     /// Takes bytes out. Whether they were there.
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn who_takes_more_than_there_is_waits_for_it() {
         // Each reading of the clock is a millisecond later.
-        let bucket = Bucket::new(Clock::fake(NS_PER_MS));
+        let bucket = TokenBucket::new(Clock::fake(NS_PER_MS));
         assert!(!bucket.take(250));
         assert_eq!(bucket.fill(100), Some(1_500_000), "150 bytes at 100 a millisecond");
         assert_eq!(bucket.fill(100), Some(WAIT_NS_MIN));
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn an_idle_time_does_not_gather_more_than_a_burst() {
-        let bucket = Bucket::new(Clock::fake(1_000 * NS_PER_MS));
+        let bucket = TokenBucket::new(Clock::fake(1_000 * NS_PER_MS));
         assert_eq!(bucket.fill(100), None);
         assert!(bucket.take(100), "a millisecond's worth");
         assert!(!bucket.take(1), "and no more");
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn it_begins_anew_without_debts() {
-        let bucket = Bucket::new(Clock::fake(0));
+        let bucket = TokenBucket::new(Clock::fake(0));
         bucket.take(u64::MAX);
         bucket.restart();
         assert_eq!(bucket.fill(1), None);

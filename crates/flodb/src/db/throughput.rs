@@ -10,7 +10,7 @@ const HALF: u64 = 2;
 
 /// Readings of the flush thread and of compactions. All Relaxed: they are hints.
 #[derive(Debug)]
-pub(crate) struct Speed {
+pub(crate) struct Throughput {
     clock: Clock,
     /// Bytes a millisecond; 0 before the first reading.
     flush: AtomicU64,
@@ -21,9 +21,9 @@ pub(crate) struct Speed {
     table_permille: AtomicU64,
 }
 
-impl Speed {
+impl Throughput {
     pub(crate) fn new() -> Self {
-        Speed {
+        Throughput {
             clock: Clock::vdso(),
             flush: AtomicU64::new(0),
             level0: AtomicU64::new(0),
@@ -38,21 +38,21 @@ impl Speed {
     }
 
     /// So many bytes of the log became tables of so many bytes, in the time since `begin_ns`.
-    pub(crate) fn flushed(&self, begin_ns: u64, log_bytes: u64, table_bytes: u64) {
-        note(&self.flush, log_bytes, self.now_ns().saturating_sub(begin_ns));
+    pub(crate) fn record_flush(&self, begin_ns: u64, log_bytes: u64, table_bytes: u64) {
+        average_in(&self.flush, log_bytes, self.now_ns().saturating_sub(begin_ns));
         let permille = table_bytes.saturating_mul(1000) / log_bytes.max(1);
         self.table_permille.store(permille.max(1), Ordering::Relaxed);
     }
 
     /// So many bytes have left level 0, by a compaction that began at `begin_ns`.
-    pub(crate) fn left_level0(&self, begin_ns: u64, table_bytes: u64) {
+    pub(crate) fn record_level0(&self, begin_ns: u64, table_bytes: u64) {
         let now_ns = self.now_ns();
         let last_ns = self.level0_end_ns.swap(now_ns, Ordering::Relaxed);
         // What was done between the last one and this counts, but not a rest.
         let took_ns = now_ns.saturating_sub(begin_ns);
         let since_ns = now_ns.saturating_sub(last_ns).min(took_ns.saturating_mul(4)).max(took_ns);
         let permille = self.table_permille.load(Ordering::Relaxed);
-        note(&self.level0, table_bytes.saturating_mul(1000) / permille, since_ns);
+        average_in(&self.level0, table_bytes.saturating_mul(1000) / permille, since_ns);
     }
 
     /// Bytes of the log that flushes take in a millisecond, once there was one.
@@ -66,7 +66,7 @@ impl Speed {
     }
 }
 
-fn note(average: &AtomicU64, bytes: u64, ns: u64) {
+fn average_in(average: &AtomicU64, bytes: u64, ns: u64) {
     let read = u128::from(bytes) * u128::from(NS_PER_MS) / u128::from(ns.max(1));
     let read = u64::try_from(read).unwrap_or(u64::MAX).max(1);
     let new = match average.load(Ordering::Relaxed) {
@@ -84,32 +84,32 @@ fn known(average: &AtomicU64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn speed(step_ns: u64) -> Speed {
-        Speed { clock: Clock::fake(step_ns), ..Speed::new() }
+    fn throughput(step_ns: u64) -> Throughput {
+        Throughput { clock: Clock::fake(step_ns), ..Throughput::new() }
     }
 
     #[test]
     fn speeds_are_averages_of_readings() {
-        let speed = speed(NS_PER_MS);
-        assert_eq!(speed.flush(), None);
-        let begin = speed.now_ns();
-        speed.flushed(begin, 1000, 900);
-        assert_eq!(speed.flush(), Some(1000));
-        let begin = speed.now_ns();
-        speed.flushed(begin, 3000, 2700);
-        assert_eq!(speed.flush(), Some(2000));
+        let throughput = throughput(NS_PER_MS);
+        assert_eq!(throughput.flush(), None);
+        let begin = throughput.now_ns();
+        throughput.record_flush(begin, 1000, 900);
+        assert_eq!(throughput.flush(), Some(1000));
+        let begin = throughput.now_ns();
+        throughput.record_flush(begin, 3000, 2700);
+        assert_eq!(throughput.flush(), Some(2000));
     }
 
     #[test]
     fn level_0_is_counted_in_bytes_of_the_log() {
-        let speed = speed(NS_PER_MS);
-        let begin = speed.now_ns();
+        let throughput = throughput(NS_PER_MS);
+        let begin = throughput.now_ns();
         // Keys were written ten times each.
-        speed.flushed(begin, 10_000, 1_000);
-        let begin = speed.now_ns();
-        speed.left_level0(begin, 500);
+        throughput.record_flush(begin, 10_000, 1_000);
+        let begin = throughput.now_ns();
+        throughput.record_level0(begin, 500);
         // A millisecond of work, and the one before it, when something else was done.
         let since_ms = 3;
-        assert_eq!(speed.level0(), Some(5_000 / since_ms));
+        assert_eq!(throughput.level0(), Some(5_000 / since_ms));
     }
 }

@@ -1,13 +1,13 @@
 //! What a full disk does to the background, and how it goes on.
 //!
 //! ```text
-//!   a flush or compaction finds no space --> its file goes, the view stays as it was
+//!   a flush or compaction finds no space --> its file goes, the read state stays as it was
 //!                                            writes are refused, reads go on
 //!   after a pause, or when asked: again  --> no space: a longer pause
 //!                                        --> done: writes are taken again
 //! ```
 //!
-//! Nothing is lost meanwhile: a generation stays in memory, and its part of the log on disk, until
+//! Nothing is lost meanwhile: a memtable stays in memory, and its part of the log on disk, until
 //! the manifest has its table; the inputs of a compaction stay until the manifest has its outputs.
 //! What was written of either is thrown away, and the next attempt begins with new files. Tables
 //! that a failed edit of the manifest may have named stay on disk until an edit has succeeded.
@@ -37,7 +37,7 @@ pub(crate) enum Work {
 
 /// Why writes are refused for a while.
 #[derive(Default)]
-pub(crate) struct Halts {
+pub(crate) struct BackgroundErrors {
     /// By [`Work`].
     reasons: Mutex<[Option<Error>; 2]>,
     /// Whether there is any. Written under the lock.
@@ -46,7 +46,7 @@ pub(crate) struct Halts {
 
 /// Whether a failure may be another outcome the next time: the disk is full, and it was no sync
 /// that said so.
-pub(crate) fn is_passing(error: &Error) -> bool {
+pub(crate) fn is_retryable(error: &Error) -> bool {
     let is_sync =
         |operation| matches!(operation, Operation::Sync | Operation::SyncDir | Operation::Flush);
     matches!(error, Error::Io(cause) if cause.is_no_space() && !is_sync(cause.operation()))
@@ -54,14 +54,14 @@ pub(crate) fn is_passing(error: &Error) -> bool {
 
 impl Inner {
     /// Takes note of a failure: no writes until it is over, or ever.
-    pub(crate) fn failed(&self, work: Work, error: &Error) {
+    pub(crate) fn background_failed(&self, work: Work, error: &Error) {
         match error {
-            Error::Io(cause) if is_passing(error) => {
-                let mut reasons = lock(&self.halts.reasons);
+            Error::Io(cause) if is_retryable(error) => {
+                let mut reasons = lock(&self.background_errors.reasons);
                 reasons[work as usize] = Some(Error::NoSpace(cause.clone()));
                 // Relaxed: the lock orders it.
-                self.halts.is_any.store(true, Ordering::Relaxed);
-                self.gate.halt();
+                self.background_errors.is_any.store(true, Ordering::Relaxed);
+                self.write_controller.refuse();
             }
             _ => self.poison(error),
         }
@@ -69,28 +69,28 @@ impl Inner {
 
     /// Takes note of a success: what failed before is over.
     #[inline]
-    pub(crate) fn succeeded(&self, work: Work) {
+    pub(crate) fn background_succeeded(&self, work: Work) {
         // Relaxed: who has noted the failure, or waits for its end, has the lock in between.
-        if self.halts.is_any.load(Ordering::Relaxed) {
-            self.end_halt(work);
+        if self.background_errors.is_any.load(Ordering::Relaxed) {
+            self.clear_background_error(work);
         }
     }
 
     #[cold]
-    fn end_halt(&self, work: Work) {
-        let mut reasons = lock(&self.halts.reasons);
+    fn clear_background_error(&self, work: Work) {
+        let mut reasons = lock(&self.background_errors.reasons);
         reasons[work as usize] = None;
         if reasons.iter().all(Option::is_none) {
-            self.halts.is_any.store(false, Ordering::Relaxed);
-            self.gate.resume();
+            self.background_errors.is_any.store(false, Ordering::Relaxed);
+            self.write_controller.resume();
         }
         drop(reasons);
-        self.pace();
+        self.update_write_controller();
     }
 
     /// Why writes are refused at present, if they are.
-    pub(crate) fn check_halt(&self) -> Result<()> {
-        match lock(&self.halts.reasons).iter().flatten().next() {
+    pub(crate) fn check_background_error(&self) -> Result<()> {
+        match lock(&self.background_errors.reasons).iter().flatten().next() {
             None => Ok(()),
             Some(reason) => Err(reason.clone()),
         }

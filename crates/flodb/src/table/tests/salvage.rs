@@ -1,10 +1,10 @@
 //! Blocks that are found without index and footer.
 
 use super::*;
-use crate::table::{Unsound, scrape};
+use crate::table::{Unsound, salvage};
 
 /// What is found in these bytes, and what is wrong with them.
-fn scraped(bytes: &[u8], order: &Comparator) -> (Vec<Entry>, Vec<Unsound>) {
+fn salvaged(bytes: &[u8], order: &Comparator) -> (Vec<Entry>, Vec<Unsound>) {
     let fs = file_of(bytes);
     let file = fs.open(path(), &OpenOptions::new().read(true)).unwrap();
     let (mut entries, mut unsound) = (Vec::new(), Vec::new());
@@ -13,7 +13,7 @@ fn scraped(bytes: &[u8], order: &Comparator) -> (Vec<Entry>, Vec<Unsound>) {
         Ok(())
     };
     let mut ranges = |range| panic!("{range:?} was never removed");
-    scrape(&*file, order, &mut entry, &mut ranges, &mut |it| unsound.push(it)).unwrap();
+    salvage(&*file, order, &mut entry, &mut ranges, &mut |it| unsound.push(it)).unwrap();
     (entries, unsound)
 }
 
@@ -37,7 +37,7 @@ fn sample(compression: Compression, order: &Comparator) -> (Vec<Entry>, Vec<u8>)
 fn a_whole_table_is_found_whole() {
     for compression in COMPRESSIONS {
         let (entries, bytes) = sample(compression, &Comparator::Bytewise);
-        let (found, unsound) = scraped(&bytes, &Comparator::Bytewise);
+        let (found, unsound) = salvaged(&bytes, &Comparator::Bytewise);
         assert!(found == entries, "{compression:?}");
         assert_eq!(unsound, [], "{compression:?}");
     }
@@ -48,7 +48,7 @@ fn of_a_cut_table_the_blocks_before_the_cut_are_found() {
     let (entries, bytes) = sample(Compression::Lz4, &Comparator::Bytewise);
     let mut before = 0;
     for len in (0..bytes.len()).step_by(251).chain([bytes.len() - 1]) {
-        let (found, unsound) = scraped(&bytes[..len], &Comparator::Bytewise);
+        let (found, unsound) = salvaged(&bytes[..len], &Comparator::Bytewise);
         assert!(entries.starts_with(&found) && found.len() >= before, "cut at {len}");
         assert!(unsound.len() == 1 || len == 0, "cut at {len}: {unsound:?}");
         before = found.len();
@@ -63,7 +63,7 @@ fn a_damaged_block_costs_itself() {
         for at in (0..bytes.len()).step_by(173) {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;
-            let (found, unsound) = scraped(&damaged, &Comparator::Bytewise);
+            let (found, unsound) = salvaged(&damaged, &Comparator::Bytewise);
             assert!(found.iter().all(|entry| entries.contains(entry)), "{at}");
             assert!(found.is_sorted_by(|a, b| Comparator::Bytewise.internal(&a.0, &b.0).is_lt()));
             let first_lost = entries.iter().position(|entry| !found.contains(entry));
@@ -88,11 +88,11 @@ fn noise_is_searched_in_bounded_time() {
     let mut draw = Draw::new(7);
     let noise = [draw.bytes(30_000), vec![1; 3_000], vec![0; 3_000], [1, 0].repeat(1_500)];
     for bytes in noise {
-        let (found, unsound) = scraped(&bytes, &Comparator::Bytewise);
+        let (found, unsound) = salvaged(&bytes, &Comparator::Bytewise);
         assert!(found.is_empty() && unsound.len() == 1, "{unsound:?}");
     }
     let (entries, bytes) = sample(Compression::Lz4, &Comparator::Bytewise);
     let buried = [draw.bytes(1_000), bytes].concat();
-    let (found, _) = scraped(&buried, &Comparator::Bytewise);
+    let (found, _) = salvaged(&buried, &Comparator::Bytewise);
     assert!(found.is_empty() && !entries.is_empty(), "blocks of another place do not count");
 }

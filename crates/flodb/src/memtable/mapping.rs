@@ -1,7 +1,7 @@
 //! Zeroed memory straight from the system, as an array of one kind of atomic word.
 //!
-//! A generation asks for its largest size at once and touches what it needs: pages come to life,
-//! all zero, at their first use, so an empty generation of 64 MiB costs addresses and nothing else.
+//! A memtable asks for its largest size at once and touches what it needs: pages come to life,
+//! all zero, at their first use, so an empty memtable of 64 MiB costs addresses and nothing else.
 //! Mappings of 2 MiB and more begin at a multiple of that and ask for huge pages: a random read
 //! then misses one level of the address caches less, and 512 page faults become one.
 

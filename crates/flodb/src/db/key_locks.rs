@@ -2,11 +2,11 @@
 //!
 //! A key has one of many locks, by its hash. Single writes hold it for the moment of the write, so
 //! an update that holds it sees no other write between its own read and write. Nobody holds two but
-//! batches, which take theirs in order, and removals of ranges, which take all.
+//! batches, which take theirs in order, and range tombstones, which take all.
 //!
 //! A range is of more keys than one can hash, and an update of one of them that has read must write
 //! before the removal, or read again behind it. Otherwise it would bring back what it had read. So
-//! a removal of a range waits for whoever holds any lock: some microseconds, for a write that is
+//! a range tombstone waits for whoever holds any lock: some microseconds, for a write that is
 //! rare, where a lock that updates share would cost each of them a cache line that all write to.
 
 use crossbeam_utils::CachePadded;
@@ -23,24 +23,24 @@ impl KeyLocks {
         KeyLocks { locks: (0..LOCKS).map(|_| CachePadded::default()).collect() }
     }
 
-    fn take(&self, index: usize) -> MutexGuard<'_, ()> {
+    fn lock_index(&self, index: usize) -> MutexGuard<'_, ()> {
         self.locks[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lock of the key with this hash.
     pub(crate) fn lock(&self, hash: u64) -> MutexGuard<'_, ()> {
-        self.take(hash as usize % LOCKS)
+        self.lock_index(hash as usize % LOCKS)
     }
 
     /// The locks of all keys there may be: no write is under way while they are held.
     pub(crate) fn lock_every(&self) -> Vec<MutexGuard<'_, ()>> {
-        (0..LOCKS).map(|index| self.take(index)).collect()
+        (0..LOCKS).map(|index| self.lock_index(index)).collect()
     }
 
     /// The locks of all these keys.
     pub(crate) fn lock_all(&self, hashes: impl Iterator<Item = u64>) -> Vec<MutexGuard<'_, ()>> {
         let mut wanted = [false; LOCKS];
         hashes.for_each(|hash| wanted[hash as usize % LOCKS] = true);
-        (0..LOCKS).filter(|&index| wanted[index]).map(|index| self.take(index)).collect()
+        (0..LOCKS).filter(|&index| wanted[index]).map(|index| self.lock_index(index)).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! A place in the merged runs of a generation.
+//! A place in the merged runs of a memtable.
 //!
 //! ```text
 //!   run 0:  a     d  [f]    k        forward: each head is at the first entry of its run that is
@@ -13,10 +13,10 @@
 //! Heads compare by the prefixes behind what all keys of all runs share, so that a run's own
 //! prefixes can be used as they are when keys share the same everywhere, which is the rule.
 
-use super::Memory;
+use super::Memtable;
 use super::arena::Handle;
-use super::order::Runs;
 use super::run::{Run, shared_by};
+use super::sorted_runs::Runs;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key::TRAILER_BYTES;
@@ -26,11 +26,11 @@ use std::sync::Arc;
 /// How many entries ahead memory is asked for: about what a step takes, several times.
 const AHEAD: usize = 6;
 
-/// Walks the entries that a generation had when the cursor was made. What is inserted later does
-/// not appear. Keeps the generation alive.
-pub(crate) struct MemoryCursor {
+/// Walks the entries that a memtable had when the cursor was made. What is inserted later does
+/// not appear. Keeps the memtable alive.
+pub(crate) struct MemtableCursor {
     pub(super) runs: Runs,
-    memory: Arc<Memory>,
+    memtable: Arc<Memtable>,
     /// Bytes that all keys share.
     shared: usize,
     /// One a run.
@@ -48,11 +48,11 @@ struct Head {
     handle: Handle,
 }
 
-impl MemoryCursor {
-    pub(super) fn new(memory: Arc<Memory>, runs: Runs) -> Self {
-        let shared = shared_by(memory.rank(), runs.iter().map(|run| &**run));
+impl MemtableCursor {
+    pub(super) fn new(memtable: Arc<Memtable>, runs: Runs) -> Self {
+        let shared = shared_by(memtable.rank(), runs.iter().map(|run| &**run));
         let heads = vec![None; runs.len()];
-        MemoryCursor { runs, memory, shared, heads, is_forward: true, place: None, rival: None }
+        MemtableCursor { runs, memtable, shared, heads, is_forward: true, place: None, rival: None }
     }
 
     /// The head of a run at a place, or none beyond its ends.
@@ -62,9 +62,9 @@ impl MemoryCursor {
         let handle = run.handle(at)?;
         let ahead = if self.is_forward { at + AHEAD } else { at.wrapping_sub(AHEAD) };
         if let Some(handle) = run.handle(ahead) {
-            self.memory.arena.prefetch(handle);
+            self.memtable.arena.prefetch(handle);
         }
-        Some(Head { at, prefix: run.prefix(self.memory.rank(), at, self.shared), handle })
+        Some(Head { at, prefix: run.prefix(self.memtable.rank(), at, self.shared), handle })
     }
 
     /// Whether the head of run `a` comes before that of run `b`, in the direction of the cursor.
@@ -72,7 +72,7 @@ impl MemoryCursor {
         match (&self.heads[a], &self.heads[b]) {
             (Some(a), Some(b)) => {
                 let order = a.prefix.cmp(&b.prefix);
-                let order = order.then_with(|| self.memory.rank().compare(a.handle, b.handle));
+                let order = order.then_with(|| self.memtable.rank().compare(a.handle, b.handle));
                 order == if self.is_forward { Ordering::Less } else { Ordering::Greater }
             }
             (head, _) => head.is_some(),
@@ -96,27 +96,27 @@ impl MemoryCursor {
     /// last one before it. `except` keeps its own.
     fn place_heads(&mut self, user: &[u8], trailer: u64, except: Option<usize>) {
         for run in (0..self.runs.len()).filter(|run| Some(*run) != except) {
-            let bound = self.runs[run].lower_bound(self.memory.rank(), user, trailer);
+            let bound = self.runs[run].lower_bound(self.memtable.rank(), user, trailer);
             let at = if self.is_forward { Some(bound) } else { bound.checked_sub(1) };
             self.heads[run] = self.head(run, at);
             if self.is_forward {
                 // The steps that come ask further ahead than that.
                 let near = bound + 1..bound + 1 + AHEAD / self.runs.len();
                 let handles = near.map_while(|at| self.runs[run].handle(at));
-                handles.for_each(|handle| self.memory.arena.prefetch(handle));
+                handles.for_each(|handle| self.memtable.arena.prefetch(handle));
             }
         }
     }
 
     /// Goes one entry on in a direction.
-    fn step(&mut self, is_forward: bool) {
+    fn advance(&mut self, is_forward: bool) {
         let place = self.place.expect("only from an entry");
         let head = self.heads[place].expect("the chosen run has an entry");
         let is_turned = self.is_forward != is_forward;
         if is_turned {
             self.is_forward = is_forward;
-            let memory = self.memory.clone();
-            let entry = memory.arena.entry(head.handle);
+            let memtable = self.memtable.clone();
+            let entry = memtable.arena.entry(head.handle);
             self.place_heads(entry.key(), entry.trailer(), Some(place));
         }
         let at = if is_forward { Some(head.at + 1) } else { head.at.checked_sub(1) };
@@ -130,7 +130,7 @@ impl MemoryCursor {
     }
 }
 
-impl Cursor for MemoryCursor {
+impl Cursor for MemtableCursor {
     fn seek_first(&mut self) -> Result<()> {
         self.is_forward = true;
         for run in 0..self.runs.len() {
@@ -161,19 +161,19 @@ impl Cursor for MemoryCursor {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.step(true);
+        self.advance(true);
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.step(false);
+        self.advance(false);
         Ok(())
     }
 
     #[inline]
     fn entry(&self) -> Option<(&[u8], &[u8])> {
         let head = self.heads[self.place?].as_ref()?;
-        let entry = self.memory.arena.entry(head.handle);
+        let entry = self.memtable.arena.entry(head.handle);
         Some((entry.internal(), entry.value()))
     }
 }

@@ -1,7 +1,7 @@
-//! What a generation of the memory costs, and crossbeam's skip list in turn.
+//! What a memtable of the memory costs, and crossbeam's skip list in turn.
 //!
 //! ```text
-//!   cargo run --release -p keyrack-flodb --example memory -- ENTRIES THREADS ROUNDS
+//!   cargo run --release -p keyrack-flodb --example memtable -- ENTRIES THREADS ROUNDS
 //! ```
 //!
 //! Each round loads both afresh with the same keys: 16 decimal digits of random numbers, values of
@@ -19,16 +19,16 @@ mod cursor;
 mod error;
 #[path = "../src/key.rs"]
 mod key;
-#[path = "../src/memory/mod.rs"]
-mod memory;
-#[path = "../src/ranges.rs"]
-mod ranges;
+#[path = "../src/memtable/mod.rs"]
+mod memtable;
+#[path = "../src/range_tombstones.rs"]
+mod range_tombstones;
 
 use crossbeam_skiplist::SkipMap;
 use cursor::Cursor;
 use key::{Comparator, Kind};
 use keyrack_measure::Clock;
-use memory::{Memory, MemoryOptions};
+use memtable::{Memtable, MemtableOptions};
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 use xxhash_rust::xxh3::xxh3_64;
@@ -43,10 +43,10 @@ trait Map: Sync {
     fn holds(&self, key: &[u8], value: &[u8]) -> bool;
 }
 
-impl Map for Memory {
+impl Map for Memtable {
     fn put(&self, sequence: u64, key: &[u8], value: &[u8]) {
         let inserted = self.insert(sequence, Kind::Put, key, value, xxh3_64(key));
-        assert!(inserted.is_ok(), "the generation is laid out for all entries");
+        assert!(inserted.is_ok(), "the memtable is laid out for all entries");
     }
 
     fn holds(&self, key: &[u8], value: &[u8]) -> bool {
@@ -121,18 +121,18 @@ fn timed(clock: &Clock, operations: usize, once: impl FnOnce()) -> f64 {
     clock.ns_between(start, clock.ticks()) as f64 / operations as f64
 }
 
-/// Order of a generation: made at once, or bit by bit while it was loaded.
-fn ordered(clock: &Clock, memory: &Arc<Memory>, keys: &[[u8; 16]]) -> String {
-    let seal = timed(clock, memory.entries(), || memory.seal());
-    let mut cursor = memory.cursor(key::SEQUENCE_MAX);
-    let walk = timed(clock, memory.entries(), || {
+/// Order of a memtable: made at once, or bit by bit while it was loaded.
+fn ordered(clock: &Clock, memtable: &Arc<Memtable>, keys: &[[u8; 16]]) -> String {
+    let seal = timed(clock, memtable.entries(), || memtable.sort_tail());
+    let mut cursor = memtable.cursor(key::SEQUENCE_MAX);
+    let walk = timed(clock, memtable.entries(), || {
         let mut found = 0;
         assert!(cursor.seek_first().is_ok());
         while let Some((_, value)) = cursor.entry() {
             found += usize::from(value[0] == b'v');
             assert!(cursor.next().is_ok());
         }
-        assert_eq!(found, memory.entries());
+        assert_eq!(found, memtable.entries());
     });
     let mut internal = Vec::new();
     let seek = timed(clock, SEEKS, || {
@@ -183,27 +183,27 @@ fn main() {
     println!("nanoseconds an operation; {entries} entries, {threads} threads");
     for _ in 0..rounds {
         let new = || {
-            let options = MemoryOptions::default();
-            Memory::new(capacity_bytes, Comparator::Bytewise, options)
+            let options = MemtableOptions::default();
+            Memtable::new(capacity_bytes, Comparator::Bytewise, options)
         };
-        let memory = Arc::new(new());
-        let points_of_memory = points(&clock, &*memory, &keys);
-        let order = ordered(&clock, &memory, &keys.asked[0]);
+        let memtable = Arc::new(new());
+        let points_of_memory = points(&clock, &*memtable, &keys);
+        let order = ordered(&clock, &memtable, &keys.asked[0]);
         println!("memory     {points_of_memory} {order}");
-        drop(memory);
+        drop(memtable);
 
         // Sealed 20 times on the way, so that there are several runs.
-        let memory = Arc::new(new());
+        let memtable = Arc::new(new());
         let mut sealing = 0.0;
         for (part, n) in keys.loaded[0].chunks(entries / threads / 20).zip(0..) {
             for (key, at) in part.iter().zip(0..) {
-                memory.put(n << 32 | at, key, &VALUE);
+                memtable.put(n << 32 | at, key, &VALUE);
             }
-            sealing += timed(&clock, 1, || memory.seal());
+            sealing += timed(&clock, 1, || memtable.sort_tail());
         }
-        let order = ordered(&clock, &memory, &keys.asked[0]);
-        println!("in 20 runs merged: {:6.1} {order}", sealing / memory.entries() as f64);
-        drop(memory);
+        let order = ordered(&clock, &memtable, &keys.asked[0]);
+        println!("in 20 runs merged: {:6.1} {order}", sealing / memtable.entries() as f64);
+        drop(memtable);
 
         let map = SkipMap::new();
         let points_of_map = points(&clock, &map, &keys);

@@ -1,7 +1,7 @@
 //! Entries, one behind the other, in memory that is never moved and never freed piecemeal.
 //!
 //! ```text
-//!   state: | frozen: 1 bit | entries: 31 bits | units: 32 bits |   one fetch_add takes both
+//!   state: | immutable: 1 bit | entries: 31 bits | units: 32 bits |   one fetch_add takes both
 //!                                |                   |
 //!   index: [ h1 | h2 |  0 | h4 | v                   v
 //!   units: [ 32 bytes of zero | entry | entry | .... | never written ]
@@ -11,7 +11,7 @@
 //!     4  key_bytes: u32
 //!     8  value_bytes: u32
 //!    12  key | trailer, 8 bytes little-endian | value
-//!        of a range deletion, at the next multiple of 4: link: u32, to another range deletion
+//!        of a range tombstone, at the next multiple of 4: link: u32, to another range tombstone
 //! ```
 //!
 //! A **handle** is the number of the entry's first unit of 8 bytes; zero is none. Key and trailer
@@ -22,8 +22,8 @@
 //!   index); whoever loads it from there with Acquire sees the whole entry. A [`Handle`] comes from
 //!   [`Arena::write`] or out of such a word, hence names a written entry. It is used with the arena
 //!   that it is from: those who keep handles keep the arena.
-//! - A [`Room`] is a part of both, for all entries of one write. A write that has it cannot fail
-//!   any more for lack of memory: [`Room::write`] panics where an entry would not fit.
+//! - A [`Reservation`] is a part of both, for all entries of one write. A write that has it cannot
+//!   fail any more for lack of memory: [`Reservation::write`] panics where an entry would not fit.
 //! - The index holds the handles in the order of reservation. A zero in it is an entry that is
 //!   still being written. A number that found no room, or whose room was given up, holds the void
 //!   entry at the start of the memory.
@@ -72,7 +72,7 @@ const HUGE_UNITS: u64 = (HUGE_BYTES / UNIT_BYTES) as u64;
 /// Units that one thread may add beyond the end.
 const OVERSHOT_UNITS_MAX: u64 = 1 << 17;
 
-const FROZEN: u64 = 1 << 63;
+const IMMUTABLE: u64 = 1 << 63;
 const ONE_ENTRY: u64 = 1 << 32;
 
 /// Names a written entry of an arena.
@@ -148,7 +148,7 @@ pub(super) struct Written {
     pub(super) index: u32,
 }
 
-/// The memory of one generation.
+/// The memory of one memtable.
 pub(super) struct Arena {
     units: Mapping<AtomicU64>,
     index: Mapping<Link>,
@@ -183,7 +183,7 @@ impl Arena {
 
     /// Takes room for all entries of a write, or none of it.
     #[inline]
-    pub(super) fn reserve(&self, size: Size) -> Result<Room<'_>, Full> {
+    pub(super) fn reserve(&self, size: Size) -> Result<Reservation<'_>, Full> {
         self.reserve_seeing(self.state.load(Ordering::Relaxed), size)
     }
 
@@ -193,18 +193,18 @@ impl Arena {
     }
 
     /// Reservations fail from now on.
-    pub(super) fn freeze(&self) {
-        self.state.fetch_or(FROZEN, Ordering::Relaxed);
+    pub(super) fn make_immutable(&self) {
+        self.state.fetch_or(IMMUTABLE, Ordering::Relaxed);
     }
 
     #[cfg(test)]
-    pub(super) fn is_frozen(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & FROZEN != 0
+    pub(super) fn is_immutable(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & IMMUTABLE != 0
     }
 
     /// Waits until the entries reserved so far are in the index. O(entries).
     #[cfg(test)]
-    pub(super) fn settle(&self) {
+    pub(super) fn wait_for_inserts(&self) {
         for link in &self.index.items()[..self.count() as usize] {
             let mut backoff = Backoff::new();
             while link.get().is_none() {
@@ -223,11 +223,11 @@ impl Arena {
     }
 
     /// The entry with this number in the order of reservation.
-    pub(super) fn get(&self, index: u32) -> Place {
+    pub(super) fn get(&self, index: u32) -> IndexSlot {
         match self.index.items()[index as usize].get() {
-            None => Place::Unwritten,
-            Some(VOID) => Place::Void,
-            Some(handle) => Place::Entry(handle),
+            None => IndexSlot::Unwritten,
+            Some(VOID) => IndexSlot::Void,
+            Some(handle) => IndexSlot::Entry(handle),
         }
     }
 
@@ -266,7 +266,7 @@ impl Arena {
 
     /// Reserves room from a state that was seen just now, and may have changed.
     #[inline]
-    fn reserve_seeing(&self, mut seen: u64, size: Size) -> Result<Room<'_>, Full> {
+    fn reserve_seeing(&self, mut seen: u64, size: Size) -> Result<Reservation<'_>, Full> {
         if size.entries == 0 {
             return Ok(self.room(u64::from(FIRST_UNIT), size));
         }
@@ -300,7 +300,7 @@ impl Arena {
     }
 
     fn fits(&self, state: u64, size: Size) -> bool {
-        state & FROZEN == 0
+        state & IMMUTABLE == 0
             && size.entries as u64 <= self.entries_max - entries(state).min(self.entries_max)
             && size.units() <= self.units_end - units(state).min(self.units_end)
     }
@@ -308,9 +308,9 @@ impl Arena {
     /// The room of a reservation that found this state. It fitted, so the numbers of its units are
     /// at most 2^31.
     #[inline]
-    fn room(&self, was: u64, size: Size) -> Room<'_> {
+    fn room(&self, was: u64, size: Size) -> Reservation<'_> {
         let (index, unit) = (entries(was), units(was));
-        Room {
+        Reservation {
             arena: self,
             index: index as u32,
             index_end: (index + size.entries as u64) as u32,
@@ -376,7 +376,7 @@ impl std::iter::Sum for Size {
 /// Room for the entries of one write, one behind the other. What is left of it when it is dropped
 /// is void.
 #[must_use]
-pub(super) struct Room<'a> {
+pub(super) struct Reservation<'a> {
     arena: &'a Arena,
     /// Where the next entry goes.
     index: u32,
@@ -385,7 +385,7 @@ pub(super) struct Room<'a> {
     unit_end: u32,
 }
 
-impl Room<'_> {
+impl Reservation<'_> {
     /// Writes an entry that nobody knows yet.
     ///
     /// # Panics
@@ -413,7 +413,7 @@ impl Room<'_> {
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for Reservation<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.index < self.index_end {
@@ -423,7 +423,7 @@ impl Drop for Room<'_> {
 }
 
 /// What the index has at a number.
-pub(super) enum Place {
+pub(super) enum IndexSlot {
     /// Somebody is about to write it.
     Unwritten,
     /// Nobody writes it: there was no room, or it was given up.
@@ -445,7 +445,7 @@ impl<'a> Entry<'a> {
         self.link(0)
     }
 
-    /// Another range deletion. Only in an entry that is one.
+    /// Another range tombstone. Only in an entry that is one.
     pub(super) fn other_range(self) -> &'a Link {
         assert_eq!(self.kind(), Kind::DeleteRange, "only range deletions have this link");
         self.link(link_offset(OVERHEAD_BYTES + self.key_bytes() + self.value_bytes()))
@@ -527,7 +527,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Where the link of a range deletion lies, behind so many bytes.
+/// Where the link of a range tombstone lies, behind so many bytes.
 fn link_offset(plain: usize) -> usize {
     plain.saturating_add(size_of::<Link>() - 1) / size_of::<Link>() * size_of::<Link>()
 }
@@ -544,7 +544,7 @@ fn units(state: u64) -> u64 {
 
 #[inline]
 fn entries(state: u64) -> u64 {
-    (state & !FROZEN) >> 32
+    (state & !IMMUTABLE) >> 32
 }
 
 #[cfg(test)]
@@ -598,15 +598,15 @@ mod tests {
         put(&arena, 1).unwrap();
         let second = write(&arena, 2, Kind::Put, b"key", b"").unwrap();
         put(&arena, 3).unwrap();
-        assert!(matches!(arena.get(1), Place::Unwritten));
-        assert!(matches!(arena.get(2), Place::Entry(_)));
+        assert!(matches!(arena.get(1), IndexSlot::Unwritten));
+        assert!(matches!(arena.get(2), IndexSlot::Entry(_)));
         let handle = second.handle;
         arena.announce(second);
-        assert!(matches!(arena.get(1), Place::Entry(found) if found == handle));
-        arena.settle();
+        assert!(matches!(arena.get(1), IndexSlot::Entry(found) if found == handle));
+        arena.wait_for_inserts();
     }
 
-    /// Threads that saw room where there is none any more: by bytes, by entries, or frozen.
+    /// Threads that saw room where there is none any more: by bytes, by entries, or immutable.
     #[test]
     fn who_comes_too_late_leaves_a_void_entry() {
         let size = Size::of(3, 5, Kind::Put);
@@ -617,18 +617,18 @@ mod tests {
             while kept < 4 && put(&arena, kept).is_ok() {
                 kept += 1;
             }
-            arena.freeze();
+            arena.make_immutable();
             for late in 1..=20 {
                 assert_eq!(arena.reserve_seeing(empty, size).err(), Some(Full));
                 assert_eq!(arena.count() as u64, (kept + late).min(entries_max as u64));
             }
             // Nobody takes them for entries, and nobody waits for them.
             for index in 0..arena.count() {
-                let is_entry = matches!(arena.get(index), Place::Entry(_));
+                let is_entry = matches!(arena.get(index), IndexSlot::Entry(_));
                 assert_eq!(is_entry, u64::from(index) < kept);
-                assert_eq!(!is_entry, matches!(arena.get(index), Place::Void));
+                assert_eq!(!is_entry, matches!(arena.get(index), IndexSlot::Void));
             }
-            arena.settle();
+            arena.wait_for_inserts();
             // A large one sees it in time and leaves nothing.
             let large = Size { entries: 1, bytes: OVERSHOT_UNITS_MAX as usize * UNIT_BYTES + 8 };
             let before = arena.state.load(Ordering::Relaxed);
@@ -649,12 +649,12 @@ mod tests {
         assert_eq!(arena.reserve_seeing(empty, three).err(), Some(Full), "one number is left");
         assert_eq!(arena.count(), 5);
         let places = (0..5).map(|index| match arena.get(index) {
-            Place::Void => 'v',
-            Place::Entry(_) => 'e',
-            Place::Unwritten => '?',
+            IndexSlot::Void => 'v',
+            IndexSlot::Entry(_) => 'e',
+            IndexSlot::Unwritten => '?',
         });
         assert_eq!(places.collect::<String>(), "vvvev");
-        arena.settle();
+        arena.wait_for_inserts();
     }
 
     #[test]

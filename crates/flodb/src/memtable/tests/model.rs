@@ -23,7 +23,7 @@ fn key(draw: &mut Draw) -> Vec<u8> {
 }
 
 struct Pair {
-    memory: Arc<Memory>,
+    memtable: Arc<Memtable>,
     model: Model,
 }
 
@@ -36,7 +36,7 @@ impl Pair {
             let sequence = sequences.swap_remove(draw.below(sequences.len()));
             let (key, value) = (key(draw), vec![sequence as u8; draw.below(40)]);
             let kind = [Kind::Put, Kind::Put, Kind::Delete, Kind::DeleteRange][draw.below(4)];
-            insert(&self.memory, sequence, kind, &key, &value)?;
+            insert(&self.memtable, sequence, kind, &key, &value)?;
             self.model.insert(sequence, kind, &key, &value);
         }
         Ok(newest)
@@ -45,13 +45,13 @@ impl Pair {
     fn check_gets(&self, draw: &mut Draw, published: u64) {
         for _ in 0..10 {
             let (key, sequence) = (key(draw), draw.below(published as usize + 1) as u64);
-            assert_eq!(get(&self.memory, &key, sequence), self.model.get(&key, sequence));
+            assert_eq!(get(&self.memtable, &key, sequence), self.model.get(&key, sequence));
         }
     }
 
     /// Random steps and seeks, each compared.
     fn check_cursor(&self, draw: &mut Draw, published: u64) {
-        let mut cursor = self.memory.cursor(published);
+        let mut cursor = self.memtable.cursor(published);
         let entries = &self.model.entries;
         let mut at: Option<usize> = None;
         for _ in 0..60 {
@@ -94,14 +94,14 @@ fn random_operations_agree_with_a_sorted_list() {
         let mut draw = Draw(seed);
         for round in 0..12 {
             let comparator = if round % 3 == 2 { backwards() } else { Comparator::Bytewise };
-            let options = MemoryOptions { hash: round % 4 != 3, ..MemoryOptions::default() };
+            let options = MemtableOptions { hash: round % 4 != 3, ..MemtableOptions::default() };
             let capacity = 1 << (12 + draw.below(6));
-            let memory = Arc::new(Memory::new(capacity, comparator.clone(), options));
-            let mut pair = Pair { memory, model: Model::new(comparator) };
+            let memtable = Arc::new(Memtable::new(capacity, comparator.clone(), options));
+            let mut pair = Pair { memtable, model: Model::new(comparator) };
             let mut published = 0;
             for _ in 0..400 {
                 match draw.below(20) {
-                    0 => pair.memory.seal(),
+                    0 => pair.memtable.sort_tail(),
                     1 => pair.check_cursor(&mut draw, published),
                     2..6 => pair.check_gets(&mut draw, published),
                     _ => match pair.write(&mut draw, published) {
@@ -110,18 +110,18 @@ fn random_operations_agree_with_a_sorted_list() {
                     },
                 }
             }
-            pair.memory.freeze();
-            pair.memory.settle();
-            let all = walk(&mut pair.memory.cursor(SEQUENCE_MAX));
+            pair.memtable.make_immutable();
+            pair.memtable.wait_for_inserts();
+            let all = scan(&mut pair.memtable.cursor(SEQUENCE_MAX));
             assert_eq!(all, pair.model.entries);
             check_lists(&pair);
         }
     }
 }
 
-fn check_lists(Pair { memory, model }: &Pair) {
+fn check_lists(Pair { memtable, model }: &Pair) {
     let parsed = || model.entries.iter().map(|(key, _)| key::parse(key).unwrap());
-    let mut listed: Vec<u64> = memory.range_deletes().iter().map(|it| it.sequence).collect();
+    let mut listed: Vec<u64> = memtable.range_tombstones().iter().map(|it| it.sequence).collect();
     listed.sort_unstable();
     let mut expected: Vec<u64> = parsed()
         .filter(|parsed| parsed.kind == Kind::DeleteRange)

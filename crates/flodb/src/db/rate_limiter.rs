@@ -4,8 +4,8 @@
 //! them out of the bucket and goes on, for writers wait for it; a compaction waits until nothing is
 //! owed, by flushes neither.
 
-use super::bucket::Bucket;
 use super::lock;
+use super::token_bucket::TokenBucket;
 use keyrack_measure::Clock;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,22 +13,22 @@ use std::time::Duration;
 /// Who waits looks so often whether he still has to.
 const LOOK_AGAIN_NS: u64 = 10_000_000;
 
-pub(crate) struct Limit {
+pub(crate) struct RateLimiter {
     /// 0 is no limit.
     bytes_per_ms: u64,
-    bucket: Bucket,
+    bucket: TokenBucket,
     /// Held while the bucket is filled.
     filling: Mutex<()>,
     /// Never told: a wait ends by its time.
     passed: Condvar,
 }
 
-impl Limit {
+impl RateLimiter {
     /// None, if it is 0 bytes.
     pub(crate) fn new(bytes_per_second: u64) -> Self {
-        Limit {
+        RateLimiter {
             bytes_per_ms: bytes_per_second.div_ceil(1000),
-            bucket: Bucket::new(Clock::vdso()),
+            bucket: TokenBucket::new(Clock::vdso()),
             filling: Mutex::new(()),
             passed: Condvar::new(),
         }
@@ -36,7 +36,7 @@ impl Limit {
 
     /// Pays for bytes that were written, and then, if that `waits`, waits for its turn to write
     /// more, unless `is_over` says not to.
-    pub(crate) fn pay(&self, bytes: u64, waits: bool, is_over: impl Fn() -> bool) {
+    pub(crate) fn request(&self, bytes: u64, waits: bool, is_over: impl Fn() -> bool) {
         if self.bytes_per_ms == 0 || self.bucket.take(bytes) || !waits {
             return;
         }
@@ -60,10 +60,10 @@ mod tests {
     #[test]
     fn a_compaction_waits_for_what_a_flush_wrote_and_a_flush_does_not() {
         // Its debts last for 36 years.
-        let limit = Limit::new(1);
-        limit.pay(1 << 50, false, || unreachable!("a flush asks nobody"));
+        let limiter = RateLimiter::new(1);
+        limiter.request(1 << 50, false, || unreachable!("a flush asks nobody"));
         let asked = Cell::new(0);
-        limit.pay(1, true, || {
+        limiter.request(1, true, || {
             asked.set(asked.get() + 1);
             asked.get() == 3
         });
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_nobody_waits() {
-        let limit = Limit::new(0);
-        limit.pay(u64::MAX, true, || unreachable!("there is nothing to wait for"));
+        let limiter = RateLimiter::new(0);
+        limiter.request(u64::MAX, true, || unreachable!("there is nothing to wait for"));
     }
 }

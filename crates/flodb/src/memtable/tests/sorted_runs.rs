@@ -22,20 +22,20 @@ fn shapes() -> Vec<(&'static str, fn(u64) -> Vec<u8>)> {
 fn cursors_sort_keys_of_all_shapes_and_find_each() {
     for comparator in [Comparator::Bytewise, backwards()] {
         for (name, shape) in shapes() {
-            let memory =
-                Arc::new(Memory::new(4 << 20, comparator.clone(), MemoryOptions::default()));
+            let memtable =
+                Arc::new(Memtable::new(4 << 20, comparator.clone(), MemtableOptions::default()));
             let mut model = Model::new(comparator.clone());
             for sequence in 0..1500 {
                 let key = shape(mixed(sequence) % 1000);
-                put(&memory, sequence, &key, &sequence.to_le_bytes());
+                put(&memtable, sequence, &key, &sequence.to_le_bytes());
                 model.insert(sequence, Kind::Put, &key, &sequence.to_le_bytes());
                 if [600, 601, 1000, 1300, 1400].contains(&sequence) {
-                    memory.seal();
+                    memtable.sort_tail();
                 }
             }
-            let mut cursor = memory.cursor(1500);
+            let mut cursor = memtable.cursor(1500);
             assert!(cursor.runs.len() > 1, "{name}: there is something to merge");
-            assert!(walk(&mut cursor) == model.entries, "{name}");
+            assert!(scan(&mut cursor) == model.entries, "{name}");
             for (at, found) in model.entries.iter().enumerate() {
                 cursor.seek(&found.0).unwrap();
                 assert!(entry(&cursor).as_ref() == Some(found), "{name}");
@@ -57,8 +57,8 @@ fn cursors_sort_keys_of_all_shapes_and_find_each() {
 }
 
 /// At each position: forward, back, and once more; back, forward, and once more.
-fn check_directions(cursor: &mut MemoryCursor, model: &Model, name: &str) {
-    let expect = |cursor: &MemoryCursor, at: Option<usize>| {
+fn check_directions(cursor: &mut MemtableCursor, model: &Model, name: &str) {
+    let expect = |cursor: &MemtableCursor, at: Option<usize>| {
         let expected = at.and_then(|at| model.entries.get(at));
         assert!(entry(cursor).as_ref() == expected, "{name} at {at:?}");
     };
@@ -95,8 +95,8 @@ fn check_directions(cursor: &mut MemoryCursor, model: &Model, name: &str) {
 
 #[test]
 fn an_empty_generation_has_cursors() {
-    let memory = memory(1 << 12);
-    let mut cursor = memory.cursor(SEQUENCE_MAX);
+    let memtable = memtable(1 << 12);
+    let mut cursor = memtable.cursor(SEQUENCE_MAX);
     assert_eq!(entry(&cursor), None);
     cursor.seek_first().unwrap();
     assert_eq!(entry(&cursor), None);
@@ -106,15 +106,15 @@ fn an_empty_generation_has_cursors() {
     assert_eq!(entry(&cursor), None);
     cursor.seek(b"short").unwrap();
     assert_eq!(entry(&cursor), None);
-    assert_eq!(memory.bytes(), 0);
+    assert_eq!(memtable.bytes(), 0);
 }
 
 #[test]
 fn a_seek_from_nowhere_or_to_less_than_a_trailer() {
-    let memory = memory(1 << 12);
-    put(&memory, 1, b"", b"first");
-    put(&memory, 2, b"k", b"second");
-    let mut cursor = memory.cursor(2);
+    let memtable = memtable(1 << 12);
+    put(&memtable, 1, b"", b"first");
+    put(&memtable, 2, b"k", b"second");
+    let mut cursor = memtable.cursor(2);
     assert_eq!(entry(&cursor), None, "a new cursor is nowhere");
     cursor.seek(b"").unwrap();
     assert_eq!(entry(&cursor).unwrap().1, b"second", "behind all versions of the empty key");
@@ -122,62 +122,62 @@ fn a_seek_from_nowhere_or_to_less_than_a_trailer() {
 
 #[test]
 fn cursors_stay_what_they_are_while_writes_go_on() {
-    let memory = memory(1 << 20);
+    let memtable = memtable(1 << 20);
     let mut model = Model::new(Comparator::Bytewise);
     let mut cursors = Vec::new();
     for sequence in 0..2000 {
         let key = format!("key{:05}", mixed(sequence) % 500);
         let kind = if sequence % 5 == 0 { Kind::Delete } else { Kind::Put };
-        insert(&memory, sequence, kind, key.as_bytes(), &sequence.to_le_bytes()).unwrap();
+        insert(&memtable, sequence, kind, key.as_bytes(), &sequence.to_le_bytes()).unwrap();
         model.insert(sequence, kind, key.as_bytes(), &sequence.to_le_bytes());
         if sequence % 100 == 99 {
-            cursors.push((memory.cursor(sequence), model.clone()));
+            cursors.push((memtable.cursor(sequence), model.clone()));
         }
     }
-    memory.freeze();
+    memtable.make_immutable();
     for (cursor, model) in &mut cursors {
-        assert!(walk(cursor) == model.entries);
+        assert!(scan(cursor) == model.entries);
     }
-    // A cursor keeps the generation alive.
-    drop(memory);
+    // A cursor keeps the memtable alive.
+    drop(memtable);
     let (cursor, model) = &mut cursors[10];
-    assert!(walk(cursor) == model.entries);
+    assert!(scan(cursor) == model.entries);
 }
 
 #[test]
 fn a_cursor_that_needs_no_newer_tail_shares_the_runs() {
-    let memory = memory(1 << 16);
-    (0..10).for_each(|sequence| put(&memory, sequence, b"a", b"x"));
-    let first = memory.cursor(9);
-    let again = memory.cursor(9);
+    let memtable = memtable(1 << 16);
+    (0..10).for_each(|sequence| put(&memtable, sequence, b"a", b"x"));
+    let first = memtable.cursor(9);
+    let again = memtable.cursor(9);
     assert!(Arc::ptr_eq(&first.runs, &again.runs));
-    put(&memory, 10, b"b", b"y");
-    assert!(Arc::ptr_eq(&first.runs, &memory.cursor(9).runs), "10 is not asked for");
-    assert!(Arc::ptr_eq(&first.runs, &memory.cursor(3).runs));
-    let mut newer = memory.cursor(10);
-    assert_eq!(walk(&mut newer).len(), 11);
-    assert!(Arc::ptr_eq(&newer.runs, &memory.cursor(SEQUENCE_MAX).runs), "nothing is new");
+    put(&memtable, 10, b"b", b"y");
+    assert!(Arc::ptr_eq(&first.runs, &memtable.cursor(9).runs), "10 is not asked for");
+    assert!(Arc::ptr_eq(&first.runs, &memtable.cursor(3).runs));
+    let mut newer = memtable.cursor(10);
+    assert_eq!(scan(&mut newer).len(), 11);
+    assert!(Arc::ptr_eq(&newer.runs, &memtable.cursor(SEQUENCE_MAX).runs), "nothing is new");
     // Asking for everything promises nothing about what comes later with a small sequence.
-    put(&memory, 5, b"late", b"z");
-    assert_eq!(walk(&mut memory.cursor(SEQUENCE_MAX)).len(), 12);
+    put(&memtable, 5, b"late", b"z");
+    assert_eq!(scan(&mut memtable.cursor(SEQUENCE_MAX)).len(), 12);
 }
 
 #[test]
 fn an_entry_that_arrives_behind_a_larger_sequence_is_not_missed() {
-    let memory = memory(1 << 16);
-    put(&memory, 100, b"a", b"x");
+    let memtable = memtable(1 << 16);
+    put(&memtable, 100, b"a", b"x");
     // Not all up to 100 are published: this one sees what is there.
-    assert_eq!(walk(&mut memory.cursor(SEQUENCE_MAX)).len(), 1);
-    put(&memory, 99, b"b", b"y");
-    assert_eq!(walk(&mut memory.cursor(100)).len(), 2);
+    assert_eq!(scan(&mut memtable.cursor(SEQUENCE_MAX)).len(), 1);
+    put(&memtable, 99, b"b", b"y");
+    assert_eq!(scan(&mut memtable.cursor(100)).len(), 2);
 }
 
 #[test]
 fn there_are_few_runs_however_many_cursors() {
-    let memory = memory(1 << 20);
+    let memtable = memtable(1 << 20);
     for sequence in 0..5000_u64 {
-        put(&memory, sequence, &mixed(sequence).to_le_bytes(), b"");
-        let runs = memory.cursor(sequence).runs.clone();
+        put(&memtable, sequence, &mixed(sequence).to_le_bytes(), b"");
+        let runs = memtable.cursor(sequence).runs.clone();
         let lens: Vec<usize> = runs.iter().map(|run| run.len()).collect();
         assert_eq!(lens.iter().sum::<usize>() as u64, sequence + 1);
         assert!(lens.windows(2).all(|pair| pair[1] < pair[0].div_ceil(2).max(1)), "{lens:?}");
@@ -187,16 +187,16 @@ fn there_are_few_runs_however_many_cursors() {
 
 #[test]
 fn a_long_tail_wants_to_be_sealed() {
-    let options = MemoryOptions { tail_entries_max: 10, ..MemoryOptions::default() };
-    let memory = Memory::new(1 << 16, Comparator::Bytewise, options);
+    let options = MemtableOptions { tail_entries_max: 10, ..MemtableOptions::default() };
+    let memtable = Memtable::new(1 << 16, Comparator::Bytewise, options);
     for sequence in 0..10 {
-        put(&memory, sequence, b"k", b"");
-        assert!(!memory.wants_seal());
+        put(&memtable, sequence, b"k", b"");
+        assert!(!memtable.needs_sort());
     }
-    put(&memory, 10, b"k", b"");
-    assert!(memory.wants_seal());
-    memory.seal();
-    assert!(!memory.wants_seal());
-    put(&memory, 11, b"k", b"");
-    assert!(!memory.wants_seal(), "the tail has begun anew");
+    put(&memtable, 10, b"k", b"");
+    assert!(memtable.needs_sort());
+    memtable.sort_tail();
+    assert!(!memtable.needs_sort());
+    put(&memtable, 11, b"k", b"");
+    assert!(!memtable.needs_sort(), "the tail has begun anew");
 }

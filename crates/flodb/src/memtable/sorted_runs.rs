@@ -1,4 +1,4 @@
-//! The sorted runs of a generation, made when somebody asks for order.
+//! The sorted runs of a memtable, made when somebody asks for order.
 //!
 //! ```text
 //!   index: | h h h h h h h h h h h h h h | h h 0 h |  - - -          in the order of arrival
@@ -20,7 +20,7 @@
 //! many entries the runs have is a word of its own, so that a writer sees without a lock when the
 //! tail is long.
 
-use super::arena::{Handle, Place};
+use super::arena::{Handle, IndexSlot};
 use super::rank::Rank;
 use super::run::Run;
 use crate::key::SEQUENCE_MAX;
@@ -31,7 +31,7 @@ use std::sync::{Arc, PoisonError, TryLockError};
 pub(super) type Runs = Arc<[Arc<Run>]>;
 
 #[derive(Default)]
-pub(super) struct Order {
+pub(super) struct SortedRuns {
     published: Mutex<Published>,
     work: Mutex<Work>,
     /// How many entries are in the runs. Written under `published`.
@@ -54,7 +54,7 @@ struct Work {
     late: Vec<u32>,
 }
 
-impl Order {
+impl SortedRuns {
     /// Runs with all entries up to `upto`, if that is a published sequence, and in any case
     /// with all that were inserted before the call.
     pub(super) fn runs(&self, rank: Rank<'_>, upto: u64) -> Runs {
@@ -66,7 +66,7 @@ impl Order {
         if let Some(runs) = self.made(rank, upto) {
             return runs;
         }
-        self.seal(rank, upto, &mut work)
+        self.sort_tail(rank, upto, &mut work)
     }
 
     /// Entries that are in no run. One load.
@@ -77,7 +77,7 @@ impl Order {
     }
 
     /// Whether somebody sorts right now.
-    pub(super) fn is_sealing(&self) -> bool {
+    pub(super) fn is_sorting(&self) -> bool {
         matches!(self.work.try_lock(), Err(TryLockError::WouldBlock))
     }
 
@@ -88,7 +88,7 @@ impl Order {
         (is_all || is_covered).then(|| published.runs.clone())
     }
 
-    fn seal(&self, rank: Rank<'_>, upto: u64, work: &mut Work) -> Runs {
+    fn sort_tail(&self, rank: Rank<'_>, upto: u64, work: &mut Work) -> Runs {
         let (runs, taken) = {
             let published = lock(&self.published);
             (published.runs.clone(), published.taken)
@@ -98,9 +98,9 @@ impl Order {
         let mut handles: Vec<Handle> = Vec::with_capacity(work.late.len() + (end - taken) as usize);
         for index in work.late.iter().copied().chain(taken..end) {
             match rank.arena.get(index) {
-                Place::Entry(handle) => handles.push(handle),
-                Place::Unwritten => late.push(index),
-                Place::Void => {}
+                IndexSlot::Entry(handle) => handles.push(handle),
+                IndexSlot::Unwritten => late.push(index),
+                IndexSlot::Void => {}
             }
         }
         let runs = if handles.is_empty() { runs } else { with(rank, &runs, &handles) };

@@ -1,4 +1,4 @@
-//! Removed ranges of keys, and what is removed where.
+//! Range tombstones of keys, and what is removed where.
 //!
 //! ```text
 //!   removals      [a ........ f)@3   [c ... e)@9   [h .. k)@5
@@ -21,20 +21,20 @@ use std::fmt;
 
 /// Removes what is older of the user keys from `begin` on and before `end`.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct RangeDelete {
+pub(crate) struct RangeTombstone {
     pub(crate) begin: Vec<u8>,
     pub(crate) end: Vec<u8>,
     pub(crate) sequence: u64,
 }
 
-impl RangeDelete {
+impl RangeTombstone {
     /// Whether it removes nothing.
     pub(crate) fn is_empty(&self, order: &Comparator) -> bool {
         order.user(&self.begin, &self.end) != Ordering::Less
     }
 }
 
-impl fmt::Debug for RangeDelete {
+impl fmt::Debug for RangeTombstone {
     /// `[a, f)@3`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (begin, end) = (self.begin.escape_ascii(), self.end.escape_ascii());
@@ -54,7 +54,7 @@ struct Stretch {
 }
 
 /// Some removals, at least one. See the header.
-pub(crate) struct RangeIndex {
+pub(crate) struct RangeTombstoneIndex {
     order: Comparator,
     /// Ascending.
     bounds: Box<[Box<[u8]>]>,
@@ -75,14 +75,14 @@ pub(crate) struct Span<'a> {
     pub(crate) high: Option<&'a [u8]>,
 }
 
-impl RangeIndex {
+impl RangeTombstoneIndex {
     /// Of these removals; `None` if none of them removes anything. O(n log n).
     pub(crate) fn new(
-        ranges: impl IntoIterator<Item = RangeDelete>,
+        ranges: impl IntoIterator<Item = RangeTombstone>,
         order: &Comparator,
     ) -> Option<Self> {
         let ranges = ranges.into_iter().filter(|range| !range.is_empty(order));
-        let ranges: Vec<RangeDelete> = ranges.collect();
+        let ranges: Vec<RangeTombstone> = ranges.collect();
         let mut bounds: Vec<&[u8]> =
             ranges.iter().flat_map(|range| [&*range.begin, &*range.end]).collect();
         bounds.sort_unstable_by(|a, b| order.user(a, b));
@@ -98,7 +98,7 @@ impl RangeIndex {
             .collect();
         by_age.sort_unstable_by_key(|stretch| std::cmp::Reverse(stretch.sequence));
         let newest = painted(&by_age, bounds.len().checked_sub(1)?);
-        Some(RangeIndex {
+        Some(RangeTombstoneIndex {
             order: order.clone(),
             bounds: bounds.into_iter().map(Box::from).collect(),
             newest: newest.into(),
@@ -130,14 +130,14 @@ impl RangeIndex {
 
     /// Where keys that are all removed, counted from `key` on in the direction of the order, end.
     /// Nothing, if it is not itself. It may go on behind that. O(intervals passed).
-    pub(crate) fn removed_up_to(&self, key: &[u8], upto: u64) -> Option<&[u8]> {
+    pub(crate) fn deleted_up_to(&self, key: &[u8], upto: u64) -> Option<&[u8]> {
         let at = self.interval(key).filter(|at| self.newest[*at] <= upto)?;
         let more = self.newest[at..].iter().take_while(|newest| **newest <= upto).count();
         Some(&self.bounds[at + more])
     }
 
     /// The same backwards: the first of these keys.
-    pub(crate) fn removed_down_to(&self, key: &[u8], upto: u64) -> Option<&[u8]> {
+    pub(crate) fn deleted_down_to(&self, key: &[u8], upto: u64) -> Option<&[u8]> {
         let at = self.interval(key).filter(|at| self.newest[*at] <= upto)?;
         let more = self.newest[..=at].iter().rev().take_while(|newest| **newest <= upto).count();
         Some(&self.bounds[at + 1 - more])
@@ -145,7 +145,7 @@ impl RangeIndex {
 
     /// Whether all that is not newer than `sequence` is removed of the keys from `low` to `high`,
     /// both included. O(log n + intervals).
-    pub(crate) fn removes_all(&self, low: &[u8], high: &[u8], sequence: u64) -> bool {
+    pub(crate) fn covers_all(&self, low: &[u8], high: &[u8], sequence: u64) -> bool {
         let (Some(from), Some(to)) = (self.interval(low), self.interval(high)) else {
             return false;
         };
@@ -153,8 +153,8 @@ impl RangeIndex {
     }
 
     /// All removals, newest first.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = RangeDelete> + '_ {
-        self.by_age.iter().map(|stretch| RangeDelete {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
+        self.by_age.iter().map(|stretch| RangeTombstone {
             begin: self.bounds[stretch.from as usize].to_vec(),
             end: self.bounds[stretch.to as usize].to_vec(),
             sequence: stretch.sequence,
@@ -162,7 +162,7 @@ impl RangeIndex {
     }
 
     /// Disjoint removals, by key, that leave what all of them together leave.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = RangeDelete> + '_ {
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
             at += self.newest[at..].iter().take_while(|newest| **newest == NOTHING).count();
@@ -170,7 +170,7 @@ impl RangeIndex {
             let from = at;
             at += self.newest[at..].iter().take_while(|newest| **newest == sequence).count();
             let (begin, end) = (self.bounds[from].to_vec(), self.bounds[at].to_vec());
-            Some(RangeDelete { begin, end, sequence })
+            Some(RangeTombstone { begin, end, sequence })
         })
     }
 
@@ -213,7 +213,7 @@ impl RangeIndex {
     }
 }
 
-impl fmt::Debug for RangeIndex {
+impl fmt::Debug for RangeTombstoneIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.ranges()).finish()
     }
@@ -251,13 +251,13 @@ mod tests {
     use crate::version::tests::{Draw, seeds};
     use std::sync::Arc;
 
-    fn range(begin: &[u8], end: &[u8], sequence: u64) -> RangeDelete {
-        RangeDelete { begin: begin.to_vec(), end: end.to_vec(), sequence }
+    fn range(begin: &[u8], end: &[u8], sequence: u64) -> RangeTombstone {
+        RangeTombstone { begin: begin.to_vec(), end: end.to_vec(), sequence }
     }
 
     /// The newest of a list, one by one.
-    fn newest(ranges: &[RangeDelete], order: &Comparator, key: &[u8], upto: u64) -> Option<u64> {
-        let covers = |range: &&RangeDelete| {
+    fn newest(ranges: &[RangeTombstone], order: &Comparator, key: &[u8], upto: u64) -> Option<u64> {
+        let covers = |range: &&RangeTombstone| {
             order.user(&range.begin, key).is_le() && order.user(key, &range.end).is_lt()
         };
         let found = ranges.iter().filter(|range| range.sequence <= upto).filter(covers);
@@ -286,7 +286,7 @@ mod tests {
             };
             let width = [3, 20, 60][draw.below(3) as usize];
             let count = draw.below(20);
-            let mut ranges: Vec<RangeDelete> = (1..=count)
+            let mut ranges: Vec<RangeTombstone> = (1..=count)
                 .map(|n| {
                     let (one, other) = (draw.below(60) as u8, draw.below(width) as u8);
                     range(&[one], &[one.saturating_add(other)], n * 2)
@@ -296,12 +296,12 @@ mod tests {
                 ranges.iter_mut().for_each(|it| std::mem::swap(&mut it.begin, &mut it.end));
             }
             let all = ranges.iter().filter(|range| !range.is_empty(&order)).count();
-            let Some(index) = RangeIndex::new(ranges.clone(), &order) else {
+            let Some(index) = RangeTombstoneIndex::new(ranges.clone(), &order) else {
                 assert_eq!(all, 0);
                 continue;
             };
             assert_eq!(index.len(), all);
-            let pieces: Vec<RangeDelete> = index.pieces().collect();
+            let pieces: Vec<RangeTombstone> = index.pieces().collect();
             for pair in pieces.windows(2) {
                 assert!(order.user(&pair[0].end, &pair[1].begin).is_le(), "{pieces:?}");
             }
@@ -324,8 +324,8 @@ mod tests {
                     for other in keys().filter(|other| within(other)) {
                         assert_eq!(newest(&ranges, &order, &other, upto), expected);
                     }
-                    let up = index.removed_up_to(&key, upto).map(<[u8]>::to_vec);
-                    let down = index.removed_down_to(&key, upto).map(<[u8]>::to_vec);
+                    let up = index.deleted_up_to(&key, upto).map(<[u8]>::to_vec);
+                    let down = index.deleted_down_to(&key, upto).map(<[u8]>::to_vec);
                     assert!(up.is_none() || expected.is_some());
                     assert_eq!(up.is_some(), down.is_some());
                     let passed = |other: &[u8]| match (&up, &down) {
@@ -346,10 +346,10 @@ mod tests {
                     let expected = between.into_iter().all(|between| {
                         newest(&ranges, &order, &between, SEQUENCE_MAX) > Some(sequence)
                     });
-                    assert_eq!(index.removes_all(&key, &other, sequence), expected);
+                    assert_eq!(index.covers_all(&key, &other, sequence), expected);
                 }
             }
-            let mut listed: Vec<RangeDelete> = index.ranges().collect();
+            let mut listed: Vec<RangeTombstone> = index.ranges().collect();
             listed.reverse();
             ranges.retain(|range| !range.is_empty(&order));
             assert_eq!(listed, ranges);
@@ -359,9 +359,13 @@ mod tests {
     #[test]
     fn what_removes_nothing_is_in_no_index() {
         let order = Comparator::Bytewise;
-        assert!(RangeIndex::new([], &order).is_none());
-        assert!(RangeIndex::new([range(b"a", b"a", 1), range(b"b", b"a", 2)], &order).is_none());
-        let index = RangeIndex::new([range(b"z", b"a", 1), range(b"c", b"d", 2)], &order).unwrap();
+        assert!(RangeTombstoneIndex::new([], &order).is_none());
+        assert!(
+            RangeTombstoneIndex::new([range(b"a", b"a", 1), range(b"b", b"a", 2)], &order)
+                .is_none()
+        );
+        let index =
+            RangeTombstoneIndex::new([range(b"z", b"a", 1), range(b"c", b"d", 2)], &order).unwrap();
         assert_eq!((index.low(), index.high(), index.len()), (&b"c"[..], &b"d"[..], 1));
     }
 
@@ -371,7 +375,7 @@ mod tests {
         let order = Comparator::Bytewise;
         let count = 20_000_u32;
         let cut = |n: u32| range(b"", &n.to_be_bytes(), u64::from(n));
-        let index = RangeIndex::new((1..=count).map(cut), &order).unwrap();
+        let index = RangeTombstoneIndex::new((1..=count).map(cut), &order).unwrap();
         assert_eq!(index.bounds.len(), count as usize + 1);
         for n in [1, 2, 777, count - 1] {
             assert_eq!(index.newest(&n.to_be_bytes(), SEQUENCE_MAX), Some(u64::from(count)));

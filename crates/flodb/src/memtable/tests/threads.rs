@@ -1,4 +1,4 @@
-//! Many threads on one generation. Each test knows something that holds however they interleave.
+//! Many threads on one memtable. Each test knows something that holds however they interleave.
 
 use super::*;
 use crate::key::SEQUENCE_MAX;
@@ -79,7 +79,7 @@ fn beside(write: impl Fn(usize) + Sync, mut read: impl FnMut() + Send) {
 fn what_is_published_is_seen_and_never_goes_back() {
     const KEYS: usize = 16;
     const WRITES: u64 = 20_000;
-    let memory = memory(8 << 20);
+    let memtable = memtable(8 << 20);
     let log = Log::new(WRITERS as u64 * WRITES);
     // The largest sequence of each key of which its writer knows that it is published.
     let done: [AtomicU64; KEYS] = Default::default();
@@ -97,7 +97,7 @@ fn what_is_published_is_seen_and_never_goes_back() {
                     own = sequence + 1;
                     let kind = if sequence % 4 == 0 { Kind::Delete } else { Kind::Put };
                     let value = if kind == Kind::Put { vec![n as u8; n] } else { Vec::new() };
-                    insert(&memory, own, kind, &key(n), &value).unwrap();
+                    insert(&memtable, own, kind, &key(n), &value).unwrap();
                 });
                 if log.newest().is_some_and(|newest| own <= newest + 1) {
                     done[n].fetch_max(own, Release);
@@ -110,35 +110,42 @@ fn what_is_published_is_seen_and_never_goes_back() {
                 let at_least = done[n].load(Acquire);
                 let Some(newest) = log.newest() else { continue };
                 let newest = newest + 1;
-                let found = memory.get(&key(n), hash(&key(n)), newest, |kind, sequence, value| {
-                    assert_eq!(kind == Kind::Delete, (sequence - 1) % 4 == 0, "kind and sequence");
-                    let expected = if kind == Kind::Put { vec![n as u8; n] } else { Vec::new() };
-                    assert_eq!(value, expected);
-                    sequence
-                });
+                let found =
+                    memtable.get(&key(n), hash(&key(n)), newest, |kind, sequence, value| {
+                        assert_eq!(
+                            kind == Kind::Delete,
+                            (sequence - 1) % 4 == 0,
+                            "kind and sequence"
+                        );
+                        let expected =
+                            if kind == Kind::Put { vec![n as u8; n] } else { Vec::new() };
+                        assert_eq!(value, expected);
+                        sequence
+                    });
                 let found = found.unwrap_or(0);
                 assert!(found >= at_least && found <= newest, "{at_least} {found} {newest}");
                 let (before, sequence) = seen[n];
                 assert!(newest < before || found >= sequence, "a newer reader sees no less");
                 seen[n] = (newest, found);
                 // What was seen once is seen again at the same sequence, whatever came since.
-                let again = memory.get(&key(n), hash(&key(n)), before, |_, sequence, _| sequence);
+                let again = memtable.get(&key(n), hash(&key(n)), before, |_, sequence, _| sequence);
                 assert!(before == 0 || again.unwrap_or(0) == sequence);
             }
         },
     );
-    assert_eq!(memory.entries() as u64, WRITERS as u64 * WRITES);
+    assert_eq!(memtable.entries() as u64, WRITERS as u64 * WRITES);
 }
 
 #[test]
 fn a_cursor_holds_all_that_was_published_and_nothing_twice() {
     const WRITES: u64 = 5_000;
     for comparator in [Comparator::Bytewise, backwards()] {
-        let memory = Arc::new(Memory::new(8 << 20, comparator.clone(), MemoryOptions::default()));
+        let memtable =
+            Arc::new(Memtable::new(8 << 20, comparator.clone(), MemtableOptions::default()));
         let log = Log::new(WRITERS as u64 * WRITES);
-        let mut cursors: Vec<(u64, MemoryCursor)> = Vec::new();
-        let check = |published: u64, cursor: &mut MemoryCursor| {
-            let entries = walk(cursor);
+        let mut cursors: Vec<(u64, MemtableCursor)> = Vec::new();
+        let check = |published: u64, cursor: &mut MemtableCursor| {
+            let entries = scan(cursor);
             let is_sorted = |pair: &[(Vec<u8>, _)]| {
                 comparator.internal(&pair[0].0, &pair[1].0) == Ordering::Less
             };
@@ -159,13 +166,13 @@ fn a_cursor_holds_all_that_was_published_and_nothing_twice() {
                 for _ in 0..WRITES {
                     log.write(|sequence| {
                         let value = mixed(sequence).to_le_bytes();
-                        put(&memory, sequence, &name(sequence), &value);
+                        put(&memtable, sequence, &name(sequence), &value);
                     });
                 }
             },
             || {
                 let Some(published) = log.newest() else { return };
-                let mut cursor = memory.cursor(published);
+                let mut cursor = memtable.cursor(published);
                 check(published, &mut cursor);
                 if cursors.len() < 20 {
                     cursors.push((published, cursor));
@@ -189,10 +196,10 @@ fn a_race_for_the_last_room_loses_nothing() {
     for seed in seeds() {
         let _seed = Announced(seed);
         for round in 0..20 {
-            let memory = memory(40_000);
+            let memtable = memtable(40_000);
             let accepted: Vec<Vec<u64>> = std::thread::scope(|scope| {
                 let run = |writer: u64| {
-                    let memory = &memory;
+                    let memtable = &memtable;
                     move || {
                         let mut draw = Draw(seed ^ round << 8 ^ writer);
                         let mut accepted = Vec::new();
@@ -203,7 +210,7 @@ fn a_race_for_the_last_room_loses_nothing() {
                                 draw.below(if round % 2 == 0 { 200 } else { 4 })
                             ];
                             let key = sequence.to_string();
-                            match insert(memory, sequence, Kind::Put, key.as_bytes(), &value) {
+                            match insert(memtable, sequence, Kind::Put, key.as_bytes(), &value) {
                                 Ok(()) => accepted.push(sequence),
                                 Err(Full) => refused += 1,
                             }
@@ -218,58 +225,58 @@ fn a_race_for_the_last_room_loses_nothing() {
                     (0..WRITERS as u64).map(|writer| scope.spawn(run(writer))).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
-            check_exactly(&memory, accepted.concat());
+            check_exactly(&memtable, accepted.concat());
         }
     }
 }
 
-/// Frozen at any moment: what was accepted is there after it has settled.
+/// Immutable at any moment: what was accepted is there after it has settled.
 #[test]
-fn a_settled_generation_holds_all_that_was_accepted() {
+fn a_quiet_memtable_holds_all_that_was_accepted() {
     for round in 0..30 {
-        let memory = memory(4 << 20);
+        let memtable = memtable(4 << 20);
         let accepted: Vec<Vec<u64>> = std::thread::scope(|scope| {
             let run = |writer: u64| {
-                let memory = &memory;
+                let memtable = &memtable;
                 move || {
                     let sequences = (writer..).step_by(WRITERS);
                     sequences
                         .take_while(|sequence| {
                             let (key, value) = (sequence.to_string(), vec![0; 300]);
-                            insert(memory, *sequence, Kind::Put, key.as_bytes(), &value).is_ok()
+                            insert(memtable, *sequence, Kind::Put, key.as_bytes(), &value).is_ok()
                         })
                         .collect()
                 }
             };
             let threads: Vec<_> =
                 (0..WRITERS as u64).map(|writer| scope.spawn(run(writer))).collect();
-            while memory.entries() < round * 100 {
+            while memtable.entries() < round * 100 {
                 std::hint::spin_loop();
             }
-            memory.freeze();
-            memory.settle();
-            let settled = walk(&mut memory.cursor(SEQUENCE_MAX)).len();
+            memtable.make_immutable();
+            memtable.wait_for_inserts();
+            let kept = scan(&mut memtable.cursor(SEQUENCE_MAX)).len();
             let accepted: Vec<Vec<u64>> =
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-            assert_eq!(settled, accepted.iter().map(Vec::len).sum::<usize>());
+            assert_eq!(kept, accepted.iter().map(Vec::len).sum::<usize>());
             accepted
         });
-        check_exactly(&memory, accepted.concat());
+        check_exactly(&memtable, accepted.concat());
     }
 }
 
-/// The generation holds these sequences, each under its number as key, and no others.
-fn check_exactly(memory: &Arc<Memory>, mut accepted: Vec<u64>) {
+/// The memtable holds these sequences, each under its number as key, and no others.
+fn check_exactly(memtable: &Arc<Memtable>, mut accepted: Vec<u64>) {
     accepted.sort_unstable();
-    memory.settle();
-    let entries = walk(&mut memory.cursor(SEQUENCE_MAX));
+    memtable.wait_for_inserts();
+    let entries = scan(&mut memtable.cursor(SEQUENCE_MAX));
     let mut found: Vec<u64> =
         entries.iter().map(|(key, _)| key::parse(key).unwrap().sequence).collect();
     found.sort_unstable();
     assert_eq!(found, accepted);
     for sequence in accepted {
         let key = sequence.to_string();
-        assert_eq!(get(memory, key.as_bytes(), SEQUENCE_MAX).unwrap().1, sequence);
+        assert_eq!(get(memtable, key.as_bytes(), SEQUENCE_MAX).unwrap().1, sequence);
     }
 }
 
@@ -281,12 +288,12 @@ fn races_for_slots_and_chains_keep_every_version() {
     for seed in seeds() {
         let _seed = Announced(seed);
         for round in 0..10 {
-            let memory = memory(1 << 20);
+            let memtable = memtable(1 << 20);
             let start = AtomicBool::new(false);
             let all = VERSIONS * WRITERS as u64;
             std::thread::scope(|scope| {
                 for writer in 0..WRITERS as u64 {
-                    let (memory, start) = (&memory, &start);
+                    let (memtable, start) = (&memtable, &start);
                     scope.spawn(move || {
                         let mut own: Vec<u64> =
                             (0..VERSIONS).map(|n| n * WRITERS as u64 + writer).collect();
@@ -299,8 +306,9 @@ fn races_for_slots_and_chains_keep_every_version() {
                             let sequence = own.swap_remove(draw.below(own.len()));
                             // All hashes end alike: the slots lie together, too.
                             let key = [sequence as u8 % 5];
-                            memory.insert(sequence, Kind::Put, &key, b"", 77).unwrap();
-                            let newest = memory.get(&key, 77, SEQUENCE_MAX, |_, newest, _| newest);
+                            memtable.insert(sequence, Kind::Put, &key, b"", 77).unwrap();
+                            let newest =
+                                memtable.get(&key, 77, SEQUENCE_MAX, |_, newest, _| newest);
                             assert!(newest >= Some(sequence), "at least its own write");
                         }
                     });
@@ -309,35 +317,35 @@ fn races_for_slots_and_chains_keep_every_version() {
             });
             for sequence in 0..all {
                 let key = [sequence as u8 % 5];
-                let found = memory.get(&key, 77, sequence, |_, sequence, _| sequence);
+                let found = memtable.get(&key, 77, sequence, |_, sequence, _| sequence);
                 assert_eq!(found, Some(sequence));
             }
-            let entries = walk(&mut memory.cursor(SEQUENCE_MAX));
+            let entries = scan(&mut memtable.cursor(SEQUENCE_MAX));
             assert_eq!(entries.len() as u64, all);
         }
     }
 }
 
-/// Range deletions from all sides: none is lost from the list.
+/// Range tombstones from all sides: none is lost from the list.
 #[test]
 fn racing_range_deletions_are_all_listed() {
-    let memory = memory(1 << 20);
+    let memtable = memtable(1 << 20);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS as u64 {
-            let memory = &memory;
+            let memtable = &memtable;
             scope.spawn(move || {
                 for n in 0..1000 {
                     let sequence = n * WRITERS as u64 + writer;
-                    insert(memory, sequence, Kind::DeleteRange, b"a", b"b").unwrap();
-                    assert!(memory.newest_range_delete(b"aa", sequence) == Some(sequence));
+                    insert(memtable, sequence, Kind::DeleteRange, b"a", b"b").unwrap();
+                    assert!(memtable.newest_range_tombstone(b"aa", sequence) == Some(sequence));
                 }
             });
         }
     });
-    let mut listed: Vec<u64> = memory.range_deletes().iter().map(|it| it.sequence).collect();
+    let mut listed: Vec<u64> = memtable.range_tombstones().iter().map(|it| it.sequence).collect();
     listed.sort_unstable();
     assert!(listed.into_iter().eq(0..1000 * WRITERS as u64));
-    let indexes = memory.range_indexes();
+    let indexes = memtable.range_indexes();
     let mut indexed: Vec<u64> =
         indexes.iter().flat_map(|index| index.ranges()).map(|range| range.sequence).collect();
     indexed.sort_unstable();

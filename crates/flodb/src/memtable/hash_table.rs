@@ -32,7 +32,7 @@ use keyrack_concurrent::atomic::{AtomicBool, Ordering};
 /// Bytes of an entry, overhead included, that the slots are laid out for.
 const ENTRY_BYTES: usize = 64;
 
-pub(super) struct Table {
+pub(super) struct HashTable {
     slots: Mapping<Slot>,
     /// Entries from this number on take no empty slot.
     claims_end: usize,
@@ -41,11 +41,11 @@ pub(super) struct Table {
     has_overflow: AtomicBool,
 }
 
-impl Table {
+impl HashTable {
     /// For an arena of so many bytes and entries.
     pub(super) fn new(bytes: usize, entries_max: usize) -> Self {
         let claims_end = (bytes / ENTRY_BYTES).clamp(1, entries_max);
-        Table {
+        HashTable {
             slots: Mapping::new(slots_for(claims_end)),
             claims_end,
             overflow: Mapping::new(slots_for(entries_max - claims_end)),
@@ -87,14 +87,14 @@ impl Table {
     pub(super) fn insert(&self, arena: &Arena, written: &Written, hash: u64) {
         let key = arena.entry(written.handle).key();
         let may_claim = (written.index as usize) < self.claims_end;
-        let words = InMemory { slots: self.slots.items(), arena, key };
+        let words = ArenaWords { slots: self.slots.items(), arena, key };
         if insert(&words, hash, written.handle, may_claim) {
             return;
         }
         if !self.has_overflow() {
             self.has_overflow.store(true, Ordering::Relaxed);
         }
-        let words = InMemory { slots: self.overflow.items(), arena, key };
+        let words = ArenaWords { slots: self.overflow.items(), arena, key };
         insert(&words, hash, written.handle, true);
     }
 }
@@ -129,7 +129,7 @@ fn find<'a>(slots: &[Slot], arena: &'a Arena, key: &[u8], hash: u64) -> Option<E
     }
 }
 
-/// The words that inserting an entry reads and swaps. Those of a generation are [`InMemory`]; the
+/// The words that inserting an entry reads and swaps. Those of a memtable are [`ArenaWords`]; the
 /// tests have some that a model checker watches.
 pub(super) trait Words {
     type Handle: Copy;
@@ -167,13 +167,13 @@ pub(super) trait Words {
     fn is_version(&self, entry: Self::Handle) -> bool;
 }
 
-struct InMemory<'a> {
+struct ArenaWords<'a> {
     slots: &'a [Slot],
     arena: &'a Arena,
     key: &'a [u8],
 }
 
-impl Words for InMemory<'_> {
+impl Words for ArenaWords<'_> {
     type Handle = Handle;
 
     #[inline]

@@ -1,72 +1,30 @@
-//! What a reader looks through: the generations in memory and the tables on disk, at one moment.
+//! A table of the store that is open for reading, and the end of its file.
 //!
-//! ```text
-//!   generations   newest first: [from 900 ..)  [500 .. 900)  [200 .. 500)     sequence numbers
-//!   level 0       newest first, each older than the last generation
-//!   levels 1..    disjoint tables in the order of their keys
-//! ```
-//!
-//! A view never changes. Writers and background work put a new one in its place (`db/install.rs`);
-//! whoever has the old one goes on with it, and the files that only it names are removed with it.
+//! A version names a table by a [`FileMeta`]; an [`OpenTable`] is that table, open. When no version
+//! names the table any more, its file is removed with the last reader.
 
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::key::Comparator;
 use crate::manifest::table_name;
-use crate::memory::Memory;
-use crate::ranges::RangeIndex;
 use crate::table::{Table, TableMeta};
-use crate::version::{FileMeta, LEVELS, Version};
-use keyrack_concurrent::Backoff;
+use crate::version::FileMeta;
 use keyrack_vfs::Fs;
-use std::cmp::Ordering as Order;
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering as AtomicOrdering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The first sequence number of a generation is not known yet.
-const UNKNOWN: u64 = u64::MAX;
-
-/// A part of the memory component: the writes of a range of sequence numbers.
-pub(crate) struct Generation {
-    pub(crate) memory: Arc<Memory>,
-    /// The first sequence number of its writes.
-    from: AtomicU64,
-}
-
-impl Generation {
-    /// A generation whose beginning is set once it is in the view.
-    pub(crate) fn new(memory: Memory) -> Self {
-        Generation { memory: Arc::new(memory), from: AtomicU64::new(UNKNOWN) }
-    }
-
-    pub(crate) fn begin(&self, from: u64) {
-        // Pairs with `from`.
-        self.from.store(from, Ordering::Release);
-    }
-
-    /// The first sequence number. Waits for the thread that is about to set it.
-    pub(crate) fn from(&self) -> u64 {
-        let mut backoff = Backoff::new();
-        loop {
-            match self.from.load(Ordering::Acquire) {
-                UNKNOWN => backoff.wait(),
-                from => return from,
-            }
-        }
-    }
-}
 
 /// Removes the files of tables that no version names, as long as the store is open. Readers and
 /// what they read may outlive it, and their names may be those of another store's files then.
-pub(crate) struct Removals {
+pub(crate) struct FileDeleter {
     fs: Arc<dyn Fs>,
     is_open: Mutex<bool>,
 }
 
-impl Removals {
+impl FileDeleter {
     pub(crate) fn new(fs: Arc<dyn Fs>) -> Arc<Self> {
-        Arc::new(Removals { fs, is_open: Mutex::new(true) })
+        Arc::new(FileDeleter { fs, is_open: Mutex::new(true) })
     }
 
     fn state(&self) -> MutexGuard<'_, bool> {
@@ -91,7 +49,7 @@ impl Removals {
 pub(crate) struct OpenTable {
     table: Arc<Table>,
     file: Arc<FileMeta>,
-    removals: Arc<Removals>,
+    deleter: Arc<FileDeleter>,
     path: PathBuf,
     obsolete: AtomicBool,
 }
@@ -103,7 +61,7 @@ impl OpenTable {
     /// As for [`Table::open`]. Corruption: it is whole, but another table than `file` tells of.
     pub(crate) fn open(
         fs: &dyn Fs,
-        removals: &Arc<Removals>,
+        deleter: &Arc<FileDeleter>,
         dir: &Path,
         file: Arc<FileMeta>,
         cache: &Arc<BlockCache>,
@@ -117,8 +75,8 @@ impl OpenTable {
             return Err(Error::corruption(&path, 0, what));
         }
         let table = Arc::new(table.with_sequence(file.sequence));
-        let (removals, obsolete) = (Arc::clone(removals), AtomicBool::new(false));
-        Ok(Arc::new(OpenTable { table, file, removals, path, obsolete }))
+        let (deleter, obsolete) = (Arc::clone(deleter), AtomicBool::new(false));
+        Ok(Arc::new(OpenTable { table, file, deleter, path, obsolete }))
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -131,53 +89,15 @@ impl OpenTable {
 
     /// No version names it any more: its file goes when the last reader does.
     pub(crate) fn set_obsolete(&self) {
-        self.obsolete.store(true, Ordering::Relaxed);
+        self.obsolete.store(true, AtomicOrdering::Relaxed);
     }
 }
 
 impl Drop for OpenTable {
     fn drop(&mut self) {
         if *self.obsolete.get_mut() {
-            self.removals.remove(&self.path);
+            self.deleter.remove(&self.path);
         }
-    }
-}
-
-/// The tables of a level.
-pub(crate) type Tables = Arc<[Arc<OpenTable>]>;
-
-/// What there is at one moment.
-pub(crate) struct View {
-    /// Newest first; there is at least one, the one that writers fill.
-    pub(crate) generations: Vec<Arc<Generation>>,
-    pub(crate) version: Arc<Version>,
-    pub(crate) levels: [Tables; LEVELS],
-    /// The removed ranges of the tables of each level that have any, in their order.
-    pub(crate) removed: [Arc<[Arc<RangeIndex>]>; LEVELS],
-}
-
-impl View {
-    pub(crate) fn new(
-        generations: Vec<Arc<Generation>>,
-        version: Arc<Version>,
-        levels: [Tables; LEVELS],
-    ) -> Self {
-        let removed = levels.each_ref().map(|tables| {
-            // Most tables have no range tombstones.
-            let indexes = tables.iter().filter_map(|table| table.table().range_deletes());
-            indexes.cloned().collect()
-        });
-        View { generations, version, levels, removed }
-    }
-
-    /// The generation that writers fill.
-    pub(crate) fn active(&self) -> &Arc<Generation> {
-        &self.generations[0]
-    }
-
-    /// The generation that a write with this sequence number belongs to.
-    pub(crate) fn generation_of(&self, sequence: u64) -> Option<&Arc<Generation>> {
-        self.generations.iter().find(|generation| sequence >= generation.from())
     }
 }
 
@@ -220,8 +140,8 @@ fn difference(file: &FileMeta, table: &TableMeta, order: &Comparator) -> Option<
     if file.smallest != table.smallest {
         return Some("it begins with another key".to_owned());
     }
-    // An open bound is where a removed range ends, behind the last entry.
-    let reaches = || order.internal(&table.largest, &file.largest) == Order::Less;
+    // An open bound is where a range tombstone ends, behind the last entry.
+    let reaches = || order.internal(&table.largest, &file.largest) == Ordering::Less;
     if file.largest != table.largest && !(file.is_open() && reaches()) {
         return Some("it ends with another key".to_owned());
     }

@@ -1,4 +1,4 @@
-//! The memory of the engine: one generation of writes that are in the log and in no table yet.
+//! The memory of the engine: one memtable of writes that are in the log and in no table yet.
 //!
 //! ```text
 //!   write:   room for all its entries (one fetch_add)
@@ -19,7 +19,7 @@
 //!   drained put came back as a put.
 //! - A reader at a sequence relies on the caller's order of publication: everything up to that
 //!   sequence was inserted before. Newer entries may be there or not.
-//! - Nothing is ever removed. A generation is dropped as a whole.
+//! - Nothing is ever removed. A memtable is dropped as a whole.
 //!
 //! An insert of 16 + 100 bytes touches the line of the slot, the three of the entry, and the ends
 //! of index and arena, which the insert before has touched; a get the lines of the slot and the
@@ -27,93 +27,118 @@
 
 mod arena;
 mod cursor;
+mod hash_table;
 mod mapping;
-mod order;
-mod ranges;
+mod range_tombstones;
 mod rank;
 mod run;
-mod table;
+mod sorted_runs;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use arena::Size;
-pub(crate) use cursor::MemoryCursor;
+pub(crate) use cursor::MemtableCursor;
 
 use crate::key::{Comparator, Kind, SEQUENCE_MAX, trailer};
-use crate::ranges::{RangeDelete, RangeIndex};
+use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
 use arena::{Arena, Entry};
-use order::Order;
-use ranges::Ranges;
+use hash_table::HashTable;
+use keyrack_concurrent::Backoff;
+use keyrack_concurrent::atomic::{AtomicU64, Ordering};
+use range_tombstones::RangeTombstones;
 use rank::Rank;
+use sorted_runs::SortedRuns;
 use std::sync::Arc;
-use table::Table;
+
+/// The first sequence number is not known yet.
+const UNKNOWN: u64 = u64::MAX;
 
 /// Versions of one key that a get walks one by one before it looks for its own in the runs.
-const WALK_VERSIONS_MAX: usize = 64;
+const CHAIN_VERSIONS_MAX: usize = 64;
 
-/// The generation takes no more: it has no room for this write, or it is frozen.
+/// The memtable takes no more: it has no room for this write, or it is made immutable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// How a generation is built.
+/// How a memtable is built.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MemoryOptions {
-    /// Entries in no run beyond which [`Memory::wants_seal`].
+pub(crate) struct MemtableOptions {
+    /// Entries in no run beyond which [`Memtable::needs_sort`].
     pub(crate) tail_entries_max: usize,
     /// Whether to have a hash table. Without it inserts are cheaper, and each get makes order
     /// first: for loads that nobody reads.
     pub(crate) hash: bool,
 }
 
-impl Default for MemoryOptions {
+impl Default for MemtableOptions {
     fn default() -> Self {
-        MemoryOptions { tail_entries_max: 64 * 1024, hash: true }
+        MemtableOptions { tail_entries_max: 64 * 1024, hash: true }
     }
 }
 
-/// One generation.
-pub(crate) struct Memory {
+/// One memtable.
+pub(crate) struct Memtable {
     arena: Arena,
-    table: Option<Table>,
-    ranges: Ranges,
-    order: Order,
+    table: Option<HashTable>,
+    range_tombstones: RangeTombstones,
+    runs: SortedRuns,
     comparator: Comparator,
     tail_entries_max: usize,
+    /// The first sequence number of its writes, or [`UNKNOWN`].
+    first_sequence: AtomicU64,
 }
 
-impl Memory {
-    /// A generation for `capacity_bytes` of entries, at most 16 GiB; [`Size`] is what each takes.
+impl Memtable {
+    /// A memtable for `capacity_bytes` of entries, at most 16 GiB; [`Size`] is what each takes.
     /// Memory is taken as it is needed.
     ///
     /// The order has to be total, and only equal bytes may be equal in it.
     pub(crate) fn new(
         capacity_bytes: usize,
         comparator: Comparator,
-        options: MemoryOptions,
+        options: MemtableOptions,
     ) -> Self {
         let arena = Arena::new(capacity_bytes);
-        Memory {
-            table: options.hash.then(|| Table::new(capacity_bytes, arena.entries_max())),
+        Memtable {
+            table: options.hash.then(|| HashTable::new(capacity_bytes, arena.entries_max())),
             arena,
-            ranges: Ranges::new(),
-            order: Order::default(),
+            range_tombstones: RangeTombstones::new(),
+            runs: SortedRuns::default(),
             comparator,
             tail_entries_max: options.tail_entries_max,
+            first_sequence: AtomicU64::new(UNKNOWN),
+        }
+    }
+
+    /// Says which sequence number its writes begin with, once it takes writes.
+    pub(crate) fn set_first_sequence(&self, sequence: u64) {
+        // Pairs with `first_sequence`.
+        self.first_sequence.store(sequence, Ordering::Release);
+    }
+
+    /// The first sequence number of its writes. Waits for the thread that is about to set it.
+    pub(crate) fn first_sequence(&self) -> u64 {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.first_sequence.load(Ordering::Acquire) {
+                UNKNOWN => backoff.wait(),
+                sequence => return sequence,
+            }
         }
     }
 
     /// Takes room for the entries of a write, from any thread. One atomic addition.
     ///
     /// # Errors
-    /// [`Full`]: nothing was taken. An empty generation of so many bytes has room for any write but
+    /// [`Full`]: nothing was taken. An empty memtable of so many bytes has room for any write but
     /// one with a key or a value of 4 GiB, or of 16 GiB in all.
     #[inline]
-    pub(crate) fn reserve(&self, size: Size) -> Result<Room<'_>, Full> {
-        Ok(Room { memory: self, entries: self.arena.reserve(size)? })
+    pub(crate) fn reserve(&self, size: Size) -> Result<MemtableReservation<'_>, Full> {
+        Ok(MemtableReservation { memtable: self, entries: self.arena.reserve(size)? })
     }
 
-    /// A write of one entry: [`Self::reserve`] and [`Room::insert`].
+    /// A write of one entry: [`Self::reserve`] and [`MemtableReservation::insert`].
     ///
     /// # Errors
     /// As for [`Self::reserve`].
@@ -135,7 +160,7 @@ impl Memory {
     ///
     /// `sequence` is published, or [`SEQUENCE_MAX`]. At one that is not, an entry may be missed.
     ///
-    /// A range deletion is a version of the key it begins with, and of no other.
+    /// A range tombstone is a version of the key it begins with, and of no other.
     #[inline]
     pub(crate) fn get<R>(
         &self,
@@ -177,76 +202,77 @@ impl Memory {
 
     /// Sorts what was inserted since the last time into a run, unless there is nothing new. Stops
     /// no writer. O(n log n) of the new entries, and O(log n) for each over the life of the
-    /// generation.
-    pub(crate) fn seal(&self) {
-        self.order.runs(self.rank(), SEQUENCE_MAX);
+    /// memtable.
+    pub(crate) fn sort_tail(&self) {
+        self.runs.runs(self.rank(), SEQUENCE_MAX);
     }
 
-    /// Whether so many entries are in no run that someone should [`Self::seal`], so that the next
-    /// cursor need not, and nobody is about it. One load, unless there are so many: for each write.
+    /// Whether so many entries are in no run that someone should [`Self::sort_tail`], so that the
+    /// next cursor need not, and nobody is about it. One load, unless there are so many: for each
+    /// write.
     #[inline]
-    pub(crate) fn wants_seal(&self) -> bool {
-        self.order.tail(self.arena.count()) > self.tail_entries_max && !self.order.is_sealing()
+    pub(crate) fn needs_sort(&self) -> bool {
+        self.runs.tail(self.arena.count()) > self.tail_entries_max && !self.runs.is_sorting()
     }
 
     /// A cursor over all entries up to `upto`, if that is a published sequence, and in any case
     /// over all that were inserted before the call. Newer entries may appear as well. Seals first,
     /// unless a cursor of this sequence or a later one has done it. The runs are as they are: the
     /// cursor stays what it is while writers go on.
-    pub(crate) fn cursor(self: &Arc<Self>, upto: u64) -> MemoryCursor {
-        let runs = self.order.runs(self.rank(), upto);
-        MemoryCursor::new(self.clone(), runs)
+    pub(crate) fn cursor(self: &Arc<Self>, upto: u64) -> MemtableCursor {
+        let runs = self.runs.runs(self.rank(), upto);
+        MemtableCursor::new(self.clone(), runs)
     }
 
     /// Refuses inserts from now on. Does not wait: those that have their room finish.
-    pub(crate) fn freeze(&self) {
-        self.arena.freeze();
+    pub(crate) fn make_immutable(&self) {
+        self.arena.make_immutable();
     }
 
     #[cfg(test)]
-    pub(crate) fn is_frozen(&self) -> bool {
-        self.arena.is_frozen()
+    pub(crate) fn is_immutable(&self) -> bool {
+        self.arena.is_immutable()
     }
 
-    /// Waits until the inserts that had begun are done. After [`Self::freeze`], what a cursor shows
-    /// from then on is all there will ever be. O(entries). The engine
-    /// need not: it waits until the log has published them.
+    /// Waits until the inserts that had begun are done. After [`Self::make_immutable`], what a
+    /// cursor shows from then on is all there will ever be. O(entries). The engine need not: it
+    /// waits until the log has published them.
     #[cfg(test)]
-    pub(crate) fn settle(&self) {
-        self.arena.settle();
+    pub(crate) fn wait_for_inserts(&self) {
+        self.arena.wait_for_inserts();
     }
 
-    /// Whether there are range deletions at all. One load.
+    /// Whether there are range tombstones at all. One load.
     #[inline]
-    pub(crate) fn has_range_deletes(&self) -> bool {
-        !self.ranges.is_empty()
+    pub(crate) fn has_range_tombstones(&self) -> bool {
+        !self.range_tombstones.is_empty()
     }
 
-    /// The newest range deletion up to `sequence` that removes `key`. O(log^2 n) of them, and O(n)
+    /// The newest range tombstone up to `sequence` that removes `key`. O(log^2 n) of them, and O(n)
     /// if a newer one removes it. No lock, no allocation.
     #[inline(never)]
-    pub(crate) fn newest_range_delete(&self, key: &[u8], sequence: u64) -> Option<u64> {
-        self.ranges.newest(&self.arena, &self.comparator, key, sequence)
+    pub(crate) fn newest_range_tombstone(&self, key: &[u8], sequence: u64) -> Option<u64> {
+        self.range_tombstones.newest(&self.arena, &self.comparator, key, sequence)
     }
 
-    /// The first sequence whose versions of `key` no range deletion up to `sequence` removes. 0 if
+    /// The first sequence whose versions of `key` no range tombstone up to `sequence` removes. 0 if
     /// none does; that is one load where there are none.
     #[inline]
     pub(crate) fn floor(&self, key: &[u8], sequence: u64) -> u64 {
-        if self.has_range_deletes() {
-            return self.newest_range_delete(key, sequence).map_or(0, |newest| newest + 1);
+        if self.has_range_tombstones() {
+            return self.newest_range_tombstone(key, sequence).map_or(0, |newest| newest + 1);
         }
         0
     }
 
-    /// All range deletions, in no order.
-    pub(crate) fn range_deletes(&self) -> Vec<RangeDelete> {
-        self.ranges.all(&self.arena)
+    /// All range tombstones, in no order.
+    pub(crate) fn range_tombstones(&self) -> Vec<RangeTombstone> {
+        self.range_tombstones.all(&self.arena)
     }
 
-    /// Indexes of all range deletions up to any published sequence.
-    pub(crate) fn range_indexes(&self) -> Vec<Arc<RangeIndex>> {
-        self.ranges.indexes(&self.arena, &self.comparator)
+    /// Indexes of all range tombstones up to any published sequence.
+    pub(crate) fn range_indexes(&self) -> Vec<Arc<RangeTombstoneIndex>> {
+        self.range_tombstones.indexes(&self.arena, &self.comparator)
     }
 
     /// The first version up to `sequence` of a chain.
@@ -257,7 +283,7 @@ impl Memory {
 
     fn older<'a>(&'a self, newer: Entry<'a>, sequence: u64) -> Option<Entry<'a>> {
         let mut entry = newer;
-        for _ in 0..WALK_VERSIONS_MAX {
+        for _ in 0..CHAIN_VERSIONS_MAX {
             entry = self.arena.entry(entry.prev().get()?);
             if entry.sequence() <= sequence {
                 return Some(entry);
@@ -270,7 +296,7 @@ impl Memory {
     fn search(&self, key: &[u8], sequence: u64) -> Option<Entry<'_>> {
         let rank = self.rank();
         let target = trailer(sequence, Kind::LAST);
-        let runs = self.order.runs(rank, sequence);
+        let runs = self.runs.runs(rank, sequence);
         runs.iter()
             .filter_map(|run| run.handle(run.lower_bound(rank, key, target)))
             .map(|handle| self.arena.entry(handle))
@@ -285,14 +311,14 @@ impl Memory {
 
 /// Room for the entries of one write, which cannot fail any more. What is left of it when it is
 /// dropped stays empty.
-pub(crate) struct Room<'m> {
-    memory: &'m Memory,
-    entries: arena::Room<'m>,
+pub(crate) struct MemtableReservation<'m> {
+    memtable: &'m Memtable,
+    entries: arena::Reservation<'m>,
 }
 
-impl Room<'_> {
+impl MemtableReservation<'_> {
     /// Adds an entry, in any order of sequences. `hash` is a hash of the key, good in all of its
-    /// bits, and the same at each call. Lock-free; allocates nothing, but for a range deletion now
+    /// bits, and the same at each call. Lock-free; allocates nothing, but for a range tombstone now
     /// and then. That has its end as value, which is behind the key.
     ///
     /// O(1) if the sequence is the newest of its key, or nearly.
@@ -308,18 +334,18 @@ impl Room<'_> {
         value: &[u8],
         hash: u64,
     ) {
-        let memory = self.memory;
-        if let Some(table) = &memory.table {
+        let memtable = self.memtable;
+        if let Some(table) = &memtable.table {
             // The line comes while the entry is copied.
             table.prefetch(hash);
         }
         let written = self.entries.write(sequence, kind, key, value);
-        if let Some(table) = &memory.table {
-            table.insert(&memory.arena, &written, hash);
+        if let Some(table) = &memtable.table {
+            table.insert(&memtable.arena, &written, hash);
         }
         if kind == Kind::DeleteRange {
-            memory.ranges.link(&memory.arena, &memory.comparator, written.handle);
+            memtable.range_tombstones.link(&memtable.arena, &memtable.comparator, written.handle);
         }
-        memory.arena.announce(written);
+        memtable.arena.announce(written);
     }
 }

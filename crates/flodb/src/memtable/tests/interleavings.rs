@@ -4,7 +4,7 @@
 //! The words are loom's, ordered as those of the arena. What an entry holds is written and read
 //! Relaxed, so that a thread that came to it without an Acquire may find it empty.
 
-use super::super::table::{Words, insert};
+use super::super::hash_table::{Words, insert};
 use loom::sync::Arc;
 use loom::sync::atomic::{
     AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,

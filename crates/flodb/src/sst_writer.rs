@@ -26,14 +26,14 @@ impl Options {
 }
 
 /// Makes a table of keys in ascending order, for [`Db::ingest`](crate::Db::ingest). Dropped before
-/// [`TableWriter::finish`], it leaves a file that is no table.
+/// [`SstWriter::finish`], it leaves a file that is no table.
 ///
 /// ```
-/// use keyrack_flodb::{Db, IngestOptions, Options, TableWriter};
+/// use keyrack_flodb::{Db, IngestOptions, Options, SstWriter};
 /// # let dir = std::env::temp_dir().join(format!("keyrack-flodb-bulk-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir).unwrap();
 /// let fs = keyrack_vfs::RealFs;
-/// let mut writer = TableWriter::create(&fs, &dir.join("bulk"), &Options::default())?;
+/// let mut writer = SstWriter::create(&fs, &dir.join("bulk"), &Options::default())?;
 /// for n in 0..1000_u32 {
 ///     writer.put(&n.to_be_bytes(), b"value")?;
 /// }
@@ -47,7 +47,7 @@ impl Options {
 /// # Ok::<(), keyrack_flodb::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct TableWriter {
+pub struct SstWriter {
     writer: table::TableWriter,
     order: Comparator,
     last: Option<Vec<u8>>,
@@ -56,7 +56,7 @@ pub struct TableWriter {
     path: PathBuf,
 }
 
-impl TableWriter {
+impl SstWriter {
     /// A table in the new file `path`. Of the options it takes the comparator, which has to be that
     /// of the store, the sizes of blocks and of the filter, and the compression of the last level.
     ///
@@ -64,7 +64,7 @@ impl TableWriter {
     /// The file is there already, or cannot be made; the compression is refused.
     pub fn create(fs: &dyn Fs, path: &Path, options: &Options) -> Result<Self> {
         let file = fs.open(path, &OpenOptions::new().read(true).write(true).create_new(true))?;
-        Ok(TableWriter {
+        Ok(SstWriter {
             writer: table::TableWriter::new(file, options.table(LAST_LEVEL, LAST_LEVEL))?,
             order: options.comparator.clone(),
             last: None,
@@ -86,7 +86,7 @@ impl TableWriter {
     /// Adds the removal of a key: what the store has of it is gone once the table is taken in.
     ///
     /// # Errors
-    /// As for [`TableWriter::put`].
+    /// As for [`SstWriter::put`].
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.add(Kind::Delete, key, &[])
     }

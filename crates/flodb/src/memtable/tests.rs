@@ -1,14 +1,14 @@
-//! What the tests of a generation share: seeds, a model, and walks.
+//! What the tests of a memtable share: seeds, a model, and walks.
 
 mod basics;
 mod interleavings;
 mod model;
-mod order;
 #[cfg(shuttle)]
 mod shuttled;
+mod sorted_runs;
 mod threads;
 
-use super::{Full, Memory, MemoryCursor, MemoryOptions, Room, Size};
+use super::{Full, Memtable, MemtableCursor, MemtableOptions, MemtableReservation, Size};
 use crate::cursor::Cursor;
 use crate::key::{self, Comparator, Compare, Kind, Parsed};
 use std::cmp::Ordering;
@@ -75,33 +75,33 @@ fn backwards() -> Comparator {
     Comparator::Custom(Arc::new(Backwards))
 }
 
-fn memory(capacity_bytes: usize) -> Arc<Memory> {
-    Arc::new(Memory::new(capacity_bytes, Comparator::Bytewise, MemoryOptions::default()))
+fn memtable(capacity_bytes: usize) -> Arc<Memtable> {
+    Arc::new(Memtable::new(capacity_bytes, Comparator::Bytewise, MemtableOptions::default()))
 }
 
 /// Inserts with the hash of these tests.
 fn insert(
-    memory: &Memory,
+    memtable: &Memtable,
     sequence: u64,
     kind: Kind,
     key: &[u8],
     value: &[u8],
 ) -> Result<(), Full> {
-    memory.insert(sequence, kind, key, value, hash(key))
+    memtable.insert(sequence, kind, key, value, hash(key))
 }
 
-fn put(memory: &Memory, sequence: u64, key: &[u8], value: &[u8]) {
-    insert(memory, sequence, Kind::Put, key, value).expect("there is room");
+fn put(memtable: &Memtable, sequence: u64, key: &[u8], value: &[u8]) {
+    insert(memtable, sequence, Kind::Put, key, value).expect("there is room");
 }
 
-fn delete(memory: &Memory, sequence: u64, key: &[u8]) {
-    insert(memory, sequence, Kind::Delete, key, b"").expect("there is room");
+fn delete(memtable: &Memtable, sequence: u64, key: &[u8]) {
+    insert(memtable, sequence, Kind::Delete, key, b"").expect("there is room");
 }
 
 type Found = Option<(Kind, u64, Vec<u8>)>;
 
-fn get(memory: &Memory, key: &[u8], sequence: u64) -> Found {
-    memory.get(key, hash(key), sequence, |kind, sequence, value| (kind, sequence, value.to_vec()))
+fn get(memtable: &Memtable, key: &[u8], sequence: u64) -> Found {
+    memtable.get(key, hash(key), sequence, |kind, sequence, value| (kind, sequence, value.to_vec()))
 }
 
 fn internal(user: &[u8], sequence: u64, kind: Kind) -> Vec<u8> {
@@ -111,12 +111,12 @@ fn internal(user: &[u8], sequence: u64, kind: Kind) -> Vec<u8> {
 }
 
 /// The entry of a cursor, owned.
-fn entry(cursor: &MemoryCursor) -> Option<(Vec<u8>, Vec<u8>)> {
+fn entry(cursor: &MemtableCursor) -> Option<(Vec<u8>, Vec<u8>)> {
     cursor.entry().map(|(key, value)| (key.to_vec(), value.to_vec()))
 }
 
 /// All entries of a cursor, forward.
-fn walk(cursor: &mut MemoryCursor) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn scan(cursor: &mut MemtableCursor) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut entries = Vec::new();
     cursor.seek_first().unwrap();
     while let Some(found) = entry(cursor) {
@@ -126,7 +126,7 @@ fn walk(cursor: &mut MemoryCursor) -> Vec<(Vec<u8>, Vec<u8>)> {
     entries
 }
 
-/// What a generation should hold.
+/// What a memtable should hold.
 #[derive(Clone)]
 struct Model {
     comparator: Comparator,

@@ -21,7 +21,7 @@ use crate::checksum::Growing;
 use crate::compress::Codec;
 use crate::error::Result;
 use crate::key::{self, Comparator};
-use crate::ranges::RangeDelete;
+use crate::range_tombstones::RangeTombstone;
 use crate::table::properties::decode_ranges;
 use keyrack_vfs::File;
 
@@ -36,23 +36,23 @@ const END_COST_BYTES: u64 = 64;
 const CHECKSUM_BYTES: usize = 8;
 
 /// Receives the ranges that a table removes.
-pub(crate) type Ranges<'a> = dyn FnMut(RangeDelete) -> Result<()> + 'a;
+pub(crate) type TombstoneVisitor<'a> = dyn FnMut(RangeTombstone) -> Result<()> + 'a;
 
 /// Gives the entries of the sound data blocks of `file` to `entry`, in order, those of its list of
-/// removed ranges to `range`, if that is sound, and what is wrong to `unsound`. O(bytes) with a
+/// range tombstones to `range`, if that is sound, and what is wrong to `unsound`. O(bytes) with a
 /// large constant.
 ///
 /// # Errors
 /// Those of the file system, of `entry` and of `range`. Damage is none.
-pub(crate) fn scrape(
+pub(crate) fn salvage(
     file: &dyn File,
     order: &Comparator,
     entry: &mut Entries<'_>,
-    range: &mut Ranges<'_>,
+    range: &mut TombstoneVisitor<'_>,
     unsound: &mut dyn FnMut(Unsound),
 ) -> Result<()> {
     let len = file.len()?;
-    let mut scraper = Scraper {
+    let mut salvager = Salvager {
         file,
         order,
         len,
@@ -66,17 +66,17 @@ pub(crate) fn scrape(
     let mut lost_at = None;
     let (mut is_data_over, mut is_ended) = (false, false);
     while at < len {
-        let Some(end) = scraper.end_of(at)? else {
-            if scraper.is_footer(at)? {
+        let Some(end) = salvager.end_of(at)? else {
+            if salvager.is_footer(at)? {
                 is_ended = true;
                 break;
             }
             lost_at.get_or_insert(at);
-            at = scraper.next_start(at)?;
+            at = salvager.next_start(at)?;
             continue;
         };
-        let after = scraper.last.clone();
-        let until = match scraper.give(at, end, entry, range)? {
+        let after = salvager.last.clone();
+        let until = match salvager.give(at, end, entry, range)? {
             Frame::Data(first) => Some(first),
             Frame::Other => None,
             Frame::Unsound => {
@@ -99,7 +99,7 @@ pub(crate) fn scrape(
         lost_at.get_or_insert(len);
     }
     if let Some(offset) = lost_at {
-        let lost = (!is_data_over).then_some(Lost { after: scraper.last, until: None });
+        let lost = (!is_data_over).then_some(Lost { after: salvager.last, until: None });
         unsound(Unsound { offset, what: "no whole block from here on".to_owned(), lost });
     }
     Ok(())
@@ -115,7 +115,7 @@ enum Frame {
     Unsound,
 }
 
-struct Scraper<'a> {
+struct Salvager<'a> {
     file: &'a dyn File,
     order: &'a Comparator,
     len: u64,
@@ -127,7 +127,7 @@ struct Scraper<'a> {
     last: Option<Vec<u8>>,
 }
 
-impl Scraper<'_> {
+impl Salvager<'_> {
     /// The bytes of the file from `at` on, as far as a block may reach.
     fn bytes(&mut self, at: u64) -> Result<&[u8]> {
         let wanted = (self.len - at).min(BLOCK_BYTES_MAX as u64) as usize;
@@ -199,7 +199,7 @@ impl Scraper<'_> {
         at: u64,
         end: u64,
         entry: &mut Entries<'_>,
-        range: &mut Ranges<'_>,
+        range: &mut TombstoneVisitor<'_>,
     ) -> Result<Frame> {
         let framed = self.bytes(at)?[..(end - at) as usize].to_vec();
         let (contents, stored) = framed.split_at(framed.len() - TRAILER_BYTES);

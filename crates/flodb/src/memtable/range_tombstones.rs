@@ -1,4 +1,4 @@
-//! The range deletions of a generation, and what they delete.
+//! The range tombstones of a memtable, and what they delete.
 //!
 //! ```text
 //!   last ---> r9 ---> r8 ---> r7 ---> r6 ---> ...  ---> r1        every one, linked by its entry
@@ -15,8 +15,8 @@
 
 use super::arena::{Arena, Entry, Handle, Link};
 use crate::key::Comparator;
-use crate::ranges::{RangeDelete, RangeIndex};
-use keyrack_concurrent::atomic::{AtomicIsize, Mutex, Ordering as Memory};
+use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
+use keyrack_concurrent::atomic::{AtomicIsize, Mutex, Ordering as AtomicOrdering};
 use keyrack_concurrent::{Swap, pin};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// Deletions in no index beyond which a writer makes one.
 const TAIL_MAX: isize = 16;
 
-/// All range deletions.
-pub(super) struct Ranges {
+/// All range tombstones.
+pub(super) struct RangeTombstones {
     /// The one linked last.
     last: Link,
     /// How many are in no index: a hint, and below zero for moments.
@@ -39,12 +39,12 @@ pub(super) struct Ranges {
 #[derive(Default)]
 struct Made {
     from: Option<Handle>,
-    indexes: Vec<Arc<RangeIndex>>,
+    indexes: Vec<Arc<RangeTombstoneIndex>>,
 }
 
-impl Ranges {
+impl RangeTombstones {
     pub(super) fn new() -> Self {
-        Ranges {
+        RangeTombstones {
             last: Link::default(),
             tail: AtomicIsize::new(0),
             made: Swap::new(Made::default()),
@@ -70,7 +70,7 @@ impl Ranges {
             }
         }
         // Relaxed: a hint.
-        if self.tail.fetch_add(1, Memory::Relaxed) + 1 >= TAIL_MAX {
+        if self.tail.fetch_add(1, AtomicOrdering::Relaxed) + 1 >= TAIL_MAX {
             self.make(arena, order);
         }
     }
@@ -99,15 +99,22 @@ impl Ranges {
     }
 
     /// Indexes of all that were linked before the call.
-    pub(super) fn indexes(&self, arena: &Arena, order: &Comparator) -> Vec<Arc<RangeIndex>> {
+    pub(super) fn indexes(
+        &self,
+        arena: &Arena,
+        order: &Comparator,
+    ) -> Vec<Arc<RangeTombstoneIndex>> {
         let guard = pin();
         let made = self.made.load(&guard);
-        let tail = RangeIndex::new(linked(arena, self.last.get(), made.from).map(range_of), order);
+        let tail = RangeTombstoneIndex::new(
+            linked(arena, self.last.get(), made.from).map(range_of),
+            order,
+        );
         made.indexes.iter().cloned().chain(tail.map(Arc::new)).collect()
     }
 
     /// All of them, the one linked last first.
-    pub(super) fn all(&self, arena: &Arena) -> Vec<RangeDelete> {
+    pub(super) fn all(&self, arena: &Arena) -> Vec<RangeTombstone> {
         linked(arena, self.last.get(), None).map(range_of).collect()
     }
 
@@ -119,18 +126,18 @@ impl Ranges {
         let guard = pin();
         let made = self.made.load(&guard);
         let from = self.last.get();
-        let tail: Vec<RangeDelete> = linked(arena, from, made.from).map(range_of).collect();
+        let tail: Vec<RangeTombstone> = linked(arena, from, made.from).map(range_of).collect();
         let count = tail.len() as isize;
         let mut indexes = made.indexes.clone();
-        if let Some(mut index) = RangeIndex::new(tail, order) {
+        if let Some(mut index) = RangeTombstoneIndex::new(tail, order) {
             while let Some(before) = indexes.pop_if(|before| index.len() >= before.len() / 2) {
                 let both = index.ranges().chain(before.ranges());
-                index = RangeIndex::new(both, order).expect("neither of the two is empty");
+                index = RangeTombstoneIndex::new(both, order).expect("neither of the two is empty");
             }
             indexes.push(Arc::new(index));
         }
         self.made.store(Made { from, indexes }, &guard);
-        self.tail.fetch_sub(count, Memory::Relaxed);
+        self.tail.fetch_sub(count, AtomicOrdering::Relaxed);
     }
 }
 
@@ -148,8 +155,8 @@ fn linked(
     })
 }
 
-fn range_of(entry: Entry<'_>) -> RangeDelete {
-    RangeDelete {
+fn range_of(entry: Entry<'_>) -> RangeTombstone {
+    RangeTombstone {
         begin: entry.key().to_vec(),
         end: entry.value().to_vec(),
         sequence: entry.sequence(),

@@ -1,4 +1,4 @@
-//! What removed ranges hide from a walk.
+//! What range tombstones hide from a walk.
 //!
 //! ```text
 //!   child 0   memory      p@90 .................. q@80
@@ -14,19 +14,19 @@
 //! behind that of the removal may skip all of it; those before it, and its own, may not.
 
 use crate::key::Comparator;
-use crate::ranges::{RangeIndex, Span};
+use crate::range_tombstones::{RangeTombstoneIndex, Span};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Removals that belong to a child of the merged cursor: indexes one behind the other.
-pub(crate) struct Source {
+pub(crate) struct TombstoneSource {
     pub(crate) child: usize,
-    pub(crate) indexes: Arc<[Arc<RangeIndex>]>,
+    pub(crate) indexes: Arc<[Arc<RangeTombstoneIndex>]>,
 }
 
-impl Source {
-    pub(crate) fn one(child: usize, index: &Arc<RangeIndex>) -> Self {
-        Source { child, indexes: [Arc::clone(index)].into() }
+impl TombstoneSource {
+    pub(crate) fn one(child: usize, index: &Arc<RangeTombstoneIndex>) -> Self {
+        TombstoneSource { child, indexes: [Arc::clone(index)].into() }
     }
 
     /// The first index that does not end before `key` or with it.
@@ -48,8 +48,8 @@ impl Source {
 }
 
 /// The removals that a walk sees.
-pub(crate) struct Removed {
-    sources: Vec<Source>,
+pub(crate) struct VisibleTombstones {
+    sources: Vec<TombstoneSource>,
     order: Comparator,
     /// Removals up to this sequence number count.
     sequence: u64,
@@ -76,10 +76,14 @@ impl Bound {
     }
 }
 
-impl Removed {
+impl VisibleTombstones {
     /// `None` if nothing is removed.
-    pub(crate) fn new(sources: Vec<Source>, order: Comparator, sequence: u64) -> Option<Self> {
-        (!sources.is_empty()).then(|| Removed {
+    pub(crate) fn new(
+        sources: Vec<TombstoneSource>,
+        order: Comparator,
+        sequence: u64,
+    ) -> Option<Self> {
+        (!sources.is_empty()).then(|| VisibleTombstones {
             sources,
             order,
             sequence,
@@ -93,7 +97,7 @@ impl Removed {
     /// The newest removal of `key`.
     #[inline]
     pub(crate) fn newest(&mut self, key: &[u8]) -> Option<u64> {
-        let Removed { order, low, high, .. } = self;
+        let VisibleTombstones { order, low, high, .. } = self;
         let is_known = self.known
             && (low.is_open || order.user(&low.key, key).is_le())
             && (high.is_open || order.user(key, &high.key).is_lt());
@@ -137,8 +141,8 @@ impl Removed {
         self.sources.iter().filter_map(move |source| {
             let index = source.indexes.get(source.position(key, &self.order))?;
             let bound = match is_upward {
-                true => index.removed_up_to(key, self.sequence),
-                false => index.removed_down_to(key, self.sequence),
+                true => index.deleted_up_to(key, self.sequence),
+                false => index.deleted_down_to(key, self.sequence),
             };
             Some((source.child + 1, bound?))
         })
@@ -148,7 +152,7 @@ impl Removed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranges::RangeDelete;
+    use crate::range_tombstones::RangeTombstone;
     use crate::version::tests::{Draw, seeds};
 
     /// Sources of random removals, some of several indexes; the walk's answers beside those of the
@@ -168,28 +172,28 @@ mod tests {
                         let (one, other) = (draw.below(21), draw.below(21));
                         let at = |key: u64| vec![(section * 20 + key) as u8];
                         let (begin, end) = (at(one.min(other)), at(one.max(other)));
-                        RangeDelete { begin, end, sequence }
+                        RangeTombstone { begin, end, sequence }
                     };
                     let ranges: Vec<_> = (0..draw.below(4)).map(|_| range(&mut draw)).collect();
-                    indexes.extend(RangeIndex::new(ranges.clone(), &order).map(Arc::new));
+                    indexes.extend(RangeTombstoneIndex::new(ranges.clone(), &order).map(Arc::new));
                     all.extend(ranges);
                 }
-                sources.push(Source { child, indexes: indexes.into() });
+                sources.push(TombstoneSource { child, indexes: indexes.into() });
             }
             let upto = draw.below(sequence + 2);
             all.retain(|range| range.sequence <= upto);
             let newest = |key: u8| {
-                let covers = |range: &&RangeDelete| range.begin[0] <= key && key < range.end[0];
+                let covers = |range: &&RangeTombstone| range.begin[0] <= key && key < range.end[0];
                 all.iter().filter(covers).map(|range| range.sequence).max()
             };
-            let mut removed = Removed::new(sources, order.clone(), upto).unwrap();
+            let mut tombstones = VisibleTombstones::new(sources, order.clone(), upto).unwrap();
             for _ in 0..300 {
                 let key = draw.below(100) as u8;
-                assert_eq!(removed.newest(&[key]), newest(key), "{key} up to {upto}");
-                for (child, bound) in removed.skips(&[key], true) {
+                assert_eq!(tombstones.newest(&[key]), newest(key), "{key} up to {upto}");
+                for (child, bound) in tombstones.skips(&[key], true) {
                     assert!(child > 0 && (key..bound[0]).all(|key| newest(key).is_some()));
                 }
-                for (child, bound) in removed.skips(&[key], false) {
+                for (child, bound) in tombstones.skips(&[key], false) {
                     assert!(child > 0 && (bound[0]..=key).all(|key| newest(key).is_some()));
                 }
             }
@@ -198,6 +202,6 @@ mod tests {
 
     #[test]
     fn nothing_removed_is_nothing_to_ask() {
-        assert!(Removed::new(Vec::new(), Comparator::Bytewise, 1).is_none());
+        assert!(VisibleTombstones::new(Vec::new(), Comparator::Bytewise, 1).is_none());
     }
 }

@@ -1,0 +1,55 @@
+//! What a reader looks through: the memtables and the tables on disk, at one moment.
+//!
+//! ```text
+//!   memtables   newest first: [from 900 ..)  [500 .. 900)  [200 .. 500)     sequence numbers
+//!   level 0       newest first, each older than the last memtable
+//!   levels 1..    disjoint tables in the order of their keys
+//! ```
+//!
+//! A read state never changes. Writers and background work put a new one in its place
+//! (`db/install.rs`); whoever has the old one goes on with it, and the files that only it names are
+//! removed with it.
+
+use crate::memtable::Memtable;
+use crate::open_table::OpenTable;
+use crate::range_tombstones::RangeTombstoneIndex;
+use crate::version::{LEVELS, Version};
+use std::sync::Arc;
+
+/// The tables of a level.
+pub(crate) type Tables = Arc<[Arc<OpenTable>]>;
+
+/// What there is at one moment.
+pub(crate) struct ReadState {
+    /// Newest first; there is at least one, the one that writers fill.
+    pub(crate) memtables: Vec<Arc<Memtable>>,
+    pub(crate) version: Arc<Version>,
+    pub(crate) levels: [Tables; LEVELS],
+    /// The range tombstones of the tables of each level that have any, in their order.
+    pub(crate) range_tombstones: [Arc<[Arc<RangeTombstoneIndex>]>; LEVELS],
+}
+
+impl ReadState {
+    pub(crate) fn new(
+        memtables: Vec<Arc<Memtable>>,
+        version: Arc<Version>,
+        levels: [Tables; LEVELS],
+    ) -> Self {
+        let range_tombstones = levels.each_ref().map(|tables| {
+            // Most tables have no range tombstones.
+            let indexes = tables.iter().filter_map(|table| table.table().range_tombstones());
+            indexes.cloned().collect()
+        });
+        ReadState { memtables, version, levels, range_tombstones }
+    }
+
+    /// The memtable that writers fill.
+    pub(crate) fn active(&self) -> &Arc<Memtable> {
+        &self.memtables[0]
+    }
+
+    /// The memtable that a write with this sequence number belongs to.
+    pub(crate) fn memtable_of(&self, sequence: u64) -> Option<&Arc<Memtable>> {
+        self.memtables.iter().find(|memtable| sequence >= memtable.first_sequence())
+    }
+}
