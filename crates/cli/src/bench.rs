@@ -105,7 +105,7 @@ fn measure(
             crate::refuse(style.program, &format!("wrote replay file {}", path.display()));
         }
     }
-    let stdout = || -> Box<dyn Write> { Box::new(crate::talk::Out) };
+    let stdout = || -> Box<dyn Write> { Box::new(crate::terminal::Out) };
     let mut outputs = Outputs::open(&specs, fs, &stdout, style.dialect, plan.settings.seed)?;
     let result = keyrack_harness::run(plan, &mut outputs, progress, stop);
     progress.close();
@@ -219,7 +219,7 @@ pub(crate) fn stop_on_signals() -> Result<Stop, String> {
             flag.store(true, Ordering::Relaxed);
             let now = clock.ticks();
             if clock.ns_between(*first.get_or_insert(now), now) > SAME_WISH_NS {
-                crate::talk::give_back();
+                crate::terminal::release();
                 std::process::exit(i32::from(crate::INTERRUPTED));
             }
         }

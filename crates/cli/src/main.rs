@@ -23,7 +23,7 @@
 /// A line for a person on standard error, as `eprintln!`, which would panic where the reader went
 /// away (`2>&1 | head`): a run goes on without.
 macro_rules! say {
-    ($($text:tt)*) => { crate::talk::say(format_args!($($text)*)) };
+    ($($text:tt)*) => { crate::terminal::say(format_args!($($text)*)) };
 }
 
 mod bench;
@@ -41,7 +41,7 @@ mod modes;
 mod progress;
 mod report;
 mod serve;
-mod talk;
+mod terminal;
 #[cfg(feature = "tui")]
 mod tui;
 #[cfg(not(feature = "tui"))]

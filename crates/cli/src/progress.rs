@@ -14,7 +14,7 @@ use std::io::{IsTerminal, Write};
 /// Shows a run's events to a person.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    look: Look,
+    display: Display,
     dialect: Dialect,
     watch: Option<Watch>,
     /// Says how a long load goes on where there is no terminal.
@@ -27,7 +27,7 @@ pub(crate) struct Progress {
 const LOAD_LINE_S: f64 = 10.0;
 
 #[derive(Debug)]
-enum Look {
+enum Display {
     Nothing,
     Plain,
     /// The bar of the running phase.
@@ -39,16 +39,16 @@ enum Look {
 impl Progress {
     pub(crate) fn new(mode: ProgressMode, dialect: Dialect) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        let look = match mode {
-            ProgressMode::None => Look::Nothing,
-            ProgressMode::Plain => Look::Plain,
+        let display = match mode {
+            ProgressMode::None => Display::Nothing,
+            ProgressMode::Plain => Display::Plain,
             // The original scrolled lines; under its name so do we.
-            ProgressMode::Auto if terminal && dialect == Dialect::Seed => Look::Plain,
-            ProgressMode::Auto if !terminal => Look::Nothing,
-            ProgressMode::Auto | ProgressMode::Bar => Look::Bar(None),
+            ProgressMode::Auto if terminal && dialect == Dialect::Seed => Display::Plain,
+            ProgressMode::Auto if !terminal => Display::Nothing,
+            ProgressMode::Auto | ProgressMode::Bar => Display::Bar(None),
         };
         let tells_loads = mode == ProgressMode::Auto && dialect == Dialect::Keyrack;
-        Progress { look, dialect, watch: None, tells_loads, told_s: 0.0 }
+        Progress { display, dialect, watch: None, tells_loads, told_s: 0.0 }
     }
 
     /// The whole terminal, or plain lines where there is none.
@@ -56,14 +56,14 @@ impl Progress {
     /// # Errors
     /// One line: a build without screens.
     pub(crate) fn on_a_screen(dialect: Dialect, stop: &Stop) -> Result<Self, String> {
-        let look = match tui::refusal() {
+        let display = match tui::refusal() {
             Some(why) => {
                 say!("{why}");
-                Look::Plain
+                Display::Plain
             }
-            None => Look::Screen(Box::new(BenchScreen::start(stop)?)),
+            None => Display::Screen(Box::new(BenchScreen::start(stop)?)),
         };
-        Ok(Progress { look, dialect, watch: None, tells_loads: false, told_s: 0.0 })
+        Ok(Progress { display, dialect, watch: None, tells_loads: false, told_s: 0.0 })
     }
 
     /// The same, and whoever asks over HTTP sees it too.
@@ -73,10 +73,10 @@ impl Progress {
 
     /// Gives the terminal back.
     pub(crate) fn close(&mut self) {
-        if let Look::Screen(_) = self.look {
-            self.look = Look::Nothing;
+        if let Display::Screen(_) = self.display {
+            self.display = Display::Nothing;
         }
-        crate::talk::give_back();
+        crate::terminal::release();
     }
 
     /// The cell in a few letters: `t8`, `t8 batch=256`; under the old name always with `b`.
@@ -179,20 +179,20 @@ impl Observer for Progress {
         if let Some(watch) = &self.watch {
             watch.step(number, count);
         }
-        if let Look::Screen(screen) = &mut self.look {
+        if let Display::Screen(screen) = &mut self.display {
             screen.step(number, count);
         }
     }
 
     fn wants_seconds(&self) -> bool {
-        matches!(self.look, Look::Screen(_)) || self.watch.is_some()
+        matches!(self.display, Display::Screen(_)) || self.watch.is_some()
     }
 
     fn second(&mut self, at: &At<'_>, second: &Second) {
         if let Some(watch) = &self.watch {
             watch.second(at, second);
         }
-        if let Look::Screen(screen) = &mut self.look {
+        if let Display::Screen(screen) = &mut self.display {
             screen.second(second);
         }
     }
@@ -202,36 +202,36 @@ impl Observer for Progress {
             watch.event(event);
         }
         let dialect = self.dialect;
-        if let Look::Screen(screen) = &mut self.look {
+        if let Display::Screen(screen) = &mut self.display {
             screen.event(event, &|at| tag(dialect, at));
             return;
         }
-        let text = match (&self.look, event) {
-            (Look::Plain, _) => {
+        let text = match (&self.display, event) {
+            (Display::Plain, _) => {
                 self.plain(event);
                 return;
             }
             // What a person has to know is said without a terminal too.
-            (Look::Nothing, Event::Note(note)) => {
+            (Display::Nothing, Event::Note(note)) => {
                 say!("{note}");
                 return;
             }
             // So is a load that takes long.
-            (Look::Nothing, Event::SeedTick { elapsed_s, .. }) if self.tells_loads => {
+            (Display::Nothing, Event::SeedTick { elapsed_s, .. }) if self.tells_loads => {
                 if *elapsed_s >= self.told_s + LOAD_LINE_S {
                     self.told_s = *elapsed_s;
                     say!("{}", self.bar_text(event));
                 }
                 return;
             }
-            (Look::Nothing, Event::Seeding { .. }) => {
+            (Display::Nothing, Event::Seeding { .. }) => {
                 self.told_s = 0.0;
                 return;
             }
-            (Look::Nothing, _) => return,
-            (Look::Bar(_) | Look::Screen(_), _) => self.bar_text(event),
+            (Display::Nothing, _) => return,
+            (Display::Bar(_) | Display::Screen(_), _) => self.bar_text(event),
         };
-        let Look::Bar(slot) = &mut self.look else { return };
+        let Display::Bar(slot) = &mut self.display else { return };
         match event {
             // Results are printed where the bar stood: it goes, and the next phase has its own.
             Event::Finished => {
@@ -317,7 +317,7 @@ mod tests {
             At { workload: "w", engine: "e", phase: None, threads: 1, sweep: None, rate: None };
         let event = Event::SeedTick { at, elapsed_s: 20.0, keys, keys_per_s: 7.0, total };
         let progress = Progress {
-            look: Look::Nothing,
+            display: Display::Nothing,
             dialect: Dialect::Keyrack,
             watch: None,
             tells_loads: true,

@@ -114,16 +114,16 @@ impl Out {
 
     /// Writes; false when nobody reads any more.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
-        settle(self.to.write_all(bytes))
+        written(self.to.write_all(bytes))
     }
 
     /// Ends the output.
     pub(crate) fn finish(mut self) -> Result<u8, Failure> {
-        settle(self.to.flush()).map(|_| crate::DONE)
+        written(self.to.flush()).map(|_| crate::DONE)
     }
 }
 
-fn settle(written: std::io::Result<()>) -> Result<bool, Failure> {
+fn written(written: std::io::Result<()>) -> Result<bool, Failure> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),

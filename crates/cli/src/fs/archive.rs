@@ -9,7 +9,7 @@
 //! archive brought it or it was there.
 
 use super::{Failure, Outcome, beginning, finish, flag, open, open_to_read, option, os};
-use super::{jsonl, path_arg, path_bytes, reading, tape, text, user};
+use super::{jsonl, path_arg, path_bytes, reading, tar, text, user};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use keyrack_deltafs::{Caller, Dir, Error, IfExists, IfTaken, Kind, SetAttributes, SetTime, Stat};
 use keyrack_vfs::{File, Fs, OutputFile, RealFs};
@@ -25,7 +25,7 @@ pub(super) fn commands() -> Vec<Command> {
         option("format", "tar|jsonl|parquet", help)
     };
     vec![
-        beginning("import", "Take in an archive, lines of JSON, or a file of Parquet")
+        beginning("import", "ItemSink in an archive, lines of JSON, or a file of Parquet")
             .arg(format())
             .arg(flag("overwrite", "Replace files that are there"))
             .arg(flag(
@@ -88,13 +88,13 @@ pub(super) struct Facts {
 }
 
 /// Gives one entry after the other, a large file with what reads its bytes.
-pub(super) type Items<'a> = dyn FnMut() -> Result<Option<Given<'a>>, Failure> + 'a;
+pub(super) type ItemSource<'a> = dyn FnMut() -> Result<Option<Given<'a>>, Failure> + 'a;
 
 /// An entry, and what reads the bytes of a large file.
 type Given<'a> = (Item, Option<Box<dyn Read + 'a>>);
 
 /// Takes one entry, a large file with what reads its bytes.
-pub(super) type Take<'a> = dyn FnMut(Item, Option<&mut dyn Read>) -> Result<(), Failure> + 'a;
+pub(super) type ItemSink<'a> = dyn FnMut(Item, Option<&mut dyn Read>) -> Result<(), Failure> + 'a;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
@@ -197,7 +197,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn take(&mut self, item: Item, bytes: Option<&mut dyn Read>) -> Result<(), Failure> {
+    fn add(&mut self, item: Item, bytes: Option<&mut dyn Read>) -> Result<(), Failure> {
         let set = SetAttributes {
             mode: Some(item.mode),
             uid: self.keeps_owners.then_some(item.uid),
@@ -250,7 +250,7 @@ impl Import<'_> {
     /// followed on the way.
     fn dir_of(&self, path: &[u8]) -> Result<Dir, Failure> {
         let base = if self.base.is_empty() { b"/" } else { &self.base[..] };
-        super::change::make_all(self.fs, base, 0o755)?;
+        super::mutate::make_all(self.fs, base, 0o755)?;
         let mut dir = self.fs.dir(base)?;
         let mut at = self.base.clone();
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
@@ -330,15 +330,15 @@ impl Source {
             return Ok(Source::File(RealFs.open(Path::new(file), &OpenOptions::new().read(true))?));
         }
         debug_assert!(format != Format::Parquet, "refused when the options were read");
-        Ok(Source::Bytes(BufReader::with_capacity(1 << 16, super::change::read_local(file)?)))
+        Ok(Source::Bytes(BufReader::with_capacity(1 << 16, super::mutate::read_local(file)?)))
     }
 
-    fn read(&mut self, format: Format, take: &mut Take<'_>) -> Result<(), Failure> {
+    fn read(&mut self, format: Format, sink: &mut ItemSink<'_>) -> Result<(), Failure> {
         match self {
-            Source::Bytes(source) if format == Format::Jsonl => jsonl::read(source, take),
-            Source::Bytes(source) => tape::read(source, take),
+            Source::Bytes(source) if format == Format::Jsonl => jsonl::read(source, sink),
+            Source::Bytes(source) => tar::read(source, sink),
             #[cfg(feature = "parquet")]
-            Source::File(file) => super::columns::read(Arc::clone(file), take),
+            Source::File(file) => super::parquet::read(Arc::clone(file), sink),
         }
     }
 }
@@ -349,7 +349,7 @@ fn import(matches: &ArgMatches) -> Outcome {
     let mut source = Source::open(format, file)?;
     let user = user(matches)?;
     let space = open(matches, true)?;
-    let base = super::change::trimmed(path_bytes(matches, "path").unwrap_or(b"/")).to_vec();
+    let base = super::mutate::trimmed(path_bytes(matches, "path").unwrap_or(b"/")).to_vec();
     let mut import = Import {
         fs: space.by(&user),
         base,
@@ -362,11 +362,11 @@ fn import(matches: &ArgMatches) -> Outcome {
         without_bytes: 0,
     };
     let stop = crate::db::on_signals()?;
-    let mut take = |item: Item, bytes: Option<&mut dyn Read>| {
+    let mut sink = |item: Item, bytes: Option<&mut dyn Read>| {
         crate::db::check_signal(&stop)?;
-        import.take(item, bytes)
+        import.add(item, bytes)
     };
-    let taken = source.read(format, &mut take);
+    let taken = source.read(format, &mut sink);
     // What came before a failure is there, and as it should be.
     for (path, set) in import.dirs.iter().rev() {
         import.fs.set_dir_attributes(&import.dir_of(path)?, set)?;
@@ -440,10 +440,10 @@ fn export(matches: &ArgMatches) -> Outcome {
     };
     let mut sink = BufWriter::with_capacity(1 << 16, sink);
     let status = match format {
-        Format::Tar => tape::write(&mut sink, &mut items),
+        Format::Tar => tar::write(&mut sink, &mut items),
         Format::Jsonl => jsonl::write(&mut sink, &mut items),
         #[cfg(feature = "parquet")]
-        Format::Parquet => super::columns::write(&mut sink, &mut items),
+        Format::Parquet => super::parquet::write(&mut sink, &mut items),
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => Format::parquet().map(|_| crate::DONE),
     }?;
@@ -477,7 +477,7 @@ pub(super) fn local(what: &str, error: &std::io::Error) -> Failure {
 }
 
 /// Ends an output. A reader that went away has all it wanted.
-pub(super) fn settle(written: std::io::Result<()>) -> Outcome {
+pub(super) fn end_output(written: std::io::Result<()>) -> Outcome {
     match written {
         Ok(()) => Ok(crate::DONE),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(crate::DONE),

@@ -168,7 +168,7 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
                 continue;
             }
             let goes_on = if json {
-                let object = super::look::object(&walked.path, stat, None);
+                let object = super::query::object(&walked.path, stat, None);
                 out.write((object.to_string() + "\n").as_bytes())?
             } else if as_it_is {
                 out.write(&[&walked.path[..], b"\0"].concat())?

@@ -7,7 +7,7 @@
 //! Bytes that are no text have `_hex` behind the name of their field, and two digits each. A file
 //! without `data` is one whose bytes are elsewhere.
 
-use super::archive::{Item, Items, Take, entry_path, local, settle};
+use super::archive::{Item, ItemSink, ItemSource, end_output, entry_path, local};
 use super::{Failure, Outcome};
 use crate::db::text::{from_hex, hex};
 use keyrack_deltafs::Kind;
@@ -32,7 +32,7 @@ fn bytes_of(object: &Value, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-pub(super) fn write(mut to: impl Write, items: &mut Items<'_>) -> Outcome {
+pub(super) fn write(mut to: impl Write, items: &mut ItemSource<'_>) -> Outcome {
     while let Some((item, _)) = items()? {
         let mut object = json!({
             "type": item.kind.letter().to_string(),
@@ -49,13 +49,13 @@ pub(super) fn write(mut to: impl Write, items: &mut Items<'_>) -> Outcome {
             _ => {}
         }
         if let Err(error) = writeln!(to, "{object}") {
-            return settle(Err(error));
+            return end_output(Err(error));
         }
     }
-    settle(to.flush())
+    end_output(to.flush())
 }
 
-pub(super) fn read(mut from: impl BufRead, take: &mut Take<'_>) -> Result<(), Failure> {
+pub(super) fn read(mut from: impl BufRead, sink: &mut ItemSink<'_>) -> Result<(), Failure> {
     let mut line = Vec::new();
     let mut number = 0_u64;
     loop {
@@ -77,7 +77,7 @@ pub(super) fn read(mut from: impl BufRead, take: &mut Take<'_>) -> Result<(), Fa
         }
         let object: Value =
             serde_json::from_slice(&line).map_err(|error| wrong(&format!("no JSON: {error}")))?;
-        take(item(&object).map_err(|what| wrong(&what))?, None)?;
+        sink(item(&object).map_err(|what| wrong(&what))?, None)?;
     }
 }
 

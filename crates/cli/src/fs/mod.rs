@@ -18,17 +18,17 @@
 
 mod archive;
 mod bench;
-mod change;
-#[cfg(feature = "parquet")]
-mod columns;
 mod find;
 mod jsonl;
 mod logs;
-mod look;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod mount;
+mod mutate;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod query;
 pub(crate) mod quota;
-mod tape;
+mod tar;
 
 use crate::db::text::escaped;
 pub(crate) use crate::db::{Failure, Outcome};
@@ -65,8 +65,8 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
-        .subcommands(change::commands())
-        .subcommands(look::commands())
+        .subcommands(mutate::commands())
+        .subcommands(query::commands())
         .subcommand(find::command())
         .subcommands(archive::commands())
         .subcommands(logs::commands())
@@ -84,8 +84,8 @@ pub(crate) fn run(matches: &ArgMatches) -> u8 {
     if let Some(status) = crate::jobs::run(name, matches) {
         return status;
     }
-    let outcome = change::run(name, matches)
-        .or_else(|| look::run(name, matches))
+    let outcome = mutate::run(name, matches)
+        .or_else(|| query::run(name, matches))
         .or_else(|| archive::run(name, matches))
         .or_else(|| logs::run(name, matches));
     let outcome = match (name, outcome) {

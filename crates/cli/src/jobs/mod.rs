@@ -74,7 +74,7 @@ fn worked(
         Err(why) => {
             document.error(&why);
             let who = if job.size() > 1 { format!("rank {rank}: ") } else { String::new() };
-            tell(&format!("{program}: {who}{}\n", why.replace('\n', " ")));
+            write_line(&format!("{program}: {who}{}\n", why.replace('\n', " ")));
             job.abort(&why);
             crate::NO
         }
@@ -82,7 +82,7 @@ fn worked(
 }
 
 /// A line by one write, so that those of several ranks do not mix.
-fn tell(line: &str) {
+fn write_line(line: &str) {
     use std::io::Write as _;
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

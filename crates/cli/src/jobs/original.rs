@@ -111,7 +111,7 @@ fn planned<P>(
         Ok((plan(&values)?, values.text("json").to_owned()))
     });
     planned.map_err(|line| {
-        super::tell(&format!("{line}\n"));
+        super::write_line(&format!("{line}\n"));
         crate::NO
     })
 }

@@ -185,7 +185,7 @@ impl<'a> Remote<'a> {
             let visit = &mut |answer: Answer<'_>| {
                 *under_way -= 1;
                 let sent = &mut tickets[answer.ticket as usize];
-                if let Err(why) = settle(counter, answer, sent, &mut news) {
+                if let Err(why) = record(counter, answer, sent, &mut news) {
                     refused.get_or_insert(why);
                 }
             };
@@ -214,7 +214,7 @@ impl<'a> Remote<'a> {
 }
 
 /// Files an answer: of one call, or of a batch name by name.
-fn settle(
+fn record(
     counter: &mut Counter<'_>,
     answer: Answer<'_>,
     sent: &mut Sent,

@@ -14,7 +14,7 @@
 //! | 3 | `--strict`, and the verdict warns |
 //! | 130 | interrupted; what was measured is printed |
 
-mod crew;
+mod coordinator;
 mod options;
 mod session;
 
@@ -63,7 +63,7 @@ pub(crate) fn run_as(matches: &ArgMatches, style: &Style) -> u8 {
         Options::from_arg_matches(matches).map_err(|error| error.to_string()).and_then(|options| {
             match &options.respond {
                 Some(kind) => respond(kind, &options),
-                None if options.agentmode => crew::serve(&options),
+                None if options.agentmode => coordinator::serve(&options),
                 None => session::run(&options, style),
             }
         });

@@ -292,7 +292,7 @@ pub(crate) struct Options {
     pub(crate) agents: Vec<String>,
     /// Port of agents
     #[arg(short = 'p', long = "agent_port", alias = "agent-port", value_name = "PORT",
-        default_value_t = super::crew::AGENT_PORT, help_heading = "Agents")]
+        default_value_t = super::coordinator::AGENT_PORT, help_heading = "Agents")]
     pub(crate) agent_port: u16,
     /// Where an agent listens [default: 127.0.0.1, with a token 0.0.0.0]
     #[arg(

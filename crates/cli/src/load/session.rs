@@ -1,6 +1,6 @@
 //! One call of `keyrack load`, from checked options to what is printed and written.
 
-use super::crew::Crew;
+use super::coordinator::Coordinator;
 use super::{Options, Style, TableShape};
 use crate::tui::LoadScreen;
 use keyrack_loadgen::account::{Report, Second};
@@ -45,18 +45,18 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
     let plan = Arc::new(plan);
     let mut files = Files::open(options)?;
     let stop = crate::bench::stop_on_signals()?;
-    let mut talk = Talk::new(options);
+    let mut status = StatusLine::new(options);
     let exporter = exporter(options)?;
     let mut screen = None;
     if let (true, Some(why)) = (options.tui, crate::tui::refusal()) {
         say!("{why}");
-        talk.look = Look::Plain;
+        status.display = Display::Plain;
     } else if options.tui {
-        talk.look = Look::Nothing;
+        status.display = Display::Nothing;
         screen = Some(LoadScreen::start(&plan, clock.clone(), &stop.flag)?);
     }
     let mut observer = |event: &Event<'_>| {
-        talk.show(event);
+        status.show(event);
         if let Some(screen) = &mut screen {
             screen.show(event);
         }
@@ -79,12 +79,12 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
         || fs.read_to_string(Path::new("/proc/stat")).ok().and_then(|t| CpuTimes::parse(&t));
     let before = times();
     let mut led = || -> keyrack_loadgen::Result<Report> {
-        let mut crew = Crew::start(&plan, options, &mut surroundings)?;
-        let loading = crew.load(&mut surroundings)?;
+        let mut coordinator = Coordinator::start(&plan, options, &mut surroundings)?;
+        let loading = coordinator.load(&mut surroundings)?;
         if plan.settings.loading == Loading::Only || loading.is_interrupted {
             return Ok(loading);
         }
-        let mut measure = |what: &Measurement| crew.measure(what, &mut surroundings);
+        let mut measure = |what: &Measurement| coordinator.measure(what, &mut surroundings);
         let mut report = printer.carry_out(&task, &mut measure, &plan)?;
         report.troubles.splice(0..0, loading.troubles);
         report.account.errors.merge(&loading.account.errors);
@@ -92,7 +92,7 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
     };
     let led = led();
     let has_quit = screen.take().is_some_and(|screen| screen.has_quit());
-    crate::talk::give_back();
+    crate::terminal::release();
     let report = led.map_err(|error| error.to_string())?;
     let share = before.zip(times()).and_then(|(before, after)| after.since(&before));
     let verdict = verdict(&report, &plan, share.map(|share| share.steal_pct));
@@ -457,14 +457,14 @@ fn figures(report: &Report) -> Figures {
 }
 
 /// What a person sees while it goes on, on standard error.
-struct Talk {
-    look: Look,
+struct StatusLine {
+    display: Display,
     is_verbose: bool,
 }
 
 /// How the present second is shown.
 #[derive(Clone, Copy, PartialEq)]
-enum Look {
+enum Display {
     Nothing,
     /// A line that is drawn over.
     Line,
@@ -472,11 +472,11 @@ enum Look {
     Plain,
 }
 
-impl Talk {
-    fn new(options: &Options) -> Talk {
+impl StatusLine {
+    fn new(options: &Options) -> StatusLine {
         let has_line = std::io::stderr().is_terminal() && !options.quiet;
-        Talk {
-            look: if has_line { Look::Line } else { Look::Nothing },
+        StatusLine {
+            display: if has_line { Display::Line } else { Display::Nothing },
             is_verbose: options.verbose > 0 && !options.quiet,
         }
     }
@@ -491,12 +491,12 @@ impl Talk {
             }
             Event::WarmingUp if self.is_verbose => say!("warming up"),
             Event::Measuring if self.is_verbose => say!("measuring"),
-            Event::Second(second) if self.look == Look::Plain => say!("{}", line(second)),
-            Event::Second(second) if self.look == Look::Line => {
+            Event::Second(second) if self.display == Display::Plain => say!("{}", line(second)),
+            Event::Second(second) if self.display == Display::Line => {
                 // The line is drawn over; a terminal that is gone needs none.
                 let _ = write!(std::io::stderr(), "\r\x1b[K{}", line(second));
             }
-            Event::Finished if self.look == Look::Line => {
+            Event::Finished if self.display == Display::Line => {
                 let _ = write!(std::io::stderr(), "\r\x1b[K");
             }
             _ => {}

@@ -118,7 +118,7 @@ impl<'r> NetClient<'r> {
     /// Waits for all answers and says what was done.
     pub(super) fn finish(&mut self) -> Result<(), Halt> {
         if !self.window.is_lost() {
-            self.window.settle()?;
+            self.window.drain()?;
         }
         self.run.through.fetch_add(1, Ordering::Relaxed);
         if !self.options().is_quiet {
@@ -404,7 +404,7 @@ impl Client for NetClient<'_> {
     }
 
     fn wait_all(&mut self) -> Result<(), Halt> {
-        self.window.settle()
+        self.window.drain()
     }
 
     fn pause(&mut self, seconds: f64) -> Result<(), Halt> {

@@ -119,9 +119,9 @@ impl DatagramWindow {
     pub(super) fn ask<R>(
         &mut self,
         command: &Command<'_>,
-        take: impl FnOnce(&Reply<'_>) -> R,
+        read: impl FnOnce(&Reply<'_>) -> R,
     ) -> Result<R, Halt> {
-        self.settle()?;
+        self.drain()?;
         let index = self.free_slot()?;
         let answer_bytes = match command {
             Command::Get { .. } | Command::Scan { .. } => LONG_BYTES,
@@ -132,14 +132,14 @@ impl DatagramWindow {
             let Some(count) = self.receive()? else { continue };
             let Some(reply) = parse(&self.input[..count])? else { continue };
             if reply.seq() == Int::from(self.sent[index].seq) {
-                let taken = take(&reply);
+                let answer = read(&reply);
                 self.close(index);
-                return Ok(taken);
+                return Ok(answer);
             }
         }
     }
 
-    pub(super) fn settle(&mut self) -> Result<(), Halt> {
+    pub(super) fn drain(&mut self) -> Result<(), Halt> {
         while self.open > 0 {
             self.check_one()?;
         }
@@ -293,7 +293,7 @@ mod unit {
         for key in [b"a", b"b", b"c"] {
             check(&mut window, key).unwrap();
         }
-        window.settle().unwrap();
+        window.drain().unwrap();
         assert_eq!((window.done(), window.is_lost()), (3, false));
         assert_eq!(told.join().unwrap(), [0, 1, 2]);
     }
@@ -303,10 +303,10 @@ mod unit {
         let (mut window, server) = pair(1, RESEND);
         check(&mut window, b"key").unwrap();
         answer(&server, window.socket.local_addr().unwrap(), 0, b"other");
-        let why = window.settle().unwrap_err().to_string();
+        let why = window.drain().unwrap_err().to_string();
         assert!(why.contains("key \"key\": expected \"value\", found \"other\""), "{why}");
         check(&mut window, b"key").unwrap();
-        let why = window.settle().unwrap_err().to_string();
+        let why = window.drain().unwrap_err().to_string();
         assert_eq!(why, "server: no answer in time");
         let long = vec![b'k'; 5000];
         let why = check(&mut window, &long).err();
@@ -317,7 +317,7 @@ mod unit {
     fn nobody_there_is_a_server_that_went_away() {
         let (mut window, server) = pair(2, Duration::from_secs(60));
         drop(server);
-        let result = check(&mut window, b"key").and_then(|()| window.settle());
+        let result = check(&mut window, b"key").and_then(|()| window.drain());
         assert!(result.is_err() && window.is_lost(), "{result:?}");
     }
 }

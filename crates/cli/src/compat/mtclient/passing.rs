@@ -72,7 +72,7 @@ impl Numbers {
     }
 
     /// The next one, with its key, its value and the value that it should have.
-    fn take(&mut self, number: u64, key: &[u8], value: &[u8], expected: u64) {
+    fn add(&mut self, number: u64, key: &[u8], value: &[u8], expected: u64) {
         let mut buffer = [0; 20];
         let expected = digits(&mut buffer, expected, 1);
         let fault = match &self.seen {
@@ -113,7 +113,7 @@ pub(super) fn wd1_check(client: &mut NetClient<'_>, first: u64, step: u64) -> Re
     let looked_at = walk(client, &low, b"", &mut |key, value| {
         let number = number_of(key).filter(|_| key.len() == digits);
         if let Some(number) = number.filter(|n| *n >= first && (n - first) % step == own) {
-            numbers.take(number, key, value, number + 1);
+            numbers.add(number, key, value, number + 1);
         }
     })?;
     numbers.end()?;
@@ -213,7 +213,7 @@ pub(super) fn tri1_check(client: &mut NetClient<'_>) -> Result<(), Halt> {
         looked_at += walk(client, &prefix, &prefix, &mut |key, value| match number_of(
             &key[prefix.len()..],
         ) {
-            Some(number) => numbers.take(number, key, value, number + 1),
+            Some(number) => numbers.add(number, key, value, number + 1),
             None => numbers.fault = Some(Halt::failed("a key of tri1 is no number")),
         })?;
         let run = numbers.end()?;

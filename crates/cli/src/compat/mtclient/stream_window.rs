@@ -86,7 +86,7 @@ impl StreamWindow {
         expected: &[u8],
     ) -> Result<(), Halt> {
         if self.sent - self.done > self.mask {
-            self.settle(self.half.min(self.mask))?;
+            self.drain(self.half.min(self.mask))?;
         }
         self.slots[(self.sent & self.mask) as usize].set(wanted, key, expected);
         self.append(command);
@@ -100,10 +100,10 @@ impl StreamWindow {
     pub(super) fn ask<R>(
         &mut self,
         command: &Command<'_>,
-        take: impl FnOnce(&Reply<'_>) -> R,
+        read: impl FnOnce(&Reply<'_>) -> R,
     ) -> Result<R, Halt> {
         if self.sent - self.done > self.mask {
-            self.settle(self.half.min(self.mask))?;
+            self.drain(self.half.min(self.mask))?;
         }
         self.append(command);
         self.flush()?;
@@ -115,11 +115,11 @@ impl StreamWindow {
                 let mut rest = input;
                 if let Some(reply) = next(&mut self.replies, &mut rest)? {
                     in_turn(&reply, last)?;
-                    let taken = take(&reply);
+                    let answer = read(&reply);
                     let bytes = input.len() - rest.len();
                     self.link.consume(bytes);
                     self.done += 1;
-                    return Ok(taken);
+                    return Ok(answer);
                 }
             }
             self.fill()?;
@@ -127,7 +127,7 @@ impl StreamWindow {
     }
 
     /// Waits until at most `left` answers are missing.
-    pub(super) fn settle(&mut self, left: u64) -> Result<(), Halt> {
+    pub(super) fn drain(&mut self, left: u64) -> Result<(), Halt> {
         self.flush()?;
         loop {
             self.check_answers(self.sent)?;

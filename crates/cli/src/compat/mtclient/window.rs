@@ -63,19 +63,19 @@ impl Window {
     pub(super) fn ask<R>(
         &mut self,
         command: &Command<'_>,
-        take: impl FnOnce(&Reply<'_>) -> R,
+        read: impl FnOnce(&Reply<'_>) -> R,
     ) -> Result<R, Halt> {
         match self {
-            Window::Stream(window) => window.ask(command, take),
-            Window::Datagrams(window) => window.ask(command, take),
+            Window::Stream(window) => window.ask(command, read),
+            Window::Datagrams(window) => window.ask(command, read),
         }
     }
 
     /// Waits until no answer is missing.
-    pub(super) fn settle(&mut self) -> Result<(), Halt> {
+    pub(super) fn drain(&mut self) -> Result<(), Halt> {
         match self {
-            Window::Stream(window) => window.settle(0),
-            Window::Datagrams(window) => window.settle(),
+            Window::Stream(window) => window.drain(0),
+            Window::Datagrams(window) => window.drain(),
         }
     }
 }

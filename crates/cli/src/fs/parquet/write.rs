@@ -1,7 +1,7 @@
 //! Entries to a file of Parquet: rows are gathered by columns, and written group by group.
 
 use super::super::Outcome;
-use super::super::archive::{Facts, Item, Items, settle};
+use super::super::archive::{Facts, Item, ItemSource, end_output};
 use super::{BYTES_KEY, DIGEST_KEY, SCHEMA, places};
 use crate::fs::Failure;
 use keyrack_deltafs::Kind;
@@ -26,20 +26,20 @@ const GROUP_ROWS_MAX: usize = 64 << 10;
 const GROUP_BYTES_MAX: usize = 16 << 20;
 
 /// Writes all entries; in memory is a group of rows.
-pub(in crate::fs) fn write(to: impl Write + Send, items: &mut Items<'_>) -> Outcome {
+pub(in crate::fs) fn write(to: impl Write + Send, items: &mut ItemSource<'_>) -> Outcome {
     let mut file = match begin(to) {
         Ok(file) => file,
-        Err(error) => return settle(Err(io(error))),
+        Err(error) => return end_output(Err(io(error))),
     };
     let mut rows = Rows::default();
     while let Some((item, _)) = items()? {
         rows.push(&item)?;
         let is_full = rows.path.len() >= GROUP_ROWS_MAX || rows.bytes >= GROUP_BYTES_MAX;
         if is_full && let Err(error) = rows.write(&mut file) {
-            return settle(Err(io(error)));
+            return end_output(Err(io(error)));
         }
     }
-    settle(end(file, &mut rows).map_err(io))
+    end_output(end(file, &mut rows).map_err(io))
 }
 
 fn begin<W: Write + Send>(to: W) -> Result<SerializedFileWriter<Digested<W>>> {

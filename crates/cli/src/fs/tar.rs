@@ -5,25 +5,25 @@
 //! write as well: long names of GNU, PAX, plain headers. Devices, pipes and hard links have no
 //! counterpart here; they are refused by name.
 
-use super::archive::{Item, Items, Take, entry_path, local, settle};
+use super::archive::{Item, ItemSink, ItemSource, end_output, entry_path, local};
 use super::{Failure, Outcome};
+use ::tar::{Archive, Builder, EntryType, Header};
 use keyrack_deltafs::{INLINE_BYTES_MAX, Kind};
 use std::io::{Read, Write};
-use tar::{Archive, Builder, EntryType, Header};
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// What seven octal digits hold, and eleven.
 const SMALL_MAX: u64 = 0o7_777_777;
 const LARGE_MAX: u64 = 0o77_777_777_777;
 
-pub(super) fn write(to: impl Write, items: &mut Items<'_>) -> Outcome {
+pub(super) fn write(to: impl Write, items: &mut ItemSource<'_>) -> Outcome {
     let mut builder = Builder::new(to);
     while let Some((item, bytes)) = items()? {
         if let Err(error) = append(&mut builder, &item, bytes) {
-            return settle(Err(error));
+            return end_output(Err(error));
         }
     }
-    settle(builder.into_inner().and_then(|mut to| to.flush()))
+    end_output(builder.into_inner().and_then(|mut to| to.flush()))
 }
 
 fn append(
@@ -95,7 +95,7 @@ fn fill(field: &mut [u8; 100], bytes: &[u8]) -> bool {
     bytes.len() <= field.len()
 }
 
-pub(super) fn read(from: impl Read, take: &mut Take<'_>) -> Result<(), Failure> {
+pub(super) fn read(from: impl Read, sink: &mut ItemSink<'_>) -> Result<(), Failure> {
     let broken = |error: &std::io::Error| match error.get_ref() {
         // What the machine said, not what the archive looks like.
         Some(inner) if inner.is::<keyrack_vfs::Error>() => local("cannot read the archive", error),
@@ -178,12 +178,12 @@ pub(super) fn read(from: impl Read, take: &mut Take<'_>) -> Result<(), Failure> 
             }
             (Kind::File, None) => {
                 let left = item.size;
-                take(item, Some(&mut Whole { from: &mut entry, left }))?;
+                sink(item, Some(&mut Whole { from: &mut entry, left }))?;
                 continue;
             }
             _ => {}
         }
-        take(item, None)?;
+        sink(item, None)?;
     }
     Ok(())
 }

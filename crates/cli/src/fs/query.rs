@@ -126,7 +126,7 @@ fn target(fs: Caller<'_>, path: &[u8], stat: &Stat) -> Result<Option<Vec<u8>>, F
 }
 
 fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    [super::change::trimmed(dir), b"/", name].concat()
+    [super::mutate::trimmed(dir), b"/", name].concat()
 }
 
 fn ls(matches: &ArgMatches) -> Outcome {
@@ -344,12 +344,12 @@ fn get(matches: &ArgMatches) -> Outcome {
     let space = open_to_read(matches)?;
     let fs = space.by(&user);
     let path = path_bytes(matches, "path").unwrap_or_default();
-    let each = |take: &mut dyn FnMut(u64, &[u8]) -> Result<bool, Failure>| {
+    let each = |sink: &mut dyn FnMut(u64, &[u8]) -> Result<bool, Failure>| {
         let mut offset = 0;
         loop {
             let bytes = fs.read(path, offset, CHUNK)?;
             let is_last = bytes.len() < CHUNK;
-            if !take(offset, &bytes)? || is_last {
+            if !sink(offset, &bytes)? || is_last {
                 return Ok::<(), Failure>(());
             }
             offset += bytes.len() as u64;

@@ -36,7 +36,7 @@ pub(crate) fn write_out(bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Gives the terminal back, and writes what was held.
-pub(crate) fn give_back() {
+pub(crate) fn release() {
     tui::restore();
     // Whoever has more to write meets the error again.
     let _ = write_out(b"");

@@ -1,6 +1,6 @@
 //! A file of Parquet to entries: columns by name, read side by side some rows at a time.
 
-use super::super::archive::{Item, Take, entry_path, local};
+use super::super::archive::{Item, ItemSink, entry_path, local};
 use super::source::Source;
 use super::{BYTES_KEY, DIGEST_KEY, SCHEMA, places};
 use crate::fs::Failure;
@@ -27,11 +27,11 @@ const COLUMNS: [&str; 9] =
 
 /// Takes in all rows. What is wrong with the file is told with its name; what is damaged, or no
 /// such file, before the first row.
-pub(in crate::fs) fn read(file: Arc<dyn File>, take: &mut Take<'_>) -> Result<(), Failure> {
+pub(in crate::fs) fn read(file: Arc<dyn File>, sink: &mut ItemSink<'_>) -> Result<(), Failure> {
     let name = file.path().display().to_string();
     let mut is_taken = true;
     let read = rows(file, &mut |item, bytes| {
-        let taken = take(item, bytes);
+        let taken = sink(item, bytes);
         is_taken = taken.is_ok();
         taken
     });
@@ -46,7 +46,7 @@ pub(in crate::fs) fn read(file: Arc<dyn File>, take: &mut Take<'_>) -> Result<()
     })
 }
 
-fn rows(file: Arc<dyn File>, take: &mut Take<'_>) -> Result<(), Failure> {
+fn rows(file: Arc<dyn File>, sink: &mut ItemSink<'_>) -> Result<(), Failure> {
     let source = Source::new(file).map_err(|error| Failure::Failed(error.to_string()))?;
     let reader = SerializedFileReader::new(source.clone()).map_err(broken)?;
     verify(&source, &reader)?;
@@ -75,7 +75,7 @@ fn rows(file: Arc<dyn File>, take: &mut Take<'_>) -> Result<(), Failure> {
                 number += 1;
                 let item = item(&columns, row)
                     .map_err(|what| Failure::Usage(format!("row {number}: {what}")))?;
-                take(item, None)?;
+                sink(item, None)?;
             }
             left -= rows;
         }

@@ -31,7 +31,7 @@ const START_IN: Duration = Duration::from_millis(500);
 const TOKEN_BYTES_MAX: usize = 4096;
 
 /// Those who send.
-pub(super) struct Crew<'a> {
+pub(super) struct Coordinator<'a> {
     plan: &'a Arc<Plan>,
     fleet: Fleet,
     team: Option<Team>,
@@ -39,20 +39,20 @@ pub(super) struct Crew<'a> {
     stop: Arc<AtomicBool>,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> Coordinator<'a> {
     /// Connects our own threads; agents are reached as well, so that one that is missing is said
     /// before anything is written.
     pub(super) fn start(
         plan: &'a Arc<Plan>,
         options: &'a Options,
         surroundings: &mut Surroundings<'_>,
-    ) -> Result<Crew<'a>> {
+    ) -> Result<Coordinator<'a>> {
         let stop = Arc::clone(&surroundings.stop);
         if !options.agents.is_empty() {
             enlist(options)?.dismiss();
         }
         let fleet = Fleet::start(plan, surroundings)?;
-        Ok(Crew { plan, fleet, team: None, options, stop })
+        Ok(Coordinator { plan, fleet, team: None, options, stop })
     }
 
     /// Writes the records, with our own threads; without any the first agent does.
