@@ -2,7 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use keyrack_harness::{Form, KEYS, nearest};
+use keyrack_harness::{Form, KEYS};
+use keyrack_store::nearest;
 
 /// Flags that are not settings: they choose what to do.
 const MODES: &[(&str, &str)] = &[
@@ -152,7 +153,7 @@ pub(crate) fn one_line(error: &clap::Error, command: &Command) -> String {
         ErrorKind::InvalidSubcommand => {
             let given = text(ContextKind::InvalidSubcommand);
             let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-            keyrack_harness::unknown("command", &given, &names)
+            keyrack_store::unknown("command", &given, &names)
         }
         ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
             Some(ContextValue::Strings(names)) => {

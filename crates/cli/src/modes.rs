@@ -3,11 +3,9 @@
 
 use crate::engines;
 use keyrack_harness::sink::SinkKind;
-use keyrack_harness::{
-    Overhead, PROBES, Plan, Settings, Stop, Surroundings, measure_overhead, unknown,
-};
+use keyrack_harness::{Overhead, PROBES, Plan, Settings, Stop, Surroundings, measure_overhead};
 use keyrack_record::Run;
-use keyrack_store::{Engine, OpenOptions, Store};
+use keyrack_store::{Engine, OpenOptions, Store, unknown};
 use keyrack_vfs::Fs;
 use std::fmt::Write;
 use std::path::Path;

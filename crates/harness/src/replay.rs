@@ -210,8 +210,8 @@ pub fn apply_config(settings: &mut Settings, path: &str, text: &str) -> Result<(
 }
 
 fn bench_section(settings: &mut Settings, path: &str, entries: &[Entry]) -> Result<(), String> {
-    use crate::names::unknown;
     use crate::settings::{Form, KEYS};
+    use keyrack_store::unknown;
     let in_file: Vec<String> =
         KEYS.iter().filter(|key| key.in_file).map(|key| key.name.replace('-', "_")).collect();
     let mut pairs: Vec<(String, String)> = Vec::new();

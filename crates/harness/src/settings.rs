@@ -11,9 +11,8 @@ mod parse;
 pub use keys::{Form, KEYS, Key};
 
 use crate::lua::Sandbox;
-use crate::names::unknown;
 use crate::pin::Pin;
-use keyrack_store::{Durability, parse_bool, parse_size};
+use keyrack_store::{Durability, parse_bool, parse_size, unknown};
 use keyrack_trace::Format;
 use keyrack_workload::Arrivals;
 use parse::{

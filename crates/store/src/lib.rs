@@ -29,6 +29,7 @@ mod contract;
 mod engine;
 mod error;
 mod model;
+mod names;
 mod option;
 
 pub use batch::{Batch, BatchOp};
@@ -36,4 +37,5 @@ pub use contract::{DropFilter, Durability, Removed, Session, Snapshot, Store, Up
 pub use engine::{ANY_KEY, Backend, Engine, EngineOption, OpenOptions, Registry};
 pub use error::{Error, Result};
 pub use model::ModelStore;
+pub use names::{nearest, unknown};
 pub use option::{parse_bool, parse_size};

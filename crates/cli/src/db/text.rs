@@ -23,7 +23,7 @@ impl Format {
             "text" => Ok(Format::Text),
             "json" => Ok(Format::Json),
             "hex" => Ok(Format::Hex),
-            _ => Err(Failure::Usage(keyrack_harness::unknown("format", name, &Self::NAMES))),
+            _ => Err(Failure::Usage(keyrack_store::unknown("format", name, &Self::NAMES))),
         }
     }
 

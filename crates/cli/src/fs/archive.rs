@@ -112,7 +112,7 @@ impl Format {
             Some("tar") => Ok(Format::Tar),
             Some("jsonl") => Ok(Format::Jsonl),
             Some("parquet") => Format::parquet(),
-            Some(other) => Err(Failure::Usage(keyrack_harness::unknown("format", other, &FORMATS))),
+            Some(other) => Err(Failure::Usage(keyrack_store::unknown("format", other, &FORMATS))),
             None if file.as_bytes().ends_with(b".jsonl") => Ok(Format::Jsonl),
             None if file.as_bytes().ends_with(b".parquet") => Format::parquet(),
             None => Ok(Format::Tar),

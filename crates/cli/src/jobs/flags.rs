@@ -37,7 +37,7 @@ pub(super) fn parse(arguments: &[String], specs: &'static [Spec]) -> Result<Valu
             return Err(invalid(" (flags are --name=value)"));
         };
         let Some((name, kind, _)) = specs.iter().find(|spec| spec.0 == name) else {
-            let near = keyrack_harness::nearest(name, specs.iter().map(|spec| spec.0));
+            let near = keyrack_store::nearest(name, specs.iter().map(|spec| spec.0));
             let hint = near.map(|near| format!(" (did you mean --{near}=?)"));
             return Err(invalid(hint.as_deref().unwrap_or_default()));
         };

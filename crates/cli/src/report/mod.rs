@@ -98,7 +98,7 @@ fn formats(list: &str) -> Result<Vec<Format>, String> {
         let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
         let found = Format::ALL.iter().find(|format| format.name() == name);
         let format = found.ok_or_else(|| {
-            format!("--format: {}", keyrack_harness::unknown("format", name, &names))
+            format!("--format: {}", keyrack_store::unknown("format", name, &names))
         })?;
         if !formats.contains(format) {
             formats.push(*format);
@@ -112,7 +112,7 @@ fn theme(name: &str) -> Result<Theme, String> {
     let found = Theme::ALL.iter().find(|theme| theme.name() == name);
     found
         .copied()
-        .ok_or_else(|| format!("--theme: {}", keyrack_harness::unknown("theme", name, &names)))
+        .ok_or_else(|| format!("--theme: {}", keyrack_store::unknown("theme", name, &names)))
 }
 
 fn plot(matches: &ArgMatches) -> Result<u8, String> {

@@ -23,8 +23,8 @@ use super::raw::{Kind as Type, Stack};
 use super::vm::VmSetup;
 use crate::interrupt::Breaker;
 use crate::live::Kind;
-use crate::names::unknown;
 use keyrack_measure::Clock;
+use keyrack_store::unknown;
 use keyrack_workload::{
     Alias, KeyDistribution, KeyFormat, KeySource, KeySpec, Rng, SizeDistribution, ValueSource,
     ValueSpec,

@@ -16,8 +16,7 @@
 //! replaced by the next stronger one that it has, else by its own. Nothing is replaced in silence:
 //! every departure is a remark, which stands at every result of the engine.
 
-use crate::names::unknown;
-use keyrack_store::{Durability, Engine, parse_size};
+use keyrack_store::{Durability, Engine, parse_size, unknown};
 
 /// The keys, in the order in which they are told.
 const KEYS: &[&str] = &["memory_bytes", "cache_bytes", "compression", "filter_bits", DURABILITY];

@@ -3,10 +3,9 @@
 
 use super::common::{self, Terms};
 use super::{PlannedEngine, Refusal, Surroundings, refusal};
-use crate::names::unknown;
 use crate::settings::Settings;
 use crate::stage::Stage;
-use keyrack_store::{ANY_KEY, Backend, Durability, Engine};
+use keyrack_store::{ANY_KEY, Backend, Durability, Engine, unknown};
 use keyrack_vfs::FileKind;
 use std::path::{Path, PathBuf};
 

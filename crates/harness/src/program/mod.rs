@@ -24,9 +24,9 @@ pub(crate) use prepared::{MakeVerbs, Prepared, Seat, Task};
 pub use workload::{Sweep, Workload};
 
 use crate::lua::{Print, Sandbox};
-use crate::names::unknown;
 use crate::params::Params;
 use keyrack_measure::Clock;
+use keyrack_store::unknown;
 
 /// What every machine of a run shares.
 #[derive(Clone, Debug)]

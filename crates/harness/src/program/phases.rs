@@ -19,8 +19,8 @@
 //! background has no end of its own: it ends when all others of its phase have.
 
 use crate::lua::{ScriptError, Vm};
-use crate::names::unknown;
 use crate::settings::Bound;
+use keyrack_store::unknown;
 use keyrack_workload::Arrivals;
 use mlua::{Table, Value};
 

@@ -20,7 +20,7 @@ use super::phases::phases_of;
 use super::workload::{Kind, SWEEP_VALUES_MAX};
 use super::{Sweep, Workload};
 use crate::lua::{KeyObject, ScriptError, ValueObject, Vm};
-use crate::names::unknown;
+use keyrack_store::unknown;
 use keyrack_workload::{
     KeyDistribution, KeySpec, LoadSpec, MixKeys, MixSpec, OpSpec, SizeDistribution, ValueSpec, Verb,
 };

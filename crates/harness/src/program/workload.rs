@@ -4,9 +4,9 @@ use super::job::{JOB_SECONDS, JobPlan};
 use super::{PhasePlan, Playback, Prepared, ScriptEnv, Seat, job_names, script};
 use crate::interrupt::Breaker;
 use crate::lua::{Counters, Ctx, Script, ScriptError, Vm, VmSetup};
-use crate::names::unknown;
 use crate::params::Params;
 use crate::settings::{Bound, Override};
+use keyrack_store::unknown;
 use keyrack_workload::Phase;
 use std::sync::Arc;
 

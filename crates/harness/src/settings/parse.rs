@@ -1,9 +1,8 @@
 //! From text to the values of settings: strict, and in one line where it does not parse.
 
 use super::{Goal, LIST_MAX};
-use crate::names::unknown;
 use crate::pin::Pin;
-use keyrack_store::{parse_bool, parse_size};
+use keyrack_store::{parse_bool, parse_size, unknown};
 use std::path::PathBuf;
 
 pub(super) fn names(value: &str) -> Result<Vec<String>, String> {

@@ -61,7 +61,7 @@ fn run(options: &Options, argv: &[String]) -> Result<u8, String> {
         Some(engine) => engine.persistent,
         None => {
             let names = surroundings.registry.names();
-            return Err(keyrack_harness::unknown("engine", &options.engine, &names));
+            return Err(keyrack_store::unknown("engine", &options.engine, &names));
         }
     };
     let settings = settings(options, is_persistent)?;

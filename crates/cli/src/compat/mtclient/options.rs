@@ -5,8 +5,8 @@ use crate::compat::line::{
     self, COUNT, Exit, NONE, Opt, SUFFIXED, count, flag, read, seconds, suffixed, value,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use keyrack_harness::unknown;
 use keyrack_net::Endpoint;
+use keyrack_store::unknown;
 use std::path::PathBuf;
 use std::time::Duration;
 

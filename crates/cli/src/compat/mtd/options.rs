@@ -7,8 +7,8 @@ use crate::compat::line::{
     self, COUNT, Cores, Exit, NONE, Opt, SUFFIXED, count, flag, read, seconds, suffixed, value,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use keyrack_harness::unknown;
 use keyrack_store::Durability;
+use keyrack_store::unknown;
 use keyrack_workload::kvtest::{self, Job};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -57,7 +57,7 @@ impl Engine {
         match name {
             "flodb" => Ok(Engine::Flodb),
             "rowstore" => Ok(Engine::Rowstore),
-            _ => Err(Failure::Usage(keyrack_harness::unknown("engine", name, &NAMES))),
+            _ => Err(Failure::Usage(keyrack_store::unknown("engine", name, &NAMES))),
         }
     }
 

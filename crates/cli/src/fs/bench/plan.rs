@@ -180,7 +180,7 @@ fn parse_durability(given: &str) -> Result<Durability, Failure> {
         (_, Some(ms)) => Ok(Durability::Interval(std::time::Duration::from_millis(ms))),
         _ => {
             let names = ["none", "os", "interval:MS", "sync"];
-            Err(Failure::Usage(keyrack_harness::unknown("durability", given, &names)))
+            Err(Failure::Usage(keyrack_store::unknown("durability", given, &names)))
         }
     }
 }
