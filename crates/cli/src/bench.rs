@@ -4,6 +4,7 @@ use crate::progress::Progress;
 use crate::watch::Watch;
 use crate::{bundled, engines, flags, modes};
 use clap::ArgMatches;
+use keyrack_console::say;
 use keyrack_harness::probe::LinuxHost;
 use keyrack_harness::sink::Dialect;
 use keyrack_harness::{
@@ -16,7 +17,6 @@ use keyrack_vfs::{Fs, RealFs};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What differs between our name and an old one.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,8 @@ pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &Style) -> Resul
     let _limit = limit
         .map(|bytes| MemLimit::enter(bytes, std::process::id(), &LinuxHost, &*fs))
         .transpose()?;
-    let stop = stop_on_signals()?;
+    let stop = Stop::default();
+    keyrack_console::set_on_signals(&stop.flag)?;
     let watch = matches.get_one::<String>("watch").map(|place| Watch::start(place)).transpose()?;
     let save = matches.get_one::<String>("save-config").map(PathBuf::from);
     let mut progress = match matches.get_flag("tui") {
@@ -72,7 +73,7 @@ pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &Style) -> Resul
     }
     .watched(watch);
     for note in plan.warnings.iter().map(|w| format!("warning: {w}")).chain(plan.notes.clone()) {
-        crate::refuse(style.program, &note);
+        keyrack_console::refuse(style.program, &note);
     }
     measure(&plan, &fs, style, save, &mut progress, &stop)
 }
@@ -90,7 +91,10 @@ fn measure(
     let report_dir = match &plan.settings.report_dir {
         Some(base) => {
             let dir = stamped_dir(&**fs, base)?;
-            crate::refuse(style.program, &format!("writing reports to {}/", dir.display()));
+            keyrack_console::refuse(
+                style.program,
+                &format!("writing reports to {}/", dir.display()),
+            );
             specs.extend(Outputs::report_files(&dir));
             Some(dir)
         }
@@ -102,10 +106,13 @@ fn measure(
         let text = render_replay(plan);
         keyrack_vfs::write_output(fs, path, text.as_bytes()).map_err(|error| error.to_string())?;
         if report_dir.is_none() {
-            crate::refuse(style.program, &format!("wrote replay file {}", path.display()));
+            keyrack_console::refuse(
+                style.program,
+                &format!("wrote replay file {}", path.display()),
+            );
         }
     }
-    let stdout = || -> Box<dyn Write> { Box::new(crate::terminal::Out) };
+    let stdout = || -> Box<dyn Write> { Box::new(keyrack_console::Stdout) };
     let mut outputs = Outputs::open(&specs, fs, &stdout, style.dialect, plan.settings.seed)?;
     let result = keyrack_harness::run(plan, &mut outputs, progress, stop);
     progress.close();
@@ -120,10 +127,10 @@ fn measure(
             Ok(status(&record, stop, style.program))
         }
         // A reader that went away, such as `head`, has all it wanted.
-        Err(_) if outputs.is_reader_gone() => Ok(crate::DONE),
+        Err(_) if outputs.is_reader_gone() => Ok(keyrack_console::DONE),
         Err(message) => {
-            crate::refuse(style.program, &message);
-            Ok(crate::NO)
+            keyrack_console::refuse(style.program, &message);
+            Ok(keyrack_console::NO)
         }
     }
 }
@@ -131,15 +138,18 @@ fn measure(
 fn status(record: &Run, stop: &Stop, program: &str) -> u8 {
     match (&record.interrupted, stop.reason()) {
         (Some(_), Some(reason)) => {
-            crate::refuse(program, &format!("stopped: {reason}; partial results were written"));
-            crate::NO
+            keyrack_console::refuse(
+                program,
+                &format!("stopped: {reason}; partial results were written"),
+            );
+            keyrack_console::NO
         }
         (Some(_), None) => {
-            crate::refuse(program, "interrupted; partial results were written");
-            crate::INTERRUPTED
+            keyrack_console::refuse(program, "interrupted; partial results were written");
+            keyrack_console::INTERRUPTED
         }
-        (None, _) if record.is_clean() => crate::DONE,
-        (None, _) => crate::NO,
+        (None, _) if record.is_clean() => keyrack_console::DONE,
+        (None, _) => keyrack_console::NO,
     }
 }
 
@@ -199,36 +209,6 @@ pub(crate) fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], style: &Style) -> 
         print: Some(Print(Arc::new(|line| say!("{line}")))),
         bundled: bundled::SCRIPTS,
     }
-}
-
-/// After the first signal, how long others are taken for the same wish: a shell and `timeout` send
-/// it to a process and again to its group.
-const SAME_WISH_NS: u64 = 1_000_000_000;
-
-/// The first SIGINT or SIGTERM ends the run in order; one that comes later ends the process.
-pub(crate) fn stop_on_signals() -> Result<Stop, String> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let stop = Stop::default();
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| format!("cannot handle signals: {error}"))?;
-    let flag = Arc::clone(&stop.flag);
-    let watch = move || {
-        let clock = Clock::calibrated();
-        let mut first = None;
-        for _ in signals.forever() {
-            flag.store(true, Ordering::Relaxed);
-            let now = clock.ticks();
-            if clock.ns_between(*first.get_or_insert(now), now) > SAME_WISH_NS {
-                crate::terminal::release();
-                std::process::exit(i32::from(crate::INTERRUPTED));
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(watch)
-        .map_err(|error| format!("cannot start a thread for signals: {error}"))?;
-    Ok(stop)
 }
 
 /// Makes `base/<time>`, or `base/<time>-2` when two runs begin in one second.

@@ -2,6 +2,7 @@
 //! `--engines` one run, its engines set against each other.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use keyrack_console::say;
 use keyrack_record::Run;
 use keyrack_report::Comparison;
 use keyrack_vfs::{FileKind, Fs, RealFs};
@@ -67,7 +68,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
     let new = load(text("new").unwrap_or_default())?;
     let mut rng = Rng::from_seed(base.header.seed);
     let comparison = keyrack_report::compare(&base, &new, &mut || rng.next_u64());
-    let printed = crate::print(&if matches.get_flag("markdown") {
+    let printed = keyrack_console::print(&if matches.get_flag("markdown") {
         keyrack_report::render_markdown(&comparison)
     } else {
         keyrack_report::render_text(&comparison)
@@ -91,7 +92,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
             fail_on * 100.0
         );
     }
-    Ok(if regressions.is_empty() && unmeasured.is_empty() { printed } else { crate::NO })
+    Ok(if regressions.is_empty() && unmeasured.is_empty() { printed } else { keyrack_console::NO })
 }
 
 /// The engines of one run.
@@ -103,7 +104,7 @@ fn engines(run: &Run, to: Option<&str>, markdown: bool) -> Result<u8, String> {
             to.unwrap_or_default()
         ));
     };
-    Ok(crate::print(&if markdown {
+    Ok(keyrack_console::print(&if markdown {
         keyrack_report::render_engines_markdown(&engines)
     } else {
         keyrack_report::render_engines_text(&engines)

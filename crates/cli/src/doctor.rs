@@ -62,8 +62,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
         )
     };
     let broken = findings.iter().any(|finding| finding.status == Status::Fail);
-    let printed = crate::print(&text);
-    Ok(if broken { crate::NO } else { printed })
+    let printed = keyrack_console::print(&text);
+    Ok(if broken { keyrack_console::NO } else { printed })
 }
 
 fn render(finding: &Finding) -> String {

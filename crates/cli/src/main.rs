@@ -20,12 +20,6 @@
 //! store is damaged (of `load --strict`: figures are not to be trusted), 130 interrupted.
 #![forbid(unsafe_code)]
 
-/// A line for a person on standard error, as `eprintln!`, which would panic where the reader went
-/// away (`2>&1 | head`): a run goes on without.
-macro_rules! say {
-    ($($text:tt)*) => { crate::terminal::say(format_args!($($text)*)) };
-}
-
 mod bench;
 mod bundled;
 mod compare;
@@ -41,7 +35,6 @@ mod modes;
 mod progress;
 mod report;
 mod serve;
-mod terminal;
 #[cfg(feature = "tui")]
 mod tui;
 #[cfg(not(feature = "tui"))]
@@ -56,18 +49,10 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Done, and the answer is yes.
-const DONE: u8 = 0;
-/// Done, and the answer is no.
-const NO: u8 = 1;
-/// Could not run.
-const COULD_NOT: u8 = 2;
-/// Ended by a signal; what was measured has been written.
-const INTERRUPTED: u8 = 130;
-
 fn main() -> ExitCode {
     let argv: Vec<String> =
         std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    tui::install();
     ExitCode::from(match compat::called_as(&argv) {
         Some(name) => compat::main(name, &argv),
         None => keyrack(&argv),
@@ -82,7 +67,7 @@ fn keyrack(argv: &[String]) -> u8 {
     };
     match parsed {
         Ok(matches) => dispatch(&matches, argv),
-        Err(error) => flags::explain(&error, &command(), argv),
+        Err(error) => keyrack_console::explain(&error, &command(), argv),
     }
 }
 
@@ -116,27 +101,7 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
         _ => Err("no such command; see keyrack --help".to_owned()),
     };
     result.unwrap_or_else(|message| {
-        refuse("keyrack", &message);
-        COULD_NOT
+        keyrack_console::refuse("keyrack", &message);
+        keyrack_console::COULD_NOT
     })
-}
-
-/// Writes a result to standard output and returns the exit status. A reader that went away, such
-/// as `head`, has all it wanted.
-fn print(text: &str) -> u8 {
-    use std::io::ErrorKind;
-    match talk::write_out(text.as_bytes()) {
-        Ok(()) => DONE,
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => DONE,
-        Err(error) => {
-            refuse("keyrack", &format!("cannot write standard output: {error}"));
-            NO
-        }
-    }
-}
-
-/// One line for a person, whatever the message holds.
-fn refuse(program: &str, message: &str) {
-    let line: Vec<&str> = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    say!("{program}: {}", line.join(" "));
 }

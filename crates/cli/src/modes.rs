@@ -38,7 +38,7 @@ pub(crate) fn list() -> Result<u8, String> {
     }
     let _ = writeln!(out, "sinks: {}", SinkKind::NAMES.join(", "));
     let _ = writeln!(out, "probes: {}", PROBES.join(", "));
-    Ok(crate::print(&out))
+    Ok(keyrack_console::print(&out))
 }
 
 /// Engines that a build may lack: whether this one has them, their names, what they are, and the
@@ -121,12 +121,12 @@ pub(crate) fn selftest(
         } else {
             report = format!("{}: holds nothing by design, nothing to test\n", engine.name);
         }
-        let printed = crate::print(&report);
-        if printed != crate::DONE {
+        let printed = keyrack_console::print(&report);
+        if printed != keyrack_console::DONE {
             return Ok(printed);
         }
     }
-    Ok(if passed { crate::DONE } else { crate::NO })
+    Ok(if passed { keyrack_console::DONE } else { keyrack_console::NO })
 }
 
 fn selftest_one(
@@ -216,7 +216,7 @@ pub(crate) fn overhead(mut settings: Settings, surroundings: Surroundings) -> Re
         "script: the workload's own computing. bridge: to the session and back. timer: clock and \
          histogram.\n",
     );
-    Ok(crate::print(&out))
+    Ok(keyrack_console::print(&out))
 }
 
 /// Draws the figures and the page of a report directory, when `--auto-plot` asks for it, and leaves
@@ -226,10 +226,10 @@ pub(crate) fn plot(plan: &Plan, record: &Run, fs: &Arc<dyn Fs>, dir: &Path, prog
         return;
     }
     match crate::report::beside(record, fs, dir) {
-        Ok(count) => crate::refuse(
+        Ok(count) => keyrack_console::refuse(
             program,
             &format!("drew {}/report.html and {count} figures in {0}/figures/", dir.display()),
         ),
-        Err(message) => crate::refuse(program, &format!("not drawn: {message}")),
+        Err(message) => keyrack_console::refuse(program, &format!("not drawn: {message}")),
     }
 }

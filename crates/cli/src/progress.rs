@@ -7,6 +7,7 @@
 use crate::tui::{self, BenchScreen};
 use crate::watch::Watch;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use keyrack_console::say;
 use keyrack_harness::sink::Dialect;
 use keyrack_harness::{At, Event, Observer, ProgressMode, Second, Stop};
 use std::io::{IsTerminal, Write};
@@ -76,7 +77,7 @@ impl Progress {
         if let Display::Screen(_) = self.display {
             self.display = Display::Nothing;
         }
-        crate::terminal::release();
+        keyrack_console::release();
     }
 
     /// The cell in a few letters: `t8`, `t8 batch=256`; under the old name always with `b`.

@@ -6,15 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 const REFUSAL: &str = "--tui: this build has no screen; build keyrack-cli with --features tui";
 
-pub(crate) fn is_up() -> bool {
-    false
-}
-
-pub(crate) fn keep(_line: &str) -> bool {
-    false
-}
-
-pub(crate) fn restore() {}
+pub(crate) fn install() {}
 
 pub(crate) fn refusal() -> Option<&'static str> {
     None

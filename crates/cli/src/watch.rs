@@ -3,6 +3,7 @@
 //! Counters grow from the start of the program, with labels for the cell that they are of; a page
 //! is as old as the last second that was over. It is served as those of `keyrack load` are.
 
+use keyrack_console::say;
 use keyrack_harness::{At, Event, Second};
 use keyrack_loadgen::export::{Page, Text, page_endpoint};
 use keyrack_measure::Histogram;

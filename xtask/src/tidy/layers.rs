@@ -2,7 +2,8 @@
 //! other people are used at all.
 //!
 //! ```text
-//! L4  cli                                             testkit: for tests, and for
+//! L5  cli
+//! L4  console                                         testkit: for tests, and for
 //! L3  rowstore deltafs deltafs-c mount objects server   the self-test of the cli
 //!     loadgen harness live report
 //! L2  masstree flodb peers
@@ -35,6 +36,7 @@ const LAYERS: &[&[&str]] = &[
         "live",
         "report",
     ],
+    &["console"],
     &["cli"],
 ];
 

@@ -8,6 +8,7 @@ use crate::bench::{self, Style};
 use crate::flags;
 use clap::Command;
 use clap::error::ErrorKind;
+use keyrack_console::say;
 use keyrack_harness::Pin;
 use keyrack_harness::sink::Dialect;
 
@@ -34,21 +35,21 @@ pub(super) fn main(argv: &[String]) -> u8 {
         Ok(matches) => matches,
         Err(error) if error.kind() == ErrorKind::DisplayHelp => {
             say!("{}", error.render().to_string().trim_end());
-            return crate::DONE;
+            return keyrack_console::DONE;
         }
         Err(error) => {
-            crate::refuse("keybench", &flags::one_line(&error, &command()));
-            return crate::COULD_NOT;
+            keyrack_console::refuse("keybench", &keyrack_console::usage_line(&error, &command()));
+            return keyrack_console::COULD_NOT;
         }
     };
     let no_workload = matches.get_many::<String>("workload").is_none_or(|list| list.len() == 0);
     let modes = ["list", "selftest"].iter().any(|mode| matches.get_flag(mode));
     if no_workload && matches.get_one::<String>("config").is_none() && !modes {
         say!("{}", command().render_help().to_string().trim_end());
-        return crate::COULD_NOT;
+        return keyrack_console::COULD_NOT;
     }
     bench::run(&matches, argv, &KEYBENCH).unwrap_or_else(|message| {
-        crate::refuse("keybench", &message);
-        crate::COULD_NOT
+        keyrack_console::refuse("keybench", &message);
+        keyrack_console::COULD_NOT
     })
 }

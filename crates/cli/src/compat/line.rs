@@ -7,6 +7,7 @@
 //! ```
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use keyrack_console::say;
 
 /// No letter.
 pub(super) const NONE: char = '\0';
@@ -101,7 +102,7 @@ pub(super) fn parse<O>(
 ) -> Result<O, Exit> {
     let matches = command()
         .try_get_matches_from(argv)
-        .map_err(|error| Exit::Usage(crate::flags::one_line(&error, &command())))?;
+        .map_err(|error| Exit::Usage(keyrack_console::usage_line(&error, &command())))?;
     if matches.get_flag("help") {
         return Err(Exit::Help);
     }
@@ -127,12 +128,12 @@ impl Tool {
         run: impl FnOnce(&O) -> Result<u8, String>,
     ) -> u8 {
         let refuse = |why: &str| {
-            crate::refuse(self.name, why);
+            keyrack_console::refuse(self.name, why);
             self.refused
         };
         match options {
             Ok(options) => run(&options).unwrap_or_else(|why| refuse(&why)),
-            Err(Exit::Help) => crate::print(&help()),
+            Err(Exit::Help) => keyrack_console::print(&help()),
             Err(Exit::Usage(why)) => {
                 let status = refuse(&why);
                 say!("{}", self.hint);

@@ -102,11 +102,14 @@ pub(super) fn main(argv: &[String]) -> u8 {
         Ok(matches) => load::run_as(&matches, &MUTILATE),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                crate::print(&error.render().to_string())
+                keyrack_console::print(&error.render().to_string())
             }
             _ => {
-                crate::refuse("mutilate", &flags::one_line(&error, &command()));
-                crate::COULD_NOT
+                keyrack_console::refuse(
+                    "mutilate",
+                    &keyrack_console::usage_line(&error, &command()),
+                );
+                keyrack_console::COULD_NOT
             }
         },
     }

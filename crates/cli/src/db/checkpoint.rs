@@ -1,8 +1,9 @@
 //! `keyrack db checkpoint`: a copy of a store that shares its tables.
 
 use super::store::open;
-use super::{Failure, Outcome, on_store, path};
+use super::{on_store, path};
 use clap::{Arg, ArgMatches, Command};
+use keyrack_console::{Failure, Outcome};
 use keyrack_vfs::{Fs, RealFs};
 
 pub(super) fn command() -> Command {
@@ -21,5 +22,5 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let store = open(matches)?;
     store.checkpoint(&target)?;
     store.close()?;
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }

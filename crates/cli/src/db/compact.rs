@@ -1,8 +1,9 @@
 //! `keyrack db compact`: merges tables down, and so frees what was removed or replaced.
 
 use super::store::{open, space_arg};
-use super::{Bounds, Outcome, flag, hex_flag, on_store, range_args};
+use super::{Bounds, flag, hex_flag, on_store, range_args};
 use clap::{ArgMatches, Command};
+use keyrack_console::Outcome;
 use keyrack_vfs::{Fs, RealFs};
 
 pub(super) fn command() -> Command {
@@ -29,5 +30,5 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     store.close()?;
     let after = RealFs.size_recursive(&dir)?;
     let times = times.unwrap_or_default();
-    Ok(crate::print(&format!("{times}{before} bytes before, {after} bytes after\n")))
+    Ok(keyrack_console::print(&format!("{times}{before} bytes before, {after} bytes after\n")))
 }

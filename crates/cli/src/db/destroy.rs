@@ -1,7 +1,8 @@
 //! `keyrack db destroy`: removes a store, and nothing else that lies in its directory.
 
-use super::{Failure, Outcome, check_store, flag, on_store, path};
+use super::{check_store, flag, on_store, path};
 use clap::{ArgMatches, Command};
+use keyrack_console::{Failure, Outcome, say};
 use keyrack_flodb::Db;
 use keyrack_vfs::{Fs, RealFs};
 
@@ -21,5 +22,5 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     if RealFs.exists(&dir)? {
         say!("{}: kept, for what else is in it", dir.display());
     }
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }

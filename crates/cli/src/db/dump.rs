@@ -2,12 +2,10 @@
 //! sequence numbers, and what was replaced or removed.
 
 use super::store::{Keys, open_to_read, space_arg};
-use super::text::{Format, Out};
-use super::{
-    Bounds, Failure, Outcome, STATUSES, check_signal, flag, hex_flag, number, on_signals, path,
-    range_args,
-};
+use super::text::Format;
+use super::{Bounds, STATUSES, flag, hex_flag, number, path, range_args};
 use clap::{Arg, ArgMatches, Command};
+use keyrack_console::{Failure, Outcome, Output};
 use keyrack_flodb::Item;
 use keyrack_vfs::{FileKind, Fs, RealFs};
 use std::path::Path;
@@ -93,8 +91,8 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     }
     let store = open_to_read(matches)?;
     let mut left = shape.limit;
-    let stop = on_signals()?;
-    let mut out = Out::new();
+    let stop = keyrack_console::flag()?;
+    let mut out = Output::new();
     match store.spaces() {
         Some(spaces) if store.chosen(matches)?.is_none() => {
             for space in spaces {
@@ -114,8 +112,8 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
 
 /// Everything that the file holds, and then what is wrong with it.
 fn dump_file(path: &Path, shape: &Shape) -> Outcome {
-    let stop = on_signals()?;
-    let mut out = Out::new();
+    let stop = keyrack_console::flag()?;
+    let mut out = Output::new();
     let mut left = shape.limit;
     let mut ended: Result<(), Failure> = Ok(());
     let read = keyrack_flodb::dump(&RealFs, path, &mut |item| {
@@ -124,7 +122,10 @@ fn dump_file(path: &Path, shape: &Shape) -> Outcome {
             return false;
         }
         left -= 1;
-        match out.write(line.as_bytes()).and_then(|goes_on| check_signal(&stop).map(|()| goes_on)) {
+        match out
+            .write(line.as_bytes())
+            .and_then(|goes_on| keyrack_console::check(&stop).map(|()| goes_on))
+        {
             Ok(goes_on) => goes_on,
             Err(failure) => {
                 ended = Err(failure);
@@ -143,7 +144,7 @@ fn dump_keys(
     keys: &Keys,
     space: Option<&str>,
     shape: &Shape,
-    (left, out, stop): (&mut u64, &mut Out, &AtomicBool),
+    (left, out, stop): (&mut u64, &mut Output, &AtomicBool),
 ) -> Result<bool, Failure> {
     let mut walk = keys.walk()?;
     walk.start(shape.bounds.from.as_deref())?;
@@ -155,7 +156,7 @@ fn dump_keys(
             return Ok(false);
         }
         *left -= 1;
-        check_signal(stop)?;
+        keyrack_console::check(stop)?;
         walk.next()?;
     }
     Ok(true)

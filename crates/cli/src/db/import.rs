@@ -4,8 +4,9 @@
 //! what is in memory becomes tables, which are synced. Then the new store takes the target's name.
 //! So the target is there whole or not at all, whatever happens; the source is only read.
 
-use super::{DAMAGED, Failure, Outcome, check_signal, flag, on_signals, path};
+use super::{flag, path};
 use clap::{Arg, ArgMatches, Command};
+use keyrack_console::{Failure, Outcome, say};
 use keyrack_flodb::{Batch, Db, Durability, Options, WriteOptions};
 use keyrack_leveldb::{Mode, Reader};
 use keyrack_vfs::{Fs, RealFs};
@@ -50,7 +51,7 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     };
     let mut reader =
         Reader::open(Arc::new(RealFs), &src, mode).map_err(|error| of_leveldb(&error))?;
-    let stop = on_signals()?;
+    let stop = keyrack_console::flag()?;
     let prefix = format!(".{}.import", name.to_string_lossy());
     let unfinished = RealFs.create_unique_dir(&parent, &prefix)?;
     let made = copy(&mut reader, &unfinished, &stop).and_then(|entries| {
@@ -70,12 +71,12 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
         say!("left out: {lost}");
     }
     let stats = reader.stats();
-    let printed = crate::print(&format!(
+    let printed = keyrack_console::print(&format!(
         "{entries} entries from {} tables and {} logs\n",
         stats.tables, stats.logs
     ));
     let is_whole = reader.lost().iter().all(|lost| lost.is_cut_tail);
-    Ok(if is_whole { printed } else { DAMAGED })
+    Ok(if is_whole { printed } else { keyrack_console::DAMAGED })
 }
 
 /// Fills a new store in `dir`, and returns how many entries it got.
@@ -89,7 +90,7 @@ fn copy(reader: &mut Reader, dir: &Path, stop: &AtomicBool) -> Result<u64, Failu
     let mut batch = Batch::new();
     let mut entries = 0;
     loop {
-        check_signal(stop)?;
+        keyrack_console::check(stop)?;
         let entry = reader.next().map_err(|error| of_leveldb(&error))?;
         if let Some((key, value)) = entry {
             batch.put(key, value);

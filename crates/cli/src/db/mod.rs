@@ -23,84 +23,19 @@ mod point;
 mod repair;
 mod stat;
 mod store;
-pub(crate) mod text;
+mod text;
 mod torture;
 mod verify;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use keyrack_console::{Failure, from_hex};
 use keyrack_flodb::{Error, Options};
 use keyrack_vfs::{FileKind, Fs, RealFs};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Damage was found.
-const DAMAGED: u8 = 3;
 
 const STATUSES: &str = "\
 Exit status: 0 done; 1 failed (the machine, a store in use, a key that is not there, an \
 acknowledged write that is lost); 2 usage; 3 damage; 130 interrupted.";
-
-/// Why a command ends early.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The machine, or the answer is no.
-    Failed(String),
-    /// The command line, or what it names.
-    Usage(String),
-    /// A file is damaged.
-    Damaged(String),
-    /// A signal came.
-    Interrupted,
-}
-
-pub(crate) type Outcome = Result<u8, Failure>;
-
-impl Failure {
-    pub(crate) fn status(&self) -> u8 {
-        match self {
-            Failure::Failed(_) => crate::NO,
-            Failure::Usage(_) => crate::COULD_NOT,
-            Failure::Damaged(_) => DAMAGED,
-            Failure::Interrupted => crate::INTERRUPTED,
-        }
-    }
-
-    pub(crate) fn message(&self) -> &str {
-        match self {
-            Failure::Failed(what) | Failure::Usage(what) | Failure::Damaged(what) => what,
-            Failure::Interrupted => "interrupted",
-        }
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let what = error.to_string();
-        match error {
-            Error::Usage(_) => Failure::Usage(what),
-            Error::Corruption { .. } => Failure::Damaged(what),
-            _ => Failure::Failed(what),
-        }
-    }
-}
-
-impl From<keyrack_store::Error> for Failure {
-    fn from(error: keyrack_store::Error) -> Self {
-        let what = error.to_string();
-        match error {
-            keyrack_store::Error::Usage { .. } => Failure::Usage(what),
-            keyrack_store::Error::Corruption { .. } => Failure::Damaged(what),
-            _ => Failure::Failed(what),
-        }
-    }
-}
-
-impl From<keyrack_vfs::Error> for Failure {
-    fn from(error: keyrack_vfs::Error) -> Self {
-        Failure::Failed(error.to_string())
-    }
-}
 
 /// The subcommand.
 pub(crate) fn command() -> Command {
@@ -142,10 +77,7 @@ pub(crate) fn run(matches: &ArgMatches) -> u8 {
         Some(("torture", matches)) => torture::run(matches),
         _ => Err(Failure::Usage("no such command; see keyrack db --help".to_owned())),
     };
-    outcome.unwrap_or_else(|failure| {
-        crate::refuse("keyrack db", failure.message());
-        failure.status()
-    })
+    outcome.unwrap_or_else(|failure| failure.explain("keyrack db"))
 }
 
 /// A command on the store in `DIR`.
@@ -198,7 +130,7 @@ fn bytes(matches: &ArgMatches, name: &str) -> Result<Option<Vec<u8>>, Failure> {
     if !matches.get_flag("hex") {
         return Ok(Some(given.clone().into_bytes()));
     }
-    match text::from_hex(given) {
+    match from_hex(given) {
         Some(bytes) => Ok(Some(bytes)),
         None => Err(Failure::Usage(format!(
             "'{given}' is not hexadecimal; give pairs of digits, or leave out --hex"
@@ -260,23 +192,4 @@ fn is_leveldb(dir: &Path) -> bool {
     let ends =
         |suffix: &str| names.iter().any(|entry| entry.name.to_string_lossy().ends_with(suffix));
     (ends(".ldb") || ends(".sst") || ends(".log")) && !ends(".table")
-}
-
-/// A flag that the first SIGINT or SIGTERM sets; the second ends the process.
-pub(crate) fn on_signals() -> Result<Arc<AtomicBool>, Failure> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    use signal_hook::flag;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order, so that the first signal does not end the process.
-        flag::register_conditional_shutdown(signal, crate::INTERRUPTED.into(), Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Failure::Failed(format!("cannot handle signals: {error}")))?;
-    }
-    Ok(stop)
-}
-
-/// Ends a loop after a signal.
-pub(crate) fn check_signal(stop: &AtomicBool) -> Result<(), Failure> {
-    if stop.load(Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
 }

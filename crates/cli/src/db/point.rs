@@ -1,9 +1,9 @@
 //! `keyrack db get`, `put` and `delete`: one key.
 
 use super::store::{open, open_to_read, space_arg};
-use super::text::{Out, hex};
-use super::{Failure, Outcome, bytes, hex_flag, on_store};
+use super::{bytes, hex_flag, on_store};
 use clap::{Arg, ArgMatches, Command};
+use keyrack_console::{Failure, Outcome, Output, hex};
 
 fn space() -> Arg {
     space_arg("The key space, in a store that has some")
@@ -42,7 +42,7 @@ pub(super) fn get(matches: &ArgMatches) -> Outcome {
         let shown = matches.get_one::<String>("key").map(String::as_str).unwrap_or_default();
         return Err(Failure::Failed(format!("there is no key '{shown}'")));
     };
-    let mut out = Out::new();
+    let mut out = Output::new();
     let is_hex = matches.get_flag("hex");
     out.write(&if is_hex { hex(&value).into_bytes() } else { value })?;
     out.write(b"\n")?;
@@ -55,7 +55,7 @@ pub(super) fn put(matches: &ArgMatches) -> Outcome {
     let store = open(matches)?;
     store.keys(matches)?.put(&key, &value)?;
     store.close()?;
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 pub(super) fn delete(matches: &ArgMatches) -> Outcome {
@@ -63,5 +63,5 @@ pub(super) fn delete(matches: &ArgMatches) -> Outcome {
     let store = open(matches)?;
     store.keys(matches)?.delete(&key)?;
     store.close()?;
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }

@@ -2,8 +2,9 @@
 
 use super::store::{file_options, has_spaces};
 use super::verify::{check_dir, findings_json, findings_text};
-use super::{Failure, Outcome, explain, flag, on_store, path};
+use super::{explain, flag, on_store, path};
 use clap::{ArgMatches, Command};
+use keyrack_console::{Failure, Outcome};
 use keyrack_flodb::RepairReport;
 use keyrack_vfs::RealFs;
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let report = keyrack_flodb::repair(Arc::new(RealFs), &dir, &with)
         .map_err(|error| explain(&dir, error))?;
     let is_json = matches.get_flag("json");
-    Ok(crate::print(&if is_json { as_json(&report) } else { as_text(&report) }))
+    Ok(keyrack_console::print(&if is_json { as_json(&report) } else { as_text(&report) }))
 }
 
 fn as_text(report: &RepairReport) -> String {

@@ -1,8 +1,9 @@
 //! `keyrack db stat`: what a store consists of.
 
 use super::store::{Store, open_to_read, space_arg};
-use super::{Failure, Outcome, flag, on_store};
+use super::{flag, on_store};
 use clap::{Arg, ArgMatches, Command};
+use keyrack_console::{Failure, Outcome};
 use keyrack_flodb::KeySpace;
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::{Value, json};
@@ -75,13 +76,13 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
         let Some(text) = store.property(name) else {
             return Err(Failure::Usage(format!("there is no property '{name}'")));
         };
-        return Ok(crate::print(&format!("{}\n", text.trim_end_matches('\n'))));
+        return Ok(keyrack_console::print(&format!("{}\n", text.trim_end_matches('\n'))));
     }
     let chosen = store.chosen(matches)?.map(|space| vec![space]);
     let mut stat = Stat::of(&store)?;
     let spaces = chosen.or_else(|| store.spaces());
     stat.spaces = spaces.map(|spaces| spaces.iter().map(Space::of).collect());
-    Ok(crate::print(&if matches.get_flag("json") { stat.json() } else { stat.text() }))
+    Ok(keyrack_console::print(&if matches.get_flag("json") { stat.json() } else { stat.text() }))
 }
 
 impl Stat {

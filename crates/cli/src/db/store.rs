@@ -5,8 +5,9 @@
 //! | plain store | `Store::Plain` | `Keys::Plain` |
 //! | key spaces | `Store::Spaces` | `Keys::Space`, the one that `--space` names |
 
-use super::{Failure, check_store, explain, options, path};
+use super::{check_store, explain, options, path};
 use clap::{Arg, ArgMatches};
+use keyrack_console::Failure;
 use keyrack_flodb::{Comparator, Db, Error, Iter, KeySpace, Options, SpaceIter, Spaces};
 use keyrack_flodb::{Result as DbResult, WriteOptions};
 use keyrack_vfs::RealFs;

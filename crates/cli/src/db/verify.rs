@@ -1,8 +1,9 @@
 //! `keyrack db verify`: reads every file of a store, and says what is wrong.
 
 use super::store::{file_options, has_spaces};
-use super::{DAMAGED, Failure, Outcome, check_store, explain, flag, on_store, path};
+use super::{check_store, explain, flag, on_store, path};
 use clap::{ArgMatches, Command};
+use keyrack_console::{Failure, Outcome};
 use keyrack_flodb::{Finding, FindingKind, Report};
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::{Value, json};
@@ -27,8 +28,8 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let report = keyrack_flodb::verify(Arc::new(RealFs), &dir, &with)
         .map_err(|error| explain(&dir, error))?;
     let text = if matches.get_flag("json") { as_json(&report) } else { as_text(&report) };
-    let printed = crate::print(&text);
-    Ok(if report.is_sound() { printed } else { DAMAGED })
+    let printed = keyrack_console::print(&text);
+    Ok(if report.is_sound() { printed } else { keyrack_console::DAMAGED })
 }
 
 /// Refuses a directory in which nothing has the look of a store.

@@ -8,9 +8,10 @@
 //! directory on the way is opened from the one before: a symbolic link is refused, whether the
 //! archive brought it or it was there.
 
-use super::{Failure, Outcome, beginning, finish, flag, open, open_to_read, option, os};
+use super::{beginning, finish, flag, open, open_to_read, option, os};
 use super::{jsonl, path_arg, path_bytes, reading, tar, text, user};
 use clap::{Arg, ArgMatches, Command, value_parser};
+use keyrack_console::{Failure, Outcome, say};
 use keyrack_deltafs::{Caller, Dir, Error, IfExists, IfTaken, Kind, SetAttributes, SetTime, Stat};
 use keyrack_vfs::{File, Fs, OutputFile, RealFs};
 use std::ffi::{OsStr, OsString};
@@ -361,9 +362,9 @@ fn import(matches: &ArgMatches) -> Outcome {
         count: 0,
         without_bytes: 0,
     };
-    let stop = crate::db::on_signals()?;
+    let stop = keyrack_console::flag()?;
     let mut sink = |item: Item, bytes: Option<&mut dyn Read>| {
-        crate::db::check_signal(&stop)?;
+        keyrack_console::check(&stop)?;
         import.add(item, bytes)
     };
     let taken = source.read(format, &mut sink);
@@ -375,7 +376,7 @@ fn import(matches: &ArgMatches) -> Outcome {
     finish(space)?;
     taken?;
     say!("{count} entries taken in, {without_bytes} of them without their bytes");
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 fn export(matches: &ArgMatches) -> Outcome {
@@ -445,7 +446,7 @@ fn export(matches: &ArgMatches) -> Outcome {
         #[cfg(feature = "parquet")]
         Format::Parquet => super::parquet::write(&mut sink, &mut items),
         #[cfg(not(feature = "parquet"))]
-        Format::Parquet => Format::parquet().map(|_| crate::DONE),
+        Format::Parquet => Format::parquet().map(|_| keyrack_console::DONE),
     }?;
     drop(sink);
     if let Some(output) = &mut output {
@@ -479,8 +480,8 @@ pub(super) fn local(what: &str, error: &std::io::Error) -> Failure {
 /// Ends an output. A reader that went away has all it wanted.
 pub(super) fn end_output(written: std::io::Result<()>) -> Outcome {
     match written {
-        Ok(()) => Ok(crate::DONE),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(crate::DONE),
+        Ok(()) => Ok(keyrack_console::DONE),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(keyrack_console::DONE),
         Err(error) => Err(local("cannot write the archive", &error)),
     }
 }

@@ -22,10 +22,11 @@ mod phase;
 mod plan;
 mod walks;
 
-use super::{Failure, Outcome, flag, option, text};
+use super::{flag, option, text};
 use crate::jobs::Document;
 use clap::{ArgMatches, Command};
 use files::timed;
+use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::{Dir, Namespace, Settings, User};
 use keyrack_measure::{Clock, Histogram, usage};
 use keyrack_vfs::{Fs, RealFs};
@@ -144,8 +145,8 @@ fn run_plan(plan: &Plan, matches: &ArgMatches, document: &mut Document) -> Outco
     ] {
         document.put(name, value);
     }
-    crate::print(&header);
-    crate::print("preparing run...\n");
+    keyrack_console::print(&header);
+    keyrack_console::print("preparing run...\n");
     for rank in 0..plan.ranks {
         let mut store = plan.store.clone();
         store.create_if_missing = !plan.existing;
@@ -157,7 +158,7 @@ fn run_plan(plan: &Plan, matches: &ArgMatches, document: &mut Document) -> Outco
         let dir = if plan.existing { fs.dir(&path)? } else { fs.mkdir(&path, 0o777)? };
         ranks.push(Rank { rank, space, dir });
     }
-    let stop = crate::db::on_signals()?;
+    let stop = keyrack_console::flag()?;
     let clock = Clock::calibrated();
     let mut is_first = true;
     let creates = (0..plan.write_phases).map(|phase| ("insert", phase));
@@ -165,21 +166,21 @@ fn run_plan(plan: &Plan, matches: &ArgMatches, document: &mut Document) -> Outco
     let lists = (0..plan.list_phases).flat_map(|phase| [("list", phase), ("resume", phase)]);
     let removes = (0..if plan.removes { plan.write_phases } else { 0 }).map(|p| ("remove", p));
     for (name, phase) in creates.chain(stats).chain(lists).chain(removes) {
-        crate::db::check_signal(&stop)?;
+        keyrack_console::check(&stop)?;
         if !std::mem::take(&mut is_first) && plan.pause_s > 0 {
-            crate::print(&format!("sleeping for {} seconds...\n", plan.pause_s));
+            keyrack_console::print(&format!("sleeping for {} seconds...\n", plan.pause_s));
             let until =
                 clock.ticks() + clock.ticks_of_ns(plan.pause_s.saturating_mul(1_000_000_000));
             clock.wait_until(until);
         }
         let done = measure(plan, &ranks, &clock, name, phase)?;
-        crate::print(&done.text());
+        keyrack_console::print(&done.text());
         document.push("phases", done.json());
     }
     for rank in ranks {
         rank.space.close()?;
     }
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 fn measure(

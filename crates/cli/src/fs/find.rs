@@ -1,9 +1,9 @@
 //! `keyrack fs find`: a walk with conditions, all of which must hold.
 
-use super::{Failure, Outcome, flag, local, open_to_read, option, path_bytes, paths_of};
+use super::{flag, local, open_to_read, option, path_bytes, paths_of};
 use super::{reading, shown, text, user};
-use crate::db::text::Out;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use keyrack_console::{Failure, Outcome, Output};
 use keyrack_deltafs::{Kind, Stat, Walked};
 use std::ffi::OsString;
 
@@ -124,7 +124,7 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
         let newer_ns = fs.lstat(path)?.mtime_ns;
         conditions.newer_ns = Some(conditions.newer_ns.unwrap_or(0).max(newer_ns));
     }
-    let mut out = Out::new();
+    let mut out = Output::new();
     let mut count = 0_u64;
     let mut given = paths_of(matches, "path");
     if given.is_empty() {
@@ -137,7 +137,7 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
             let walked = match walked {
                 Ok(walked) => walked,
                 Err((walked, error)) => {
-                    crate::refuse("keyrack fs find", &error.to_string());
+                    keyrack_console::refuse("keyrack fs find", &error.to_string());
                     is_whole = false;
                     let Some(walked) = walked else { continue };
                     walked

@@ -8,8 +8,7 @@
 //! without `data` is one whose bytes are elsewhere.
 
 use super::archive::{Item, ItemSink, ItemSource, end_output, entry_path, local};
-use super::{Failure, Outcome};
-use crate::db::text::{from_hex, hex};
+use keyrack_console::{Failure, Outcome, from_hex, hex};
 use keyrack_deltafs::Kind;
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};

@@ -1,11 +1,11 @@
 //! `keyrack fs log`, `views`, `publish`, `diff`, `gc`, `fsck`: logs, and what is made of them.
 
 use super::{
-    Failure, Outcome, flag, list, log_dir, on_log, open_references, open_to_read, open_view,
-    option, os, reading, registry, shown, text, words,
+    flag, list, log_dir, on_log, open_references, open_to_read, open_view, option, os, reading,
+    registry, shown, text, words,
 };
-use crate::db::text::Out;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use keyrack_console::{Failure, Outcome, Output, say};
 use keyrack_deltafs::{Difference, GcOptions, LogHead, Namespace, Reference, Registry, Said};
 use keyrack_flodb::Options;
 use keyrack_measure::wall;
@@ -67,7 +67,7 @@ pub(super) fn run(name: &str, matches: &ArgMatches) -> Option<Outcome> {
 
 fn log(matches: &ArgMatches) -> Outcome {
     let space = open_to_read(matches)?;
-    let mut out = Out::new();
+    let mut out = Output::new();
     if matches.get_flag("head") {
         let head = LogHead::of(&space.stores()[0])?.expect("a log that was opened has a head");
         let base = head.base;
@@ -98,7 +98,7 @@ fn views(matches: &ArgMatches) -> Outcome {
             let registry = registry_of(matches, inner)?;
             let references = registry.resolve(&words(inner, "word"))?;
             registry.save_view(text(inner, "view").unwrap_or_default(), &references)?;
-            Ok(crate::DONE)
+            Ok(keyrack_console::DONE)
         }
         Some(("conflicts", inner)) => conflicts(&registry_of(matches, inner)?, inner),
         _ => list_views(matches),
@@ -114,7 +114,7 @@ fn registry_of(outer: &ArgMatches, inner: &ArgMatches) -> Result<Registry, Failu
 fn list_views(matches: &ArgMatches) -> Outcome {
     let registry = registry(matches)?;
     let as_json = matches.get_flag("json");
-    let mut out = Out::new();
+    let mut out = Output::new();
     let joined = |references: &[Reference]| {
         let names: Vec<String> = references.iter().map(ToString::to_string).collect();
         names.join(",")
@@ -160,7 +160,7 @@ fn conflicts(registry: &Registry, matches: &ArgMatches) -> Outcome {
         bases.push(registry.publication(reference)?.base);
     }
     let space = open_references(registry, &references)?;
-    let mut out = Out::new();
+    let mut out = Output::new();
     let mut count = 0_u64;
     let mut failed = None;
     space.conflicts(
@@ -185,7 +185,7 @@ fn conflicts(registry: &Registry, matches: &ArgMatches) -> Outcome {
         return Err(failure);
     }
     out.finish()?;
-    Ok(if count == 0 { crate::DONE } else { crate::NO })
+    Ok(if count == 0 { keyrack_console::DONE } else { keyrack_console::NO })
 }
 
 fn publish(matches: &ArgMatches) -> Outcome {
@@ -195,7 +195,7 @@ fn publish(matches: &ArgMatches) -> Outcome {
     let published = registry(matches)?.publish(&space, name, version)?;
     super::finish(space)?;
     let line = format!("{name}@{}\t{} records\n", published.version, published.records);
-    Ok(crate::print(&line))
+    Ok(keyrack_console::print(&line))
 }
 
 /// A view by its words, or the log.
@@ -208,7 +208,7 @@ fn side(matches: &ArgMatches, name: &str) -> Result<Namespace, Failure> {
 
 fn diff(matches: &ArgMatches) -> Outcome {
     let (old, new) = (side(matches, "old")?, side(matches, "new")?);
-    let mut out = Out::new();
+    let mut out = Output::new();
     let mut failed = None;
     let mut count = 0_u64;
     old.diff(&new, |path, difference, kind| {
@@ -228,7 +228,7 @@ fn diff(matches: &ArgMatches) -> Outcome {
         return Err(failure);
     }
     out.finish()?;
-    Ok(if count == 0 { crate::DONE } else { crate::NO })
+    Ok(if count == 0 { keyrack_console::DONE } else { keyrack_console::NO })
 }
 
 fn gc(matches: &ArgMatches) -> Outcome {
@@ -252,7 +252,7 @@ fn gc(matches: &ArgMatches) -> Outcome {
     }
     let verb = if dry_run { "would free" } else { "freed" };
     say!("{verb} up to {} bytes, as far as no other name shares them", done.bytes);
-    Ok(crate::print(&text))
+    Ok(keyrack_console::print(&text))
 }
 
 fn fsck(matches: &ArgMatches) -> Outcome {
@@ -286,7 +286,7 @@ fn fsck(matches: &ArgMatches) -> Outcome {
         flaws.extend(lines);
     }
     let text: String = flaws.iter().map(|flaw| flaw.clone() + "\n").collect();
-    let printed = crate::print(&text);
+    let printed = keyrack_console::print(&text);
     match flaws.len() {
         0 => Ok(printed),
         count => Err(Failure::Damaged(format!("flaws: {count}"))),

@@ -30,10 +30,9 @@ mod query;
 pub(crate) mod quota;
 mod tar;
 
-use crate::db::text::escaped;
-pub(crate) use crate::db::{Failure, Outcome};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use keyrack_deltafs::{Error, LogHead, LogId, Namespace, Reference, Registry, Settings, User};
+use keyrack_console::{Failure, Outcome, escaped};
+use keyrack_deltafs::{LogHead, LogId, Namespace, Reference, Registry, Settings, User};
 use keyrack_objects::{Access, Address};
 use keyrack_vfs::{Fs, RealFs};
 use std::ffi::{OsStr, OsString};
@@ -44,18 +43,6 @@ use std::sync::Arc;
 const STATUSES: &str = "\
 Exit status: 0 done; 1 failed, or no (a name that is not there, a right that is missing); 2 usage; \
 3 damage; 130 interrupted.";
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let what = error.to_string();
-        match error {
-            Error::Usage(_) | Error::Invalid(_) => Failure::Usage(what),
-            Error::Corruption { .. } => Failure::Damaged(what),
-            Error::Store(error) => error.into(),
-            _ => Failure::Failed(what),
-        }
-    }
-}
 
 /// The subcommand.
 pub(crate) fn command() -> Command {
@@ -80,7 +67,7 @@ pub(crate) fn command() -> Command {
 /// Runs the subcommand, and says what went wrong.
 pub(crate) fn run(matches: &ArgMatches) -> u8 {
     keyrack_vfs::keep_private();
-    let Some((name, matches)) = matches.subcommand() else { return crate::COULD_NOT };
+    let Some((name, matches)) = matches.subcommand() else { return keyrack_console::COULD_NOT };
     if let Some(status) = crate::jobs::run(name, matches) {
         return status;
     }
@@ -96,10 +83,7 @@ pub(crate) fn run(matches: &ArgMatches) -> u8 {
         ("mount", None) => mount::run(matches),
         (_, None) => Err(Failure::Usage("no such command; see keyrack fs --help".to_owned())),
     };
-    outcome.unwrap_or_else(|failure| {
-        crate::refuse(&format!("keyrack fs {name}"), failure.message());
-        failure.status()
-    })
+    outcome.unwrap_or_else(|failure| failure.explain(&format!("keyrack fs {name}")))
 }
 
 /// An option with a path of the machine, which need not be text.
@@ -319,14 +303,13 @@ fn for_each<W>(
     words: impl IntoIterator<Item = W>,
     mut body: impl FnMut(W) -> Result<(), Failure>,
 ) -> Result<u8, Failure> {
-    let mut status = crate::DONE;
+    let mut status = keyrack_console::DONE;
     for word in words {
         match body(word) {
             Ok(()) => {}
             Err(Failure::Interrupted) => return Err(Failure::Interrupted),
             Err(failure) => {
-                crate::refuse(&format!("keyrack fs {program}"), failure.message());
-                status = status.max(failure.status());
+                status = status.max(failure.explain(&format!("keyrack fs {program}")));
             }
         }
     }

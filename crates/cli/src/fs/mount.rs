@@ -1,7 +1,8 @@
 //! `keyrack fs mount`: a log or a view as a file system of the kernel, until it is unmounted.
 
-use super::{Failure, Outcome, beginning, finish, flag, open, open_to_read, option, os, text};
+use super::{beginning, finish, flag, open, open_to_read, option, os, text};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use keyrack_console::{Failure, Outcome, say};
 use keyrack_mount::{Error, Options, Unmounter};
 use keyrack_vfs::{Fs, RealFs};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -112,7 +113,7 @@ fn mount(matches: &ArgMatches, at: &Path) -> Outcome {
     };
     mounted?;
     finished?;
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 /// The first signal takes the mount away; it ends when its last file is closed. The second does not
@@ -124,7 +125,7 @@ fn on_signals(unmounter: Unmounter) -> std::io::Result<()> {
         for _ in signals.forever() {
             if is_detached {
                 say!("keyrack fs mount: ends with files open");
-                std::process::exit(i32::from(crate::INTERRUPTED));
+                std::process::exit(i32::from(keyrack_console::INTERRUPTED));
             }
             match unmounter.detach() {
                 Ok(()) => is_detached = true,

@@ -5,10 +5,11 @@
 
 use super::archive::Stream;
 use super::{
-    Failure, Outcome, beginning, finish, flag, for_each, mode, on_log, open, option, os, path_arg,
-    path_bytes, paths, paths_of, text, user,
+    beginning, finish, flag, for_each, mode, on_log, open, option, os, path_arg, path_bytes, paths,
+    paths_of, text, user,
 };
 use clap::{Arg, ArgMatches, Command, value_parser};
+use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::{Caller, Error, IfExists, IfTaken, Kind, SetAttributes, SetTime};
 use keyrack_vfs::{Fs, OpenOptions, RealFs};
 use std::ffi::{OsStr, OsString};
@@ -202,7 +203,7 @@ fn ln(matches: &ArgMatches) -> Outcome {
     let target = path_bytes(matches, "target").unwrap_or_default();
     space.by(&user).symlink(target, path_bytes(matches, "path").unwrap_or_default())?;
     finish(space)?;
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 /// Changes what a path names, and with `recursive` all that is below it, links left out.
@@ -257,7 +258,7 @@ fn put(matches: &ArgMatches) -> Outcome {
     let fs = space.by(&user);
     fs.put_from(path_bytes(matches, "path").unwrap_or_default(), bits, &mut *source)?;
     finish(space)?;
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 /// A path without the slashes at its end.

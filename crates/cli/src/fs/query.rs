@@ -1,11 +1,10 @@
 //! `keyrack fs ls`, `stat`, `du`, `tree`, `get`: looking, without changing anything.
 
 use super::{
-    Failure, Outcome, flag, for_each, open_to_read, option, os, path_arg, path_bytes, paths_of,
-    reading, shown, user,
+    flag, for_each, open_to_read, option, os, path_arg, path_bytes, paths_of, reading, shown, user,
 };
-use crate::db::text::Out;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use keyrack_console::{Failure, Outcome, Output};
 use keyrack_deltafs::{Caller, Kind, ListEntry, Stat, Walked};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, OutputFile, RealFs};
@@ -64,7 +63,7 @@ pub(super) fn run(name: &str, matches: &ArgMatches) -> Option<Outcome> {
 fn on_paths(
     name: &str,
     matches: &ArgMatches,
-    mut body: impl FnMut(Caller<'_>, &[u8], &mut Out) -> Result<(), Failure>,
+    mut body: impl FnMut(Caller<'_>, &[u8], &mut Output) -> Result<(), Failure>,
 ) -> Outcome {
     let user = user(matches)?;
     let space = open_to_read(matches)?;
@@ -72,7 +71,7 @@ fn on_paths(
     if given.is_empty() {
         given.push(b"/");
     }
-    let mut out = Out::new();
+    let mut out = Output::new();
     let status = for_each(name, given, |path| body(space.by(&user), path, &mut out))?;
     Ok(status.max(out.finish()?))
 }
@@ -267,7 +266,7 @@ fn du(matches: &ArgMatches) -> Outcome {
                 Ok(walked) => walked,
                 Err((walked, error)) => {
                     let Some(walked) = walked else { return Err(error.into()) };
-                    crate::refuse("keyrack fs du", &error.to_string());
+                    keyrack_console::refuse("keyrack fs du", &error.to_string());
                     failed = Some(error);
                     walked
                 }
@@ -357,7 +356,7 @@ fn get(matches: &ArgMatches) -> Outcome {
     };
     match os(matches, "file").filter(|file| *file != "-") {
         None => {
-            let mut out = Out::new();
+            let mut out = Output::new();
             each(&mut |_, bytes| out.write(bytes))?;
             out.finish()
         }
@@ -369,7 +368,7 @@ fn get(matches: &ArgMatches) -> Outcome {
                 Ok(true)
             })?;
             output.finish()?;
-            Ok(crate::DONE)
+            Ok(keyrack_console::DONE)
         }
     }
 }

@@ -6,8 +6,8 @@
 //! counterpart here; they are refused by name.
 
 use super::archive::{Item, ItemSink, ItemSource, end_output, entry_path, local};
-use super::{Failure, Outcome};
 use ::tar::{Archive, Builder, EntryType, Header};
+use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::{INLINE_BYTES_MAX, Kind};
 use std::io::{Read, Write};
 

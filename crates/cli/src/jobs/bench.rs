@@ -160,7 +160,9 @@ fn order(plan: &Plan, rank: u32, phase: u32, count: u64) -> Vec<u64> {
 /// Runs the benchmark as one rank. Rank 0 prints.
 pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result<u8, String> {
     let gone = |error: keyrack_deltafs::job::Error| error.to_string();
-    let say = |job: &Job, text: &str| if job.is_root() { crate::print(text) } else { crate::DONE };
+    let say = |job: &Job, text: &str| {
+        if job.is_root() { keyrack_console::print(text) } else { keyrack_console::DONE }
+    };
     if plan.writes > plan.count || plan.reads > plan.count {
         return Err("writes and reads are at most n: no name is made twice".to_owned());
     }
@@ -213,7 +215,7 @@ pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result
         say(job, &totals.text());
     }
     target.close()?;
-    Ok(if failures > 0 { crate::NO } else { crate::DONE })
+    Ok(if failures > 0 { keyrack_console::NO } else { keyrack_console::DONE })
 }
 
 /// Adds up what the ranks measured, and prints it. How many operations failed.
@@ -232,7 +234,7 @@ fn report(
         for (rank, bytes) in job.gather(&mine)?.into_iter().flatten().enumerate() {
             let result = RankResult::from_bytes(rank, &bytes);
             let result = result.ok_or(JobError::Protocol { rank: rank as u32 })?;
-            crate::print(&result.text());
+            keyrack_console::print(&result.text());
             ranks.push(result.json());
         }
     }
@@ -252,7 +254,7 @@ fn report(
             cpu_ns: sums[3],
             latency_ns: Some(latency),
         };
-        crate::print(&result.text());
+        keyrack_console::print(&result.text());
         let mut value = result.json();
         if plan.shows_ranks {
             value["ranks"] = json!(ranks);
@@ -262,7 +264,7 @@ fn report(
             let first = String::from_utf8_lossy(first);
             let what = format!("{} failed: {first}", sums[1]);
             document.error(&what);
-            crate::refuse("keyrack fs bench", &what);
+            keyrack_console::refuse("keyrack fs bench", &what);
         }
     }
     Ok(sums[1])

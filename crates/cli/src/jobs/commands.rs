@@ -136,8 +136,8 @@ pub(crate) fn run(name: &str, matches: &ArgMatches) -> Option<u8> {
         _ => return None,
     };
     Some(status.unwrap_or_else(|why| {
-        crate::refuse(&format!("keyrack fs {name}"), &why);
-        crate::COULD_NOT
+        keyrack_console::refuse(&format!("keyrack fs {name}"), &why);
+        keyrack_console::COULD_NOT
     }))
 }
 

@@ -74,8 +74,8 @@ impl Document {
         match self.write() {
             Ok(()) => status,
             Err(why) => {
-                crate::refuse(program, &why);
-                status.max(crate::NO)
+                keyrack_console::refuse(program, &why);
+                status.max(keyrack_console::NO)
             }
         }
     }

@@ -18,8 +18,8 @@ pub(super) fn run(matches: &ArgMatches) -> u8 {
     let launched = document.begin(true).and_then(|()| launch(matches, &mut document));
     let status = launched.unwrap_or_else(|why| {
         document.error(&why);
-        crate::refuse("keyrack fs launch", &why);
-        crate::COULD_NOT
+        keyrack_console::refuse("keyrack fs launch", &why);
+        keyrack_console::COULD_NOT
     });
     document.end("keyrack fs launch", status)
 }
@@ -54,15 +54,15 @@ fn launch(matches: &ArgMatches, document: &mut Document) -> Result<u8, String> {
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(forward).map_err(failed)?;
     Ok(match launched.wait() {
-        Outcome::Done => crate::DONE,
-        Outcome::Failed { .. } if was_asked.load(Ordering::Relaxed) => crate::INTERRUPTED,
+        Outcome::Done => keyrack_console::DONE,
+        Outcome::Failed { .. } if was_asked.load(Ordering::Relaxed) => keyrack_console::INTERRUPTED,
         Outcome::Failed { rank, how } => {
             let job = "the job is over; it can be started again";
             let what = format!("rank {rank} {how}; {job}");
             document.put("failed_rank", rank);
             document.error(&what);
-            crate::refuse("keyrack fs launch", &what);
-            crate::NO
+            keyrack_console::refuse("keyrack fs launch", &what);
+            keyrack_console::NO
         }
     })
 }

@@ -79,7 +79,8 @@ pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result
     let gone = |error: keyrack_deltafs::job::Error| error.to_string();
     let words = |error: Error| error.to_string();
     let is_root = job.is_root();
-    let say = |text: &str| if is_root { crate::print(text) } else { crate::DONE };
+    let say =
+        |text: &str| if is_root { keyrack_console::print(text) } else { keyrack_console::DONE };
     let parts = plan.parts.unwrap_or(job.size()).max(1);
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
     let logs = logs_in(&*fs, &plan.source).map_err(words)?;
@@ -107,7 +108,7 @@ pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result
         if is_root && settle(&fs, &logs).map_err(words)? {
             let what = "settled what servers had left half done";
             document.push("notes", what);
-            crate::refuse("keyrack fs merge", what);
+            keyrack_console::refuse("keyrack fs merge", what);
         }
         job.barrier().map_err(gone)?;
         merge = Merge::open(Arc::clone(&fs), &logs);
@@ -172,8 +173,8 @@ pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result
     for line in shown.unwrap_or_default() {
         for line in String::from_utf8_lossy(&line).lines() {
             document.push("conflicts_shown", line);
-            crate::refuse("keyrack fs merge", line);
+            keyrack_console::refuse("keyrack fs merge", line);
         }
     }
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }

@@ -56,8 +56,8 @@ fn worked(
     let mut job = match Job::join(rendezvous) {
         Ok(job) => job,
         Err(error) => {
-            crate::refuse(program, &error.to_string());
-            return crate::COULD_NOT;
+            keyrack_console::refuse(program, &error.to_string());
+            return keyrack_console::COULD_NOT;
         }
     };
     let rank = job.rank();
@@ -67,8 +67,8 @@ fn worked(
             Ok(()) => status,
             Err(error) => {
                 document.error(&error.to_string());
-                crate::refuse(program, &error.to_string());
-                crate::NO
+                keyrack_console::refuse(program, &error.to_string());
+                keyrack_console::NO
             }
         },
         Err(why) => {
@@ -76,7 +76,7 @@ fn worked(
             let who = if job.size() > 1 { format!("rank {rank}: ") } else { String::new() };
             write_line(&format!("{program}: {who}{}\n", why.replace('\n', " ")));
             job.abort(&why);
-            crate::NO
+            keyrack_console::NO
         }
     }
 }

@@ -4,6 +4,7 @@ use super::document::Document;
 use super::flags::{Kind, Spec, Values, parse};
 use super::store::{StoreSettings, environment};
 use super::{as_job, bench, interrupts, merge, serve};
+use keyrack_console::say;
 use keyrack_deltafs::Quota;
 use keyrack_deltafs::job::Rendezvous;
 use keyrack_net::Endpoint;
@@ -112,7 +113,7 @@ fn planned<P>(
     });
     planned.map_err(|line| {
         super::write_line(&format!("{line}\n"));
-        crate::NO
+        keyrack_console::NO
     })
 }
 
@@ -181,8 +182,8 @@ pub(super) fn run_server(plan: &serve::Plan, rendezvous: &Rendezvous, json: Opti
     let ends = match interrupts() {
         Ok(ends) => ends,
         Err(why) => {
-            crate::refuse("keyrack fs serve", &why);
-            return crate::COULD_NOT;
+            keyrack_console::refuse("keyrack fs serve", &why);
+            return keyrack_console::COULD_NOT;
         }
     };
     let document = Document::new("serve", json);

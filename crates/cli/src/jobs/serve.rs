@@ -8,6 +8,7 @@ use super::shares::{Share, Shares};
 use super::store::StoreSettings;
 use super::target::destroy;
 use super::totals::Totals;
+use keyrack_console::say;
 use keyrack_deltafs::calls::{ServeOptions, is_half_done, serve};
 use keyrack_deltafs::job::Job;
 use keyrack_deltafs::merge::logs_in;
@@ -189,7 +190,8 @@ pub(super) fn run(
         return Err("--idle: of several servers none knows whether the others are used".into());
     }
     let is_root = job.is_root();
-    let say = |text: &str| if is_root { crate::print(text) } else { crate::DONE };
+    let say =
+        |text: &str| if is_root { keyrack_console::print(text) } else { keyrack_console::DONE };
     let header = plan.header(job);
     document.header(&header);
     document.put("durability", plan.store.durability());
@@ -250,7 +252,7 @@ pub(super) fn run(
         shares.fields(has_store).into_iter().for_each(|(name, value)| document.put(name, value));
         say(&format!("Done!\n{}Bye\n", shares.text(has_store)));
     }
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 #[cfg(test)]

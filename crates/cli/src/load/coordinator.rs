@@ -10,6 +10,7 @@
 //! ```
 
 use super::Options;
+use keyrack_console::say;
 use keyrack_loadgen::account::{AgentRate, Report};
 use keyrack_loadgen::agents::{
     self, AgentOptions, Deadlines, FleetRunner, Lost, Member, Own, PORT, Team,
@@ -222,7 +223,8 @@ pub(super) fn serve(options: &Options) -> std::result::Result<u8, String> {
         fs: Arc::new(RealFs),
     };
     let mut runner = FleetRunner::new(own, Clock::calibrated());
-    let stop = crate::bench::stop_on_signals()?;
+    let stop = Arc::<AtomicBool>::default();
+    keyrack_console::set_on_signals(&stop)?;
     let settings = AgentOptions { endpoint, token, deadlines: Deadlines::default() };
     agents::serve(
         &settings,
@@ -232,10 +234,10 @@ pub(super) fn serve(options: &Options) -> std::result::Result<u8, String> {
             say!("ready");
         },
         &|text| say!("agent: {text}"),
-        &|| stop.flag.load(Ordering::Relaxed),
+        &|| stop.load(Ordering::Relaxed),
     )
     .map_err(|error| error.to_string())?;
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 /// The port of agents.

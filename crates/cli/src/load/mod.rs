@@ -21,9 +21,11 @@ mod session;
 pub(crate) use options::{Options, TableShape};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use keyrack_console::say;
 use keyrack_loadgen::output::Columns;
 use keyrack_loadgen::respond;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a name presents itself.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +70,8 @@ pub(crate) fn run_as(matches: &ArgMatches, style: &Style) -> u8 {
             }
         });
     result.unwrap_or_else(|message| {
-        crate::refuse(style.program, &message);
-        crate::COULD_NOT
+        keyrack_console::refuse(style.program, &message);
+        keyrack_console::COULD_NOT
     })
 }
 
@@ -95,7 +97,8 @@ fn respond(kind: &str, options: &Options) -> Result<u8, String> {
         .map_err(|_| format!("--valuesize {}: a responder has one size", options.valuesize))?;
     settings.miss_share = options.miss_share;
     settings.seed = options.seed;
-    let stop = crate::bench::stop_on_signals()?;
+    let stop = Arc::<AtomicBool>::default();
+    keyrack_console::set_on_signals(&stop)?;
     let shared = settings.shared.clone();
     let mut ready = |endpoints: &[keyrack_net::Endpoint]| {
         for endpoint in endpoints {
@@ -106,9 +109,9 @@ fn respond(kind: &str, options: &Options) -> Result<u8, String> {
         }
         say!("ready");
     };
-    let counts = respond::run(&settings, &mut ready, &|| stop.flag.load(Ordering::Relaxed))
+    let counts = respond::run(&settings, &mut ready, &|| stop.load(Ordering::Relaxed))
         .map_err(|error| error.to_string())?;
-    Ok(crate::print(&format!(
+    Ok(keyrack_console::print(&format!(
         "connections = {}\nrequests = {}\nfaults = {}\n",
         counts.connections, counts.requests, counts.faults
     )))

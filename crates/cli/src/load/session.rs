@@ -3,6 +3,7 @@
 use super::coordinator::Coordinator;
 use super::{Options, Style, TableShape};
 use crate::tui::LoadScreen;
+use keyrack_console::say;
 use keyrack_loadgen::account::{Report, Second};
 use keyrack_loadgen::control::{Figures, Goal, Scan, Search, Until, repeat};
 use keyrack_loadgen::export::{Exporter, Stage, page_endpoint};
@@ -18,6 +19,7 @@ use keyrack_vfs::{Fs, OutputFile, RealFs};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The verdict warns, and `--strict` was given.
 const NOT_TO_BE_TRUSTED: u8 = 3;
@@ -44,7 +46,8 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
     let plan = Plan::new(options.settings()?, &fs).map_err(|error| error.to_string())?;
     let plan = Arc::new(plan);
     let mut files = Files::open(options)?;
-    let stop = crate::bench::stop_on_signals()?;
+    let stop = Arc::<AtomicBool>::default();
+    keyrack_console::set_on_signals(&stop)?;
     let mut status = StatusLine::new(options);
     let exporter = exporter(options)?;
     let mut screen = None;
@@ -53,7 +56,7 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
         status.display = Display::Plain;
     } else if options.tui {
         status.display = Display::Nothing;
-        screen = Some(LoadScreen::start(&plan, clock.clone(), &stop.flag)?);
+        screen = Some(LoadScreen::start(&plan, clock.clone(), &stop)?);
     }
     let mut observer = |event: &Event<'_>| {
         status.show(event);
@@ -66,7 +69,7 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
     };
     let mut surroundings = Surroundings {
         clock,
-        stop: Arc::clone(&stop.flag),
+        stop: Arc::clone(&stop),
         observer: &mut observer,
         fs: &fs,
         save: files.save.take(),
@@ -92,7 +95,7 @@ pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
     };
     let led = led();
     let has_quit = screen.take().is_some_and(|screen| screen.has_quit());
-    crate::terminal::release();
+    keyrack_console::release();
     let report = led.map_err(|error| error.to_string())?;
     let share = before.zip(times()).and_then(|(before, after)| after.since(&before));
     let verdict = verdict(&report, &plan, share.map(|share| share.steal_pct));
@@ -340,12 +343,15 @@ impl Printer<'_> {
         once: &Measurement,
     ) -> keyrack_loadgen::Result<Report> {
         // Rows are printed as they come: a scan takes long.
-        crate::print(&format!("{}\n", scan_header(self.columns)));
+        keyrack_console::print(&format!("{}\n", scan_header(self.columns)));
         let mut whole = Report::default();
         for rate in scan.rates_per_s() {
             let report = measure(&Measurement { rate: *rate, ..*once })?;
             let settings = Settings { rate: *rate, ..plan.settings.clone() };
-            crate::print(&format!("{}\n", scan_row(&report, &settings, *rate, self.columns)));
+            keyrack_console::print(&format!(
+                "{}\n",
+                scan_row(&report, &settings, *rate, self.columns)
+            ));
             let is_over = report.is_interrupted || !report.troubles.is_empty();
             whole.absorb(report);
             if is_over {
@@ -394,7 +400,7 @@ impl Printer<'_> {
         if to_stdout {
             text = record();
         }
-        let printed = crate::print(&text);
+        let printed = keyrack_console::print(&text);
         let write = |file: Option<OutputFile>, text: &dyn Fn() -> String| {
             let Some(mut file) = file else { return Ok(()) };
             let written = file.append(text().as_bytes()).and_then(|()| file.finish());
@@ -404,7 +410,7 @@ impl Printer<'_> {
         write(files.csv, &|| csv(&report.series))?;
         write(files.hgrm, &|| hgrm(&report.account.tally(Class::Read).response))?;
         for trouble in &report.troubles {
-            crate::refuse(self.style.program, trouble);
+            keyrack_console::refuse(self.style.program, trouble);
             self.failed = true;
         }
         self.failed |= report.account.errors.total() > 0;
@@ -412,16 +418,16 @@ impl Printer<'_> {
         if is_judged && !options.quiet {
             say!("{}", verdict.to_string().trim_end());
         }
-        if printed != crate::DONE {
+        if printed != keyrack_console::DONE {
             return Ok(printed);
         }
         if report.is_interrupted && !self.has_quit {
-            return Ok(crate::INTERRUPTED);
+            return Ok(keyrack_console::INTERRUPTED);
         }
         Ok(match (self.failed, options.strict && is_judged && !verdict.is_clean()) {
-            (true, _) => crate::NO,
+            (true, _) => keyrack_console::NO,
             (false, true) => NOT_TO_BE_TRUSTED,
-            (false, false) => crate::DONE,
+            (false, false) => keyrack_console::DONE,
         })
     }
 }

@@ -11,6 +11,7 @@
 
 use crate::compare;
 use clap::{Arg, ArgMatches, Command};
+use keyrack_console::say;
 use keyrack_record::Run;
 use keyrack_report::{
     Charts, Format, Palette, Recorded, Theme, Timeline, gnuplot_script, html_page, load,
@@ -129,7 +130,7 @@ fn plot(matches: &ArgMatches) -> Result<u8, String> {
         count += write(&fs, &charts, format, theme, &out)?;
     }
     say!("keyrack: drew {count} figures in {}/", out.display());
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 fn html(matches: &ArgMatches) -> Result<u8, String> {
@@ -142,7 +143,7 @@ fn html(matches: &ArgMatches) -> Result<u8, String> {
     let written = output.append(page.as_bytes()).and_then(|()| output.finish());
     written.map_err(|error| error.to_string())?;
     say!("keyrack: wrote {} ({} KiB)", out.display(), page.len().div_ceil(1024));
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 /// Figures, page and gnuplot script in the directory of a report that was just written. Gives the

@@ -15,21 +15,14 @@
 //! | 3 | files of the store are damaged |
 
 mod engine;
-mod log;
-
-pub(crate) use engine::{row_options, show};
-pub(crate) use log::start as start_log;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use keyrack_measure::{Clock, wall};
-use keyrack_rowstore::Rows;
+use keyrack_console::{Failure, say};
+use keyrack_measure::wall;
 use keyrack_server::{Control, Error, Options, Password, SETTINGS, Server, apply_toml};
 use keyrack_vfs::{Fs, RealFs};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Files of the store are damaged.
-const DAMAGED: u8 = 3;
 
 /// The permission bits of everybody but the owner.
 const OTHERS: u32 = 0o077;
@@ -39,9 +32,6 @@ const ROOT: u32 = 0;
 
 /// Bytes of a password file.
 const PASSWORD_BYTES_MAX: usize = 4096;
-
-/// After the first signal, how long others are taken for the same wish.
-const SAME_WISH_NS: u64 = 1_000_000_000;
 
 /// The subcommand: its flags are the table of settings.
 pub(crate) fn command() -> Command {
@@ -79,29 +69,21 @@ const PROGRAM: &str = "keyrack serve";
 
 /// Serves until a signal comes.
 pub(crate) fn run(matches: &ArgMatches) -> u8 {
-    serve(matches).unwrap_or_else(|error| failed(PROGRAM, &error))
-}
-
-/// Says why nothing was served. Returns the exit status.
-pub(crate) fn failed(program: &str, error: &Error) -> u8 {
-    crate::refuse(program, &error.to_string());
-    match error {
-        Error::Store(keyrack_store::Error::Corruption { .. }) => DAMAGED,
-        _ => crate::COULD_NOT,
-    }
+    serve(matches).unwrap_or_else(|error| Failure::from(error).explain(PROGRAM))
 }
 
 fn serve(matches: &ArgMatches) -> Result<u8, Error> {
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
     let options = options(matches, &*fs)?;
     if matches.get_flag("check-config") {
-        return Ok(crate::print("the settings are right\n"));
+        return Ok(keyrack_console::print("the settings are right\n"));
     }
-    start_log(options.log_level, options.log_format);
+    keyrack_console::start_log(options.log_level, options.log_format);
     keyrack_vfs::keep_private();
     let control = Control::new();
-    end_on_signals(&control)?;
-    let rows = opened(|| engine::open(&options, &fs))?;
+    let ender = control.clone();
+    keyrack_console::on_signals(move || ender.end()).map_err(Error::usage)?;
+    let rows = keyrack_console::open_logged(|| engine::open(&options, &fs))?;
     let server = Server::start(rows, &options, &control, &*fs)?;
     say!(
         "keyrack {} serves with {} threads, durability {}, since {}",
@@ -114,36 +96,7 @@ fn serve(matches: &ArgMatches) -> Result<u8, Error> {
         say!("listening on {bound}");
     }
     say!("ready");
-    Ok(until_end(PROGRAM, server, &control))
-}
-
-/// What `open` opens, with a line about it in the log.
-pub(crate) fn opened(
-    open: impl FnOnce() -> Result<Box<dyn Rows>, Error>,
-) -> Result<Box<dyn Rows>, Error> {
-    let clock = Clock::vdso();
-    let began = clock.ticks();
-    let rows = open()?;
-    let opened_ms = clock.ns_between(began, clock.ticks()) / 1_000_000;
-    tracing::info!(engine = rows.version(), rows = rows.len(), opened_ms, "store is open");
-    Ok(rows)
-}
-
-/// Waits for a signal, or a failure, and ends the server. Returns the exit status.
-pub(crate) fn until_end(program: &str, server: Server, control: &Control) -> u8 {
-    let failure = control.wait_for_end();
-    tracing::info!("ending");
-    let ended = server.end();
-    match failure.or_else(|| ended.err().map(|error| error.to_string())) {
-        None => {
-            say!("ended");
-            crate::DONE
-        }
-        Some(why) => {
-            crate::refuse(program, &why);
-            crate::NO
-        }
-    }
+    Ok(keyrack_console::serve_until_end(PROGRAM, server, &control))
 }
 
 /// What the file and the flags say, checked.
@@ -203,25 +156,4 @@ fn password(fs: &dyn Fs, path: &Path) -> Result<Password, Error> {
         )));
     }
     Ok(Password::new(line))
-}
-
-/// The first SIGINT or SIGTERM asks `control` for the end, a later one ends the process.
-pub(crate) fn end_on_signals(control: &Control) -> Result<(), Error> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let mut signals =
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(Error::Thread)?;
-    let control = control.clone();
-    let watch = move || {
-        let clock = Clock::vdso();
-        let mut first = None;
-        for _ in signals.forever() {
-            control.end();
-            let now = clock.ticks();
-            if clock.ns_between(*first.get_or_insert(now), now) > SAME_WISH_NS {
-                std::process::exit(i32::from(crate::INTERRUPTED));
-            }
-        }
-    };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(watch).map_err(Error::Thread)?;
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! A run of `keyrack bench` on the screen.
 
+use keyrack_console::say;
 use keyrack_harness::{At, Event, Stop};
 use keyrack_live::{Operation, Screen, View};
 use keyrack_measure::Histogram;

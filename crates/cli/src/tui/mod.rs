@@ -7,11 +7,32 @@ mod bench;
 mod load;
 
 pub(crate) use bench::BenchScreen;
-pub(crate) use keyrack_live::{is_up, keep, restore};
 pub(crate) use load::LoadScreen;
 
 use keyrack_live::Screen;
 use std::io::IsTerminal;
+
+/// The screen, for those who print while it may be shown.
+struct Cover;
+
+impl keyrack_console::Screen for Cover {
+    fn is_up(&self) -> bool {
+        keyrack_live::is_up()
+    }
+
+    fn keep(&self, line: &str) -> bool {
+        keyrack_live::keep(line)
+    }
+
+    fn restore(&self) {
+        keyrack_live::restore();
+    }
+}
+
+/// Lets output wait while the screen covers the terminal.
+pub(crate) fn install() {
+    keyrack_console::set_screen(&Cover);
+}
 
 /// Why there is no screen, where there is none.
 pub(crate) fn refusal() -> Option<&'static str> {

@@ -46,7 +46,8 @@ const STYLE: Style = Style {
     default_pin: Pin::Auto,
 };
 
-const TOOL: Tool = Tool { name: PROGRAM, hint: "Use -h or --help for help", refused: crate::NO };
+const TOOL: Tool =
+    Tool { name: PROGRAM, hint: "Use -h or --help for help", refused: keyrack_console::NO };
 
 /// `db_test [OPTIONS]`. Returns the exit status.
 pub(super) fn main(argv: &[String]) -> u8 {
@@ -66,12 +67,13 @@ fn run(options: &Options, argv: &[String]) -> Result<u8, String> {
     };
     let settings = settings(options, is_persistent)?;
     let plan = Plan::new(settings, surroundings).map_err(|refusal| refusal.0)?;
-    let stop = bench::stop_on_signals()?;
+    let stop = Stop::default();
+    keyrack_console::set_on_signals(&stop.flag)?;
     for line in options.explained.iter().chain(&plan.warnings).chain(&plan.notes) {
-        crate::refuse(PROGRAM, line);
+        keyrack_console::refuse(PROGRAM, line);
     }
-    let printed = crate::print(&report::head(options));
-    if printed != crate::DONE {
+    let printed = keyrack_console::print(&report::head(options));
+    if printed != keyrack_console::DONE {
         return Ok(printed);
     }
     let mut watch = Watch::default();
@@ -84,7 +86,7 @@ fn run(options: &Options, argv: &[String]) -> Result<u8, String> {
 /// Prints what came of it. Returns the exit status.
 fn conclude(options: &Options, record: &Run, watch: &Watch, stop: &Stop) -> u8 {
     for failure in &record.failures {
-        crate::refuse(PROGRAM, &failure.reason);
+        keyrack_console::refuse(PROGRAM, &failure.reason);
     }
     if let Some(point) = record.points.first()
         && let Some(repeat) = point.repeats.first()
@@ -93,22 +95,22 @@ fn conclude(options: &Options, record: &Run, watch: &Watch, stop: &Stop) -> u8 {
         let (before, after) = (&watch.before, &watch.after);
         let stats = options.collects_stats.then_some(watch.stats.as_slice());
         let report = Report { options, repeat, before, after, stats };
-        let printed = crate::print(&report.text());
-        if printed != crate::DONE {
+        let printed = keyrack_console::print(&report.text());
+        if printed != keyrack_console::DONE {
             return printed;
         }
     }
     match (stop.is_set(), stop.reason()) {
         (true, None) => {
-            crate::refuse(PROGRAM, "interrupted");
-            crate::INTERRUPTED
+            keyrack_console::refuse(PROGRAM, "interrupted");
+            keyrack_console::INTERRUPTED
         }
         (true, Some(reason)) => {
-            crate::refuse(PROGRAM, &format!("stopped: {reason}"));
-            crate::NO
+            keyrack_console::refuse(PROGRAM, &format!("stopped: {reason}"));
+            keyrack_console::NO
         }
-        (false, _) if record.is_clean() => crate::DONE,
-        (false, _) => crate::NO,
+        (false, _) if record.is_clean() => keyrack_console::DONE,
+        (false, _) => keyrack_console::NO,
     }
 }
 
@@ -166,7 +168,7 @@ impl Observer for Watch {
         if let Event::Note(note) = event
             && !note.contains(" repeat 1: ")
         {
-            crate::refuse(PROGRAM, note);
+            keyrack_console::refuse(PROGRAM, note);
         }
     }
 

@@ -9,6 +9,7 @@ use super::datagram_window::DatagramWindow;
 use super::options::{Options, PORTS, Server};
 use super::stream_window::StreamWindow;
 use super::window::{Wanted, Window};
+use keyrack_console::say;
 use keyrack_measure::Clock;
 use keyrack_net::ConnectOptions;
 use keyrack_wire::masstree::{Command, Reply, ScanValue, Values};
@@ -427,7 +428,7 @@ impl Client for NetClient<'_> {
     }
 
     fn warn(&mut self, text: &str) {
-        crate::refuse(PROGRAM, text);
+        keyrack_console::refuse(PROGRAM, text);
     }
 
     fn report(&mut self, row: Row) {

@@ -52,7 +52,7 @@ const PROGRAM: &str = "mtclient";
 const TOOL: Tool = Tool {
     name: PROGRAM,
     hint: "Usage: mtclient [-s SERVER] [-jN] TEST\nTry 'mtclient --help' for options.",
-    refused: crate::NO,
+    refused: keyrack_console::NO,
 };
 
 /// `mtclient [OPTIONS] [PARAM=VALUE...] [TEST]`. Returns the exit status.
@@ -64,17 +64,17 @@ pub(super) fn main(argv: &[String]) -> u8 {
 fn run(options: &Options) -> Result<u8, String> {
     let test = options.test;
     let children = options.children;
-    let printed = crate::print(&format!(
+    let printed = keyrack_console::print(&format!(
         "{}, w {}, test {}, children {children}\n",
         options.server.kind(),
         options.window,
         test.name
     ));
-    if printed != crate::DONE {
+    if printed != keyrack_console::DONE {
         return Ok(printed);
     }
     for line in &options.explained {
-        crate::refuse(PROGRAM, line);
+        keyrack_console::refuse(PROGRAM, line);
     }
     let read = |path: &PathBuf| RealFs.read(path).map_err(|error| error.to_string());
     let input = options.input.as_ref().map(read).transpose()?;
@@ -88,13 +88,13 @@ fn run(options: &Options) -> Result<u8, String> {
         let handles: Vec<_> = clients.drain(..).map(spawn).collect();
         handles.into_iter().map(joined).collect()
     });
-    let (mut rows, mut status) = (Vec::new(), crate::DONE);
+    let (mut rows, mut status) = (Vec::new(), keyrack_console::DONE);
     for (id, (row, end)) in ends.into_iter().enumerate() {
         match end {
             Ok(()) => rows.push(report::json(row)),
             Err(Halt::Failed(why)) => {
-                crate::refuse(PROGRAM, &format!("child {id}: {why}"));
-                status = crate::NO;
+                keyrack_console::refuse(PROGRAM, &format!("child {id}: {why}"));
+                status = keyrack_console::NO;
             }
             // Another child's failure has ended this one.
             Err(_) => {}
@@ -102,7 +102,7 @@ fn run(options: &Options) -> Result<u8, String> {
     }
     let mut text: String = rows.iter().map(|row| row.one_line() + "\n").collect();
     text.push_str(&report::totals(&rows));
-    Ok(status.max(crate::print(&text)))
+    Ok(status.max(keyrack_console::print(&text)))
 }
 
 /// One child, from its first request to its last answer.

@@ -25,7 +25,7 @@ mod places;
 mod tester;
 
 use super::line::Tool;
-use crate::serve;
+use keyrack_console::{Failure, say};
 use keyrack_harness::probe::{Host, LinuxHost};
 use keyrack_net::Endpoint;
 use keyrack_rowstore::{Options as RowOptions, Progress, RowStore, Rows};
@@ -44,13 +44,13 @@ const CHECKPOINT_THREADS_MAX: usize = 64;
 const TOOL: Tool = Tool {
     name: PROGRAM,
     hint: "Usage: mtd [-jN] [--logdir=A,B] [--ckpdir=C]\nTry 'mtd --help' for options.",
-    refused: crate::COULD_NOT,
+    refused: keyrack_console::COULD_NOT,
 };
 
 /// `mtd [OPTIONS]`. Returns the exit status.
 pub(super) fn main(argv: &[String]) -> u8 {
     TOOL.main(Options::parse(argv), options::help, |options| {
-        Ok(run(options).unwrap_or_else(|error| serve::failed(PROGRAM, &error)))
+        Ok(run(options).unwrap_or_else(|error| Failure::from(error).explain(PROGRAM)))
     })
 }
 
@@ -58,34 +58,35 @@ fn run(options: &Options) -> Result<u8> {
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
     let server = server_options(options, &*fs)?;
     for line in &options.explained {
-        crate::refuse(PROGRAM, line);
+        keyrack_console::refuse(PROGRAM, line);
     }
     if let (true, [first, _, ..]) = (options.has_log, &options.checkpoint_dirs[..]) {
         let first = first.display();
-        crate::refuse(
+        keyrack_console::refuse(
             PROGRAM,
             &format!("checkpoints are in {first}, the first of --ckpdir, alone"),
         );
     }
-    serve::start_log(server.log_level, server.log_format);
+    keyrack_console::start_log(server.log_level, server.log_format);
     keyrack_vfs::keep_private();
     let control = Control::new();
-    serve::end_on_signals(&control)?;
-    crate::print(&banner(options));
-    let rows = serve::opened(|| open(options, &server, &fs))?;
+    let ender = control.clone();
+    keyrack_console::on_signals(move || ender.end()).map_err(Error::usage)?;
+    keyrack_console::print(&banner(options));
+    let rows = keyrack_console::open_logged(|| open(options, &server, &fs))?;
     if options.runs_nothing {
         say!("{} rows", rows.len());
         rows.close()?;
-        return Ok(crate::DONE);
+        return Ok(keyrack_console::DONE);
     }
     if let Some(job) = options.test {
         return tester::run(job, options, rows);
     }
     let server = Server::start(rows, &server, &control, &*fs)?;
-    crate::print(&threads(&server, options.threads));
+    keyrack_console::print(&threads(&server, options.threads));
     server.bound().iter().for_each(|bound| say!("listening on {bound}"));
     say!("ready");
-    Ok(serve::until_end(PROGRAM, server, &control))
+    Ok(keyrack_console::serve_until_end(PROGRAM, server, &control))
 }
 
 /// What a server is started with to be what the options ask for.
@@ -125,7 +126,7 @@ fn server_options(options: &Options, fs: &dyn Fs) -> Result<ServerOptions> {
 /// Opens the rows, and says which files of a checkpoint there are not.
 fn open(options: &Options, server: &ServerOptions, fs: &Arc<dyn Fs>) -> Result<Box<dyn Rows>> {
     let threads = options.threads as usize;
-    let row_options = serve::row_options(server);
+    let row_options = keyrack_console::row_options(server);
     let row_options = RowOptions {
         checkpoint_parts: threads,
         threads: threads.min(CHECKPOINT_THREADS_MAX),
@@ -135,13 +136,13 @@ fn open(options: &Options, server: &ServerOptions, fs: &Arc<dyn Fs>) -> Result<B
         return Ok(Box::new(RowStore::in_memory(row_options)?));
     };
     let shown = AtomicU64::new(0);
-    let report = |progress: Progress| serve::show(progress, &shown);
+    let report = |progress: Progress| keyrack_console::log_progress(progress, &shown);
     let store = RowStore::open(Arc::clone(fs), dir, row_options, &report)?;
     if store.recovered().generation == 0 {
         let missing = Places::looked_for(options);
         let lines: Vec<String> =
             missing.iter().map(|path| format!("no {}\n", path.display())).collect();
-        crate::print(&lines.concat());
+        keyrack_console::print(&lines.concat());
     }
     Ok(Box::new(store))
 }

@@ -12,6 +12,7 @@
 use super::PROGRAM;
 use super::options::Options;
 use crate::compat::rows as report;
+use keyrack_console::say;
 use keyrack_harness::sink::Value;
 use keyrack_measure::{Clock, wall};
 use keyrack_rowstore::{Change, Row as Stored, RowSession, Rows};
@@ -43,7 +44,7 @@ struct Run<'r> {
 /// Runs the test, prints, and closes the rows. Returns the exit status.
 pub(super) fn run(job: &'static Job, options: &Options, rows: Box<dyn Rows>) -> Served<u8> {
     if job.wants_fresh && !rows.is_empty() {
-        crate::refuse(
+        keyrack_console::refuse(
             PROGRAM,
             &format!("{} wants no rows, and there are {}", job.name, rows.len()),
         );
@@ -70,20 +71,20 @@ pub(super) fn run(job: &'static Job, options: &Options, rows: Box<dyn Rows>) -> 
         };
         handles.into_iter().map(joined).collect()
     });
-    let (mut reports, mut status) = (Vec::new(), crate::DONE);
+    let (mut reports, mut status) = (Vec::new(), keyrack_console::DONE);
     for (id, (row, end)) in ends.into_iter().enumerate() {
         match end {
             Ok(()) if id < options.threads as usize => reports.push(report::json(row)),
             Err(Halt::Failed(why)) => {
-                crate::refuse(PROGRAM, &format!("{}: thread {id}: {why}", job.name));
-                status = crate::NO;
+                keyrack_console::refuse(PROGRAM, &format!("{}: thread {id}: {why}", job.name));
+                status = keyrack_console::NO;
             }
             // It ran beside the others, or another one's failure has ended it.
             _ => {}
         }
     }
     let lines: Vec<String> = reports.iter().map(|row| row.one_line() + "\n").collect();
-    status = status.max(crate::print(&(lines.concat() + &report::totals(&reports))));
+    status = status.max(keyrack_console::print(&(lines.concat() + &report::totals(&reports))));
     let mut stats = Vec::new();
     rows.stats(&mut |name, value| {
         stats.push(format!("{name} {}", Value::rounded(value).one_line()));
@@ -414,7 +415,7 @@ impl Client for Direct<'_> {
     }
 
     fn warn(&mut self, text: &str) {
-        crate::refuse(PROGRAM, text);
+        keyrack_console::refuse(PROGRAM, text);
     }
 
     fn report(&mut self, row: Row) {

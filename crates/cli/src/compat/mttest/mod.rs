@@ -30,11 +30,12 @@ mod runs;
 use super::line::Tool;
 use crate::bench::{self, Style};
 use compare::Pattern;
+use keyrack_console::say;
 use keyrack_harness::probe::{Host, LinuxHost};
 use keyrack_harness::sink::{
     Candlesticks, Dialect, Experiment, Notebook, Page, Stream, Trial, Value, append,
 };
-use keyrack_harness::{NotebookFile, Pin};
+use keyrack_harness::{NotebookFile, Pin, Stop};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, RealFs};
 use options::{Options, Place};
@@ -54,7 +55,7 @@ const STYLE: Style = Style {
 const TOOL: Tool = Tool {
     name: PROGRAM,
     hint: "Usage: mttest [-jN] TESTS...\nTry 'mttest --help' for options.",
-    refused: crate::NO,
+    refused: keyrack_console::NO,
 };
 
 /// `mttest [OPTIONS] [PARAM=VALUE...] [TREE...] [TEST...]`. Returns the exit status.
@@ -73,10 +74,11 @@ fn run(options: &Options, argv: &[String]) -> Result<u8, String> {
     let started = wall::rfc3339_now();
     let machine = LinuxHost.hostname();
     let (trials, mut status) = if options.trials > 0 {
-        let stop = bench::stop_on_signals()?;
+        let stop = Stop::default();
+        keyrack_console::set_on_signals(&stop.flag)?;
         runs.run(&stop)
     } else {
-        (Vec::new(), crate::DONE)
+        (Vec::new(), keyrack_console::DONE)
     };
     let experiment = Experiment {
         revision: env!("CARGO_PKG_VERSION").to_owned(),
@@ -87,8 +89,8 @@ fn run(options: &Options, argv: &[String]) -> Result<u8, String> {
         trials,
     };
     if let Err(why) = book.add(&experiment) {
-        crate::refuse(PROGRAM, &why);
-        status = status.max(crate::NO);
+        keyrack_console::refuse(PROGRAM, &why);
+        status = status.max(keyrack_console::NO);
     }
     let plots =
         !std::io::stdout().is_terminal() || (options.trials == 0 && !options.compare.is_empty());
@@ -103,9 +105,9 @@ fn run(options: &Options, argv: &[String]) -> Result<u8, String> {
         };
         let script = plot.script();
         if script.is_none() && options.trials == 0 && !options.compare.is_empty() {
-            status = crate::NO;
+            status = keyrack_console::NO;
         }
-        status = status.max(crate::print(&script.unwrap_or_default()));
+        status = status.max(keyrack_console::print(&script.unwrap_or_default()));
     }
     Ok(status)
 }
@@ -117,7 +119,10 @@ fn chosen(options: &Options, trials: Vec<Trial>, old: &Notebook) -> Vec<(String,
     let patterns: Vec<Pattern> = options.compare.iter().map(|word| Pattern::of(word)).collect();
     for (word, pattern) in options.compare.iter().zip(&patterns) {
         if !old.data().any(|(key, _)| pattern.matches(key)) {
-            crate::refuse(PROGRAM, &format!("-c {word}: the notebook has no such experiment"));
+            keyrack_console::refuse(
+                PROGRAM,
+                &format!("-c {word}: the notebook has no such experiment"),
+            );
         }
     }
     let is_asked_for = |key: &str| patterns.iter().any(|pattern| pattern.matches(key));

@@ -4,6 +4,7 @@ use super::options::{self, Options};
 use super::{PROGRAM, STYLE};
 use crate::compat::line::processors;
 use crate::{bench, engines};
+use keyrack_console::say;
 use keyrack_harness::probe::{Host, LinuxHost};
 use keyrack_harness::sink::{Dialect, Trial, Value};
 use keyrack_harness::{Bound, Event, Observer, Outputs, Pin, Plan, Settings, Stop};
@@ -223,7 +224,7 @@ impl<'o> Runs<'o> {
 
     /// Runs everything. Returns what was measured, in the order of running, and the exit status.
     pub(super) fn run(&self, stop: &Stop) -> (Vec<Trial>, u8) {
-        let (mut trials, mut status) = (Vec::new(), crate::DONE);
+        let (mut trials, mut status) = (Vec::new(), keyrack_console::DONE);
         let total = self.runs.len();
         if total > 1 && !self.options.is_quiet {
             say!("order: seed {}", self.options.seed);
@@ -236,14 +237,14 @@ impl<'o> Runs<'o> {
                 let _ = write!(std::io::stderr(), "\r{:QUIET_WIDTH$}\r", "");
             }
             for line in came.warnings.iter().chain(&came.failures) {
-                crate::refuse(PROGRAM, &format!("{}/{}: {line}", one.test, one.tree));
+                keyrack_console::refuse(PROGRAM, &format!("{}/{}: {line}", one.test, one.tree));
             }
             if !came.failures.is_empty() {
-                status = crate::NO;
+                status = keyrack_console::NO;
             }
             if stop.is_set() {
-                crate::refuse(PROGRAM, "interrupted; what was whole is kept");
-                return (trials, crate::INTERRUPTED);
+                keyrack_console::refuse(PROGRAM, "interrupted; what was whole is kept");
+                return (trials, keyrack_console::INTERRUPTED);
             }
         }
         (trials, status)
@@ -395,7 +396,7 @@ fn print_rows(store: &dyn Store) {
     };
     let scanned = store.session().and_then(|mut session| session.scan(b"", None, &mut write));
     if let Err(error) = scanned {
-        crate::refuse(PROGRAM, &format!("cannot print the rows: {error}"));
+        keyrack_console::refuse(PROGRAM, &format!("cannot print the rows: {error}"));
     }
     let _ = out.flush();
 }

@@ -1,7 +1,7 @@
 //! The file of acknowledgements.
 
-use super::super::Failure;
 use super::script::{self, KEYS};
+use keyrack_console::Failure;
 use keyrack_vfs::{File, Fs, OpenOptions, RealFs};
 use std::path::Path;
 use std::sync::Arc;

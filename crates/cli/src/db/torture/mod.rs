@@ -19,8 +19,9 @@ mod script;
 mod subject;
 mod verify;
 
-use super::{Failure, Outcome, STATUSES, path};
+use super::{STATUSES, path};
 use clap::{Arg, ArgMatches, Command};
+use keyrack_console::{Failure, Outcome};
 use subject::Engine;
 
 pub(super) fn command() -> Command {

@@ -3,9 +3,9 @@
 use super::acks::{Acks, Log};
 use super::script::{KEYS, draw, name, value};
 use super::subject::{Engine, Subject};
-use super::{Failure, Outcome};
-use crate::db::{check_signal, number, on_signals};
+use crate::db::number;
 use clap::ArgMatches;
+use keyrack_console::{Failure, Outcome, say};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -32,7 +32,7 @@ pub(super) fn run(engine: Engine, dir: &Path, ackfile: &Path, matches: &ArgMatch
     let mut course = seed ^ acks.lines << 20;
     let draws = draw(&mut course);
     say!("torture: seed {seed}, {writes} writes by {threads} thread(s), {} before", acks.lines);
-    let stop = on_signals()?;
+    let stop = keyrack_console::flag()?;
     let store = engine.open(dir, draws)?;
     let shared = Shared {
         store: &*store,
@@ -55,7 +55,7 @@ pub(super) fn run(engine: Engine, dir: &Path, ackfile: &Path, matches: &ArgMatch
     outcomes.into_iter().collect::<Result<(), Failure>>()?;
     let done = shared.acknowledged.into_inner();
     store.close()?;
-    Ok(crate::print(&format!("{done} writes acknowledged\n")))
+    Ok(keyrack_console::print(&format!("{done} writes acknowledged\n")))
 }
 
 impl Shared<'_> {
@@ -71,7 +71,7 @@ impl Shared<'_> {
         let own = (KEYS - thread).div_ceil(threads);
         let mut writer = self.store.writer()?;
         while self.take_one() {
-            check_signal(self.stop)?;
+            keyrack_console::check(self.stop)?;
             let key = thread + (draw(&mut course) % u64::from(own)) as u32 * threads;
             let version = versions[key as usize] + 1;
             let name = name(key);

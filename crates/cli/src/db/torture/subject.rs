@@ -9,7 +9,8 @@
 //! Sizes are small and follow from a number, so that each write is near the end of something: a
 //! table, a segment, a checkpoint.
 
-use super::super::{Failure, check_store, explain};
+use super::super::{check_store, explain};
+use keyrack_console::Failure;
 use keyrack_flodb::{Db, Options, WriteOptions};
 use keyrack_rowstore::{Options as RowOptions, RowSession, RowStore, Rows};
 use keyrack_store::Durability;

@@ -6,7 +6,7 @@
 use super::acks::Acks;
 use super::script::{KEYS, key_of, name, value, version_of};
 use super::subject::{Engine, Subject};
-use super::{Failure, Outcome};
+use keyrack_console::{Failure, Outcome, say};
 use std::path::Path;
 
 /// Faults that are told one by one.
@@ -28,7 +28,10 @@ pub(super) fn run(engine: Engine, dir: &Path, ackfile: &Path) -> Outcome {
         say!("{fault}");
     }
     if faults.is_empty() {
-        return Ok(crate::print(&format!("{} acknowledged writes, all there\n", acks.lines)));
+        return Ok(keyrack_console::print(&format!(
+            "{} acknowledged writes, all there\n",
+            acks.lines
+        )));
     }
     Err(Failure::Failed(format!(
         "{}: {} faults with {} acknowledged writes",

@@ -10,9 +10,9 @@
 //! reads those of `r + 2 stride` and removes those of `r + 3 stride`. A rate is all entries over
 //! the time from the first start to the last end. What is wrong with an entry ends the run.
 
-use super::super::{Failure, Outcome};
 use super::{ID, Plan};
 use crate::jobs::Document;
+use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::{Caller, Dir, Error, IfExists, IfTaken, Namespace, Result, Settings, User};
 use keyrack_measure::Clock;
 use keyrack_vfs::{Fs, RealFs};
@@ -47,9 +47,9 @@ pub(super) fn run(plan: &Plan, wishes: &Wishes, document: &mut Document) -> Outc
     let space = Namespace::open(plan.log(0), settings)?;
     let user = User::new(ID, ID);
     let clock = Clock::calibrated();
-    let stop = crate::db::on_signals()?;
+    let stop = keyrack_console::flag()?;
     let tasks = plan.ranks;
-    crate::print(&format!(
+    keyrack_console::print(&format!(
         "mdtest's phases: {tasks} tasks, {} files/directories each, {} bytes a file, trees {}, \
          neighbours {} further on, durability {}\n",
         plan.n,
@@ -63,14 +63,14 @@ pub(super) fn run(plan: &Plan, wishes: &Wishes, document: &mut Document) -> Outc
         let test = Test { plan, space: &space, user: &user, clock: &clock, iteration };
         let trees = test.make_trees(&mut rates[8])?;
         for (row, rates) in rates.iter_mut().enumerate().take(8) {
-            crate::db::check_signal(&stop)?;
+            keyrack_console::check(&stop)?;
             rates.push(test.phase(&trees, row, wishes.stride)?);
         }
         test.remove_trees(&mut rates[9])?;
     }
     let rows: Vec<Row> =
         ROWS.iter().zip(&rates).map(|(name, rates)| Row::of(name, rates)).collect();
-    crate::print(&table(&rows, wishes.iterations));
+    keyrack_console::print(&table(&rows, wishes.iterations));
     space.close()?;
     let rows: Vec<_> = rows.iter().map(Row::json).collect();
     for (name, value) in [
@@ -86,7 +86,7 @@ pub(super) fn run(plan: &Plan, wishes: &Wishes, document: &mut Document) -> Outc
     ] {
         document.put(name, value);
     }
-    Ok(crate::DONE)
+    Ok(keyrack_console::DONE)
 }
 
 /// A line of the table: operations a second over the iterations.

@@ -1,9 +1,10 @@
 //! What is measured, as the flags say it, and the header that tells it.
 
-use super::super::{Failure, text};
+use super::super::text;
 use super::RANKS_MAX;
 use super::names::name_of;
 use clap::ArgMatches;
+use keyrack_console::Failure;
 use keyrack_deltafs::Quota;
 use keyrack_flodb::{Compression, Durability, Options};
 use keyrack_measure::wall;

@@ -3,7 +3,7 @@
 use super::super::archive::{Item, ItemSink, entry_path, local};
 use super::source::Source;
 use super::{BYTES_KEY, DIGEST_KEY, SCHEMA, places};
-use crate::fs::Failure;
+use keyrack_console::Failure;
 use keyrack_deltafs::Kind;
 use keyrack_vfs::File;
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type};
@@ -35,14 +35,10 @@ pub(in crate::fs) fn read(file: Arc<dyn File>, sink: &mut ItemSink<'_>) -> Resul
         is_taken = taken.is_ok();
         taken
     });
-    let named = |what: String| format!("{name}: {what}");
-    read.map_err(|failure| match failure {
+    read.map_err(|failure| match is_taken {
+        true => failure.named(&name),
         // What is wrong with an entry has the entry's name.
-        failure if !is_taken => failure,
-        Failure::Usage(what) => Failure::Usage(named(what)),
-        Failure::Damaged(what) => Failure::Damaged(named(what)),
-        Failure::Failed(what) => Failure::Failed(named(what)),
-        Failure::Interrupted => Failure::Interrupted,
+        false => failure,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use super::super::archive::{Facts, Item};
 use super::{SCHEMA, read, write};
-use crate::fs::Failure;
+use keyrack_console::Failure;
 use keyrack_deltafs::Kind;
 use keyrack_vfs::{File, Fs, MemFs, OpenOptions};
 use keyrack_workload::Rng;

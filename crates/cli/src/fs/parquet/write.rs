@@ -1,9 +1,8 @@
 //! Entries to a file of Parquet: rows are gathered by columns, and written group by group.
 
-use super::super::Outcome;
 use super::super::archive::{Facts, Item, ItemSource, end_output};
 use super::{BYTES_KEY, DIGEST_KEY, SCHEMA, places};
-use crate::fs::Failure;
+use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::Kind;
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{

@@ -84,7 +84,7 @@ impl Visit for Fields {
 }
 
 /// Sends events of `level` and above to standard error from now on.
-pub(crate) fn start(level: Level, format: LogFormat) {
+pub fn start(level: Level, format: LogFormat) {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level);
     // It fails when there is a log already, which then goes on.
     let _ = match format {

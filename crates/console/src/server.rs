@@ -1,0 +1,85 @@
+//! A server as a program: rows opened with a line in the log, served until a signal comes.
+
+use crate::{DONE, NO};
+use keyrack_measure::Clock;
+use keyrack_rowstore::{Eviction, Options as RowOptions, Progress, Rows};
+use keyrack_server::{Control, Error, Options, Server};
+use keyrack_store::Durability;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a row may have beside its value: a hash with many small fields, the row's head.
+const ROW_MARGIN_BYTES: usize = 1 << 20;
+
+/// The smallest segment of a log that is used.
+const SEGMENT_BYTES: u64 = 128 << 20;
+
+/// Opens rows, and logs how long that took.
+///
+/// # Errors
+/// Those of `open`.
+pub fn open_logged(
+    open: impl FnOnce() -> Result<Box<dyn Rows>, Error>,
+) -> Result<Box<dyn Rows>, Error> {
+    let clock = Clock::vdso();
+    let began = clock.ticks();
+    let rows = open()?;
+    let opened_ms = clock.ns_between(began, clock.ticks()) / 1_000_000;
+    tracing::info!(engine = rows.version(), rows = rows.len(), opened_ms, "store is open");
+    Ok(rows)
+}
+
+/// Waits for a signal or a failure, and ends the server. Returns the exit status.
+pub fn serve_until_end(program: &str, server: Server, control: &Control) -> u8 {
+    let failure = control.wait_for_end();
+    tracing::info!("ending");
+    let ended = server.end();
+    match failure.or_else(|| ended.err().map(|error| error.to_string())) {
+        None => {
+            crate::say!("ended");
+            DONE
+        }
+        Some(why) => {
+            crate::refuse(program, &why);
+            NO
+        }
+    }
+}
+
+#[must_use]
+/// The options of the row store that follow from those of a server.
+pub fn row_options(options: &Options) -> RowOptions {
+    let by_itself = RowOptions::default();
+    // The protocols' limits differ only where nothing was said; Redis' is the larger one.
+    let value_bytes_max = usize::try_from(options.resp_value_bytes_max()).unwrap_or(usize::MAX);
+    let row_bytes_max =
+        by_itself.row_bytes_max.max(value_bytes_max.saturating_add(ROW_MARGIN_BYTES));
+    // A record holds a batch, a key and a row.
+    let record = row_bytes_max + by_itself.key_bytes_max + by_itself.batch_bytes_max + (64 << 10);
+    RowOptions {
+        durability: match options.engine.as_str() {
+            "masstree" => Durability::None,
+            _ => options.durability(),
+        },
+        row_bytes_max,
+        log_dirs: match options.log_dirs.as_slice() {
+            [] => by_itself.log_dirs,
+            dirs => dirs.to_vec(),
+        },
+        checkpoint_log_bytes: options.checkpoint_log_bytes,
+        segment_bytes: (record as u64).next_power_of_two().max(SEGMENT_BYTES),
+        memory_max: options.memory_bytes_max,
+        eviction: match options.eviction {
+            keyrack_server::Eviction::None => Eviction::None,
+            keyrack_server::Eviction::Clock => Eviction::Clock,
+        },
+        ..by_itself
+    }
+}
+
+/// Logs each tenth of a recovery. `shown` holds the last tenth that was logged.
+pub fn log_progress(progress: Progress, shown: &AtomicU64) {
+    let tenth = progress.percent() / 10;
+    if shown.fetch_max(tenth, Ordering::Relaxed) < tenth {
+        tracing::info!(rows = progress.rows, percent = tenth * 10, "loading");
+    }
+}
