@@ -2,7 +2,8 @@
 //! other people are used at all.
 //!
 //! ```text
-//! L5  cli
+//! L6  cli
+//! L5  fs-tools
 //! L4  console                                         testkit: for tests, and for
 //! L3  rowstore deltafs deltafs-c mount objects server   the self-test of the cli
 //!     loadgen harness live report
@@ -37,6 +38,7 @@ const LAYERS: &[&[&str]] = &[
         "report",
     ],
     &["console"],
+    &["fs-tools"],
     &["cli"],
 ];
 

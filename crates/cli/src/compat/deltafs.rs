@@ -5,7 +5,7 @@
 //! tables and calls nobody, so its `rpc_*` flags are taken and shown, and a value that makes no
 //! sense is refused where the original guesses.
 
-use crate::jobs;
+use keyrack_fs_tools as fs_tools;
 
 /// Which of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub(crate) enum Program {
 
 pub(super) fn main(program: Program, argv: &[String]) -> u8 {
     match program {
-        Program::Server => jobs::server(argv),
-        Program::Client => jobs::client(argv),
-        Program::Compactor => jobs::compactor(argv),
+        Program::Server => fs_tools::server(argv),
+        Program::Client => fs_tools::client(argv),
+        Program::Compactor => fs_tools::compactor(argv),
     }
 }

@@ -136,7 +136,7 @@ pub(super) fn token() -> Option<Vec<u8>> {
 }
 
 /// `deltafs_bm_svr`.
-pub(crate) fn server(argv: &[String]) -> u8 {
+pub fn server(argv: &[String]) -> u8 {
     let plan = planned(argv, SERVER, |values| {
         let use_existing = values.flag("use_existing_fs") || values.flag("use_existing_db");
         let (db, chain) = (values.text("db"), values.text("readonly_db_chain"));
@@ -193,7 +193,7 @@ pub(super) fn run_server(plan: &serve::Plan, rendezvous: &Rendezvous, json: Opti
 }
 
 /// `deltafs_bm_cli`.
-pub(crate) fn client(argv: &[String]) -> u8 {
+pub fn client(argv: &[String]) -> u8 {
     let plan = planned(argv, CLIENT, |values| {
         let count = values.number("n");
         let uri = values.text("info_svr_uri");
@@ -249,7 +249,7 @@ pub(super) fn endpoint(uri: &str) -> Result<Endpoint, String> {
 }
 
 /// `parallel_compactor`.
-pub(crate) fn compactor(argv: &[String]) -> u8 {
+pub fn compactor(argv: &[String]) -> u8 {
     let plan = planned(argv, COMPACTOR, |values| {
         Ok(merge::Plan {
             source: PathBuf::from(values.text("src_dir")),

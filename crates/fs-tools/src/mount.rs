@@ -10,12 +10,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::MountPoint(what) => Failure::Usage(what),
-            error => Failure::Failed(error.to_string()),
-        }
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::MountPoint(what) => Failure::Usage(what),
+        error => Failure::Failed(error.to_string()),
     }
 }
 
@@ -83,7 +81,7 @@ fn mount(matches: &ArgMatches, at: &Path) -> Outcome {
     }
     let disk: Arc<dyn Fs> = Arc::new(RealFs);
     // Before a log is begun for it.
-    keyrack_mount::check_mount_point(&*disk, at)?;
+    keyrack_mount::check_mount_point(&*disk, at).map_err(failure)?;
     let is_view = text(matches, "view").is_some();
     let space = match is_view || matches.get_flag("read-only") {
         true => open_to_read(matches)?,
@@ -111,7 +109,7 @@ fn mount(matches: &ArgMatches, at: &Path) -> Outcome {
         true => Ok(()),
         false => finish(space),
     };
-    mounted?;
+    mounted.map_err(failure)?;
     finished?;
     Ok(keyrack_console::DONE)
 }

@@ -25,7 +25,7 @@ const GROUP_ROWS_MAX: usize = 64 << 10;
 const GROUP_BYTES_MAX: usize = 16 << 20;
 
 /// Writes all entries; in memory is a group of rows.
-pub(in crate::fs) fn write(to: impl Write + Send, items: &mut ItemSource<'_>) -> Outcome {
+pub(crate) fn write(to: impl Write + Send, items: &mut ItemSource<'_>) -> Outcome {
     let mut file = match begin(to) {
         Ok(file) => file,
         Err(error) => return end_output(Err(io(error))),

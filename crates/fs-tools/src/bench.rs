@@ -23,7 +23,7 @@ mod plan;
 mod walks;
 
 use super::{flag, option, text};
-use crate::jobs::Document;
+use crate::job::Document;
 use clap::{ArgMatches, Command};
 use files::timed;
 use keyrack_console::{Failure, Outcome};

@@ -27,7 +27,7 @@ const COLUMNS: [&str; 9] =
 
 /// Takes in all rows. What is wrong with the file is told with its name; what is damaged, or no
 /// such file, before the first row.
-pub(in crate::fs) fn read(file: Arc<dyn File>, sink: &mut ItemSink<'_>) -> Result<(), Failure> {
+pub(crate) fn read(file: Arc<dyn File>, sink: &mut ItemSink<'_>) -> Result<(), Failure> {
     let name = file.path().display().to_string();
     let mut is_taken = true;
     let read = rows(file, &mut |item, bytes| {

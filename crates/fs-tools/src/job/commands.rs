@@ -4,7 +4,7 @@ use super::document::Document;
 use super::original::{endpoint, run_server, token};
 use super::store::{StoreSettings, environment};
 use super::{as_job, behind, bench, launch, merge, serve};
-use crate::fs::quota;
+use crate::quota;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use keyrack_deltafs::job::Rendezvous;

@@ -11,7 +11,7 @@
 //! the time from the first start to the last end. What is wrong with an entry ends the run.
 
 use super::{ID, Plan};
-use crate::jobs::Document;
+use crate::job::Document;
 use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::{Caller, Dir, Error, IfExists, IfTaken, Namespace, Result, Settings, User};
 use keyrack_measure::Clock;

@@ -30,7 +30,7 @@ mod totals;
 
 pub(crate) use commands::{commands, run};
 pub(crate) use document::Document;
-pub(crate) use original::{client, compactor, server};
+pub use original::{client, compactor, server};
 
 use keyrack_deltafs::job::{Job, Rendezvous};
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -16,9 +16,12 @@
 //! | 3 | a file or a record is damaged |
 //! | 130 | interrupted |
 
+#![forbid(unsafe_code)]
+
 mod archive;
 mod bench;
 mod find;
+mod job;
 mod jsonl;
 mod logs;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
@@ -27,11 +30,13 @@ mod mutate;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod query;
-pub(crate) mod quota;
+mod quota;
 mod tar;
 
+pub use job::{client, compactor, server};
+
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use keyrack_console::{Failure, Outcome, escaped};
+use keyrack_console::{Failure, escaped};
 use keyrack_deltafs::{LogHead, LogId, Namespace, Reference, Registry, Settings, User};
 use keyrack_objects::{Access, Address};
 use keyrack_vfs::{Fs, RealFs};
@@ -44,8 +49,9 @@ const STATUSES: &str = "\
 Exit status: 0 done; 1 failed, or no (a name that is not there, a right that is missing); 2 usage; \
 3 damage; 130 interrupted.";
 
+#[must_use]
 /// The subcommand.
-pub(crate) fn command() -> Command {
+pub fn command() -> Command {
     let command = Command::new("fs")
         .about("Name spaces of files in logs: change them, look at them, publish and measure them")
         .after_help(STATUSES)
@@ -58,17 +64,18 @@ pub(crate) fn command() -> Command {
         .subcommands(archive::commands())
         .subcommands(logs::commands())
         .subcommand(bench::command())
-        .subcommands(crate::jobs::commands());
+        .subcommands(job::commands());
     #[cfg(all(feature = "fuse", target_os = "linux"))]
     let command = command.subcommand(mount::command());
     command
 }
 
+#[must_use]
 /// Runs the subcommand, and says what went wrong.
-pub(crate) fn run(matches: &ArgMatches) -> u8 {
+pub fn run(matches: &ArgMatches) -> u8 {
     keyrack_vfs::keep_private();
     let Some((name, matches)) = matches.subcommand() else { return keyrack_console::COULD_NOT };
-    if let Some(status) = crate::jobs::run(name, matches) {
+    if let Some(status) = job::run(name, matches) {
         return status;
     }
     let outcome = mutate::run(name, matches)
