@@ -4,6 +4,7 @@ use crate::progress::Progress;
 use crate::watch::Watch;
 use crate::{bundled, engines, flags, modes};
 use clap::ArgMatches;
+use keyrack_compat::BenchStyle;
 use keyrack_console::say;
 use keyrack_harness::probe::LinuxHost;
 use keyrack_harness::sink::Dialect;
@@ -18,34 +19,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What differs between our name and an old one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Style {
-    /// The name in messages.
-    pub(crate) program: &'static str,
-    pub(crate) dialect: Dialect,
-    /// The engine of a run that names none; `None` takes all that need no data directory.
-    pub(crate) default_backend: Option<&'static str>,
-    /// Whether a run without a workload takes the bundled one.
-    pub(crate) default_workload: bool,
-    /// Whether workers are pinned where nothing is said.
-    pub(crate) default_pin: Pin,
-}
-
-impl Style {
-    pub(crate) fn keyrack() -> Self {
-        Style {
-            program: "keyrack",
-            dialect: Dialect::Keyrack,
-            default_backend: None,
-            default_workload: true,
-            default_pin: Pin::Auto,
-        }
-    }
-}
+/// How `keyrack bench` presents itself.
+pub(crate) const KEYRACK: BenchStyle = BenchStyle {
+    program: "keyrack",
+    dialect: Dialect::Keyrack,
+    default_backend: None,
+    default_workload: true,
+    default_pin: Pin::Auto,
+};
 
 /// Runs the command. An error is a refusal: nothing was measured.
-pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &Style) -> Result<u8, String> {
+pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &BenchStyle) -> Result<u8, String> {
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
     if matches.get_flag("list") {
         return modes::list();
@@ -55,10 +39,11 @@ pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &Style) -> Resul
         return modes::selftest(&settings, &flags::pairs(matches), &fs);
     }
     if matches.get_flag("overhead") {
-        return modes::overhead(settings, surroundings(&fs, argv, style));
+        return modes::overhead(settings, surroundings(&fs, argv, style.program));
     }
     // Until a plan stands a signal ends the process as any other: nothing has been written.
-    let plan = Plan::new(settings, surroundings(&fs, argv, style)).map_err(|refusal| refusal.0)?;
+    let plan =
+        Plan::new(settings, surroundings(&fs, argv, style.program)).map_err(|refusal| refusal.0)?;
     let limit = plan.settings.mem_limit;
     let _limit = limit
         .map(|bytes| MemLimit::enter(bytes, std::process::id(), &LinuxHost, &*fs))
@@ -82,7 +67,7 @@ pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &Style) -> Resul
 fn measure(
     plan: &Plan,
     fs: &Arc<dyn Fs>,
-    style: &Style,
+    style: &BenchStyle,
     save: Option<PathBuf>,
     progress: &mut Progress,
     stop: &Stop,
@@ -154,7 +139,7 @@ fn status(record: &Run, stop: &Stop, program: &str) -> u8 {
 }
 
 /// Defaults, then the file, then the flags.
-fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings, String> {
+fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &BenchStyle) -> Result<Settings, String> {
     let mut settings = Settings { pin: style.default_pin, ..Settings::default() };
     let mut bounded = false;
     if let Some(path) = matches.get_one::<String>("config") {
@@ -194,12 +179,12 @@ fn settings(matches: &ArgMatches, fs: &dyn Fs, style: &Style) -> Result<Settings
     Ok(settings)
 }
 
-pub(crate) fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], style: &Style) -> Surroundings {
+pub(crate) fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], program: &str) -> Surroundings {
     Surroundings {
         registry: engines::registry(),
         fs: Arc::clone(fs),
         facts: Facts {
-            program: style.program.to_owned(),
+            program: program.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             argv: argv.to_vec(),
             compiler: format!("rustc {}", env!("CARGO_PKG_RUST_VERSION")),

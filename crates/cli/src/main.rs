@@ -23,7 +23,6 @@
 mod bench;
 mod bundled;
 mod compare;
-mod compat;
 mod db;
 mod doctor;
 mod engines;
@@ -40,8 +39,12 @@ mod tui;
 mod tui;
 mod watch;
 
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Args, Command};
+use keyrack_compat::{BenchStyle, LoadStyle, Program};
+use keyrack_harness::Surroundings;
+use keyrack_vfs::Fs;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -51,10 +54,40 @@ fn main() -> ExitCode {
     let argv: Vec<String> =
         std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     tui::install();
-    ExitCode::from(match compat::called_as(&argv) {
-        Some(name) => compat::main(name, &argv),
+    ExitCode::from(match keyrack_compat::called_as(&argv) {
+        Some(name) => keyrack_compat::main(name, &argv, &OldNames),
         None => keyrack(&argv),
     })
+}
+
+/// What old names use of this program.
+struct OldNames;
+
+impl Program for OldNames {
+    fn bench_command(&self, command: Command) -> Command {
+        flags::with_settings(command)
+    }
+
+    fn bench(
+        &self,
+        matches: &ArgMatches,
+        argv: &[String],
+        style: &BenchStyle,
+    ) -> Result<u8, String> {
+        bench::run(matches, argv, style)
+    }
+
+    fn load_command(&self, command: Command) -> Command {
+        load::Options::augment_args(command)
+    }
+
+    fn load(&self, matches: &ArgMatches, style: &LoadStyle) -> u8 {
+        load::run_as(matches, style)
+    }
+
+    fn surroundings(&self, fs: &Arc<dyn Fs>, argv: &[String], name: &str) -> Surroundings {
+        bench::surroundings(fs, argv, name)
+    }
 }
 
 fn keyrack(argv: &[String]) -> u8 {
@@ -88,7 +121,7 @@ fn command() -> Command {
 
 fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
     let result = match matches.subcommand() {
-        Some(("bench", matches)) => bench::run(matches, argv, &bench::Style::keyrack()),
+        Some(("bench", matches)) => bench::run(matches, argv, &bench::KEYRACK),
         Some(("compare", matches)) => compare::run(matches),
         Some(("report", matches)) => report::run(matches),
         Some(("doctor", matches)) => doctor::run(matches),

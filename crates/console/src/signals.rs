@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How long after the first signal others are the same request.
 const SAME_REQUEST_NS: u64 = 1_000_000_000;
 
-/// Calls `end` for each signal; one that comes later than a second after the first ends the process.
+/// Calls `end` for each signal. One that comes more than a second after the first ends the
+/// process.
 ///
 /// # Errors
 /// One line if signals cannot be watched.

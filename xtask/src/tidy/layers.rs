@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! L6  cli
-//! L5  fs-tools
+//! L5  fs-tools compat
 //! L4  console                                         testkit: for tests, and for
 //! L3  rowstore deltafs deltafs-c mount objects server   the self-test of the cli
 //!     loadgen harness live report
@@ -38,7 +38,7 @@ const LAYERS: &[&[&str]] = &[
         "report",
     ],
     &["console"],
-    &["fs-tools"],
+    &["fs-tools", "compat"],
     &["cli"],
 ];
 
@@ -56,6 +56,7 @@ const EDGES: &[(&str, &str, &str)] = &[
     ("mount", "deltafs", "what is mounted is a name space"),
     ("objects", "deltafs", "what is kept in object stores are published name spaces"),
     ("server", "rowstore", "the server serves rows, whichever store holds them"),
+    ("compat", "fs-tools", "the old names of DeltaFS' programs are tools of name spaces"),
     ("harness", "loadgen", "network workloads are driven by the clients of the load generator"),
 ];
 

@@ -21,22 +21,14 @@ mod session;
 pub(crate) use options::{Options, TableShape};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use keyrack_compat::LoadStyle;
 use keyrack_console::say;
 use keyrack_loadgen::output::Columns;
 use keyrack_loadgen::respond;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How a name presents itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Style {
-    /// The name in messages.
-    pub(crate) program: &'static str,
-    /// The table where `--table` does not say.
-    pub(crate) columns: Columns,
-}
-
-const KEYRACK: Style = Style { program: "keyrack load", columns: Columns::Full };
+const KEYRACK: LoadStyle = LoadStyle { program: "keyrack load", columns: Columns::Full };
 
 /// The subcommand.
 pub(crate) fn command() -> Command {
@@ -60,7 +52,7 @@ pub(crate) fn run(matches: &ArgMatches) -> u8 {
 }
 
 /// Runs the options under a name.
-pub(crate) fn run_as(matches: &ArgMatches, style: &Style) -> u8 {
+pub(crate) fn run_as(matches: &ArgMatches, style: &LoadStyle) -> u8 {
     let result =
         Options::from_arg_matches(matches).map_err(|error| error.to_string()).and_then(|options| {
             match &options.respond {

@@ -1,8 +1,9 @@
 //! One call of `keyrack load`, from checked options to what is printed and written.
 
 use super::coordinator::Coordinator;
-use super::{Options, Style, TableShape};
+use super::{Options, TableShape};
 use crate::tui::LoadScreen;
+use keyrack_compat::LoadStyle;
 use keyrack_console::say;
 use keyrack_loadgen::account::{Report, Second};
 use keyrack_loadgen::control::{Figures, Goal, Scan, Search, Until, repeat};
@@ -38,7 +39,7 @@ enum Task {
 }
 
 /// Runs the options; returns the exit status.
-pub(super) fn run(options: &Options, style: &Style) -> Result<u8, String> {
+pub(super) fn run(options: &Options, style: &LoadStyle) -> Result<u8, String> {
     let fs = RealFs;
     let clock = Clock::calibrated();
     let began = clock.ticks();
@@ -218,7 +219,7 @@ type Measure<'a> = &'a mut dyn FnMut(&Measurement) -> keyrack_loadgen::Result<Re
 /// What goes to standard output, as it becomes known.
 struct Printer<'a> {
     options: &'a Options,
-    style: &'a Style,
+    style: &'a LoadStyle,
     columns: Columns,
     text: String,
     /// The answer is no.

@@ -4,15 +4,14 @@
 //! version. Stricter than the original on purpose: what does not parse is refused instead of
 //! guessed.
 
-use crate::bench::{self, Style};
-use crate::flags;
+use crate::{BenchStyle, Program};
 use clap::Command;
 use clap::error::ErrorKind;
 use keyrack_console::say;
 use keyrack_harness::Pin;
 use keyrack_harness::sink::Dialect;
 
-const KEYBENCH: Style = Style {
+const KEYBENCH: BenchStyle = BenchStyle {
     program: "keybench",
     dialect: Dialect::Seed,
     default_backend: Some("skiplist"),
@@ -21,9 +20,10 @@ const KEYBENCH: Style = Style {
 };
 
 /// `keybench [options] WORKLOAD.lua [WORKLOAD2.lua ...]`.
-pub(super) fn main(argv: &[String]) -> u8 {
+pub(super) fn main(argv: &[String], program: &dyn Program) -> u8 {
     let command = || {
-        flags::with_settings(Command::new("keybench").disable_version_flag(true))
+        program
+            .bench_command(Command::new("keybench").disable_version_flag(true))
             .mut_arg("backend", |backend| {
                 backend.help("Engines to run, comma-separated [default: skiplist]")
             })
@@ -48,7 +48,7 @@ pub(super) fn main(argv: &[String]) -> u8 {
         say!("{}", command().render_help().to_string().trim_end());
         return keyrack_console::COULD_NOT;
     }
-    bench::run(&matches, argv, &KEYBENCH).unwrap_or_else(|message| {
+    program.bench(&matches, argv, &KEYBENCH).unwrap_or_else(|message| {
         keyrack_console::refuse("keybench", &message);
         keyrack_console::COULD_NOT
     })

@@ -1,7 +1,7 @@
 //! The command line of `mtclient`.
 
 use super::table::{self, Body, Test};
-use crate::compat::line::{
+use crate::line::{
     self, COUNT, Exit, NONE, Opt, SUFFIXED, count, flag, read, seconds, suffixed, value,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command};

@@ -11,7 +11,7 @@
 
 use super::PROGRAM;
 use super::options::Options;
-use crate::compat::rows as report;
+use crate::rows as report;
 use keyrack_console::say;
 use keyrack_harness::sink::Value;
 use keyrack_measure::{Clock, wall};

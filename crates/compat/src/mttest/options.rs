@@ -4,7 +4,7 @@
 //! that is given twice counts where it stands last, and so do an option and its `--no-` form, and
 //! `-n` and `-T`.
 
-use crate::compat::line::{
+use crate::line::{
     self, COUNT, Cores, Exit, NONE, Opt, SUFFIXED, count, flag, read, seconds, suffixed, value,
 };
 use clap::parser::ValueSource;

@@ -123,7 +123,7 @@ impl<'r> NetClient<'r> {
         }
         self.run.through.fetch_add(1, Ordering::Relaxed);
         if !self.options().is_quiet {
-            say!("{} {}", self.id, crate::compat::rows::line(&self.row));
+            say!("{} {}", self.id, crate::rows::line(&self.row));
         }
         Ok(())
     }

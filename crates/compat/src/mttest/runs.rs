@@ -1,13 +1,12 @@
 //! The runs of one call: which tests on which trees, in which order, and what is said of them.
 
+use super::PROGRAM;
 use super::options::{self, Options};
-use super::{PROGRAM, STYLE};
-use crate::compat::line::processors;
-use crate::{bench, engines};
+use crate::line::processors;
 use keyrack_console::say;
 use keyrack_harness::probe::{Host, LinuxHost};
 use keyrack_harness::sink::{Dialect, Trial, Value};
-use keyrack_harness::{Bound, Event, Observer, Outputs, Pin, Plan, Settings, Stop};
+use keyrack_harness::{Bound, Event, Observer, Outputs, Pin, Plan, Settings, Stop, Surroundings};
 use keyrack_record::{Failure, Point, Run};
 use keyrack_store::{Registry, Store, unknown};
 use keyrack_vfs::Fs;
@@ -132,8 +131,7 @@ fn test_names() -> Vec<&'static str> {
 }
 
 /// The help, with what this build has.
-pub(super) fn help() -> String {
-    let registry = engines::registry();
+pub(super) fn help(registry: &Registry) -> String {
     let others = registry.iter().filter(|engine| engine.stores && !engine.persistent);
     let others = others.map(|engine| engine.name).filter(|name| *name != MASSTREE);
     let trees: Vec<&str> = MASSTREE_TREES.into_iter().chain(others).collect();
@@ -153,9 +151,9 @@ impl<'o> Runs<'o> {
     pub(super) fn new(
         options: &'o Options,
         fs: &Arc<dyn Fs>,
-        argv: &[String],
+        surroundings: &dyn Fn() -> Surroundings,
     ) -> Result<Runs<'o>, String> {
-        let registry = engines::registry();
+        let registry = surroundings().registry;
         let words = Words::of(&options.words, options.rscale_threads, &registry)?;
         let threads = options.threads.unwrap_or_else(processors);
         let mut all = Runs {
@@ -169,7 +167,7 @@ impl<'o> Runs<'o> {
         for (tree, engine) in &words.trees {
             for test in &words.tests {
                 if options.trials > 0 {
-                    let plan = all.plan(engine, test, &words.params, argv)?;
+                    let plan = all.plan(engine, test, &words.params, surroundings())?;
                     all.plans.push(plan);
                 }
                 let table = if *engine == MASSTREE { MASSTREE_TABLE } else { engine };
@@ -195,7 +193,7 @@ impl<'o> Runs<'o> {
         engine: &str,
         test: &str,
         params: &[(String, String)],
-        argv: &[String],
+        surroundings: Surroundings,
     ) -> Result<Plan, String> {
         let options = self.options;
         let known = params_of(test);
@@ -218,7 +216,6 @@ impl<'o> Runs<'o> {
             probe: Some(vec!["none".to_owned()]),
             ..Settings::default()
         };
-        let surroundings = bench::surroundings(&self.fs, argv, &STYLE);
         Plan::new(settings, surroundings).map_err(|refusal| refusal.0)
     }
 
@@ -407,7 +404,9 @@ mod tests {
 
     fn words(line: &str) -> Result<Words, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Words::of(&words, Some(3), &engines::registry())
+        let mut engines = keyrack_peers::engines();
+        engines.push(keyrack_masstree::engine());
+        Words::of(&words, Some(3), &Registry::new(engines))
     }
 
     #[test]

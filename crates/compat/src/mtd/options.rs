@@ -3,7 +3,7 @@
 //! An option and its `--no-` form take each other back: the last one counts. What has no meaning
 //! here is taken, and a line says why.
 
-use crate::compat::line::{
+use crate::line::{
     self, COUNT, Cores, Exit, NONE, Opt, SUFFIXED, count, flag, read, seconds, suffixed, value,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command};

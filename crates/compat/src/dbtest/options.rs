@@ -3,7 +3,7 @@
 //! The first options are those of the original. Its compile flags are long options here; those
 //! that have no meaning are taken, and one line says why.
 
-use crate::compat::line::{self, Exit, NONE, Opt, flag, value};
+use crate::line::{self, Exit, NONE, Opt, flag, value};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::path::PathBuf;
 

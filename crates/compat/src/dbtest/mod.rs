@@ -20,7 +20,7 @@ mod options;
 mod report;
 
 use super::line::Tool;
-use crate::bench::{self, Style};
+use crate::Program;
 use keyrack_harness::sink::Dialect;
 use keyrack_harness::{Bound, Event, Observer, Outputs, Pin, Plan, Settings, Stop};
 use keyrack_record::Run;
@@ -38,26 +38,18 @@ const WORKLOAD: &str = "flodb/mixed";
 const DIR_VARIABLE: &str = "TEST_TMPDIR";
 const DIR_NAME: &str = "db_test";
 
-const STYLE: Style = Style {
-    program: PROGRAM,
-    dialect: Dialect::Keyrack,
-    default_backend: Some("flodb"),
-    default_workload: false,
-    default_pin: Pin::Auto,
-};
-
 const TOOL: Tool =
     Tool { name: PROGRAM, hint: "Use -h or --help for help", refused: keyrack_console::NO };
 
 /// `db_test [OPTIONS]`. Returns the exit status.
-pub(super) fn main(argv: &[String]) -> u8 {
-    TOOL.main(Options::parse(argv), options::help, |options| run(options, argv))
+pub(super) fn main(argv: &[String], program: &dyn Program) -> u8 {
+    TOOL.main(Options::parse(argv), options::help, |options| run(options, argv, program))
 }
 
 /// Runs and prints. An error is a refusal: nothing has run.
-fn run(options: &Options, argv: &[String]) -> Result<u8, String> {
+fn run(options: &Options, argv: &[String], program: &dyn Program) -> Result<u8, String> {
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
-    let surroundings = bench::surroundings(&fs, argv, &STYLE);
+    let surroundings = program.surroundings(&fs, argv, PROGRAM);
     let is_persistent = match surroundings.registry.find(&options.engine) {
         Some(engine) => engine.persistent,
         None => {

@@ -28,14 +28,14 @@ mod options;
 mod runs;
 
 use super::line::Tool;
-use crate::bench::{self, Style};
+use crate::Program;
 use compare::Pattern;
 use keyrack_console::say;
 use keyrack_harness::probe::{Host, LinuxHost};
 use keyrack_harness::sink::{
-    Candlesticks, Dialect, Experiment, Notebook, Page, Stream, Trial, Value, append,
+    Candlesticks, Experiment, Notebook, Page, Stream, Trial, Value, append,
 };
-use keyrack_harness::{NotebookFile, Pin, Stop};
+use keyrack_harness::{NotebookFile, Stop, Surroundings};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, RealFs};
 use options::{Options, Place};
@@ -44,14 +44,6 @@ use std::sync::Arc;
 
 const PROGRAM: &str = "mttest";
 
-const STYLE: Style = Style {
-    program: PROGRAM,
-    dialect: Dialect::Keyrack,
-    default_backend: Some("masstree"),
-    default_workload: false,
-    default_pin: Pin::Never,
-};
-
 const TOOL: Tool = Tool {
     name: PROGRAM,
     hint: "Usage: mttest [-jN] TESTS...\nTry 'mttest --help' for options.",
@@ -59,15 +51,21 @@ const TOOL: Tool = Tool {
 };
 
 /// `mttest [OPTIONS] [PARAM=VALUE...] [TREE...] [TEST...]`. Returns the exit status.
-pub(super) fn main(argv: &[String]) -> u8 {
-    TOOL.main(Options::parse(argv), runs::help, |options| run(options, argv))
+pub(super) fn main(argv: &[String], program: &dyn Program) -> u8 {
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let surroundings = || program.surroundings(&fs, argv, PROGRAM);
+    let help = || runs::help(&surroundings().registry);
+    TOOL.main(Options::parse(argv), help, |options| run(options, &fs, &surroundings))
 }
 
 /// Runs, writes and plots. An error is a refusal: nothing has run.
-fn run(options: &Options, argv: &[String]) -> Result<u8, String> {
-    let fs: Arc<dyn Fs> = Arc::new(RealFs);
-    let runs = runs::Runs::new(options, &fs, argv)?;
-    let mut book = Book::open(&options.notebook, &fs)?;
+fn run(
+    options: &Options,
+    fs: &Arc<dyn Fs>,
+    surroundings: &dyn Fn() -> Surroundings,
+) -> Result<u8, String> {
+    let runs = runs::Runs::new(options, fs, surroundings)?;
+    let mut book = Book::open(&options.notebook, fs)?;
     if !options.compare.is_empty() && book.page.is_none() {
         return Err("-c compares with experiments of the notebook, and there is none".to_owned());
     }

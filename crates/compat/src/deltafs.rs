@@ -9,9 +9,12 @@ use keyrack_fs_tools as fs_tools;
 
 /// Which of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
+pub enum Program {
+    /// `deltafs_bm_svr`.
     Server,
+    /// `deltafs_bm_cli`.
     Client,
+    /// `parallel_compactor`.
     Compactor,
 }
 

@@ -2,13 +2,12 @@
 //! purpose is in docs/load.md: rates are kept whatever the server does, latencies count from when a
 //! request was due, and what did not work is said and is exit status 1 or 2.
 
-use crate::flags;
-use crate::load::{self, Options, Style};
+use crate::{LoadStyle, Program};
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, Args, Command};
+use clap::{Arg, ArgAction, Command};
 use keyrack_loadgen::output::Columns;
 
-const MUTILATE: Style = Style { program: "mutilate", columns: Columns::Readme };
+const MUTILATE: LoadStyle = LoadStyle { program: "mutilate", columns: Columns::Readme };
 
 /// The long options of the original. What abbreviates one of them still does, whatever ours are.
 const ORIGINAL: [&str; 50] = [
@@ -83,10 +82,11 @@ fn in_full(word: &str) -> String {
 }
 
 /// `mutilate -s server[:port] [options]`.
-pub(super) fn main(argv: &[String]) -> u8 {
+pub(super) fn main(argv: &[String], program: &dyn Program) -> u8 {
     let argv: Vec<String> = argv.iter().map(|word| in_full(word)).collect();
     let command = || {
-        Options::augment_args(Command::new("mutilate"))
+        program
+            .load_command(Command::new("mutilate"))
             .about("\"High-performance\" memcached benchmarking tool")
             .version("0.1")
             .disable_version_flag(true)
@@ -99,7 +99,7 @@ pub(super) fn main(argv: &[String]) -> u8 {
             .infer_long_args(true)
     };
     match command().try_get_matches_from(argv) {
-        Ok(matches) => load::run_as(&matches, &MUTILATE),
+        Ok(matches) => program.load(&matches, &MUTILATE),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 keyrack_console::print(&error.render().to_string())
