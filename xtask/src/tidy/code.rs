@@ -37,6 +37,36 @@ pub(super) fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
+/// Code whose items under `#[cfg(test)]` are blank lines, and the names of the modules among them.
+pub(super) fn without_tests(code: &str) -> (String, Vec<String>) {
+    let mut children = Vec::new();
+    let mut rest = String::new();
+    let mut lines = code.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            rest.push_str(line);
+            rest.push('\n');
+            continue;
+        }
+        rest.push('\n');
+        let mut depth = 0_i64;
+        for line in lines.by_ref() {
+            rest.push('\n');
+            let is_open = depth == 0;
+            depth += line.matches('{').count() as i64 - line.matches('}').count() as i64;
+            let words: Vec<&str> = line.trim().trim_end_matches(';').split(' ').collect();
+            if let (true, Some(at)) = (is_open, words.iter().position(|word| *word == "mod")) {
+                children.extend(words.get(at + 1).map(|name| (*name).to_owned()));
+            }
+            let is_over = line.trim_end().ends_with([';', '}', ',']);
+            if depth <= 0 && is_over {
+                break;
+            }
+        }
+    }
+    (rest, children)
+}
+
 fn is_word_char(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
@@ -200,6 +230,15 @@ mod tests {
         assert_eq!(code_only("a \"b").trim(), "a");
         assert_eq!(code_only("a r#\"b\"").trim(), "a r");
         assert_eq!(code_only("a '\\").trim(), "a");
+    }
+
+    #[test]
+    fn items_for_tests_become_blank_lines() {
+        let code = "fn a() {}\n#[cfg(test)]\nmod b;\nfn c() {}\n\
+                    #[cfg(test)]\nmod tests {\n fn d() {}\n}\n";
+        let (rest, children) = without_tests(code);
+        assert_eq!(rest, "fn a() {}\n\n\nfn c() {}\n\n\n\n\n");
+        assert_eq!(children, ["b", "tests"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! What stands in a fence or in back-quotes is an example and is not looked at. Of a link only the
 //! file is checked, not the heading behind `#`.
 
+use super::source::COLUMNS_MAX;
 use super::{Breach, File, Tree};
 
 /// Rule: every local link names a file or folder of the tree.
@@ -23,7 +24,24 @@ pub(super) fn links(tree: &Tree) -> Vec<Breach> {
     breaches
 }
 
-/// Rule: one `# Title` in a document.
+/// Rule: no line of a document is wider than the page.
+pub(super) fn width(tree: &Tree) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for file in documents(tree) {
+        for (index, line) in file.text.lines().enumerate() {
+            let columns = line.chars().count();
+            // A row of a table cannot be broken, nor can an address.
+            let is_unbreakable = line.trim_start().starts_with('|') || line.contains("https://");
+            if columns > COLUMNS_MAX && !is_unbreakable {
+                let what = format!("{columns} columns, at most {COLUMNS_MAX}");
+                breaches.push(Breach::new(&file.path, index + 1, what));
+            }
+        }
+    }
+    breaches
+}
+
+/// Rule: a document has one title, at its head.
 pub(super) fn titles(tree: &Tree) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for file in documents(tree) {
@@ -145,6 +163,14 @@ mod tests {
         let breaches = links(&tree);
         assert_eq!(places(&breaches), ["docs/page.md:3", "docs/page.md:8", "docs/page.md:9"]);
         assert_eq!(breaches[0].what, "the link 'missing.md' leads nowhere");
+    }
+
+    #[test]
+    fn a_planted_wide_line_is_found_and_tables_and_addresses_are_not() {
+        let long = "x".repeat(COLUMNS_MAX + 1);
+        let text = format!("{}\n{long}\n| {long} |\nhttps://a/{long}\n", &long[1..]);
+        let breaches = width(&tree(&[("a.md", &text), ("a.rs", &long)]));
+        assert_eq!(places(&breaches), ["a.md:2"]);
     }
 
     #[test]

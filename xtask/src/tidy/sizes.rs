@@ -1,31 +1,42 @@
-//! The size report: long Rust files, longest first. A long file may have its reason (a table, one
-//! state machine), so the report is read by people and fails nothing.
+//! Rules about size: the lines of a Rust file, and the code of the command line.
 
-use super::Tree;
+use super::code::{code_only, without_tests};
+use super::{Breach, Tree, is_test_file};
 
-/// Lines at which a file is listed: time to think about a split.
-const LINES_LISTED: usize = 700;
+/// Lines of the longest Rust file. Above 400 it is time to look for the second noun.
+const FILE_LINES_MAX: usize = 700;
 
-/// Lines at which a file is listed loudly: it needs a reason.
-const LINES_LOUD: usize = 1000;
+/// The crate that parses, prints and exits, and how many lines of code it may have for that:
+/// without comments, blank lines and tests.
+const CLI: &str = "crates/cli/src/";
+const CLI_LINES_MAX: usize = 7000;
 
-/// The lines of the report.
-pub(super) fn report(tree: &Tree) -> Vec<String> {
-    let mut long: Vec<(usize, &str)> = tree
-        .rust()
-        .map(|file| (file.text.lines().count(), file.path.as_str()))
-        .filter(|(lines, _)| *lines > LINES_LISTED)
-        .collect();
-    long.sort_by(|a, b| b.cmp(a));
-    long.into_iter()
-        .map(|(lines, path)| {
-            if lines > LINES_LOUD {
-                format!("size: {path}: {lines} LINES, more than {LINES_LOUD}: SPLIT IT OR SAY WHY")
-            } else {
-                format!("size: {path}: {lines} lines")
-            }
+/// Rule: no Rust file is longer than what one reads in a sitting.
+pub(super) fn files(tree: &Tree) -> Vec<Breach> {
+    tree.rust()
+        .map(|file| (file, file.text.lines().count()))
+        .filter(|(_, lines)| *lines > FILE_LINES_MAX)
+        .map(|(file, lines)| {
+            Breach::new(&file.path, 0, format!("{lines} lines, at most {FILE_LINES_MAX}"))
         })
         .collect()
+}
+
+/// Rule: the command line is no second product.
+pub(super) fn cli(tree: &Tree) -> Vec<Breach> {
+    let ours = |path: &str| path.starts_with(CLI) && !is_test_file(path);
+    let lines: usize = tree
+        .rust()
+        .filter(|file| ours(&file.path))
+        .map(|file| {
+            let (code, _) = without_tests(&code_only(&file.text));
+            code.lines().filter(|line| !line.trim().is_empty()).count()
+        })
+        .sum();
+    if lines <= CLI_LINES_MAX {
+        return Vec::new();
+    }
+    vec![Breach::new(CLI, 0, format!("{lines} lines of code, at most {CLI_LINES_MAX}"))]
 }
 
 #[cfg(test)]
@@ -34,19 +45,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_files_are_listed_longest_first() {
+    fn a_planted_long_file_is_found() {
         let tree = tree(&[
-            ("a.rs", &"\n".repeat(700)),
-            ("b.rs", &"\n".repeat(701)),
-            ("c.rs", &"\n".repeat(1001)),
-            ("d.md", &"\n".repeat(5000)),
+            ("a.rs", &"\n".repeat(FILE_LINES_MAX)),
+            ("b.rs", &"\n".repeat(FILE_LINES_MAX + 1)),
+            ("c.md", &"\n".repeat(5000)),
         ]);
-        assert_eq!(
-            report(&tree),
-            [
-                "size: c.rs: 1001 LINES, more than 1000: SPLIT IT OR SAY WHY",
-                "size: b.rs: 701 lines",
-            ]
-        );
+        let breaches = files(&tree);
+        assert_eq!(breaches, [Breach::new("b.rs", 0, "701 lines, at most 700")]);
+    }
+
+    #[test]
+    fn a_planted_line_of_code_too_many_is_found_and_comments_and_tests_are_free() {
+        let code = "// A comment.\n\nlet a = 1;\n".repeat(CLI_LINES_MAX);
+        let tests = format!("{code}#[cfg(test)]\nmod tests {{\n{code}}}\n");
+        let full = tree(&[("crates/cli/src/a.rs", &tests), ("crates/cli/src/tests.rs", &code)]);
+        assert_eq!(cli(&full), []);
+        let over = tree(&[("crates/cli/src/a.rs", &code), ("crates/cli/src/b.rs", "let b = 1;\n")]);
+        assert_eq!(cli(&over)[0].what, "7001 lines of code, at most 7000");
     }
 }

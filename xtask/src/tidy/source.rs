@@ -4,7 +4,7 @@ use super::code::{code_only, has_word, lines_with_word};
 use super::{Breach, Tree};
 
 /// Columns of a line, counted in characters.
-const COLUMNS_MAX: usize = 100;
+pub(super) const COLUMNS_MAX: usize = 100;
 
 /// Crates that hold unsafe code, with the most files of each that may.
 const UNSAFE_CRATES: &[(&str, usize)] = &[
