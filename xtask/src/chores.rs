@@ -21,30 +21,20 @@
 //! that fails without counting tests is one failure.
 
 use crate::bench;
-use crate::command::Options;
 use crate::fuzz;
 use crate::instrumented::{asan, loom, shuttle};
+use crate::options::Options;
 use crate::output::{complain, say};
 use crate::overhead as budgets;
+use crate::profile::{SEED_VARIABLE, TEST_FEATURES, TEST_PROFILE};
 use crate::smoke as smoke_runs;
 use crate::stage::{Outcome, Stop, run, stage};
 use crate::tally::{Tally, count_tests};
 use crate::tidy;
 use crate::workspace::{REWRITE_VARIABLE, Workspace, find_program, seed_of_commit};
 
-/// The profile of everything that runs tests; see the workspace's manifest.
-pub(crate) const TEST_PROFILE: &str = "sim";
-
-/// The variable from which random tests take their seed, in decimal.
-pub(crate) const SEED_VARIABLE: &str = "KEYRACK_SEED";
-
 /// The variable by which the longest tests do a part of what they could (1) or all of it (0).
 const BRIEF_VARIABLE: &str = "KEYRACK_BRIEF";
-
-/// Features with which everything is linted and tested: those that the binary leaves out because of
-/// what they depend on.
-pub(crate) const TEST_FEATURES: &str =
-    "keyrack-objects/object-store,keyrack-cli/parquet,keyrack-cli/sqlite";
 
 /// `cargo xtask check`.
 ///

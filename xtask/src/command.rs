@@ -8,6 +8,7 @@ use crate::bench;
 use crate::chores;
 use crate::fuzz;
 use crate::instrumented;
+use crate::options::Options;
 use crate::soak;
 use crate::stage::{Outcome, Stop};
 use crate::tidy;
@@ -159,30 +160,6 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command { name: "fmt", about: "format the tree", options: &[], run: chores::fmt },
 ];
-
-/// The options given to a command.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options {
-    given: Vec<(&'static str, Option<u64>)>,
-    operand: Option<String>,
-}
-
-impl Options {
-    /// Whether a switch was given.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.given.iter().any(|(given, _)| *given == name)
-    }
-
-    /// The word without dashes.
-    pub(crate) fn operand(&self) -> Option<&str> {
-        self.operand.as_deref()
-    }
-
-    /// The number given with an option. The last one wins.
-    pub(crate) fn number(&self, name: &str) -> Option<u64> {
-        self.given.iter().rev().find(|(given, _)| *given == name).and_then(|(_, number)| *number)
-    }
-}
 
 /// What a command line asks for.
 #[derive(Debug)]

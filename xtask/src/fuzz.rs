@@ -17,9 +17,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use crate::chores::{SEED_VARIABLE, TEST_FEATURES, TEST_PROFILE};
-use crate::command::Options;
+use crate::options::Options;
 use crate::output::{complain, say};
+use crate::profile::{SEED_VARIABLE, TEST_FEATURES, TEST_PROFILE};
 use crate::stage::{Outcome, Stop, shown, stage};
 use crate::workspace::{REWRITE_VARIABLE, Workspace, find_program, seed_of_commit};
 

@@ -22,7 +22,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::command::Options;
+use crate::options::Options;
 use crate::output::say;
 use crate::stage::{Outcome, Stop, shown, stage};
 use crate::tally::{Tally, count_tests};

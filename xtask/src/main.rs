@@ -28,8 +28,10 @@ mod chores;
 mod command;
 mod fuzz;
 mod instrumented;
+mod options;
 mod output;
 mod overhead;
+mod profile;
 #[cfg(test)]
 mod scratch;
 mod smoke;

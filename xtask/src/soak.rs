@@ -14,9 +14,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::chores::TEST_PROFILE;
-use crate::command::Options;
+use crate::options::Options;
 use crate::output::{complain, say};
+use crate::profile::TEST_PROFILE;
 use crate::smoke::{Runner, build};
 use crate::stage::{Outcome, Stop, run, shown, stage};
 use crate::workspace::Workspace;

@@ -22,7 +22,7 @@ mod process;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::command::Options;
+use crate::options::Options;
 use crate::output::say;
 use crate::smoke;
 use crate::stage::{Outcome, Stop, stage};

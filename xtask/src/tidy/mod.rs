@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 
-use crate::command::Options;
+use crate::options::Options;
 use crate::output::{complain, say};
 use crate::stage::{Outcome, Stop};
 use crate::workspace::Workspace;
