@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! check     cargo fmt --check, cargo clippy, cargo doc, tidy        cheapest first, fail fast
-//! features  the binary with other feature sets                      needs make for LuaJIT
 //! smoke     the release binary over engines, workloads and claims   see `smoke`, `bench`
 //! overhead  the release binary's instructions a unit                needs valgrind, see `overhead`
-//! seeds     cargo test with KEYRACK_SEED from the commit
-//! fuzz      every reader of bytes from outside, a minute a format     see `fuzz`
 //! loom      models of a few crates, every interleaving              see `instrumented`
 //! shuttle   whole structures, schedules drawn from a seed            see `instrumented`
-//! asan      tests of a few crates under AddressSanitizer            needs a nightly toolchain
 //! test      tidy, cargo test with KEYRACK_SEED fixed                closes with the counts
+//!
+//! Not in CI, but by night:
+//! features  the binary with other feature sets                      needs make for LuaJIT
+//! seeds     cargo test with KEYRACK_SEED from the commit
 //! ```
 //!
 //! Tests are built in the profile `sim`, once for `seeds`, `fuzz` and `test`: optimized, for
@@ -21,8 +21,7 @@
 //! that fails without counting tests is one failure.
 
 use crate::bench;
-use crate::fuzz;
-use crate::instrumented::{asan, loom, shuttle};
+use crate::instrumented::{loom, shuttle};
 use crate::options::Options;
 use crate::output::{complain, say};
 use crate::overhead as budgets;
@@ -106,29 +105,44 @@ pub(crate) fn seeds(workspace: &Workspace, _: &Options) -> Outcome {
     }
 }
 
-/// Features that no chore builds, and why. Everything else of `keyrack-cli` is tried by one.
-const NOT_BUILT: &[(&str, &str)] = &[
+/// Features that only `features --all` builds, and why.
+const BUILT_BY_NIGHT: &[(&str, &str)] = &[
     ("rocksdb", "20 minutes of CPU time, a C++20 compiler and libclang"),
     ("tidesdb", "cmake"),
     ("peers-all", "rocksdb and tidesdb among them"),
 ];
 
+/// The engines that these features bring.
+const ENGINES_BY_NIGHT: [&str; 2] = ["rocksdb-bundled", "tidesdb"];
+
 /// `cargo xtask features`: every set of features that is promised to build.
 ///
 /// # Errors
-/// The first set that does not build.
-pub(crate) fn features(workspace: &Workspace, _: &Options) -> Outcome {
-    for (feature, why) in NOT_BUILT {
-        say(&format!("not built: features {feature} ({why}); see docs/engines/peers.md"));
-    }
+/// The first set that does not build, or the first engine that fails its self-test.
+pub(crate) fn features(workspace: &Workspace, options: &Options) -> Outcome {
     let package = ["-p", "keyrack-cli", "--no-default-features", "--features"];
     stage("features lua54", || run(workspace.cargo(&["check"]).args(package).arg("lua54")))?;
     if find_program("make").is_none() {
         say("SKIPPED: features luajit (make is not installed)");
+    } else {
+        stage("features luajit", || {
+            run(workspace.cargo(&["check"]).args(package).arg("luajit,mimalloc,peers"))
+        })?;
+    }
+    if !options.has("--all") {
+        for (feature, why) in BUILT_BY_NIGHT {
+            say(&format!("not built without --all: {feature} ({why})"));
+        }
         return Ok(());
     }
-    stage("features luajit", || {
-        run(workspace.cargo(&["check"]).args(package).arg("luajit,mimalloc,peers"))
+    stage("features all", || {
+        let engines = ["run", "--profile", TEST_PROFILE, "-p", "keyrack-cli", "--features"];
+        for engine in ENGINES_BY_NIGHT {
+            let mut command = workspace.cargo(&engines);
+            command.args(["peers-all,parquet,object-store", "--", "bench", "--selftest"]);
+            run(command.args(["--backend", engine]))?;
+        }
+        Ok(())
     })
 }
 
@@ -166,7 +180,7 @@ pub(crate) fn overhead(workspace: &Workspace, _: &Options) -> Outcome {
 pub(crate) fn ci(workspace: &Workspace, options: &Options) -> Outcome {
     let none = Options::default();
     say(&seed_line(workspace));
-    for chore in [check, features, smoke, overhead, seeds, fuzz::in_ci, loom, shuttle, asan] {
+    for chore in [check, smoke, overhead, loom, shuttle] {
         if let Err(stop) = chore(workspace, &none) {
             complain_about(&stop);
             return Err(Stop::Failed(Tally::one_failure()));
@@ -258,9 +272,9 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    /// The features that are not defaults and not built by `features` are those with an excuse.
+    /// The features that are no defaults and not built by `features` are built by `features --all`.
     #[test]
-    fn every_feature_of_the_binary_is_built_or_excused() {
+    fn every_feature_of_the_binary_is_built_by_a_chore() {
         let workspace = Workspace::find().expect("found");
         let manifest = std::fs::read_to_string(workspace.root().join("crates/cli/Cargo.toml"));
         let manifest = manifest.expect("read");
@@ -272,8 +286,8 @@ mod tests {
             let is_built = defaults.contains(&format!("\"{feature}\""))
                 || ["luajit", "peers"].contains(&feature)
                 || TEST_FEATURES.split(',').any(|of| of.ends_with(&format!("/{feature}")));
-            let is_excused = NOT_BUILT.iter().any(|(name, _)| *name == feature);
-            assert!(is_built != is_excused, "{feature}");
+            let is_built_by_night = BUILT_BY_NIGHT.iter().any(|(name, _)| *name == feature);
+            assert!(is_built != is_built_by_night, "{feature}");
         }
     }
 

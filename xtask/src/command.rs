@@ -49,7 +49,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ci",
-        about: "check, features, smoke, overhead, seeds, fuzz, loom, shuttle, asan, test",
+        about: "check, smoke, overhead, loom, shuttle, test",
         options: &[Flag {
             name: "--without-test",
             number: None,
@@ -66,7 +66,11 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "features",
         about: "the binary under each set of features that is promised to build",
-        options: &[],
+        options: &[Flag {
+            name: "--all",
+            number: None,
+            about: "also those that compile RocksDB and TidesDB, with a self-test of each engine",
+        }],
         run: chores::features,
     },
     Command {

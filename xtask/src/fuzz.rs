@@ -58,14 +58,6 @@ pub(crate) fn command(workspace: &Workspace, options: &Options) -> Outcome {
     fuzz(workspace, options.number("--seconds").unwrap_or(SECONDS_DEFAULT))
 }
 
-/// The stage of `cargo xtask ci`.
-///
-/// # Errors
-/// As [`command`].
-pub(crate) fn in_ci(workspace: &Workspace, _: &Options) -> Outcome {
-    fuzz(workspace, SECONDS_DEFAULT)
-}
-
 fn fuzz(workspace: &Workspace, seconds: u64) -> Outcome {
     let seed = workspace.commit().as_deref().and_then(seed_of_commit);
     let targets = stage("fuzz build", || targets(workspace))?;
