@@ -22,7 +22,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use crate::mem::CrashPolicy;
+use crate::mem::policy::CrashPolicy;
 use crate::mix::Mix;
 
 /// Bytes that a disk writes whole or not at all.

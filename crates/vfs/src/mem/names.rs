@@ -22,7 +22,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use crate::mem::CrashPolicy;
+use crate::mem::policy::CrashPolicy;
 use crate::mix::Mix;
 
 /// The number of a file or directory.

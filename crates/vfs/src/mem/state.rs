@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use crate::fs::OpenOptions;
 use crate::mem::content::{Budget, Content, Loss, PAGE_BYTES};
 use crate::mem::names::{Change, Entry, NodeId, split_for_sync, survivors};
-use crate::mem::{CrashPolicy, FailedSync};
+use crate::mem::policy::{CrashPolicy, FailedSync};
 use crate::mix::Mix;
 
 /// A result whose error is the system's number alone.
