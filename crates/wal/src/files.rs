@@ -36,13 +36,12 @@ use crate::error::{Error, Result};
 use crate::format::{FRONT_BYTES, Header, Incarnation};
 use crate::group_commit::GroupCommit;
 use crate::marker::Marker;
+use crate::names::{NEW_NAME, path_of};
 use crate::options::{LSN_MAX, Options, Sync};
 use crate::primitive::{Mutex, MutexGuard, Ordering, lock};
-use crate::recovery::{Found, Unsynced, path_of};
+use crate::recovery::{Found, Unsynced};
 use crate::segment::Segment;
 
-/// The name of a segment that is being created.
-pub(crate) const NEW_NAME: &str = "segment.new";
 /// Bytes rewritten at once.
 const CHUNK_BYTES: usize = 1 << 20;
 

@@ -13,8 +13,9 @@ use crate::format::{
     SEAL_BYTES, SEAL_OFFSET, Seal, head,
 };
 use crate::marker;
+use crate::names::path_of;
 use crate::options::{Options, Sync};
-use crate::recovery::{path_of, recover};
+use crate::recovery::recover;
 use crate::{Log, salvage};
 
 const SEGMENT_BYTES: u64 = 4 << 10;

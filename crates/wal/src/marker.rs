@@ -32,11 +32,8 @@ use keyrack_vfs::{File, Fs, OpenOptions};
 
 use crate::error::{Error, Result};
 use crate::format::{MARK_BYTES, Mark};
+use crate::names::{MARKER_NAME, path_of};
 use crate::options::Options;
-use crate::recovery::path_of;
-
-/// The name of the marker in the directory of a log.
-pub(crate) const MARKER_NAME: &str = "NEWEST";
 
 /// The offset of the log's identity in a mark.
 pub(crate) const ID_AT: u64 = 16;

@@ -38,6 +38,11 @@ impl SegmentInfo {
         self.header.start + self.header.segment_bytes
     }
 
+    /// The highest synced LSN in the header and the seal.
+    pub(crate) fn synced(&self) -> u64 {
+        self.header.synced.max(self.seal.map_or(0, |seal| seal.end))
+    }
+
     /// The offset of an LSN of this segment in its file.
     pub(crate) fn file_offset(&self, lsn: u64) -> u64 {
         FRONT_BYTES + (lsn - self.header.start)

@@ -25,31 +25,21 @@
 //! after the end are what a crash left. They were not synced, and are dropped and reported.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use keyrack_vfs::Fs;
 
 use crate::error::{Error, Result};
-use crate::files::NEW_NAME;
 use crate::format::{ALIGN, Kind, Mark, RECORD_BYTES};
-use crate::marker::{self, MARKER_NAME};
+use crate::marker;
+use crate::names::{is_ours, path_of, start_of};
 use crate::options::{LSN_MAX, Options};
 use crate::reader::{Reader, SegmentInfo};
 
-/// The ending of a segment's name.
-const SUFFIX: &str = ".wal";
 /// Bytes of zeros that the search for records skips at once. Segment sizes are multiples of it.
 const ZEROS_BYTES: u64 = 1 << 10;
-/// Digits of a segment's name.
-const DIGITS: usize = 16;
 /// The offset of the log's identity in a segment header.
 pub(crate) const ID_AT: u64 = 56;
-
-/// The path of the segment that begins at an LSN.
-pub(crate) fn path_of(dir: &Path, start: u64) -> PathBuf {
-    dir.join(format!("{start:016x}{SUFFIX}"))
-}
 
 /// The report of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,43 +112,19 @@ pub(crate) fn recover<E: From<Error>>(
     };
     let mark = marker::check(dir, seen, options, newest)?;
     let mut chain = chain(fs, dir, &starts, from, options.id)?;
-    let mut report = Recovered { segments: chain.len() as u64, ..Recovered::default() };
-    let marks = |info: &SegmentInfo| info.header.synced.max(info.seal.map_or(0, |seal| seal.end));
-    let closed_at = mark.map_or(0, |mark| mark.end);
-    let mut synced = chain.iter().map(marks).max().unwrap_or(0).max(closed_at);
     let epoch = 1 + chain.iter().map(|info| info.header.epoch).max().unwrap_or(0);
     let top = chain.last().map_or(0, SegmentInfo::end);
-
-    let mut lsn = from;
-    let mut broken = None;
-    for (index, info) in chain.iter().enumerate() {
-        let next = chain.get(index + 1).map(|next| next.header.previous_end);
-        let limit = next.unwrap_or(LSN_MAX).min(info.end());
-        lsn = lsn.max(info.start());
-        if lsn >= limit {
-            continue;
-        }
-        let mut reader = info.open(fs)?;
-        if !read(&mut reader, &mut lsn, limit, &mut synced, &mut report, replay)? {
-            broken = Some(index);
-            break;
-        }
+    let mut end = EndOfLog {
+        lsn: from,
+        synced: chain.iter().map(SegmentInfo::synced).max().unwrap_or(0),
+        report: Recovered { segments: chain.len() as u64, ..Recovered::default() },
+    };
+    end.synced = end.synced.max(mark.map_or(0, |mark| mark.end));
+    if let Some(broken) = end.replay_chain(fs, &chain, replay)? {
+        end.drop_tail(fs, &chain[broken..])?;
+        chain.truncate(broken + 1);
     }
-    report.end = lsn;
-    // A log that was closed has no records after its end.
-    let closed = |info: &SegmentInfo| info.seal.is_some_and(|seal| seal.end == lsn);
-    let broken = broken.filter(|index| index + 1 < chain.len() || !closed(&chain[*index]));
-    if let Some(index) = broken {
-        let rest = search(fs, &chain[index..], lsn)?;
-        synced = synced.max(rest.synced);
-        (report.dropped_bytes, report.dropped_records) = (rest.bytes, rest.records);
-        let info = &chain[index];
-        if lsn < synced {
-            let what = format!("no whole record, but everything below LSN {synced} was synced");
-            return Err(Error::corruption(&info.path, info.file_offset(lsn), what).into());
-        }
-        chain.truncate(index + 1);
-    }
+    let EndOfLog { lsn, synced, report } = end;
 
     // A last segment without records may have been created ahead. It is skipped, and the next
     // segment takes over its `previous_end`.
@@ -166,11 +132,7 @@ pub(crate) fn recover<E: From<Error>>(
     if let Some(empty) = chain.pop_if(|last| last.start() == lsn) {
         previous_end = empty.header.previous_end;
     }
-    let segment = options.segment_bytes;
-    // No record begins at LSN 0.
-    let next = top.max(lsn).max(options.first_lsn).max(1).checked_next_multiple_of(segment);
-    let next = next.filter(|next| *next <= LSN_MAX - segment);
-    let next = next.ok_or_else(|| Error::usage("the log has no LSNs left"))?;
+    let next = next_start(top.max(lsn), options)?;
     let unsynced = unsynced(&chain, synced.max(from), previous_end);
     let live: BTreeMap<_, _> =
         chain.iter().map(|info| (info.start(), info.header.segment_bytes)).collect();
@@ -188,10 +150,94 @@ pub(crate) fn recover<E: From<Error>>(
     })
 }
 
-/// Whether a file name in the directory of a log is one that the log uses.
-#[must_use]
-pub fn is_ours(name: &OsStr) -> bool {
-    name == NEW_NAME || name == MARKER_NAME || start_of(name).is_some()
+/// Where the next segment begins, above everything below `used`.
+fn next_start(used: u64, options: &Options) -> Result<u64> {
+    let segment = options.segment_bytes;
+    // No record begins at LSN 0.
+    let next = used.max(options.first_lsn).max(1).checked_next_multiple_of(segment);
+    let next = next.filter(|next| *next <= LSN_MAX - segment);
+    next.ok_or_else(|| Error::usage("the log has no LSNs left"))
+}
+
+/// The end of the log, while the records are replayed.
+#[derive(Debug)]
+struct EndOfLog {
+    /// The end of what was replayed.
+    lsn: u64,
+    /// The highest synced LSN that was read.
+    synced: u64,
+    report: Recovered,
+}
+
+impl EndOfLog {
+    /// Replays the records of all segments. Returns the index of the segment in which a record is
+    /// missing, if there is one.
+    fn replay_chain<E: From<Error>>(
+        &mut self,
+        fs: &dyn Fs,
+        chain: &[SegmentInfo],
+        replay: &mut Replay<'_, E>,
+    ) -> std::result::Result<Option<usize>, E> {
+        let mut broken = None;
+        for (index, info) in chain.iter().enumerate() {
+            let next = chain.get(index + 1).map(|next| next.header.previous_end);
+            let limit = next.unwrap_or(LSN_MAX).min(info.end());
+            self.lsn = self.lsn.max(info.start());
+            if self.lsn >= limit {
+                continue;
+            }
+            let mut reader = info.open(fs)?;
+            if !self.replay_segment(&mut reader, limit, replay)? {
+                broken = Some(index);
+                break;
+            }
+        }
+        self.report.end = self.lsn;
+        // A log that was closed has no records after its end.
+        let closed = |info: &SegmentInfo| info.seal.is_some_and(|seal| seal.end == self.lsn);
+        Ok(broken.filter(|index| index + 1 < chain.len() || !closed(&chain[*index])))
+    }
+
+    /// Replays records up to `limit`. Returns false at the first LSN without a record.
+    fn replay_segment<E: From<Error>>(
+        &mut self,
+        reader: &mut Reader,
+        limit: u64,
+        replay: &mut Replay<'_, E>,
+    ) -> std::result::Result<bool, E> {
+        while self.lsn < limit {
+            if reader.info.end() - self.lsn < RECORD_BYTES as u64 {
+                self.lsn = reader.info.end();
+                break;
+            }
+            let Some(record) = reader.record(self.lsn)? else { return Ok(false) };
+            if record.log_bytes() > limit - self.lsn {
+                return Ok(false);
+            }
+            self.synced = record.synced.max(self.synced);
+            if record.kind == Kind::Data {
+                reader.payload(self.lsn, &record, replay)?;
+                self.report.records += 1;
+                self.report.payload_bytes += u64::from(record.length);
+            }
+            self.lsn += record.log_bytes();
+        }
+        Ok(true)
+    }
+
+    /// Reports what lies after the end, which is in the first of these segments. Fails if a synced
+    /// record is missing.
+    fn drop_tail(&mut self, fs: &dyn Fs, chain: &[SegmentInfo]) -> Result<()> {
+        let rest = search(fs, chain, self.lsn)?;
+        self.synced = self.synced.max(rest.synced);
+        (self.report.dropped_bytes, self.report.dropped_records) = (rest.bytes, rest.records);
+        let (info, synced) = (&chain[0], self.synced);
+        if self.lsn < synced {
+            let what = format!("no whole record, but everything below LSN {synced} was synced");
+            return Err(Error::corruption(&info.path, info.file_offset(self.lsn), what));
+        }
+        Ok(())
+    }
 }
 
 /// Removes the files of the log `id` in `dir`, which must not be open. Other files stay. If a
@@ -226,16 +272,6 @@ pub fn remove(fs: &dyn Fs, dir: &Path, id: u64) -> Result<()> {
 fn foreign(path: &Path, found: u64, id: u64) -> Error {
     let what = format!("a segment of another log: identity {found:016x}, not {id:016x}");
     Error::corruption(path, ID_AT, what)
-}
-
-/// The LSN in the name of a segment.
-fn start_of(name: &OsStr) -> Option<u64> {
-    let digits = name.to_str()?.strip_suffix(SUFFIX)?;
-    let known = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if digits.len() != DIGITS || !digits.bytes().all(known) {
-        return None;
-    }
-    u64::from_str_radix(digits, 16).ok()
 }
 
 /// The segments in a directory by the LSNs in their names, ascending.
@@ -288,36 +324,6 @@ fn read_info(fs: &dyn Fs, dir: &Path, start: u64, id: u64) -> Result<SegmentInfo
 fn missing(dir: &Path, end: u64, from: u64) -> Error {
     let what = format!("the segment that contains LSN {end} is missing; needed from LSN {from}");
     Error::corruption(dir, 0, what)
-}
-
-/// Replays records up to `limit` and advances `lsn`. Returns false at the first LSN without a
-/// record.
-fn read<E: From<Error>>(
-    reader: &mut Reader,
-    lsn: &mut u64,
-    limit: u64,
-    synced: &mut u64,
-    report: &mut Recovered,
-    replay: &mut Replay<'_, E>,
-) -> std::result::Result<bool, E> {
-    while *lsn < limit {
-        if reader.info.end() - *lsn < RECORD_BYTES as u64 {
-            *lsn = reader.info.end();
-            break;
-        }
-        let Some(record) = reader.record(*lsn)? else { return Ok(false) };
-        if record.log_bytes() > limit - *lsn {
-            return Ok(false);
-        }
-        *synced = record.synced.max(*synced);
-        if record.kind == Kind::Data {
-            reader.payload(*lsn, &record, replay)?;
-            report.records += 1;
-            report.payload_bytes += u64::from(record.length);
-        }
-        *lsn += record.log_bytes();
-    }
-    Ok(true)
 }
 
 /// What lies after the end.

@@ -24,9 +24,10 @@ use keyrack_vfs::Fs;
 use crate::error::{Error, Result};
 use crate::format::{ALIGN, FRONT_BYTES, Header, Kind, RECORD_BYTES};
 use crate::marker::{self, ID_AT as ID_AT_MARK, MARKER_MISSING, MarkerFile, NEWEST_MISSING};
+use crate::names::path_of;
 use crate::options::{LSN_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::reader::{Reader, SegmentInfo};
-use crate::recovery::{ID_AT, Replay, list, next_record, path_of, search};
+use crate::recovery::{ID_AT, Replay, list, next_record, search};
 
 /// Offsets of the fields that tell that a later version wrote a header.
 const VERSION_AT: u64 = 8;
@@ -424,8 +425,7 @@ impl SalvageScan<'_> {
         {
             return Ok((over, mark));
         }
-        let of = |info: &SegmentInfo| info.header.synced.max(info.seal.map_or(0, |seal| seal.end));
-        let known = self.chain[..over].iter().map(|link| of(&link.info)).max().unwrap_or(0);
+        let known = self.chain[..over].iter().map(|link| link.info.synced()).max().unwrap_or(0);
         let behind = search(self.fs, &self.infos(index, over), lsn)?.synced;
         Ok(*self.mark.insert((over, known.max(behind))))
     }
