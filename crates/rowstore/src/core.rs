@@ -5,9 +5,9 @@
 
 use crate::cleared::Cleared;
 use crate::error::of_log;
-use crate::maintenance::Notifier;
 use crate::manifest::Manifest;
 use crate::memory::Memory;
+use crate::notifier::Notifier;
 use crate::options::Options;
 use crate::sample::KeySample;
 use crate::sessions::SessionRegistry;
@@ -65,7 +65,7 @@ pub(crate) struct Disk {
     /// How many of them call for a checkpoint.
     pub(crate) log_bytes_max: AtomicU64,
     /// Records of sessions that ended without being able to write them.
-    pub(crate) unlogged: Mutex<Vec<Vec<u8>>>,
+    unlogged: Mutex<Vec<Vec<u8>>>,
     /// Held by the one who writes a checkpoint.
     pub(crate) checkpointing: Mutex<Manifest>,
     poison: OnceLock<String>,
@@ -130,7 +130,12 @@ impl Disk {
         Ok(end)
     }
 
-    /// Appends what sessions have left.
+    /// Keeps the record of a session that has ended without logging it.
+    pub(crate) fn keep_unlogged(&self, record: Vec<u8>) {
+        self.unlogged.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+    }
+
+    /// Appends the records that sessions could not log.
     pub(crate) fn append_unlogged(&self) -> Result<()> {
         let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(record) = unlogged.last() {

@@ -73,6 +73,7 @@ mod maintenance;
 mod manifest;
 mod memory;
 mod model;
+mod notifier;
 mod options;
 mod part;
 mod record;

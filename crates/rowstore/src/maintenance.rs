@@ -1,85 +1,19 @@
-//! The threads of a store: one writes checkpoints when there is enough log, one removes what has
-//! expired and what was cleared. Both sleep on a condition when there is nothing to do, and end
-//! when the store does.
+//! The maintenance threads of a store: one writes checkpoints when there is enough log, one removes
+//! expired and cleared rows. Both sleep on the notifier while there is nothing to do, and end when
+//! the store closes.
 
 use crate::checkpoint::checkpoint;
 use crate::core::Core;
 use crate::session::Session;
 use crate::sweep::Sweep;
 use keyrack_store::{Error, Result};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Between two slices of dead rows: whoever waits for the end of the first gets on.
+/// The pause between two slices of dead rows, in which a waiting thread gets the lock.
 const SLICE_PAUSE: Duration = Duration::from_millis(1);
-
-#[derive(Debug, Default)]
-struct Requests {
-    stop: bool,
-    checkpoint: bool,
-}
-
-/// What the threads wait for.
-#[derive(Debug, Default)]
-pub(crate) struct Notifier {
-    requests: Mutex<Requests>,
-    changed: Condvar,
-}
-
-impl Notifier {
-    fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// It is time for a checkpoint.
-    pub(crate) fn notify_checkpointer(&self) {
-        self.requests().checkpoint = true;
-        self.changed.notify_all();
-    }
-
-    /// There are rows that will expire, or dead ones.
-    pub(crate) fn notify_sweeper(&self) {
-        drop(self.requests());
-        self.changed.notify_all();
-    }
-
-    pub(crate) fn stop(&self) {
-        self.requests().stop = true;
-        self.changed.notify_all();
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.requests().stop
-    }
-
-    /// Pending for a wish for a checkpoint, and takes it. False: the store ends.
-    fn wait_for_checkpoint(&self) -> bool {
-        let idle = |requests: &mut Requests| !requests.stop && !requests.checkpoint;
-        let held = self.changed.wait_while(self.requests(), idle);
-        let mut held = held.unwrap_or_else(PoisonError::into_inner);
-        held.checkpoint = false;
-        !held.stop
-    }
-
-    /// Pending until there is something that expires, and then for the next look at it. False: the
-    /// store ends.
-    pub(crate) fn wait_for_sweep(&self, interval: Duration, has_work: impl Fn() -> bool) -> bool {
-        let idle = |requests: &mut Requests| !requests.stop && !has_work();
-        let held = self.changed.wait_while(self.requests(), idle);
-        drop(held.unwrap_or_else(PoisonError::into_inner));
-        self.pause(interval)
-    }
-
-    /// Pending for so long. False: the store ends.
-    pub(crate) fn pause(&self, time: Duration) -> bool {
-        let held =
-            self.changed.wait_timeout_while(self.requests(), time, |requests| !requests.stop);
-        let (held, _) = held.unwrap_or_else(PoisonError::into_inner);
-        !held.stop
-    }
-}
 
 /// The running threads. Dropping ends and joins them.
 #[derive(Debug)]
@@ -112,7 +46,7 @@ impl Drop for Maintenance {
     fn drop(&mut self) {
         self.core.notifier.stop();
         for thread in self.threads.drain(..) {
-            // It ends by itself, and has nothing to tell.
+            // The thread has no result.
             let _ = thread.join();
         }
     }
@@ -120,8 +54,8 @@ impl Drop for Maintenance {
 
 fn write_checkpoints(core: &Core) {
     while core.notifier.wait_for_checkpoint() {
-        // A failure is counted, and tried again after as much log; a log that is poisoned tells
-        // the next writer.
+        // A failure is counted, and the checkpoint is retried after as much log. If the log is
+        // poisoned, the next writer gets the error.
         let _ = checkpoint(core);
     }
 }
@@ -138,7 +72,7 @@ fn sweep(core: &Core) {
         }
         loop {
             let now_ms = core.now_ms.load(Ordering::Relaxed);
-            // What could not be logged stays in the session, and is tried again.
+            // Removals that could not be logged stay in the session, and are retried.
             let slice = sweep.slice(core, &mut session, now_ms);
             if !slice.is_ok_and(|slice| slice.is_rich()) {
                 break;

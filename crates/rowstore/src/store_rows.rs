@@ -23,21 +23,20 @@
 //!
 //! A value that is no row was not written through here. It is served as corruption, not as a miss.
 
+mod core;
 mod counts;
 mod expiry;
 mod session;
 mod sweep;
 mod writers;
 
-use crate::maintenance::Notifier;
-use crate::{Position, Row, RowSession, Rows};
-use counts::RowCounts;
+use self::core::{Core, count_rows};
+use crate::notifier::Notifier;
+use crate::{Position, RowSession, Rows};
 use expiry::Expiry;
 use keyrack_measure::wall::unix_ms;
-use keyrack_store::{Batch, Durability, Error, Result, Session, Store};
+use keyrack_store::{Durability, Result, Store};
 use session::StoreSession;
-use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -57,25 +56,6 @@ pub struct StoreRows {
     core: Arc<Core>,
 }
 
-/// What sessions and the sweeper share.
-struct Core {
-    store: Box<dyn Store>,
-    clock: AtomicU64,
-    /// Keys that are there.
-    keys: AtomicI64,
-    /// Those of them that will expire.
-    volatile: AtomicI64,
-    /// Rows that were removed because they had expired.
-    expired: AtomicU64,
-    sweep_failures: AtomicU64,
-    /// The time that a session was told last.
-    now_ms: AtomicU64,
-    expiry: Arc<Expiry>,
-    writers: WriterLocks,
-    notifier: Notifier,
-    group_bytes_max: usize,
-}
-
 impl std::fmt::Debug for StoreRows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoreRows")
@@ -89,8 +69,8 @@ impl StoreRows {
     /// removes those that expire.
     ///
     /// # Errors
-    /// [`Error::Corruption`] for a value that is no row; those of a scan; [`Error::Io`] when the
-    /// thread does not start.
+    /// [`Corruption`](keyrack_store::Error::Corruption) for a value that is no row; those of a
+    /// scan; [`Io`](keyrack_store::Error::Io) when the thread does not start.
     pub fn new(store: Box<dyn Store>) -> Result<Self> {
         Self::with_sweep_interval(store, SWEEP_INTERVAL)
     }
@@ -104,7 +84,7 @@ impl StoreRows {
         let mut clock = unix_ms() << VERSIONS_LOG2;
         let expiry = Arc::new(Expiry::new());
         let mut session = store.session()?;
-        let sums = count(store.data_dir(), &mut *session, &mut |row| {
+        let counts = count_rows(store.data_dir(), &mut *session, &mut |row| {
             clock = clock.max(row.version());
             expiry.note(row.expires_ms());
         })?;
@@ -113,8 +93,8 @@ impl StoreRows {
         store.set_drop_filter(Arc::new(move |_, value| filter.is_swept(value)));
         let core = Arc::new(Core {
             clock: AtomicU64::new(clock),
-            keys: AtomicI64::new(sums.rows),
-            volatile: AtomicI64::new(sums.volatile),
+            keys: AtomicI64::new(counts.rows),
+            volatile: AtomicI64::new(counts.volatile),
             expired: AtomicU64::new(0),
             sweep_failures: AtomicU64::new(0),
             now_ms: AtomicU64::new(0),
@@ -145,64 +125,6 @@ impl StoreRows {
                 return Ok(removed);
             }
         }
-    }
-}
-
-/// Counts the rows, and lends each to `look`.
-fn count(
-    dir: Option<&Path>,
-    session: &mut dyn Session,
-    look: &mut dyn FnMut(Row<'_>),
-) -> Result<RowCounts> {
-    let (mut sums, mut bad) = (RowCounts::default(), None);
-    session.scan(b"", None, &mut |key, value| match Row::check(value) {
-        Some(row) => {
-            sums += RowCounts::of(Some(row));
-            look(row);
-            ControlFlow::Continue(())
-        }
-        None => {
-            bad = Some(not_a_row(dir, key));
-            ControlFlow::Break(())
-        }
-    })?;
-    bad.map_or(Ok(sums), Err)
-}
-
-fn not_a_row(dir: Option<&Path>, key: &[u8]) -> Error {
-    let dir = dir.unwrap_or(Path::new("memory"));
-    let key = String::from_utf8_lossy(&key[..key.len().min(64)]).into_owned();
-    Error::corruption(dir, 0, format!("the value of key {key:?} is no row"))
-}
-
-/// Bytes that a write of a batch takes, at most. A removal has no row.
-fn entry_bytes(key_bytes: usize, row_bytes: Option<usize>) -> usize {
-    Batch::logged_bytes_of(key_bytes, row_bytes.unwrap_or(0))
-}
-
-impl Core {
-    /// A version above all that were given, and above `old`.
-    fn version_after(&self, old: u64) -> u64 {
-        let next = |clock: u64| Some(clock.max(old) + 1);
-        // Relaxed: only the number matters; the store orders the writes of a key.
-        match self.clock.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
-            Ok(clock) | Err(clock) => clock.max(old) + 1,
-        }
-    }
-
-    /// Adds to the counts what a write has changed. The locks of the writers order it.
-    fn add(&self, change: RowCounts) {
-        self.keys.fetch_add(change.rows, Ordering::Relaxed);
-        let before = self.volatile.fetch_add(change.volatile, Ordering::Relaxed);
-        if before <= 0 && before + change.volatile > 0 {
-            self.notifier.notify_sweeper();
-        }
-    }
-
-    fn len(&self) -> u64 {
-        let keys = self.keys.load(Ordering::Relaxed);
-        // A count that is read between a removal and a later put of two sessions.
-        keys.try_into().unwrap_or(0)
     }
 }
 

@@ -1,9 +1,8 @@
 //! A session over a store of any kind.
 
+use super::core::{Core, count_rows, entry_bytes, not_a_row};
 use super::counts::RowCounts;
-use super::sweep::{SLICE_BYTES, SLICE_ROWS};
 use super::writers::{WriterLock, lock};
-use super::{Core, count, entry_bytes, not_a_row};
 use crate::group::{Found, Group, RecordSize, decide_on};
 use crate::row::set_version;
 use crate::{Change, Position, Row, RowBuf, RowSession};
@@ -13,24 +12,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 pub(super) struct StoreSession<'a> {
-    core: &'a Core,
-    session: Box<dyn Session + 'a>,
+    pub(super) core: &'a Core,
+    pub(super) session: Box<dyn Session + 'a>,
     writer: WriterLock,
     now_ms: u64,
     row: RowBuf,
     group: Option<Group>,
-}
-
-/// What a slice of a sweep has seen.
-#[derive(Debug)]
-pub(super) struct ExpiryScan {
-    pub(super) rows: u64,
-    /// Keys whose rows have expired.
-    pub(super) due: Vec<Vec<u8>>,
-    /// When the first of the other rows expires.
-    pub(super) left_ms: u64,
-    /// Where the next slice begins.
-    pub(super) next: Option<Vec<u8>>,
 }
 
 impl Drop for StoreSession<'_> {
@@ -44,10 +31,6 @@ impl<'a> StoreSession<'a> {
         let session = core.store.session()?;
         let writer = core.writers.register();
         Ok(StoreSession { core, session, writer, now_ms: 0, row: RowBuf::new(), group: None })
-    }
-
-    pub(super) fn core(&self) -> &'a Core {
-        self.core
     }
 
     fn dir(&self) -> Option<&'a Path> {
@@ -128,7 +111,7 @@ impl<'a> StoreSession<'a> {
         });
         if outcome.is_err() && before != after {
             // Either the old row is there, or the new one.
-            let found = sums_of(&mut *self.session, dir, &[key]);
+            let found = counts_of(&mut *self.session, dir, &[key]);
             after = found.unwrap_or(before);
         }
         core.add(after.since(before));
@@ -157,12 +140,12 @@ impl<'a> StoreSession<'a> {
                 wanted += RowCounts::of(Some(row));
             }
             if !group.is_cleared() {
-                let before = sums_of(session, dir, &keys)?;
+                let before = counts_of(session, dir, &keys)?;
                 let outcome = session.apply(&batch);
                 let after = match &outcome {
                     Ok(()) => wanted,
                     // None of it was applied, or all.
-                    Err(_) => sums_of(session, dir, &keys).unwrap_or(before),
+                    Err(_) => counts_of(session, dir, &keys).unwrap_or(before),
                 };
                 core.add(after.since(before));
                 return outcome;
@@ -175,7 +158,7 @@ impl<'a> StoreSession<'a> {
             let after = match &outcome {
                 Ok(()) => wanted,
                 // Some of it was removed.
-                Err(_) => count(dir, session, &mut |_| {}).unwrap_or(before),
+                Err(_) => count_rows(dir, session, &mut |_| {}).unwrap_or(before),
             };
             core.add(after.since(before));
             outcome
@@ -232,33 +215,6 @@ impl<'a> StoreSession<'a> {
         bad.map_or(Ok(visited), Err)
     }
 
-    /// Looks at some rows from `from` on, in the name of a sweep. A value that is no row is passed
-    /// over: whoever reads it is told.
-    pub(super) fn look_for_expired(&mut self, from: &[u8], now_ms: u64) -> Result<ExpiryScan> {
-        let mut look = ExpiryScan { rows: 0, due: Vec::new(), left_ms: u64::MAX, next: None };
-        let mut bytes = 0;
-        self.session.scan(from, None, &mut |key, value| {
-            look.rows += 1;
-            bytes += key.len() + value.len();
-            match Row::check(value) {
-                Some(row) if row.is_expired(now_ms) => look.due.push(key.to_vec()),
-                Some(row) if row.expires_ms() != 0 => {
-                    look.left_ms = look.left_ms.min(row.expires_ms());
-                }
-                _ => {}
-            }
-            if look.rows < SLICE_ROWS && bytes < SLICE_BYTES {
-                return ControlFlow::Continue(());
-            }
-            let mut next = Vec::with_capacity(key.len() + 1);
-            next.extend_from_slice(key);
-            next.push(0);
-            look.next = Some(next);
-            ControlFlow::Break(())
-        })?;
-        Ok(look)
-    }
-
     /// Removes the row of `key` if it has expired. Returns whether it did.
     pub(super) fn remove_expired(&mut self, key: &[u8], now_ms: u64) -> Result<bool> {
         let mut is_removed = false;
@@ -276,16 +232,16 @@ impl<'a> StoreSession<'a> {
 }
 
 /// What is stored under these keys.
-fn sums_of(session: &mut dyn Session, dir: Option<&Path>, keys: &[&[u8]]) -> Result<RowCounts> {
-    let (mut sums, mut bad) = (RowCounts::default(), None);
+fn counts_of(session: &mut dyn Session, dir: Option<&Path>, keys: &[&[u8]]) -> Result<RowCounts> {
+    let (mut counts, mut bad) = (RowCounts::default(), None);
     session.multi_get(keys, &mut |index, value| {
         let row = value.and_then(Row::check);
         if value.is_some() && row.is_none() {
             bad = Some(not_a_row(dir, keys[index]));
         }
-        sums += RowCounts::of(row);
+        counts += RowCounts::of(row);
     })?;
-    bad.map_or(Ok(sums), Err)
+    bad.map_or(Ok(counts), Err)
 }
 
 impl RowSession for StoreSession<'_> {

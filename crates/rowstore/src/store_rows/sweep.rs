@@ -6,18 +6,20 @@
 //! A round goes over all rows, and begins only when a row may have expired (see `expiry`). A slice
 //! looks at few rows and bytes, and each removal is a write of its own, so nobody waits for it.
 
-use super::Core;
+use super::core::Core;
 use super::session::StoreSession;
+use crate::Row;
 use keyrack_store::{Error, Result};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// Rows that a slice looks at.
-pub(super) const SLICE_ROWS: u64 = 4096;
+const SLICE_ROWS: u64 = 4096;
 /// Bytes of keys and values that it looks at, and one row more.
-pub(super) const SLICE_BYTES: usize = 4 << 20;
+const SLICE_BYTES: usize = 4 << 20;
 
 /// Where a round is, and what it has seen.
 #[derive(Debug, Default)]
@@ -44,7 +46,7 @@ impl Sweep {
     /// Looks at some rows, and removes those that have expired at `now_ms`. After an error the next
     /// slice begins at the same place.
     pub(super) fn slice(&mut self, session: &mut StoreSession<'_>, now_ms: u64) -> Result<Slice> {
-        let core = session.core();
+        let core = session.core;
         let from = match &self.from {
             Some(from) => from.clone(),
             None => {
@@ -53,7 +55,7 @@ impl Sweep {
                 self.from.insert(Vec::new()).clone()
             }
         };
-        let look = session.look_for_expired(&from, now_ms)?;
+        let look = find_expired(session, &from, now_ms)?;
         self.left_ms = self.left_ms.min(look.left_ms);
         let mut removed = 0;
         for key in &look.due {
@@ -68,6 +70,45 @@ impl Sweep {
         }
         Ok(Slice { rows: look.rows, removed, is_end })
     }
+}
+
+/// What a slice of a sweep has seen.
+#[derive(Debug)]
+struct ExpiryScan {
+    rows: u64,
+    /// Keys whose rows have expired.
+    due: Vec<Vec<u8>>,
+    /// When the first of the other rows expires.
+    left_ms: u64,
+    /// Where the next slice begins.
+    next: Option<Vec<u8>>,
+}
+
+/// Looks at some rows from `from` on, in the name of a sweep. A value that is no row is passed
+/// over: whoever reads it is told.
+fn find_expired(session: &mut StoreSession<'_>, from: &[u8], now_ms: u64) -> Result<ExpiryScan> {
+    let mut look = ExpiryScan { rows: 0, due: Vec::new(), left_ms: u64::MAX, next: None };
+    let mut bytes = 0;
+    session.session.scan(from, None, &mut |key, value| {
+        look.rows += 1;
+        bytes += key.len() + value.len();
+        match Row::check(value) {
+            Some(row) if row.is_expired(now_ms) => look.due.push(key.to_vec()),
+            Some(row) if row.expires_ms() != 0 => {
+                look.left_ms = look.left_ms.min(row.expires_ms());
+            }
+            _ => {}
+        }
+        if look.rows < SLICE_ROWS && bytes < SLICE_BYTES {
+            return ControlFlow::Continue(());
+        }
+        let mut next = Vec::with_capacity(key.len() + 1);
+        next.extend_from_slice(key);
+        next.push(0);
+        look.next = Some(next);
+        ControlFlow::Break(())
+    })?;
+    Ok(look)
 }
 
 /// The thread that sweeps. Dropping ends and joins it.
