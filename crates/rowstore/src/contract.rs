@@ -217,11 +217,11 @@ pub enum Change {
     Remove,
 }
 
-/// A place in a log: which one, and how far.
+/// A log of the store and an LSN in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Position {
     /// The log, counted from 0.
     pub log: u32,
-    /// Bytes of it, from its very beginning.
-    pub offset: u64,
+    /// Everything below this LSN is meant.
+    pub lsn: u64,
 }

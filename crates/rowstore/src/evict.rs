@@ -1,50 +1,69 @@
-//! Making room: the clock's hand goes over the keys in their order, and removes what was not read
-//! since it came by last.
+//! Eviction: a clock whose hand moves over the keys in order, and evicts the rows that were not
+//! read since it passed them last.
 //!
-//! The session that needs room moves the hand, a few rows at a time, until there is room; its
-//! removals are logged as any others are. While one moves it, others go on as long as memory is
-//! over by little, and wait for it otherwise, so that writers never outrun the hand. A write moves
-//! it over [`LOOKS_MAX`] rows at most before it takes what comes, read or not.
+//! The session that needs memory moves the hand, a few rows at a time, until there is enough. It
+//! logs its removals like any others. Meanwhile other sessions go on if memory is over the limit by
+//! little, and wait otherwise, so that writers never outrun the hand. After [`PROBES_MAX`] rows a
+//! write evicts the next rows, whether they were read or not.
 
 use crate::core::Core;
 use crate::memory::cost;
-use crate::session::Session;
-use keyrack_store::Result;
 use std::ops::ControlFlow;
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
-/// Rows looked at in one step.
+/// The number of rows that one step looks at.
 const STEP_ROWS: usize = 32;
-/// Rows that one write looks at before it is no longer choosy.
-const LOOKS_MAX: usize = 1024;
-/// By what part of the limit memory may be over while somebody else makes room.
+/// The number of rows after which a write evicts rows that were read, too.
+const PROBES_MAX: usize = 1024;
+/// The part of the limit by which memory may be over it while another session evicts.
 const SLACK_PART: i64 = 64;
+/// How often the hand may reach the last key before an eviction gives up.
+const ROUNDS_MAX: u32 = 3;
 
-/// Removes rows until memory is within its limit, or there are none.
-pub(crate) fn evict(core: &Core, session: &mut Session<'_>) -> Result<()> {
-    let memory = &core.memory;
-    let max = memory.max();
-    let mut hand = match memory.hand.try_lock() {
-        Ok(hand) => hand,
-        Err(_) if memory.used() <= max.saturating_add(max / SLACK_PART) => return Ok(()),
-        Err(_) => memory.hand.lock().unwrap_or_else(PoisonError::into_inner),
-    };
-    let (mut looks, mut ends) = (0, 0);
-    let mut victims: Vec<Vec<u8>> = Vec::with_capacity(STEP_ROWS);
-    while memory.used() > max && ends < 3 {
-        victims.clear();
-        let is_choosy = looks < LOOKS_MAX;
+/// One session's eviction, which holds the hand.
+pub(crate) struct EvictionPass<'a> {
+    core: &'a Core,
+    hand: MutexGuard<'a, Vec<u8>>,
+    probes: usize,
+    rounds: u32,
+    victims: Vec<Vec<u8>>,
+}
+
+impl<'a> EvictionPass<'a> {
+    /// Takes the hand. `None` if another session has it and memory is over the limit by little.
+    pub(crate) fn begin(core: &'a Core) -> Option<Self> {
+        let memory = &core.memory;
+        let max = memory.max();
+        let hand = match memory.hand.try_lock() {
+            Ok(hand) => hand,
+            Err(_) if memory.used() <= max.saturating_add(max / SLACK_PART) => return None,
+            Err(_) => memory.hand.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        let victims = Vec::with_capacity(STEP_ROWS);
+        Some(EvictionPass { core, hand, probes: 0, rounds: 0, victims })
+    }
+
+    /// Moves the hand by one step. Returns the keys to remove; `None` if memory is within its
+    /// limit, or the hand has found nothing more.
+    pub(crate) fn step(&mut self) -> Option<&[Vec<u8>]> {
+        let (core, memory) = (self.core, &self.core.memory);
+        let excess = memory.used() - memory.max();
+        if excess <= 0 || self.rounds >= ROUNDS_MAX {
+            return None;
+        }
+        self.victims.clear();
+        let spares_read = self.probes < PROBES_MAX;
         let (mut rows, mut is_end) = (0, true);
-        let mut wanted = memory.used() - max;
+        let mut wanted = excess;
         let mut last = Vec::new();
-        core.tree.range(&hand, None, |key, row| {
+        let victims = &mut self.victims;
+        core.tree.range(&self.hand, None, |key, row| {
             rows += 1;
-            if !(memory.test_and_clear_read(key) && is_choosy) {
+            if !(memory.test_and_clear_read(key) && spares_read) {
                 wanted -= cost(key.len(), row.len());
                 victims.push(key.to_vec());
             }
-            // No further than needed: who is passed by has lost his sign of having been read.
+            // No further than needed: a row that the hand passes loses its reference bit.
             if rows < STEP_ROWS && wanted > 0 {
                 return ControlFlow::Continue(());
             }
@@ -53,15 +72,9 @@ pub(crate) fn evict(core: &Core, session: &mut Session<'_>) -> Result<()> {
             last.push(0);
             ControlFlow::Break(())
         });
-        looks += rows;
-        ends += usize::from(is_end);
-        *hand = if is_end { Vec::new() } else { last };
-        for key in &victims {
-            let is_removed = session.remove_if(key, |_| true)?;
-            // Relaxed: a count for people.
-            core.counts.evicted.fetch_add(u64::from(is_removed), Ordering::Relaxed);
-        }
-        session.report_memory_now();
+        self.probes += rows;
+        self.rounds += u32::from(is_end);
+        *self.hand = if is_end { Vec::new() } else { last };
+        Some(&self.victims)
     }
-    Ok(())
 }

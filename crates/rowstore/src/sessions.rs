@@ -61,7 +61,7 @@ impl SessionRegistry {
     }
 
     /// A slot for a session of the calling thread.
-    pub(crate) fn join(&self) -> Arc<WriterSlot> {
+    pub(crate) fn register(&self) -> Arc<WriterSlot> {
         let slot = Arc::new(WriterSlot {
             word: AtomicU64::new(0),
             clock: AtomicU64::new(0),
@@ -73,7 +73,7 @@ impl SessionRegistry {
     }
 
     /// The session is over, and its clock is kept elsewhere.
-    pub(crate) fn leave(&self, slot: &Arc<WriterSlot>) {
+    pub(crate) fn unregister(&self, slot: &Arc<WriterSlot>) {
         self.slots().retain(|other| !Arc::ptr_eq(other, slot));
         self.flushed(slot);
     }
@@ -156,13 +156,13 @@ mod tests {
             let (began, begun) = std::sync::mpsc::channel();
             let flush = std::sync::mpsc::channel::<()>();
             scope.spawn(move || {
-                let slot = sessions.join();
+                let slot = sessions.register();
                 slot.begin();
                 began.send(()).unwrap();
                 flush.1.recv().unwrap();
                 logged.store(true, Ordering::SeqCst);
                 sessions.flushed(&slot);
-                sessions.leave(&slot);
+                sessions.unregister(&slot);
             });
             begun.recv().unwrap();
             let waiter = scope.spawn(move || {
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_himself_or_for_one_who_cannot_log() {
         let sessions = SessionRegistry::default();
-        let slot = sessions.join();
+        let slot = sessions.register();
         slot.begin();
         slot.note(12);
         assert!(matches!(sessions.wait_until_logged(), Err(Error::Usage { .. })));
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(sessions.clock(), 12);
         sessions.flushed(&slot);
         assert!(sessions.wait_until_logged().is_ok());
-        sessions.leave(&slot);
+        sessions.unregister(&slot);
         assert_eq!(sessions.clock(), 0);
     }
 }

@@ -218,7 +218,7 @@ impl Rows for RowStore {
         let Some(log) = disk.logs.get(to.log as usize) else {
             return Err(Error::usage(format!("there is no log {}", to.log)));
         };
-        log.sync(to.offset).map_err(|error| disk.failed(error))
+        log.sync(to.lsn).map_err(|error| disk.failed(error))
     }
 
     fn checkpoint(&self) -> Result<bool> {

@@ -61,7 +61,7 @@ impl Sweep {
             ControlFlow::Break(())
         });
         self.from = last;
-        session.expire_at(now_ms);
+        session.set_own_time(now_ms);
         for key in due {
             // What has expired is not there for the session; what is there came meanwhile.
             slice.removed += u64::from(session.remove_if(&key, |row| row.is_none())?);

@@ -61,7 +61,7 @@ fn a_position_is_durable_once_it_was_synced() {
     assert_eq!(session.flush().unwrap(), first, "nothing was written");
     session.put(b"a", b"2", 0, 0).unwrap();
     let second = session.flush().unwrap();
-    assert!(second.offset > first.offset && !session.is_durable(second));
+    assert!(second.lsn > first.lsn && !session.is_durable(second));
     store.sync(second).unwrap();
     assert!(session.is_durable(second));
 }

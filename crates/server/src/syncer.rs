@@ -91,7 +91,7 @@ impl Syncer {
             let mut farthest: Vec<Position> = Vec::new();
             for (position, _) in &asked {
                 match farthest.iter_mut().find(|other| other.log == position.log) {
-                    Some(other) => other.offset = other.offset.max(position.offset),
+                    Some(other) => other.lsn = other.lsn.max(position.lsn),
                     None => farthest.push(*position),
                 }
             }

@@ -1,7 +1,8 @@
 //! How a session writes in a group, and a batch: as one record, whose size is known before anything
 //! is changed.
 
-use super::{Outcome, Session, admit};
+use super::Session;
+use super::write::{Outcome, admit};
 use crate::group::{Found, Group, decide_on};
 use crate::memory::cost;
 use crate::row::HEAD_BYTES;
@@ -38,7 +39,7 @@ impl Session<'_> {
             Change::Keep => Ok(Outcome::Kept),
             Change::Remove => group.write(key, None, was_there).map(|()| {
                 group.memory_added -= old_memory;
-                Outcome::Removed
+                Outcome::Removed(0)
             }),
             Change::Put => {
                 let mut bytes = Vec::new();
@@ -46,8 +47,8 @@ impl Session<'_> {
                 let version = decision.old_version.max(self.clock).max(watermark) + 1;
                 self.row.encode(version, &mut bytes);
                 let (row_bytes, new_memory) = (bytes.len(), memory(bytes.len()));
-                let held = self.unreported_bytes.saturating_add(group.memory_added);
-                match admit(core, row_bytes, new_memory, old_memory, held) {
+                let own = self.unreported_bytes.saturating_add(group.memory_added);
+                match admit(core, row_bytes, new_memory, old_memory, own) {
                     Err(outcome) => Ok(outcome),
                     Ok(()) => group.write(key, Some(bytes), was_there).map(|()| {
                         group.memory_added += new_memory - old_memory;
@@ -89,8 +90,8 @@ impl Session<'_> {
         let entry = self.begin(key);
         match row {
             Some(row) => {
-                let given = Some(Row::of(row).version());
-                self.change(key, entry, given, |_, out| {
+                let version = Some(Row::of(row).version());
+                self.change(key, entry, version, |_, out| {
                     out.extend_from_slice(row);
                     Change::Put
                 });
