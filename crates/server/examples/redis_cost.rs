@@ -11,7 +11,7 @@ use keyrack_measure::Clock;
 use keyrack_net::{ClientMemory, LoopMemory, Verdict};
 use keyrack_rowstore::{Change, ModelRows, Position, Row, RowBuf, RowSession, Rows};
 use keyrack_server::redis::{Checkpoint, Connection, Context, Host, Local, Options, Shared};
-use keyrack_server::{Counted, Gate, Work};
+use keyrack_server::{Counted, ReaderSlots, Work};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -113,7 +113,7 @@ fn main() {
     let work = Rc::new(Work::default());
     let mut session = Counted::new(Box::new(session), Rc::clone(&work));
     let store: &dyn Rows = &ModelRows::new();
-    let gate = Gate::new(1);
+    let readers = ReaderSlots::new(1);
     let shared = Shared::new(Options::default(), 1, 1, Box::new(Nobody));
     let mut local = Local::new(0, 1);
     let memory = LoopMemory::new(&ClientMemory::unlimited());
@@ -133,11 +133,11 @@ fn main() {
         for _ in 0..ROUNDS {
             output.clear();
             let start = clock.ticks();
-            let mut turn = gate.enter(0);
+            let mut reader = readers.enter(0);
             let mut cx = Context {
                 session: &mut session,
                 store,
-                turn: &mut turn,
+                reader: &mut reader,
                 work: &work,
                 rows_wait: false,
                 shared: &shared,
@@ -145,7 +145,7 @@ fn main() {
                 now_ms: 1,
             };
             let served = connection.serve(&mut cx, &input, &mut output);
-            drop(turn);
+            drop(reader);
             best = best.min(clock.ns_between(start, clock.ticks()));
             assert_eq!((served.consumed, served.verdict), (input.len(), Verdict::Continue));
         }

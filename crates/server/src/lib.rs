@@ -18,7 +18,7 @@
 mod admin;
 mod control;
 mod error;
-mod gate;
+mod exclusive;
 mod listen;
 mod log_rate;
 mod masstree;
@@ -40,7 +40,7 @@ pub mod redis;
 
 pub use control::Control;
 pub use error::{Error, Result};
-pub use gate::{Gate, Turn};
+pub use exclusive::{ReaderGuard, ReaderSlots};
 pub use listen::{Listen, Protocol, Transport};
 pub use options::{Eviction, LogFormat, Options};
 pub use password::Password;

@@ -3,7 +3,9 @@
 use crate::log_rate::LogRate;
 use crate::metrics::LoopMetrics;
 use crate::syncer::Syncer;
-use crate::{Control, Eviction, Gate, Listen, Options, Protocol, Transport, memcached, redis};
+use crate::{
+    Control, Eviction, Listen, Options, Protocol, ReaderSlots, Transport, memcached, redis,
+};
 use keyrack_net::{ClientMemory, CloseReason, Handle};
 use keyrack_rowstore::Rows;
 use keyrack_wire::masstree;
@@ -26,7 +28,7 @@ fn net_stats(loops: &LoopsHandle) -> keyrack_net::Stats {
 /// What all loops of a server share.
 pub(crate) struct State {
     pub(crate) rows: SharedRows,
-    pub(crate) gate: Gate,
+    pub(crate) readers: ReaderSlots,
     pub(crate) control: Control,
     pub(crate) syncer: Syncer,
     /// What is spoken at each listener.
@@ -87,7 +89,7 @@ impl State {
             protocols: protocols.clone(),
         };
         State {
-            gate: Gate::new(loops),
+            readers: ReaderSlots::new(loops),
             control: control.clone(),
             syncer: Syncer::new(loops),
             protocols,

@@ -1,9 +1,9 @@
-//! One loop's part of the server: its session, its seat, and the turn.
+//! One loop's part of the server: its session, its reader slot, and the turn.
 //!
 //! ```text
-//!   begin_turn   the time, once; a seat at the gate
+//!   begin_turn   the time, once; the reader slot is taken
 //!   serve        the connection's protocol carries out what is there
-//!   end_turn     the seat is given up; one flush; replies may go, or wait for the disk
+//!   end_turn     the reader slot is released; one flush; replies may go, or wait for the disk
 //! ```
 //!
 //! **Invariant:** what a turn wrote is flushed before its replies are sent. A flush that fails
@@ -43,7 +43,7 @@ pub(crate) struct Worker<'a> {
     work: Rc<Work>,
     /// This turn is for small requests.
     is_quick: bool,
-    turn: Option<Turn<'a>>,
+    reader: Option<ReaderGuard<'a>>,
     metrics: Arc<LoopMetrics>,
     redis: redis::Local,
     /// What the protocols keep for the connections of this loop.
@@ -160,7 +160,7 @@ impl<'a> Worker<'a> {
             session: RefCell::new(Counted::new(session, Rc::clone(&work))),
             work,
             is_quick: false,
-            turn: None,
+            reader: None,
             metrics: Arc::clone(&state.loops[index]),
             redis: redis::Local::new(index, now_ms ^ (index as u64) << 56),
             memory: LoopMemory::new(&state.clients_memory),
@@ -275,9 +275,9 @@ impl keyrack_net::Worker for Worker<'_> {
         self.number += 1;
         self.turn_began = self.clock.ticks();
         self.now_ms = wall::unix_ms();
-        // The seat of the turn before, if that had no end.
-        self.turn = None;
-        self.turn = Some(self.state.gate.enter(self.index));
+        // The guard of the iteration before, if that had no end.
+        self.reader = None;
+        self.reader = Some(self.state.readers.enter(self.index));
         let mut session = self.session.borrow_mut();
         session.at(self.now_ms);
         if self.index == 0 && self.now_ms >= self.evictions.next_look_ms {
@@ -343,13 +343,13 @@ impl keyrack_net::Worker for Worker<'_> {
                 (served, connection.is_authenticated())
             }
             Connection::Redis(connection) => {
-                let turn = self.turn.get_or_insert_with(|| state.gate.enter(self.index));
+                let reader = self.reader.get_or_insert_with(|| state.readers.enter(self.index));
                 let mut cx = redis::Context {
                     session: &mut *session,
                     work: &self.work,
                     rows_wait,
                     store: &**state.rows,
-                    turn,
+                    reader,
                     shared: &state.redis,
                     local: &mut self.redis,
                     now_ms: self.now_ms,
@@ -414,7 +414,7 @@ impl keyrack_net::Worker for Worker<'_> {
     }
 
     fn end_turn(&mut self) -> TurnEnd {
-        self.turn = None;
+        self.reader = None;
         if self.scratch.capacity() > SCRATCH_BYTES_MAX {
             self.scratch = Vec::new();
         }

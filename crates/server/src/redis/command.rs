@@ -78,7 +78,7 @@ pub(crate) const AT_ONCE: u16 = 1 << 6;
 /// Refused in a transaction.
 pub(crate) const NO_MULTI: u16 = 1 << 7;
 /// Runs while no other loop does, in a group of the log.
-pub(crate) const ALONE: u16 = 1 << 8;
+pub(crate) const EXCLUSIVE: u16 = 1 << 8;
 /// About the connection.
 pub(crate) const CONNECTION: u16 = 1 << 9;
 /// What it can cost is bounded by what is stored alone.

@@ -22,7 +22,7 @@ use keyrack_wire::resp::{Request, RequestParser, Writer};
 use crate::redis::call::Call;
 use crate::redis::clients::Listed;
 use crate::redis::command::{
-    ALONE, AT_ONCE, Command, FAST, NO_AUTH, NO_MULTI, READ, RUNS_QUEUE, WRITE,
+    AT_ONCE, Command, EXCLUSIVE, FAST, NO_AUTH, NO_MULTI, READ, RUNS_QUEUE, WRITE,
 };
 use crate::redis::context::{Context, Desk};
 use crate::redis::fault::{Done, Fault, unknown_command, unknown_subcommand};
@@ -173,7 +173,7 @@ impl Connection {
                         if let Some(left) = run.answer(cx, state, output, run_max) {
                             return go_back(parser, rest, left);
                         }
-                        bump(&cx.shared.counters_of(cx.local.seat).protocol_errors, 1);
+                        bump(&cx.shared.counters_of(cx.local.loop_index).protocol_errors, 1);
                         Writer::new(output, state.protocol()).protocol_error(&error);
                         return Verdict::Close;
                     }
@@ -274,7 +274,7 @@ fn take(
             let done = if queued {
                 transaction::queue(state, cx.shared, &request, output)
             } else {
-                let counters = cx.shared.counters_of(cx.local.seat);
+                let counters = cx.shared.counters_of(cx.local.loop_index);
                 bump(&counters.calls[usize::from(index)], 1);
                 let began = cx.local.clock.ticks();
                 let done = run(state, cx, command, request, output);
@@ -289,7 +289,7 @@ fn take(
         }
         Err(mut fault) => {
             if let Some(index) = table::find(request.arg(0)) {
-                let counters = cx.shared.counters_of(cx.local.seat);
+                let counters = cx.shared.counters_of(cx.local.loop_index);
                 bump(&counters.rejected_calls[usize::from(index)], 1);
             }
             if request.arg(0).eq_ignore_ascii_case(b"exec") {
@@ -306,7 +306,7 @@ fn take(
 #[cold]
 fn refuse(state: &mut State, cx: &Context<'_, '_>, fault: Fault, output: &mut Vec<u8>) {
     state.break_queue();
-    bump(&cx.shared.counters_of(cx.local.seat).rejected, 1);
+    bump(&cx.shared.counters_of(cx.local.loop_index).rejected, 1);
     put_fault(state, &fault, output);
 }
 
@@ -367,14 +367,14 @@ fn run(
     if command.is(RUNS_QUEUE) {
         return transaction::exec(state, cx, output);
     }
-    let (turn, mut desk) = cx.split();
+    let (reader, mut desk) = cx.split();
     let reply = Writer::new(output, state.protocol());
-    if !command.is(ALONE) {
+    if !command.is(EXCLUSIVE) {
         let mut call = Call { command, args, reply, desk, state, is_whole: false };
         return (command.run)(&mut call);
     }
     let units_max = desk.shared.options.transaction_work_max;
-    turn.alone(|| {
+    reader.exclusive(|| {
         desk.rows.begin_group()?;
         let work = desk.work;
         let mut call = Call { command, args, reply, desk: desk.lend(), state, is_whole: true };

@@ -4,7 +4,7 @@ use keyrack_measure::Clock;
 use keyrack_rowstore::{RowSession, Rows};
 use keyrack_workload::Rng;
 
-use crate::gate::Turn;
+use crate::exclusive::ReaderGuard;
 use crate::redis::shared::{Counters, Shared, bump};
 use crate::work::Work;
 
@@ -14,8 +14,8 @@ pub struct Context<'c, 'g> {
     pub session: &'c mut (dyn RowSession + 'c),
     /// What the session is of.
     pub store: &'c dyn Rows,
-    /// The thread's seat.
-    pub turn: &'c mut Turn<'g>,
+    /// The loop's reader slot, which this iteration holds.
+    pub reader: &'c mut ReaderGuard<'g>,
     /// What requests cost; `session` counts there what is done with it.
     pub work: &'c Work,
     /// What all connections share.
@@ -35,9 +35,9 @@ impl std::fmt::Debug for Context<'_, '_> {
 }
 
 impl<'g> Context<'_, 'g> {
-    /// The seat, and all the rest.
+    /// The reader guard, and all the rest.
     #[inline]
-    pub(crate) fn split(&mut self) -> (&mut Turn<'g>, Desk<'_>) {
+    pub(crate) fn split(&mut self) -> (&mut ReaderGuard<'g>, Desk<'_>) {
         let desk = Desk {
             rows: &mut *self.session,
             store: self.store,
@@ -46,7 +46,7 @@ impl<'g> Context<'_, 'g> {
             local: &mut *self.local,
             now_ms: self.now_ms,
         };
-        (&mut *self.turn, desk)
+        (&mut *self.reader, desk)
     }
 }
 
@@ -54,7 +54,7 @@ impl<'g> Context<'_, 'g> {
 /// ask for its own.
 #[derive(Debug)]
 pub struct Local {
-    pub(crate) seat: usize,
+    pub(crate) loop_index: usize,
     pub(crate) rng: Rng,
     /// What the time of commands is taken by.
     pub(crate) clock: Clock,
@@ -68,11 +68,11 @@ pub struct Local {
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 impl Local {
-    /// For the loop with this seat. `seed` is what RANDOMKEY and HRANDFIELD draw from.
+    /// For the loop with this index. `seed` is what RANDOMKEY and HRANDFIELD draw from.
     #[must_use]
-    pub fn new(seat: usize, seed: u64) -> Self {
+    pub fn new(loop_index: usize, seed: u64) -> Self {
         Local {
-            seat,
+            loop_index,
             rng: Rng::from_seed(seed),
             clock: Clock::calibrated(),
             order: Vec::new(),
@@ -101,7 +101,7 @@ impl Local {
     }
 }
 
-/// A [`Context`] without its seat: what a command works with.
+/// A [`Context`] without its reader guard: what a command works with.
 pub(crate) struct Desk<'a> {
     pub(crate) rows: &'a mut (dyn RowSession + 'a),
     pub(crate) store: &'a dyn Rows,
@@ -127,6 +127,6 @@ impl<'a> Desk<'a> {
 
     #[inline]
     pub(crate) fn counters(&self) -> &'a Counters {
-        self.shared.counters_of(self.local.seat)
+        self.shared.counters_of(self.local.loop_index)
     }
 }

@@ -15,8 +15,8 @@
 //! The commands themselves are in a file for each family.
 //!
 //! * **Invariant:** a command on one key is one step of the rows. A command that writes several
-//!   keys runs [alone](crate::Turn::alone) and in a group of the log; DEL and UNLINK of several
-//!   keys are as many steps.
+//!   keys runs in an [exclusive section](crate::ReaderGuard::exclusive) and in a group of the log;
+//!   DEL and UNLINK of several keys are as many steps.
 //! * **Invariant:** SET and GET take no memory and no lock. A command looks at the time-stamp
 //!   counter twice (some 20 ns), a run of GETs once for all: that is what INFO commandstats is made
 //!   of.

@@ -159,8 +159,8 @@ impl Shared {
         }
     }
 
-    pub(crate) fn counters_of(&self, seat: usize) -> &Counters {
-        &self.counters[seat % self.counters.len()]
+    pub(crate) fn counters_of(&self, loop_index: usize) -> &Counters {
+        &self.counters[loop_index % self.counters.len()]
     }
 
     pub(crate) fn cursors(&self) -> MutexGuard<'_, Cursors> {

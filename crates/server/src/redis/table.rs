@@ -1,8 +1,8 @@
 //! All commands. Finding one costs a hash of its name and one comparison.
 
 use crate::redis::command::{
-    ADMIN, ALL, ALONE, AT_ONCE, CONNECTION, Command, DANGEROUS, DENY_OOM, FAST, NO_AUTH, NO_MULTI,
-    NONE, ONE, PAIRS, READ, RUNS_QUEUE, TWO, WRITE, commands,
+    ADMIN, ALL, AT_ONCE, CONNECTION, Command, DANGEROUS, DENY_OOM, EXCLUSIVE, FAST, NO_AUTH,
+    NO_MULTI, NONE, ONE, PAIRS, READ, RUNS_QUEUE, TWO, WRITE, commands,
 };
 use crate::redis::subcommands::{CLIENT, COMMAND, CONFIG, DEBUG, LATENCY, MEMORY, OBJECT, SLOWLOG};
 use crate::redis::{
@@ -33,8 +33,8 @@ const LIST: &[Command] = &commands! {
             "a value, and sets when it expires";
         "getdel", 2, WRITE | FAST, ONE, "6.2.0", strings::getdel, "a value, and removes its key";
         "mget", -2, READ | FAST, ALL, "1.0.0", gets::mget, "the values of many keys";
-        "mset", -3, GROW | ALONE, PAIRS, "1.0.1", strings::mset, "sets many keys as one step";
-        "msetnx", -3, GROW | ALONE, PAIRS, "1.0.1", strings::msetnx,
+        "mset", -3, GROW | EXCLUSIVE, PAIRS, "1.0.1", strings::mset, "sets many keys as one step";
+        "msetnx", -3, GROW | EXCLUSIVE, PAIRS, "1.0.1", strings::msetnx,
             "sets many keys, if none is there";
         "incr", 2, GROW | FAST, ONE, "1.0.0", arithmetic::incr, "adds 1";
         "decr", 2, GROW | FAST, ONE, "1.0.0", arithmetic::decr, "subtracts 1";
@@ -85,16 +85,16 @@ const LIST: &[Command] = &commands! {
         "pexpiretime", 2, READ | FAST, ONE, "7.0.0", expiry::pexpiretime,
             "the millisecond at which a key expires";
         "persist", 2, WRITE | FAST, ONE, "2.2.0", expiry::persist, "lets a key never expire";
-        "rename", 3, WRITE | ALONE, TWO, "1.0.0", keys::rename, "gives a row another key";
-        "renamenx", 3, WRITE | ALONE, TWO, "1.0.0", keys::renamenx,
+        "rename", 3, WRITE | EXCLUSIVE, TWO, "1.0.0", keys::rename, "gives a row another key";
+        "renamenx", 3, WRITE | EXCLUSIVE, TWO, "1.0.0", keys::renamenx,
             "gives a row a key that is not there";
-        "copy", -3, GROW | ALONE, TWO, "6.2.0", keys::copy, "copies a row";
+        "copy", -3, GROW | EXCLUSIVE, TWO, "6.2.0", keys::copy, "copies a row";
         "keys", 2, READ | DANGEROUS, NONE, "1.0.0", walk::keys, "all keys that match a pattern";
         "scan", -2, READ, NONE, "2.8.0", walk::scan, "some keys, and where to go on";
         "randomkey", 1, READ, NONE, "1.0.0", walk::randomkey, "a key drawn at random";
         "dbsize", 1, READ | FAST, NONE, "1.0.0", keys::dbsize, "how many keys there are";
-        "flushall", -1, WRITE | DANGEROUS | ALONE, NONE, "1.0.0", keys::flush, "removes all keys";
-        "flushdb", -1, WRITE | DANGEROUS | ALONE, NONE, "1.0.0", keys::flush, "removes all keys";
+        "flushall", -1, WRITE | DANGEROUS | EXCLUSIVE, NONE, "1.0.0", keys::flush, "removes all keys";
+        "flushdb", -1, WRITE | DANGEROUS | EXCLUSIVE, NONE, "1.0.0", keys::flush, "removes all keys";
         "object", -2, READ, NONE, "2.2.3", server::incomplete, "how a row is kept", OBJECT;
     }
     Transactions {
@@ -240,7 +240,10 @@ mod tests {
             assert!(!(command.is(READ) && command.is(WRITE)), "{name} reads or writes");
             let has_keys = command.keys.first > 0;
             assert!(!has_keys || command.is(READ | WRITE) || name == "watch", "{name}");
-            assert!(!command.is(ALONE) || command.is(WRITE), "{name} alone though it reads");
+            assert!(
+                !command.is(EXCLUSIVE) || command.is(WRITE),
+                "{name} is exclusive though it reads"
+            );
         }
     }
 }

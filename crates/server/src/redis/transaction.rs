@@ -3,7 +3,7 @@
 //! ```text
 //!   WATCH k    remember the version of k's row, 0 for none
 //!   MULTI      from here on commands are checked, and kept as requests
-//!   EXEC       alone (see `gate`): are the versions the same? then all, in one group of the log
+//!   EXEC       exclusive section: are the versions the same? then all, in one group of the log
 //! ```
 //!
 //! * No other connection's command runs between those of a transaction, and after a crash all of
@@ -157,12 +157,12 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
     if queue.is_broken {
         return Err(Fault::EXEC_ABORT);
     }
-    let (turn, mut desk) = cx.split();
+    let (reader, mut desk) = cx.split();
     let units_max = desk.shared.options.transaction_work_max;
     if queue.count as u64 > units_max {
         return Err(Fault::too_much_work(units_max).aborting());
     }
-    turn.alone(|| {
+    reader.exclusive(|| {
         for (key, version) in &watched.versions {
             if version_of(&mut desk, key)? != *version {
                 Writer::new(output, state.protocol()).null_array();

@@ -14,10 +14,10 @@ fn no_loop_sees_half_a_transaction() {
     let mut client = first.client();
     first.ask(&mut client, &["MSET", "left", "1000", "right", "1000"]);
     std::thread::scope(|threads| {
-        for seat in 0..LOOPS {
+        for index in 0..LOOPS {
             let site = &site;
             threads.spawn(move || {
-                let mut the_loop = site.a_loop(seat);
+                let mut the_loop = site.a_loop(index);
                 let mut client = the_loop.client();
                 for _ in 0..ROUNDS {
                     let bytes = b"MULTI\r\nDECR left\r\nINCR right\r\nEXEC\r\nMGET left right\r\n";
@@ -42,10 +42,10 @@ fn no_loop_sees_half_a_transaction() {
 fn a_watched_counter_loses_no_addition() {
     let site = Site::new(Options::default(), LOOPS);
     std::thread::scope(|threads| {
-        for seat in 0..LOOPS {
+        for index in 0..LOOPS {
             let site = &site;
             threads.spawn(move || {
-                let mut the_loop = site.a_loop(seat);
+                let mut the_loop = site.a_loop(index);
                 let mut client = the_loop.client();
                 let mut added = 0;
                 while added < ROUNDS / 4 {
@@ -74,12 +74,12 @@ fn of_many_who_set_several_new_keys_one_wins() {
     let site = Site::new(Options::default(), LOOPS);
     let wins: i64 = std::thread::scope(|threads| {
         let makers: Vec<_> = (0..LOOPS)
-            .map(|seat| {
+            .map(|index| {
                 let site = &site;
                 threads.spawn(move || {
-                    let mut the_loop = site.a_loop(seat);
+                    let mut the_loop = site.a_loop(index);
                     let mut client = the_loop.client();
-                    let me = seat.to_string();
+                    let me = index.to_string();
                     let mut wins = 0;
                     for round in 0..ROUNDS {
                         let (a, b) = (format!("a{round}"), format!("b{round}"));

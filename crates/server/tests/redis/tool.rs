@@ -3,7 +3,7 @@
 use keyrack_net::{ClientMemory, LoopMemory, Verdict};
 use keyrack_rowstore::{ModelRows, RowSession, Rows};
 use keyrack_server::redis::{Checkpoint, Connection, Context, Host, Local, Options, Shared};
-use keyrack_server::{Counted, Gate, Work};
+use keyrack_server::{Counted, ReaderSlots, Work};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -45,7 +45,7 @@ impl Host for Process {
 /// Rows, and what the loops that serve them share.
 pub(crate) struct Site {
     pub(crate) rows: Box<dyn Rows>,
-    pub(crate) gate: Gate,
+    pub(crate) readers: ReaderSlots,
     pub(crate) shared: Shared,
     pub(crate) memory: Arc<ClientMemory>,
     pub(crate) asked: Arc<Asked>,
@@ -58,24 +58,24 @@ impl Site {
         let memory = Arc::clone(&options.memory);
         Site {
             rows: Box::new(ModelRows::new()),
-            gate: Gate::new(loops),
+            readers: ReaderSlots::new(loops),
             shared: Shared::new(options, loops, START_MS, host),
             memory,
             asked,
         }
     }
 
-    pub(crate) fn a_loop(&self, seat: usize) -> Loop<'_> {
+    pub(crate) fn a_loop(&self, loop_index: usize) -> Loop<'_> {
         let work = Rc::new(Work::default());
         let session = Counted::new(self.rows.session().unwrap(), Rc::clone(&work));
         let session = Box::new(session);
         Loop {
             site: self,
-            seat,
+            loop_index,
             session,
             work,
             rows_wait: false,
-            local: Local::new(seat, 7),
+            local: Local::new(loop_index, 7),
             memory: LoopMemory::new(&self.memory),
             now_ms: START_MS,
         }
@@ -85,7 +85,7 @@ impl Site {
 /// A loop thread.
 pub(crate) struct Loop<'s> {
     pub(crate) site: &'s Site,
-    seat: usize,
+    loop_index: usize,
     pub(crate) session: Box<dyn RowSession + 's>,
     pub(crate) work: Rc<Work>,
     pub(crate) rows_wait: bool,
@@ -120,11 +120,11 @@ impl Loop<'_> {
     /// A turn without the flush at its end.
     pub(crate) fn serve(&mut self, client: &mut Client) -> Verdict {
         self.session.at(self.now_ms);
-        let mut turn = self.site.gate.enter(self.seat);
+        let mut reader = self.site.readers.enter(self.loop_index);
         let mut cx = Context {
             session: &mut *self.session,
             store: &*self.site.rows,
-            turn: &mut turn,
+            reader: &mut reader,
             work: &self.work,
             rows_wait: self.rows_wait,
             shared: &self.site.shared,
@@ -132,7 +132,7 @@ impl Loop<'_> {
             now_ms: self.now_ms,
         };
         let served = client.connection.serve(&mut cx, &client.input, &mut client.output);
-        drop(turn);
+        drop(reader);
         self.memory.trim();
         assert!(served.consumed <= client.input.len());
         client.input.drain(..served.consumed);
