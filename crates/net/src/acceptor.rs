@@ -25,15 +25,15 @@ const RETRY_NS: u64 = 100_000_000;
 
 /// A bound socket that listens.
 #[derive(Debug)]
-pub(crate) enum Listening {
+pub(crate) enum ListenSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 /// One of them, for one loop.
 #[derive(Debug)]
-pub(crate) struct Door {
-    pub(crate) socket: Listening,
+pub(crate) struct LoopListener {
+    pub(crate) socket: ListenSocket,
     /// Index into the options' list.
     pub(crate) listener: usize,
     /// May somebody wait there?
@@ -53,10 +53,10 @@ pub(crate) enum Accepted {
     Failed,
 }
 
-/// The doors of one loop.
+/// The listeners of one loop.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
-    pub(crate) doors: Vec<Door>,
+    pub(crate) listeners: Vec<LoopListener>,
     spare: Option<OwnedFd>,
     /// Nothing is accepted before.
     paused_ns: Option<u64>,
@@ -65,14 +65,14 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    pub(crate) fn new(doors: Vec<Door>) -> Self {
-        let spare = doors.first().and_then(|door| spare(&door.socket));
-        Acceptor { doors, spare, paused_ns: None, regain_ns: None }
+    pub(crate) fn new(listeners: Vec<LoopListener>) -> Self {
+        let spare = listeners.first().and_then(|listener| spare(&listener.socket));
+        Acceptor { listeners, spare, paused_ns: None, regain_ns: None }
     }
 
     /// Is there something to accept now?
     pub(crate) fn is_ready(&self) -> bool {
-        !self.is_paused() && self.doors.iter().any(|door| door.is_ready)
+        !self.is_paused() && self.listeners.iter().any(|listener| listener.is_ready)
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -94,15 +94,15 @@ impl Acceptor {
         }
     }
 
-    /// Accepts at one door.
+    /// Accepts at one listener.
     pub(crate) fn accept(&mut self, index: usize) -> Accepted {
-        let door = &mut self.doors[index];
-        let cause = match door.socket.accept() {
+        let listener = &mut self.listeners[index];
+        let cause = match listener.socket.accept() {
             Ok((socket, address)) => return Accepted::Client(socket, address),
             Err(cause) => cause,
         };
         if cause.kind() == io::ErrorKind::WouldBlock {
-            door.is_ready = false;
+            listener.is_ready = false;
             return Accepted::Nobody;
         }
         match Errno::from_io_error(&cause) {
@@ -115,13 +115,13 @@ impl Acceptor {
     /// Accepts with the spare descriptor whoever waits, to be refused; [`Acceptor::restore`]
     /// follows. `None` where nobody waits, or where not even that goes: then there is a pause.
     pub(crate) fn accept_by_spare(&mut self, index: usize, now_ns: u64) -> Option<Socket> {
-        let door = &mut self.doors[index];
+        let listener = &mut self.listeners[index];
         if self.spare.take().is_some() {
-            match door.socket.accept() {
+            match listener.socket.accept() {
                 Ok((socket, _)) => return Some(socket),
                 // Some kernels look for a descriptor before they look for a client.
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                    door.is_ready = false;
+                    listener.is_ready = false;
                     return None;
                 }
                 Err(_) => {}
@@ -134,25 +134,25 @@ impl Acceptor {
     /// Takes the spare descriptor back, after the surplus connection is closed.
     pub(crate) fn restore(&mut self, now_ns: u64) {
         if self.spare.is_none() {
-            self.spare = self.doors.first().and_then(|door| spare(&door.socket));
+            self.spare = self.listeners.first().and_then(|listener| spare(&listener.socket));
         }
-        let is_missing = self.spare.is_none() && !self.doors.is_empty();
+        let is_missing = self.spare.is_none() && !self.listeners.is_empty();
         self.regain_ns = is_missing.then(|| now_ns.saturating_add(RETRY_NS));
     }
 }
 
-fn spare(socket: &Listening) -> Option<OwnedFd> {
+fn spare(socket: &ListenSocket) -> Option<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(socket, 0).ok()
 }
 
-impl Listening {
+impl ListenSocket {
     fn accept(&self) -> io::Result<(Socket, Option<SocketAddr>)> {
         match self {
-            Listening::Tcp(listener) => {
+            ListenSocket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
                 Ok((Socket::Tcp(stream), Some(address)))
             }
-            Listening::Unix(listener) => {
+            ListenSocket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
                 Ok((Socket::Unix(stream), None))
             }
@@ -161,17 +161,17 @@ impl Listening {
 
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
-            Listening::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
-            Listening::Unix(listener) => listener.register(registry, token, Interest::READABLE),
+            ListenSocket::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
+            ListenSocket::Unix(listener) => listener.register(registry, token, Interest::READABLE),
         }
     }
 }
 
-impl AsFd for Listening {
+impl AsFd for ListenSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Listening::Tcp(listener) => listener.as_fd(),
-            Listening::Unix(listener) => listener.as_fd(),
+            ListenSocket::Tcp(listener) => listener.as_fd(),
+            ListenSocket::Unix(listener) => listener.as_fd(),
         }
     }
 }

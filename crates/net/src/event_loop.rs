@@ -30,15 +30,15 @@ use crate::buffer::POOL_BYTES_MAX;
 use crate::closer::Closer;
 use crate::connection::{CONNECTION_BYTES, Connection, Desk, Phase};
 use crate::datagrams::{self, Bound, Replies};
-use crate::lanes::{Lane, Lanes, Newcomer};
 use crate::listen::Share;
+use crate::loop_handles::{AcceptedSocket, LoopHandle, LoopHandles};
 use crate::memory::LoopMemory;
 #[cfg(feature = "tls")]
 use crate::options::ListenerKind;
 use crate::options::Options;
 use crate::parking::{Group, Parking};
 use crate::service::{Peer, TurnEnd, Worker};
-use crate::slots::{Key, Slots};
+use crate::slab::{Key, Slab};
 use crate::socket::Socket;
 use crate::stats::CloseReason;
 use crate::transport::{self, Sent, Transport};
@@ -46,14 +46,14 @@ use crate::wheel::{Reminder, Wheel};
 
 /// Events of one wait.
 const EVENTS_MAX: usize = 1024;
-/// Connections accepted in one turn at one door.
+/// Connections accepted in one turn at one listener.
 const ACCEPTS_A_TURN_MAX: usize = 64;
 /// The part of the memory of all connections that the pools of all loops may keep: one in so many.
 const POOLS_SHARE: usize = 8;
 /// Reads that empty a socket when its connection is closed for a shutdown.
 const LAST_READS_MAX: usize = 16;
 
-/// The token of the waker. Those of doors, datagram sockets and connections follow.
+/// The token of the waker. Those of listeners, datagram sockets and connections follow.
 pub(crate) const WAKER: Token = Token(0);
 
 /// What one thread owns.
@@ -61,8 +61,8 @@ pub(crate) struct EventLoop<'a, W: Worker> {
     index: usize,
     worker: W,
     poll: Poll,
-    lanes: &'a Arc<Lanes>,
-    lane: &'a Lane,
+    loops: &'a Arc<LoopHandles>,
+    handle: &'a LoopHandle,
     options: &'a Options,
     clock: Clock,
     now_ns: u64,
@@ -70,7 +70,7 @@ pub(crate) struct EventLoop<'a, W: Worker> {
     sockets: Vec<Bound>,
     /// The token of the first connection.
     first_token: usize,
-    connections: Slots<Connection<W::Connection>>,
+    connections: Slab<Connection<W::Connection>>,
     /// Those that are stepped in the next turn.
     queue: Vec<Key>,
     /// The last turn was spent before all had theirs, or with the last one.
@@ -84,7 +84,7 @@ pub(crate) struct EventLoop<'a, W: Worker> {
     desk: Desk,
     datagram_memory: Vec<u8>,
     due: Vec<Reminder>,
-    newcomers: Vec<Newcomer>,
+    accepted: Vec<AcceptedSocket>,
     endings: Vec<Key>,
     /// When the loop ends, once it was told to.
     stop_ns: Option<u64>,
@@ -97,17 +97,17 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         worker: W,
         poll: Poll,
         share: Share,
-        lanes: &'a Arc<Lanes>,
+        loops: &'a Arc<LoopHandles>,
         options: &'a Options,
     ) -> io::Result<Self> {
         let clock = Clock::vdso();
         let now_ns = clock.ticks();
         let memory = LoopMemory::new(&options.memory);
         let pool_bytes_max = options.memory.bytes_max() / POOLS_SHARE / options.threads;
-        let Share { mut doors, datagrams: mut sockets } = share;
+        let Share { mut listeners, datagrams: mut sockets } = share;
         let mut next_token = WAKER.0 + 1;
-        for door in &mut doors {
-            door.socket.register(poll.registry(), Token(next_token))?;
+        for listener in &mut listeners {
+            listener.socket.register(poll.registry(), Token(next_token))?;
             next_token += 1;
         }
         for bound in &mut sockets {
@@ -118,15 +118,15 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             index,
             worker,
             poll,
-            lanes,
-            lane: lanes.lane(index),
+            loops,
+            handle: loops.handle(index),
             options,
             clock,
             now_ns,
-            acceptor: Acceptor::new(doors),
+            acceptor: Acceptor::new(listeners),
             sockets,
             first_token: next_token,
-            connections: Slots::new(),
+            connections: Slab::new(),
             queue: Vec::new(),
             is_behind: false,
             touched: Vec::new(),
@@ -137,7 +137,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             memory,
             datagram_memory: Vec::new(),
             due: Vec::new(),
-            newcomers: Vec::new(),
+            accepted: Vec::new(),
             endings: Vec::new(),
             stop_ns: None,
         })
@@ -194,11 +194,11 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         if token >= self.first_token {
             self.take_of_connection(token - self.first_token, event);
         } else if token > WAKER.0 {
-            let door = token - WAKER.0 - 1;
-            let doors = self.acceptor.doors.len();
-            if let Some(door) = self.acceptor.doors.get_mut(door) {
-                door.is_ready = true;
-            } else if let Some(bound) = self.sockets.get_mut(door - doors) {
+            let index = token - WAKER.0 - 1;
+            let listeners = self.acceptor.listeners.len();
+            if let Some(listener) = self.acceptor.listeners.get_mut(index) {
+                listener.is_ready = true;
+            } else if let Some(bound) = self.sockets.get_mut(index - listeners) {
                 bound.is_ready = true;
             }
         }
@@ -232,10 +232,10 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
     }
 
-    /// Everything that is not a connection's own: stop, durable turns, mail, doors.
+    /// Everything that is not a connection's own: stop, durable turns, mail, listeners.
     fn look_around(&mut self) {
-        let was_woken = self.lane.waker.take();
-        if was_woken && let Some(deadline_ns) = self.lanes.stop_deadline_ns() {
+        let was_woken = self.handle.waker.take();
+        if was_woken && let Some(deadline_ns) = self.loops.stop_deadline_ns() {
             self.begin_stop(deadline_ns);
         }
         if !self.parking.is_empty() {
@@ -252,7 +252,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
 
     fn release_parked(&mut self) {
         while let Some(mut group) = self.parking.release(|token| self.worker.is_done(token)) {
-            group.replies.send(&self.sockets, &self.lane.counters);
+            group.replies.send(&self.sockets, &self.handle.counters);
             for key in &group.keys {
                 if let Some(connection) = self.connections.get_mut(*key) {
                     connection.is_parked = false;
@@ -264,23 +264,23 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     }
 
     fn accept(&mut self) {
-        for index in 0..self.acceptor.doors.len() {
+        for index in 0..self.acceptor.listeners.len() {
             for _ in 0..ACCEPTS_A_TURN_MAX {
-                if !self.acceptor.doors[index].is_ready || self.acceptor.is_paused() {
+                if !self.acceptor.listeners[index].is_ready || self.acceptor.is_paused() {
                     break;
                 }
-                let listener = self.acceptor.doors[index].listener;
+                let listener = self.acceptor.listeners[index].listener;
                 let accepted = {
-                    let _others_accept_too = self.lanes.while_accepting();
+                    let _others_accept_too = self.loops.while_accepting();
                     self.acceptor.accept(index)
                 };
                 match accepted {
                     Accepted::Client(socket, address) => {
-                        self.admit(Newcomer { socket, listener, address });
+                        self.admit(AcceptedSocket { socket, listener, address });
                     }
                     Accepted::Exhausted => self.refuse_by_spare(index, listener),
                     Accepted::Nobody => break,
-                    Accepted::Failed => self.lane.counters.accept_errors.add(1),
+                    Accepted::Failed => self.handle.counters.accept_errors.add(1),
                 }
             }
         }
@@ -288,25 +288,25 @@ impl<'a, W: Worker> EventLoop<'a, W> {
 
     /// Refuses one client for whom there is no descriptor but the spare one.
     fn refuse_by_spare(&mut self, index: usize, listener: usize) {
-        let _nobody_else_accepts = self.lanes.while_alone();
+        let _no_other_accepts = self.loops.while_no_other_accepts();
         if let Some(socket) = self.acceptor.accept_by_spare(index, self.now_ns) {
-            self.lane.counters.accept_errors.add(1);
+            self.handle.counters.accept_errors.add(1);
             self.refuse(socket, listener);
         }
         self.acceptor.restore(self.now_ns);
     }
 
-    fn admit(&mut self, newcomer: Newcomer) {
-        if !self.lanes.take_place() {
-            self.refuse(newcomer.socket, newcomer.listener);
-        } else if let Some(newcomer) = self.lanes.assign(self.index, newcomer) {
-            self.open(newcomer);
+    fn admit(&mut self, accepted: AcceptedSocket) {
+        if !self.loops.reserve_connection() {
+            self.refuse(accepted.socket, accepted.listener);
+        } else if let Some(accepted) = self.loops.assign(self.index, accepted) {
+            self.open(accepted);
         }
     }
 
     /// Tells a client that there are too many, and closes.
     fn refuse(&mut self, mut socket: Socket, listener: usize) {
-        self.lane.counters.refused.add(1);
+        self.handle.counters.refused.add(1);
         if !self.is_encrypted(listener) {
             // Best effort: the client may be gone.
             let _ = socket.send(self.worker.refusal(listener));
@@ -340,17 +340,17 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     }
 
     fn collect_mail(&mut self) {
-        let mut newcomers = std::mem::take(&mut self.newcomers);
+        let mut accepted = std::mem::take(&mut self.accepted);
         let mut endings = std::mem::take(&mut self.endings);
-        self.lane.collect(&mut newcomers, &mut endings);
-        for newcomer in newcomers.drain(..) {
+        self.handle.collect(&mut accepted, &mut endings);
+        for accepted in accepted.drain(..) {
             if self.stop_ns.is_some() {
-                self.lanes.give_place_back(self.index);
+                self.loops.release_connection(self.index);
             } else {
-                self.open(newcomer);
+                self.open(accepted);
             }
         }
-        self.newcomers = newcomers;
+        self.accepted = accepted;
         for key in endings.drain(..) {
             self.end(key);
         }
@@ -369,12 +369,12 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     }
 
     /// Takes in a connection that has a place and was assigned to this loop.
-    fn open(&mut self, newcomer: Newcomer) {
-        let Newcomer { socket, listener, address } = newcomer;
+    fn open(&mut self, accepted: AcceptedSocket) {
+        let AcceptedSocket { socket, listener, address } = accepted;
         let mut charge = self.memory.charge();
         let bytes = CONNECTION_BYTES + transport::memory_bytes(self.is_encrypted(listener));
         if !charge.set(bytes) {
-            self.lanes.give_place_back(self.index);
+            self.loops.release_connection(self.index);
             self.refuse(socket, listener);
             return;
         }
@@ -382,13 +382,13 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         let local = socket.local_address();
         let peer = Peer { address, local, is_encrypted: self.is_encrypted(listener) };
         let Some(transport) = self.transport(socket, listener) else {
-            self.lanes.give_place_back(self.index);
+            self.loops.release_connection(self.index);
             return;
         };
         let mut limits = self.options.limits;
         let state = self.worker.open(listener, &peer, &mut limits);
         let connection = Connection::new(state, transport, charge, limits, self.now_ns);
-        self.lane.counters.accepted.add(1);
+        self.handle.counters.accepted.add(1);
         // There are fewer connections than descriptors, and those are fewer than 2^31.
         let Some(key) = self.connections.insert(connection) else { return };
         let token = Token(self.first_token + key.index());
@@ -398,7 +398,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             self.close(key, CloseReason::Io);
             return;
         }
-        self.worker.opened(&mut connection.state, Closer::new(self.lanes, self.index, key));
+        self.worker.opened(&mut connection.state, Closer::new(self.loops, self.index, key));
         self.remind(key);
     }
 
@@ -410,7 +410,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             self.is_behind = false;
             return;
         }
-        self.lane.counters.turns.add(1);
+        self.handle.counters.turns.add(1);
         self.worker.begin_turn(self.now_ns, is_quick);
         let mut stepped = 0;
         while stepped < serving.len() && (is_quick || !self.worker.is_spent()) {
@@ -426,7 +426,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
         match self.worker.end_turn() {
             TurnEnd::Durable => {
-                self.replies.send(&self.sockets, &self.lane.counters);
+                self.replies.send(&self.sockets, &self.handle.counters);
                 let mut touched = std::mem::take(&mut self.touched);
                 for key in touched.drain(..) {
                     self.finish_turn_of(key);
@@ -446,7 +446,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
                     &mut self.worker,
                     &mut self.datagram_memory,
                     &mut self.replies,
-                    &self.lane.counters,
+                    &self.handle.counters,
                 );
             }
         }
@@ -460,7 +460,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
         let (worker, desk) = (&mut self.worker, &mut self.desk);
         let had_request = connection.request_since_ns();
-        let stepped = connection.step(worker, desk, &self.lane.counters, self.now_ns);
+        let stepped = connection.step(worker, desk, &self.handle.counters, self.now_ns);
         if let Err(reason) = stepped {
             self.close(key, reason);
             return;
@@ -491,7 +491,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
 
     /// Lets the replies of this turn wait.
     fn park(&mut self, token: u64) {
-        self.lane.counters.turns_parked.add(1);
+        self.handle.counters.turns_parked.add(1);
         let mut group: Group = self.parking.group();
         std::mem::swap(&mut group.replies, &mut self.replies);
         let mut touched = std::mem::take(&mut self.touched);
@@ -511,14 +511,14 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             self.parking.recycle(group);
         } else {
             let lost = self.parking.park(token, group);
-            self.lane.counters.datagram_replies_lost.add(lost);
+            self.handle.counters.datagram_replies_lost.add(lost);
         }
     }
 
     /// Sends what a connection has, and goes on with whatever follows from that.
     fn send(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let sent = connection.transport.send(&mut connection.output, &self.lane.counters);
+        let sent = connection.transport.send(&mut connection.output, &self.handle.counters);
         match sent {
             Err(_) => self.close(key, CloseReason::Io),
             Ok(Sent::All) => {
@@ -573,7 +573,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     /// All replies of an ending connection are sent.
     fn conclude(&mut self, key: Key, reason: CloseReason) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let lingers = connection.begin_lingering(reason, &self.lane.counters, self.now_ns);
+        let lingers = connection.begin_lingering(reason, &self.handle.counters, self.now_ns);
         if lingers && self.stop_ns.is_none() {
             self.remind(key);
             self.enqueue(key);
@@ -596,8 +596,8 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             self.desk.pool.clear();
         }
         self.memory.trim();
-        self.lane.counters.count_closed(reason);
-        self.lanes.give_place_back(self.index);
+        self.handle.counters.count_closed(reason);
+        self.loops.release_connection(self.index);
         // Last, so that whoever hears of it finds the place and the memory free.
         self.worker.closed(connection.state);
     }

@@ -8,7 +8,7 @@
 //!   Unix               one socket, served by the first loop
 //! ```
 //!
-//! Whichever loop accepts a connection, the lane with the fewest gets it (see `lanes`).
+//! Whichever loop accepts a connection, the loop with the fewest connections gets it (see `loop_handles`).
 //!
 //! Sockets that share a port would also share it with another server of the same user, whose
 //! clients would be torn between the two. So a port is first bound alone, which fails if anybody
@@ -28,7 +28,7 @@ use rustix::fs::{FileType, Mode, RawMode, Stat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
-use crate::acceptor::{Door, Listening};
+use crate::acceptor::{ListenSocket, LoopListener};
 use crate::datagrams;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ const SPREADS: bool = cfg!(target_os = "linux");
 /// What one loop listens on.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
-    pub(crate) doors: Vec<Door>,
+    pub(crate) listeners: Vec<LoopListener>,
     pub(crate) datagrams: Vec<datagrams::Bound>,
 }
 
@@ -126,7 +126,11 @@ fn bind(
         (Endpoint::Unix(path), ListenerKind::Stream { unix_mode, .. }) => {
             let (socket, file) = bind_unix(path, *unix_mode, options.backlog)?;
             bound.files.push(file);
-            bound.shares[0].doors.push(Door { socket, listener: index, is_ready: false });
+            bound.shares[0].listeners.push(LoopListener {
+                socket,
+                listener: index,
+                is_ready: false,
+            });
             bound.local[index].push(endpoint.clone());
         }
         (Endpoint::Ip(address), ListenerKind::Stream { .. }) => {
@@ -137,8 +141,8 @@ fn bind(
                 rustix::net::listen(&socket, backlog(options))?;
                 let socket = std::net::TcpListener::from(socket);
                 socket.set_nonblocking(true)?;
-                let socket = Listening::Tcp(mio::net::TcpListener::from_std(socket));
-                share.doors.push(Door { socket, listener: index, is_ready: false });
+                let socket = ListenSocket::Tcp(mio::net::TcpListener::from_std(socket));
+                share.listeners.push(LoopListener { socket, listener: index, is_ready: false });
             }
             bound.local[index].push(Endpoint::Ip(address));
         }
@@ -247,7 +251,7 @@ fn bind_unix(
     path: &Path,
     mode: u32,
     backlog: u32,
-) -> std::result::Result<(Listening, SocketFile), Cause> {
+) -> std::result::Result<(ListenSocket, SocketFile), Cause> {
     remove_abandoned(path)?;
     let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
@@ -260,7 +264,7 @@ fn bind_unix(
     rustix::net::listen(&socket, i32::try_from(backlog).unwrap_or(i32::MAX))?;
     let socket = std::os::unix::net::UnixListener::from(socket);
     socket.set_nonblocking(true)?;
-    Ok((Listening::Unix(mio::net::UnixListener::from_std(socket)), file))
+    Ok((ListenSocket::Unix(mio::net::UnixListener::from_std(socket)), file))
 }
 
 /// Binds so that the file is made with at most the rights of `mode`. On Linux a socket's own mode

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use crate::datagrams::Replies;
 use crate::memory::Charge;
-use crate::slots::Key;
+use crate::slab::Key;
 
 /// Emptied groups that are kept.
 const SPARE_MAX: usize = 16;

@@ -17,8 +17,8 @@ use mio::Poll;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::event_loop::{EventLoop, WAKER};
-use crate::lanes::Lanes;
 use crate::listen::{self, Share, SocketFile};
+use crate::loop_handles::LoopHandles;
 use crate::options::Options;
 use crate::service::Service;
 use crate::stats::Stats;
@@ -44,16 +44,16 @@ impl Server {
             wakers.push(Waker::new(waker.map_err(Error::machine("make a waker"))?));
             polls.push(poll);
         }
-        let lanes = Arc::new(Lanes::new(wakers, options.connections_max));
+        let loops = Arc::new(LoopHandles::new(wakers, options.connections_max));
         let mut handle =
-            Handle { lanes, local: bound.local, threads: Vec::new(), files: bound.files };
+            Handle { loops, local: bound.local, threads: Vec::new(), files: bound.files };
         let (service, options) = (Arc::new(service), Arc::new(options));
         for (index, (poll, share)) in polls.into_iter().zip(bound.shares).enumerate() {
             let job = Job {
                 index,
                 service: Arc::clone(&service),
                 options: Arc::clone(&options),
-                lanes: Arc::clone(&handle.lanes),
+                loops: Arc::clone(&handle.loops),
             };
             let thread = thread::Builder::new()
                 .name(format!("net {index}"))
@@ -70,16 +70,16 @@ struct Job<S> {
     index: usize,
     service: Arc<S>,
     options: Arc<Options>,
-    lanes: Arc<Lanes>,
+    loops: Arc<LoopHandles>,
 }
 
 impl<S: Service> Job<S> {
     fn run(self, poll: Poll, share: Share) -> Result<()> {
-        let _guard = Guard { lanes: &self.lanes, index: self.index };
+        let _guard = Guard { loops: &self.loops, index: self.index };
         pin(&self.options.cpus, self.index);
-        let waker = self.lanes.lane(self.index).waker.clone();
+        let waker = self.loops.handle(self.index).waker.clone();
         let worker = self.service.worker(self.index, waker);
-        EventLoop::new(self.index, worker, poll, share, &self.lanes, &self.options)
+        EventLoop::new(self.index, worker, poll, share, &self.loops, &self.options)
             .and_then(EventLoop::run)
             .map_err(Error::machine("wait for events"))
     }
@@ -87,13 +87,13 @@ impl<S: Service> Job<S> {
 
 /// Tells the others that a loop has ended, however it did.
 struct Guard<'a> {
-    lanes: &'a Lanes,
+    loops: &'a LoopHandles,
     index: usize,
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.lanes.close_lane(self.index, thread::panicking());
+        self.loops.close_handle(self.index, thread::panicking());
     }
 }
 
@@ -116,7 +116,7 @@ fn pin(_cpus: &[usize], _index: usize) {}
 
 /// A running server.
 pub struct Handle {
-    lanes: Arc<Lanes>,
+    loops: Arc<LoopHandles>,
     local: Vec<Vec<Endpoint>>,
     threads: Vec<JoinHandle<Result<()>>>,
     files: Vec<SocketFile>,
@@ -131,7 +131,7 @@ impl Handle {
 
     /// What was counted so far.
     pub fn stats(&self) -> Stats {
-        self.lanes.stats()
+        self.loops.stats()
     }
 
     /// What makes a loop look at its tokens again.
@@ -139,7 +139,7 @@ impl Handle {
     /// # Panics
     /// If there is no loop with this index.
     pub fn waker(&self, index: usize) -> Waker {
-        self.lanes.lane(index).waker.clone()
+        self.loops.handle(index).waker.clone()
     }
 
     /// Ends the server: accepts and reads nothing more, serves what was read, sends all replies,
@@ -150,12 +150,12 @@ impl Handle {
     /// A loop that had ended by a panic, or by a failure of its poll.
     pub fn shutdown(mut self, grace: Duration) -> Result<Stats> {
         self.end(grace)?;
-        Ok(self.lanes.stats())
+        Ok(self.loops.stats())
     }
 
     fn end(&mut self, grace: Duration) -> Result<()> {
         let grace_ns = u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX);
-        self.lanes.stop(Clock::vdso().ticks().saturating_add(grace_ns));
+        self.loops.stop(Clock::vdso().ticks().saturating_add(grace_ns));
         let (mut count, mut failure) = (0, Ok(()));
         for thread in self.threads.drain(..) {
             match thread.join() {

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::slots::Key;
+use crate::slab::Key;
 
 const TICK_NS_LOG2: u32 = 26;
 const BUCKETS: u64 = 256;
@@ -88,18 +88,18 @@ fn bucket(tick: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slots::Slots;
+    use crate::slab::Slab;
 
     const TICK_NS: u64 = 1 << TICK_NS_LOG2;
 
     #[test]
     fn reminders_come_out_in_time_and_once() {
-        let mut slots = Slots::new();
+        let mut slab = Slab::new();
         let start_ns = 1_000 * TICK_NS + 5;
         let mut wheel = Wheel::new(start_ns);
         let mut expected = Vec::new();
         for step in [0, 1, 2, 3, 100, 254] {
-            let key = slots.insert(()).unwrap();
+            let key = slab.insert(()).unwrap();
             let deadline_ns = start_ns + step * TICK_NS;
             let tick = wheel.place(deadline_ns);
             wheel.enter(key, tick);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_far_deadline_is_looked_at_at_the_end_of_the_ring() {
-        let key = Slots::new().insert(()).unwrap();
+        let key = Slab::new().insert(()).unwrap();
         let mut wheel = Wheel::new(0);
         let tick = wheel.place(u64::MAX);
         assert_eq!(tick, BUCKETS - 1);

@@ -1,24 +1,25 @@
-//! What the loops of a server share: a lane for each, with its mail, its waker and its counters.
+//! What the loops of a server share: a handle for each, with its mail, its waker and its counters.
 //!
-//! Loops touch shared memory only when a connection comes or goes. Whoever accepts one gives it to
-//! the lane with the fewest, so few clients are spread as evenly as many; on a tie it stays.
+//! Loops touch shared memory only when a connection comes or goes. The loop that accepts a
+//! connection hands it to the loop with the fewest, so a few clients are spread as evenly as many.
+//! On a tie it keeps the connection.
 //!
-//! **Invariants:** the number of open connections never exceeds its maximum: a place is taken
-//! before the connection is served, and given back by its loop, or by the guard of a loop that
-//! panicked. A lane whose loop has ended takes no mail.
+//! **Invariants:** the number of open connections never exceeds its maximum: a connection is counted
+//! before it is served. Its loop, or the guard of a loop that panicked, releases it. A loop that has
+//! ended takes no mail.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::slots::Key;
+use crate::slab::Key;
 use crate::socket::Socket;
 use crate::stats::{Counters, Stats};
 use crate::waker::Waker;
 
 /// An accepted connection on its way to its loop.
 #[derive(Debug)]
-pub(crate) struct Newcomer {
+pub(crate) struct AcceptedSocket {
     pub(crate) socket: Socket,
     pub(crate) listener: usize,
     pub(crate) address: Option<SocketAddr>,
@@ -26,7 +27,7 @@ pub(crate) struct Newcomer {
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    newcomers: Vec<Newcomer>,
+    accepted: Vec<AcceptedSocket>,
     /// Connections that others want to end.
     endings: Vec<Key>,
     is_closed: bool,
@@ -35,7 +36,7 @@ struct Mailbox {
 /// One loop, as the others see it.
 #[repr(align(128))]
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct LoopHandle {
     pub(crate) waker: Waker,
     pub(crate) counters: Counters,
     mailbox: Mutex<Mailbox>,
@@ -45,8 +46,8 @@ pub(crate) struct Lane {
 
 /// All loops, and what is true of the whole server.
 #[derive(Debug)]
-pub(crate) struct Lanes {
-    lanes: Box<[Lane]>,
+pub(crate) struct LoopHandles {
+    loops: Box<[LoopHandle]>,
     connections_max: usize,
     /// Written by who accepts with a spare descriptor, read by who accepts otherwise.
     accepting: RwLock<()>,
@@ -57,16 +58,16 @@ pub(crate) struct Lanes {
     panicked: AtomicU64,
 }
 
-impl Lanes {
+impl LoopHandles {
     pub(crate) fn new(wakers: Vec<Waker>, connections_max: usize) -> Self {
-        let lane = |waker| Lane {
+        let handle = |waker| LoopHandle {
             waker,
             counters: Counters::default(),
             mailbox: Mutex::default(),
             open: AtomicUsize::new(0),
         };
-        Lanes {
-            lanes: wakers.into_iter().map(lane).collect(),
+        LoopHandles {
+            loops: wakers.into_iter().map(handle).collect(),
             connections_max,
             accepting: RwLock::new(()),
             open: AtomicUsize::new(0),
@@ -76,8 +77,8 @@ impl Lanes {
         }
     }
 
-    pub(crate) fn lane(&self, index: usize) -> &Lane {
-        &self.lanes[index]
+    pub(crate) fn handle(&self, index: usize) -> &LoopHandle {
+        &self.loops[index]
     }
 
     /// Held for an accept, so that nobody is accepting with a spare descriptor meanwhile.
@@ -86,12 +87,12 @@ impl Lanes {
     }
 
     /// Held for an accept with a spare descriptor: no other loop takes what it gives up.
-    pub(crate) fn while_alone(&self) -> RwLockWriteGuard<'_, ()> {
+    pub(crate) fn while_no_other_accepts(&self) -> RwLockWriteGuard<'_, ()> {
         self.accepting.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a place for a connection; false when there are as many as there may be.
-    pub(crate) fn take_place(&self) -> bool {
+    pub(crate) fn reserve_connection(&self) -> bool {
         // Relaxed: the count alone is shared.
         let had = self.open.fetch_add(1, Ordering::Relaxed);
         if had >= self.connections_max {
@@ -102,30 +103,30 @@ impl Lanes {
     }
 
     /// Finds a loop for a connection that has a place; gives it back if that is the one that asks.
-    pub(crate) fn assign(&self, from: usize, newcomer: Newcomer) -> Option<Newcomer> {
+    pub(crate) fn assign(&self, from: usize, accepted: AcceptedSocket) -> Option<AcceptedSocket> {
         // Relaxed: a count that is a moment old gives a slightly worse choice.
-        let load = |index: usize| self.lanes[index].open.load(Ordering::Relaxed);
-        let least = (0..self.lanes.len()).min_by_key(|index| load(*index)).unwrap_or(from);
-        let newcomer =
-            if load(least) < load(from) { self.lanes[least].deliver(newcomer)? } else { newcomer };
-        self.lanes[from].open.fetch_add(1, Ordering::Relaxed);
-        Some(newcomer)
+        let load = |index: usize| self.loops[index].open.load(Ordering::Relaxed);
+        let least = (0..self.loops.len()).min_by_key(|index| load(*index)).unwrap_or(from);
+        let accepted =
+            if load(least) < load(from) { self.loops[least].deliver(accepted)? } else { accepted };
+        self.loops[from].open.fetch_add(1, Ordering::Relaxed);
+        Some(accepted)
     }
 
     /// Gives back the place of a connection of this loop.
-    pub(crate) fn give_place_back(&self, index: usize) {
-        self.lanes[index].open.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn release_connection(&self, index: usize) {
+        self.loops[index].open.fetch_sub(1, Ordering::Relaxed);
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The loop has ended, by a panic if so said: nothing more is delivered to it.
-    pub(crate) fn close_lane(&self, index: usize, is_panic: bool) {
-        let lane = &self.lanes[index];
-        let mut mailbox = lane.mailbox();
+    pub(crate) fn close_handle(&self, index: usize, is_panic: bool) {
+        let handle = &self.loops[index];
+        let mut mailbox = handle.mailbox();
         mailbox.is_closed = true;
-        mailbox.newcomers.clear();
+        mailbox.accepted.clear();
         // A dead loop is never the one with the fewest.
-        let left = lane.open.swap(usize::MAX / 2, Ordering::Relaxed);
+        let left = handle.open.swap(usize::MAX / 2, Ordering::Relaxed);
         self.open.fetch_sub(left, Ordering::Relaxed);
         if is_panic {
             self.panicked.fetch_add(1, Ordering::Relaxed);
@@ -137,8 +138,8 @@ impl Lanes {
         self.stop_deadline_ns.store(deadline_ns, Ordering::Relaxed);
         // Release pairs with the Acquire in `stop_deadline_ns`.
         self.is_stopping.store(true, Ordering::Release);
-        for lane in &self.lanes {
-            lane.waker.wake();
+        for handle in &self.loops {
+            handle.waker.wake();
         }
     }
 
@@ -156,21 +157,21 @@ impl Lanes {
             loops_panicked: self.panicked.load(Ordering::Relaxed),
             ..Stats::default()
         };
-        for lane in &self.lanes {
-            lane.counters.add_to(&mut stats);
+        for handle in &self.loops {
+            handle.counters.add_to(&mut stats);
         }
         stats
     }
 }
 
-impl Lane {
+impl LoopHandle {
     /// Puts a connection into the mail; gives it back if the loop has ended.
-    fn deliver(&self, newcomer: Newcomer) -> Option<Newcomer> {
+    fn deliver(&self, accepted: AcceptedSocket) -> Option<AcceptedSocket> {
         let mut mailbox = self.mailbox();
         if mailbox.is_closed {
-            return Some(newcomer);
+            return Some(accepted);
         }
-        mailbox.newcomers.push(newcomer);
+        mailbox.accepted.push(accepted);
         self.open.fetch_add(1, Ordering::Relaxed);
         drop(mailbox);
         self.waker.wake();
@@ -187,10 +188,10 @@ impl Lane {
         }
     }
 
-    /// Moves the mail to `newcomers` and `endings`.
-    pub(crate) fn collect(&self, newcomers: &mut Vec<Newcomer>, endings: &mut Vec<Key>) {
+    /// Moves the mail to `accepted` and `endings`.
+    pub(crate) fn collect(&self, accepted: &mut Vec<AcceptedSocket>, endings: &mut Vec<Key>) {
         let mut mailbox = self.mailbox();
-        newcomers.append(&mut mailbox.newcomers);
+        accepted.append(&mut mailbox.accepted);
         endings.append(&mut mailbox.endings);
     }
 
