@@ -62,16 +62,16 @@ pub(crate) enum Phase {
 
 /// What the connections of a loop share for their steps.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct SharedBuffers {
     scratch: Vec<u8>,
     cipher: Vec<u8>,
     pub(crate) pool: Pool,
 }
 
-impl Desk {
+impl SharedBuffers {
     /// With a pool of at most `pool_bytes_max`.
     pub(crate) fn new(memory: &LoopMemory, pool_bytes_max: usize) -> Self {
-        Desk {
+        SharedBuffers {
             scratch: Vec::with_capacity(CARRY_BYTES_MAX + READ_BYTES),
             cipher: Vec::with_capacity(READ_BYTES),
             pool: Pool::new(pool_bytes_max, memory.charge()),
@@ -112,12 +112,12 @@ pub(crate) struct Connection<C> {
     is_ended: bool,
     /// Has the worker left something for later?
     is_again: bool,
-    /// Is it in the queue of the next turn?
+    /// Is it in the queue of the next iteration?
     pub(crate) is_queued: bool,
-    /// Is it in the list of those whose replies of this turn are to be sent?
+    /// Is it in the list of those whose replies of this iteration are to be sent?
     pub(crate) is_touched: bool,
     /// Do its replies wait for a token?
-    pub(crate) is_parked: bool,
+    pub(crate) is_deferred: bool,
     /// Is the kernel asked to tell when the socket has room?
     pub(crate) awaits_room: bool,
     /// Was a request completed?
@@ -159,7 +159,7 @@ impl<C> Connection<C> {
             is_again: false,
             is_queued: false,
             is_touched: false,
-            is_parked: false,
+            is_deferred: false,
             awaits_room: false,
             is_greeted: false,
             opened_ns: now_ns,
@@ -174,7 +174,7 @@ impl<C> Connection<C> {
     pub(crate) fn can_step(&self) -> bool {
         match self.phase {
             Phase::Open => {
-                !self.is_parked
+                !self.is_deferred
                     && self.output.len() <= self.limits.output_bytes_max
                     && (self.is_again || self.is_readable)
             }
@@ -188,7 +188,7 @@ impl<C> Connection<C> {
         self.is_again
     }
 
-    /// Is there anything for the end of the turn?
+    /// Is there anything for the end of the iteration?
     pub(crate) fn wants_to_send(&self) -> bool {
         !self.output.is_empty()
             || matches!(self.phase, Phase::Flushing(_))
@@ -207,30 +207,30 @@ impl<C> Connection<C> {
     pub(crate) fn step<W: Worker<Connection = C>>(
         &mut self,
         worker: &mut W,
-        desk: &mut Desk,
+        buffers: &mut SharedBuffers,
         counters: &Counters,
         now_ns: u64,
     ) -> Result<(), CloseReason> {
         if let Phase::Lingering { reason, .. } = self.phase {
-            return self.discard(reason, desk);
+            return self.discard(reason, buffers);
         }
-        self.output.borrow(&mut desk.pool);
+        self.output.borrow(&mut buffers.pool);
         let before = self.output.tail().len();
         if self.is_again {
             self.serve_input(worker, now_ns);
         } else if self.input.len() <= CARRY_BYTES_MAX {
-            self.read_shared(worker, desk, counters, now_ns)?;
+            self.read_shared(worker, buffers, counters, now_ns)?;
         } else {
-            self.read_own(worker, desk, counters, now_ns)?;
+            self.read_own(worker, buffers, counters, now_ns)?;
         }
         if self.is_ended && !self.is_again && self.phase == Phase::Open {
             self.phase = Phase::Flushing(CloseReason::Peer);
         }
-        self.output.give_back_if_empty(&mut desk.pool);
-        if self.count_memory(&mut desk.pool) {
+        self.output.give_back_if_empty(&mut buffers.pool);
+        if self.count_memory(&mut buffers.pool) {
             return Ok(());
         }
-        self.give_up(worker, before, desk)
+        self.give_up(worker, before, buffers)
     }
 
     /// Counts what the connection holds. False when it is more than it may.
@@ -263,7 +263,7 @@ impl<C> Connection<C> {
         &mut self,
         worker: &mut W,
         before: usize,
-        desk: &mut Desk,
+        buffers: &mut SharedBuffers,
     ) -> Result<(), CloseReason> {
         if self.awaits_room {
             // It does not read what it would have to be told.
@@ -272,17 +272,17 @@ impl<C> Connection<C> {
         self.output.cut(before);
         self.end(CloseReason::Memory);
         worker.out_of_memory(&mut self.state, self.output.tail());
-        if self.count_memory(&mut desk.pool) { Ok(()) } else { Err(CloseReason::Memory) }
+        if self.count_memory(&mut buffers.pool) { Ok(()) } else { Err(CloseReason::Memory) }
     }
 
     fn read_shared<W: Worker<Connection = C>>(
         &mut self,
         worker: &mut W,
-        desk: &mut Desk,
+        buffers: &mut SharedBuffers,
         counters: &Counters,
         now_ns: u64,
     ) -> Result<(), CloseReason> {
-        let Desk { scratch, cipher, .. } = desk;
+        let SharedBuffers { scratch, cipher, .. } = buffers;
         scratch.clear();
         scratch.extend_from_slice(self.input.pending());
         let filled = self.transport.fill(scratch, cipher, counters)?;
@@ -304,17 +304,17 @@ impl<C> Connection<C> {
     fn read_own<W: Worker<Connection = C>>(
         &mut self,
         worker: &mut W,
-        desk: &mut Desk,
+        buffers: &mut SharedBuffers,
         counters: &Counters,
         now_ns: u64,
     ) -> Result<(), CloseReason> {
         let wanted = self.need.saturating_sub(self.input.len());
         self.input.make_room(wanted.clamp(READ_BYTES, LARGE_READ_BYTES_MAX), READ_BYTES);
-        if !self.count_memory(&mut desk.pool) {
+        if !self.count_memory(&mut buffers.pool) {
             let before = self.output.tail().len();
-            return self.give_up(worker, before, desk);
+            return self.give_up(worker, before, buffers);
         }
-        let filled = self.transport.fill(self.input.tail(), &mut desk.cipher, counters)?;
+        let filled = self.transport.fill(self.input.tail(), &mut buffers.cipher, counters)?;
         self.note(filled.count, filled.rest, now_ns);
         if filled.count > 0 && self.input.len() >= self.need {
             self.serve_input(worker, now_ns);
@@ -390,10 +390,12 @@ impl<C> Connection<C> {
     pub(crate) fn discard(
         &mut self,
         reason: CloseReason,
-        desk: &mut Desk,
+        buffers: &mut SharedBuffers,
     ) -> Result<(), CloseReason> {
-        desk.scratch.clear();
-        let Ok(filled) = self.transport.socket.fill(&mut desk.scratch) else { return Err(reason) };
+        buffers.scratch.clear();
+        let Ok(filled) = self.transport.socket.fill(&mut buffers.scratch) else {
+            return Err(reason);
+        };
         self.note(0, filled.rest, 0);
         if self.is_ended { Err(reason) } else { Ok(()) }
     }
@@ -415,7 +417,7 @@ impl<C> Connection<C> {
         if let Phase::Lingering { reason, until_ns } = self.phase {
             return Some((until_ns, reason));
         }
-        let has_output = !self.output.is_empty() || self.is_parked;
+        let has_output = !self.output.is_empty() || self.is_deferred;
         let opened_ns = (!self.is_greeted).then_some(self.opened_ns);
         let idle_since_ns = (!has_output).then_some(self.last_read_ns);
         // A request is late only while the loop is willing to read the rest of it.

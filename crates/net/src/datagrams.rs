@@ -1,5 +1,5 @@
 //! UDP sockets of one loop: what arrives goes to the worker at once, replies wait for the end of
-//! the turn.
+//! the iteration.
 //!
 //! The address of a datagram proves nothing, so a reply has a limit that its listener fixes
 //! ([`ListenerKind::Datagrams`](crate::ListenerKind)). A datagram that is too large is read into
@@ -13,8 +13,8 @@ use mio::net::UdpSocket;
 use crate::service::Worker;
 use crate::stats::Counters;
 
-/// Datagrams of one socket in one turn.
-const DATAGRAMS_A_TURN_MAX: usize = 64;
+/// Datagrams of one socket in one iteration.
+const DATAGRAMS_PER_ITERATION_MAX: usize = 64;
 
 /// A bound socket.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ struct Reply {
     end: usize,
 }
 
-/// Replies of one turn, one behind the other.
+/// Replies of one iteration, one behind the other.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     replies: Vec<Reply>,
@@ -80,7 +80,7 @@ impl Replies {
     }
 }
 
-/// Receives what one socket has, up to a limit a turn, and has it answered.
+/// Receives what one socket has, up to a limit an iteration, and has it answered.
 pub(crate) fn serve<W: Worker>(
     sockets: &mut [Bound],
     index: usize,
@@ -91,7 +91,7 @@ pub(crate) fn serve<W: Worker>(
 ) {
     let bound = &mut sockets[index];
     memory.resize(bound.request_bytes_max + 1, 0);
-    for _ in 0..DATAGRAMS_A_TURN_MAX {
+    for _ in 0..DATAGRAMS_PER_ITERATION_MAX {
         let (length, from) = match bound.socket.recv_from(memory) {
             Ok(received) => received,
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {

@@ -1,21 +1,22 @@
-//! One loop thread: waits, takes what the kernel tells, does a turn, and again.
+//! One loop thread: it waits for the kernel's events, runs an iteration, and starts again.
 //!
 //! ```text
 //!   epoll_wait -> events, wakes, mail -> accept
-//!              -> [ begin_turn, steps, end_turn ] -> writes -> deadlines
+//!              -> [ begin_iteration, steps, end_iteration ] -> writes -> deadlines
 //! ```
 //!
 //! A request at depth 1 costs three system calls: `epoll_wait`, `read`, `write`. A short read has
 //! emptied the socket, so nobody reads until the kernel says that it would block. A write is tried
-//! at once, and room is awaited only when the socket is full. The clock is read once a turn.
+//! at once, and room is awaited only when the socket is full. The clock is read once an iteration.
 //!
-//! A connection gets one step a turn, which is one read at most. Those that have more to do are
-//! queued for the next turn, which then does not wait; so nobody's turn is longer for what another
-//! one sends. A worker that has done enough ends a turn early: the others are first in the next,
-//! and before that a quick turn answers what costs next to nothing.
+//! A connection gets one step an iteration, which is one read at most. Those that have more to do
+//! are queued for the next iteration, which then does not wait; so nobody's iteration is longer for
+//! what another one sends. A worker that has done enough ends an iteration early: the others are
+//! first in the next, and before that a quick iteration answers what costs next to nothing.
 //!
 //! **Invariants:** a connection is queued whenever [`Connection::can_step`] holds and it is not in
-//! the turn that runs. The replies of a turn are sent, or parked, after its `end_turn`.
+//! the iteration that runs. The replies of an iteration are sent, or deferred, after its
+//! `end_iteration`.
 
 use std::io;
 use std::sync::Arc;
@@ -28,16 +29,16 @@ use mio::{Events, Interest, Poll, Token};
 use crate::acceptor::{Accepted, Acceptor};
 use crate::buffer::POOL_BYTES_MAX;
 use crate::closer::Closer;
-use crate::connection::{CONNECTION_BYTES, Connection, Desk, Phase};
+use crate::connection::{CONNECTION_BYTES, Connection, Phase, SharedBuffers};
 use crate::datagrams::{self, Bound, Replies};
+use crate::deferred_replies::{DeferredReplies, ReplyGroup};
 use crate::listen::Share;
 use crate::loop_handles::{AcceptedSocket, LoopHandle, LoopHandles};
 use crate::memory::LoopMemory;
 #[cfg(feature = "tls")]
 use crate::options::ListenerKind;
 use crate::options::Options;
-use crate::parking::{Group, Parking};
-use crate::service::{Peer, TurnEnd, Worker};
+use crate::service::{IterationEnd, Peer, Worker};
 use crate::slab::{Key, Slab};
 use crate::socket::Socket;
 use crate::stats::CloseReason;
@@ -46,8 +47,8 @@ use crate::wheel::{Reminder, Wheel};
 
 /// Events of one wait.
 const EVENTS_MAX: usize = 1024;
-/// Connections accepted in one turn at one listener.
-const ACCEPTS_A_TURN_MAX: usize = 64;
+/// Connections accepted in one iteration at one listener.
+const ACCEPTS_PER_ITERATION_MAX: usize = 64;
 /// The part of the memory of all connections that the pools of all loops may keep: one in so many.
 const POOLS_SHARE: usize = 8;
 /// Reads that empty a socket when its connection is closed for a shutdown.
@@ -71,17 +72,17 @@ pub(crate) struct EventLoop<'a, W: Worker> {
     /// The token of the first connection.
     first_token: usize,
     connections: Slab<Connection<W::Connection>>,
-    /// Those that are stepped in the next turn.
+    /// Those that are stepped in the next iteration.
     queue: Vec<Key>,
-    /// The last turn was spent before all had theirs, or with the last one.
+    /// The last iteration was spent before all had theirs, or with the last one.
     is_behind: bool,
-    /// Those that were stepped in this turn, and have something to send.
+    /// Those that were stepped in this iteration, and have something to send.
     touched: Vec<Key>,
     replies: Replies,
-    parking: Parking,
+    deferred: DeferredReplies,
     wheel: Wheel,
     memory: LoopMemory,
-    desk: Desk,
+    buffers: SharedBuffers,
     datagram_memory: Vec<u8>,
     due: Vec<Reminder>,
     accepted: Vec<AcceptedSocket>,
@@ -131,9 +132,9 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             is_behind: false,
             touched: Vec::new(),
             replies: Replies::default(),
-            parking: Parking::new(memory.charge()),
+            deferred: DeferredReplies::new(memory.charge()),
             wheel: Wheel::new(now_ns),
-            desk: Desk::new(&memory, pool_bytes_max.min(POOL_BYTES_MAX)),
+            buffers: SharedBuffers::new(&memory, pool_bytes_max.min(POOL_BYTES_MAX)),
             memory,
             datagram_memory: Vec::new(),
             due: Vec::new(),
@@ -159,10 +160,10 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             self.look_around();
             std::mem::swap(&mut self.queue, &mut serving);
             if self.is_behind {
-                self.turn(&mut serving, true);
+                self.iterate(&mut serving, true);
                 std::mem::swap(&mut self.queue, &mut serving);
             }
-            self.turn(&mut serving, false);
+            self.iterate(&mut serving, false);
             self.expire();
             self.memory.trim();
             if self.is_over() {
@@ -215,7 +216,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
         connection.is_readable |= event.is_readable();
         let has_room = connection.awaits_room && (event.is_writable() || is_broken);
-        if has_room && !connection.is_parked {
+        if has_room && !connection.is_deferred {
             self.send(key);
         } else {
             self.enqueue(key);
@@ -232,14 +233,14 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
     }
 
-    /// Everything that is not a connection's own: stop, durable turns, mail, listeners.
+    /// Everything that is not a connection's own: stop, durable iterations, mail, listeners.
     fn look_around(&mut self) {
         let was_woken = self.handle.waker.take();
         if was_woken && let Some(deadline_ns) = self.loops.stop_deadline_ns() {
             self.begin_stop(deadline_ns);
         }
-        if !self.parking.is_empty() {
-            self.release_parked();
+        if !self.deferred.is_empty() {
+            self.release_deferred();
         }
         if was_woken {
             self.collect_mail();
@@ -250,22 +251,22 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
     }
 
-    fn release_parked(&mut self) {
-        while let Some(mut group) = self.parking.release(|token| self.worker.is_done(token)) {
+    fn release_deferred(&mut self) {
+        while let Some(mut group) = self.deferred.release(|token| self.worker.is_done(token)) {
             group.replies.send(&self.sockets, &self.handle.counters);
             for key in &group.keys {
                 if let Some(connection) = self.connections.get_mut(*key) {
-                    connection.is_parked = false;
+                    connection.is_deferred = false;
                     self.send(*key);
                 }
             }
-            self.parking.recycle(group);
+            self.deferred.recycle(group);
         }
     }
 
     fn accept(&mut self) {
         for index in 0..self.acceptor.listeners.len() {
-            for _ in 0..ACCEPTS_A_TURN_MAX {
+            for _ in 0..ACCEPTS_PER_ITERATION_MAX {
                 if !self.acceptor.listeners[index].is_ready || self.acceptor.is_paused() {
                     break;
                 }
@@ -312,7 +313,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             let _ = socket.send(self.worker.refusal(listener));
         }
         socket.shutdown_write();
-        self.desk.empty(&socket, LAST_READS_MAX);
+        self.buffers.empty(&socket, LAST_READS_MAX);
     }
 
     #[cfg(feature = "tls")]
@@ -357,12 +358,13 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.endings = endings;
     }
 
-    /// Ends a connection, since somebody wants that: what waits is sent, whatever it is parked for.
+    /// Ends a connection, since somebody wants that: what waits is sent, whatever it is deferred
+    /// for.
     fn end(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.phase == Phase::Open {
             connection.end(CloseReason::Worker);
-            if !connection.is_parked {
+            if !connection.is_deferred {
                 self.send(key);
             }
         }
@@ -402,38 +404,38 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.remind(key);
     }
 
-    /// Steps every connection of the queue once, until the turn is spent, and sends or parks what
-    /// came of it. A quick turn is for all of them.
-    fn turn(&mut self, serving: &mut Vec<Key>, is_quick: bool) {
+    /// Steps every connection of the queue once, until the iteration is spent, and sends or defers
+    /// what came of it. A quick iteration is for all of them.
+    fn iterate(&mut self, serving: &mut Vec<Key>, is_quick: bool) {
         let has_datagrams = self.sockets.iter().any(|bound| bound.is_ready);
         if serving.is_empty() && !has_datagrams {
             self.is_behind = false;
             return;
         }
-        self.handle.counters.turns.add(1);
-        self.worker.begin_turn(self.now_ns, is_quick);
+        self.handle.counters.iterations.add(1);
+        self.worker.begin_iteration(self.now_ns, is_quick);
         let mut stepped = 0;
         while stepped < serving.len() && (is_quick || !self.worker.is_spent()) {
             self.step(serving[stepped]);
             stepped += 1;
         }
         self.is_behind = !is_quick && self.worker.is_spent();
-        // Those that had no turn are the first of the next.
+        // Those that had no iteration are the first of the next.
         serving.drain(..stepped);
         self.queue.splice(..0, serving.drain(..));
         if has_datagrams {
             self.serve_datagrams();
         }
-        match self.worker.end_turn() {
-            TurnEnd::Durable => {
+        match self.worker.end_iteration() {
+            IterationEnd::Durable => {
                 self.replies.send(&self.sockets, &self.handle.counters);
                 let mut touched = std::mem::take(&mut self.touched);
                 for key in touched.drain(..) {
-                    self.finish_turn_of(key);
+                    self.send_touched(key);
                 }
                 self.touched = touched;
             }
-            TurnEnd::Wait(token) => self.park(token),
+            IterationEnd::Wait(token) => self.defer(token),
         }
     }
 
@@ -458,9 +460,9 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         if !connection.can_step() {
             return;
         }
-        let (worker, desk) = (&mut self.worker, &mut self.desk);
+        let (worker, buffers) = (&mut self.worker, &mut self.buffers);
         let had_request = connection.request_since_ns();
-        let stepped = connection.step(worker, desk, &self.handle.counters, self.now_ns);
+        let stepped = connection.step(worker, buffers, &self.handle.counters, self.now_ns);
         if let Err(reason) = stepped {
             self.close(key, reason);
             return;
@@ -482,35 +484,35 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
     }
 
-    fn finish_turn_of(&mut self, key: Key) {
+    fn send_touched(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.is_touched = false;
             self.send(key);
         }
     }
 
-    /// Lets the replies of this turn wait.
-    fn park(&mut self, token: u64) {
-        self.handle.counters.turns_parked.add(1);
-        let mut group: Group = self.parking.group();
+    /// Lets the replies of this iteration wait.
+    fn defer(&mut self, token: u64) {
+        self.handle.counters.iterations_deferred.add(1);
+        let mut group = self.deferred.group();
         std::mem::swap(&mut group.replies, &mut self.replies);
         let mut touched = std::mem::take(&mut self.touched);
         for key in touched.drain(..) {
             let Some(connection) = self.connections.get_mut(key) else { continue };
             if connection.output.is_empty() {
                 // A handshake, or an end without a reply: nothing that could be lost.
-                self.finish_turn_of(key);
+                self.send_touched(key);
             } else {
                 connection.is_touched = false;
-                connection.is_parked = true;
+                connection.is_deferred = true;
                 group.keys.push(key);
             }
         }
         self.touched = touched;
         if group.keys.is_empty() && group.replies.is_empty() {
-            self.parking.recycle(group);
+            self.deferred.recycle(group);
         } else {
-            let lost = self.parking.park(token, group);
+            let lost = self.deferred.defer(token, group);
             self.handle.counters.datagram_replies_lost.add(lost);
         }
     }
@@ -523,9 +525,9 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             Err(_) => self.close(key, CloseReason::Io),
             Ok(Sent::All) => {
                 connection.stalled_since_ns = None;
-                connection.output.give_back_if_empty(&mut self.desk.pool);
+                connection.output.give_back_if_empty(&mut self.buffers.pool);
                 // Less than before, so it is there.
-                let is_counted = connection.count_memory(&mut self.desk.pool);
+                let is_counted = connection.count_memory(&mut self.buffers.pool);
                 debug_assert!(is_counted, "less can always be held");
                 let phase = connection.phase;
                 if connection.awaits_room {
@@ -537,8 +539,8 @@ impl<'a, W: Worker> EventLoop<'a, W> {
                 }
             }
             Ok(Sent::Part { has_moved }) => {
-                connection.output.settle(&mut self.desk.pool);
-                if !connection.count_memory(&mut self.desk.pool) {
+                connection.output.settle(&mut self.buffers.pool);
+                if !connection.count_memory(&mut self.buffers.pool) {
                     // It does not read what it would have to be told.
                     self.close(key, CloseReason::Memory);
                     return;
@@ -582,7 +584,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         if lingers {
             // Nobody waits for clients at the end, but what they have sent is taken, so that the
             // kernel has no reason to reset.
-            self.desk.empty(&connection.transport.socket, LAST_READS_MAX);
+            self.buffers.empty(&connection.transport.socket, LAST_READS_MAX);
         }
         self.close(key, reason);
     }
@@ -590,10 +592,10 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     fn close(&mut self, key: Key, reason: CloseReason) {
         let Some(mut connection) = self.connections.remove(key) else { return };
         // Closing the descriptor takes it out of the poll.
-        connection.output.discard(&mut self.desk.pool);
+        connection.output.discard(&mut self.buffers.pool);
         connection.release_memory();
         if self.connections.len() == 0 {
-            self.desk.pool.clear();
+            self.buffers.pool.clear();
         }
         self.memory.trim();
         self.handle.counters.count_closed(reason);
@@ -637,14 +639,14 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.acceptor = Acceptor::new(Vec::new());
         for bound in &mut self.sockets {
             bound.is_ready = false;
-            // The socket itself stays: replies may be parked. A failure costs needless wakes.
+            // The socket itself stays: replies may be deferred. A failure costs needless wakes.
             let _ = bound.socket.deregister(self.poll.registry());
         }
         for key in self.connections.keys() {
             let Some(connection) = self.connections.get_mut(key) else { continue };
             connection.end_unless_busy();
             match connection.phase {
-                Phase::Flushing(_) if !connection.is_parked => self.send(key),
+                Phase::Flushing(_) if !connection.is_deferred => self.send(key),
                 Phase::Lingering { reason, .. } => self.close(key, reason),
                 Phase::Open | Phase::Flushing(_) => self.enqueue(key),
             }
@@ -654,7 +656,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     /// Was the loop told to stop, and is everything done, or the time up?
     fn is_over(&mut self) -> bool {
         let Some(stop_ns) = self.stop_ns else { return false };
-        if self.connections.len() == 0 && self.parking.is_empty() {
+        if self.connections.len() == 0 && self.deferred.is_empty() {
             return true;
         }
         if self.now_ns < stop_ns {

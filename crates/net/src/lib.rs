@@ -11,7 +11,7 @@
 //! * [`Server::start`] binds TCP, Unix and UDP sockets and starts the loops; its [`Handle`] knows
 //!   addresses and counts, and ends them.
 //! * [`Service`] and [`Worker`] are the contract: bytes in, bytes out, and when the replies of a
-//!   turn may be sent. Read `service` first, then `event_loop`.
+//!   iteration may be sent. Read `service` first, then `event_loop`.
 //! * [`Stream`] is the client's side: it connects and blocks. [`Link`] is one with buffers.
 //!
 //! What holds whatever clients do: a connection costs bounded memory ([`Limits`]), all together
@@ -72,6 +72,7 @@ mod buffer;
 mod closer;
 mod connection;
 mod datagrams;
+mod deferred_replies;
 mod endpoint;
 mod error;
 mod event_loop;
@@ -81,7 +82,6 @@ mod loop_handles;
 mod memory;
 mod options;
 mod output;
-mod parking;
 mod server;
 mod service;
 mod slab;
@@ -101,7 +101,7 @@ pub use link::Link;
 pub use memory::{Charge, ClientMemory, LoopMemory};
 pub use options::{DatagramPorts, Limits, Listener, ListenerKind, Options, Timeouts};
 pub use server::{Handle, Server};
-pub use service::{OUTPUT_SLICE_BYTES, Peer, Served, Service, TurnEnd, Verdict, Worker};
+pub use service::{IterationEnd, OUTPUT_SLICE_BYTES, Peer, Served, Service, Verdict, Worker};
 pub use stats::{CloseReason, Stats};
 pub use stream::{ConnectOptions, Stream};
 #[cfg(feature = "tls")]

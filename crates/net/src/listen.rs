@@ -8,7 +8,8 @@
 //!   Unix               one socket, served by the first loop
 //! ```
 //!
-//! Whichever loop accepts a connection, the loop with the fewest connections gets it (see `loop_handles`).
+//! Whichever loop accepts a connection, the loop with the fewest connections gets it (see
+//! `loop_handles`).
 //!
 //! Sockets that share a port would also share it with another server of the same user, whose
 //! clients would be torn between the two. So a port is first bound alone, which fails if anybody

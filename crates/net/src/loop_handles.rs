@@ -4,9 +4,9 @@
 //! connection hands it to the loop with the fewest, so a few clients are spread as evenly as many.
 //! On a tie it keeps the connection.
 //!
-//! **Invariants:** the number of open connections never exceeds its maximum: a connection is counted
-//! before it is served. Its loop, or the guard of a loop that panicked, releases it. A loop that has
-//! ended takes no mail.
+//! **Invariants:** the number of open connections never exceeds its maximum: a connection is
+//! counted before it is served. Its loop, or the guard of a loop that panicked, releases it. A loop
+//! that has ended takes no mail.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -1,14 +1,14 @@
-//! The contract with whoever speaks a protocol: read this first.
+//! The contract between the event loops and a protocol: read this first.
 //!
-//! A loop thread has one [`Worker`] and does *turns*:
+//! A loop thread has one [`Worker`] and runs one *iteration* after another:
 //!
 //! ```text
 //!   wait for the kernel
-//!   begin_turn
-//!     for every connection that has something: read once, then serve   (once more: Again)
-//!   end_turn -> Durable:     one write for each connection
-//!            -> Wait(token): nothing is sent, and nobody who has replies of this turn is read,
-//!                            until is_done(token)
+//!   begin_iteration
+//!     for every connection that has input: read once, then serve   (once more after Again)
+//!   end_iteration -> Durable:     one write for each connection
+//!                 -> Wait(token): until is_done(token), the replies of this iteration are deferred,
+//!                                 and their connections are not read
 //! ```
 //!
 //! Everything of a worker is called by its own thread, one call at a time, so a worker needs no
@@ -17,7 +17,7 @@
 //! is given again, from its start, with more behind it.
 //!
 //! **Invariants:** replies of a connection are sent in the order in which they were appended. What
-//! was appended in a turn that answers `Wait` is not sent before its token is done.
+//! was appended in an iteration that answers `Wait` is not sent before its token is done.
 
 use std::net::SocketAddr;
 
@@ -27,7 +27,7 @@ use crate::options::Limits;
 use crate::waker::Waker;
 
 /// How much a worker should append in one call of [`Worker::serve`], in bytes: above it, it answers
-/// [`Verdict::Again`] and goes on when others had their turn and the bytes are sent. With
+/// [`Verdict::Again`]  and goes on when others were served and the bytes are sent. With
 /// [`Limits::output_bytes_max`] this bounds the memory of a connection that never reads.
 pub const OUTPUT_SLICE_BYTES: usize = 256 << 10;
 
@@ -49,8 +49,8 @@ pub trait Worker {
     type Connection;
 
     /// A client has connected to a listener, an index into
-    /// [`Options::listeners`](crate::Options::listeners). May come outside of a turn. `limits`
-    /// holds the ones of the options, and may be changed here and in [`Worker::serve`].
+    /// [`Options::listeners`](crate::Options::listeners). May come outside of an iteration.
+    /// `limits` holds the ones of the options, and may be changed here and in [`Worker::serve`].
     fn open(&mut self, listener: usize, peer: &Peer, limits: &mut Limits) -> Self::Connection;
 
     /// The connection just opened is one of the loop's. `closer` ends it, from any thread.
@@ -58,17 +58,17 @@ pub trait Worker {
         let _ = (connection, closer);
     }
 
-    /// A turn begins. `now_ns` counts from an arbitrary origin and never goes back.
+    /// An iteration begins. `now_ns` counts from an arbitrary origin and never goes back.
     ///
-    /// A quick turn comes where the one before was spent. Its connections are the same, and each
-    /// has a turn that is not quick behind it: what is cheap should be served now, and the rest
-    /// left with [`Verdict::Again`].
-    fn begin_turn(&mut self, now_ns: u64, is_quick: bool) {
+    /// A quick iteration comes where the one before was spent. Its connections are the same, and
+    /// each has an iteration that is not quick behind it: what is cheap should be served now, and
+    /// the rest left with [`Verdict::Again`].
+    fn begin_iteration(&mut self, now_ns: u64, is_quick: bool) {
         let _ = (now_ns, is_quick);
     }
 
-    /// Whether the turn has carried out as much as one may. Connections that were not served yet
-    /// are the first of the next turn.
+    /// Whether the iteration has carried out as much as one may. Connections that were not served
+    /// yet are the first of the next iteration.
     fn is_spent(&self) -> bool {
         false
     }
@@ -83,13 +83,13 @@ pub trait Worker {
         limits: &mut Limits,
     ) -> Served;
 
-    /// All connections of this turn were served. May the replies be sent?
-    fn end_turn(&mut self) -> TurnEnd {
-        TurnEnd::Durable
+    /// All connections of this iteration were served. May the replies be sent?
+    fn end_iteration(&mut self) -> IterationEnd {
+        IterationEnd::Durable
     }
 
-    /// May the replies of the turn that answered `Wait(token)` be sent? Asked in the order of the
-    /// turns, once a turn and after each wake.
+    /// May the replies of the iteration that answered `Wait(token)` be sent? Asked in the order of
+    /// the iterations, once an iteration and after each wake.
     fn is_done(&self, token: u64) -> bool {
         let _ = token;
         true
@@ -103,7 +103,7 @@ pub trait Worker {
         let _ = (connection, output);
     }
 
-    /// A connection is closed, by whomever. May come outside of a turn.
+    /// A connection is closed, by whomever. May come outside of an iteration.
     fn closed(&mut self, connection: Self::Connection) {
         drop(connection);
     }
@@ -155,9 +155,9 @@ pub enum Verdict {
     OutOfMemory,
 }
 
-/// What [`Worker::end_turn`] says about the replies of its turn.
+/// What [`Worker::end_iteration`] says about the replies of its iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TurnEnd {
+pub enum IterationEnd {
     /// They may be sent.
     Durable,
     /// Not before [`Worker::is_done`] says so of this token.

@@ -1,7 +1,7 @@
 //! A table of connections with entries that are used again.
 //!
-//! A [`Key`] is an index and the generation of the entry. Whatever was noted about a connection
-//! (a timer, a parked reply) may outlive it: its key then finds nothing, even when the entry has a
+//! A [`Key`] is an index and the generation of the entry. Whatever was noted about a connection (a
+//! timer, a deferred reply) may outlive it: its key then finds nothing, even when the entry has a
 //! new tenant.
 
 /// The name of a value for as long as it is in the table.

@@ -115,8 +115,8 @@ counters! {
     refused,
     /// Accepts that failed.
     accept_errors,
-    /// Turns of the loops in which something was served.
-    turns,
+    /// Iterations of the loops in which something was served.
+    iterations,
     /// Calls of `read`.
     reads,
     /// Calls of `write`.
@@ -125,8 +125,8 @@ counters! {
     bytes_in,
     /// Bytes written, as they went through the sockets.
     bytes_out,
-    /// Turns whose replies waited for their token.
-    turns_parked,
+    /// Iterations whose replies waited for their token.
+    iterations_deferred,
     /// Datagrams received and given to the worker.
     datagrams_in,
     /// Replies sent as datagrams.

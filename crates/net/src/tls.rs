@@ -1,9 +1,9 @@
 //! TLS 1.2 and 1.3 by rustls: certificates from PEM files, and the session of a connection.
 //!
-//! A session is a machine between two streams of bytes and does no input or output of its own:
-//! what the socket gave goes in ([`Session::decode`]), and everything that can be decoded comes out
-//! at once, so rustls holds no plaintext between turns. Replies are encoded in slices that are sent
-//! before the next is encoded, so it holds one slice of ciphertext at most.
+//! A session is a machine between two streams of bytes and does no input or output of its own: what
+//! the socket gave goes in ([`Session::decode`]), and everything that can be decoded comes out at
+//! once, so rustls holds no plaintext between iterations. Replies are encoded in slices that are
+//! sent before the next is encoded, so it holds one slice of ciphertext at most.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};

@@ -32,7 +32,7 @@ impl Waker {
         // sees what we did; one that came before has left no mark, so we make the call.
         if !self.inner.is_pending.swap(true, Ordering::AcqRel) {
             // It fails when the kernel has no memory for eight bytes. The mark then stays, and the
-            // loop finds it at its next turn.
+            // loop finds it at its next iteration.
             let _ = self.inner.waker.wake();
         }
     }

@@ -87,9 +87,9 @@ fn a_crowd_that_does_everything_wrong_harms_nobody_and_leaves_nothing() {
             }
             board.visitor_done();
         });
-        scope.spawn(move || board.finish_turns(THREADS as usize + 1));
+        scope.spawn(move || board.finish_iterations(THREADS as usize + 1));
     });
-    // Turns that nobody waited for may still be parked.
+    // Iterations that nobody waited for may still be deferred.
     board.finish(u64::MAX);
     let visits = THREADS as usize * ROUNDS + 1;
     board.wait("all have come and gone", |facts| (facts.opened, facts.closed) == (visits, visits));

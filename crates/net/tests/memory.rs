@@ -127,7 +127,7 @@ fn a_connection_for_which_there_is_no_memory_is_refused() {
     }
 }
 
-/// Requests in turn, small and of some size: nothing is written that other loops read.
+/// Small and larger requests, one after the other: nothing is written that other loops read.
 #[test]
 fn a_request_writes_to_no_memory_that_loops_share() {
     let memory = ClientMemory::new(64 << 20);
@@ -169,7 +169,7 @@ fn a_request_is_taken_up_to_the_memory_that_large_holders_may_have() {
 
 /// Replies to datagrams that wait for the disk have no connection, and no limit of one.
 #[test]
-fn parked_replies_to_datagrams_had_no_limit() {
+fn deferred_replies_to_datagrams_had_no_limit() {
     const REPLY_BYTES: usize = 8 << 10;
     let memory = ClientMemory::new(256 << 10);
     let board = Arc::new(Board::default());
@@ -182,8 +182,8 @@ fn parked_replies_to_datagrams_had_no_limit() {
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     for number in 1..=100 {
         client.send_to(b"later", &to).unwrap();
-        // Each in a turn of its own, as that one alone could hold too much.
-        board.wait("its turn waits", |facts| facts.token == number);
+        // Each in its own iteration, because one iteration could hold too much.
+        board.wait("its iteration waits", |facts| facts.token == number);
         assert!(memory.bytes() <= memory.bytes_max());
     }
     let token = board.facts().token;

@@ -5,7 +5,7 @@
 //! | `echo TEXT` | `TEXT` |
 //! | `big N` | `N` times `x`, in slices |
 //! | `put N`, then N bytes | `stored N SUM` when all have come |
-//! | `later TEXT` | `TEXT`, in a turn that waits for the board |
+//! | `later TEXT` | `TEXT`, in an iteration that waits for the board |
 //! | `limit IN OUT` | `ok`, with these limits from then on |
 //! | `quit` | `bye`, and the end |
 //! | `panic` | the end of the loop |
@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use keyrack_measure::Clock;
 use keyrack_net::{
-    Closer, ConnectOptions, Endpoint, Handle, Limits, Listener, OUTPUT_SLICE_BYTES, Options, Peer,
-    Served, Server, Service, Stream, TurnEnd, Verdict, Waker, Worker,
+    Closer, ConnectOptions, Endpoint, Handle, IterationEnd, Limits, Listener, OUTPUT_SLICE_BYTES,
+    Options, Peer, Served, Server, Service, Stream, Verdict, Waker, Worker,
 };
 
 /// What a test that waits for something gives up after. No test measures time by it.
@@ -77,11 +77,11 @@ impl Board {
         facts.clone()
     }
 
-    /// Makes turns durable as they come, until so many threads of clients have ended.
-    pub(crate) fn finish_turns(&self, visitors: usize) {
+    /// Makes iterations durable as they come, until so many threads of clients have ended.
+    pub(crate) fn finish_iterations(&self, visitors: usize) {
         let mut done = 0;
         loop {
-            let facts = self.wait("a turn, or the end", |facts| {
+            let facts = self.wait("an iteration, or the end", |facts| {
                 facts.token > done || facts.visitors_done == visitors
             });
             if facts.token == done {
@@ -96,7 +96,7 @@ impl Board {
         self.note(|facts| facts.visitors_done += 1);
     }
 
-    /// Makes all turns durable up to a token, and tells the loops.
+    /// Makes all iterations durable up to a token, and tells the loops.
     pub(crate) fn finish(&self, token: u64) {
         self.note(|facts| facts.done = token);
         for waker in self.facts().wakers {
@@ -221,16 +221,16 @@ impl Worker for LinesWorker<'_> {
         }
     }
 
-    fn end_turn(&mut self) -> TurnEnd {
+    fn end_iteration(&mut self) -> IterationEnd {
         if !std::mem::take(&mut self.must_wait) {
-            return TurnEnd::Durable;
+            return IterationEnd::Durable;
         }
         let mut token = 0;
         self.service.0.note(|facts| {
             facts.token += 1;
             token = facts.token;
         });
-        TurnEnd::Wait(token)
+        IterationEnd::Wait(token)
     }
 
     fn is_done(&self, token: u64) -> bool {

@@ -17,6 +17,8 @@ mod ending;
 #[cfg(test)]
 mod integrity;
 #[cfg(test)]
+mod iterations;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod listeners;
@@ -27,5 +29,3 @@ mod support;
 #[cfg(test)]
 #[cfg(feature = "tls")]
 mod tls;
-#[cfg(test)]
-mod turns;

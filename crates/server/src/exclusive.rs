@@ -1,7 +1,7 @@
 //! The exclusive section: a command over several keys runs while no other loop serves requests.
 //!
 //! ```text
-//!   loop 0   reads slot 0 .... releases it .. writes 0, 1, 2 .. runs .. releases all .. reads slot 0
+//!   loop 0   reads slot 0 ... releases it . writes 0, 1, 2 . runs . releases all . reads slot 0
 //!   loop 1   reads slot 1 ... iteration ends
 //!   loop 2   reads slot 2 ... iteration ends      (its next iteration waits for slot 2)
 //! ```

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The commands of each protocol are a module that knows nothing of sockets: `serve` takes the
-//! bytes that are there and appends replies. [`Server`] puts them on event loops: a turn reads what
-//! has come, carries it out, appends to the log once, and replies when that is as durable as was
-//! asked for.
+//! bytes that are there and appends replies. [`Server`] puts them on event loops: an iteration
+//! reads what has come, carries it out, appends to the log once, and replies when that is as
+//! durable as was asked for.
 //!
 //! **Invariant:** no reply is sent before what it acknowledges survives what the store's durability
 //! names.

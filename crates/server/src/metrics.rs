@@ -7,10 +7,11 @@ use keyrack_measure::{LiveCounter, LiveHistogram};
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct LoopMetrics {
-    /// From the beginning of a turn to its last reply: what a request waits in the server at most.
-    pub(crate) turn_ns: LiveHistogram,
-    /// Turns that wrote to the log and had to wait for the disk.
-    pub(crate) turns_waited: LiveCounter,
+    /// From the beginning of an iteration to its last reply: what a request waits in the server at
+    /// most.
+    pub(crate) iteration_ns: LiveHistogram,
+    /// Iterations that wrote to the log and had to wait for the disk.
+    pub(crate) iterations_waited: LiveCounter,
     /// Flushes that failed and were tried again.
     pub(crate) flushes_failed: LiveCounter,
     pub(crate) masstree: masstree::Counts,

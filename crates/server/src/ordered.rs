@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   answers    2     0     1     4 ...
-//!   output           0     1 2            what comes in its turn is written at once
+//!   output           0     1 2            the next in order is written at once
 //!   scratch    2                 4        what comes early waits, and follows at once
 //! ```
 //!

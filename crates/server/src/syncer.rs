@@ -1,7 +1,7 @@
 //! The thread that waits for the disk, so that no loop does.
 //!
 //! ```text
-//!   loop:    flush -> position -> want(position) -> parks the replies of the turn
+//!   loop:    flush -> position -> want(position) -> defers the replies of the iteration
 //!   thread:  sync(the farthest of what is wanted) -> wakes the loops that asked
 //!   loop:    is_durable(position)? -> sends
 //! ```

@@ -6,9 +6,9 @@
 //!   a row written or removed         2 units
 //!   each KiB of rows and replies     1 unit
 //!
-//!   turn    [ client a ][ client b ][ c     spent: the others are first in the next turn
-//!   slice   [  ........]                    spent: the client goes on in the next turn
-//!   limit          [ EXEC ...............|  over: refused, nothing was changed
+//!   iteration  [ client a ][ client b ][ c     spent: the others are first in the next iteration
+//!   slice      [  ........]                    spent: the client goes on in the next iteration
+//!   limit             [ EXEC ...............|  over: refused, nothing was changed
 //! ```
 //!
 //! On a slow core of today a unit is less than a microsecond of an engine in memory
@@ -24,16 +24,16 @@ use std::rc::Rc;
 /// What a row costs that is written or removed: in memory, in the log, and in a group's own order.
 const WRITE_UNITS: u64 = 2;
 
-/// What one turn carries out, over all its connections.
-const TURN_UNITS: u64 = 5_000;
+/// What one iteration carries out, over all its connections.
+const ITERATION_UNITS: u64 = 5_000;
 
-/// What one connection gets of a turn.
+/// What one connection gets of an iteration.
 const SLICE_UNITS: u64 = 2_000;
 
 /// What a transaction may cost, unless an operator says otherwise.
 pub(crate) const TRANSACTION_UNITS: u64 = 25_000;
 
-/// What the clients with little work get of a quick turn.
+/// What the clients with little work get of a quick iteration.
 const QUICK_UNITS: u64 = 1_000;
 
 /// What a client may spend at once and still be one with little work.
@@ -46,7 +46,7 @@ const LIGHT_UNITS_PER_MS: u64 = 50;
 #[derive(Debug)]
 pub struct Work {
     spent: Cell<u64>,
-    turn_end: Cell<u64>,
+    iteration_end: Cell<u64>,
     slice_end: Cell<u64>,
     limit: Cell<u64>,
 }
@@ -55,18 +55,23 @@ impl Default for Work {
     /// Nothing spent, and no end to it.
     fn default() -> Self {
         let forever = || Cell::new(u64::MAX);
-        Work { spent: Cell::new(0), turn_end: forever(), slice_end: forever(), limit: forever() }
+        Work {
+            spent: Cell::new(0),
+            iteration_end: forever(),
+            slice_end: forever(),
+            limit: forever(),
+        }
     }
 }
 
 impl Work {
-    /// A turn begins: a quick one is for clients with little work.
-    pub fn begin_turn(&self, is_quick: bool) {
-        let units = if is_quick { QUICK_UNITS } else { TURN_UNITS };
-        self.turn_end.set(self.spent.get() + units);
+    /// An iteration begins: a quick one is for clients with little work.
+    pub fn begin_iteration(&self, is_quick: bool) {
+        let units = if is_quick { QUICK_UNITS } else { ITERATION_UNITS };
+        self.iteration_end.set(self.spent.get() + units);
     }
 
-    /// A connection has its part of the turn.
+    /// A connection has its part of the iteration.
     pub fn begin_slice(&self) {
         self.slice_end.set(self.spent.get() + SLICE_UNITS);
     }
@@ -77,13 +82,13 @@ impl Work {
         self.spent.get()
     }
 
-    /// Whether others have their turn now.
+    /// Whether others are served now.
     pub(crate) fn is_slice_spent(&self) -> bool {
         self.spent.get() >= self.slice_end.get()
     }
 
-    pub(crate) fn is_turn_spent(&self) -> bool {
-        self.spent.get() >= self.turn_end.get()
+    pub(crate) fn is_iteration_spent(&self) -> bool {
+        self.spent.get() >= self.iteration_end.get()
     }
 
     /// What `run` does may cost so many units: `None` when it cost more. Scans stop there.
@@ -315,10 +320,10 @@ mod tests {
         session.get(b"k", &mut |_| {}).unwrap();
         assert_eq!(work.spent(), WRITE_UNITS + 1024 + 1 + 1024);
         assert!(!work.is_slice_spent(), "no slice has begun");
-        work.begin_turn(false);
+        work.begin_iteration(false);
         work.begin_slice();
         let begun = work.spent();
-        while !work.is_turn_spent() {
+        while !work.is_iteration_spent() {
             assert_eq!(work.is_slice_spent(), work.spent() - begun >= SLICE_UNITS);
             session.get(b"k", &mut |_| {}).unwrap();
         }

@@ -1,21 +1,21 @@
-//! One loop's part of the server: its session, its reader slot, and the turn.
+//! One loop's part of the server: its session, its reader slot, and the iteration.
 //!
 //! ```text
-//!   begin_turn   the time, once; the reader slot is taken
-//!   serve        the connection's protocol carries out what is there
-//!   end_turn     the reader slot is released; one flush; replies may go, or wait for the disk
+//!   begin_iteration   reads the time once; takes the reader slot
+//!   serve             the connection's protocol executes the requests that have arrived
+//!   end_iteration     releases the reader slot; flushes once; replies are sent, or wait for the disk
 //! ```
 //!
-//! **Invariant:** what a turn wrote is flushed before its replies are sent. A flush that fails
-//! because the disk is full is tried again, and nothing is sent meanwhile; one that fails for good
-//! ends the server.
+//! **Invariant:** what an iteration wrote is flushed before its replies are sent. A flush that
+//! fails because the disk is full is tried again, and nothing is sent meanwhile; one that fails for
+//! good ends the server.
 
 use crate::metrics::LoopMetrics;
 use crate::state::State;
 use crate::work::{Counted, Debt, Work};
-use crate::{Protocol, Turn, masstree, memcached, redis, sniff};
+use crate::{Protocol, ReaderGuard, masstree, memcached, redis, sniff};
 use keyrack_measure::{Clock, wall};
-use keyrack_net::{Charge, Closer, Limits, LoopMemory, Peer, Served, TurnEnd, Verdict, Waker};
+use keyrack_net::{Charge, Closer, IterationEnd, Limits, LoopMemory, Peer, Served, Verdict, Waker};
 use keyrack_rowstore::{Position, RowSession, Rows};
 use keyrack_store::Error;
 use std::cell::{Cell, RefCell};
@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes of scratch memory that stay from one turn to the next.
+/// Bytes of scratch memory that stay from one iteration to the next.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of a request of a client that has not said who it is.
@@ -41,7 +41,7 @@ pub(crate) struct Worker<'a> {
     waker: Waker,
     session: RefCell<Counted<'a>>,
     work: Rc<Work>,
-    /// This turn is for small requests.
+    /// This iteration is for small requests.
     is_quick: bool,
     reader: Option<ReaderGuard<'a>>,
     metrics: Arc<LoopMetrics>,
@@ -51,10 +51,10 @@ pub(crate) struct Worker<'a> {
     scratch: Vec<u8>,
     clock: Clock,
     now_ms: u64,
-    turn_began: u64,
-    /// The turn that is under way or was the last.
+    began_ticks: u64,
+    /// The iteration that is under way or was the last.
     number: u64,
-    /// Turns whose replies wait: which, and for what; nothing while it is not known for what.
+    /// Iterations whose replies wait: which, and for what; nothing while it is not known for what.
     waiting: RefCell<VecDeque<(u64, Option<Position>)>>,
     /// Whether the last flush failed.
     is_behind: Cell<bool>,
@@ -167,7 +167,7 @@ impl<'a> Worker<'a> {
             scratch: Vec::new(),
             clock: Clock::calibrated(),
             now_ms,
-            turn_began: 0,
+            began_ticks: 0,
             number: 0,
             waiting: RefCell::default(),
             is_behind: Cell::new(false),
@@ -193,7 +193,7 @@ impl<'a> Worker<'a> {
                     address.map_or_else(|| "unix".to_owned(), |address| address.to_string())
                 };
                 let (peer, local) = (text(peer.address), text(peer.local));
-                // Connections open between turns: the time of the last one may be long ago.
+                // Connections open between iterations: the time of the last one may be long ago.
                 let now_ms = wall::unix_ms();
                 let (shared, memory) = (&self.state.redis, &self.memory);
                 let connection = redis::Connection::new(shared, memory, &peer, &local, now_ms);
@@ -232,7 +232,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Tries again what could not be flushed. The turns that wait know then what they wait for.
+    /// Tries again what could not be flushed. The iterations that wait know then what they wait
+    /// for.
     fn try_again(&self) {
         if !self.is_behind.get() {
             return;
@@ -269,11 +270,11 @@ impl keyrack_net::Worker for Worker<'_> {
         client.connection.closes_by(closer);
     }
 
-    fn begin_turn(&mut self, _: u64, is_quick: bool) {
+    fn begin_iteration(&mut self, _: u64, is_quick: bool) {
         self.is_quick = is_quick;
-        self.work.begin_turn(is_quick);
+        self.work.begin_iteration(is_quick);
         self.number += 1;
-        self.turn_began = self.clock.ticks();
+        self.began_ticks = self.clock.ticks();
         self.now_ms = wall::unix_ms();
         // The guard of the iteration before, if that had no end.
         self.reader = None;
@@ -296,7 +297,7 @@ impl keyrack_net::Worker for Worker<'_> {
         limits: &mut Limits,
     ) -> Served {
         let Client { connection, debt } = client;
-        let is_light = debt.is_light(self.now_ms) && !self.work.is_turn_spent();
+        let is_light = debt.is_light(self.now_ms) && !self.work.is_iteration_spent();
         let rows_wait = self.is_quick && !is_light;
         if rows_wait && !matches!(connection, Connection::Redis(_)) {
             return Served { consumed: 0, need: 0, verdict: Verdict::Again };
@@ -402,7 +403,7 @@ impl keyrack_net::Worker for Worker<'_> {
     }
 
     fn is_spent(&self) -> bool {
-        self.work.is_turn_spent()
+        self.work.is_iteration_spent()
     }
 
     fn closed(&mut self, client: Client) {
@@ -413,17 +414,17 @@ impl keyrack_net::Worker for Worker<'_> {
         self.memory.trim();
     }
 
-    fn end_turn(&mut self) -> TurnEnd {
+    fn end_iteration(&mut self) -> IterationEnd {
         self.reader = None;
         if self.scratch.capacity() > SCRATCH_BYTES_MAX {
             self.scratch = Vec::new();
         }
         self.try_again();
         let flushed = self.flush();
-        let taken = self.clock.ns_between(self.turn_began, self.clock.ticks());
-        self.metrics.turn_ns.record(taken);
+        let taken = self.clock.ns_between(self.began_ticks, self.clock.ticks());
+        self.metrics.iteration_ns.record(taken);
         let waits_for = match flushed {
-            Ok(None) => return TurnEnd::Durable,
+            Ok(None) => return IterationEnd::Durable,
             Ok(Some(position)) => {
                 self.state.syncer.want(self.index, position, &self.waker);
                 Some(position)
@@ -433,9 +434,9 @@ impl keyrack_net::Worker for Worker<'_> {
                 None
             }
         };
-        self.metrics.turns_waited.add(1);
+        self.metrics.iterations_waited.add(1);
         self.waiting.borrow_mut().push_back((self.number, waits_for));
-        TurnEnd::Wait(self.number)
+        IterationEnd::Wait(self.number)
     }
 
     fn is_done(&self, token: u64) -> bool {

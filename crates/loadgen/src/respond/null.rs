@@ -49,7 +49,7 @@ impl Service for Null {
 struct NullWorker<'a> {
     answerer: Answerer,
     tally: &'a Tally,
-    /// Requests of this turn, which are counted together.
+    /// Requests of this iteration, which are counted together.
     requests: u64,
 }
 
@@ -93,8 +93,8 @@ impl Worker for NullWorker<'_> {
         Served { consumed, need: 0, verdict }
     }
 
-    fn end_turn(&mut self) -> keyrack_net::TurnEnd {
+    fn end_iteration(&mut self) -> keyrack_net::IterationEnd {
         Tally::add(&self.tally.requests, std::mem::take(&mut self.requests));
-        keyrack_net::TurnEnd::Durable
+        keyrack_net::IterationEnd::Durable
     }
 }

@@ -86,7 +86,7 @@ pub(crate) struct Page<'a> {
     recent: Recent,
 }
 
-/// Turns since a moment ago: the difference of two snapshots.
+/// Iterations since a moment ago: the difference of two snapshots.
 struct Recent {
     since: u64,
     before: Histogram,
@@ -104,19 +104,19 @@ impl Page<'_> {
         let loops = self.admin.loops.lock().unwrap_or_else(PoisonError::into_inner);
         let net = loops.as_ref().map(Handle::stats).unwrap_or_default();
         drop(loops);
-        let mut turns = Histogram::new();
+        let mut iterations = Histogram::new();
         let mut one = Histogram::new();
         for metrics in &self.admin.state.loops {
-            metrics.turn_ns.snapshot_into(&mut one);
-            turns.merge(&one);
+            metrics.iteration_ns.snapshot_into(&mut one);
+            iterations.merge(&one);
         }
         let now = self.clock.ticks();
         if self.clock.ns_between(self.recent.since, now) >= RECENT_NS {
-            self.recent.shown = turns.subtract(&self.recent.before);
-            self.recent.before = turns.clone();
+            self.recent.shown = iterations.subtract(&self.recent.before);
+            self.recent.before = iterations.clone();
             self.recent.since = now;
         }
-        Numbers::collect(&self.admin.state, &net, &turns, &self.recent.shown)
+        Numbers::collect(&self.admin.state, &net, &iterations, &self.recent.shown)
     }
 
     fn answer(&mut self, asked: &Asked<'_>) -> Reply {

@@ -54,9 +54,9 @@ pub(super) struct Numbers {
     pub(super) engine: String,
     pub(super) durability: String,
     pub(super) numbers: Vec<Number>,
-    /// Turns since the start.
-    pub(super) turns: Percentiles,
-    /// Turns of the last second or so.
+    /// Iterations since the start.
+    pub(super) iterations: Percentiles,
+    /// Iterations of the last second or so.
     pub(super) recent: Percentiles,
 }
 
@@ -64,14 +64,14 @@ impl Numbers {
     pub(super) fn collect(
         state: &State,
         net: &Stats,
-        turns: &Histogram,
+        iterations: &Histogram,
         recent: &Histogram,
     ) -> Self {
         let mut all = Numbers {
             engine: state.rows.version(),
             durability: state.rows.durability().to_string(),
             numbers: Vec::with_capacity(128),
-            turns: Percentiles::of(turns),
+            iterations: Percentiles::of(iterations),
             recent: Percentiles::of(recent),
         };
         all.process(state);
@@ -104,7 +104,7 @@ impl Numbers {
         self.gauge("process", "checkpoint_last_unix_seconds", checkpoint.last_ms as f64 / 1000.0);
         let (mut waited, mut failed) = (0, 0);
         for metrics in &state.loops {
-            waited += metrics.turns_waited.get();
+            waited += metrics.iterations_waited.get();
             failed += metrics.flushes_failed.get();
         }
         self.counter("process", "turns_waited", waited);
@@ -117,12 +117,12 @@ impl Numbers {
             ("accepted", net.accepted),
             ("refused", net.refused),
             ("accept_errors", net.accept_errors),
-            ("turns", net.turns),
+            ("turns", net.iterations),
             ("reads", net.reads),
             ("writes", net.writes),
             ("bytes_in", net.bytes_in),
             ("bytes_out", net.bytes_out),
-            ("turns_parked", net.turns_parked),
+            ("turns_parked", net.iterations_deferred),
             ("datagrams_in", net.datagrams_in),
             ("datagrams_out", net.datagrams_out),
             ("loops_panicked", net.loops_panicked),

@@ -14,7 +14,7 @@ pub(super) fn json(all: &Numbers) -> String {
     let mut members = vec![
         format!("\"engine\":{}", quoted(&all.engine)),
         format!("\"durability\":{}", quoted(&all.durability)),
-        format!("\"turns_us\":{}", percentiles(&all.turns)),
+        format!("\"turns_us\":{}", percentiles(&all.iterations)),
         format!("\"recent_us\":{}", percentiles(&all.recent)),
     ];
     members.extend(
@@ -62,16 +62,17 @@ pub(super) fn prometheus(all: &Numbers) -> String {
     }
     let name = "keyrack_turn_seconds";
     let _ = writeln!(out, "# TYPE {name} summary");
-    let turns = &all.turns;
+    let iterations = &all.iterations;
     for (quantile, us) in [
-        ("0.5", turns.p50_us),
-        ("0.9", turns.p90_us),
-        ("0.99", turns.p99_us),
-        ("0.999", turns.p999_us),
+        ("0.5", iterations.p50_us),
+        ("0.9", iterations.p90_us),
+        ("0.99", iterations.p99_us),
+        ("0.999", iterations.p999_us),
     ] {
         let _ = writeln!(out, "{name}{{quantile=\"{quantile}\"}} {}", us / 1e6);
     }
-    let _ = writeln!(out, "{name}_sum {}\n{name}_count {}", turns.sum_us / 1e6, turns.count);
+    let _ =
+        writeln!(out, "{name}_sum {}\n{name}_count {}", iterations.sum_us / 1e6, iterations.count);
     out
 }
 

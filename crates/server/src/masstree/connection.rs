@@ -6,8 +6,8 @@ use crate::ordered::{Ordered, TOGETHER_MAX};
 use keyrack_net::{Served, Verdict};
 use keyrack_wire::masstree::{Limits, ReplyWriter, Request, RequestParser};
 
-/// Bytes of answers after which a connection gives the turn away.
-const TURN_OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of answers after which a connection yields.
+const ITERATION_OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// One connection.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl Connection {
         Self::default()
     }
 
-    /// Bytes that it keeps from one turn to the next.
+    /// Bytes that it keeps from one iteration to the next.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.scan.as_ref().map_or(0, |scan| scan.memory_bytes())
     }
@@ -75,7 +75,7 @@ impl Connection {
 
     /// Carries out the requests in `input`, and appends the answers to `output`.
     pub(crate) fn serve(&mut self, cx: &mut Cx<'_>, input: &[u8], output: &mut Vec<u8>) -> Served {
-        let full_at = output.len().saturating_add(TURN_OUTPUT_BYTES_MAX);
+        let full_at = output.len().saturating_add(ITERATION_OUTPUT_BYTES_MAX);
         if let Some(scan) = &mut self.scan {
             match scan.go_on(cx, output) {
                 Ok(false) => return served(0, Verdict::Again),
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Gives the turn away; the request at `at` is read anew.
+    /// Yields: the request at `at` is read anew.
     fn again(&mut self, at: usize) -> Served {
         self.parser = RequestParser::new();
         served(at, Verdict::Again)

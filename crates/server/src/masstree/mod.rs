@@ -27,7 +27,7 @@ use crate::work::Work;
 use keyrack_rowstore::RowSession;
 use keyrack_wire::masstree::Limits;
 
-/// What a connection works with during a turn.
+/// What a connection works with during an iteration.
 pub(crate) struct Cx<'a> {
     pub(crate) rows: &'a mut (dyn RowSession + 'a),
     pub(crate) work: &'a Work,

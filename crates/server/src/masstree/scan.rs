@@ -1,4 +1,4 @@
-//! Scans. One that asks for many rows is carried out a slice a turn, so that others have theirs.
+//! Scans. One that asks for many rows is carried out in slices, one slice an iteration.
 //!
 //! The answer says at its front how many rows it has, so nothing of it can be sent before all are
 //! there. A long scan keeps them as they are in the store, and writes the answer at its end.
@@ -22,7 +22,7 @@ const SLICE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an answer, but for its last row.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// A scan that goes on in another turn.
+/// A scan that goes on in another iteration.
 #[derive(Debug)]
 pub(super) struct Scan {
     seq: Int,

@@ -17,7 +17,7 @@ struct Bench<'r> {
     scratch: Vec<u8>,
     input: Vec<u8>,
     output: Vec<u8>,
-    turns: usize,
+    iterations: usize,
     closed: bool,
 }
 
@@ -32,7 +32,7 @@ impl<'r> Bench<'r> {
             scratch: Vec::new(),
             input: Vec::new(),
             output: Vec::new(),
-            turns: 0,
+            iterations: 0,
             closed: false,
         }
     }
@@ -61,7 +61,7 @@ impl<'r> Bench<'r> {
             };
             let served = connection.serve(&mut cx, &self.input, &mut self.output);
             self.input.drain(..served.consumed);
-            self.turns += 1;
+            self.iterations += 1;
             self.closed = served.verdict == Verdict::Close;
             again = served.verdict == Verdict::Again;
         }
@@ -244,16 +244,16 @@ fn a_scan_of_zero_rows_gives_none() {
 }
 
 #[test]
-fn a_long_scan_takes_several_turns_and_gives_every_row() {
+fn a_long_scan_takes_several_iterations_and_gives_every_row() {
     let rows = ModelRows::new();
     let mut bench = Bench::welcome(&rows);
     for index in 0..10_000u32 {
         let key = format!("key{index:05}");
         bench.rows.put(key.as_bytes(), b"v", 0, 0).unwrap();
     }
-    let turns = bench.turns;
+    let iterations = bench.iterations;
     bench.ask(&[Command::Scan { first: b"key00001", count: 1 << 40, columns: &[] }, GET]);
-    assert!(bench.turns - turns >= 3, "{} turns", bench.turns - turns);
+    assert!(bench.iterations - iterations >= 3, "{} iterations", bench.iterations - iterations);
     let replies = bench.replies();
     assert_eq!(replies.len(), 2);
     assert_eq!(replies[0].matches("=v").count(), 9999);

@@ -1,7 +1,7 @@
 //! `lru_crawler metadump` and `stats cachedump`: what keys there are. Clients that copy or look at
 //! a cache ask so (memcached-tool, libmemcached's `memcdump`).
 //!
-//! A metadump goes through all rows in slices, so that other connections have their turns; what is
+//! A metadump goes through all rows in slices, so that other connections are served; what is
 //! written meanwhile may be in it or not. A cachedump is one reply of at most a megabyte.
 
 use super::Cx;
@@ -17,7 +17,7 @@ const SLICE_ROWS_MAX: usize = 4096;
 /// Bytes of a cachedump, as in memcached's classes of items.
 const CACHEDUMP_BYTES_MAX: usize = 1 << 20;
 
-/// Writes the lines of the keys from `low` on, as far as the turn goes. Gives the key to go on
+/// Writes the lines of the keys from `low` on, as far as the iteration goes. Gives the key to go on
 /// from, or nothing at the end.
 pub(super) fn metadump(
     cx: &mut Cx<'_>,

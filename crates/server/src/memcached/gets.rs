@@ -8,8 +8,8 @@
 //!                                  output  a, b, END, c, END   in the order of the slots
 //! ```
 //!
-//! **Invariant:** one call writes at most [`TURN_OUTPUT_BYTES_MAX`] and one value: a key behind
-//! that is left, and the request that it stands in is answered from there the next time.
+//! **Invariant:** one call writes at most [`ITERATION_OUTPUT_BYTES_MAX`] and one value: a key
+//! behind that is left, and the request that it stands in is answered from there the next time.
 
 use super::Cx;
 use super::detail::Event;
@@ -18,8 +18,8 @@ use crate::ordered::{Ordered, TOGETHER_MAX};
 use keyrack_rowstore::Row;
 use keyrack_wire::memcached::text::write_value;
 
-/// Bytes of replies after which a connection gives the turn away.
-pub(super) const TURN_OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of replies after which a connection yields.
+pub(super) const ITERATION_OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// A key, and where it stands.
 #[derive(Clone, Copy, Default)]
@@ -37,7 +37,7 @@ struct Slot<'i> {
 /// Why answering stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// The output of this turn is full.
+    /// The output of this iteration is full.
     Full(Cut),
     /// The store could not be read; the client was told, and cannot make sense of what follows.
     Failed,
@@ -136,7 +136,7 @@ impl<'i> Run<'i> {
     }
 }
 
-/// A connection's output, and how much of it may be filled in this turn.
+/// A connection's output, and how much of it may be filled in this iteration.
 pub(super) struct Output<'o> {
     pub(super) bytes: &'o mut Vec<u8>,
     pub(super) full_at: usize,
@@ -144,7 +144,7 @@ pub(super) struct Output<'o> {
 
 impl<'o> Output<'o> {
     pub(super) fn new(bytes: &'o mut Vec<u8>) -> Self {
-        let full_at = bytes.len().saturating_add(TURN_OUTPUT_BYTES_MAX);
+        let full_at = bytes.len().saturating_add(ITERATION_OUTPUT_BYTES_MAX);
         Output { bytes, full_at }
     }
 

@@ -10,7 +10,7 @@
 //! lines among the others.
 //!
 //! **Invariant:** one call of `serve` carries out whole requests alone, and stops when the output
-//! of the turn is full; what it leaves in the input it gets again.
+//! of the iteration is full; what it leaves in the input it gets again.
 
 mod binary;
 mod binary_gets;
@@ -74,7 +74,7 @@ pub(crate) struct Connection {
 enum Next {
     /// Nothing more can be done with the input; it has to hold so many bytes from its front on.
     Need(usize),
-    /// There is more to do when the others have had their turn.
+    /// There is more to do after others are served.
     Again,
     /// Close when the output is sent.
     Close,
@@ -98,7 +98,7 @@ impl Connection {
         self.authenticated
     }
 
-    /// Bytes that it keeps from one turn to the next.
+    /// Bytes that it keeps from one iteration to the next.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.dump.as_ref().map_or(0, Vec::capacity)
     }

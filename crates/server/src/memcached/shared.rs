@@ -74,7 +74,7 @@ impl Shared {
         self.flush_at_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Removes all rows, if it is time to. Called by each loop at the beginning of a turn.
+    /// Removes all rows, if it is time to. Called by each loop at the beginning of an iteration.
     pub(crate) fn flush_if_due(&self, rows: &mut dyn RowSession, now_ms: u64) -> Result<(), Error> {
         let at_ms = self.flush_at_ms.load(Ordering::Relaxed);
         if at_ms == 0 || at_ms > now_ms {

@@ -76,7 +76,7 @@ const CLASS_MAX: u64 = 63;
 /// What is 0 here for good: parts of memcached's that this server does not have, and what can not
 /// happen without them.
 const ZEROS: [&str; 42] = [
-    // Memory of connections is lent for a turn, not kept in objects that could run out.
+    // Memory of connections is lent for an iteration, not kept in objects that could run out.
     "response_obj_oom",
     "response_obj_count",
     "response_obj_bytes",

@@ -109,7 +109,8 @@ impl<'a> Call<'a> {
         fault.map_or(Ok(version), Err)
     }
 
-    /// Begins what may take long: its first slice is carried out now, the others in later turns.
+    /// Begins what may take long: its first slice is carried out now, the others in later
+    /// iterations.
     pub(crate) fn begin(&mut self, mut task: Task) -> Done {
         while !task.slice(&mut self.desk, &mut self.reply)? {
             if !self.is_whole {

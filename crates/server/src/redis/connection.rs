@@ -3,14 +3,14 @@
 //! ```text
 //!   input    GET a  GET b  GET c  SET d 1  KEYS *  GET e
 //!            `------------------'    |       |     waits in the input
-//!              one multi_get        put    a task: a slice now, the others in later turns
+//!              one multi_get        put    a task: a slice now, the others in later iterations
 //! ```
 //!
 //! * Replies come in the order of requests. Neighbouring GETs are looked up together, which hides
 //!   the memory's latency, and are answered in their order.
 //! * **Invariant:** what is answered does not depend on how the input was cut.
-//! * **Invariant:** a connection stops when it has written enough for a turn, so a pipeline of
-//!   small requests for large values cannot grow the output beyond that and what one run of gets
+//! * **Invariant:** a connection stops when it has written enough for an iteration, so a pipeline
+//!   of small requests for large values cannot grow the output beyond that and what one run of gets
 //!   gives.
 //! * While a task is under way the connection takes no further request.
 
@@ -147,8 +147,8 @@ impl Connection {
         loop {
             let limits = cx.shared.settings.limits(options, state.is_authenticated);
             let output_max = match state.is_authenticated {
-                true => options.output_turn_bytes_max,
-                false => options.output_turn_bytes_max_before_auth,
+                true => options.iteration_output_bytes_max,
+                false => options.iteration_output_bytes_max_before_auth,
             };
             let work = cx.work;
             let is_spent =
@@ -214,7 +214,7 @@ impl Connection {
     }
 }
 
-/// Gives the turn away; the request that `left` begins with is read anew.
+/// Yields: the request that `left` begins with is read anew.
 fn go_back<'i>(parser: &mut RequestParser, rest: &mut &'i [u8], left: &'i [u8]) -> Verdict {
     *rest = left;
     *parser = RequestParser::new();

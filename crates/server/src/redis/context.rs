@@ -8,7 +8,7 @@ use crate::exclusive::ReaderGuard;
 use crate::redis::shared::{Counters, Shared, bump};
 use crate::work::Work;
 
-/// What [`crate::redis::Connection::serve`] works with, lent by the loop for a turn.
+/// What [`crate::redis::Connection::serve`] works with, lent by the loop for an iteration.
 pub struct Context<'c, 'g> {
     /// The thread's session, whose time has been set.
     pub session: &'c mut (dyn RowSession + 'c),
@@ -22,9 +22,9 @@ pub struct Context<'c, 'g> {
     pub shared: &'c Shared,
     /// What the thread's connections share.
     pub local: &'c mut Local,
-    /// The time of the turn, in milliseconds since 1970.
+    /// The time of the iteration, in milliseconds since 1970.
     pub now_ms: u64,
-    /// Commands on rows have to wait for another turn; those that cost next to nothing do not.
+    /// Commands on rows have to wait for another iteration; those that cost next to nothing do not.
     pub rows_wait: bool,
 }
 

@@ -1,11 +1,12 @@
 //! Patterns as KEYS and SCAN have them: `*`, `?`, `[a-z]`, `[^a]`, `\` before a byte that means
 //! itself.
 //!
-//! Matching is a loop, not a recursion. When what follows a star does not match, the star takes
-//! one byte more; only the last star is ever taken up again, because an earlier one could not do
+//! Matching is a loop, not a recursion. When what follows a star does not match, the star takes one
+//! byte more; only the last star is ever taken up again, because an earlier one could not do
 //! better. So a pattern of `p` bytes looks at `n` bytes in at most `p * n` steps. A client chooses
 //! both, so the steps of all texts are counted too: a [`Glob`] that has used up its steps says so,
-//! and its command goes on in another turn with new ones, or gives up if a single text takes more.
+//! and its command goes on in another iteration with new ones, or gives up if a single text takes
+//! more.
 
 use std::cell::Cell;
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A [`Connection`] turns the bytes of one client into replies; the loop that it belongs to lends
-//! it what it needs, as a [`Context`]. There is no socket in here, and no clock: the time of a turn
-//! is given.
+//! it what it needs, as a [`Context`]. There is no socket in here, and no clock: the time of an
+//! iteration is given.
 //!
 //! The parts: `table` lists the commands, `command` says what one is; `connection` finds, checks
 //! and runs them, `transaction` keeps and runs them together, `task` cuts long ones into slices.

@@ -10,7 +10,7 @@ use crate::redis::task::Task;
 /// Seconds that DEBUG SLEEP may take.
 const SLEEP_SECONDS_MAX: f64 = 60.0;
 
-/// The time of the turn: milliseconds, written as seconds and microseconds.
+/// The time of the iteration: milliseconds, written as seconds and microseconds.
 pub(crate) fn time(call: &mut Call<'_>) -> Done {
     let now_ms = call.desk.now_ms;
     call.reply.array(2);

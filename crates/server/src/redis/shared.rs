@@ -32,10 +32,10 @@ pub struct Options {
     pub request_bytes_max: u64,
     /// Bytes of a reply that is collected before it is sent: KEYS, KR.RANGE, HRANDFIELD.
     pub reply_bytes_max: usize,
-    /// Bytes of output after which a connection lets others have their turn.
-    pub output_turn_bytes_max: usize,
+    /// Bytes of output after which a connection yields to others.
+    pub iteration_output_bytes_max: usize,
     /// The same before AUTH.
-    pub output_turn_bytes_max_before_auth: usize,
+    pub iteration_output_bytes_max_before_auth: usize,
     /// Bytes of the commands that a transaction queues.
     pub queue_bytes_max: usize,
     /// What one transaction, or one command over several keys, may cost: rows touched, and KiB of
@@ -43,7 +43,7 @@ pub struct Options {
     pub transaction_work_max: u64,
     /// Keys that a connection may watch.
     pub watched_max: usize,
-    /// Rows that a long command visits before others have their turn: a millisecond or two.
+    /// Rows that a long command visits before others are served: a millisecond or two.
     pub slice_rows_max: u64,
     /// What the connections of all loops hold, for INFO.
     pub memory: Arc<ClientMemory>,
@@ -61,8 +61,8 @@ impl Default for Options {
             bulk_bytes_max: 512 << 20,
             request_bytes_max: 1 << 30,
             reply_bytes_max: 64 << 20,
-            output_turn_bytes_max: keyrack_net::OUTPUT_SLICE_BYTES,
-            output_turn_bytes_max_before_auth: 32 << 10,
+            iteration_output_bytes_max: keyrack_net::OUTPUT_SLICE_BYTES,
+            iteration_output_bytes_max_before_auth: 32 << 10,
             queue_bytes_max: 64 << 20,
             transaction_work_max: crate::work::TRANSACTION_UNITS,
             watched_max: 1 << 16,

@@ -93,8 +93,10 @@ const LIST: &[Command] = &commands! {
         "scan", -2, READ, NONE, "2.8.0", walk::scan, "some keys, and where to go on";
         "randomkey", 1, READ, NONE, "1.0.0", walk::randomkey, "a key drawn at random";
         "dbsize", 1, READ | FAST, NONE, "1.0.0", keys::dbsize, "how many keys there are";
-        "flushall", -1, WRITE | DANGEROUS | EXCLUSIVE, NONE, "1.0.0", keys::flush, "removes all keys";
-        "flushdb", -1, WRITE | DANGEROUS | EXCLUSIVE, NONE, "1.0.0", keys::flush, "removes all keys";
+        "flushall", -1, WRITE | DANGEROUS | EXCLUSIVE, NONE, "1.0.0", keys::flush,
+            "removes all keys";
+        "flushdb", -1, WRITE | DANGEROUS | EXCLUSIVE, NONE, "1.0.0", keys::flush,
+            "removes all keys";
         "object", -2, READ, NONE, "2.2.3", server::incomplete, "how a row is kept", OBJECT;
     }
     Transactions {

@@ -1,9 +1,9 @@
-//! Commands that may take long, cut into slices, so that other connections have their turns.
+//! Commands that may take long, cut into slices, so that other connections are served.
 //!
 //! ```text
-//!   turn 1   KEYS *   4096 rows, remember the place     Again
-//!   turn 2            4096 rows                         Again
-//!   turn 3            the rest; the whole reply         Continue
+//!   iteration 1   KEYS *   4096 rows, remember the place     Again
+//!   iteration 2            4096 rows                         Again
+//!   iteration 3            the rest; the whole reply         Continue
 //! ```
 //!
 //! A reply begins with its length, so what is found is collected until the end is known, up to

@@ -128,9 +128,9 @@ fn a_command_over_more_keys_than_the_limit_is_refused_before_anything_is_changed
     assert_eq!(the_loop.ask(&mut client, &command("EXISTS", 100)), ":30");
 }
 
-/// A turn had a budget of output alone: 64 KiB of pipelined HSET on a hash of 12 MB took 30 s.
+/// Only output was budgeted: 64 KiB of pipelined HSET on a hash of 12 MB took 30 s.
 #[test]
-fn commands_on_a_large_row_give_the_turn_away() {
+fn commands_on_a_large_row_yield() {
     let site = Site::new(Options::default(), 1);
     let mut the_loop = site.a_loop(0);
     let mut client = the_loop.client();
@@ -140,21 +140,21 @@ fn commands_on_a_large_row_give_the_turn_away() {
         let words = [&b"HSET"[..], b"large", b"g", b"1"];
         keyrack_wire::resp::command(&mut client.input, &words);
     }
-    let mut turns = 1;
+    let mut iterations = 1;
     let mut before = the_loop.work.spent();
     loop {
-        the_loop.work.begin_turn(false);
+        the_loop.work.begin_iteration(false);
         the_loop.work.begin_slice();
-        let verdict = the_loop.turn(&mut client);
+        let verdict = the_loop.iterate(&mut client);
         // A slice, and the command with which it is spent.
         assert!(the_loop.work.spent() - before <= 2000 + 2 * 1024 + 10);
         before = the_loop.work.spent();
         if verdict == Verdict::Continue {
             break;
         }
-        turns += 1;
+        iterations += 1;
     }
-    assert!(turns >= 50, "{turns}");
+    assert!(iterations >= 50, "{iterations}");
     assert_eq!(client.output, [&b":1\r\n"[..], &b":0\r\n".repeat(99)].concat());
 }
 
@@ -169,7 +169,7 @@ fn where_rows_have_to_wait_a_ping_is_answered() {
     the_loop.rows_wait = true;
     let before = the_loop.work.spent();
     for _ in 0..3 {
-        assert_eq!(the_loop.turn(&mut client), Verdict::Again);
+        assert_eq!(the_loop.iterate(&mut client), Verdict::Again);
         assert_eq!(client.output, b"+PONG\r\n$1\r\na\r\n");
         assert!(client.input.starts_with(b"GET k\r\n"));
     }
@@ -200,7 +200,7 @@ fn keys_and_ranges_are_cut_into_slices() {
     for key in 0..95 {
         the_loop.ask(&mut client, &["SET", &format!("{key:02}"), "v"]);
     }
-    for (request, turns, expected) in [
+    for (request, iterations, expected) in [
         (&[&b"KEYS"[..], b"*"][..], 10, "array(95)"),
         (&[b"KEYS", b"1*"], 1, "array(10)"),
         (&[b"KR.RANGE", b"", b"", b"LIMIT", b"25"], 3, "array(50)"),
@@ -210,7 +210,7 @@ fn keys_and_ranges_are_cut_into_slices() {
         keyrack_wire::resp::command(&mut client.input, request);
         keyrack_wire::resp::command(&mut client.input, &[b"PING"]);
         let mut taken = 1;
-        while the_loop.turn(&mut client) == Verdict::Again {
+        while the_loop.iterate(&mut client) == Verdict::Again {
             assert!(client.output.is_empty(), "nothing is sent before the end");
             // Others are served meanwhile.
             assert_eq!(the_loop.ask(&mut other, &["PING"]), "+PONG");
@@ -219,13 +219,13 @@ fn keys_and_ranges_are_cut_into_slices() {
         let text = draw(&std::mem::take(&mut client.output));
         assert_eq!(text.lines().next(), Some(expected));
         assert!(text.ends_with("PONG\n"), "what waited is answered after it");
-        assert!(taken >= turns, "{taken} turns");
+        assert!(taken >= iterations, "{taken} iterations");
     }
     // In a transaction they are carried out at once.
     the_loop.ask(&mut client, &["MULTI"]);
     the_loop.ask(&mut client, &["KEYS", "*"]);
     keyrack_wire::resp::command(&mut client.input, &[b"EXEC"]);
-    assert_eq!(the_loop.turn(&mut client), Verdict::Continue);
+    assert_eq!(the_loop.iterate(&mut client), Verdict::Continue);
     assert!(draw(&client.output).starts_with("array(1)\n  array(95)\n"));
 }
 
@@ -365,9 +365,9 @@ fn a_save_waits_for_its_checkpoint_and_a_sleep_for_its_time() {
     let mut the_loop = site.a_loop(0);
     let mut client = the_loop.client();
     client.input.extend_from_slice(b"DEBUG SLEEP 1.5\r\nPING\r\n");
-    assert_eq!(the_loop.turn(&mut client), Verdict::Again);
+    assert_eq!(the_loop.iterate(&mut client), Verdict::Again);
     the_loop.now_ms = START_MS + 1499;
-    assert_eq!(the_loop.turn(&mut client), Verdict::Again);
+    assert_eq!(the_loop.iterate(&mut client), Verdict::Again);
     the_loop.now_ms += 1;
     assert_eq!(draw(&the_loop.feed(&mut client, b"")), "OK\nPONG\n");
     assert_eq!(the_loop.ask(&mut client, &["DEBUG", "SLEEP", "1e9"]), "-ERR value is out of range");

@@ -182,7 +182,7 @@ fn many_small_arguments_took_memory_beside_their_bytes() {
     assert_eq!(draw(&the_loop.feed(&mut client, b"$1\r\na\r\n")), "(integer) 0\n");
 }
 
-/// A GET alone in its turn, a SET, a transaction: nothing is written that loops share.
+/// A single GET, a SET, a transaction: nothing is written that loops share.
 #[test]
 fn small_commands_write_to_no_memory_that_loops_share() {
     let site = site(1 << 20);
@@ -227,7 +227,7 @@ fn pipelined_gets_of_large_values_were_in_memory_all_at_once() {
     expected.extend_from_slice(b"+PONG\r\n");
     let mut replies = Vec::new();
     loop {
-        let verdict = the_loop.turn(&mut client);
+        let verdict = the_loop.iterate(&mut client);
         assert!(client.output.len() < (2 << 20), "{} bytes", client.output.len());
         replies.append(&mut client.output);
         if verdict == Verdict::Continue {

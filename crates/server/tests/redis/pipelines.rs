@@ -197,13 +197,13 @@ fn gets_are_answered_in_their_order_however_many() {
     }
 }
 
-/// Feeds a pipeline and returns the most that one turn appended.
-fn most_of_a_turn(the_loop: &mut Loop<'_>, bytes: &[u8]) -> usize {
+/// Feeds a pipeline and returns the most that one iteration appended.
+fn most_of_an_iteration(the_loop: &mut Loop<'_>, bytes: &[u8]) -> usize {
     let mut client = the_loop.client();
     client.input.extend_from_slice(bytes);
     let mut most = 0;
     loop {
-        let verdict = the_loop.turn(&mut client);
+        let verdict = the_loop.iterate(&mut client);
         most = most.max(client.output.len());
         client.output.clear();
         if verdict != Verdict::Again {
@@ -221,7 +221,7 @@ fn a_pipeline_of_gets_of_large_values_does_not_fill_the_memory() {
     let mut bytes = Vec::new();
     (0..2000).for_each(|_| keyrack_wire::resp::command(&mut bytes, &[b"GET", b"large"]));
     // The first run of a connection has 16 gets; after it one at a time.
-    assert!(most_of_a_turn(&mut the_loop, &bytes) < 17 * 100_020 + (256 << 10));
+    assert!(most_of_an_iteration(&mut the_loop, &bytes) < 17 * 100_020 + (256 << 10));
     let many = format!("MGET{}\r\n", " large".repeat(10)).repeat(50);
-    assert!(most_of_a_turn(&mut the_loop, many.as_bytes()) < 11 * 100_020 + (256 << 10));
+    assert!(most_of_an_iteration(&mut the_loop, many.as_bytes()) < 11 * 100_020 + (256 << 10));
 }

@@ -284,7 +284,7 @@ fn names_of_info_and_client_list_are_those_of_redis() {
     let theirs = fields(&String::from_utf8_lossy(&theirs.ask(&[b"CLIENT", b"LIST"])));
     let ours_listed = fields(&ours.ask("CLIENT LIST"));
     let missing: Vec<&String> = theirs.difference(&ours_listed).collect();
-    // Buffers belong to the event loops and are lent for a turn.
+    // Buffers belong to the event loops and are lent for an iteration.
     let buffers = ["argv-mem", "obl", "oll", "omem", "qbuf-free", "rbp", "rbs", "tot-mem"];
     assert_eq!(missing, buffers);
     drop(ours);

@@ -110,14 +110,14 @@ impl Loop<'_> {
         Client { connection, input: Vec::new(), output: Vec::new(), is_closed: false }
     }
 
-    /// One turn with one connection. What it was told to do next.
-    pub(crate) fn turn(&mut self, client: &mut Client) -> Verdict {
+    /// One iteration with one connection. What it was told to do next.
+    pub(crate) fn iterate(&mut self, client: &mut Client) -> Verdict {
         let verdict = self.serve(client);
         self.session.flush().unwrap();
         verdict
     }
 
-    /// A turn without the flush at its end.
+    /// An iteration without the flush at its end.
     pub(crate) fn serve(&mut self, client: &mut Client) -> Verdict {
         self.session.at(self.now_ms);
         let mut reader = self.site.readers.enter(self.loop_index);
@@ -140,13 +140,13 @@ impl Loop<'_> {
         served.verdict
     }
 
-    /// Feeds `bytes`, and takes turns until more is needed. The replies.
+    /// Feeds `bytes`, and iterates until more is needed. The replies.
     pub(crate) fn feed(&mut self, client: &mut Client, bytes: &[u8]) -> Vec<u8> {
         if client.is_closed {
             return Vec::new();
         }
         client.input.extend_from_slice(bytes);
-        while self.turn(client) == Verdict::Again {}
+        while self.iterate(client) == Verdict::Again {}
         std::mem::take(&mut client.output)
     }
 

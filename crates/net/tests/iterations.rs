@@ -1,4 +1,4 @@
-//! Turns that are spent: who is served, and in which order.
+//! Iterations that are spent: which connections are served, and in which order.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +11,8 @@ use keyrack_net::{
 
 use crate::support::{PATIENCE, address, connect, read_line};
 
-/// A protocol of lines: `hold` waits for the test, `work` spends the turn, all others are quick.
+/// A protocol of lines: `hold` waits for the test, `work` spends the iteration, all others are
+/// quick.
 struct Jobs {
     log: Arc<Mutex<Vec<String>>>,
     is_held: Sender<()>,
@@ -34,8 +35,8 @@ impl Service for Jobs {
 
 impl JobsWorker<'_> {
     fn note(&self, line: &str) {
-        let turn = if self.is_quick { "quick" } else { "whole" };
-        self.jobs.log.lock().unwrap().push(format!("{turn} {line}"));
+        let kind = if self.is_quick { "quick" } else { "whole" };
+        self.jobs.log.lock().unwrap().push(format!("{kind} {line}"));
     }
 }
 
@@ -44,7 +45,7 @@ impl Worker for JobsWorker<'_> {
 
     fn open(&mut self, _: usize, _: &Peer, _: &mut Limits) {}
 
-    fn begin_turn(&mut self, _: u64, is_quick: bool) {
+    fn begin_iteration(&mut self, _: u64, is_quick: bool) {
         (self.is_quick, self.is_spent) = (is_quick, false);
     }
 
@@ -108,7 +109,7 @@ fn a_spent_turn_leaves_the_others_to_the_next_and_quick_requests_are_answered_be
     assert_eq!(log[0], "quick ping", "{log:?}");
     assert_eq!(log.len(), 7, "{log:?}");
     assert!(log[1..].iter().all(|line| line.starts_with("whole work")), "{log:?}");
-    // Each had its turn before anybody had a second one.
+    // Each was served once before any was served twice.
     assert_eq!(log[1..4], log[4..7], "{log:?}");
     drop((holder, workers, small));
     server.shutdown(Duration::from_secs(60)).unwrap();
