@@ -69,7 +69,7 @@ impl Buffer {
     }
 
     /// The memory, with the pending bytes, and how many before them are gone.
-    pub(crate) fn take(&mut self) -> (Vec<u8>, usize) {
+    pub(crate) fn take_bytes(&mut self) -> (Vec<u8>, usize) {
         (std::mem::take(&mut self.bytes), std::mem::take(&mut self.gone))
     }
 
@@ -113,21 +113,21 @@ impl Buffer {
     /// Takes memory from the pool, if there is none.
     pub(crate) fn borrow(&mut self, pool: &mut Pool) {
         if self.bytes.capacity() == 0 {
-            self.bytes = pool.take();
+            self.bytes = pool.get();
         }
     }
 
     /// Gives the memory back, with what is pending.
     pub(crate) fn discard(&mut self, pool: &mut Pool) {
         self.consume(self.len());
-        self.give_back_if_empty(pool);
+        self.return_if_empty(pool);
     }
 
     /// Gives the memory back, if nothing is pending.
-    pub(crate) fn give_back_if_empty(&mut self, pool: &mut Pool) {
+    pub(crate) fn return_if_empty(&mut self, pool: &mut Pool) {
         if self.is_empty() && self.bytes.capacity() > 0 {
             self.gone = 0;
-            pool.give(std::mem::take(&mut self.bytes));
+            pool.put(std::mem::take(&mut self.bytes));
         }
     }
 }
@@ -153,14 +153,14 @@ impl Pool {
         self.charge.clear();
     }
 
-    pub(crate) fn take(&mut self) -> Vec<u8> {
+    pub(crate) fn get(&mut self) -> Vec<u8> {
         let buffer = self.buffers.pop().unwrap_or_default();
         let left = self.charge.bytes() - buffer.capacity();
         assert!(self.charge.set(left), "less can always be held");
         buffer
     }
 
-    pub(crate) fn give(&mut self, mut buffer: Vec<u8>) {
+    pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         let bytes = self.charge.bytes() + capacity;
         let is_kept =
@@ -206,12 +206,12 @@ pub(crate) mod tests {
         let mut buffer = Buffer::default();
         buffer.borrow(&mut pool);
         buffer.tail().extend_from_slice(&[7; 100]);
-        buffer.give_back_if_empty(&mut pool);
+        buffer.return_if_empty(&mut pool);
         assert_eq!(buffer.len(), 100, "pending bytes were given back");
         buffer.consume(100);
-        buffer.give_back_if_empty(&mut pool);
+        buffer.return_if_empty(&mut pool);
         assert_eq!(buffer.tail().capacity(), 0);
-        let memory = pool.take();
+        let memory = pool.get();
         assert!(memory.is_empty() && memory.capacity() >= 100);
         assert_eq!(pool.charge.bytes(), 0);
 
@@ -225,14 +225,14 @@ pub(crate) mod tests {
     #[test]
     fn the_pool_keeps_neither_giants_nor_too_many() {
         let mut pool = pool();
-        pool.give(Vec::with_capacity(POOLED_BYTES_MAX + 1));
-        assert_eq!(pool.take().capacity(), 0);
+        pool.put(Vec::with_capacity(POOLED_BYTES_MAX + 1));
+        assert_eq!(pool.get().capacity(), 0);
         for _ in 0..2 * POOL_BYTES_MAX / POOLED_BYTES_MAX {
-            pool.give(Vec::with_capacity(POOLED_BYTES_MAX));
+            pool.put(Vec::with_capacity(POOLED_BYTES_MAX));
         }
         assert_eq!(pool.charge.bytes(), POOL_BYTES_MAX);
         pool.clear();
-        assert_eq!((pool.charge.bytes(), pool.take().capacity()), (0, 0));
+        assert_eq!((pool.charge.bytes(), pool.get().capacity()), (0, 0));
     }
 
     /// Emptied memory is not worth refusing a client for.
@@ -243,10 +243,10 @@ pub(crate) mod tests {
         let mut holder = memory.charge();
         assert!(holder.set(800 << 10));
         let mut pool = Pool::new(POOL_BYTES_MAX, memory.charge());
-        pool.give(Vec::with_capacity(200 << 10));
+        pool.put(Vec::with_capacity(200 << 10));
         assert_eq!(pool.charge.bytes(), 0);
         assert!(holder.set(0));
-        pool.give(Vec::with_capacity(200 << 10));
+        pool.put(Vec::with_capacity(200 << 10));
         assert_eq!(pool.charge.bytes(), 200 << 10);
     }
 

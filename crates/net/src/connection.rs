@@ -226,7 +226,7 @@ impl<C> Connection<C> {
         if self.is_ended && !self.is_again && self.phase == Phase::Open {
             self.phase = Phase::Flushing(CloseReason::Peer);
         }
-        self.output.give_back_if_empty(&mut buffers.pool);
+        self.output.return_if_empty(&mut buffers.pool);
         if self.count_memory(&mut buffers.pool) {
             return Ok(());
         }
@@ -297,7 +297,7 @@ impl<C> Connection<C> {
         }
         let served = worker.serve(&mut self.state, scratch, self.output.tail(), &mut self.limits);
         self.input.set(&scratch[served.consumed..]);
-        self.settle(served, now_ns);
+        self.apply(served, now_ns);
         Ok(())
     }
 
@@ -327,11 +327,11 @@ impl<C> Connection<C> {
         let served = worker.serve(&mut self.state, input, self.output.tail(), &mut self.limits);
         self.input.consume(served.consumed);
         self.input.fit();
-        self.settle(served, now_ns);
+        self.apply(served, now_ns);
     }
 
     /// Draws the conclusions from what the worker said; the input is what it has left.
-    fn settle(&mut self, served: Served, now_ns: u64) {
+    fn apply(&mut self, served: Served, now_ns: u64) {
         let left = self.input.len();
         self.is_again = served.verdict == Verdict::Again;
         self.is_greeted |= served.consumed > 0;

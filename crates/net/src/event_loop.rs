@@ -155,7 +155,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             }
             self.now_ns = self.clock.ticks();
             for event in &events {
-                self.take(event);
+                self.note_event(event);
             }
             self.look_around();
             std::mem::swap(&mut self.queue, &mut serving);
@@ -190,10 +190,10 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     }
 
     /// Notes what the kernel tells.
-    fn take(&mut self, event: &Event) {
+    fn note_event(&mut self, event: &Event) {
         let token = event.token().0;
         if token >= self.first_token {
-            self.take_of_connection(token - self.first_token, event);
+            self.note_connection_event(token - self.first_token, event);
         } else if token > WAKER.0 {
             let index = token - WAKER.0 - 1;
             let listeners = self.acceptor.listeners.len();
@@ -205,7 +205,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
     }
 
-    fn take_of_connection(&mut self, index: usize, event: &Event) {
+    fn note_connection_event(&mut self, index: usize, event: &Event) {
         // The place may have a new tenant since: it is read once in vain.
         let Some(key) = self.connections.key_at(index) else { return };
         let Some(connection) = self.connections.get_mut(key) else { return };
@@ -235,7 +235,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
 
     /// Everything that is not a connection's own: stop, durable iterations, mail, listeners.
     fn look_around(&mut self) {
-        let was_woken = self.handle.waker.take();
+        let was_woken = self.handle.waker.consume();
         if was_woken && let Some(deadline_ns) = self.loops.stop_deadline_ns() {
             self.begin_stop(deadline_ns);
         }
@@ -525,7 +525,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             Err(_) => self.close(key, CloseReason::Io),
             Ok(Sent::All) => {
                 connection.stalled_since_ns = None;
-                connection.output.give_back_if_empty(&mut self.buffers.pool);
+                connection.output.return_if_empty(&mut self.buffers.pool);
                 // Less than before, so it is there.
                 let is_counted = connection.count_memory(&mut self.buffers.pool);
                 debug_assert!(is_counted, "less can always be held");
@@ -539,7 +539,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
                 }
             }
             Ok(Sent::Part { has_moved }) => {
-                connection.output.settle(&mut self.buffers.pool);
+                connection.output.compact(&mut self.buffers.pool);
                 if !connection.count_memory(&mut self.buffers.pool) {
                     // It does not read what it would have to be told.
                     self.close(key, CloseReason::Memory);

@@ -85,7 +85,7 @@ impl ClientMemory {
     }
 
     /// Takes `least` bytes, and more up to a whole step where there are more.
-    fn take(&self, least: usize, is_large: bool) -> Option<usize> {
+    fn reserve(&self, least: usize, is_large: bool) -> Option<usize> {
         let most = if is_large { self.large_bytes_max() } else { self.bytes_max };
         self.moves.fetch_add(1, Relaxed);
         let mut got = 0;
@@ -98,7 +98,7 @@ impl ClientMemory {
         taken.is_ok().then_some(got)
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         self.moves.fetch_add(1, Relaxed);
         self.taken.fetch_sub(bytes, Relaxed);
     }
@@ -142,7 +142,7 @@ impl LoopMemory {
         let surplus = taken.get().saturating_sub(kept);
         if surplus > STEP_BYTES || (kept == 0 && surplus > 0) {
             taken.set(taken.get() - surplus);
-            total.give_back(surplus);
+            total.release(surplus);
         }
     }
 
@@ -150,7 +150,7 @@ impl LoopMemory {
         let Part { total, taken, used } = &*self.part;
         let Some(wanted) = used.get().checked_add(by) else { return false };
         if wanted > taken.get() {
-            let Some(got) = total.take(wanted - taken.get(), is_large) else { return false };
+            let Some(got) = total.reserve(wanted - taken.get(), is_large) else { return false };
             taken.set(taken.get() + got);
         }
         used.set(wanted);
@@ -164,7 +164,7 @@ impl LoopMemory {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        self.total.give_back(self.taken.get());
+        self.total.release(self.taken.get());
     }
 }
 

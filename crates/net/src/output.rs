@@ -139,14 +139,14 @@ impl Output {
     }
 
     /// The socket is full: what waits is put where it takes no more memory than it has bytes.
-    pub(crate) fn settle(&mut self, pool: &mut Pool) {
+    pub(crate) fn compact(&mut self, pool: &mut Pool) {
         if self.newest.len() < PIECE_BYTES {
             self.newest.fit();
             return;
         }
         let older = self.older.get_or_insert_default();
         if self.newest.len() > COPIED_BYTES_MAX {
-            let (mut piece, gone) = self.newest.take();
+            let (mut piece, gone) = self.newest.take_bytes();
             assert!(gone == 0 || older.pieces.is_empty(), "what is older was sent before");
             piece.shrink_to_fit();
             older.gone = older.gone.max(gone);
@@ -183,8 +183,8 @@ impl Output {
     }
 
     /// Gives the memory back, if nothing waits in it.
-    pub(crate) fn give_back_if_empty(&mut self, pool: &mut Pool) {
-        self.newest.give_back_if_empty(pool);
+    pub(crate) fn return_if_empty(&mut self, pool: &mut Pool) {
+        self.newest.return_if_empty(pool);
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use crate::buffer::tests::pool;
 
-    /// Appends and takes by turns, settling now and then: what comes out is what went in.
+    /// Appends and takes by turns, compacting now and then: what comes out is what went in.
     #[test]
     fn bytes_come_out_as_they_went_in() {
         let (mut output, mut pool) = (Output::default(), pool());
@@ -207,7 +207,7 @@ mod tests {
                 written += 1;
             }
             if round % 3 > 0 {
-                output.settle(&mut pool);
+                output.compact(&mut pool);
             }
             let bytes = (written - taken) as usize * 4;
             assert_eq!((output.len(), output.is_empty()), (bytes, bytes == 0));
@@ -223,7 +223,7 @@ mod tests {
             }
             output.consume(take * 4);
             taken += take as u32;
-            output.give_back_if_empty(&mut pool);
+            output.return_if_empty(&mut pool);
         }
         assert!(taken > 5_000, "{taken}");
     }
@@ -234,7 +234,7 @@ mod tests {
         for _ in 0..50 {
             output.borrow(&mut pool);
             output.tail().extend_from_slice(&[7; 300_001]);
-            output.settle(&mut pool);
+            output.compact(&mut pool);
         }
         let older = output.older.as_ref().unwrap();
         let held: usize = older.pieces.iter().map(Vec::capacity).sum();
@@ -244,19 +244,19 @@ mod tests {
         assert!(output.tail().capacity() <= TAIL_BYTES_MAX);
         output.borrow(&mut pool);
         output.tail().extend_from_slice(&[7; TAIL_BYTES_MAX + 1]);
-        output.settle(&mut pool);
+        output.compact(&mut pool);
         assert_eq!(output.tail().capacity(), 0);
         // Little stays where it is, in memory of its size.
         let mut small = Output::default();
         small.tail().reserve(1 << 20);
         small.tail().extend_from_slice(b"little");
-        small.settle(&mut pool);
+        small.compact(&mut pool);
         assert!(small.older.is_none() && small.tail().capacity() < 100);
         // A large reply is there once: it is a piece, without the memory that it did not fill.
         let waits = output.capacity();
         output.tail().reserve(9 << 20);
         output.tail().extend_from_slice(&[8; 3 << 20]);
-        output.settle(&mut pool);
+        output.compact(&mut pool);
         let piece = output.older.as_ref().unwrap().pieces.back().unwrap();
         assert_eq!((piece.len(), piece.capacity()), (3 << 20, 3 << 20));
         assert_eq!(output.capacity(), waits + (3 << 20));

@@ -28,7 +28,7 @@ impl Waker {
 
     /// Makes the loop look again, soon and at least once.
     pub fn wake(&self) {
-        // AcqRel pairs with the exchange in `take`: one that finds our mark comes after us, and
+        // AcqRel pairs with the exchange in `consume`: one that finds our mark comes after us, and
         // sees what we did; one that came before has left no mark, so we make the call.
         if !self.inner.is_pending.swap(true, Ordering::AcqRel) {
             // It fails when the kernel has no memory for eight bytes. The mark then stays, and the
@@ -38,7 +38,7 @@ impl Waker {
     }
 
     /// Was there a wake since the last call?
-    pub(crate) fn take(&self) -> bool {
+    pub(crate) fn consume(&self) -> bool {
         // A load first: the word stays shared while nobody wakes.
         self.inner.is_pending.load(Ordering::Relaxed)
             && self.inner.is_pending.swap(false, Ordering::AcqRel)

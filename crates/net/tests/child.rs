@@ -44,7 +44,7 @@ impl Remote {
         }
     }
 
-    fn tell(&mut self) {
+    fn signal(&mut self) {
         self.process.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     }
 
@@ -110,7 +110,7 @@ fn ten_thousand_idle_connections_cost_less_than_2_kib_each() {
         assert_eq!(ask(&mut client, "echo here"), "here");
         clients.push(client);
     }
-    server.tell();
+    server.signal();
     let line = server.line();
     let (open, grown_kib) = line.split_once(' ').unwrap();
     assert_eq!(open.parse::<usize>().unwrap(), count);
@@ -163,7 +163,7 @@ fn a_server_without_descriptors_refuses_and_recovers() {
     }
     let count = served.len();
     drop(served);
-    server.tell();
+    server.signal();
     assert_eq!(server.line(), format!("{count} {refused} {refused}"));
     assert_eq!(ask(&mut connect(&endpoint), "echo 3"), "3");
     server.end();

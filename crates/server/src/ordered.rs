@@ -32,7 +32,7 @@ impl<'a> Ordered<'a> {
 
     /// Has `write` append the answer to key `index`, now or never.
     #[inline]
-    pub(crate) fn take(&mut self, index: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn add(&mut self, index: usize, write: impl FnOnce(&mut Vec<u8>)) {
         if index != self.next {
             if self.out.len().saturating_add(self.scratch.len()) < self.full_at {
                 let begin = self.scratch.len() as u32;
@@ -70,7 +70,7 @@ mod tests {
             let (mut out, mut scratch) = (b"x".to_vec(), Vec::new());
             let mut ordered = Ordered::new(&mut out, 100, &mut scratch);
             for index in order {
-                ordered.take(index, |out| out.push(b'0' + index as u8));
+                ordered.add(index, |out| out.push(b'0' + index as u8));
             }
             assert_eq!(ordered.written(), 4);
             assert_eq!(out, b"x0123");
@@ -83,7 +83,7 @@ mod tests {
             let (mut out, mut scratch) = (Vec::new(), Vec::new());
             let mut ordered = Ordered::new(&mut out, 10, &mut scratch);
             for index in order {
-                ordered.take(index, |out| out.extend_from_slice(&[b'0' + index as u8; 8]));
+                ordered.add(index, |out| out.extend_from_slice(&[b'0' + index as u8; 8]));
             }
             let written = ordered.written();
             assert!((1..3).contains(&written), "{written}");

@@ -263,7 +263,7 @@ fn look_up(
             return;
         };
         hits += u64::from(row.is_some());
-        ordered.take(index, |out| {
+        ordered.add(index, |out| {
             let mut reply = ReplyWriter::new(out);
             match &row {
                 Some(row) => execute::write_row(&mut reply, *seq, row, *columns),

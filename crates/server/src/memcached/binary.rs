@@ -27,7 +27,7 @@ pub(super) fn serve(
         let parsed = parse(&input[*at..], limits);
         if let Ok(Parsed::Complete(request, bytes)) = &parsed
             && connection.authenticated
-            && run.take(request, *at)
+            && run.push(request, *at)
         {
             *at += bytes;
             continue;
@@ -43,7 +43,7 @@ pub(super) fn serve(
             Ok(Parsed::Incomplete(need)) => return Next::Need(need),
             // Of a run that was full it is the next one's first.
             Ok(Parsed::Complete(request, bytes))
-                if connection.authenticated && run.take(&request, *at) =>
+                if connection.authenticated && run.push(&request, *at) =>
             {
                 *at += bytes;
             }

@@ -44,7 +44,7 @@ impl<'i> Run<'i> {
     }
 
     /// Takes a request that stands at `at`, if it is a get that writes nothing.
-    pub(super) fn take(&mut self, request: &Request<'i>, at: usize) -> bool {
+    pub(super) fn push(&mut self, request: &Request<'i>, at: usize) -> bool {
         let Command::Get { key, with_key, exptime: None } = request.command else { return false };
         if self.is_full() {
             return false;
@@ -70,9 +70,9 @@ impl<'i> Run<'i> {
         let mut hits = 0;
         let (shared, now_ms) = (cx.shared, cx.now_ms);
         let mut ordered = Ordered::new(out.bytes, out.full_at, cx.scratch);
-        let mut take = |index: usize, row: Option<Row<'_>>| {
+        let mut add = |index: usize, row: Option<Row<'_>>| {
             let Some(Some(get)) = waiting.get(index) else { return };
-            ordered.take(index, |out| {
+            ordered.add(index, |out| {
                 let row = visible(row);
                 let event = if row.is_some() { Event::Hit } else { Event::Miss };
                 shared.detail.note(get.key, event);
@@ -84,12 +84,12 @@ impl<'i> Run<'i> {
             });
         };
         let found = match count {
-            1 => cx.rows.get(keys[0], &mut |row| take(0, Some(row))).map(|hit| {
+            1 => cx.rows.get(keys[0], &mut |row| add(0, Some(row))).map(|hit| {
                 if !hit {
-                    take(0, None);
+                    add(0, None);
                 }
             }),
-            _ => cx.rows.multi_get(&keys[..count], &mut take),
+            _ => cx.rows.multi_get(&keys[..count], &mut add),
         };
         let written = match found {
             Ok(()) => ordered.written(),

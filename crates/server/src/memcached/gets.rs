@@ -101,7 +101,7 @@ impl<'i> Run<'i> {
         let mut ordered = Ordered::new(out.bytes, out.full_at, cx.scratch);
         let mut hits = 0;
         let (shared, now_ms) = (cx.shared, cx.now_ms);
-        let mut take = |index: usize, row: Option<Row<'_>>| {
+        let mut add = |index: usize, row: Option<Row<'_>>| {
             let row = visible(row);
             let event = if row.is_some() { Event::Hit } else { Event::Miss };
             shared.detail.note(slots[index].key, event);
@@ -109,15 +109,15 @@ impl<'i> Run<'i> {
                 hits += 1;
                 shared.reads.read(slots[index].key, now_ms);
             }
-            ordered.take(index, |out| reply(&slots[index], row, out));
+            ordered.add(index, |out| reply(&slots[index], row, out));
         };
         let found = match keys[0] {
-            key if count == 1 => cx.rows.get(key, &mut |row| take(0, Some(row))).map(|hit| {
+            key if count == 1 => cx.rows.get(key, &mut |row| add(0, Some(row))).map(|hit| {
                 if !hit {
-                    take(0, None);
+                    add(0, None);
                 }
             }),
-            _ => cx.rows.multi_get(&keys[..count], &mut take),
+            _ => cx.rows.multi_get(&keys[..count], &mut add),
         };
         let next = ordered.written();
         if let Err(error) = found {

@@ -98,7 +98,7 @@ impl<'r> Bench<'r> {
     }
 
     /// What came back since the last time.
-    fn take(&mut self) -> String {
+    fn replies(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.output)).unwrap()
     }
 
@@ -164,7 +164,7 @@ fn run(name: &str, script: &str, piece: usize) {
             ">" => {
                 let line = filled(text, &names) + "\r\n";
                 line.as_bytes().chunks(piece).for_each(|bytes| bench.send(bytes));
-                came.push_str(&bench.take());
+                came.push_str(&bench.replies());
             }
             _ => {
                 let Some((got, rest)) = came.split_once("\r\n") else {
@@ -208,7 +208,7 @@ fn a_pipeline_gets_the_replies_of_its_lines() {
             let mut bench = Bench::new(&rows, "");
             bench.send(&sent.as_bytes()[..cut]);
             bench.send(&sent.as_bytes()[cut..]);
-            assert_eq!(bench.take(), wanted, "{name} cut at {cut}");
+            assert_eq!(bench.replies(), wanted, "{name} cut at {cut}");
         }
     }
 }
@@ -219,7 +219,7 @@ fn a_pipeline_of_large_values_is_answered_in_parts_and_whole() {
     let mut bench = Bench::new(&rows, "");
     let value = "v".repeat(600_000);
     bench.send(format!("set a 0 0 {}\r\n{value}\r\nset b 0 0 1\r\nx\r\n", value.len()).as_bytes());
-    assert_eq!(bench.take(), "STORED\r\nSTORED\r\n");
+    assert_eq!(bench.replies(), "STORED\r\nSTORED\r\n");
     let line = "get a b a a b a\r\ngets nothing\r\nget b\r\ngat 0 a a a a b\r\n";
     bench.input.extend_from_slice(line.as_bytes());
     let mut whole = Vec::new();
@@ -254,11 +254,11 @@ fn values_above_the_limit_are_refused_and_read_over() {
     let mut bench = Bench::new(&rows, "");
     let limit = 1 << 20;
     bench.send(format!("set a 0 0 {limit}\r\n{}\r\n", "x".repeat(limit)).as_bytes());
-    assert_eq!(bench.take(), "STORED\r\n");
+    assert_eq!(bench.replies(), "STORED\r\n");
     bench.send(format!("set b 0 0 {}\r\n{}\r\n", limit + 1, "x".repeat(limit + 1)).as_bytes());
     bench.send(b"append a 0 0 1\r\nx\r\nget b\r\nmn\r\n");
     let too_large = "SERVER_ERROR object too large for cache\r\n";
-    assert_eq!(bench.take(), format!("{too_large}{too_large}END\r\nMN\r\n"));
+    assert_eq!(bench.replies(), format!("{too_large}{too_large}END\r\nMN\r\n"));
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn a_hash_is_no_item_and_columns_keep_what_is_not_touched() {
     bench.send(b"get h\r\n");
     let wanted = "END\r\nEN\r\nNOT_FOUND\r\nNOT_FOUND\r\nNOT_FOUND\r\nSTORED\r\n\
                   VALUE h 0 1\r\n7\r\nEND\r\n";
-    assert_eq!(bench.take(), wanted);
+    assert_eq!(bench.replies(), wanted);
     bench
         .rows
         .update(b"c", &mut |_, row| {
@@ -291,7 +291,7 @@ fn a_hash_is_no_item_and_columns_keep_what_is_not_touched() {
     bench.send(b"get c\r\nincr c 1\r\nappend c 0 0 1\r\n0\r\ntouch c 100\r\nget c\r\n");
     let wanted =
         "VALUE c 0 1\r\n5\r\nEND\r\n6\r\nSTORED\r\nTOUCHED\r\nVALUE c 0 2\r\n60\r\nEND\r\n";
-    assert_eq!(bench.take(), wanted);
+    assert_eq!(bench.replies(), wanted);
     let mut second = Vec::new();
     bench.rows.get(b"c", &mut |row| second = row.column(1).unwrap().to_vec()).unwrap();
     assert_eq!(second, b"second");
@@ -303,7 +303,7 @@ fn http_and_garbage_close() {
     for bytes in ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST /set HTTP/1.1\r\n\r\nflush_all\r\n"] {
         let mut bench = Bench::new(&rows, "");
         bench.send(bytes.as_bytes());
-        assert!(bench.closed && bench.take().is_empty(), "{bytes}");
+        assert!(bench.closed && bench.replies().is_empty(), "{bytes}");
     }
 }
 
@@ -312,17 +312,17 @@ fn nothing_is_done_for_a_stranger() {
     let rows = ModelRows::new();
     let mut bench = Bench::new(&rows, "secret");
     bench.send(b"get a\r\nset auth 0 0 11\r\nuser secret\r\n");
-    assert_eq!(bench.take(), "CLIENT_ERROR unauthenticated\r\n");
+    assert_eq!(bench.replies(), "CLIENT_ERROR unauthenticated\r\n");
     assert!(bench.closed);
 
     let mut bench = Bench::new(&rows, "secret");
     bench.send(b"set auth 0 0 10\r\nuser wrong\r\nget a\r\n");
-    assert_eq!(bench.take(), "CLIENT_ERROR authentication failure\r\n");
+    assert_eq!(bench.replies(), "CLIENT_ERROR authentication failure\r\n");
     assert!(bench.closed);
 
     let mut bench = Bench::new(&rows, "secret");
     bench.send(b"set auth 0 0 11\r\nuser secret\r\nget auth\r\nset a 0 0 1\r\n1\r\nget a\r\n");
-    assert_eq!(bench.take(), "STORED\r\nEND\r\nSTORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
+    assert_eq!(bench.replies(), "STORED\r\nEND\r\nSTORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
 
     let mut bench = Bench::new(&rows, "secret");
     let get = Command::Get { key: b"a", with_key: false, exptime: None };
@@ -416,9 +416,9 @@ fn stats_tell_what_was_done() {
     let rows = ModelRows::new();
     let mut bench = Bench::new(&rows, "");
     bench.send(b"set a 0 0 1\r\n1\r\nget a b\r\nincr a 1\r\ndelete b\r\n");
-    bench.take();
+    bench.replies();
     bench.send(b"stats\r\n");
-    let stats = bench.take();
+    let stats = bench.replies();
     for line in
         ["cmd_set 1", "cmd_get 2", "get_hits 1", "get_misses 1", "incr_hits 1", "delete_misses 1"]
     {
@@ -426,11 +426,11 @@ fn stats_tell_what_was_done() {
     }
     assert!(stats.ends_with("END\r\n"));
     bench.send(b"stats reset\r\nstats\r\n");
-    assert!(bench.take().starts_with("RESET\r\nSTAT pid"), "reset");
+    assert!(bench.replies().starts_with("RESET\r\nSTAT pid"), "reset");
     bench.send(b"stats settings\r\n");
-    assert!(bench.take().contains("STAT item_size_max 1048576\r\n"));
+    assert!(bench.replies().contains("STAT item_size_max 1048576\r\n"));
     bench.send(b"stats nothing\r\n");
-    assert!(bench.take().starts_with("ERROR"));
+    assert!(bench.replies().starts_with("ERROR"));
 }
 
 /// `stats detail` was a text command alone: the binary one was answered with "Not found".

@@ -114,10 +114,10 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn expect<T>(&mut self, take: impl FnOnce(Item<'a>) -> Option<T>) -> Option<T> {
+    fn expect<T>(&mut self, convert: impl FnOnce(Item<'a>) -> Option<T>) -> Option<T> {
         let (item, bytes) = item(self.rest).ok()??;
-        let taken = take(item)?;
+        let converted = convert(item)?;
         self.rest = &self.rest[bytes..];
-        Some(taken)
+        Some(converted)
     }
 }

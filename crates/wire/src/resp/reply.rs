@@ -101,7 +101,7 @@ impl ReplyParser {
             if self.elements > limits.elements_max {
                 return Err(ProtocolError::ReplyTooLarge("elements"));
             }
-            if self.take(&token)? {
+            if self.accept(&token)? {
                 let (reply, rest) = bytes.split_at(self.at);
                 *input = rest;
                 (self.at, self.wanted, self.elements) = (0, 0, 0);
@@ -126,7 +126,7 @@ impl ReplyParser {
 
     /// Puts a token into its place. Returns whether the reply is whole with it.
     #[inline]
-    fn take(&mut self, token: &Token<'_>) -> Result<bool, ProtocolError> {
+    fn accept(&mut self, token: &Token<'_>) -> Result<bool, ProtocolError> {
         let top = self.depth.checked_sub(1).map(|top| self.frames[top]);
         let in_string = top.is_some_and(|top| top.kind == FrameKind::Stream(Stream::String));
         if in_string && !matches!(token, Token::Chunk(_) | Token::End) {

@@ -127,13 +127,13 @@ impl<'a> Flags<'a> {
                 return Err(Fault::FlagTwice);
             }
             flags.letters |= bit;
-            flags.take(flag)?;
+            flags.set_value(flag)?;
         }
         Ok(flags)
     }
 
     /// Reads the word of a flag that takes one.
-    fn take(&mut self, flag: Flag<'_>) -> Result<(), Fault> {
+    fn set_value(&mut self, flag: Flag<'_>) -> Result<(), Fault> {
         let unsigned = || parse_u64(flag.token).ok_or(Fault::FlagToken);
         let signed = || parse_i64(flag.token).ok_or(Fault::FlagToken);
         match flag.letter {
