@@ -9,7 +9,7 @@ use keyrack_rowstore::{Change, Kind, Row, RowBuf};
 use keyrack_wire::resp::{Request, Writer};
 
 use crate::redis::command::Command;
-use crate::redis::context::Desk;
+use crate::redis::context::CommandContext;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::number::{integer, natural};
 use crate::redis::shared::bump;
@@ -22,7 +22,7 @@ pub(crate) struct Call<'a> {
     /// Argument 0 is the command's name.
     pub(crate) args: Request<'a, 'a>,
     pub(crate) reply: Writer<'a>,
-    pub(crate) desk: Desk<'a>,
+    pub(crate) ctx: CommandContext<'a>,
     pub(crate) state: &'a mut State,
     /// Whether it has to be carried out to its end at once, because it is part of a transaction.
     pub(crate) is_whole: bool,
@@ -56,22 +56,22 @@ impl<'a> Call<'a> {
 
     #[inline]
     pub(crate) fn looked_up(&self, found: bool) {
-        let counters = self.desk.counters();
+        let counters = self.ctx.counters();
         bump(if found { &counters.hits } else { &counters.misses }, 1);
     }
 
-    /// Lends the row of `key` to `give`, or nothing; `give` writes the reply.
+    /// Lends the row of `key` to `visit`, or nothing; `visit` writes the reply.
     #[inline]
     pub(crate) fn row(
         &mut self,
         key: &[u8],
-        mut give: impl FnMut(Option<Row<'_>>, &mut Writer<'_>) -> Done,
+        mut visit: impl FnMut(Option<Row<'_>>, &mut Writer<'_>) -> Done,
     ) -> Done {
         let mut done = Ok(());
         let reply = &mut self.reply;
-        let found = self.desk.rows.get(key, &mut |row| done = give(Some(row), reply))?;
+        let found = self.ctx.rows.get(key, &mut |row| done = visit(Some(row), reply))?;
         self.looked_up(found);
-        if found { done } else { give(None, &mut self.reply) }
+        if found { done } else { visit(None, &mut self.reply) }
     }
 
     /// As [`Call::row`], for a string.
@@ -79,10 +79,10 @@ impl<'a> Call<'a> {
     pub(crate) fn string(
         &mut self,
         key: &[u8],
-        mut give: impl FnMut(Option<&[u8]>, &mut Writer<'_>),
+        mut visit: impl FnMut(Option<&[u8]>, &mut Writer<'_>),
     ) -> Done {
         self.row(key, |row, reply| {
-            give(string_of(row.as_ref())?, reply);
+            visit(string_of(row.as_ref())?, reply);
             Ok(())
         })
     }
@@ -98,7 +98,7 @@ impl<'a> Call<'a> {
         let reply = &mut self.reply;
         let place = reply.place();
         let mut fault = None;
-        let version = self.desk.rows.update(key, &mut |row, buf| {
+        let version = self.ctx.rows.update(key, &mut |row, buf| {
             reply.cut(place);
             fault = None;
             decide(row, buf, reply).unwrap_or_else(|error| {
@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
     /// Begins what may take long: its first slice is carried out now, the others in later
     /// iterations.
     pub(crate) fn begin(&mut self, mut task: Task) -> Done {
-        while !task.slice(&mut self.desk, &mut self.reply)? {
+        while !task.slice(&mut self.ctx, &mut self.reply)? {
             if !self.is_whole {
                 self.state.task = Some(Box::new(task));
                 break;
@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
 
     /// Bytes that a value may have.
     pub(crate) fn value_bytes_max(&self) -> u64 {
-        self.desk.shared.settings.bulk_bytes_max.load(Relaxed)
+        self.ctx.shared.settings.bulk_bytes_max.load(Relaxed)
     }
 }
 

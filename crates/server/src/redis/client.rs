@@ -62,7 +62,7 @@ pub(crate) fn setinfo(call: &mut Call<'_>) -> Done {
 
 pub(crate) fn info(call: &mut Call<'_>) -> Done {
     let mut text = String::new();
-    call.state.client.describe(call.desk.now_ms, &mut text);
+    call.state.client.describe(call.ctx.now_ms, &mut text);
     text.push('\n');
     call.reply.verbatim(*b"txt", text.as_bytes());
     Ok(())
@@ -81,11 +81,11 @@ pub(crate) fn list(call: &mut Call<'_>) -> Done {
         return Err(Fault::SYNTAX);
     }
     let mut text = String::new();
-    for client in call.desk.shared.clients.all() {
+    for client in call.ctx.shared.clients.all() {
         if none || wanted.as_ref().is_some_and(|wanted| !wanted.contains(&client.id)) {
             continue;
         }
-        client.describe(call.desk.now_ms, &mut text);
+        client.describe(call.ctx.now_ms, &mut text);
         text.push('\n');
     }
     call.reply.verbatim(*b"txt", text.as_bytes());
@@ -159,7 +159,7 @@ pub(crate) fn kill(call: &mut Call<'_>) -> Done {
     };
     let me = call.state.client.id;
     let mut killed = 0;
-    for client in call.desk.shared.clients.all() {
+    for client in call.ctx.shared.clients.all() {
         if !victims.includes(&client, me) {
             continue;
         }
@@ -168,7 +168,7 @@ pub(crate) fn kill(call: &mut Call<'_>) -> Done {
             // The reply is sent first.
             call.state.is_closing = true;
         } else {
-            call.desk.shared.clients.kill(&client);
+            call.ctx.shared.clients.kill(&client);
         }
     }
     match (is_old, killed) {

@@ -40,7 +40,7 @@ const BULK_BYTES_MIN: u64 = 1 << 20;
 
 /// All parameters and their values, those of the server's options last: they take precedence.
 fn parameters(call: &Call<'_>) -> Vec<(String, String)> {
-    let (appendonly, appendfsync) = match call.desk.store.durability() {
+    let (appendonly, appendfsync) = match call.ctx.store.durability() {
         Durability::None => ("no", "no"),
         Durability::Os => ("yes", "no"),
         Durability::Sync => ("yes", "always"),
@@ -56,7 +56,7 @@ fn parameters(call: &Call<'_>) -> Vec<(String, String)> {
         ("cluster-enabled", "no"),
         ("slowlog-max-len", "0"),
         ("latency-tracking", "no"),
-        ("enable-debug-command", if call.desk.shared.options.debug { "yes" } else { "no" }),
+        ("enable-debug-command", if call.ctx.shared.options.debug { "yes" } else { "no" }),
         // Whoever may read it knows it; whoever looks over a shoulder should not.
         ("requirepass", ""),
     ];
@@ -67,10 +67,10 @@ fn parameters(call: &Call<'_>) -> Vec<(String, String)> {
     };
     fixed.into_iter().for_each(|(name, value)| set(name, value.to_owned()));
     for name in NUMBERS {
-        let value = number(&call.desk.shared.settings, name).map_or(0, |value| value.load(Relaxed));
+        let value = number(&call.ctx.shared.settings, name).map_or(0, |value| value.load(Relaxed));
         set(name, value.to_string());
     }
-    for (name, value) in &call.desk.shared.options.config {
+    for (name, value) in &call.ctx.shared.options.config {
         set(name, value.clone());
     }
     all.sort();
@@ -105,7 +105,7 @@ pub(crate) fn set(call: &mut Call<'_>) -> Done {
     for index in (2..call.count()).step_by(2) {
         check(call, &known, index)?;
     }
-    let settings = &call.desk.shared.settings;
+    let settings = &call.ctx.shared.settings;
     for index in (2..call.count()).step_by(2) {
         let name = String::from_utf8_lossy(call.arg(index)).to_ascii_lowercase();
         let value = call.arg(index + 1);
@@ -133,10 +133,10 @@ fn check(call: &Call<'_>, known: &[(String, String)], index: usize) -> Done {
         )));
     };
     if name == "requirepass" {
-        let is_exposed = call.desk.shared.options.needs_password && value.is_empty();
+        let is_exposed = call.ctx.shared.options.needs_password && value.is_empty();
         return if is_exposed { failed("others can reach this server") } else { Ok(()) };
     }
-    if number(&call.desk.shared.settings, &name).is_none() {
+    if number(&call.ctx.shared.settings, &name).is_none() {
         return match old.as_bytes() == value {
             true => Ok(()),
             false => failed("can't set immutable config"),
@@ -145,7 +145,7 @@ fn check(call: &Call<'_>, known: &[(String, String)], index: usize) -> Done {
     match natural(value) {
         None => failed("argument couldn't be parsed into an integer"),
         Some(bytes) if name == "proto-max-bulk-len" => {
-            match (BULK_BYTES_MIN..=call.desk.shared.options.bulk_bytes_max).contains(&bytes) {
+            match (BULK_BYTES_MIN..=call.ctx.shared.options.bulk_bytes_max).contains(&bytes) {
                 true => Ok(()),
                 false => failed("argument must be between 1 MiB and what the server was given"),
             }
@@ -155,7 +155,7 @@ fn check(call: &Call<'_>, known: &[(String, String)], index: usize) -> Done {
 }
 
 pub(crate) fn resetstat(call: &mut Call<'_>) -> Done {
-    call.desk.shared.reset_totals();
+    call.ctx.shared.reset_totals();
     call.reply.ok();
     Ok(())
 }

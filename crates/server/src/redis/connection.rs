@@ -24,7 +24,7 @@ use crate::redis::clients::Listed;
 use crate::redis::command::{
     AT_ONCE, Command, EXCLUSIVE, FAST, NO_AUTH, NO_MULTI, READ, RUNS_QUEUE, WRITE,
 };
-use crate::redis::context::{Context, Desk};
+use crate::redis::context::{CommandContext, Context};
 use crate::redis::fault::{Done, Fault, unknown_command, unknown_subcommand};
 use crate::redis::gets::{RUN_AT_FIRST, Run};
 use crate::redis::shared::{Shared, bump};
@@ -113,9 +113,9 @@ impl Connection {
         let state = &mut self.state;
         if state.task.take().is_some() {
             let place = output.len();
-            let (_, desk) = cx.split();
-            fail(state, &desk, &Fault::MEMORY, output, place);
-            state.settle_reply(output, place);
+            let (_, ctx) = cx.split();
+            fail(state, &ctx, &Fault::MEMORY, output, place);
+            state.drop_unwanted_reply(output, place);
         }
         state.count_memory(0)
     }
@@ -166,7 +166,7 @@ impl Connection {
                         }
                         let place = output.len();
                         refuse(state, cx, Fault::argument_too_long(limits.bulk_bytes_max), output);
-                        state.settle_reply(output, place);
+                        state.drop_unwanted_reply(output, place);
                         continue;
                     }
                     Err(error) => {
@@ -193,7 +193,7 @@ impl Connection {
                     return go_back(parser, rest, left);
                 }
                 let limits_before = state.is_authenticated;
-                take(state, cx, request, output, last);
+                handle_request(state, cx, request, output, last);
                 if state.is_closing {
                     return Verdict::Close;
                 }
@@ -238,12 +238,12 @@ fn is_quick(request: &Request<'_, '_>) -> bool {
 fn go_on(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> bool {
     let Some(mut task) = state.task.take() else { return true };
     let place = output.len();
-    let (_, mut desk) = cx.split();
-    let began = desk.local.clock.ticks();
-    let sliced = task.slice(&mut desk, &mut Writer::new(output, state.protocol()));
+    let (_, mut ctx) = cx.split();
+    let began = ctx.local.clock.ticks();
+    let sliced = task.slice(&mut ctx, &mut Writer::new(output, state.protocol()));
     // A connection takes no other command before the end of its task.
     if let Some(index) = state.client.last_command() {
-        desk.local.spent(desk.counters(), index, began);
+        ctx.local.spent(ctx.counters(), index, began);
     }
     match sliced {
         Ok(false) => {
@@ -252,14 +252,14 @@ fn go_on(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> b
             return false;
         }
         Ok(true) => {}
-        Err(fault) => fail(state, &desk, &fault, output, place),
+        Err(fault) => fail(state, &ctx, &fault, output, place),
     }
-    state.settle_reply(output, place);
+    state.drop_unwanted_reply(output, place);
     true
 }
 
 /// Carries out, queues or refuses one request.
-fn take(
+fn handle_request(
     state: &mut State,
     cx: &mut Context<'_, '_>,
     request: Request<'_, '_>,
@@ -283,8 +283,8 @@ fn take(
                 done
             };
             if let Err(fault) = done {
-                let (_, desk) = cx.split();
-                fail(state, &desk, &fault, output, place);
+                let (_, ctx) = cx.split();
+                fail(state, &ctx, &fault, output, place);
             }
         }
         Err(mut fault) => {
@@ -299,7 +299,7 @@ fn take(
             refuse(state, cx, fault, output);
         }
     }
-    state.settle_reply(output, place);
+    state.drop_unwanted_reply(output, place);
 }
 
 /// Refuses a request before it is carried out. A transaction that it was for is broken.
@@ -367,23 +367,23 @@ fn run(
     if command.is(RUNS_QUEUE) {
         return transaction::exec(state, cx, output);
     }
-    let (reader, mut desk) = cx.split();
+    let (reader, mut ctx) = cx.split();
     let reply = Writer::new(output, state.protocol());
     if !command.is(EXCLUSIVE) {
-        let mut call = Call { command, args, reply, desk, state, is_whole: false };
+        let mut call = Call { command, args, reply, ctx, state, is_whole: false };
         return (command.run)(&mut call);
     }
-    let units_max = desk.shared.options.transaction_work_max;
+    let units_max = ctx.shared.options.transaction_work_max;
     reader.exclusive(|| {
-        desk.rows.begin_group()?;
-        let work = desk.work;
-        let mut call = Call { command, args, reply, desk: desk.lend(), state, is_whole: true };
+        ctx.rows.begin_group()?;
+        let work = ctx.work;
+        let mut call = Call { command, args, reply, ctx: ctx.reborrow(), state, is_whole: true };
         let done = work.limited(units_max, || (command.run)(&mut call));
         match done.unwrap_or_else(|| Err(Fault::too_much_work(units_max))) {
-            Ok(()) => desk.rows.commit_group().map_err(Fault::from),
+            Ok(()) => ctx.rows.commit_group().map_err(Fault::from),
             // A command over several keys does all of it or nothing.
             Err(fault) => {
-                desk.rows.cancel_group();
+                ctx.rows.cancel_group();
                 Err(fault)
             }
         }
@@ -393,13 +393,13 @@ fn run(
 /// Replaces what was written since `place` by an error.
 pub(crate) fn fail(
     state: &State,
-    desk: &Desk<'_>,
+    ctx: &CommandContext<'_>,
     fault: &Fault,
     output: &mut Vec<u8>,
     place: usize,
 ) {
     output.truncate(place);
-    bump(&desk.counters().failed, 1);
+    bump(&ctx.counters().failed, 1);
     put_fault(state, fault, output);
 }
 

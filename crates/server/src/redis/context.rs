@@ -37,8 +37,8 @@ impl std::fmt::Debug for Context<'_, '_> {
 impl<'g> Context<'_, 'g> {
     /// The reader guard, and all the rest.
     #[inline]
-    pub(crate) fn split(&mut self) -> (&mut ReaderGuard<'g>, Desk<'_>) {
-        let desk = Desk {
+    pub(crate) fn split(&mut self) -> (&mut ReaderGuard<'g>, CommandContext<'_>) {
+        let ctx = CommandContext {
             rows: &mut *self.session,
             store: self.store,
             work: self.work,
@@ -46,7 +46,7 @@ impl<'g> Context<'_, 'g> {
             local: &mut *self.local,
             now_ms: self.now_ms,
         };
-        (&mut *self.reader, desk)
+        (&mut *self.reader, ctx)
     }
 }
 
@@ -102,7 +102,7 @@ impl Local {
 }
 
 /// A [`Context`] without its reader guard: what a command works with.
-pub(crate) struct Desk<'a> {
+pub(crate) struct CommandContext<'a> {
     pub(crate) rows: &'a mut (dyn RowSession + 'a),
     pub(crate) store: &'a dyn Rows,
     pub(crate) work: &'a Work,
@@ -111,11 +111,11 @@ pub(crate) struct Desk<'a> {
     pub(crate) now_ms: u64,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> CommandContext<'a> {
     /// The same for a shorter time.
     #[inline]
-    pub(crate) fn lend(&mut self) -> Desk<'_> {
-        Desk {
+    pub(crate) fn reborrow(&mut self) -> CommandContext<'_> {
+        CommandContext {
             rows: &mut *self.rows,
             store: self.store,
             work: self.work,

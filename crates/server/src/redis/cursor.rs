@@ -41,7 +41,7 @@ impl Cursors {
     }
 
     /// A cursor for `place`. Never 0, which stands for the beginning and the end.
-    pub(crate) fn give(&mut self, place: &[u8]) -> u64 {
+    pub(crate) fn add(&mut self, place: &[u8]) -> u64 {
         self.bytes += place.len();
         self.places.push_back(place.into());
         while self.places.len() > ENTRIES_MAX || (self.bytes > BYTES_MAX && self.places.len() > 1) {
@@ -66,15 +66,15 @@ mod tests {
     #[test]
     fn a_place_is_found_until_it_is_pushed_out() {
         let mut cursors = Cursors::new(1000);
-        let first = cursors.give(b"first");
+        let first = cursors.add(b"first");
         assert_eq!(first, 1000 << 20);
         assert_eq!(cursors.place(first), Some(&b"first"[..]));
         assert_eq!((cursors.place(first - 1), cursors.place(first + 1)), (None, None));
         for _ in 0..ENTRIES_MAX - 1 {
-            cursors.give(b"x");
+            cursors.add(b"x");
         }
         assert!(cursors.place(first).is_some());
-        let last = cursors.give(b"last");
+        let last = cursors.add(b"last");
         assert!(cursors.place(first).is_none());
         assert_eq!(cursors.place(last), Some(&b"last"[..]));
     }
@@ -82,8 +82,8 @@ mod tests {
     #[test]
     fn long_places_push_out_more() {
         let mut cursors = Cursors::new(0);
-        let small = cursors.give(b"small");
-        let huge = cursors.give(&vec![0; BYTES_MAX + 1]);
+        let small = cursors.add(b"small");
+        let huge = cursors.add(&vec![0; BYTES_MAX + 1]);
         assert!(cursors.place(small).is_none());
         assert_eq!(cursors.place(huge).map(<[u8]>::len), Some(BYTES_MAX + 1));
         assert_eq!(cursors.place(0), None);

@@ -41,7 +41,7 @@ impl Unit {
 /// The time in argument `index`, for a command that sets a value with a time: above 0.
 pub(crate) fn expires_ms(call: &Call<'_>, index: usize, unit: Unit) -> Result<u64, Fault> {
     let time = call.integer(index)?;
-    let at = if time > 0 { unit.at(time, call.desk.now_ms) } else { None };
+    let at = if time > 0 { unit.at(time, call.ctx.now_ms) } else { None };
     at.and_then(|at| u64::try_from(at).ok()).ok_or_else(|| Fault::expire_time(call.command.name))
 }
 
@@ -109,7 +109,7 @@ impl Condition {
 
 fn set_time(call: &mut Call<'_>, unit: Unit) -> Done {
     let time = call.integer(2)?;
-    let now_ms = call.desk.now_ms;
+    let now_ms = call.ctx.now_ms;
     let at = unit.at(time, now_ms).ok_or_else(|| Fault::expire_time(call.command.name))?;
     let condition = Condition::parse(call)?;
     call.edit(call.arg(1), |row, buf, reply| {
@@ -143,30 +143,30 @@ pub(crate) fn persist(call: &mut Call<'_>) -> Done {
 }
 
 pub(crate) fn ttl(call: &mut Call<'_>) -> Done {
-    tell_time(call, |expires_ms, now_ms| (expires_ms - now_ms).saturating_add(500) / 1000)
+    reply_time(call, |expires_ms, now_ms| (expires_ms - now_ms).saturating_add(500) / 1000)
 }
 
 pub(crate) fn pttl(call: &mut Call<'_>) -> Done {
-    tell_time(call, |expires_ms, now_ms| expires_ms - now_ms)
+    reply_time(call, |expires_ms, now_ms| expires_ms - now_ms)
 }
 
 pub(crate) fn expiretime(call: &mut Call<'_>) -> Done {
-    tell_time(call, |expires_ms, _| expires_ms.saturating_add(500) / 1000)
+    reply_time(call, |expires_ms, _| expires_ms.saturating_add(500) / 1000)
 }
 
 pub(crate) fn pexpiretime(call: &mut Call<'_>) -> Done {
-    tell_time(call, |expires_ms, _| expires_ms)
+    reply_time(call, |expires_ms, _| expires_ms)
 }
 
-/// Answers with `tell` of a row's time and of now: -2 for no row, -1 for a row that never expires.
-fn tell_time(call: &mut Call<'_>, tell: fn(i64, i64) -> i64) -> Done {
-    let now_ms = i64::try_from(call.desk.now_ms).unwrap_or(i64::MAX);
+/// Answers with `convert` of a row's time and of now: -2 for no row, -1 for a row that never expires.
+fn reply_time(call: &mut Call<'_>, convert: fn(i64, i64) -> i64) -> Done {
+    let now_ms = i64::try_from(call.ctx.now_ms).unwrap_or(i64::MAX);
     call.row(call.arg(1), |row, reply| {
         let expires_ms = row.map(|row: Row<'_>| row.expires_ms());
         reply.integer(match expires_ms {
             None => -2,
             Some(0) => -1,
-            Some(at) => tell(i64::try_from(at).unwrap_or(i64::MAX), now_ms),
+            Some(at) => convert(i64::try_from(at).unwrap_or(i64::MAX), now_ms),
         });
         Ok(())
     })

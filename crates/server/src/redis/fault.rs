@@ -101,18 +101,18 @@ impl Fault {
 
     /// The line, without its minus sign. What the machine did wrong has the words by which clients
     /// of Redis know it.
-    pub(crate) fn with_line<R>(&self, give: impl FnOnce(&[u8]) -> R) -> R {
+    pub(crate) fn with_line<R>(&self, visit: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            Fault::Text(line) => give(line.as_bytes()),
-            Fault::Made(line) => give(line.as_bytes()),
+            Fault::Text(line) => visit(line.as_bytes()),
+            Fault::Made(line) => visit(line.as_bytes()),
             Fault::Store(Error::OutOfMemory { message }) => {
-                give(format!("OOM command not allowed: {message}").as_bytes())
+                visit(format!("OOM command not allowed: {message}").as_bytes())
             }
-            Fault::Store(Error::Usage { message }) => give(format!("ERR {message}").as_bytes()),
+            Fault::Store(Error::Usage { message }) => visit(format!("ERR {message}").as_bytes()),
             Fault::Store(error @ (Error::Poisoned { .. } | Error::Io { .. })) => {
-                give(format!("MISCONF {error}").as_bytes())
+                visit(format!("MISCONF {error}").as_bytes())
             }
-            Fault::Store(error) => give(format!("ERR {error}").as_bytes()),
+            Fault::Store(error) => visit(format!("ERR {error}").as_bytes()),
         }
     }
 }

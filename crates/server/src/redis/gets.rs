@@ -6,7 +6,7 @@
 use keyrack_wire::resp::{RequestParser, Writer};
 
 use crate::redis::call::{Call, string_of};
-use crate::redis::context::{Context, Desk};
+use crate::redis::context::{CommandContext, Context};
 use crate::redis::fault::{Done, Fault};
 use crate::redis::shared::bump;
 use crate::redis::state::State;
@@ -67,23 +67,23 @@ impl<'i> Run<'i> {
         if self.count == 0 {
             return None;
         }
-        let (_, mut desk) = cx.split();
+        let (_, mut ctx) = cx.split();
         let keys = &self.keys[..self.count];
-        let began = desk.local.clock.ticks();
+        let began = ctx.local.clock.ticks();
         let place = output.len();
         let mut reply = Writer::new(output, state.protocol());
-        let looked_up = look_up(&mut desk, keys, &mut reply, OnHash::Error);
+        let looked_up = look_up(&mut ctx, keys, &mut reply, OnHash::Error);
         let answered = *looked_up.as_ref().unwrap_or(&keys.len());
-        bump(&desk.counters().calls[usize::from(table::GET)], answered as u64);
+        bump(&ctx.counters().calls[usize::from(table::GET)], answered as u64);
         if let Err(fault) = looked_up {
             reply.cut(place);
-            bump(&desk.counters().failed, keys.len() as u64);
-            bump(&desk.counters().failed_calls[usize::from(table::GET)], keys.len() as u64);
+            bump(&ctx.counters().failed, keys.len() as u64);
+            bump(&ctx.counters().failed_calls[usize::from(table::GET)], keys.len() as u64);
             for _ in keys {
                 fault.with_line(|line| reply.error(line));
             }
         }
-        desk.local.spent(desk.counters(), table::GET, began);
+        ctx.local.spent(ctx.counters(), table::GET, began);
         *run_max = next_run_max(*run_max, reply.place() - place, answered);
         let asked = std::mem::take(&mut self.count);
         (answered < asked).then(|| behind(self.input, answered, cx))
@@ -102,12 +102,12 @@ enum OnHash {
 /// one alone.
 #[inline]
 fn look_up(
-    desk: &mut Desk<'_>,
+    ctx: &mut CommandContext<'_>,
     keys: &[&[u8]],
     reply: &mut Writer<'_>,
     on_hash: OnHash,
 ) -> Result<usize, Fault> {
-    let memory = &desk.shared.options.memory;
+    let memory = &ctx.shared.options.memory;
     let (mut hits, mut misses, mut failed) = (0, 0, 0);
     let mut is_refused = false;
     let mut put = |row: Option<keyrack_rowstore::Row<'_>>, reply: &mut Writer<'_>| {
@@ -132,7 +132,7 @@ fn look_up(
         }
     };
     if let [key] = keys {
-        if !desk.rows.get(key, &mut |row| put(Some(row), reply))? {
+        if !ctx.rows.get(key, &mut |row| put(Some(row), reply))? {
             put(None, reply);
         }
     } else {
@@ -141,7 +141,7 @@ fn look_up(
         let mut places = [(0, 0); RUN_MAX];
         let (mut next, mut in_order) = (0, true);
         let mut first_large = keys.len();
-        desk.rows.multi_get(keys, &mut |index, row| {
+        ctx.rows.multi_get(keys, &mut |index, row| {
             if string_of(row.as_ref()).is_ok_and(|value| value.is_some_and(is_large)) {
                 first_large = first_large.min(index);
                 return;
@@ -154,16 +154,16 @@ fn look_up(
         })?;
         if first_large < keys.len() {
             reply.cut(place);
-            return look_up(desk, &keys[..first_large.max(1)], reply, on_hash);
+            return look_up(ctx, &keys[..first_large.max(1)], reply, on_hash);
         }
         if !in_order {
-            put_in_order(&places[..keys.len()], &mut desk.local.bytes, reply, place);
+            put_in_order(&places[..keys.len()], &mut ctx.local.bytes, reply, place);
         }
     }
     if is_refused {
         return Err(Fault::MEMORY);
     }
-    let counters = desk.counters();
+    let counters = ctx.counters();
     bump(&counters.hits, hits);
     bump(&counters.misses, misses);
     bump(&counters.failed, failed);
@@ -214,7 +214,7 @@ pub(crate) fn get(call: &mut Call<'_>) -> Done {
 
 pub(crate) fn mget(call: &mut Call<'_>) -> Done {
     let count = call.count();
-    let reply_bytes_max = call.desk.shared.options.reply_bytes_max;
+    let reply_bytes_max = call.ctx.shared.options.reply_bytes_max;
     let start = call.reply.place();
     call.reply.array(count - 1);
     let mut keys: [&[u8]; RUN_MAX] = [&[]; RUN_MAX];
@@ -226,7 +226,7 @@ pub(crate) fn mget(call: &mut Call<'_>) -> Done {
         }
         let place = call.reply.place();
         let keys = &keys[..last - first];
-        let answered = look_up(&mut call.desk, keys, &mut call.reply, OnHash::Null)?;
+        let answered = look_up(&mut call.ctx, keys, &mut call.reply, OnHash::Null)?;
         if call.reply.place() - start > reply_bytes_max {
             return Err(Fault::REPLY_TOO_LARGE);
         }

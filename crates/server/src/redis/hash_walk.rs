@@ -18,10 +18,10 @@ pub(crate) const DRAWS_MAX: u64 = 1 << 20;
 pub(crate) fn hscan(call: &mut Call<'_>) -> Done {
     let from = call.cursor(2)?;
     let options = ScanOptions::parse(call, 3, false)?;
-    let small_max = call.desk.shared.settings.small_hash_fields_max.load(Relaxed);
+    let small_max = call.ctx.shared.settings.small_hash_fields_max.load(Relaxed);
     let small_max = usize::try_from(small_max).unwrap_or(usize::MAX);
-    let (shared, protocol) = (call.desk.shared, call.reply.protocol());
-    let mut body = std::mem::take(&mut call.desk.local.bytes);
+    let (shared, protocol) = (call.ctx.shared, call.reply.protocol());
+    let mut body = std::mem::take(&mut call.ctx.local.bytes);
     let mut too_long = false;
     let done = read(call, |hash, reply| {
         body.clear();
@@ -45,7 +45,7 @@ pub(crate) fn hscan(call: &mut Call<'_>) -> Done {
                 }
             }
             if last < hash.len() {
-                next = shared.cursors().give(&hash.field(last).0);
+                next = shared.cursors().add(&hash.field(last).0);
             }
         }
         reply.array(2);
@@ -53,13 +53,13 @@ pub(crate) fn hscan(call: &mut Call<'_>) -> Done {
         reply.array(count);
         reply.append(&body);
     });
-    call.desk.local.bytes = body;
+    call.ctx.local.bytes = body;
     if too_long { Err(Fault::PATTERN) } else { done }
 }
 
 pub(crate) fn hrandfield(call: &mut Call<'_>) -> Done {
     if call.count() == 2 {
-        let draw = call.desk.local.rng.next_u64();
+        let draw = call.ctx.local.rng.next_u64();
         return read(call, |hash, reply| match hash.filter(|hash| hash.len() > 0) {
             None => reply.null(),
             Some(hash) => {
@@ -77,8 +77,8 @@ pub(crate) fn hrandfield(call: &mut Call<'_>) -> Done {
     if count < 0 && count.unsigned_abs() > DRAWS_MAX {
         return Err(Fault::OUT_OF_RANGE);
     }
-    let bytes_max = call.desk.shared.options.reply_bytes_max;
-    let mut rng = call.desk.local.rng.clone();
+    let bytes_max = call.ctx.shared.options.reply_bytes_max;
+    let mut rng = call.ctx.local.rng.clone();
     let is_resp3 = call.reply.protocol() == keyrack_wire::resp::Protocol::Resp3;
     let mut too_large = false;
     let done = read(call, |hash, reply| {
@@ -100,7 +100,7 @@ pub(crate) fn hrandfield(call: &mut Call<'_>) -> Done {
             }
         }
     });
-    call.desk.local.rng = rng;
+    call.ctx.local.rng = rng;
     if too_large { Err(Fault::REPLY_TOO_LARGE) } else { done }
 }
 

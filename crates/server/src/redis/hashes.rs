@@ -31,7 +31,7 @@ fn put_fields(call: &mut Call<'_>) -> Result<Merged, Fault> {
 /// row.
 fn change_fields(call: &mut Call<'_>, step: usize) -> Result<Merged, Fault> {
     let (key, args) = (call.arg(1), call.args);
-    let mut order = std::mem::take(&mut call.desk.local.order);
+    let mut order = std::mem::take(&mut call.ctx.local.order);
     order.clear();
     order.extend((2..u32::try_from(args.len()).unwrap_or(u32::MAX)).step_by(step));
     let name = |&index: &u32| args.arg(index as usize);
@@ -59,7 +59,7 @@ fn change_fields(call: &mut Call<'_>, step: usize) -> Result<Merged, Fault> {
             _ => Change::Put,
         })
     });
-    call.desk.local.order = order;
+    call.ctx.local.order = order;
     edited.map(|_| merged)
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn hget(call: &mut Call<'_>) -> Done {
 
 pub(crate) fn hmget(call: &mut Call<'_>) -> Done {
     let args = call.args;
-    let reply_bytes_max = call.desk.shared.options.reply_bytes_max;
+    let reply_bytes_max = call.ctx.shared.options.reply_bytes_max;
     call.row(call.arg(1), |row, reply| {
         let hash = Hash::of(row)?;
         let place = reply.place();
@@ -150,13 +150,13 @@ pub(crate) fn hstrlen(call: &mut Call<'_>) -> Done {
     })
 }
 
-/// Lends the hash of argument 1 to `give`, or nothing.
+/// Lends the hash of argument 1 to `visit`, or nothing.
 pub(crate) fn read(
     call: &mut Call<'_>,
-    mut give: impl FnMut(Option<Hash<'_>>, &mut Writer<'_>),
+    mut visit: impl FnMut(Option<Hash<'_>>, &mut Writer<'_>),
 ) -> Done {
     call.row(call.arg(1), |row, reply| {
-        give(Hash::of(row)?, reply);
+        visit(Hash::of(row)?, reply);
         Ok(())
     })
 }

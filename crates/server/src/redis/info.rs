@@ -37,7 +37,7 @@ pub(crate) fn info(call: &mut Call<'_>) -> Done {
         }
         line(&mut text, format_args!("# {name}"));
         lines(call, &mut text);
-        let host = &call.desk.shared.host;
+        let host = &call.ctx.shared.host;
         host.info(&name.to_ascii_lowercase(), &mut |name, value| {
             line(&mut text, format_args!("{name}:{value}"));
         });
@@ -65,23 +65,23 @@ fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
 }
 
 fn server(call: &mut Call<'_>, text: &mut String) {
-    let shared = call.desk.shared;
-    let seconds = call.desk.now_ms.saturating_sub(shared.start_ms) / 1000;
+    let shared = call.ctx.shared;
+    let seconds = call.ctx.now_ms.saturating_sub(shared.start_ms) / 1000;
     line(text, format_args!("redis_version:{REDIS_VERSION}"));
     line(text, format_args!("redis_mode:standalone"));
     line(text, format_args!("keyrack_version:{}", env!("CARGO_PKG_VERSION")));
-    line(text, format_args!("engine:{}", call.desk.store.version()));
+    line(text, format_args!("engine:{}", call.ctx.store.version()));
     line(text, format_args!("os:{} {}", std::env::consts::OS, std::env::consts::ARCH));
     line(text, format_args!("arch_bits:{}", usize::BITS));
     line(text, format_args!("process_id:{}", std::process::id()));
     line(text, format_args!("run_id:{}", shared.run_id));
-    line(text, format_args!("server_time_usec:{}", call.desk.now_ms * 1000));
+    line(text, format_args!("server_time_usec:{}", call.ctx.now_ms * 1000));
     line(text, format_args!("uptime_in_seconds:{seconds}"));
     line(text, format_args!("uptime_in_days:{}", seconds / 86_400));
 }
 
 fn clients(call: &mut Call<'_>, text: &mut String) {
-    line(text, format_args!("connected_clients:{}", call.desk.shared.clients.count()));
+    line(text, format_args!("connected_clients:{}", call.ctx.shared.clients.count()));
     line(text, format_args!("cluster_connections:0"));
     line(text, format_args!("maxclients:{}", setting(call, "maxclients", "0")));
     line(text, format_args!("blocked_clients:0"));
@@ -97,33 +97,33 @@ fn memory(call: &mut Call<'_>, text: &mut String) {
     line(text, format_args!("maxmemory:{maxmemory}"));
     let bytes: f64 = maxmemory.parse().unwrap_or(0.0);
     line(text, format_args!("maxmemory_human:{:.2}M", bytes / (1 << 20) as f64));
-    line(text, format_args!("mem_clients_normal:{}", call.desk.shared.options.memory.bytes()));
+    line(text, format_args!("mem_clients_normal:{}", call.ctx.shared.options.memory.bytes()));
     let policy = setting(call, "maxmemory-policy", "noeviction");
     line(text, format_args!("maxmemory_policy:{policy}"));
 }
 
 /// The value of an option of the server, or `or` where it has none.
 fn setting(call: &Call<'_>, name: &str, or: &str) -> String {
-    let options = &call.desk.shared.options.config;
+    let options = &call.ctx.shared.options.config;
     let found = options.iter().find(|(key, _)| key == name);
     found.map_or(or.to_owned(), |(_, value)| value.clone())
 }
 
 fn persistence(call: &mut Call<'_>, text: &mut String) {
-    let checkpoint = call.desk.shared.host.checkpoint();
+    let checkpoint = call.ctx.shared.host.checkpoint();
     let status = if checkpoint.failure.is_none() { "ok" } else { "err" };
     line(text, format_args!("loading:0"));
     line(text, format_args!("async_loading:0"));
     line(text, format_args!("rdb_bgsave_in_progress:{}", u8::from(checkpoint.is_running)));
     line(text, format_args!("rdb_last_save_time:{}", checkpoint.last_ms / 1000));
     line(text, format_args!("rdb_last_bgsave_status:{status}"));
-    let durability = call.desk.store.durability();
+    let durability = call.ctx.store.durability();
     let has_log = u8::from(durability != keyrack_store::Durability::None);
     line(text, format_args!("aof_enabled:{has_log}"));
     line(text, format_args!("aof_rewrite_in_progress:{}", u8::from(checkpoint.is_running)));
     line(text, format_args!("aof_last_bgrewrite_status:{status}"));
     line(text, format_args!("durability:{durability}"));
-    call.desk.store.stats(&mut |name, value| {
+    call.ctx.store.stats(&mut |name, value| {
         if name.starts_with("log_") || name.starts_with("checkpoint") {
             line(text, format_args!("{name}:{value:.0}"));
         }
@@ -131,7 +131,7 @@ fn persistence(call: &mut Call<'_>, text: &mut String) {
 }
 
 fn stats(call: &mut Call<'_>, text: &mut String) {
-    let shared = call.desk.shared;
+    let shared = call.ctx.shared;
     let totals = shared.totals();
     let commands: u64 = totals.calls.iter().sum();
     line(text, format_args!("total_connections_received:{}", shared.clients.opened()));
@@ -148,7 +148,7 @@ fn replication(call: &mut Call<'_>, text: &mut String) {
     line(text, format_args!("role:master"));
     line(text, format_args!("connected_slaves:0"));
     line(text, format_args!("master_failover_state:no-failover"));
-    line(text, format_args!("master_replid:{}", call.desk.shared.run_id));
+    line(text, format_args!("master_replid:{}", call.ctx.shared.run_id));
     line(text, format_args!("master_replid2:{}", "0".repeat(40)));
     line(text, format_args!("master_repl_offset:0"));
     line(text, format_args!("second_repl_offset:-1"));
@@ -172,7 +172,7 @@ fn cluster(_: &mut Call<'_>, text: &mut String) {
 }
 
 fn command_stats(call: &mut Call<'_>, text: &mut String) {
-    let totals = call.desk.shared.totals();
+    let totals = call.ctx.shared.totals();
     for (index, command) in table::COMMANDS.iter().enumerate() {
         let (calls, rejected) = (totals.calls[index], totals.rejected_calls[index]);
         if calls == 0 && rejected == 0 {
@@ -197,15 +197,15 @@ const SAMPLE_KEYS: u64 = 1000;
 /// How many keys have a time to live is what the rows count; for rows that do not it is estimated
 /// from the first keys. The mean time is that of the first keys.
 fn keyspace(call: &mut Call<'_>, text: &mut String) {
-    let keys = call.desk.store.len();
+    let keys = call.ctx.store.len();
     if keys == 0 {
         return;
     }
     let (mut seen, mut expiring, mut ttl_ms) = (0_u64, 0_u64, 0_u64);
-    let now_ms = call.desk.now_ms;
+    let now_ms = call.ctx.now_ms;
     let counted = stat(call, "volatile_rows").map(|count| count as u64);
     if counted != Some(0) {
-        let scanned = call.desk.rows.scan(b"", None, &mut |_, row| {
+        let scanned = call.ctx.rows.scan(b"", None, &mut |_, row| {
             seen += 1;
             if row.expires_ms() != 0 {
                 expiring += 1;
@@ -230,7 +230,7 @@ fn keyspace(call: &mut Call<'_>, text: &mut String) {
 /// The number that the rows call `wanted`.
 fn stat(call: &Call<'_>, wanted: &str) -> Option<f64> {
     let mut found = None;
-    call.desk.store.stats(&mut |name, value| {
+    call.ctx.store.stats(&mut |name, value| {
         if name == wanted {
             found = Some(value);
         }
@@ -241,8 +241,8 @@ fn stat(call: &Call<'_>, wanted: &str) -> Option<f64> {
 /// Every number of the rows and of the protocol, by its name.
 pub(crate) fn numbers(call: &mut Call<'_>) -> Done {
     let mut found: Vec<(String, f64)> = Vec::new();
-    call.desk.store.stats(&mut |name, value| found.push((name.to_owned(), value)));
-    let shared = call.desk.shared;
+    call.ctx.store.stats(&mut |name, value| found.push((name.to_owned(), value)));
+    let shared = call.ctx.shared;
     found.push(("redis_connections".to_owned(), shared.clients.count() as f64));
     shared.counters(&mut |name, value| found.push((format!("redis_{name}"), value as f64)));
     call.reply.map(found.len());

@@ -12,7 +12,7 @@ use crate::redis::walk::type_name;
 pub(crate) fn del(call: &mut Call<'_>) -> Done {
     let mut removed = 0;
     for key in call.args.args().skip(1) {
-        removed += i64::from(call.desk.rows.remove(key)?);
+        removed += i64::from(call.ctx.rows.remove(key)?);
     }
     call.reply.integer(removed);
     Ok(())
@@ -21,7 +21,7 @@ pub(crate) fn del(call: &mut Call<'_>) -> Done {
 pub(crate) fn exists(call: &mut Call<'_>) -> Done {
     let mut found = 0;
     for key in call.args.args().skip(1) {
-        let is_there = call.desk.rows.get(key, &mut |_| {})?;
+        let is_there = call.ctx.rows.get(key, &mut |_| {})?;
         call.looked_up(is_there);
         found += i64::from(is_there);
     }
@@ -37,7 +37,7 @@ pub(crate) fn type_of(call: &mut Call<'_>) -> Done {
 }
 
 pub(crate) fn dbsize(call: &mut Call<'_>) -> Done {
-    let keys = i64::try_from(call.desk.rows.count()).unwrap_or(i64::MAX);
+    let keys = i64::try_from(call.ctx.rows.count()).unwrap_or(i64::MAX);
     call.reply.integer(keys);
     Ok(())
 }
@@ -47,19 +47,19 @@ pub(crate) fn flush(call: &mut Call<'_>) -> Done {
     if call.count() > 2 || (call.count() == 2 && !call.is(1, "async") && !call.is(1, "sync")) {
         return Err(Fault::SYNTAX);
     }
-    call.desk.rows.clear()?;
+    call.ctx.rows.clear()?;
     call.reply.ok();
     Ok(())
 }
 
 pub(crate) fn rename(call: &mut Call<'_>) -> Done {
     let (from, to) = (call.arg(1), call.arg(2));
-    if !take_copy(call, from)? {
+    if !load_copy(call, from)? {
         return Err(Fault::NO_SUCH_KEY);
     }
     if from != to {
-        put_copy(call, to)?;
-        call.desk.rows.remove(from)?;
+        store_copy(call, to)?;
+        call.ctx.rows.remove(from)?;
     }
     call.reply.ok();
     Ok(())
@@ -67,13 +67,13 @@ pub(crate) fn rename(call: &mut Call<'_>) -> Done {
 
 pub(crate) fn renamenx(call: &mut Call<'_>) -> Done {
     let (from, to) = (call.arg(1), call.arg(2));
-    if !take_copy(call, from)? {
+    if !load_copy(call, from)? {
         return Err(Fault::NO_SUCH_KEY);
     }
-    let is_free = from != to && !call.desk.rows.get(to, &mut |_| {})?;
+    let is_free = from != to && !call.ctx.rows.get(to, &mut |_| {})?;
     if is_free {
-        put_copy(call, to)?;
-        call.desk.rows.remove(from)?;
+        store_copy(call, to)?;
+        call.ctx.rows.remove(from)?;
     }
     call.reply.integer(is_free.into());
     Ok(())
@@ -99,27 +99,27 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Done {
     if from == to {
         return Err(Fault::Text("ERR source and destination objects are the same"));
     }
-    let is_there = take_copy(call, from)?;
-    let is_free = replaces || !call.desk.rows.get(to, &mut |_| {})?;
+    let is_there = load_copy(call, from)?;
+    let is_free = replaces || !call.ctx.rows.get(to, &mut |_| {})?;
     if is_there && is_free {
-        put_copy(call, to)?;
+        store_copy(call, to)?;
     }
     call.reply.integer((is_there && is_free).into());
     Ok(())
 }
 
 /// Copies the bytes of a row aside. Whether there is one.
-fn take_copy(call: &mut Call<'_>, key: &[u8]) -> Result<bool, Fault> {
-    let bytes = &mut call.desk.local.bytes;
+fn load_copy(call: &mut Call<'_>, key: &[u8]) -> Result<bool, Fault> {
+    let bytes = &mut call.ctx.local.bytes;
     bytes.clear();
-    Ok(call.desk.rows.get(key, &mut |row| bytes.extend_from_slice(row.bytes()))?)
+    Ok(call.ctx.rows.get(key, &mut |row| bytes.extend_from_slice(row.bytes()))?)
 }
 
-/// Stores what [`take_copy`] copied.
-fn put_copy(call: &mut Call<'_>, key: &[u8]) -> Done {
-    let bytes = &call.desk.local.bytes;
+/// Stores what [`load_copy`] copied.
+fn store_copy(call: &mut Call<'_>, key: &[u8]) -> Done {
+    let bytes = &call.ctx.local.bytes;
     let row = Row::of(bytes);
-    call.desk.rows.update(key, &mut |_, buf| {
+    call.ctx.rows.update(key, &mut |_, buf| {
         copy_row(&row, buf);
         Change::Put
     })?;
@@ -127,7 +127,7 @@ fn put_copy(call: &mut Call<'_>, key: &[u8]) -> Done {
 }
 
 pub(crate) fn object_encoding(call: &mut Call<'_>) -> Done {
-    let settings = &call.desk.shared.settings;
+    let settings = &call.ctx.shared.settings;
     let fields_max = settings.small_hash_fields_max.load(Relaxed);
     let bytes_max = settings.small_hash_bytes_max.load(Relaxed);
     call.row(call.arg(2), |row, reply| {

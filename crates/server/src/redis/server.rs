@@ -12,7 +12,7 @@ const SLEEP_SECONDS_MAX: f64 = 60.0;
 
 /// The time of the iteration: milliseconds, written as seconds and microseconds.
 pub(crate) fn time(call: &mut Call<'_>) -> Done {
-    let now_ms = call.desk.now_ms;
+    let now_ms = call.ctx.now_ms;
     call.reply.array(2);
     call.reply.bulk(&Decimal::new(now_ms / 1000));
     call.reply.bulk(&Decimal::new(now_ms % 1000 * 1000));
@@ -21,7 +21,7 @@ pub(crate) fn time(call: &mut Call<'_>) -> Done {
 
 /// A checkpoint, and the reply when it is complete. Others are served meanwhile.
 pub(crate) fn save(call: &mut Call<'_>) -> Done {
-    if !call.desk.shared.host.begin_checkpoint() {
+    if !call.ctx.shared.host.begin_checkpoint() {
         return Err(Fault::Text("ERR Background save already in progress"));
     }
     call.begin(Task::Save)
@@ -31,7 +31,7 @@ pub(crate) fn bgsave(call: &mut Call<'_>) -> Done {
     if call.count() > 2 || (call.count() == 2 && !call.is(1, "schedule")) {
         return Err(Fault::SYNTAX);
     }
-    if !call.desk.shared.host.begin_checkpoint() {
+    if !call.ctx.shared.host.begin_checkpoint() {
         return Err(Fault::Text("ERR Background save already in progress"));
     }
     call.reply.simple("Background saving started");
@@ -40,7 +40,7 @@ pub(crate) fn bgsave(call: &mut Call<'_>) -> Done {
 
 /// The log is let go of up to a checkpoint, which is what rewriting it is for.
 pub(crate) fn bgrewriteaof(call: &mut Call<'_>) -> Done {
-    if !call.desk.shared.host.begin_checkpoint() {
+    if !call.ctx.shared.host.begin_checkpoint() {
         return Err(Fault::Text("ERR Background append only file rewriting already in progress"));
     }
     call.reply.simple("Background append only file rewriting started");
@@ -48,7 +48,7 @@ pub(crate) fn bgrewriteaof(call: &mut Call<'_>) -> Done {
 }
 
 pub(crate) fn lastsave(call: &mut Call<'_>) -> Done {
-    let shared = call.desk.shared;
+    let shared = call.ctx.shared;
     let last_ms = match shared.host.checkpoint().last_ms {
         0 => shared.start_ms,
         last_ms => last_ms,
@@ -68,13 +68,13 @@ pub(crate) fn shutdown(call: &mut Call<'_>) -> Done {
             return Err(Fault::SYNTAX);
         }
     }
-    call.desk.shared.host.shutdown();
+    call.ctx.shared.host.shutdown();
     call.state.is_closing = true;
     Ok(())
 }
 
 pub(crate) fn debug_sleep(call: &mut Call<'_>) -> Done {
-    if !call.desk.shared.options.debug {
+    if !call.ctx.shared.options.debug {
         return Err(Fault::Text(
             "ERR DEBUG command not allowed. The server has to be started with it enabled.",
         ));
@@ -83,7 +83,7 @@ pub(crate) fn debug_sleep(call: &mut Call<'_>) -> Done {
     let seconds = seconds.filter(|seconds| (0.0..=SLEEP_SECONDS_MAX).contains(seconds));
     let seconds = seconds.ok_or(Fault::OUT_OF_RANGE)?;
     // At most a minute: no number of milliseconds is too large.
-    let until_ms = call.desk.now_ms + (seconds * 1000.0) as u64;
+    let until_ms = call.ctx.now_ms + (seconds * 1000.0) as u64;
     call.begin(Task::Sleep(until_ms))
 }
 
@@ -115,12 +115,12 @@ pub(crate) fn memory_doctor(call: &mut Call<'_>) -> Done {
 
 pub(crate) fn memory_stats(call: &mut Call<'_>) -> Done {
     let mut bytes = 0.0;
-    call.desk.store.stats(&mut |name, value| {
+    call.ctx.store.stats(&mut |name, value| {
         if name == "memory_bytes" {
             bytes = value;
         }
     });
-    let keys = call.desk.store.len();
+    let keys = call.ctx.store.len();
     let per_key = if keys == 0 { 0.0 } else { bytes / keys as f64 };
     call.reply.map(3);
     let whole = |number: f64| number as i64;

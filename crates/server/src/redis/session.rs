@@ -48,7 +48,7 @@ pub(crate) fn auth(call: &mut Call<'_>) -> Done {
         3 => (call.arg(1), call.arg(2)),
         _ => return Err(Fault::SYNTAX),
     };
-    if call.count() == 2 && !call.desk.shared.settings.is_protected() {
+    if call.count() == 2 && !call.ctx.shared.settings.is_protected() {
         return Err(Fault::Text(
             "ERR AUTH <password> called without any password configured for the default user. \
              Are you sure your configuration is correct?",
@@ -61,7 +61,7 @@ pub(crate) fn auth(call: &mut Call<'_>) -> Done {
 
 /// Lets the client in, or notes a failure; too many of them close the connection.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Done {
-    let shared = call.desk.shared;
+    let shared = call.ctx.shared;
     let is_password = !shared.settings.is_protected() || shared.settings.is_password(password);
     if is_password && user == USER {
         call.state.is_authenticated = true;
@@ -69,7 +69,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Done {
         return Ok(());
     }
     call.state.auth_failures += 1;
-    shared.settings.password.refused("redis", &call.state.client.peer, call.desk.now_ms);
+    shared.settings.password.refused("redis", &call.state.client.peer, call.ctx.now_ms);
     call.state.is_closing = call.state.auth_failures >= shared.options.auth_failures_max;
     Err(Fault::WRONG_PASS)
 }
@@ -98,7 +98,7 @@ pub(crate) fn hello(call: &mut Call<'_>) -> Done {
             return Err(Fault::Made(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }
-    if !call.state.is_authenticated && call.desk.shared.settings.is_protected() {
+    if !call.state.is_authenticated && call.ctx.shared.settings.is_protected() {
         return Err(Fault::Text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
@@ -139,7 +139,7 @@ pub(crate) fn reset(call: &mut Call<'_>) -> Done {
     state.end_transaction();
     state.set_protocol(Protocol::Resp2);
     state.replies = Replies::All;
-    state.is_authenticated = !call.desk.shared.settings.is_protected();
+    state.is_authenticated = !call.ctx.shared.settings.is_protected();
     state.client.names().name.clear();
     call.reply.simple("RESET");
     Ok(())

@@ -134,7 +134,7 @@ impl State {
 
     /// Takes back the reply that begins at `place`, if it is not wanted.
     #[inline]
-    pub(crate) fn settle_reply(&mut self, output: &mut Vec<u8>, place: usize) {
+    pub(crate) fn drop_unwanted_reply(&mut self, output: &mut Vec<u8>, place: usize) {
         if self.replies == Replies::All {
             return;
         }

@@ -50,12 +50,12 @@ impl SetOptions {
 
 pub(crate) fn set(call: &mut Call<'_>) -> Done {
     if call.count() == 3 {
-        call.desk.rows.put(call.arg(1), call.arg(2), 0, 0)?;
+        call.ctx.rows.put(call.arg(1), call.arg(2), 0, 0)?;
         call.reply.ok();
         return Ok(());
     }
     let options = SetOptions::parse(call)?;
-    let (value, now_ms) = (call.arg(2), call.desk.now_ms);
+    let (value, now_ms) = (call.arg(2), call.ctx.now_ms);
     call.edit(call.arg(1), |row, buf, reply| {
         let old = if options.get { string_of(row.as_ref())? } else { None };
         let is_set = !(options.nx && row.is_some() || options.xx && row.is_none());
@@ -90,7 +90,7 @@ pub(crate) fn psetex(call: &mut Call<'_>) -> Done {
 
 fn set_until(call: &mut Call<'_>, unit: Unit) -> Done {
     let expires_ms = expires_ms(call, 2, unit)?;
-    call.desk.rows.put(call.arg(1), call.arg(3), 0, expires_ms)?;
+    call.ctx.rows.put(call.arg(1), call.arg(3), 0, expires_ms)?;
     call.reply.ok();
     Ok(())
 }
@@ -136,7 +136,7 @@ pub(crate) fn getex(call: &mut Call<'_>) -> Done {
         _ => return Err(Fault::SYNTAX),
     };
     let Some(time) = time else { return crate::redis::gets::get(call) };
-    let now_ms = call.desk.now_ms;
+    let now_ms = call.ctx.now_ms;
     call.edit(call.arg(1), |row, buf, reply| {
         put_or_null(string_of(row.as_ref())?, reply);
         let Some(row) = row.filter(|row| row.expires_ms() != time) else {
@@ -163,7 +163,7 @@ fn put_or_null(value: Option<&[u8]>, reply: &mut Writer<'_>) {
 pub(crate) fn mset(call: &mut Call<'_>) -> Done {
     in_pairs(call)?;
     for index in (1..call.count()).step_by(2) {
-        call.desk.rows.put(call.arg(index), call.arg(index + 1), 0, 0)?;
+        call.ctx.rows.put(call.arg(index), call.arg(index + 1), 0, 0)?;
     }
     call.reply.ok();
     Ok(())
@@ -172,13 +172,13 @@ pub(crate) fn mset(call: &mut Call<'_>) -> Done {
 pub(crate) fn msetnx(call: &mut Call<'_>) -> Done {
     in_pairs(call)?;
     for index in (1..call.count()).step_by(2) {
-        if call.desk.rows.get(call.arg(index), &mut |_| {})? {
+        if call.ctx.rows.get(call.arg(index), &mut |_| {})? {
             call.reply.integer(0);
             return Ok(());
         }
     }
     for index in (1..call.count()).step_by(2) {
-        call.desk.rows.put(call.arg(index), call.arg(index + 1), 0, 0)?;
+        call.ctx.rows.put(call.arg(index), call.arg(index + 1), 0, 0)?;
     }
     call.reply.integer(1);
     Ok(())

@@ -15,7 +15,7 @@ use keyrack_rowstore::{Kind, Row};
 use keyrack_wire::resp::{Protocol, Writer};
 use std::ops::ControlFlow;
 
-use crate::redis::context::Desk;
+use crate::redis::context::CommandContext;
 use crate::redis::fault::Fault;
 use crate::redis::glob::{Glob, Match};
 use crate::redis::hash::Hash;
@@ -65,15 +65,15 @@ impl Task {
     /// Carries out a slice. At the end of the last one the reply is written: true.
     pub(crate) fn slice(
         &mut self,
-        desk: &mut Desk<'_>,
+        ctx: &mut CommandContext<'_>,
         reply: &mut Writer<'_>,
     ) -> Result<bool, Fault> {
         let is_done = match self {
-            Task::Keys(keys) => keys.slice(desk, reply.protocol())?,
-            Task::Range(range) => range.slice(desk, reply.protocol())?,
-            Task::Count(count) => count.slice(desk)?,
-            Task::Sleep(until_ms) => desk.now_ms >= *until_ms,
-            Task::Save => !desk.shared.host.checkpoint().is_running,
+            Task::Keys(keys) => keys.slice(ctx, reply.protocol())?,
+            Task::Range(range) => range.slice(ctx, reply.protocol())?,
+            Task::Count(count) => count.slice(ctx)?,
+            Task::Sleep(until_ms) => ctx.now_ms >= *until_ms,
+            Task::Save => !ctx.shared.host.checkpoint().is_running,
         };
         if !is_done {
             return Ok(false);
@@ -85,7 +85,7 @@ impl Task {
             }
             Task::Count(count) => reply.integer(count.rows.cast_signed()),
             Task::Sleep(_) => reply.ok(),
-            Task::Save => match desk.shared.host.checkpoint().failure {
+            Task::Save => match ctx.shared.host.checkpoint().failure {
                 None => reply.ok(),
                 Some(failure) => return Err(Fault::Made(format!("ERR {failure}"))),
             },
@@ -111,13 +111,13 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    fn slice(&mut self, desk: &mut Desk<'_>, protocol: Protocol) -> Result<bool, Fault> {
+    fn slice(&mut self, ctx: &mut CommandContext<'_>, protocol: Protocol) -> Result<bool, Fault> {
         let glob = Glob::new(&self.pattern);
-        let mut budget = Budget::new(desk, &self.found)?;
+        let mut budget = Budget::new(ctx, &self.found)?;
         let mut next = None;
         let mut is_stuck = false;
         let found = &mut self.found;
-        desk.rows.scan(&self.low, self.high.as_deref(), &mut |key, _| {
+        ctx.rows.scan(&self.low, self.high.as_deref(), &mut |key, _| {
             match glob.matches(key) {
                 Match::Yes => {
                     Writer::new(&mut found.body, protocol).bulk(key);
@@ -167,12 +167,12 @@ impl Range {
         }
     }
 
-    fn slice(&mut self, desk: &mut Desk<'_>, protocol: Protocol) -> Result<bool, Fault> {
+    fn slice(&mut self, ctx: &mut CommandContext<'_>, protocol: Protocol) -> Result<bool, Fault> {
         if self.limit == 0 {
             return Ok(true);
         }
         let Range { low, high, limit, is_reverse, with_columns, found } = self;
-        let mut budget = Budget::new(desk, found)?;
+        let mut budget = Budget::new(ctx, found)?;
         let mut next = None;
         let mut visit = |key: &[u8], row: Row<'_>| {
             let mut reply = Writer::new(&mut found.body, protocol);
@@ -190,8 +190,8 @@ impl Range {
             ControlFlow::Break(())
         };
         match is_reverse {
-            true => desk.rows.scan_rev(low, high.as_deref(), &mut visit)?,
-            false => desk.rows.scan(low, high.as_deref(), &mut visit)?,
+            true => ctx.rows.scan_rev(low, high.as_deref(), &mut visit)?,
+            false => ctx.rows.scan(low, high.as_deref(), &mut visit)?,
         };
         let Some(next) = next else { return Ok(true) };
         match is_reverse {
@@ -237,10 +237,10 @@ impl Count {
         Count { low: low.to_vec(), high, rows: 0 }
     }
 
-    fn slice(&mut self, desk: &mut Desk<'_>) -> Result<bool, Fault> {
-        let mut left = desk.shared.options.slice_rows_max.max(1);
+    fn slice(&mut self, ctx: &mut CommandContext<'_>) -> Result<bool, Fault> {
+        let mut left = ctx.shared.options.slice_rows_max.max(1);
         let mut next = None;
-        self.rows += desk.rows.scan(&self.low, self.high.as_deref(), &mut |key, _| {
+        self.rows += ctx.rows.scan(&self.low, self.high.as_deref(), &mut |key, _| {
             left -= 1;
             if left > 0 {
                 return ControlFlow::Continue(());
@@ -270,12 +270,12 @@ struct Budget {
 
 impl Budget {
     /// A whole slice; an error when the reply has become too large.
-    fn new(desk: &Desk<'_>, found: &Found) -> Result<Self, Fault> {
-        if found.body.len() > desk.shared.options.reply_bytes_max {
+    fn new(ctx: &CommandContext<'_>, found: &Found) -> Result<Self, Fault> {
+        if found.body.len() > ctx.shared.options.reply_bytes_max {
             return Err(Fault::REPLY_TOO_LARGE);
         }
         let bytes_end = found.body.len() + SLICE_BYTES_MAX;
-        Ok(Budget { rows: 0, rows_max: desk.shared.options.slice_rows_max, bytes_end })
+        Ok(Budget { rows: 0, rows_max: ctx.shared.options.slice_rows_max, bytes_end })
     }
 
     fn is_fresh(&self) -> bool {

@@ -26,7 +26,7 @@ use keyrack_wire::resp::{Limits, Request, RequestParser, Writer, command};
 
 use crate::redis::call::Call;
 use crate::redis::connection::{fail, resolve};
-use crate::redis::context::{Context, Desk};
+use crate::redis::context::{CommandContext, Context};
 use crate::redis::fault::{Done, Fault};
 use crate::redis::shared::{Shared, bump};
 use crate::redis::state::{Queue, State, WATCHED_BYTES};
@@ -64,14 +64,14 @@ pub(crate) fn watch(call: &mut Call<'_>) -> Done {
         if watched.contains_key(key) || versions.contains_key(key) {
             continue;
         }
-        if watched.len() + versions.len() >= call.desk.shared.options.watched_max {
+        if watched.len() + versions.len() >= call.ctx.shared.options.watched_max {
             return Err(Fault::Text("ERR too many watched keys"));
         }
         bytes += key.len() + WATCHED_BYTES;
         if !call.state.count_memory(bytes) {
             return Err(Fault::MEMORY);
         }
-        versions.insert(key.into(), version_of(&mut call.desk, key)?);
+        versions.insert(key.into(), version_of(&mut call.ctx, key)?);
     }
     let watched = &mut call.state.watched;
     watched.versions.append(&mut versions);
@@ -88,9 +88,9 @@ pub(crate) fn unwatch(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn version_of(desk: &mut Desk<'_>, key: &[u8]) -> Result<u64, Fault> {
+fn version_of(ctx: &mut CommandContext<'_>, key: &[u8]) -> Result<u64, Fault> {
     let mut version = 0;
-    desk.rows.get(key, &mut |row| version = row.version())?;
+    ctx.rows.get(key, &mut |row| version = row.version())?;
     Ok(version)
 }
 
@@ -157,26 +157,26 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
     if queue.is_broken {
         return Err(Fault::EXEC_ABORT);
     }
-    let (reader, mut desk) = cx.split();
-    let units_max = desk.shared.options.transaction_work_max;
+    let (reader, mut ctx) = cx.split();
+    let units_max = ctx.shared.options.transaction_work_max;
     if queue.count as u64 > units_max {
         return Err(Fault::too_much_work(units_max).aborting());
     }
     reader.exclusive(|| {
         for (key, version) in &watched.versions {
-            if version_of(&mut desk, key)? != *version {
+            if version_of(&mut ctx, key)? != *version {
                 Writer::new(output, state.protocol()).null_array();
                 return Ok(());
             }
         }
-        desk.rows.begin_group()?;
-        let work = desk.work;
-        let Some(()) = work.limited(units_max, || run_all(state, &mut desk, &queue, output)) else {
-            desk.rows.cancel_group();
+        ctx.rows.begin_group()?;
+        let work = ctx.work;
+        let Some(()) = work.limited(units_max, || run_all(state, &mut ctx, &queue, output)) else {
+            ctx.rows.cancel_group();
             return Err(Fault::too_much_work(units_max).aborting());
         };
         // Refused as a whole, before anything was changed.
-        desk.rows.commit_group().map_err(|error| match error {
+        ctx.rows.commit_group().map_err(|error| match error {
             Error::Usage { .. } | Error::OutOfMemory { .. } => Fault::from(error).aborting(),
             error => error.into(),
         })
@@ -184,7 +184,7 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
 }
 
 /// Carries out all commands, up to the one with which it was too much work.
-fn run_all(state: &mut State, desk: &mut Desk<'_>, queue: &Queue, output: &mut Vec<u8>) {
+fn run_all(state: &mut State, ctx: &mut CommandContext<'_>, queue: &Queue, output: &mut Vec<u8>) {
     let start = output.len();
     Writer::new(output, state.protocol()).array(queue.count);
     let mut parser = RequestParser::new();
@@ -198,25 +198,26 @@ fn run_all(state: &mut State, desk: &mut Desk<'_>, queue: &Queue, output: &mut V
     while let Ok(Some(args)) = parser.next(&mut rest, &limits) {
         let place = output.len();
         let done = resolve(&args).and_then(|(index, command)| {
-            let counters = desk.counters();
+            let counters = ctx.counters();
             bump(&counters.calls[usize::from(index)], 1);
             let reply = Writer::new(output, state.protocol());
-            let began = desk.local.clock.ticks();
-            let mut call = Call { command, args, reply, desk: desk.lend(), state, is_whole: true };
+            let began = ctx.local.clock.ticks();
+            let mut call =
+                Call { command, args, reply, ctx: ctx.reborrow(), state, is_whole: true };
             let done = (command.run)(&mut call);
-            desk.local.spent(counters, index, began);
+            ctx.local.spent(counters, index, began);
             bump(&counters.failed_calls[usize::from(index)], u64::from(done.is_err()));
             done
         });
         // A transaction can ask for more than there is memory. It is carried out all the same.
-        let is_too_large = output.len() - start > desk.shared.options.reply_bytes_max;
+        let is_too_large = output.len() - start > ctx.shared.options.reply_bytes_max;
         match done {
-            Ok(()) if is_too_large => fail(state, desk, &Fault::REPLY_TOO_LARGE, output, place),
+            Ok(()) if is_too_large => fail(state, ctx, &Fault::REPLY_TOO_LARGE, output, place),
             Ok(()) => {}
-            Err(fault) => fail(state, desk, &fault, output, place),
+            Err(fault) => fail(state, ctx, &fault, output, place),
         }
-        desk.work.add(1, output.len() - place);
-        if desk.work.is_over() {
+        ctx.work.add(1, output.len() - place);
+        if ctx.work.is_over() {
             return;
         }
     }

@@ -10,7 +10,7 @@ use keyrack_wire::resp::Writer;
 use std::ops::ControlFlow;
 
 use crate::redis::call::Call;
-use crate::redis::context::Desk;
+use crate::redis::context::CommandContext;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::glob::{Glob, Match};
 use crate::redis::number::natural;
@@ -70,7 +70,7 @@ impl Call<'_> {
         match natural(self.arg(index)).ok_or(Fault::CURSOR)? {
             0 => Ok(None),
             cursor => {
-                let cursors = self.desk.shared.cursors();
+                let cursors = self.ctx.shared.cursors();
                 Ok(Some(cursors.place(cursor).ok_or(Fault::CURSOR)?.into()))
             }
         }
@@ -92,7 +92,7 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Done {
     let low = from.as_deref().unwrap_or(prefix);
     let high = behind_prefix(prefix);
     let protocol = call.reply.protocol();
-    let Desk { rows, local, shared, .. } = &mut call.desk;
+    let CommandContext { rows, local, shared, .. } = &mut call.ctx;
     let (body, place) = (&mut local.bytes, &mut local.more_bytes);
     body.clear();
     place.clear();
@@ -123,7 +123,7 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Done {
     if is_stuck {
         return Err(Fault::PATTERN);
     }
-    let next = if place.is_empty() { 0 } else { shared.cursors().give(place) };
+    let next = if place.is_empty() { 0 } else { shared.cursors().add(place) };
     call.reply.array(2);
     call.reply.bulk(&Decimal::new(next));
     call.reply.array(count);
@@ -170,7 +170,7 @@ pub(crate) fn randomkey(call: &mut Call<'_>) -> Done {
     let mut key = Vec::new();
     for _ in 0..LEVELS_MAX {
         let behind = behind_prefix(&prefix);
-        let (first, last) = ends(&mut call.desk, &prefix, behind.as_deref())?;
+        let (first, last) = ends(&mut call.ctx, &prefix, behind.as_deref())?;
         let (Some(first), Some(last)) = (first, last) else {
             // Keys were removed meanwhile. The key that was found before was there.
             break;
@@ -181,18 +181,18 @@ pub(crate) fn randomkey(call: &mut Call<'_>) -> Done {
         // Where the first key ends here it is one of those to draw from.
         let low = key.get(shared).copied();
         let choices = u64::from(high - low.unwrap_or(0)) + 1 + u64::from(low.is_none());
-        let drawn = call.desk.local.rng.below(choices);
+        let drawn = call.ctx.local.rng.below(choices);
         let Some(step) = drawn.checked_sub(u64::from(low.is_none())) else { break };
         prefix.clear();
         prefix.extend_from_slice(&key[..shared]);
         prefix.push(low.unwrap_or(0) + u8::try_from(step).unwrap_or(0));
         // No key may begin so; then with what the next key begins.
-        let (next, _) = ends(&mut call.desk, &prefix, None)?;
+        let (next, _) = ends(&mut call.ctx, &prefix, None)?;
         let Some(next) = next else { break };
         prefix.clear();
         prefix.extend_from_slice(&next[..(shared + 1).min(next.len())]);
     }
-    match key.is_empty() && !call.desk.rows.get(&key, &mut |_| {})? {
+    match key.is_empty() && !call.ctx.rows.get(&key, &mut |_| {})? {
         true => call.reply.null(),
         false => call.reply.bulk(&key),
     }
@@ -201,16 +201,16 @@ pub(crate) fn randomkey(call: &mut Call<'_>) -> Done {
 
 /// The first and the last key of a range.
 fn ends(
-    desk: &mut Desk<'_>,
+    ctx: &mut CommandContext<'_>,
     low: &[u8],
     high: Option<&[u8]>,
 ) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), Fault> {
     let (mut first, mut last) = (None, None);
-    desk.rows.scan(low, high, &mut |key, _| {
+    ctx.rows.scan(low, high, &mut |key, _| {
         first = Some(key.to_vec());
         ControlFlow::Break(())
     })?;
-    desk.rows.scan_rev(low, high, &mut |key, _| {
+    ctx.rows.scan_rev(low, high, &mut |key, _| {
         last = Some(key.to_vec());
         ControlFlow::Break(())
     })?;
