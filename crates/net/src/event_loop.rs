@@ -31,7 +31,7 @@ use crate::buffer::POOL_BYTES_MAX;
 use crate::closer::Closer;
 use crate::connection::{CONNECTION_BYTES, Connection, Phase, SharedBuffers};
 use crate::datagrams::{self, Bound, Replies};
-use crate::deferred_replies::{DeferredReplies, ReplyGroup};
+use crate::deferred_replies::DeferredReplies;
 use crate::listen::Share;
 use crate::loop_handles::{AcceptedSocket, LoopHandle, LoopHandles};
 use crate::memory::LoopMemory;

@@ -7,8 +7,8 @@
 //!   begin_iteration
 //!     for every connection that has input: read once, then serve   (once more after Again)
 //!   end_iteration -> Durable:     one write for each connection
-//!                 -> Wait(token): until is_done(token), the replies of this iteration are deferred,
-//!                                 and their connections are not read
+//!                 -> Wait(token): until is_done(token), the replies of this iteration are
+//!                                 deferred, and their connections are not read
 //! ```
 //!
 //! Everything of a worker is called by its own thread, one call at a time, so a worker needs no

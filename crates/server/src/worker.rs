@@ -3,7 +3,7 @@
 //! ```text
 //!   begin_iteration   reads the time once; takes the reader slot
 //!   serve             the connection's protocol executes the requests that have arrived
-//!   end_iteration     releases the reader slot; flushes once; replies are sent, or wait for the disk
+//!   end_iteration     releases the reader slot; flushes once; replies are sent, or deferred
 //! ```
 //!
 //! **Invariant:** what an iteration wrote is flushed before its replies are sent. A flush that

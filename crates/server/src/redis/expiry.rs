@@ -158,7 +158,7 @@ pub(crate) fn pexpiretime(call: &mut Call<'_>) -> Done {
     reply_time(call, |expires_ms, _| expires_ms)
 }
 
-/// Answers with `convert` of a row's time and of now: -2 for no row, -1 for a row that never expires.
+/// Replies with `convert` of the time a row expires at and of now: -2 without a row, -1 for never.
 fn reply_time(call: &mut Call<'_>, convert: fn(i64, i64) -> i64) -> Done {
     let now_ms = i64::try_from(call.ctx.now_ms).unwrap_or(i64::MAX);
     call.row(call.arg(1), |row, reply| {
