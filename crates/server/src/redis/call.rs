@@ -10,9 +10,9 @@ use keyrack_wire::resp::{Request, Writer};
 
 use crate::redis::command::Command;
 use crate::redis::context::CommandContext;
+use crate::redis::counters::bump;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::number::{integer, natural};
-use crate::redis::shared::bump;
 use crate::redis::state::State;
 use crate::redis::task::Task;
 
@@ -127,6 +127,9 @@ impl<'a> Call<'a> {
     }
 }
 
+/// What carries a command out. It writes its reply, or returns the error to reply with.
+pub(crate) type Handler = fn(&mut Call<'_>) -> Done;
+
 /// What is to become of a row, or why the command fails.
 pub(crate) type Decided = Result<Change, Fault>;
 
@@ -138,6 +141,11 @@ pub(crate) fn string_of<'r>(row: Option<&Row<'r>>) -> Result<Option<&'r [u8]>, F
         Some(row) if row.kind() == Kind::Value => Ok(Some(row.value())),
         Some(_) => Err(Fault::WRONG_TYPE),
     }
+}
+
+/// What TYPE calls a row.
+pub(crate) fn type_name(row: &Row<'_>) -> &'static str {
+    if row.kind() == Kind::Value { "string" } else { "hash" }
 }
 
 /// Makes `buf` a copy of `row`, attributes included.
@@ -156,4 +164,11 @@ pub(crate) fn copy_row(row: &Row<'_>, buf: &mut RowBuf) {
         }
     }
     buf.keep_attributes(row);
+}
+
+/// Takes flags and expiry of the row before, if there is one.
+pub(crate) fn keep_attributes(row: Option<&Row<'_>>, buf: &mut RowBuf) {
+    if let Some(row) = row {
+        buf.keep_attributes(row);
+    }
 }

@@ -1,13 +1,7 @@
-//! What a command is: the row of a table.
+//! The facts about a command: what its row in the table says, without the handler.
 //!
-//! The table drives everything that is known about commands: finding one by its name, the number of
-//! its arguments, which of them are keys, whether it may run in a transaction, what COMMAND tells.
-
-use crate::redis::call::Call;
-use crate::redis::fault::Done;
-
-/// What carries a command out. It writes its reply, or gives the error to write.
-pub(crate) type Handler = fn(&mut Call<'_>) -> Done;
+//! The facts answer everything but what the command does: its name, the number of its arguments,
+//! which of them are keys, whether it may run in a transaction, and what COMMAND replies.
 
 /// A command or a subcommand.
 pub(crate) struct Command {
@@ -17,11 +11,10 @@ pub(crate) struct Command {
     pub(crate) arity: i32,
     pub(crate) flags: u16,
     pub(crate) keys: Keys,
-    pub(crate) group: Group,
+    pub(crate) family: Family,
     /// The version of Redis that had it first, or of Keyrack.
     pub(crate) since: &'static str,
     pub(crate) summary: &'static str,
-    pub(crate) run: Handler,
     pub(crate) subcommands: &'static [Command],
 }
 
@@ -87,9 +80,9 @@ pub(crate) const DANGEROUS: u16 = 1 << 10;
 /// EXEC, which carries out other commands.
 pub(crate) const RUNS_QUEUE: u16 = 1 << 11;
 
-/// The chapter of the documentation.
+/// The family of a command: what COMMAND DOCS calls its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
+pub(crate) enum Family {
     Strings,
     Hashes,
     Generic,
@@ -99,39 +92,21 @@ pub(crate) enum Group {
     Keyrack,
 }
 
-impl Group {
+impl Family {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Group::Strings => "string",
-            Group::Hashes => "hash",
-            Group::Generic => "generic",
-            Group::Transactions => "transactions",
-            Group::Connection => "connection",
-            Group::Server => "server",
-            Group::Keyrack => "keyrack",
+            Family::Strings => "string",
+            Family::Hashes => "hash",
+            Family::Generic => "generic",
+            Family::Transactions => "transactions",
+            Family::Connection => "connection",
+            Family::Server => "server",
+            Family::Keyrack => "keyrack",
         }
     }
 }
 
 impl Command {
-    pub(crate) const fn new(
-        name: &'static str,
-        arity: i32,
-        flags: u16,
-        keys: Keys,
-        about: (Group, &'static str, &'static str),
-        run: Handler,
-    ) -> Self {
-        let (group, since, summary) = about;
-        Command { name, arity, flags, keys, group, since, summary, run, subcommands: &[] }
-    }
-
-    /// The same with the words that may come second.
-    pub(crate) const fn with(mut self, subcommands: &'static [Command]) -> Self {
-        self.subcommands = subcommands;
-        self
-    }
-
     pub(crate) fn is(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
@@ -142,30 +117,17 @@ impl Command {
         if self.arity < 0 { words >= least } else { words == least }
     }
 
+    /// The index of the subcommand called `name`, in any case.
+    pub(crate) fn subcommand_index(&self, name: &[u8]) -> Option<usize> {
+        let is_called = |command: &Command| command.name.as_bytes().eq_ignore_ascii_case(name);
+        self.subcommands.iter().position(is_called)
+    }
+
     /// The subcommand called `name`, in any case.
     pub(crate) fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
-        let subcommands: &'static [Command] = self.subcommands;
-        subcommands.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+        Some(&self.subcommands[self.subcommand_index(name)?])
     }
 }
-
-/// An array of commands, a line each under the group that they belong to.
-macro_rules! commands {
-    ($($group:ident { $(
-        $name:literal, $arity:literal, $flags:expr, $keys:expr, $since:literal, $run:expr,
-        $summary:literal $(, $subcommands:expr)?;
-    )* })*) => {
-        [$($($crate::redis::command::Command::new(
-            $name,
-            $arity,
-            $flags,
-            $keys,
-            ($crate::redis::command::Group::$group, $since, $summary),
-            $run,
-        )$(.with($subcommands))?,)*)*]
-    };
-}
-pub(crate) use commands;
 
 impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

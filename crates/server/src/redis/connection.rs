@@ -17,19 +17,18 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use keyrack_net::{Closer, LoopMemory, Served, Verdict};
-use keyrack_wire::resp::{Request, RequestParser, Writer};
+use keyrack_wire::resp::{Limits, ProtocolError, Request, RequestParser, Writer};
 
-use crate::redis::call::Call;
 use crate::redis::clients::Listed;
-use crate::redis::command::{
-    AT_ONCE, Command, EXCLUSIVE, FAST, NO_AUTH, NO_MULTI, READ, RUNS_QUEUE, WRITE,
-};
-use crate::redis::context::{CommandContext, Context};
-use crate::redis::fault::{Done, Fault, unknown_command, unknown_subcommand};
-use crate::redis::gets::{RUN_AT_FIRST, Run};
-use crate::redis::shared::{Shared, bump};
+use crate::redis::command::{FAST, READ, RUNS_QUEUE, WRITE};
+use crate::redis::commands::gets::{RUN_AT_FIRST, Run};
+use crate::redis::context::Context;
+use crate::redis::counters::bump;
+use crate::redis::execute::{handle_request, refuse};
+use crate::redis::fault::Fault;
+use crate::redis::shared::{Options, Shared};
 use crate::redis::state::State;
-use crate::redis::{table, transaction};
+use crate::redis::table;
 
 /// One client's connection.
 #[derive(Debug)]
@@ -113,8 +112,7 @@ impl Connection {
         let state = &mut self.state;
         if state.task.take().is_some() {
             let place = output.len();
-            let (_, ctx) = cx.split();
-            fail(state, &ctx, &Fault::MEMORY, output, place);
+            state.fail(cx.counters(), &Fault::MEMORY, output, place);
             state.drop_unwanted_reply(output, place);
         }
         state.count_memory(0)
@@ -123,7 +121,7 @@ impl Connection {
     /// Says why the connection ends: there is no memory for what it holds.
     pub(crate) fn out_of_memory(&mut self, output: &mut Vec<u8>) {
         self.listed = None;
-        put_fault(&self.state, &Fault::MEMORY, output);
+        self.state.put_fault(&Fault::MEMORY, output);
     }
 
     fn serve_requests(
@@ -135,21 +133,14 @@ impl Connection {
     ) -> Verdict {
         let Connection { parser, state, run_max, .. } = self;
         let start = output.len();
-        if cx.rows_wait && state.task.is_some() {
-            return Verdict::Again;
-        }
         if !go_on(state, cx, output) {
             return Verdict::Again;
         }
-        cx.work.add(0, output.len() - start);
         let mut run = Run::new();
         let options = &cx.shared.options;
         loop {
             let limits = cx.shared.settings.limits(options, state.is_authenticated);
-            let output_max = match state.is_authenticated {
-                true => options.iteration_output_bytes_max,
-                false => options.iteration_output_bytes_max_before_auth,
-            };
+            let output_max = output_max(options, state);
             let work = cx.work;
             let is_spent =
                 |output: &[u8]| output.len() - start >= output_max || work.is_slice_spent();
@@ -157,32 +148,20 @@ impl Connection {
                 let before = *rest;
                 let request = match parser.next(rest, &limits) {
                     Ok(Some(request)) => request,
-                    Ok(None) => {
+                    none => {
+                        let error = none.err();
                         if let Some(left) = run.answer(cx, state, output, run_max) {
                             return go_back(parser, rest, left);
                         }
-                        if !parser.take_refused() {
-                            return Verdict::Continue;
+                        match without_request(parser, state, cx, error, &limits, output) {
+                            Some(verdict) => return verdict,
+                            None => continue,
                         }
-                        let place = output.len();
-                        refuse(state, cx, Fault::argument_too_long(limits.bulk_bytes_max), output);
-                        state.drop_unwanted_reply(output, place);
-                        continue;
-                    }
-                    Err(error) => {
-                        if let Some(left) = run.answer(cx, state, output, run_max) {
-                            return go_back(parser, rest, left);
-                        }
-                        bump(&cx.shared.counters_of(cx.local.loop_index).protocol_errors, 1);
-                        Writer::new(output, state.protocol()).protocol_error(&error);
-                        return Verdict::Close;
                     }
                 };
                 if cx.rows_wait && !is_quick(&request) {
                     // It is read anew then.
-                    *rest = before;
-                    *parser = RequestParser::new();
-                    return Verdict::Again;
+                    return go_back(parser, rest, before);
                 }
                 if let Some(key) = plain_get(&request, state) {
                     run.push(key, before);
@@ -192,7 +171,7 @@ impl Connection {
                 if let Some(left) = run.answer(cx, state, output, run_max) {
                     return go_back(parser, rest, left);
                 }
-                let limits_before = state.is_authenticated;
+                let was_authenticated = state.is_authenticated;
                 handle_request(state, cx, request, output, last);
                 if state.is_closing {
                     return Verdict::Close;
@@ -200,7 +179,7 @@ impl Connection {
                 if state.task.is_some() {
                     return Verdict::Again;
                 }
-                if limits_before != state.is_authenticated {
+                if was_authenticated != state.is_authenticated {
                     break;
                 }
             }
@@ -212,6 +191,39 @@ impl Connection {
             }
         }
     }
+}
+
+/// Bytes of output after which the connection yields.
+fn output_max(options: &Options, state: &State) -> usize {
+    match state.is_authenticated {
+        true => options.iteration_output_bytes_max,
+        false => options.iteration_output_bytes_max_before_auth,
+    }
+}
+
+/// What follows where the parser has no request: the input ends, the request was refused for its
+/// size, or it breaks the protocol. `None` if the parser goes on.
+#[inline]
+fn without_request(
+    parser: &mut RequestParser,
+    state: &mut State,
+    cx: &Context<'_, '_>,
+    error: Option<ProtocolError>,
+    limits: &Limits,
+    output: &mut Vec<u8>,
+) -> Option<Verdict> {
+    if let Some(error) = error {
+        bump(&cx.counters().protocol_errors, 1);
+        Writer::new(output, state.protocol()).protocol_error(&error);
+        return Some(Verdict::Close);
+    }
+    if !parser.take_refused() {
+        return Some(Verdict::Continue);
+    }
+    let place = output.len();
+    refuse(state, cx, Fault::argument_too_long(limits.bulk_bytes_max), output);
+    state.drop_unwanted_reply(output, place);
+    None
 }
 
 /// Yields: the request that `left` begins with is read anew.
@@ -234,8 +246,14 @@ fn is_quick(request: &Request<'_, '_>) -> bool {
     command.is_some_and(|command| command.is(FAST) && !command.is(READ | WRITE | RUNS_QUEUE))
 }
 
-/// Carries out a slice of the task under way. Whether there is none any more.
+/// Runs a slice of the task under way, if there is one. Whether there is none any more.
 fn go_on(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> bool {
+    if state.task.is_none() {
+        return true;
+    }
+    if cx.rows_wait {
+        return false;
+    }
     let Some(mut task) = state.task.take() else { return true };
     let place = output.len();
     let (_, mut ctx) = cx.split();
@@ -252,158 +270,9 @@ fn go_on(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> b
             return false;
         }
         Ok(true) => {}
-        Err(fault) => fail(state, &ctx, &fault, output, place),
+        Err(fault) => state.fail(ctx.counters(), &fault, output, place),
     }
     state.drop_unwanted_reply(output, place);
+    cx.work.add(0, output.len() - place);
     true
-}
-
-/// Carries out, queues or refuses one request.
-fn handle_request(
-    state: &mut State,
-    cx: &mut Context<'_, '_>,
-    request: Request<'_, '_>,
-    output: &mut Vec<u8>,
-    last: &mut Option<u16>,
-) {
-    let place = output.len();
-    match admit(state, cx, &request) {
-        Ok((index, command)) => {
-            *last = Some(index);
-            let queued = state.queue.is_some() && !command.is(AT_ONCE);
-            let done = if queued {
-                transaction::queue(state, cx.shared, &request, output)
-            } else {
-                let counters = cx.shared.counters_of(cx.local.loop_index);
-                bump(&counters.calls[usize::from(index)], 1);
-                let began = cx.local.clock.ticks();
-                let done = run(state, cx, command, request, output);
-                cx.local.spent(counters, index, began);
-                bump(&counters.failed_calls[usize::from(index)], u64::from(done.is_err()));
-                done
-            };
-            if let Err(fault) = done {
-                let (_, ctx) = cx.split();
-                fail(state, &ctx, &fault, output, place);
-            }
-        }
-        Err(mut fault) => {
-            if let Some(index) = table::find(request.arg(0)) {
-                let counters = cx.shared.counters_of(cx.local.loop_index);
-                bump(&counters.rejected_calls[usize::from(index)], 1);
-            }
-            if request.arg(0).eq_ignore_ascii_case(b"exec") {
-                state.end_transaction();
-                fault = fault.aborting();
-            }
-            refuse(state, cx, fault, output);
-        }
-    }
-    state.drop_unwanted_reply(output, place);
-}
-
-/// Refuses a request before it is carried out. A transaction that it was for is broken.
-#[cold]
-fn refuse(state: &mut State, cx: &Context<'_, '_>, fault: Fault, output: &mut Vec<u8>) {
-    state.break_queue();
-    bump(&cx.shared.counters_of(cx.local.loop_index).rejected, 1);
-    put_fault(state, &fault, output);
-}
-
-/// The command of a request, and its place in the table, if it may be carried out.
-#[inline]
-fn admit(
-    state: &State,
-    cx: &Context<'_, '_>,
-    request: &Request<'_, '_>,
-) -> Result<(u16, &'static Command), Fault> {
-    let (index, command) = resolve(request)?;
-    if !state.is_authenticated && !command.is(NO_AUTH) && cx.shared.settings.is_protected() {
-        return Err(Fault::NO_AUTH);
-    }
-    if command.is(NO_MULTI) && state.queue.is_some() {
-        return Err(Fault::Text("ERR Command not allowed inside a transaction"));
-    }
-    // Each key is at least one unit.
-    let units_max = cx.shared.options.transaction_work_max;
-    let words = request.len();
-    if words as u64 > units_max && command.keys.places(words).count() as u64 > units_max {
-        return Err(Fault::too_much_work(units_max));
-    }
-    Ok((index, command))
-}
-
-/// The command or subcommand that a request names, with as many words as it takes.
-#[inline]
-pub(crate) fn resolve(request: &Request<'_, '_>) -> Result<(u16, &'static Command), Fault> {
-    let Some(index) = table::find(request.arg(0)) else {
-        return Err(unknown_command(request.arg(0), request.args().skip(1)));
-    };
-    let command = &table::COMMANDS[usize::from(index)];
-    if command.subcommands.is_empty() || request.len() < 2 {
-        return match command.takes(request.len()) {
-            true => Ok((index, command)),
-            false => Err(Fault::arity(command.name, None)),
-        };
-    }
-    let Some(subcommand) = command.subcommand(request.arg(1)) else {
-        return Err(unknown_subcommand(command.name, request.arg(1)));
-    };
-    match subcommand.takes(request.len()) {
-        true => Ok((index, subcommand)),
-        false => Err(Fault::arity(subcommand.name, Some(command.name))),
-    }
-}
-
-/// Carries out a command that was admitted.
-#[inline]
-fn run(
-    state: &mut State,
-    cx: &mut Context<'_, '_>,
-    command: &'static Command,
-    args: Request<'_, '_>,
-    output: &mut Vec<u8>,
-) -> Done {
-    if command.is(RUNS_QUEUE) {
-        return transaction::exec(state, cx, output);
-    }
-    let (reader, mut ctx) = cx.split();
-    let reply = Writer::new(output, state.protocol());
-    if !command.is(EXCLUSIVE) {
-        let mut call = Call { command, args, reply, ctx, state, is_whole: false };
-        return (command.run)(&mut call);
-    }
-    let units_max = ctx.shared.options.transaction_work_max;
-    reader.exclusive(|| {
-        ctx.rows.begin_group()?;
-        let work = ctx.work;
-        let mut call = Call { command, args, reply, ctx: ctx.reborrow(), state, is_whole: true };
-        let done = work.limited(units_max, || (command.run)(&mut call));
-        match done.unwrap_or_else(|| Err(Fault::too_much_work(units_max))) {
-            Ok(()) => ctx.rows.commit_group().map_err(Fault::from),
-            // A command over several keys does all of it or nothing.
-            Err(fault) => {
-                ctx.rows.cancel_group();
-                Err(fault)
-            }
-        }
-    })
-}
-
-/// Replaces what was written since `place` by an error.
-pub(crate) fn fail(
-    state: &State,
-    ctx: &CommandContext<'_>,
-    fault: &Fault,
-    output: &mut Vec<u8>,
-    place: usize,
-) {
-    output.truncate(place);
-    bump(&ctx.counters().failed, 1);
-    put_fault(state, fault, output);
-}
-
-#[cold]
-fn put_fault(state: &State, fault: &Fault, output: &mut Vec<u8>) {
-    fault.with_line(|line| Writer::new(output, state.protocol()).error(line));
 }

@@ -5,7 +5,8 @@ use keyrack_rowstore::{RowSession, Rows};
 use keyrack_workload::Rng;
 
 use crate::exclusive::ReaderGuard;
-use crate::redis::shared::{Counters, Shared, bump};
+use crate::redis::counters::{Counters, bump};
+use crate::redis::shared::Shared;
 use crate::work::Work;
 
 /// What [`crate::redis::Connection::serve`] works with, lent by the loop for an iteration.
@@ -34,7 +35,13 @@ impl std::fmt::Debug for Context<'_, '_> {
     }
 }
 
-impl<'g> Context<'_, 'g> {
+impl<'c, 'g> Context<'c, 'g> {
+    /// The counters of the loop.
+    #[inline]
+    pub(crate) fn counters(&self) -> &'c Counters {
+        self.shared.counters_of(self.local.loop_index)
+    }
+
     /// The reader guard, and all the rest.
     #[inline]
     pub(crate) fn split(&mut self) -> (&mut ReaderGuard<'g>, CommandContext<'_>) {

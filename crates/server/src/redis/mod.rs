@@ -1,18 +1,27 @@
 //! # Redis' commands on rows
 //!
 //! ```text
-//!   bytes --RequestParser--> request --table--> command --handler--> rows
-//!                                |                         |
-//!                             MULTI: queue             Writer --> bytes
+//!   bytes --RequestParser--> request --table--> facts --dispatch--> handler --> rows
+//!                                |                                      |
+//!                             MULTI: queue                           Writer --> bytes
 //! ```
 //!
-//! A [`Connection`] turns the bytes of one client into replies; the loop that it belongs to lends
-//! it what it needs, as a [`Context`]. There is no socket in here, and no clock: the time of an
-//! iteration is given.
+//! A [`Connection`] turns the bytes of one client into replies. The loop that it belongs to lends
+//! it what it needs, as a [`Context`]. Nothing here knows a socket or reads a calendar: the context
+//! has the time of the iteration.
 //!
-//! The parts: `table` lists the commands, `command` says what one is; `connection` finds, checks
-//! and runs them, `transaction` keeps and runs them together, `task` cuts long ones into slices.
-//! The commands themselves are in a file for each family.
+//! The files, from the bottom up; each depends only on those before it:
+//!
+//! * `command` and `table`: the facts about each command, without the functions;
+//! * `fault`, `number`, `glob`, `hash`, `key_range`, `cursor`: errors and values;
+//! * `clients`, `counters`, `shared`, `state`, `context`: what a server, a loop and a connection
+//!   keep;
+//! * `task` and `call`: a long command in slices, and one command with its arguments and its reply;
+//! * `commands`: the handlers, a file for each family;
+//! * `dispatch`: the handler of each command;
+//! * `exec`, `execute` and `connection`: a transaction, one request, and a client's pipeline.
+//!
+//! To add a command, write its handler in the file of its family and its row in `table`.
 //!
 //! * **Invariant:** a command on one key is one step of the rows. A command that writes several
 //!   keys runs in an [exclusive section](crate::ReaderGuard::exclusive) and in a group of the log;
@@ -28,38 +37,28 @@
 //! reference and by comparison with the program itself. What differs is in
 //! `docs/protocols/redis-commands.md`.
 
-mod arithmetic;
 mod call;
-mod client;
 mod clients;
 mod command;
-mod config;
+mod commands;
 mod connection;
 mod context;
+mod counters;
 mod cursor;
-mod expiry;
+mod dispatch;
+mod exec;
+mod execute;
 mod fault;
 #[cfg(test)]
 pub(crate) mod fuzzed;
-mod gets;
 mod glob;
 mod hash;
-mod hash_walk;
-mod hashes;
-mod info;
-mod introspect;
-mod keys;
+mod key_range;
 mod number;
-mod server;
-mod session;
 mod shared;
 mod state;
-mod strings;
-mod subcommands;
 mod table;
 mod task;
-mod transaction;
-mod walk;
 
 pub use connection::Connection;
 pub use context::{Context, Local};

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use keyrack_net::Charge;
-use keyrack_wire::resp::Protocol;
+use keyrack_wire::resp::{Protocol, Writer};
 
 use crate::redis::clients::Client;
+use crate::redis::counters::{Counters, bump};
+use crate::redis::fault::Fault;
 use crate::redis::task::Task;
 
 /// The state of a connection, beside the bytes it has not understood yet.
@@ -130,6 +132,25 @@ impl State {
     pub(crate) fn unwatch(&mut self) {
         self.watched = Watched::default();
         self.client.watched.store(0, Relaxed);
+    }
+
+    /// Replaces what was written since `place` by an error.
+    pub(crate) fn fail(
+        &self,
+        counters: &Counters,
+        fault: &Fault,
+        output: &mut Vec<u8>,
+        place: usize,
+    ) {
+        output.truncate(place);
+        bump(&counters.failed, 1);
+        self.put_fault(fault, output);
+    }
+
+    /// Writes an error.
+    #[cold]
+    pub(crate) fn put_fault(&self, fault: &Fault, output: &mut Vec<u8>) {
+        fault.with_line(|line| Writer::new(output, self.protocol).error(line));
     }
 
     /// Takes back the reply that begins at `place`, if it is not wanted.

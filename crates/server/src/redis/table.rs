@@ -1,25 +1,26 @@
-//! All commands. Finding one costs a hash of its name and one comparison.
+//! The table of commands: a row for each, and how a name is found.
+//!
+//! A row has a command's name, its words, flags and keys, the version that had it first, its
+//! handler, and its summary; rows in braces are its subcommands. This file reads all of a row but
+//! the handler, so it depends on none of them. `dispatch` expands the same rows for the handlers.
+//!
+//! Finding a command costs a hash of its name and one comparison.
 
 use crate::redis::command::{
-    ADMIN, ALL, AT_ONCE, CONNECTION, Command, DANGEROUS, DENY_OOM, EXCLUSIVE, FAST, NO_AUTH,
-    NO_MULTI, NONE, ONE, PAIRS, READ, RUNS_QUEUE, TWO, WRITE, commands,
-};
-use crate::redis::subcommands::{CLIENT, COMMAND, CONFIG, DEBUG, LATENCY, MEMORY, OBJECT, SLOWLOG};
-use crate::redis::{
-    arithmetic, expiry, gets, hash_walk, hashes, info, introspect, keys, server, session, strings,
-    transaction, walk,
+    ADMIN, ALL, AT_ONCE, CONNECTION, Command, DANGEROUS, DENY_OOM, EXCLUSIVE, FAST, Family,
+    NO_AUTH, NO_MULTI, NONE, ONE, PAIRS, READ, RUNS_QUEUE, SECOND, TWO, WRITE,
 };
 
 /// Writes that make rows larger.
 const GROW: u16 = WRITE | DENY_OOM;
-/// What a client does before it has said who it is.
-const HAIL: u16 = NO_AUTH | FAST | CONNECTION;
-/// What steers a transaction.
-const STEER: u16 = AT_ONCE | FAST;
+/// Allowed before the client has authenticated.
+const GREETING: u16 = NO_AUTH | FAST | CONNECTION;
+/// Begins, ends or watches a transaction.
+const TRANSACTION: u16 = AT_ONCE | FAST;
 
-/// Every command, by its group: name, words, flags, keys, since when, what carries it out, what it
-/// does, and which words may come second.
-const LIST: &[Command] = &commands! {
+/// Gives the rows of all commands, by their family, to the macro called `$expand`.
+macro_rules! for_each_command {
+    ($expand:ident) => { $expand! {
     Strings {
         "get", 2, READ | FAST, ONE, "1.0.0", gets::get, "the value of a key";
         "set", -3, GROW, ONE, "1.0.0", strings::set, "sets a key to a value";
@@ -65,8 +66,8 @@ const LIST: &[Command] = &commands! {
         "hincrby", 4, GROW | FAST, ONE, "2.0.0", hashes::hincrby, "adds a whole number to a field";
         "hincrbyfloat", 4, GROW | FAST, ONE, "2.6.0", hashes::hincrbyfloat,
             "adds a decimal number to a field";
-        "hscan", -3, READ, ONE, "2.8.0", hash_walk::hscan, "some fields, and where to go on";
-        "hrandfield", -2, READ, ONE, "6.2.0", hash_walk::hrandfield, "fields drawn at random";
+        "hscan", -3, READ, ONE, "2.8.0", hash_scan::hscan, "some fields, and where to go on";
+        "hrandfield", -2, READ, ONE, "6.2.0", hash_scan::hrandfield, "fields drawn at random";
     }
     Generic {
         "del", -2, WRITE, ALL, "1.0.0", keys::del, "removes keys";
@@ -89,38 +90,78 @@ const LIST: &[Command] = &commands! {
         "renamenx", 3, WRITE | EXCLUSIVE, TWO, "1.0.0", keys::renamenx,
             "gives a row a key that is not there";
         "copy", -3, GROW | EXCLUSIVE, TWO, "6.2.0", keys::copy, "copies a row";
-        "keys", 2, READ | DANGEROUS, NONE, "1.0.0", walk::keys, "all keys that match a pattern";
-        "scan", -2, READ, NONE, "2.8.0", walk::scan, "some keys, and where to go on";
-        "randomkey", 1, READ, NONE, "1.0.0", walk::randomkey, "a key drawn at random";
+        "keys", 2, READ | DANGEROUS, NONE, "1.0.0", scan::keys, "all keys that match a pattern";
+        "scan", -2, READ, NONE, "2.8.0", scan::scan, "some keys, and where to go on";
+        "randomkey", 1, READ, NONE, "1.0.0", scan::randomkey, "a key drawn at random";
         "dbsize", 1, READ | FAST, NONE, "1.0.0", keys::dbsize, "how many keys there are";
         "flushall", -1, WRITE | DANGEROUS | EXCLUSIVE, NONE, "1.0.0", keys::flush,
             "removes all keys";
         "flushdb", -1, WRITE | DANGEROUS | EXCLUSIVE, NONE, "1.0.0", keys::flush,
             "removes all keys";
-        "object", -2, READ, NONE, "2.2.3", server::incomplete, "how a row is kept", OBJECT;
+        "object", -2, READ, NONE, "2.2.3", server::incomplete, "how a row is kept" {
+            "encoding", 3, READ, SECOND, "2.2.3", keys::object_encoding,
+                "the name of a representation";
+            "freq", 3, READ, SECOND, "4.0.0", keys::object_freq, "refused: not noted";
+            "idletime", 3, READ, SECOND, "2.2.3", keys::object_idletime, "0: not noted";
+            "refcount", 3, READ, SECOND, "2.2.3", keys::object_refcount, "1";
+            "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
+        };
     }
     Transactions {
-        "multi", 1, STEER, NONE, "1.2.0", transaction::multi, "begins a transaction";
+        "multi", 1, TRANSACTION, NONE, "1.2.0", transaction::multi, "begins a transaction";
         "exec", 1, AT_ONCE | RUNS_QUEUE, NONE, "1.2.0", server::incomplete,
             "carries a transaction out";
-        "discard", 1, STEER, NONE, "2.0.0", transaction::discard, "gives a transaction up";
-        "watch", -2, STEER, ALL, "2.2.0", transaction::watch, "lets EXEC fail if a key changes";
+        "discard", 1, TRANSACTION, NONE, "2.0.0", transaction::discard, "gives a transaction up";
+        "watch", -2, TRANSACTION, ALL, "2.2.0", transaction::watch,
+            "lets EXEC fail if a key changes";
         "unwatch", 1, FAST, NONE, "2.2.0", transaction::unwatch, "forgets the watched keys";
     }
     Connection {
-        "hello", -1, HAIL | NO_MULTI, NONE, "6.0.0", session::hello, "chooses the protocol";
-        "auth", -2, HAIL, NONE, "1.0.0", session::auth, "says who the client is";
-        "reset", 1, HAIL | AT_ONCE, NONE, "6.2.0", session::reset, "as if newly connected";
-        "quit", -1, HAIL | AT_ONCE, NONE, "1.0.0", session::quit, "closes the connection";
+        "hello", -1, GREETING | NO_MULTI, NONE, "6.0.0", session::hello, "chooses the protocol";
+        "auth", -2, GREETING, NONE, "1.0.0", session::auth, "says who the client is";
+        "reset", 1, GREETING | AT_ONCE, NONE, "6.2.0", session::reset, "as if newly connected";
+        "quit", -1, GREETING | AT_ONCE, NONE, "1.0.0", session::quit, "closes the connection";
         "ping", -1, FAST | CONNECTION, NONE, "1.0.0", session::ping, "answers";
         "echo", 2, FAST | CONNECTION, NONE, "1.0.0", session::echo, "answers with the argument";
         "select", 2, FAST | CONNECTION, NONE, "1.0.0", session::select, "chooses database 0";
-        "client", -2, CONNECTION, NONE, "2.4.0", server::incomplete, "about connections", CLIENT;
+        "client", -2, CONNECTION, NONE, "2.4.0", server::incomplete, "about connections" {
+            "id", 2, FAST, NONE, "5.0.0", client::id, "the number of this connection";
+            "getname", 2, FAST, NONE, "2.6.9", client::getname, "the name of this connection";
+            "setname", 3, FAST, NONE, "2.6.9", client::setname, "names this connection";
+            "setinfo", 4, FAST, NONE, "7.2.0", client::setinfo, "names the library";
+            "info", 2, 0, NONE, "6.2.0", client::info, "about this connection";
+            "list", -2, ADMIN, NONE, "2.4.0", client::list, "about all connections";
+            "kill", -3, ADMIN, NONE, "2.4.0", client::kill, "closes connections";
+            "reply", 3, 0, NONE, "3.2.0", client::reply, "which replies to send";
+            "no-evict", 3, ADMIN, NONE, "7.0.0", client::on_or_off,
+                "accepted: no connection is evicted";
+            "no-touch", 3, 0, NONE, "7.2.0", client::on_or_off, "accepted: reads leave no trace";
+            "pause", -3, ADMIN, NONE, "3.0.0", client::pause, "refused";
+            "unpause", 2, ADMIN, NONE, "6.2.0", client::unpause, "accepted: nothing is paused";
+            "tracking", -3, 0, NONE, "6.0.0", client::tracking, "refused, but for OFF";
+            "trackinginfo", 2, 0, NONE, "6.2.0", client::trackinginfo, "off";
+            "getredir", 2, 0, NONE, "6.0.0", client::getredir, "-1: nothing is tracked";
+            "unblock", -3, ADMIN, NONE, "5.0.0", client::unblock, "0: nothing blocks";
+            "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
+        };
     }
     Server {
         "info", -1, DANGEROUS, NONE, "1.0.0", info::info, "what the server knows about itself";
-        "config", -2, ADMIN, NONE, "2.0.0", server::incomplete, "parameters", CONFIG;
-        "command", -1, CONNECTION, NONE, "2.8.13", introspect::all, "about commands", COMMAND;
+        "config", -2, ADMIN, NONE, "2.0.0", server::incomplete, "parameters" {
+            "get", -3, ADMIN, NONE, "2.0.0", config::get, "parameters whose names match";
+            "set", -4, ADMIN, NONE, "2.0.0", config::set, "changes parameters";
+            "resetstat", 2, ADMIN, NONE, "2.0.0", config::resetstat, "counts from 0 again";
+            "rewrite", 2, ADMIN, NONE, "2.8.0", config::rewrite, "refused: nothing is written";
+            "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
+        };
+        "command", -1, CONNECTION, NONE, "2.8.13", introspect::all, "about commands" {
+            "count", 2, 0, NONE, "2.8.13", introspect::count, "how many commands";
+            "info", -2, 0, NONE, "2.8.13", introspect::info, "arity, flags, keys";
+            "docs", -2, 0, NONE, "7.0.0", introspect::docs, "what commands are for";
+            "list", -2, 0, NONE, "7.0.0", introspect::list, "names";
+            "getkeys", -4, 0, NONE, "2.8.13", introspect::getkeys, "the keys of a request";
+            "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
+        };
         "time", 1, FAST, NONE, "2.6.0", server::time, "the server's time";
         "save", 1, ADMIN | NO_MULTI, NONE, "1.0.0", server::save, "writes a checkpoint";
         "bgsave", -1, ADMIN, NONE, "1.0.0", server::bgsave, "begins a checkpoint";
@@ -128,11 +169,31 @@ const LIST: &[Command] = &commands! {
         "lastsave", 1, FAST | DANGEROUS, NONE, "1.0.0", server::lastsave,
             "when the last checkpoint was complete";
         "shutdown", -1, ADMIN | NO_MULTI, NONE, "1.0.0", server::shutdown, "ends the server";
-        "memory", -2, 0, NONE, "4.0.0", server::incomplete, "about memory", MEMORY;
-        "debug", -2, ADMIN | NO_MULTI, NONE, "1.0.0", server::incomplete, "for tests", DEBUG;
+        "memory", -2, 0, NONE, "4.0.0", server::incomplete, "about memory" {
+            "usage", -3, READ, SECOND, "4.0.0", keys::memory_usage, "bytes of a key with its row";
+            "doctor", 2, 0, NONE, "4.0.0", server::memory_doctor, "advice; none";
+            "stats", 2, 0, NONE, "4.0.0", server::memory_stats, "bytes in all";
+            "purge", 2, 0, NONE, "4.0.0", server::ok, "accepted: nothing to do";
+            "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
+        };
+        "debug", -2, ADMIN | NO_MULTI, NONE, "1.0.0", server::incomplete, "for tests" {
+            "sleep", 3, ADMIN | NO_MULTI, NONE, "1.0.0", server::debug_sleep, "answers later";
+            "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
+        };
         "slowlog", -2, ADMIN, NONE, "2.2.12", server::incomplete,
-            "slow commands; none is noted", SLOWLOG;
-        "latency", -2, ADMIN, NONE, "2.8.13", server::incomplete, "latency; none is noted", LATENCY;
+            "slow commands; none is noted" {
+            "get", -2, ADMIN, NONE, "2.2.12", server::empty_array, "none";
+            "len", 2, ADMIN, NONE, "2.2.12", server::zero, "0";
+            "reset", 2, ADMIN, NONE, "2.2.12", server::ok, "nothing to forget";
+            "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
+        };
+        "latency", -2, ADMIN, NONE, "2.8.13", server::incomplete, "latency; none is noted" {
+            "latest", 2, ADMIN, NONE, "2.8.13", server::empty_array, "none";
+            "history", 3, ADMIN, NONE, "2.8.13", server::empty_array, "none";
+            "reset", -2, ADMIN, NONE, "2.8.13", server::zero, "0: nothing was noted";
+            "doctor", 2, ADMIN, NONE, "2.8.13", server::latency_doctor, "where to look";
+            "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
+        };
         "lolwut", -1, FAST, NONE, "5.0.0", server::lolwut, "a drawing and the version";
         "wait", 3, CONNECTION, NONE, "3.0.0", server::wait,
             "waits for replicas, of which there is none";
@@ -141,16 +202,51 @@ const LIST: &[Command] = &commands! {
         "readwrite", 1, FAST | CONNECTION, NONE, "3.0.0", server::no_cluster, "refused: no cluster";
     }
     Keyrack {
-        "kr.range", -3, READ, NONE, "0.1.0", walk::range, "the rows from one key to before another";
-        "kr.count", 3, READ, NONE, "0.1.0", walk::count, "how many keys from one to before another";
+        "kr.range", -3, READ, NONE, "0.1.0", scan::range, "the rows from one key to before another";
+        "kr.count", 3, READ, NONE, "0.1.0", scan::count, "how many keys from one to before another";
         "kr.stats", 1, FAST, NONE, "0.1.0", info::numbers, "all counters";
     }
-};
+    } };
+}
+pub(crate) use for_each_command;
+
+/// What the rows say of their commands.
+macro_rules! facts {
+    ($($family:ident { $(
+        $name:literal, $arity:literal, $flags:expr, $keys:expr, $since:literal, $run:path,
+        $summary:literal $({ $(
+            $sub_name:literal, $sub_arity:literal, $sub_flags:expr, $sub_keys:expr,
+            $sub_since:literal, $sub_run:path, $sub_summary:literal;
+        )* })?;
+    )* })*) => {
+        [$($(Command {
+            name: $name,
+            arity: $arity,
+            flags: $flags,
+            keys: $keys,
+            family: Family::$family,
+            since: $since,
+            summary: $summary,
+            subcommands: &[$($(Command {
+                name: $sub_name,
+                arity: $sub_arity,
+                flags: $sub_flags,
+                keys: $sub_keys,
+                family: Family::$family,
+                since: $sub_since,
+                summary: $sub_summary,
+                subcommands: &[],
+            },)*)?],
+        },)*)*]
+    };
+}
+
+const LIST: &[Command] = &for_each_command!(facts);
 
 /// How many commands there are.
 pub(crate) const COUNT: usize = LIST.len();
 
-/// Every command, by its group.
+/// Every command, by its family.
 pub(crate) static COMMANDS: &[Command] = LIST;
 
 /// The place of GET in the table.

@@ -19,7 +19,7 @@ use crate::redis::context::CommandContext;
 use crate::redis::fault::Fault;
 use crate::redis::glob::{Glob, Match};
 use crate::redis::hash::Hash;
-use crate::redis::walk::behind_prefix;
+use crate::redis::key_range::{prefix_end, successor};
 
 /// Bytes of a reply that one slice collects.
 pub(crate) const SLICE_BYTES_MAX: usize = 1 << 20;
@@ -42,7 +42,7 @@ impl Task {
         Task::Keys(Keys {
             pattern: pattern.into(),
             low: prefix.to_vec(),
-            high: behind_prefix(prefix),
+            high: prefix_end(prefix),
             found: Found::default(),
         })
     }
@@ -133,7 +133,7 @@ impl Keys {
             if budget.spend(found) {
                 return ControlFlow::Continue(());
             }
-            next = Some(behind(key));
+            next = Some(successor(key));
             ControlFlow::Break(())
         })?;
         if is_stuck {
@@ -186,7 +186,7 @@ impl Range {
             if budget.spend(found) {
                 return ControlFlow::Continue(());
             }
-            next = Some(if *is_reverse { key.to_vec() } else { behind(key) });
+            next = Some(if *is_reverse { key.to_vec() } else { successor(key) });
             ControlFlow::Break(())
         };
         match is_reverse {
@@ -245,19 +245,11 @@ impl Count {
             if left > 0 {
                 return ControlFlow::Continue(());
             }
-            next = Some(behind(key));
+            next = Some(successor(key));
             ControlFlow::Break(())
         })?;
         Ok(next.map(|next| self.low = next).is_none())
     }
-}
-
-/// The key that follows `key`.
-fn behind(key: &[u8]) -> Vec<u8> {
-    let mut behind = Vec::with_capacity(key.len() + 1);
-    behind.extend_from_slice(key);
-    behind.push(0);
-    behind
 }
 
 /// What is left of a slice.

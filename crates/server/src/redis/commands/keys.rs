@@ -3,11 +3,10 @@
 use keyrack_rowstore::{Change, Kind, Row};
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::redis::call::{Call, copy_row};
+use crate::redis::call::{Call, copy_row, type_name};
 use crate::redis::fault::{Done, Fault};
 use crate::redis::hash::Hash;
 use crate::redis::number::integer;
-use crate::redis::walk::type_name;
 
 pub(crate) fn del(call: &mut Call<'_>) -> Done {
     let mut removed = 0;

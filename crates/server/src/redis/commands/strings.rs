@@ -2,11 +2,12 @@
 //!
 //! A string is a row of one value, the same that memcached's clients see.
 
-use keyrack_rowstore::{Change, Row, RowBuf};
+use keyrack_rowstore::Change;
 use keyrack_wire::resp::Writer;
 
-use crate::redis::call::{Call, string_of};
-use crate::redis::expiry::{MILLISECONDS, SECONDS, Unit, expires_ms};
+use crate::redis::call::{Call, keep_attributes, string_of};
+use crate::redis::commands::expiry::{MILLISECONDS, SECONDS, Unit, expires_ms};
+use crate::redis::commands::gets;
 use crate::redis::fault::{Done, Fault};
 
 /// What SET was asked beside setting.
@@ -135,7 +136,7 @@ pub(crate) fn getex(call: &mut Call<'_>) -> Done {
         }
         _ => return Err(Fault::SYNTAX),
     };
-    let Some(time) = time else { return crate::redis::gets::get(call) };
+    let Some(time) = time else { return gets::get(call) };
     let now_ms = call.ctx.now_ms;
     call.edit(call.arg(1), |row, buf, reply| {
         put_or_null(string_of(row.as_ref())?, reply);
@@ -204,13 +205,6 @@ pub(crate) fn append(call: &mut Call<'_>) -> Done {
         Ok(Change::Put)
     })?;
     Ok(())
-}
-
-/// Takes flags and expiry of the row before, if there is one.
-pub(crate) fn keep_attributes(row: Option<&Row<'_>>, buf: &mut RowBuf) {
-    if let Some(row) = row {
-        buf.keep_attributes(row);
-    }
 }
 
 pub(crate) fn strlen(call: &mut Call<'_>) -> Done {

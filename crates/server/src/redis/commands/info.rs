@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::redis::call::Call;
+use crate::redis::commands::session::REDIS_VERSION;
 use crate::redis::fault::Done;
-use crate::redis::session::REDIS_VERSION;
 use crate::redis::table;
 
 type Section = (&'static str, fn(&mut Call<'_>, &mut String));

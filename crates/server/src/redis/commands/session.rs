@@ -3,7 +3,7 @@
 use keyrack_wire::resp::Protocol;
 
 use crate::redis::call::Call;
-use crate::redis::client::check_name;
+use crate::redis::commands::client::check_name;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::number::integer;
 use crate::redis::state::{Replies, State};

@@ -5,14 +5,15 @@
 //! how the others are cut into slices in `task`.
 
 use keyrack_decimal::Decimal;
-use keyrack_rowstore::{Kind, Row};
+use keyrack_rowstore::Row;
 use keyrack_wire::resp::Writer;
 use std::ops::ControlFlow;
 
-use crate::redis::call::Call;
+use crate::redis::call::{Call, type_name};
 use crate::redis::context::CommandContext;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::glob::{Glob, Match};
+use crate::redis::key_range::prefix_end;
 use crate::redis::number::natural;
 use crate::redis::task::{Count, Range, SLICE_BYTES_MAX, Task};
 
@@ -59,11 +60,6 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
-/// What TYPE calls a row.
-pub(crate) fn type_name(row: &Row<'_>) -> &'static str {
-    if row.kind() == Kind::Value { "string" } else { "hash" }
-}
-
 impl Call<'_> {
     /// The place of the cursor in argument `index`; nothing for the beginning.
     pub(crate) fn cursor(&self, index: usize) -> Result<Option<Box<[u8]>>, Fault> {
@@ -77,20 +73,12 @@ impl Call<'_> {
     }
 }
 
-/// The first key behind all that begin with `prefix`, if there is an end to them.
-pub(crate) fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
-    let mut behind = prefix[..=last].to_vec();
-    behind[last] += 1;
-    Some(behind)
-}
-
 pub(crate) fn scan(call: &mut Call<'_>) -> Done {
     let from = call.cursor(1)?;
     let options = ScanOptions::parse(call, 2, true)?;
     let prefix = options.glob.as_ref().map_or(&[][..], Glob::prefix);
     let low = from.as_deref().unwrap_or(prefix);
-    let high = behind_prefix(prefix);
+    let high = prefix_end(prefix);
     let protocol = call.reply.protocol();
     let CommandContext { rows, local, shared, .. } = &mut call.ctx;
     let (body, place) = (&mut local.bytes, &mut local.more_bytes);
@@ -169,8 +157,8 @@ pub(crate) fn randomkey(call: &mut Call<'_>) -> Done {
     let mut prefix = Vec::new();
     let mut key = Vec::new();
     for _ in 0..LEVELS_MAX {
-        let behind = behind_prefix(&prefix);
-        let (first, last) = ends(&mut call.ctx, &prefix, behind.as_deref())?;
+        let end = prefix_end(&prefix);
+        let (first, last) = ends(&mut call.ctx, &prefix, end.as_deref())?;
         let (Some(first), Some(last)) = (first, last) else {
             // Keys were removed meanwhile. The key that was found before was there.
             break;
@@ -215,17 +203,4 @@ fn ends(
         ControlFlow::Break(())
     })?;
     Ok((first, last))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::behind_prefix;
-
-    #[test]
-    fn behind_a_prefix_is_the_next_one() {
-        assert_eq!(behind_prefix(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(behind_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
-        assert_eq!(behind_prefix(b"\xff"), None);
-        assert_eq!(behind_prefix(b""), None);
-    }
 }

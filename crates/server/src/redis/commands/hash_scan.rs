@@ -7,10 +7,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::redis::call::Call;
+use crate::redis::commands::hashes::read;
+use crate::redis::commands::scan::ScanOptions;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::glob::Match;
-use crate::redis::hashes::read;
-use crate::redis::walk::ScanOptions;
 
 /// Fields that one HRANDFIELD draws at most, when they may come again and again.
 pub(crate) const DRAWS_MAX: u64 = 1 << 20;

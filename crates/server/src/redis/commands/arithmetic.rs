@@ -2,10 +2,9 @@
 
 use keyrack_rowstore::Change;
 
-use crate::redis::call::{Call, string_of};
+use crate::redis::call::{Call, keep_attributes, string_of};
 use crate::redis::fault::{Done, Fault};
 use crate::redis::number::{Amount, IntegerText, integer};
-use crate::redis::strings::keep_attributes;
 
 pub(crate) fn incr(call: &mut Call<'_>) -> Done {
     add(call, 1)

@@ -7,8 +7,8 @@ use keyrack_wire::resp::{RequestParser, Writer};
 
 use crate::redis::call::{Call, string_of};
 use crate::redis::context::{CommandContext, Context};
+use crate::redis::counters::bump;
 use crate::redis::fault::{Done, Fault};
-use crate::redis::shared::bump;
 use crate::redis::state::State;
 use crate::redis::table;
 

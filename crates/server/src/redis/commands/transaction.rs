@@ -1,4 +1,4 @@
-//! MULTI, EXEC, DISCARD, WATCH.
+//! MULTI, DISCARD, WATCH, UNWATCH, and the queue of a transaction. EXEC is in `exec`.
 //!
 //! ```text
 //!   WATCH k    remember the version of k's row, 0 for none
@@ -21,14 +21,12 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use keyrack_store::Error;
-use keyrack_wire::resp::{Limits, Request, RequestParser, Writer, command};
+use keyrack_wire::resp::{Request, Writer, command};
 
 use crate::redis::call::Call;
-use crate::redis::connection::{fail, resolve};
-use crate::redis::context::{CommandContext, Context};
+use crate::redis::context::CommandContext;
 use crate::redis::fault::{Done, Fault};
-use crate::redis::shared::{Shared, bump};
+use crate::redis::shared::Shared;
 use crate::redis::state::{Queue, State, WATCHED_BYTES};
 
 /// Commands that a transaction queues.
@@ -88,7 +86,8 @@ pub(crate) fn unwatch(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn version_of(ctx: &mut CommandContext<'_>, key: &[u8]) -> Result<u64, Fault> {
+/// The version of a key's row; 0 if there is none.
+pub(crate) fn version_of(ctx: &mut CommandContext<'_>, key: &[u8]) -> Result<u64, Fault> {
     let mut version = 0;
     ctx.rows.get(key, &mut |row| version = row.version())?;
     Ok(version)
@@ -144,81 +143,4 @@ fn make_room(state: &mut State, shared: &Shared, request: &Request<'_, '_>) -> D
         queue.requests.reserve_exact(wanted - length);
     }
     Ok(())
-}
-
-/// EXEC.
-pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> Done {
-    let watched = std::mem::take(&mut state.watched);
-    let Some(queue) = state.queue.take() else {
-        state.watched = watched;
-        return Err(Fault::Text("ERR EXEC without MULTI"));
-    };
-    state.end_transaction();
-    if queue.is_broken {
-        return Err(Fault::EXEC_ABORT);
-    }
-    let (reader, mut ctx) = cx.split();
-    let units_max = ctx.shared.options.transaction_work_max;
-    if queue.count as u64 > units_max {
-        return Err(Fault::too_much_work(units_max).aborting());
-    }
-    reader.exclusive(|| {
-        for (key, version) in &watched.versions {
-            if version_of(&mut ctx, key)? != *version {
-                Writer::new(output, state.protocol()).null_array();
-                return Ok(());
-            }
-        }
-        ctx.rows.begin_group()?;
-        let work = ctx.work;
-        let Some(()) = work.limited(units_max, || run_all(state, &mut ctx, &queue, output)) else {
-            ctx.rows.cancel_group();
-            return Err(Fault::too_much_work(units_max).aborting());
-        };
-        // Refused as a whole, before anything was changed.
-        ctx.rows.commit_group().map_err(|error| match error {
-            Error::Usage { .. } | Error::OutOfMemory { .. } => Fault::from(error).aborting(),
-            error => error.into(),
-        })
-    })
-}
-
-/// Carries out all commands, up to the one with which it was too much work.
-fn run_all(state: &mut State, ctx: &mut CommandContext<'_>, queue: &Queue, output: &mut Vec<u8>) {
-    let start = output.len();
-    Writer::new(output, state.protocol()).array(queue.count);
-    let mut parser = RequestParser::new();
-    let limits = Limits {
-        bulk_bytes_max: u64::MAX >> 1,
-        message_bytes_max: u64::MAX >> 1,
-        ..Limits::default()
-    };
-    let mut rest = &queue.requests[..];
-    // The requests were written by `queue`, so they are whole.
-    while let Ok(Some(args)) = parser.next(&mut rest, &limits) {
-        let place = output.len();
-        let done = resolve(&args).and_then(|(index, command)| {
-            let counters = ctx.counters();
-            bump(&counters.calls[usize::from(index)], 1);
-            let reply = Writer::new(output, state.protocol());
-            let began = ctx.local.clock.ticks();
-            let mut call =
-                Call { command, args, reply, ctx: ctx.reborrow(), state, is_whole: true };
-            let done = (command.run)(&mut call);
-            ctx.local.spent(counters, index, began);
-            bump(&counters.failed_calls[usize::from(index)], u64::from(done.is_err()));
-            done
-        });
-        // A transaction can ask for more than there is memory. It is carried out all the same.
-        let is_too_large = output.len() - start > ctx.shared.options.reply_bytes_max;
-        match done {
-            Ok(()) if is_too_large => fail(state, ctx, &Fault::REPLY_TOO_LARGE, output, place),
-            Ok(()) => {}
-            Err(fault) => fail(state, ctx, &fault, output, place),
-        }
-        ctx.work.add(1, output.len() - place);
-        if ctx.work.is_over() {
-            return;
-        }
-    }
 }

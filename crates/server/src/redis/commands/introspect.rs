@@ -4,7 +4,7 @@ use keyrack_wire::resp::Writer;
 
 use crate::redis::call::Call;
 use crate::redis::command::{
-    ADMIN, CONNECTION, Command, DANGEROUS, DENY_OOM, FAST, Group, NO_AUTH, NO_MULTI, READ, WRITE,
+    ADMIN, CONNECTION, Command, DANGEROUS, DENY_OOM, FAST, Family, NO_AUTH, NO_MULTI, READ, WRITE,
 };
 use crate::redis::fault::{Done, Fault};
 use crate::redis::glob::{Glob, Match};
@@ -88,12 +88,12 @@ fn put_info(command: &Command, parent: Option<&Command>, reply: &mut Writer<'_>)
 }
 
 fn put_categories(command: &Command, reply: &mut Writer<'_>) {
-    let group = match command.group {
-        Group::Strings => Some("@string"),
-        Group::Hashes => Some("@hash"),
-        Group::Generic => Some("@keyspace"),
-        Group::Transactions => Some("@transaction"),
-        Group::Connection | Group::Server | Group::Keyrack => None,
+    let family = match command.family {
+        Family::Strings => Some("@string"),
+        Family::Hashes => Some("@hash"),
+        Family::Generic => Some("@keyspace"),
+        Family::Transactions => Some("@transaction"),
+        Family::Connection | Family::Server | Family::Keyrack => None,
     };
     let flags = [
         (command.is(WRITE), "@write"),
@@ -105,7 +105,7 @@ fn put_categories(command: &Command, reply: &mut Writer<'_>) {
         (!command.is(FAST), "@slow"),
     ];
     let names = flags.into_iter().filter(|(holds, _)| *holds).map(|(_, name)| name);
-    let names: Vec<&str> = group.into_iter().chain(names).collect();
+    let names: Vec<&str> = family.into_iter().chain(names).collect();
     reply.set(names.len());
     names.iter().for_each(|name| reply.simple(name));
 }
@@ -166,7 +166,7 @@ fn put_docs(command: &Command, parent: Option<&Command>, reply: &mut Writer<'_>)
     reply.map(if command.subcommands.is_empty() { 3 } else { 4 });
     put_pair("summary", command.summary, reply);
     put_pair("since", command.since, reply);
-    put_pair("group", command.group.name(), reply);
+    put_pair("group", command.family.name(), reply);
     if !command.subcommands.is_empty() {
         reply.bulk(b"subcommands");
         reply.map(command.subcommands.len());
@@ -190,10 +190,10 @@ pub(crate) fn list(call: &mut Call<'_>) -> Done {
                 "connection" => command.is(CONNECTION),
                 "fast" => command.is(FAST),
                 "slow" => !command.is(FAST),
-                "string" => command.group == Group::Strings,
-                "hash" => command.group == Group::Hashes,
-                "keyspace" => command.group == Group::Generic,
-                "transaction" => command.group == Group::Transactions,
+                "string" => command.family == Family::Strings,
+                "hash" => command.family == Family::Hashes,
+                "keyspace" => command.family == Family::Generic,
+                "transaction" => command.family == Family::Transactions,
                 _ => false,
             })
         }
