@@ -1,11 +1,14 @@
 //! The binary protocol: requests with a header to steps on items, and their answers to replies.
 
 use super::binary_gets::Run;
-use super::gets::Output;
+use super::binary_replies::{done, failed, missed, status_of};
+use super::connection::{Connection, Next};
+use super::cx::Cx;
 use super::items::{self, Answer, Delete, Delta, Mode, Put, Reading};
-use super::{Connection, Cx, Next, stats};
+use super::output::Output;
+use super::stats;
 use keyrack_wire::memcached::binary::{
-    Command, NO_INITIAL, Reply, Request, Status, StoreMode, parse, write_status, write_value,
+    Command, NO_INITIAL, Reply, Request, Status, StoreMode, parse, write_value,
 };
 use keyrack_wire::memcached::text::Direction;
 use keyrack_wire::memcached::{Limits, Parsed};
@@ -193,16 +196,6 @@ fn get(
     }
 }
 
-/// Answers a lookup that found nothing.
-pub(super) fn missed(request: &Request<'_>, key: &[u8], with_key: bool, out: &mut Vec<u8>) {
-    let status = Status::KEY_NOT_FOUND;
-    if !with_key || request.silences(status) {
-        return failed(request, status, out);
-    }
-    let (opcode, opaque) = (request.opcode.number(), request.opaque);
-    Reply { opcode, status, opaque, cas: 0, extras: b"", key, value: b"" }.write(out);
-}
-
 fn store(cx: &mut Cx<'_>, request: &Request<'_>, out: &mut Vec<u8>) {
     let Command::Store { mode, key, flags, exptime, value } = request.command else { return };
     let expires_ms = items::expires_ms(i64::from(exptime), cx.now_ms);
@@ -276,36 +269,5 @@ fn said(request: &Request<'_>, answer: Answer, value: &[u8], out: &mut Vec<u8>) 
     match answer {
         Answer::Done(cas) => done(request, cas, value, out),
         answer => failed(request, status_of(&answer), out),
-    }
-}
-
-/// How the protocol says an answer.
-pub(super) fn status_of(answer: &Answer) -> Status {
-    match answer {
-        Answer::Done(_) => Status::OK,
-        Answer::NotStored => Status::NOT_STORED,
-        Answer::Exists => Status::KEY_EXISTS,
-        Answer::NotFound => Status::KEY_NOT_FOUND,
-        Answer::NotANumber => Status::NOT_A_NUMBER,
-        Answer::TooLarge => Status::TOO_LARGE,
-        Answer::NoMemory => Status::OUT_OF_MEMORY,
-        Answer::Failed(_) => INTERNAL,
-    }
-}
-
-/// The store failed.
-const INTERNAL: Status = Status(0x84);
-
-fn done(request: &Request<'_>, cas: u64, value: &[u8], out: &mut Vec<u8>) {
-    if request.silences(Status::OK) {
-        return;
-    }
-    let (opcode, opaque) = (request.opcode.number(), request.opaque);
-    Reply { opcode, status: Status::OK, opaque, cas, extras: b"", key: b"", value }.write(out);
-}
-
-pub(super) fn failed(request: &Request<'_>, status: Status, out: &mut Vec<u8>) {
-    if !request.silences(status) {
-        write_status(out, request.opcode.number(), request.opaque, status);
     }
 }

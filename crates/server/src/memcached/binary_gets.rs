@@ -10,10 +10,11 @@
 //! **Invariant:** as for text: one call fills the output to its limit and one value at most, and
 //! what is left is read from the input again.
 
+use super::binary_replies::{failed, missed, status_of};
+use super::cx::Cx;
 use super::detail::Event;
-use super::gets::Output;
 use super::items::{self, visible};
-use super::{Cx, binary};
+use super::output::Output;
 use crate::ordered::{Ordered, TOGETHER_MAX};
 use keyrack_rowstore::Row;
 use keyrack_wire::memcached::binary::{Command, Request, write_value};
@@ -96,9 +97,9 @@ impl<'i> Run<'i> {
             Err(error) => {
                 out.bytes.truncate(begun);
                 hits = 0;
-                let status = binary::status_of(&items::failure(error));
+                let status = status_of(&items::failure(error));
                 let requests = waiting.iter().flatten();
-                requests.for_each(|get| binary::failed(&get.request, status, out.bytes));
+                requests.for_each(|get| failed(&get.request, status, out.bytes));
                 count
             }
         };
@@ -111,7 +112,7 @@ impl<'i> Run<'i> {
 }
 
 fn reply(get: &Waiting<'_>, row: Option<Row<'_>>, out: &mut Vec<u8>) {
-    let Some(row) = row else { return binary::missed(&get.request, get.key, get.with_key, out) };
+    let Some(row) = row else { return missed(&get.request, get.key, get.with_key, out) };
     let about = (get.request.opcode.number(), get.request.opaque);
     let key = if get.with_key { get.key } else { b"" };
     write_value(out, about, key, row.flags(), row.cas(), row.value());

@@ -1,8 +1,9 @@
 //! What a connection works with during an iteration, and the steps of `items` with their counting.
 
+use super::counts::Counts;
 use super::detail::Event;
 use super::items::{self, Answer, Counted, Delete, Delta, Put};
-use super::{Counts, Shared};
+use super::shared::Shared;
 use crate::work::Work;
 use keyrack_rowstore::RowSession;
 use keyrack_store::Error;

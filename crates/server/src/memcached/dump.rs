@@ -4,9 +4,9 @@
 //! A metadump goes through all rows in slices, so that other connections are served; what is
 //! written meanwhile may be in it or not. A cachedump is one reply of at most a megabyte.
 
-use super::Cx;
-use super::gets::Output;
+use super::cx::Cx;
 use super::items::visible;
+use super::output::Output;
 use keyrack_store::Error;
 use std::io::Write;
 use std::ops::ControlFlow;

@@ -8,18 +8,17 @@
 //!                                  output  a, b, END, c, END   in the order of the slots
 //! ```
 //!
-//! **Invariant:** one call writes at most [`ITERATION_OUTPUT_BYTES_MAX`] and one value: a key
-//! behind that is left, and the request that it stands in is answered from there the next time.
+//! **Invariant:** one call writes at most [`super::output::ITERATION_OUTPUT_BYTES_MAX`] and one
+//! value: a key behind that is left, and the request that it stands in is answered from there the
+//! next time.
 
-use super::Cx;
+use super::cx::Cx;
 use super::detail::Event;
 use super::items::visible;
+use super::output::{Cut, Output, server_error};
 use crate::ordered::{Ordered, TOGETHER_MAX};
 use keyrack_rowstore::Row;
 use keyrack_wire::memcached::text::write_value;
-
-/// Bytes of replies after which a connection yields.
-pub(super) const ITERATION_OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// A key, and where it stands.
 #[derive(Clone, Copy, Default)]
@@ -41,14 +40,6 @@ pub(super) enum Stop {
     Full(Cut),
     /// The store could not be read; the client was told, and cannot make sense of what follows.
     Failed,
-}
-
-/// Where answering stopped: nothing but the bytes before `request`, and `keys` keys of the request
-/// that begins there, are answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut {
-    pub(super) request: usize,
-    pub(super) keys: u32,
 }
 
 /// Keys waiting to be looked up.
@@ -122,7 +113,7 @@ impl<'i> Run<'i> {
         let next = ordered.written();
         if let Err(error) = found {
             out.bytes.truncate(begun);
-            super::text::server_error(&error, out.bytes);
+            server_error(&error, out.bytes);
             return Err(Stop::Failed);
         }
         let counts = cx.counts;
@@ -133,23 +124,6 @@ impl<'i> Run<'i> {
             None => Ok(()),
             Some(left) => Err(Stop::Full(Cut { request: left.request, keys: left.index })),
         }
-    }
-}
-
-/// A connection's output, and how much of it may be filled in this iteration.
-pub(super) struct Output<'o> {
-    pub(super) bytes: &'o mut Vec<u8>,
-    pub(super) full_at: usize,
-}
-
-impl<'o> Output<'o> {
-    pub(super) fn new(bytes: &'o mut Vec<u8>) -> Self {
-        let full_at = bytes.len().saturating_add(ITERATION_OUTPUT_BYTES_MAX);
-        Output { bytes, full_at }
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() >= self.full_at
     }
 }
 

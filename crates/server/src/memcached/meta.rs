@@ -4,8 +4,9 @@
 //! to expire (`R`), or not there at all (`N`). One client gets `W`, the others `Z` until the value
 //! has come.
 
-use super::Cx;
+use super::cx::Cx;
 use super::items::{self, Answer, Delete, Delta, Item, Mode, Put, Reading};
+use super::output::server_error;
 use keyrack_wire::memcached::KEY_BYTES_MAX;
 use keyrack_wire::memcached::meta::{Code, Facts, Reply, Request, SetMode, Verb, write_reply};
 use keyrack_wire::memcached::text::{self, Direction};
@@ -59,7 +60,7 @@ fn get(cx: &mut Cx<'_>, request: &Request<'_>, key: &[u8], out: &mut Vec<u8>) {
         }
         Err(error) => {
             out.truncate(begun);
-            super::text::server_error(&error, out);
+            server_error(&error, out);
         }
     }
 }
@@ -161,7 +162,7 @@ fn said(
         }
         Answer::TooLarge => text::Reply::ServerError(b"object too large for cache"),
         Answer::NoMemory => text::Reply::ServerError(b"out of memory storing object"),
-        Answer::Failed(error) => return super::text::server_error(&error, out),
+        Answer::Failed(error) => return server_error(&error, out),
     };
     error.write(out);
 }
@@ -187,6 +188,6 @@ fn describe(cx: &mut Cx<'_>, request: &Request<'_>, key: &[u8], out: &mut Vec<u8
     match found {
         Ok(true) => Reply::Debug { key: request.key.text(), facts: &facts }.write(out),
         Ok(false) => out.extend_from_slice(b"EN\r\n"),
-        Err(error) => super::text::server_error(&error, out),
+        Err(error) => server_error(&error, out),
     }
 }

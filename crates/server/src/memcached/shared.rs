@@ -1,6 +1,6 @@
 //! What all of memcached's connections share.
 
-use super::Counts;
+use super::counts::Counts;
 use super::detail::Detail;
 use super::reads::Reads;
 use crate::password::Password;

@@ -1,6 +1,9 @@
 //! `stats`: the numbers of the server under the names that memcached has for them.
 
-use super::{Counts, Cx, dump};
+use super::counts::Counts;
+use super::cx::Cx;
+use super::dump;
+use super::output::server_error;
 use keyrack_wire::memcached::text::Reply;
 use std::fmt::Display;
 
@@ -65,7 +68,7 @@ fn cachedump(cx: &mut Cx<'_>, words: &[u8], out: &mut Vec<u8>) {
         && let Err(error) = dump::cachedump(cx, count, out)
     {
         out.truncate(begun);
-        return super::text::server_error(&error, out);
+        return server_error(&error, out);
     }
     Reply::End.write(out);
 }

@@ -1,9 +1,11 @@
 //! The text protocol: lines to steps on items, and their answers to lines.
 
-use super::gets::{Cut, Output, Run, Stop};
+use super::connection::{Connection, Next};
+use super::cx::Cx;
+use super::gets::{Run, Stop};
 use super::items::{self, Answer, Delete, Delta, Mode, Put, Reading};
-use super::{Connection, Cx, Next, dump, meta, stats};
-use keyrack_store::Error;
+use super::output::{Cut, Output, server_error};
+use super::{dump, meta, stats};
 use keyrack_wire::memcached::text::{
     Arithmetic, Direction, Get, Reply, Request, Store, StoreMode, parse, write_value,
 };
@@ -321,9 +323,4 @@ fn said(answer: Answer, done: Reply<'static>, out: &mut Output<'_>) -> Option<Re
             return None;
         }
     })
-}
-
-/// Says that the store failed.
-pub(super) fn server_error(error: &Error, out: &mut Vec<u8>) {
-    Reply::ServerError(error.to_string().as_bytes()).write(out);
 }
