@@ -252,6 +252,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     }
 
     fn release_deferred(&mut self) {
+        self.worker.poll_deferred();
         while let Some(mut group) = self.deferred.release(|token| self.worker.is_done(token)) {
             group.replies.send(&self.sockets, &self.handle.counters);
             for key in &group.keys {

@@ -100,8 +100,9 @@ pub use error::{Error, Result};
 pub use link::Link;
 pub use memory::{Charge, ClientMemory, LoopMemory};
 pub use options::{DatagramPorts, Limits, Listener, ListenerKind, Options, Timeouts};
+pub use output::OUTPUT_SLICE_BYTES;
 pub use server::{Handle, Server};
-pub use service::{IterationEnd, OUTPUT_SLICE_BYTES, Peer, Served, Service, Verdict, Worker};
+pub use service::{IterationEnd, Peer, Served, Service, Verdict, Worker};
 pub use stats::{CloseReason, Stats};
 pub use stream::{ConnectOptions, Stream};
 #[cfg(feature = "tls")]

@@ -18,12 +18,19 @@ use crate::buffer::{Buffer, Pool};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
+/// Bytes that a worker should append in one call of [`Worker::serve`](crate::Worker::serve). Above
+/// it, the worker answers [`Verdict::Again`](crate::Verdict::Again): it is called again after
+/// others were served and the bytes are sent. With
+/// [`Limits::output_bytes_max`](crate::Limits::output_bytes_max) this bounds the memory of a
+/// connection that never reads.
+pub const OUTPUT_SLICE_BYTES: usize = 256 << 10;
+
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 /// A buffer with more than this becomes a piece as it is.
 const COPIED_BYTES_MAX: usize = 1 << 20;
 /// The largest buffer that stays to be appended to while pieces wait.
-const TAIL_BYTES_MAX: usize = 2 * crate::service::OUTPUT_SLICE_BYTES;
+const TAIL_BYTES_MAX: usize = 2 * OUTPUT_SLICE_BYTES;
 /// Pieces that one write takes.
 pub(crate) const SLICES_MAX: usize = 64;
 

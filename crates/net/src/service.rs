@@ -26,11 +26,6 @@ use crate::endpoint::is_loopback_ip;
 use crate::options::Limits;
 use crate::waker::Waker;
 
-/// How much a worker should append in one call of [`Worker::serve`], in bytes: above it, it answers
-/// [`Verdict::Again`]  and goes on when others were served and the bytes are sent. With
-/// [`Limits::output_bytes_max`] this bounds the memory of a connection that never reads.
-pub const OUTPUT_SLICE_BYTES: usize = 256 << 10;
-
 /// What makes a worker for each loop thread.
 pub trait Service: Send + Sync + 'static {
     /// One thread's part of the service.
@@ -87,6 +82,10 @@ pub trait Worker {
     fn end_iteration(&mut self) -> IterationEnd {
         IterationEnd::Durable
     }
+
+    /// Replies are deferred, and [`Worker::is_done`] is about to be asked for them: once an
+    /// iteration and after each wake.
+    fn poll_deferred(&mut self) {}
 
     /// May the replies of the iteration that answered `Wait(token)` be sent? Asked in the order of
     /// the iterations, once an iteration and after each wake.
