@@ -7,7 +7,8 @@ use super::items::{self, Answer, Delete, Delta, Mode, Put, Reading};
 use super::output::{Cut, Output, server_error};
 use super::{dump, meta, stats};
 use keyrack_wire::memcached::text::{
-    Arithmetic, Direction, Get, Reply, Request, Store, StoreMode, parse, write_value,
+    Arithmetic, Direction, Fault, Get, Refusal, Reply, Request, Store, StoreMode, parse,
+    write_value,
 };
 use keyrack_wire::memcached::{Limits, Parsed};
 
@@ -29,28 +30,12 @@ pub(super) fn serve(
         if out.is_full() || cx.work.is_slice_spent() {
             return stopped(run.finish(cx, out), connection, at).unwrap_or(Next::Again);
         }
-        if let Some(low) = connection.dump.take() {
-            match dump::metadump(cx, &low, out) {
-                Ok(None) => Reply::End.write(out.bytes),
-                Ok(next) => {
-                    connection.dump = next;
-                    return Next::Again;
-                }
-                Err(error) => {
-                    server_error(&error, out.bytes);
-                    return Next::Close;
-                }
-            }
+        if let Some(next) = go_on_with_dump(connection, cx, out) {
+            return next;
         }
-        // A long line of keys comes in many reads; only the new bytes are searched for its end.
         let rest = &input[*at..];
-        let searched = std::mem::take(&mut connection.searched);
-        if searched > 0
-            && rest.len() < limits.keys_line_bytes_max
-            && !rest.get(searched..).unwrap_or_default().contains(&b'\n')
-        {
-            connection.searched = rest.len();
-            return Next::Need(rest.len() + 1);
+        if let Some(next) = unfinished_line(connection, rest, limits) {
+            return next;
         }
         let parsed = parse(rest, limits);
         if let Ok(Parsed::Complete(Request::Get(get), bytes)) = parsed
@@ -69,7 +54,7 @@ pub(super) fn serve(
         if let Some(next) = stopped(run.finish(cx, out), connection, at) {
             return next;
         }
-        match parsed {
+        let next = match parsed {
             Ok(Parsed::Incomplete(need)) => {
                 if rest.len() >= LONG_LINE_BYTES && need == rest.len() + 1 && rest[0] == b'g' {
                     connection.searched = rest.len();
@@ -77,40 +62,99 @@ pub(super) fn serve(
                 return Next::Need(need);
             }
             Ok(Parsed::Complete(request, bytes)) => {
-                cx.counts.requests.add(1);
-                let next = if connection.authenticated {
-                    execute(connection, cx, *at, request, out)
-                } else {
-                    authenticate(connection, cx, &request, out)
-                };
-                if next != Some(Next::Again) {
-                    *at += bytes;
-                }
-                if let Some(next) = next {
-                    return next;
-                }
-                if connection.authenticated && limits.skip_bytes_max == 0 {
-                    // Other limits hold from here on.
-                    return Next::Again;
-                }
+                answer(connection, cx, limits, at, request, bytes, out)
             }
-            Err(refusal) => {
-                cx.counts.errors.add(1);
-                if refusal.fault == keyrack_wire::memcached::text::Fault::TooLarge {
-                    cx.refused_as_too_large(&input[*at..], connection.authenticated);
-                }
-                out.bytes.extend_from_slice(refusal.reply());
-                if refusal.close {
-                    *at = input.len();
-                    return Next::Close;
-                }
-                connection.skip(at, input, refusal.skip);
-                if connection.skip > 0 {
-                    return Next::Need(1);
-                }
-            }
+            Err(refusal) => refuse(connection, cx, input, at, &refusal, out),
+        };
+        if let Some(next) = next {
+            return next;
         }
     }
+}
+
+/// Writes the next slice of a metadump, if one is under way.
+fn go_on_with_dump(
+    connection: &mut Connection,
+    cx: &mut Cx<'_>,
+    out: &mut Output<'_>,
+) -> Option<Next> {
+    let low = connection.dump.take()?;
+    match dump::metadump(cx, &low, out) {
+        Ok(None) => {
+            Reply::End.write(out.bytes);
+            None
+        }
+        Ok(next) => {
+            connection.dump = next;
+            Some(Next::Again)
+        }
+        Err(error) => {
+            server_error(&error, out.bytes);
+            Some(Next::Close)
+        }
+    }
+}
+
+/// Whether a long line of keys is still without its end. It comes in many reads, and only the new
+/// bytes are searched.
+#[inline]
+fn unfinished_line(connection: &mut Connection, rest: &[u8], limits: &Limits) -> Option<Next> {
+    let searched = std::mem::take(&mut connection.searched);
+    let is_unfinished = searched > 0
+        && rest.len() < limits.keys_line_bytes_max
+        && !rest.get(searched..).unwrap_or_default().contains(&b'\n');
+    is_unfinished.then(|| {
+        connection.searched = rest.len();
+        Next::Need(rest.len() + 1)
+    })
+}
+
+/// Carries out a complete request of `bytes` bytes at `at`.
+#[inline]
+fn answer(
+    connection: &mut Connection,
+    cx: &mut Cx<'_>,
+    limits: &Limits,
+    at: &mut usize,
+    request: Request<'_>,
+    bytes: usize,
+    out: &mut Output<'_>,
+) -> Option<Next> {
+    cx.counts.requests.add(1);
+    let next = if connection.authenticated {
+        execute(connection, cx, *at, request, out)
+    } else {
+        authenticate(connection, cx, &request, out)
+    };
+    if next != Some(Next::Again) {
+        *at += bytes;
+    }
+    // After authentication other limits hold.
+    let has_new_limits = connection.authenticated && limits.skip_bytes_max == 0;
+    next.or(has_new_limits.then_some(Next::Again))
+}
+
+/// Replies to a request that is not well formed, and passes over it where that is possible.
+#[cold]
+fn refuse(
+    connection: &mut Connection,
+    cx: &mut Cx<'_>,
+    input: &[u8],
+    at: &mut usize,
+    refusal: &Refusal,
+    out: &mut Output<'_>,
+) -> Option<Next> {
+    cx.counts.errors.add(1);
+    if refusal.fault == Fault::TooLarge {
+        cx.refused_as_too_large(&input[*at..], connection.authenticated);
+    }
+    out.bytes.extend_from_slice(refusal.reply());
+    if refusal.close {
+        *at = input.len();
+        return Some(Next::Close);
+    }
+    connection.skip(at, input, refusal.skip);
+    (connection.skip > 0).then_some(Next::Need(1))
 }
 
 /// What follows when a run of lookups did not come to its end.
