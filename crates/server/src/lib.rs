@@ -16,9 +16,12 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod client;
 mod control;
 mod error;
+mod eviction_log;
 mod exclusive;
+mod flusher;
 mod listen;
 mod log_rate;
 mod masstree;
