@@ -20,6 +20,7 @@ pub mod binary;
 pub mod meta;
 pub mod text;
 
+mod direction;
 mod limits;
 mod oversized;
 mod parsed;

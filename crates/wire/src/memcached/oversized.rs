@@ -1,9 +1,9 @@
 //! The key of a value that is refused because it is too large: the value that is there is older
 //! than what the client wanted, and memcached removes it rather than let it be read.
 
-use super::KEY_BYTES_MAX;
 use super::binary::header::{Header, REQUEST};
 use super::binary::{HEADER_BYTES, Opcode};
+use super::limits::KEY_BYTES_MAX;
 use super::meta::{self, SetMode, Verb};
 use super::text::line::{Words, is_key};
 

@@ -4,27 +4,27 @@
 pub const HEADER_BYTES: usize = 24;
 
 /// First byte of a request.
-pub(in crate::memcached) const REQUEST: u8 = 0x80;
+pub(crate) const REQUEST: u8 = 0x80;
 /// First byte of a reply.
 pub(super) const REPLY: u8 = 0x81;
 
 /// A header, as it was read or is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memcached) struct Header {
-    pub(in crate::memcached) magic: u8,
-    pub(in crate::memcached) opcode: u8,
-    pub(in crate::memcached) key_bytes: u16,
-    pub(in crate::memcached) extras_bytes: u8,
-    pub(in crate::memcached) data_type: u8,
+pub(crate) struct Header {
+    pub(crate) magic: u8,
+    pub(crate) opcode: u8,
+    pub(crate) key_bytes: u16,
+    pub(crate) extras_bytes: u8,
+    pub(crate) data_type: u8,
     /// Of a reply the status; of a request the virtual bucket, which nothing here has.
-    pub(in crate::memcached) status: u16,
-    pub(in crate::memcached) body_bytes: u32,
-    pub(in crate::memcached) opaque: u32,
-    pub(in crate::memcached) cas: u64,
+    pub(crate) status: u16,
+    pub(crate) body_bytes: u32,
+    pub(crate) opaque: u32,
+    pub(crate) cas: u64,
 }
 
 impl Header {
-    pub(in crate::memcached) fn read(bytes: &[u8; HEADER_BYTES]) -> Header {
+    pub(crate) fn read(bytes: &[u8; HEADER_BYTES]) -> Header {
         let [magic, opcode, key0, key1, extras_bytes, data_type, status0, status1, rest @ ..] =
             *bytes;
         let [b0, b1, b2, b3, o0, o1, o2, o3, cas @ ..] = rest;

@@ -2,7 +2,7 @@
 
 use super::header::{HEADER_BYTES, Header, REQUEST};
 use super::{Command, Opcode, Refusal, Request, Status, StoreMode};
-use crate::memcached::text::Direction;
+use crate::memcached::direction::Direction;
 use crate::memcached::{KEY_BYTES_MAX, Limits, Parsed};
 
 /// Reads the request at the front of `buffer`. Constant time: no byte of key or value is looked at.

@@ -2,7 +2,7 @@
 
 use super::header::{Header, REQUEST, write_message};
 use super::{Opcode, Status};
-use crate::memcached::text::Direction;
+use crate::memcached::direction::Direction;
 
 /// The expiration time by which a count says that no row is to be made where there is none.
 pub const NO_INITIAL: u32 = u32::MAX;

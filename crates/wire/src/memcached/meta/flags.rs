@@ -1,7 +1,7 @@
 //! Flags: letters, the words that some of them take, and the numbers among those.
 
-use crate::memcached::text::Fault;
 use crate::memcached::text::line::Words;
+use crate::memcached::text::refusal::Fault;
 use crate::number::{parse_i64, parse_u64};
 
 /// Bytes of the longest opaque word.

@@ -1,19 +1,21 @@
 //! From the words of a line to a meta command.
 
-use super::Request;
+use super::request::Request;
+use crate::memcached::limits::Limits;
+use crate::memcached::parsed::Parsed;
 use crate::memcached::text::block::Block;
 use crate::memcached::text::line::{Words, is_plain};
-use crate::memcached::text::{self, Fault, Refusal};
-use crate::memcached::{Limits, Parsed};
+use crate::memcached::text::refusal::{Fault, Refusal};
+use crate::memcached::text::request as text;
 
 /// A command without a block: the second letter of its name, and what follows the name.
-pub(in crate::memcached) fn line(letter: u8, mut words: Words<'_>) -> Result<Request<'_>, Fault> {
+pub(crate) fn line(letter: u8, mut words: Words<'_>) -> Result<Request<'_>, Fault> {
     let key = words.next().ok_or(Fault::Unknown)?;
     request(letter, key, words)
 }
 
 /// `ms`, with its block.
-pub(in crate::memcached) fn set<'a>(
+pub(crate) fn set<'a>(
     mut words: Words<'a>,
     buffer: &'a [u8],
     line_bytes: usize,

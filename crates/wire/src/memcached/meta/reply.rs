@@ -1,6 +1,7 @@
 //! Replies to meta commands: written by a server flag by flag, read by a client.
 
-use super::{Flag, FlagWords, Request, Verb};
+use super::flags::{Flag, FlagWords};
+use super::request::{Request, Verb};
 use crate::number::{write_i64, write_u64};
 
 /// How a reply begins.

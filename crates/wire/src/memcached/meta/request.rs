@@ -1,8 +1,12 @@
 //! A meta command.
 
-use super::{Code, Flags, base64};
-use crate::memcached::KEY_BYTES_MAX;
-use crate::memcached::text::{Direction, Fault, line::is_key};
+use super::base64;
+use super::flags::Flags;
+use super::reply::Code;
+use crate::memcached::direction::Direction;
+use crate::memcached::limits::KEY_BYTES_MAX;
+use crate::memcached::text::line::is_key;
+use crate::memcached::text::refusal::Fault;
 use crate::number::write_u64;
 
 /// What a meta command does.

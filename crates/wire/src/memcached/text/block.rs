@@ -1,12 +1,13 @@
 //! The block of data after a line that stores: how long it is said to be, and where it ends.
 
-use super::{Fault, Refusal};
-use crate::memcached::{Limits, Parsed};
+use super::refusal::{Fault, Refusal};
+use crate::memcached::limits::Limits;
+use crate::memcached::parsed::Parsed;
 use crate::number::parse_u64;
 
 /// A block that a line has announced and that can be read or read over.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memcached) struct Block {
+pub(crate) struct Block {
     /// Bytes of the line before it.
     line_bytes: usize,
     /// Bytes of the value, without the line's end after it.
@@ -16,7 +17,7 @@ pub(in crate::memcached) struct Block {
 impl Block {
     /// The block of the length that `word` says. Whoever says no length, or one that nothing will
     /// wait for, sends bytes that could be taken for commands: such a connection is closed.
-    pub(in crate::memcached) fn announced(
+    pub(crate) fn announced(
         word: Option<&[u8]>,
         line_bytes: usize,
         limits: &Limits,
@@ -37,12 +38,12 @@ impl Block {
     }
 
     /// Refuses the command and reads over the block.
-    pub(in crate::memcached) fn refuse(&self, fault: Fault, noreply: bool) -> Refusal {
+    pub(crate) fn refuse(&self, fault: Fault, noreply: bool) -> Refusal {
         Refusal { fault, noreply, skip: self.end(), close: false }
     }
 
     /// The value, and the bytes of line and block together.
-    pub(in crate::memcached) fn read<'a>(
+    pub(crate) fn read<'a>(
         &self,
         buffer: &'a [u8],
         noreply: bool,

@@ -1,13 +1,13 @@
 //! Lines and their words, for commands and for replies.
 
-use crate::memcached::KEY_BYTES_MAX;
-use crate::memcached::Parsed;
+use crate::memcached::limits::KEY_BYTES_MAX;
+use crate::memcached::parsed::Parsed;
 
 /// The first line of `buffer` without its end, and the bytes that it took. Nothing more is known
 /// when no end is in the buffer than that there must be one byte more; nothing at all when the line
 /// is longer than `bytes_max`, its end included.
 #[inline]
-pub(in crate::memcached) fn line(buffer: &[u8], bytes_max: usize) -> Option<Parsed<&[u8]>> {
+pub(crate) fn line(buffer: &[u8], bytes_max: usize) -> Option<Parsed<&[u8]>> {
     let searched = buffer.get(..bytes_max).unwrap_or(buffer);
     let Some(end) = memchr::memchr(b'\n', searched) else {
         return (buffer.len() < bytes_max).then_some(Parsed::Incomplete(buffer.len() + 1));
@@ -18,21 +18,21 @@ pub(in crate::memcached) fn line(buffer: &[u8], bytes_max: usize) -> Option<Pars
 
 /// The words of a line: what stands between blanks.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memcached) struct Words<'a> {
+pub(crate) struct Words<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Words<'a> {
     /// No words.
-    pub(in crate::memcached) const EMPTY: Words<'static> = Words { rest: b"" };
+    pub(crate) const EMPTY: Words<'static> = Words { rest: b"" };
 
     #[inline]
-    pub(in crate::memcached) fn new(line: &'a [u8]) -> Self {
+    pub(crate) fn new(line: &'a [u8]) -> Self {
         Words { rest: line }
     }
 
     /// What has not been read, without the blanks around it.
-    pub(in crate::memcached) fn rest(&self) -> &'a [u8] {
+    pub(crate) fn rest(&self) -> &'a [u8] {
         let mut rest = self.rest;
         while let [b' ', tail @ ..] = rest {
             rest = tail;
@@ -85,7 +85,7 @@ fn first_blank(bytes: &[u8]) -> Option<usize> {
 /// Whether there is no control character among `bytes`, eight of which are looked at at a time.
 /// What is sent back to a client must have none, or it could write lines that the server did not.
 #[inline]
-pub(in crate::memcached) fn is_plain(bytes: &[u8]) -> bool {
+pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     let Some(last) = bytes.last_chunk() else {
         return !bytes.iter().any(u8::is_ascii_control);
     };
@@ -105,7 +105,7 @@ fn controls(bytes: [u8; 8]) -> u64 {
 
 /// Whether a word is a key of the text protocol.
 #[inline]
-pub(in crate::memcached) fn is_key(word: &[u8]) -> bool {
+pub(crate) fn is_key(word: &[u8]) -> bool {
     !word.is_empty() && word.len() <= KEY_BYTES_MAX && is_plain(word)
 }
 

@@ -15,15 +15,16 @@ pub(super) mod block;
 mod keys;
 mod parse;
 mod parse_reply;
-mod refusal;
+pub(super) mod refusal;
 mod reply;
-mod request;
+pub(super) mod request;
 
 pub(super) mod line;
 
+pub use crate::memcached::direction::Direction;
 pub use keys::Keys;
 pub use parse::parse;
 pub use parse_reply::parse_reply;
 pub use refusal::{Fault, Refusal};
 pub use reply::{Reply, write_value};
-pub use request::{Arithmetic, Direction, Get, Request, Store, StoreMode, write_get};
+pub use request::{Arithmetic, Get, Request, Store, StoreMode, write_get};

@@ -1,10 +1,15 @@
 //! From bytes to a command: the server's side of the text protocol.
 
 use super::block::Block;
+use super::keys::Keys;
 use super::line::{Words, is_key, is_plain, line};
-use super::{Arithmetic, Direction, Fault, Get, Keys, Refusal, Request, Store, StoreMode};
+use super::refusal::{Fault, Refusal};
+use super::request::{Arithmetic, Get, Request, Store, StoreMode};
+use crate::memcached::direction::Direction;
+use crate::memcached::limits::{KEY_BYTES_MAX, Limits};
+use crate::memcached::meta;
+use crate::memcached::parsed::Parsed;
 use crate::memcached::sniff::{ends_as_http, is_http};
-use crate::memcached::{KEY_BYTES_MAX, Limits, Parsed, meta};
 use crate::number::{parse_i64, parse_u64};
 
 /// Reads the command at the front of `buffer`. Linear in the length of its line; the bytes of a

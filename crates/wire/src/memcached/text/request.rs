@@ -1,6 +1,7 @@
 //! The commands, borrowed from the bytes they were read from, and written for a client.
 
-use super::Keys;
+use super::keys::Keys;
+use crate::memcached::direction::Direction;
 use crate::memcached::meta;
 use crate::number::{write_i64, write_u64};
 
@@ -119,15 +120,6 @@ pub struct Arithmetic<'a> {
     pub delta: u64,
     /// No reply is wanted.
     pub noreply: bool,
-}
-
-/// Which way to count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Up, from 2^64 - 1 to 0.
-    Up,
-    /// Down, not below 0.
-    Down,
 }
 
 impl StoreMode {
