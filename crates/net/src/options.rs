@@ -167,19 +167,25 @@ impl Default for Options {
 impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         if self.threads == 0 || self.threads > THREADS_MAX {
-            return Err(Error::usage(format!("a server has 1 to {THREADS_MAX} loop threads")));
+            return Err(Error::usage(format!(
+                "a server needs 1 to {THREADS_MAX} loop threads (got {})",
+                self.threads
+            )));
         }
         if self.connections_max == 0 {
-            return Err(Error::usage("a server has at least one connection"));
+            return Err(Error::usage("a server must allow at least 1 connection (got 0)"));
         }
         for listener in &self.listeners {
             let ListenerKind::Datagrams { request_bytes_max, .. } = listener.kind else { continue };
             if matches!(listener.endpoint, Endpoint::Unix(_)) {
-                return Err(Error::usage("datagrams need an address and a port"));
+                return Err(Error::usage(format!(
+                    "datagrams need an address and a port (got {})",
+                    listener.endpoint
+                )));
             }
             if request_bytes_max > DATAGRAM_BYTES_MAX {
                 return Err(Error::usage(format!(
-                    "a datagram has at most {DATAGRAM_BYTES_MAX} bytes"
+                    "a datagram has at most {DATAGRAM_BYTES_MAX} bytes (got {request_bytes_max})"
                 )));
             }
         }

@@ -103,7 +103,7 @@ impl TlsClient {
         identity: Option<(&Path, &Path)>,
     ) -> Result<Self> {
         let name = ServerName::try_from(server_name.to_owned())
-            .map_err(|_| Error::usage(format!("{server_name:?} is no name of a server")))?;
+            .map_err(|_| Error::usage(format!("{server_name:?} is not a valid server name")))?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|cause| refused(ca_path, cause.to_string()))?

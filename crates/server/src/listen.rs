@@ -1,4 +1,4 @@
-//! Where the server listens and what is spoken there: `SCHEME://ADDRESS`.
+//! The listeners of the server: `SCHEME://ADDRESS`.
 //!
 //! ```text
 //!   memcached://127.0.0.1:11211      text, meta and binary
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 use std::fmt;
 use std::net::IpAddr;
 
-/// What is spoken at a listener.
+/// The protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protocol {
     /// memcached: text, meta, binary.
@@ -23,7 +23,7 @@ pub enum Protocol {
     Resp,
     /// Masstree: msgpack.
     Masstree,
-    /// Any of them, told from the first bytes.
+    /// Any of them, detected from the first bytes.
     Mixed,
 }
 
@@ -39,7 +39,7 @@ impl Protocol {
         }
     }
 
-    /// Whether a client can say a password before anything else is done for it.
+    /// Whether the protocol lets a client authenticate.
     #[must_use]
     pub fn authenticates(self) -> bool {
         matches!(self, Protocol::Memcached | Protocol::Resp)
@@ -55,40 +55,40 @@ impl Protocol {
     }
 }
 
-/// What carries the bytes.
+/// The transport of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
     Tcp,
     /// TCP under TLS.
     Tls,
-    /// Datagrams; for Masstree alone.
+    /// Datagrams; only for Masstree.
     Udp,
     /// A unix socket.
     Unix,
 }
 
-/// One listener as it was asked for.
+/// One listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// What is spoken.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// What carries it.
+    /// Its transport.
     pub transport: Transport,
     /// `HOST:PORT`, or the path of a unix socket.
     pub address: String,
 }
 
 impl Listen {
-    /// Reads `SCHEME://ADDRESS`. A port left out is the protocol's own.
+    /// Parses `SCHEME://ADDRESS`. The default port is the protocol's own.
     ///
     /// # Errors
-    /// [`Error::Usage`] with one sentence that says what would be right.
+    /// [`Error::Usage`] with one sentence that has the accepted forms.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
             Error::usage(format!(
                 "listen '{text}': {why}; write memcached://, resp://, masstree:// or mixed:// \
-                 with HOST:PORT, +tls, +udp (masstree alone) or +unix before the colon, or \
+                 with HOST:PORT, +tls, +udp (masstree only) or +unix before the colon, or \
                  unix:///PATH"
             ))
         };
@@ -112,19 +112,19 @@ impl Listen {
             _ => return Err(wrong("unknown protocol")),
         };
         if transport == Transport::Udp && protocol != Protocol::Masstree {
-            return Err(wrong("datagrams carry Masstree's messages alone"));
+            return Err(wrong("only Masstree's protocol has datagrams"));
         }
         let address = match transport {
             Transport::Unix if address.starts_with('/') => address.to_owned(),
-            Transport::Unix => return Err(wrong("a unix socket has an absolute path")),
+            Transport::Unix => return Err(wrong("a unix socket needs an absolute path")),
             _ => with_port(address.trim_end_matches('/'), protocol)
                 .ok_or_else(|| wrong("no host and port"))?,
         };
         Ok(Listen { protocol, transport, address })
     }
 
-    /// Whether only this machine can reach it, as far as its text tells: a name other than
-    /// `localhost` counts as reachable.
+    /// Whether only this machine can reach it. Judged by the text: a name other than `localhost`
+    /// counts as reachable from elsewhere.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.transport == Transport::Unix || is_loopback(&self.address)
@@ -143,14 +143,14 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Whether `HOST:PORT` can be reached from this machine alone.
+/// Whether only this machine can reach `HOST:PORT`.
 pub(crate) fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// `HOST:PORT` with the protocol's port where none is said.
+/// `HOST:PORT`, with the protocol's port as the default.
 fn with_port(address: &str, protocol: Protocol) -> Option<String> {
     let bracket = address.rfind(']');
     let has_port = match (address.rfind(':'), bracket) {

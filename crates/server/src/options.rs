@@ -1,11 +1,11 @@
-//! What a server is started with, and what of it cannot be.
+//! The options of a server, and the checks that they pass before it starts.
 //!
 //! ```text
 //!   defaults --> file (TOML) --> flags --> Options --check--> a server that may start
 //! ```
 //!
-//! **Invariant:** what passes [`Options::check`] listens to this machine alone, or asks who is
-//! there, or was called insecure by whoever started it.
+//! **Invariant:** a listener that passes [`Options::check`] is reachable only from this machine, or
+//! asks for a password, or was allowed by `insecure`.
 
 use crate::listen::is_loopback;
 use crate::work::TRANSACTION_UNITS;
@@ -14,97 +14,96 @@ use keyrack_store::Durability;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to do when the memory is full.
+/// The behaviour when the memory is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Eviction {
-    /// Writes that need more of it fail.
+    /// Writes that need more memory fail.
     #[default]
     None,
-    /// Rows that were not read lately go.
+    /// Rows that were not read lately are removed.
     Clock,
 }
 
-/// What a server is started with.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen.
+    /// The listeners.
     pub listen: Vec<Listen>,
     /// The certificate chain for listeners with TLS, PEM.
     pub tls_cert: Option<PathBuf>,
     /// Its key, PEM.
     pub tls_key: Option<PathBuf>,
-    /// Who signs the certificates that clients have to show, PEM. Nothing: they show none.
+    /// The authorities that sign clients' certificates, PEM. `None`: clients need no certificate.
     pub tls_client_ca: Option<PathBuf>,
-    /// What holds the rows: `rowstore`, `masstree` or `flodb`.
+    /// The engine that holds the rows: `rowstore`, `masstree` or `flodb`.
     pub engine: String,
-    /// Where it keeps them.
+    /// The directory of its files.
     pub data_dir: Option<PathBuf>,
-    /// What an acknowledged write survives; nothing said is `os`, and `none` without a directory.
+    /// What an acknowledged write survives. `None` is `os`, or `none` without a directory.
     pub durability: Option<Durability>,
-    /// Where the logs of `rowstore` are, relative to the directory; none is one log in `log`.
+    /// The log directories of `rowstore`, relative to `data_dir`. Empty: one log in `log`.
     pub log_dirs: Vec<PathBuf>,
-    /// Bytes of log after which `rowstore` writes a checkpoint; 0: only when asked for.
+    /// Bytes of log after which `rowstore` writes a checkpoint; 0: only on request.
     pub checkpoint_log_bytes: u64,
-    /// The time between two checkpoints, beside those for the log's sake; zero: none.
+    /// The time between two checkpoints, however short the log is; zero: off.
     pub checkpoint_interval: Duration,
-    /// Bytes of rows in memory; 0 for as many as there are.
+    /// Bytes of rows in memory; 0: no limit.
     pub memory_bytes_max: u64,
-    /// What happens when they are there.
+    /// The behaviour at this limit.
     pub eviction: Eviction,
-    /// Event loops.
+    /// The number of event loops; 0: one a processor.
     pub threads: usize,
     /// Whether each loop stays on a processor of its own.
     pub pin: bool,
-    /// Those processors, dealt out in turn; none for all there are.
+    /// The processors for `pin`, assigned round robin. Empty: all.
     pub cpus: Vec<usize>,
-    /// Where the page and the metrics are, `HOST:PORT`.
+    /// The address of the admin page and the metrics, `HOST:PORT`.
     pub admin: Option<String>,
-    /// The file that holds the password in its first line.
+    /// The file whose first line is the password.
     pub password_file: Option<PathBuf>,
-    /// The password itself, once it has been read.
+    /// The password, once it is read from the file.
     pub password: Password,
-    /// Whether to listen to other machines without a password.
+    /// Whether other machines may connect without a password.
     pub insecure: bool,
     /// Whether Redis' DEBUG is allowed.
     pub debug_commands: bool,
-    /// Open connections.
+    /// The maximum of open connections.
     pub connections_max: usize,
-    /// What one transaction of Redis, or one command over several keys, may cost: rows touched, and
-    /// KiB of them and of replies. More is refused before anything is changed.
+    /// The units of work (see `work`) that one transaction of Redis, or one command over several
+    /// keys, may cost. A larger one is refused before anything is changed.
     pub transaction_work_max: u64,
-    /// Bytes of one value, in all protocols. Nothing said: [`Options::memcached_value_bytes_max`]
-    /// and [`Options::resp_value_bytes_max`].
+    /// Bytes of one value, in all protocols. `None`: [`Options::memcached_value_bytes_max`] and
+    /// [`Options::resp_value_bytes_max`].
     pub value_bytes_max: Option<u64>,
-    /// Bytes of one request. Nothing said: [`Options::request_bytes_max`].
+    /// Bytes of one request. `None`: [`Options::request_bytes_max`].
     pub request_bytes_max: Option<u64>,
     /// Bytes of replies that wait for a client to read them.
     pub output_bytes_max: u64,
-    /// Bytes that all connections together may hold. Nothing said:
-    /// [`Options::clients_memory_bytes_max`].
+    /// Bytes that all connections together may hold. `None`: [`Options::clients_memory_bytes_max`].
     pub clients_memory_bytes_max: Option<u64>,
-    /// How long a client may say nothing; zero for ever.
+    /// How long a client may send nothing; zero: no limit.
     pub idle_timeout: Duration,
-    /// How long a request may take to arrive; zero for ever.
+    /// How long a request may take to arrive; zero: no limit.
     pub request_timeout: Duration,
-    /// How long a client may read nothing of its replies; zero for ever.
+    /// How long a client may read nothing of its replies; zero: no limit.
     pub stalled_output_timeout: Duration,
-    /// How long the end waits for clients to read their replies.
+    /// How long the server waits at its end for clients to read their replies.
     pub shutdown_grace: Duration,
     /// The mode of the files of unix sockets.
     pub unix_mode: u32,
-    /// What the log of the server says.
+    /// The level of the server's log.
     pub log_level: tracing::Level,
-    /// How it says it.
+    /// The format of the server's log.
     pub log_format: LogFormat,
 }
 
-/// How the lines of the server's log look.
+/// The format of the server's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// An object of JSON a line.
+    /// One JSON object a line.
     Json,
 }
 
@@ -148,32 +147,32 @@ impl Default for Options {
     }
 }
 
-/// Where the server listens when nothing is said.
+/// The default listeners.
 const LISTEN_DEFAULT: [&str; 3] =
     ["memcached://127.0.0.1:11211", "resp://127.0.0.1:6379", "masstree://127.0.0.1:2117"];
 
-/// Bytes of a value of memcached and Masstree when nothing is said: memcached's own.
+/// The default limit of a value of memcached and Masstree, in bytes: memcached's own.
 const MEMCACHED_VALUE_BYTES: u64 = 1 << 20;
 
-/// Bytes of a request when nothing is said and values are not larger.
+/// The default limit of a request, in bytes, if values are not larger.
 const REQUEST_BYTES: u64 = 64 << 20;
 
-/// Bytes of all connections when nothing is said and requests are not larger: Redis' largest value
-/// comes in, and small clients are served meanwhile.
+/// The default limit of all connections, in bytes, if requests are not larger: Redis' largest value
+/// fits, and small clients are served meanwhile.
 const CLIENTS_MEMORY_BYTES: u64 = 1 << 30;
 
-/// What one loop takes of it beyond what a request has: reads ahead, and steps of counting.
+/// Bytes that one loop needs of it beyond a request: for reading ahead, and for counting in steps.
 const CLIENTS_MEMORY_BYTES_A_LOOP: u64 = 1 << 20;
 
-/// What a request has beside its largest value.
+/// Bytes of a request beside its largest value.
 const FRAMING_BYTES: u64 = 64 << 10;
 
-/// Values of an engine.
+/// The limits of values of an engine.
 struct ValueLimits {
     engine: &'static str,
-    /// Bytes when nothing is said.
+    /// The default, in bytes.
     by_itself: u64,
-    /// Bytes that can be asked for.
+    /// The maximum, in bytes.
     most: u64,
     why: &'static str,
 }
@@ -197,7 +196,7 @@ const VALUE_LIMITS: [ValueLimits; 3] = [
 ];
 
 impl Options {
-    /// Event loops: those asked for, or one a processor.
+    /// The number of event loops: `threads`, or one a processor.
     #[must_use]
     pub fn loops(&self) -> usize {
         match self.threads {
@@ -206,7 +205,7 @@ impl Options {
         }
     }
 
-    /// The durability asked for, or the one that the engine has by itself.
+    /// The durability: the option, or the engine's default.
     #[must_use]
     pub fn durability(&self) -> Durability {
         let by_itself = if self.engine == "masstree" { Durability::None } else { Durability::Os };
@@ -215,7 +214,7 @@ impl Options {
 
     fn value_limits(&self) -> &'static ValueLimits {
         let found = VALUE_LIMITS.iter().find(|limits| limits.engine == self.engine);
-        // Of an engine that is not served, `check` says so.
+        // `check` refuses an engine that is not in the list.
         found.unwrap_or(&VALUE_LIMITS[0])
     }
 
@@ -225,22 +224,21 @@ impl Options {
         self.value_bytes_max.unwrap_or(MEMCACHED_VALUE_BYTES)
     }
 
-    /// Bytes of one value of a client of Redis: what was asked for, or what the engine takes up to
-    /// Redis' own limit.
+    /// Bytes of one value of a client of Redis: the option, or the engine's default.
     #[must_use]
     pub fn resp_value_bytes_max(&self) -> u64 {
         self.value_bytes_max.unwrap_or(self.value_limits().by_itself)
     }
 
-    /// Bytes of one request: what was asked for, or 64 MiB and never less than a value.
+    /// Bytes of one request: the option, or 64 MiB and never less than a value.
     #[must_use]
     pub fn request_bytes_max(&self) -> u64 {
         let value = self.resp_value_bytes_max();
         self.request_bytes_max.unwrap_or(REQUEST_BYTES.max(value.saturating_add(FRAMING_BYTES)))
     }
 
-    /// Bytes that all connections together may hold: what was asked for, or 1 GiB and never less
-    /// than the largest request needs.
+    /// Bytes that all connections together may hold: the option, or 1 GiB and never less than the
+    /// largest request needs.
     #[must_use]
     pub fn clients_memory_bytes_max(&self) -> u64 {
         let least = self.clients_memory_bytes_least();
@@ -254,16 +252,16 @@ impl Options {
         self.request_bytes_max().saturating_add(loops).div_ceil(3).saturating_mul(4)
     }
 
-    /// Fills in what nothing was said about.
+    /// Fills in the defaults that depend on other options.
     ///
     /// # Errors
-    /// [`Error::Usage`] when a default is none; that would be a bug.
+    /// [`Error::Usage`] if a default listener is malformed, which would be a bug.
     pub fn complete(&mut self) -> Result<()> {
         if self.listen.is_empty() {
             self.listen =
                 LISTEN_DEFAULT.iter().map(|text| Listen::parse(text)).collect::<Result<_>>()?;
             if self.has_password() {
-                // Masstree's clients cannot say it.
+                // Masstree's clients cannot authenticate.
                 self.listen.retain(|listen| listen.protocol.authenticates());
             }
         }
@@ -273,7 +271,7 @@ impl Options {
     /// Checks everything that can be checked without opening a file or a socket.
     ///
     /// # Errors
-    /// [`Error::Usage`] with one sentence that says what to do instead.
+    /// [`Error::Usage`] with one sentence: the problem, the value, and a remedy.
     pub fn check(&self) -> Result<()> {
         self.check_store()?;
         self.check_limits()?;
@@ -290,15 +288,16 @@ impl Options {
                 ));
             }
             ("masstree", None) if self.durability() != Durability::None => {
-                return Err(Error::usage(
-                    "the engine masstree keeps nothing on disk: durability is none, or use the \
-                     engine rowstore",
-                ));
+                return Err(Error::usage(format!(
+                    "the engine masstree keeps nothing on disk: durability must be none (got {}), \
+                     or use the engine rowstore",
+                    self.durability()
+                )));
             }
             ("rowstore" | "flodb", None) => {
                 return Err(Error::usage(format!(
-                    "the engine {} needs data-dir, a directory to keep its files in; for a store \
-                     in memory use the engine masstree",
+                    "the engine {} needs data-dir, the directory of its files; for a store in \
+                     memory use the engine masstree",
                     self.engine
                 )));
             }
@@ -310,16 +309,22 @@ impl Options {
             }
         }
         if self.engine == "flodb" && self.memory_bytes_max > 0 {
-            return Err(Error::usage("memory-max goes with the engines rowstore and masstree"));
+            return Err(Error::usage(
+                "memory-max needs the engine rowstore or masstree (got flodb)",
+            ));
         }
+        let needs_rowstore = |setting: &str| {
+            let engine = &self.engine;
+            Err(Error::usage(format!("{setting} needs the engine rowstore (got {engine})")))
+        };
         if self.engine != "rowstore" && !self.log_dirs.is_empty() {
-            return Err(Error::usage("log-dir goes with the engine rowstore"));
+            return needs_rowstore("log-dir");
         }
         if self.engine != "rowstore" && !self.checkpoint_interval.is_zero() {
-            return Err(Error::usage("checkpoint-interval goes with the engine rowstore"));
+            return needs_rowstore("checkpoint-interval");
         }
         if self.eviction != Eviction::None && self.memory_bytes_max == 0 {
-            return Err(Error::usage("eviction needs memory-max, the memory to stay within"));
+            return Err(Error::usage("eviction needs memory-max, the limit of the memory of rows"));
         }
         Ok(())
     }
@@ -330,7 +335,7 @@ impl Options {
             && (bytes == 0 || bytes > *most)
         {
             return Err(Error::usage(format!(
-                "value-max must be 1 byte to {}M with the engine {engine} \
+                "value-max must be from 1 byte to {}M with the engine {engine} \
                  (got {bytes} bytes): {why}",
                 most >> 20
             )));
@@ -340,8 +345,8 @@ impl Options {
             && bytes < least
         {
             return Err(Error::usage(format!(
-                "request-max must be at least value-max and 64K, {least} bytes (got {bytes}); \
-                 set value-max as well"
+                "request-max must be at least value-max plus 64K, {least} bytes (got {bytes}); \
+                 lower value-max as well"
             )));
         }
         let least = self.clients_memory_bytes_least();
@@ -350,22 +355,23 @@ impl Options {
         {
             return Err(Error::usage(format!(
                 "clients-memory-max must be at least {least} bytes for a request-max of {} bytes \
-                 and {} loops (got {bytes}); set value-max and request-max as well",
+                 and {} loops (got {bytes}); lower value-max and request-max as well",
                 self.request_bytes_max(),
                 self.loops()
             )));
         }
         if self.transaction_work_max == 0 {
-            return Err(Error::usage("transaction-work-max is at least 1"));
+            return Err(Error::usage("transaction-work-max must be at least 1 (got 0)"));
         }
         if self.connections_max == 0 {
-            return Err(Error::usage("connections-max is at least 1"));
+            return Err(Error::usage("connections-max must be at least 1 (got 0)"));
         }
         if !self.pin && !self.cpus.is_empty() {
-            return Err(Error::usage("cpus goes with pin, which keeps loops on them"));
+            return Err(Error::usage("cpus needs pin, which keeps each loop on a processor"));
         }
         if self.threads > 1024 {
-            return Err(Error::usage("threads is at most 1024"));
+            let threads = self.threads;
+            return Err(Error::usage(format!("threads must be at most 1024 (got {threads})")));
         }
         Ok(())
     }
@@ -376,14 +382,16 @@ impl Options {
             (Some(_), Some(_)) if wanted => Ok(()),
             (None, None) if !wanted && self.tls_client_ca.is_none() => Ok(()),
             (Some(_), None) | (None, Some(_)) => {
-                Err(Error::usage("tls-cert and tls-key go together"))
+                Err(Error::usage("tls-cert and tls-key go together: set both, or neither"))
             }
-            (None, None) if !wanted => Err(Error::usage("tls-client-ca goes with tls-cert")),
+            (None, None) if !wanted => {
+                Err(Error::usage("tls-client-ca needs tls-cert and tls-key"))
+            }
             (None, None) => {
                 Err(Error::usage("a listener with +tls needs tls-cert and tls-key, two PEM files"))
             }
             (Some(_), Some(_)) => Err(Error::usage(
-                "tls-cert is given and no listener uses it: write +tls before its ://",
+                "tls-cert is set but no listener uses it: write +tls before the :// of a listener",
             )),
         }
     }
@@ -401,7 +409,7 @@ impl Options {
             if !listen.protocol.authenticates() {
                 return Err(Error::usage(format!(
                     "{listen} can be reached from other machines and {} has no password: listen \
-                     on 127.0.0.1, or say --insecure",
+                     on 127.0.0.1, or allow it with --insecure",
                     match listen.protocol {
                         Protocol::Mixed => "one of its protocols",
                         _ => "its protocol",
@@ -411,14 +419,14 @@ impl Options {
             if !has_password {
                 return Err(Error::usage(format!(
                     "{listen} can be reached from other machines: set password-file, listen on \
-                     127.0.0.1, or say --insecure"
+                     127.0.0.1, or allow it with --insecure"
                 )));
             }
         }
         match &self.admin {
             Some(admin) if !is_loopback(admin) => Err(Error::usage(format!(
                 "the admin page on {admin} can be reached from other machines and has no \
-                 password: use 127.0.0.1, or say --insecure"
+                 password: use 127.0.0.1, or allow it with --insecure"
             ))),
             _ => Ok(()),
         }
@@ -452,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_leaves_out_the_protocol_that_cannot_say_it() {
+    fn a_password_leaves_out_the_protocol_without_authentication() {
         let options = options(|o| o.password_file = Some("p".into()));
         let protocols: Vec<Protocol> = options.listen.iter().map(|l| l.protocol).collect();
         assert_eq!(protocols, [Protocol::Memcached, Protocol::Resp]);
@@ -531,7 +539,7 @@ mod tests {
         refused(&options(|o| o.engine = "rowstore".to_owned()), "data-dir");
         refused(&options(|o| o.engine = "redb".to_owned()), "rowstore, masstree, flodb");
         refused(&options(|o| o.data_dir = Some("d".into())), "leave out data-dir");
-        refused(&options(|o| o.durability = Some(Durability::Sync)), "durability is none");
+        refused(&options(|o| o.durability = Some(Durability::Sync)), "durability must be none");
         refused(&options(|o| o.log_dirs = vec!["l".into()]), "log-dir");
         refused(&options(|o| o.eviction = Eviction::Clock), "memory-max");
         refused(&options(|o| o.checkpoint_interval = Duration::from_secs(1)), "rowstore");

@@ -1,5 +1,5 @@
-//! The one table of settings: what a configuration file may say and, with two dashes in front, what
-//! the command line may.
+//! The table of settings. A configuration file may have each of them, and the command line, too,
+//! with two dashes in front.
 
 use crate::{Error, Eviction, Listen, LogFormat, Options, Result};
 use keyrack_store::{parse_bool, parse_size};
@@ -10,13 +10,13 @@ use std::time::Duration;
 pub struct Setting {
     /// Its name.
     pub name: &'static str,
-    /// What its value is called; empty for a yes or no.
+    /// The name of its value; empty for a yes or no.
     pub value: &'static str,
-    /// What it does, one sentence.
+    /// Its purpose, in one sentence.
     pub about: &'static str,
-    /// What holds when nothing is said, in words.
+    /// Its default, in words.
     pub default: &'static str,
-    /// Whether it may be there more than once.
+    /// Whether it may occur more than once.
     pub repeats: bool,
     apply: fn(&mut Options, &str) -> std::result::Result<(), String>,
 }
@@ -25,7 +25,7 @@ impl Setting {
     /// Sets it.
     ///
     /// # Errors
-    /// [`Error::Usage`] with the setting's name and what its value would be.
+    /// [`Error::Usage`] with the setting's name, the value, and the accepted ones.
     pub fn apply(&self, options: &mut Options, value: &str) -> Result<()> {
         (self.apply)(options, value)
             .map_err(|message| Error::usage(format!("{}: {message}", self.name)))
@@ -51,7 +51,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "listen",
         value: "URL",
         about: "Where to listen: memcached://HOST:PORT, resp://, masstree://, mixed://; +tls, +udp \
-                (masstree alone) or +unix before the colon; unix:///PATH",
+                (masstree only) or +unix before the colon; unix:///PATH",
         default: "all three protocols on their ports of 127.0.0.1",
         repeats: true,
         apply: |options, value| {
@@ -63,8 +63,7 @@ pub const SETTINGS: &[Setting] = &[
         "engine",
         "NAME",
         "rowstore",
-        "What holds the rows: rowstore, masstree (in memory \
-        alone), flodb",
+        "Engine of the rows: rowstore, masstree (in memory only), flodb",
         |options, value| {
             options.engine = value.to_owned();
             Ok(())
@@ -88,7 +87,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "log-dir",
         value: "DIR",
-        about: "A log of the engine rowstore, relative to data-dir; loops share them in turn",
+        about: "Log directory of the engine rowstore, relative to data-dir; loops are assigned round robin",
         default: "log",
         repeats: true,
         apply: |options, value| {
@@ -100,7 +99,7 @@ pub const SETTINGS: &[Setting] = &[
         "checkpoint-log",
         "SIZE",
         "256M",
-        "Log after which rowstore writes a checkpoint; 0: only when asked for",
+        "Log after which rowstore writes a checkpoint; 0: only on request",
         |options, value| {
             options.checkpoint_log_bytes = parse_size(value)?;
             Ok(())
@@ -109,7 +108,7 @@ pub const SETTINGS: &[Setting] = &[
     setting!(
         "checkpoint-interval",
         "SECONDS",
-        "0, for the log's sake alone",
+        "0, off",
         "Time after which rowstore writes a checkpoint",
         |options, value| {
             options.checkpoint_interval = seconds(value)?;
@@ -149,10 +148,16 @@ pub const SETTINGS: &[Setting] = &[
             Ok(())
         }
     ),
-    setting!("cpus", "A,B,C", "all", "Processors of pin, dealt out in turn", |options, value| {
-        options.cpus = value.split(',').map(number).collect::<std::result::Result<_, _>>()?;
-        Ok(())
-    }),
+    setting!(
+        "cpus",
+        "A,B,C",
+        "all",
+        "Processors for pin, assigned round robin",
+        |options, value| {
+            options.cpus = value.split(',').map(number).collect::<std::result::Result<_, _>>()?;
+            Ok(())
+        }
+    ),
     setting!(
         "password-file",
         "FILE",
@@ -191,7 +196,7 @@ pub const SETTINGS: &[Setting] = &[
         "admin",
         "HOST:PORT",
         "none",
-        "Where the live page and the metrics are, over HTTP",
+        "Address of the live page and the metrics, over HTTP",
         |options, value| {
             let port = value.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
             if port.is_none() {
@@ -259,8 +264,7 @@ pub const SETTINGS: &[Setting] = &[
         "idle-timeout",
         "SECONDS",
         "0, never",
-        "Closes a connection that says nothing for so \
-        long",
+        "Closes a connection that sends nothing for this time",
         |options, value| {
             options.idle_timeout = seconds(value)?;
             Ok(())
@@ -270,8 +274,7 @@ pub const SETTINGS: &[Setting] = &[
         "request-timeout",
         "SECONDS",
         "60",
-        "Closes a connection whose request does not become \
-        whole",
+        "Closes a connection whose request stays incomplete",
         |options, value| {
             options.request_timeout = seconds(value)?;
             Ok(())
@@ -292,8 +295,7 @@ pub const SETTINGS: &[Setting] = &[
         "shutdown-grace",
         "SECONDS",
         "5",
-        "How long the end waits for clients to read their \
-        replies",
+        "How long the shutdown waits for clients to read their replies",
         |options, value| {
             options.shutdown_grace = seconds(value)?;
             Ok(())
@@ -310,7 +312,7 @@ pub const SETTINGS: &[Setting] = &[
         "log-level",
         "LEVEL",
         "info",
-        "What the log says: error, warn, info, debug",
+        "Level of the log: error, warn, info, debug",
         |options, value| {
             options.log_level = match value {
                 "error" => tracing::Level::ERROR,
@@ -322,20 +324,14 @@ pub const SETTINGS: &[Setting] = &[
             Ok(())
         }
     ),
-    setting!(
-        "log-format",
-        "FORMAT",
-        "text",
-        "How the log says it: text, json",
-        |options, value| {
-            options.log_format = match value {
-                "text" => LogFormat::Text,
-                "json" => LogFormat::Json,
-                _ => return Err(format!("'{value}' is not one of text, json")),
-            };
-            Ok(())
-        }
-    ),
+    setting!("log-format", "FORMAT", "text", "Format of the log: text, json", |options, value| {
+        options.log_format = match value {
+            "text" => LogFormat::Text,
+            "json" => LogFormat::Json,
+            _ => return Err(format!("'{value}' is not one of text, json")),
+        };
+        Ok(())
+    }),
     setting!("debug-commands", "", "no", "Allows Redis' DEBUG", |options, value| {
         options.debug_commands = parse_bool(value)?;
         Ok(())
@@ -348,11 +344,11 @@ pub fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 
-/// Sets what the text of a configuration file says: TOML, `name = value`, with lists where a
-/// setting repeats. Underscores count as dashes.
+/// Applies the text of a configuration file: TOML, `name = value`, with a list for a setting that
+/// repeats. Underscores count as dashes.
 ///
 /// # Errors
-/// [`Error::Usage`] with the name, or with line and column of what is no TOML.
+/// [`Error::Usage`] with the name, or with the line of a syntax error.
 pub fn apply_toml(options: &mut Options, text: &str) -> Result<()> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let place = error.span().map_or(0, |span| {
@@ -365,7 +361,7 @@ pub fn apply_toml(options: &mut Options, text: &str) -> Result<()> {
         let Some(setting) = setting(&name) else {
             let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
             return Err(Error::usage(format!(
-                "'{key}' is no setting; there are {}",
+                "unknown setting '{key}'; the settings are {}",
                 names.join(", ")
             )));
         };
@@ -387,7 +383,7 @@ fn scalar(setting: &Setting, value: &toml::Value) -> Result<String> {
         toml::Value::Integer(number) => Ok(number.to_string()),
         toml::Value::Boolean(yes) => Ok(yes.to_string()),
         other => Err(Error::usage(format!(
-            "{}: {} is not what it takes: write text, a whole number, true or false",
+            "{}: the value must be text, a whole number, true or false (got {})",
             setting.name,
             other.type_str()
         ))),
@@ -431,7 +427,7 @@ mod tests {
         for (text, word) in [
             ("threads = 'many'", "threads"),
             ("threads = 1.5", "threads"),
-            ("treads = 1", "'treads' is no setting"),
+            ("treads = 1", "unknown setting 'treads'"),
             ("memory-max = '1GB'", "memory-max"),
             ("a = 1\n\n = 3", "line 3"),
             ("threads = ['1']", "array"),
