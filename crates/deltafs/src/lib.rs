@@ -43,14 +43,14 @@
 //!
 //! * [`job`]: several processes as one job,
 //! * [`partition`]: which server has which name,
-//! * [`calls`]: the protocol with its server and clients,
+//! * [`rpc`]: the protocol with its server and clients,
 //! * [`merge`]: many logs into few.
 #![forbid(unsafe_code)]
 
-pub mod calls;
 pub mod job;
 pub mod merge;
 pub mod partition;
+pub mod rpc;
 
 mod attributes;
 mod caller;

@@ -10,7 +10,6 @@
 //! The epoch is synced before the name space is given out, whatever the durability: numbers of
 //! files depend on it.
 
-use crate::calls::large_in_record;
 use crate::contents::Contents;
 use crate::dirs::Dirs;
 use crate::error::{Error, Result};
@@ -21,6 +20,7 @@ use crate::namespace::{Inner, Namespace, TimeSource};
 use crate::quota::{Quota, Room};
 use crate::record::{DirNode, Entry, Key, Node, Touched};
 use crate::registry::Reference;
+use crate::rpc::large_in_record;
 use keyrack_flodb::{Batch, Db, Options, WriteOptions};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, OpenOptions, RealFs};

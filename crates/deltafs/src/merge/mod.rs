@@ -152,7 +152,7 @@ impl Merge {
     ///
     /// # Errors
     /// Those of opening; [`Error::Usage`] if one is no log, or they were begun on different ones;
-    /// [`Error::Unsettled`] if servers left something half done: see [`crate::calls::settle`].
+    /// [`Error::Unsettled`] if servers left something half done: see [`crate::rpc::settle`].
     pub fn open(fs: Arc<dyn Fs>, dirs: &[PathBuf]) -> Result<Merge> {
         let options =
             Options { create_if_missing: false, compaction_threads: 0, ..Options::default() };
@@ -172,14 +172,14 @@ impl Merge {
                     dir.display()
                 )));
             }
-            if crate::calls::has_half_done(&db)? {
+            if crate::rpc::has_half_done(&db)? {
                 let what = "its servers left something half done, which has to be settled first";
                 return Err(Error::Unsettled(format!("{}: {what}", dir.display())));
             }
             logs.push(db);
         }
         let base = base.ok_or_else(|| Error::Usage("there are no logs to merge".to_owned()))?;
-        crate::calls::check_all_are_here(&logs)?;
+        crate::rpc::check_all_are_here(&logs)?;
         Ok(Merge { fs, logs, base, ids })
     }
 

@@ -9,7 +9,7 @@ use super::bench::Plan;
 use super::names;
 use super::target::{Counter, FILE_MODE, Measured};
 use keyrack_deltafs::IfExists;
-use keyrack_deltafs::calls::{BATCH_NAMES_MAX, Error, Tree};
+use keyrack_deltafs::rpc::{BATCH_NAMES_MAX, Error, Tree};
 use std::sync::atomic::AtomicU64;
 
 /// Creates of a call with `on`.

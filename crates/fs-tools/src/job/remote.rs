@@ -7,8 +7,8 @@
 use super::bench::{Phase, Plan};
 use super::names::{self, NAME_BYTES};
 use super::target::{Counter, FILE_MODE, Measured};
-use keyrack_deltafs::calls::{Answer, DirNumber, Error, Reply, Request, Tree};
 use keyrack_deltafs::partition::SplitMap;
+use keyrack_deltafs::rpc::{Answer, DirNumber, Error, Reply, Request, Tree};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use super::bench::{Phase, Plan};
 use super::remote::Remote;
 use super::{behind, names};
-use keyrack_deltafs::calls::{Bulk, ClientOptions, Transport, Tree};
+use keyrack_deltafs::rpc::{Bulk, ClientOptions, Transport, Tree};
 use keyrack_deltafs::{Dir, IfExists, Namespace, Settings, User};
 use keyrack_measure::{Clock, Histogram};
 use keyrack_vfs::RealFs;
@@ -250,7 +250,7 @@ fn bulk(
     numbers: &[u64],
     done: &AtomicU64,
 ) -> Result<Measured, String> {
-    let failed = |error: keyrack_deltafs::calls::Error| error.to_string();
+    let failed = |error: keyrack_deltafs::rpc::Error| error.to_string();
     let dir = tree.open(path).map_err(failed)?;
     let mut counter = Counter::new(done, plan.abort_on_errors);
     let mut bulk = Bulk::new(dir);

@@ -1,0 +1,95 @@
+//! Renames as a client asks for them: of one server, or of one that works with the others.
+
+use super::tree::{Pace, Tree, done_reply, facts_reply, unexpected};
+use crate::caller::Kind;
+use crate::rpc::codec::{Reply, Request};
+use crate::rpc::error::{Error, Result};
+
+impl Tree {
+    /// Renames anything. What several servers take part in they settle between them: it is done
+    /// whole or not at all, whichever of them fails meanwhile.
+    ///
+    /// # Errors
+    /// As for [`Tree::open`].
+    pub fn rename(&mut self, from: &[u8], to: &[u8], replace: bool) -> Result<()> {
+        self.settled()?;
+        match self.rename_once(from, to, replace) {
+            Err(Error::Refused { errno: "ESTALE", .. }) => {}
+            done => return done,
+        }
+        for path in [from, to] {
+            let (parent, _) = self.split(path)?;
+            self.forget(parent);
+        }
+        self.rename_once(from, to, replace)
+    }
+
+    fn rename_once(&mut self, from: &[u8], to: &[u8], replace: bool) -> Result<()> {
+        let (old, name) = self.split(from)?;
+        let (new, to_name) = self.split(to)?;
+        let stat = &|dir| Request::Stat { dir, name };
+        let mut is_dir = self.client.servers() > 1
+            && self.on_name(old, name, stat, facts_reply)?.kind == Kind::Dir;
+        let mut pace = Pace::default();
+        loop {
+            let (source, target) = (self.server_of(old, name), self.server_of(new, to_name));
+            let server = if is_dir { 0 } else { source };
+            let (dir, to_dir) = (self.at(old, server)?, self.at(new, server)?);
+            let done = match is_dir || source != target {
+                false => {
+                    let request = Request::Rename { dir, name, to_dir, to_name, replace };
+                    self.client.call(server, &request, done_reply)
+                }
+                true => {
+                    let target = target as u32;
+                    let request =
+                        Request::RenameAcross { dir, name, to_dir, to_name, replace, target };
+                    self.errand(server, &request)
+                }
+            };
+            match done {
+                Ok(done) => break done?,
+                Err(error) => {
+                    self.detour((old, server), error, &mut pace)?;
+                    // It may be something else by now, and be another server's to rename.
+                    is_dir = self.client.servers() > 1
+                        && self.on_name(old, name, stat, facts_reply)?.kind == Kind::Dir;
+                }
+            }
+        }
+        self.forget_below(from);
+        self.forget_below(to);
+        Ok(())
+    }
+
+    /// Starts what takes several servers, and waits for its end.
+    pub(crate) fn errand(&mut self, server: usize, request: &Request<'_>) -> Result<Result<()>> {
+        let number = self.client.call(server, request, |reply| match reply {
+            Reply::Count(number) => Ok(number),
+            _ => Err(unexpected("renameacross")),
+        })??;
+        let mut pace = Pace::default();
+        loop {
+            match self.client.call(server, &Request::Errand { number }, done_reply) {
+                Err(Error::Refused { errno: "EAGAIN", .. }) if pace.pause(&self.client) => {
+                    self.heed()?;
+                }
+                Err(Error::Refused { errno: "EAGAIN", text }) => {
+                    // A second one would meet the first.
+                    return Err(Error::Refused { errno: "EBUSY", text });
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// What was open by the path of a directory that moved, and by those below it, would be found
+    /// there still.
+    fn forget_below(&mut self, path: &[u8]) {
+        let is_below = |known: &[u8]| {
+            let rest = known.strip_prefix(path);
+            rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        self.by_path.retain(|known, number| *number == 0 || !is_below(known));
+    }
+}

@@ -1,0 +1,136 @@
+//! What a call over the network can come to, and how it is written on the wire.
+
+use std::io;
+use std::sync::Arc;
+
+/// The result of a call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server refused it, with the name of an error number and its words.
+    #[error("{text}")]
+    Refused {
+        /// Such as `ENOENT`.
+        errno: &'static str,
+        /// For people.
+        text: String,
+    },
+    /// The server cannot be reached, or stopped answering.
+    #[error("{peer}: {what}: {cause}")]
+    Peer {
+        /// Which server.
+        peer: String,
+        /// What was under way.
+        what: String,
+        /// Why it failed.
+        cause: Arc<io::Error>,
+    },
+    /// The server says something that is no answer.
+    #[error("{peer}: its answer to {what} makes no sense; is it a server of keyrack fs?")]
+    Protocol {
+        /// Which server.
+        peer: String,
+        /// What was asked.
+        what: String,
+    },
+    /// Another server has the name: this is how far its directory has split.
+    #[error("another server has the name")]
+    Elsewhere {
+        /// The directory.
+        dir: u128,
+        /// Its partitions, as far as the server knows.
+        map: crate::partition::SplitMap,
+    },
+    /// Creates that were sent behind have failed; the call that says so was not carried out.
+    #[error("{}", behind(failed))]
+    Behind {
+        /// Paths, and why.
+        failed: Vec<(Vec<u8>, &'static str)>,
+    },
+    /// The caller asked for something that cannot be sent.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl Error {
+    /// The name of an error number by its code, as batches have them; `OK` for 0.
+    #[must_use]
+    pub fn errno_of(code: u8) -> &'static str {
+        errno_of(code)
+    }
+
+    /// What the name space of this process says.
+    pub(crate) fn from_store(error: crate::error::Error) -> Error {
+        Error::Refused { errno: error.errno(), text: error.to_string() }
+    }
+
+    /// The name of the error number.
+    #[must_use]
+    pub fn errno(&self) -> &'static str {
+        match self {
+            Error::Refused { errno, .. } => errno,
+            Error::Usage(_) => "EINVAL",
+            Error::Elsewhere { .. } => "EREMOTE",
+            Error::Behind { failed } => failed.first().map_or("EIO", |first| first.1),
+            Error::Peer { .. } | Error::Protocol { .. } => "EIO",
+        }
+    }
+}
+
+/// Paths of a message, at most.
+const SHOWN_MAX: usize = 3;
+
+fn behind(failed: &[(Vec<u8>, &'static str)]) -> String {
+    let shown = failed.iter().take(SHOWN_MAX);
+    let shown: Vec<String> =
+        shown.map(|(path, errno)| format!("{}: {errno}", path.escape_ascii())).collect();
+    let more = match failed.len().saturating_sub(SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("earlier creates failed: {}{more}", shown.join(", "))
+}
+
+/// Codes of replies. The place in the list is the code; new ones are added at the end.
+const ERRNOS: [&str; 26] = [
+    "OK",
+    "EIO",
+    "ENOENT",
+    "EEXIST",
+    "ENOTDIR",
+    "EISDIR",
+    "ENOTEMPTY",
+    "EACCES",
+    "EPERM",
+    "EROFS",
+    "ENAMETOOLONG",
+    "EINVAL",
+    "ELOOP",
+    "EFBIG",
+    "ENODATA",
+    "ESTALE",
+    "EBUSY",
+    "EXDEV",
+    "EPROTO",
+    "EMFILE",
+    "ENOTCONN",
+    "EMSGSIZE",
+    "EAGAIN",
+    "EREMOTE",
+    "ENOSPC",
+    "EDQUOT",
+];
+
+/// The code of an error number by name.
+pub(crate) fn code_of(errno: &str) -> u8 {
+    let place = ERRNOS.iter().position(|name| *name == errno);
+    place.and_then(|place| u8::try_from(place).ok()).unwrap_or(1)
+}
+
+/// The name of an error number by code.
+pub(crate) fn errno_of(code: u8) -> &'static str {
+    ERRNOS.get(usize::from(code)).copied().unwrap_or("EIO")
+}

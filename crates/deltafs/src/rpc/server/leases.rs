@@ -1,0 +1,296 @@
+//! Leases: for how long a client may take the way to a directory as known.
+//!
+//! ```text
+//!   opendir /a/b        a lease on /, /a and /a/b, for a second
+//!   chmod /a            calls the leases on /a back: no new ones; "later", until all
+//!                       have been given up, or have run out; then it is done
+//! ```
+//!
+//! What a client knows by a lease is that the path leads to that directory, and that its user may
+//! pass. So whoever gives a directory another name, another owner or other rights, or removes it,
+//! has to wait for those who know the old. One lease is on one directory; a path has one on each.
+//!
+//! Leases are given by the first server alone, and a change that needs them back passes through it:
+//! all servers take part in it. A client is told by a bit in whatever it is answered next; it
+//! forgets what it knows and gives its leases up. One that asks nothing is waited for no longer
+//! than its lease runs, after IndexFS (SC 2014), where that is the only way. Who changes something
+//! gives up their own leases by it.
+//!
+//! Nothing of it is written down: a server waits at its start until all leases of its predecessor
+//! have run out, before it changes what they were on.
+
+use crate::id::DirId;
+use keyrack_measure::Clock;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What tells how much of a lease is left.
+#[derive(Clone, Debug, Default)]
+pub enum LeaseClock {
+    /// The machine's clock that never goes back.
+    #[default]
+    Machine,
+    /// Nanoseconds that somebody else moves: for tests.
+    Given(Arc<AtomicU64>),
+}
+
+/// A clock in use.
+#[derive(Debug)]
+pub(crate) enum Ticker {
+    Machine(Clock, u64),
+    Given(Arc<AtomicU64>),
+}
+
+impl LeaseClock {
+    pub(crate) fn start(&self) -> Ticker {
+        match self {
+            LeaseClock::Machine => {
+                let clock = Clock::vdso();
+                let began = clock.ticks();
+                Ticker::Machine(clock, began)
+            }
+            LeaseClock::Given(now) => Ticker::Given(Arc::clone(now)),
+        }
+    }
+}
+
+impl Ticker {
+    pub(crate) fn now_ns(&self) -> u64 {
+        match self {
+            Ticker::Machine(clock, began) => clock.ns_between(*began, clock.ticks()),
+            // Relaxed: the number is all there is.
+            Ticker::Given(now) => now.load(Ordering::Relaxed),
+        }
+    }
+}
+
+type ClientId = [u8; 16];
+
+/// The leases that a server has given.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    ticker: Ticker,
+    lease_ns: u64,
+    /// Until then leases of a predecessor may run.
+    quiet_until_ns: u64,
+    /// Clients with leases to give back; read without the lock, by every answer.
+    recalls: AtomicU64,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// Who has a lease on a directory, and until when.
+    given: HashMap<DirId, HashMap<ClientId, u64>>,
+    /// Directories on which no lease is given now, and until when; [`CHANGES`] while one changes.
+    closed: HashMap<DirId, u64>,
+    /// Leases that are called back, and until when they run.
+    recalled: HashMap<ClientId, HashMap<DirId, u64>>,
+    sweep_at: usize,
+}
+
+/// When a directory that changes can be leased again: when that is said.
+const CHANGES: u64 = u64::MAX;
+
+/// Directories with leases before those that have run out are looked for.
+const SWEEP_AT: usize = 4096;
+
+impl Leases {
+    /// Of a server whose log had another before, or had not.
+    pub(crate) fn new(clock: &LeaseClock, lease: Duration, has_predecessor: bool) -> Leases {
+        let ticker = clock.start();
+        let lease_ns = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
+        let wait_ns = if has_predecessor { lease_ns } else { 0 };
+        let quiet_until_ns = ticker.now_ns().saturating_add(wait_ns);
+        let table = Mutex::new(Table { sweep_at: SWEEP_AT, ..Table::default() });
+        Leases { ticker, lease_ns, quiet_until_ns, recalls: AtomicU64::new(0), table }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lease on all directories of a path, or none: for how many milliseconds.
+    pub(crate) fn give(&self, client: ClientId, path: &[DirId]) -> u32 {
+        let now = self.ticker.now_ns();
+        let mut table = self.table();
+        self.forget_recalls(&mut table, now);
+        let is_closed = |dir| table.closed.get(dir).is_some_and(|until| *until > now);
+        if self.lease_ns == 0 || path.iter().any(is_closed) {
+            return 0;
+        }
+        if table.given.len() >= table.sweep_at {
+            table.given.retain(|_, holders| {
+                holders.retain(|_, until| *until > now);
+                !holders.is_empty()
+            });
+            table.closed.retain(|_, until| *until > now);
+            table.sweep_at = (2 * table.given.len()).max(SWEEP_AT);
+        }
+        let until = now.saturating_add(self.lease_ns);
+        for dir in path {
+            table.given.entry(*dir).or_default().insert(client, until);
+        }
+        // A longer lease is told as one of 49 days.
+        u32::try_from(self.lease_ns / 1_000_000).unwrap_or(u32::MAX)
+    }
+
+    /// Somebody wants to change a directory: `true` if nobody else has a lease on it or changes it.
+    /// Otherwise leases are called back, and the question is to be asked again.
+    pub(crate) fn take_back(&self, dir: DirId, client: Option<ClientId>) -> bool {
+        let now = self.ticker.now_ns();
+        if now < self.quiet_until_ns {
+            return false;
+        }
+        let mut table = self.table();
+        self.forget_recalls(&mut table, now);
+        // When one of two changes is done, leases are given that the other would know nothing of.
+        if table.closed.get(&dir) == Some(&CHANGES) {
+            return false;
+        }
+        let holders = table.given.get_mut(&dir).map(|holders| {
+            holders.retain(|holder, until| *until > now && Some(*holder) != client);
+            holders.iter().map(|(holder, until)| (*holder, *until)).collect::<Vec<_>>()
+        });
+        // Nobody was given one.
+        let holders = holders.unwrap_or_default();
+        if holders.is_empty() {
+            table.given.remove(&dir);
+            // None is given before the change is done.
+            table.closed.insert(dir, CHANGES);
+            return true;
+        }
+        // Whoever wants to change it comes again sooner than that.
+        table.closed.insert(dir, now.saturating_add(2 * self.lease_ns));
+        for (holder, until) in holders {
+            table.recalled.entry(holder).or_default().insert(dir, until);
+        }
+        // Relaxed: who misses it sees it with the next answer.
+        self.recalls.store(table.recalled.len() as u64, Ordering::Relaxed);
+        false
+    }
+
+    /// What has run out need not be given back. A client that is gone would be waited for, by a
+    /// look at the table with every answer to anybody, for ever.
+    fn forget_recalls(&self, table: &mut Table, now: u64) {
+        if table.recalled.is_empty() {
+            return;
+        }
+        table.recalled.retain(|_, dirs| {
+            dirs.retain(|_, until| *until > now);
+            !dirs.is_empty()
+        });
+        self.recalls.store(table.recalled.len() as u64, Ordering::Relaxed);
+    }
+
+    /// The change that leases were taken back for is done, or will not be.
+    pub(crate) fn changed(&self, dir: DirId) {
+        self.table().closed.remove(&dir);
+    }
+
+    /// Whether a client has leases to give back.
+    #[inline]
+    pub(crate) fn is_recalled(&self, client: &ClientId) -> bool {
+        self.recalls.load(Ordering::Relaxed) > 0 && self.table().recalled.contains_key(client)
+    }
+
+    /// What a client has to forget, which it does before it asks: so it has those leases no more.
+    pub(crate) fn recalled(&self, client: &ClientId) -> Vec<u128> {
+        let mut table = self.table();
+        // Another session of the client may have been told.
+        let dirs = table.recalled.remove(client).unwrap_or_default();
+        for dir in dirs.keys() {
+            if let Some(holders) = table.given.get_mut(dir) {
+                holders.remove(client);
+            }
+        }
+        self.recalls.store(table.recalled.len() as u64, Ordering::Relaxed);
+        dirs.into_keys().map(|dir| dir.0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leases(lease_ms: u64, has_predecessor: bool) -> (Leases, Arc<AtomicU64>) {
+        let now = Arc::new(AtomicU64::new(1_000));
+        let clock = LeaseClock::Given(Arc::clone(&now));
+        (Leases::new(&clock, Duration::from_millis(lease_ms), has_predecessor), now)
+    }
+
+    const A: ClientId = [1; 16];
+    const B: ClientId = [2; 16];
+
+    #[test]
+    fn a_change_waits_until_leases_run_out() {
+        let (leases, now) = leases(1000, false);
+        let dir = DirId(5);
+        assert_eq!(leases.give(A, &[DirId::ROOT, dir]), 1000);
+        assert!(!leases.take_back(dir, Some(B)));
+        assert_eq!(leases.give(B, &[DirId::ROOT, dir]), 0, "nobody gets one meanwhile");
+        assert_eq!(leases.give(B, &[DirId::ROOT]), 1000);
+        now.fetch_add(999_999_999, Ordering::Relaxed);
+        assert!(!leases.take_back(dir, Some(B)));
+        now.fetch_add(2, Ordering::Relaxed);
+        assert!(leases.take_back(dir, Some(B)));
+        assert_eq!(leases.give(B, &[dir]), 0, "it is being changed");
+        leases.changed(dir);
+        assert_eq!(leases.give(B, &[dir]), 1000);
+    }
+
+    #[test]
+    fn a_change_does_not_wait_for_who_gives_up_or_makes_it() {
+        let (leases, _) = leases(1000, false);
+        let dir = DirId(5);
+        leases.give(A, &[dir]);
+        assert!(leases.take_back(dir, Some(A)), "their own");
+        leases.changed(dir);
+        leases.give(A, &[dir]);
+        assert!(!leases.is_recalled(&A));
+        assert!(!leases.take_back(dir, None));
+        assert!(leases.is_recalled(&A) && !leases.is_recalled(&B));
+        assert_eq!(leases.recalled(&A), [5]);
+        assert!(!leases.is_recalled(&A));
+        assert!(leases.take_back(dir, None));
+    }
+
+    /// The first of two changes that was done let leases be given while the other went on.
+    #[test]
+    fn no_lease_is_given_while_a_second_change_is_under_way() {
+        let (leases, _) = leases(1000, false);
+        let dir = DirId(5);
+        assert!(leases.take_back(dir, Some(A)));
+        assert!(!leases.take_back(dir, Some(B)), "one after the other");
+        leases.changed(dir);
+        assert!(leases.take_back(dir, Some(B)));
+        assert_eq!(leases.give(A, &[dir]), 0);
+        leases.changed(dir);
+        assert_eq!(leases.give(A, &[dir]), 1000);
+    }
+
+    /// It was remembered for ever, and every answer to anybody looked whether it was for it.
+    #[test]
+    fn a_client_that_is_gone_is_not_called_back_for_ever() {
+        let (leases, now) = leases(1000, false);
+        for client in 0..9 {
+            leases.give([client; 16], &[DirId(5), DirId(6)]);
+        }
+        assert!(!leases.take_back(DirId(5), None));
+        assert_eq!(leases.recalls.load(Ordering::Relaxed), 9);
+        now.fetch_add(1_000_000_001, Ordering::Relaxed);
+        assert!(leases.take_back(DirId(5), None));
+        assert_eq!(leases.recalls.load(Ordering::Relaxed), 0);
+        assert!(leases.table().recalled.is_empty());
+    }
+
+    #[test]
+    fn a_server_that_was_started_again_waits_for_leases_that_it_does_not_know() {
+        let (leases, now) = leases(1000, true);
+        assert!(!leases.take_back(DirId(5), Some(A)));
+        now.fetch_add(1_000_000_000, Ordering::Relaxed);
+        assert!(leases.take_back(DirId(5), Some(A)));
+    }
+}
