@@ -22,12 +22,12 @@
 //! | access times | the modification time |
 #![forbid(unsafe_code)]
 
-mod face;
+mod fuse;
 mod listing;
 mod nodes;
 mod tree;
 
-use face::Face;
+use fuse::FuseServer;
 use fuser::{Config, MountOption, Session, SessionACL};
 use keyrack_deltafs::Namespace;
 use keyrack_vfs::{FileKind, Fs};
@@ -110,7 +110,7 @@ pub fn mount(
     ready: impl FnOnce(Unmounter),
 ) -> Result<(), Error> {
     let at = check_mount_point(&**disk, at)?;
-    let face = Face::new(space.clone(), Arc::clone(disk), store.to_owned())
+    let server = FuseServer::new(space.clone(), Arc::clone(disk), store.to_owned())
         .map_err(|error| Error::Machine(error.to_string()))?;
     let mut config = Config::default();
     config.mount_options = vec![
@@ -124,7 +124,7 @@ pub fn mount(
     // Set-user bits of a tree that anybody made are for nobody to run.
     config.mount_options.push(MountOption::NoSuid);
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-    let session = Session::new(face, &at, &config).map_err(|error| refused(&at, &error))?;
+    let session = Session::new(server, &at, &config).map_err(|error| refused(&at, &error))?;
     ready(Unmounter { at: at.clone() });
     session.run().map_err(|error| {
         Error::Machine(format!("{}: the connection to the kernel failed: {error}", at.display()))

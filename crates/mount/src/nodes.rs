@@ -14,7 +14,7 @@ pub(crate) const ROOT: u64 = 1;
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) inode: Inode,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     /// Replies that gave it, less what was forgotten.
     lookups: u64,
     /// Handles of it.
@@ -23,25 +23,25 @@ pub(crate) struct Node {
 
 /// Where something is.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// A directory.
     Dir(Dir),
     /// An entry of a directory: a file or a link.
     Entry(Dir, Vec<u8>),
     /// Nowhere: it was removed.
-    Gone(Gone),
+    Removed(Removed),
 }
 
 /// A file without a name.
 #[derive(Clone, Debug)]
-pub(crate) struct Gone {
+pub(crate) struct Removed {
     pub(crate) stat: Stat,
-    pub(crate) bytes: GoneBytes,
+    pub(crate) bytes: RemovedBytes,
 }
 
 /// Its bytes.
 #[derive(Clone, Debug)]
-pub(crate) enum GoneBytes {
+pub(crate) enum RemovedBytes {
     Memory(Vec<u8>),
     /// Those that the name had. They are only read: lower logs may share them.
     Shared(LargeFile),
@@ -57,8 +57,8 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     pub(crate) fn new(root: &Dir) -> Nodes {
-        let place = Place::Dir(root.clone());
-        let node = Node { inode: root.inode(), place, lookups: 1, opens: 0 };
+        let location = Location::Dir(root.clone());
+        let node = Node { inode: root.inode(), location, lookups: 1, opens: 0 };
         Nodes { nodes: HashMap::from([(ROOT, node)]) }
     }
 
@@ -87,16 +87,16 @@ impl Nodes {
     }
 
     /// Notes that the kernel is told of a file that is at `place`. Returns its number.
-    pub(crate) fn told(&mut self, inode: Inode, place: Place) -> u64 {
+    pub(crate) fn add_lookup(&mut self, inode: Inode, location: Location) -> u64 {
         let number = self.number(inode);
         let node = self.nodes.entry(number).or_insert_with(|| Node {
             inode,
-            place: place.clone(),
+            location: location.clone(),
             lookups: 0,
             opens: 0,
         });
         node.lookups += 1;
-        node.place = place;
+        node.location = location;
         number
     }
 
@@ -114,10 +114,10 @@ impl Nodes {
     }
 
     /// An entry has another place.
-    pub(crate) fn moved(&mut self, inode: Inode, place: Place) {
+    pub(crate) fn moved(&mut self, inode: Inode, location: Location) {
         let number = self.number(inode);
         if let Some(node) = self.nodes.get_mut(&number) {
-            node.place = place;
+            node.location = location;
         }
     }
 

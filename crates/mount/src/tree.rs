@@ -4,7 +4,7 @@
 //! is given to who made it.
 
 use crate::listing::Listing;
-use crate::nodes::{Gone, GoneBytes, Nodes, Place};
+use crate::nodes::{Location, Nodes, Removed, RemovedBytes};
 use fuser::Errno;
 use keyrack_deltafs::{
     Caller, Dir, Error, INLINE_BYTES_MAX, IfExists, IfTaken, Kind, Namespace, SetAttributes,
@@ -33,7 +33,7 @@ pub(crate) struct Owner {
 }
 
 /// An answer about a file: its number and its facts.
-pub(crate) type Told = (u64, Stat);
+pub(crate) type Known = (u64, Stat);
 
 /// The error number of a failure.
 pub(crate) fn errno(error: &Error) -> Errno {
@@ -68,14 +68,14 @@ impl Tree {
         Ok(Tree { space, nodes, listings: HashMap::new(), next_listing: 1 })
     }
 
-    fn place(&self, number: u64) -> Answer<Place> {
-        self.nodes.get(number).map(|node| node.place.clone()).ok_or(Errno::ESTALE)
+    fn location(&self, number: u64) -> Answer<Location> {
+        self.nodes.get(number).map(|node| node.location.clone()).ok_or(Errno::ESTALE)
     }
 
     fn dir(&self, number: u64) -> Answer<Dir> {
-        match self.place(number)? {
-            Place::Dir(dir) => Ok(dir),
-            Place::Entry(..) | Place::Gone(_) => Err(Errno::ENOTDIR),
+        match self.location(number)? {
+            Location::Dir(dir) => Ok(dir),
+            Location::Entry(..) | Location::Removed(_) => Err(Errno::ENOTDIR),
         }
     }
 
@@ -85,31 +85,31 @@ impl Tree {
     }
 
     /// Notes an entry that the kernel is told of.
-    pub(crate) fn tell(&mut self, dir: &Dir, name: &[u8], stat: Stat) -> Answer<Told> {
-        let place = match stat.kind {
+    pub(crate) fn remember(&mut self, dir: &Dir, name: &[u8], stat: Stat) -> Answer<Known> {
+        let location = match stat.kind {
             Kind::Dir => {
                 let root = User::root();
-                Place::Dir(answer(self.space.by(&root).dir_at(dir, name))?)
+                Location::Dir(answer(self.space.by(&root).dir_at(dir, name))?)
             }
-            Kind::File | Kind::Symlink => Place::Entry(dir.clone(), name.to_vec()),
+            Kind::File | Kind::Symlink => Location::Entry(dir.clone(), name.to_vec()),
         };
-        Ok((self.nodes.told(stat.inode, place), stat))
+        Ok((self.nodes.add_lookup(stat.inode, location), stat))
     }
 
-    pub(crate) fn lookup(&mut self, parent: u64, name: &[u8]) -> Answer<Told> {
+    pub(crate) fn lookup(&mut self, parent: u64, name: &[u8]) -> Answer<Known> {
         let dir = self.dir(parent)?;
         let root = User::root();
         let stat = answer(self.space.by(&root).stat_at(&dir, name))?;
-        self.tell(&dir, name, stat)
+        self.remember(&dir, name, stat)
     }
 
     /// As [`Tree::lookup`] of an entry that a listing had. It is looked at anew: the page may be
     /// older than the last change of the entry.
-    pub(crate) fn lookup_listed(&mut self, dir: &Dir, name: &[u8], old: Stat) -> Answer<Told> {
+    pub(crate) fn lookup_listed(&mut self, dir: &Dir, name: &[u8], old: Stat) -> Answer<Known> {
         let root = User::root();
         let stat = answer(self.space.by(&root).stat_at(dir, name))?;
         match stat.inode == old.inode {
-            true => self.tell(dir, name, stat),
+            true => self.remember(dir, name, stat),
             false => Err(Errno::ENOENT),
         }
     }
@@ -121,10 +121,10 @@ impl Tree {
     pub(crate) fn stat(&self, number: u64) -> Answer<Stat> {
         let root = User::root();
         let fs = self.space.by(&root);
-        match self.place(number)? {
-            Place::Dir(dir) => answer(fs.stat_dir(&dir)),
-            Place::Entry(dir, name) => answer(fs.stat_at(&dir, &name)),
-            Place::Gone(gone) => Ok(gone.stat),
+        match self.location(number)? {
+            Location::Dir(dir) => answer(fs.stat_dir(&dir)),
+            Location::Entry(dir, name) => answer(fs.stat_at(&dir, &name)),
+            Location::Removed(removed) => Ok(removed.stat),
         }
     }
 
@@ -134,11 +134,11 @@ impl Tree {
         let fs = self.space.by(&root);
         let others = SetAttributes { size: None, ..*set };
         let has_others = others != SetAttributes::default();
-        match self.place(number)? {
-            Place::Dir(_) if set.size.is_some() => Err(Errno::EISDIR),
-            Place::Dir(dir) if has_others => answer(fs.set_dir_attributes(&dir, &others)),
-            Place::Dir(dir) => answer(fs.stat_dir(&dir)),
-            Place::Entry(dir, name) => {
+        match self.location(number)? {
+            Location::Dir(_) if set.size.is_some() => Err(Errno::EISDIR),
+            Location::Dir(dir) if has_others => answer(fs.set_dir_attributes(&dir, &others)),
+            Location::Dir(dir) => answer(fs.stat_dir(&dir)),
+            Location::Entry(dir, name) => {
                 if let Some(size) = set.size {
                     answer(fs.resize_at(&dir, &name, size, set.mtime))?;
                 }
@@ -147,7 +147,7 @@ impl Tree {
                     false => answer(fs.stat_at(&dir, &name)),
                 }
             }
-            Place::Gone(_) => self.set_gone(number, set),
+            Location::Removed(_) => self.set_removed(number, set),
         }
     }
 
@@ -157,16 +157,16 @@ impl Tree {
         name: &[u8],
         mode: u32,
         owner: Owner,
-    ) -> Answer<Told> {
+    ) -> Answer<Known> {
         let dir = self.dir(parent)?;
         let root = User::root();
         let fs = self.space.by(&root);
         let made = answer(fs.mkdir_at(&dir, name, mode))?;
-        if let Some(set) = given_to(&fs, &dir, owner)? {
+        if let Some(set) = owner_to_set(&fs, &dir, owner)? {
             answer(fs.set_dir_attributes(&made, &set))?;
         }
         let stat = answer(fs.stat_dir(&made))?;
-        self.tell(&dir, name, stat)
+        self.remember(&dir, name, stat)
     }
 
     /// Makes a file. With [`IfExists::Open`] one that is there is taken.
@@ -177,20 +177,20 @@ impl Tree {
         mode: u32,
         owner: Owner,
         if_exists: IfExists,
-    ) -> Answer<Told> {
+    ) -> Answer<Known> {
         let dir = self.dir(parent)?;
         let root = User::root();
         let fs = self.space.by(&root);
         let made = answer(fs.create_at(&dir, name, mode, if_exists))?;
         let mut stat = made.stat;
         if made.is_new
-            && let Some(set) = given_to(&fs, &dir, owner)?
+            && let Some(set) = owner_to_set(&fs, &dir, owner)?
         {
             // Another owner takes the set-id bits away, unless the mode is said with it.
             let set = SetAttributes { mode: Some(stat.mode), ..set };
             stat = answer(fs.set_attributes_at(&dir, name, &set))?;
         }
-        self.tell(&dir, name, stat)
+        self.remember(&dir, name, stat)
     }
 
     pub(crate) fn make_link(
@@ -199,22 +199,22 @@ impl Tree {
         name: &[u8],
         target: &[u8],
         owner: Owner,
-    ) -> Answer<Told> {
+    ) -> Answer<Known> {
         let dir = self.dir(parent)?;
         let root = User::root();
         let fs = self.space.by(&root);
         let mut stat = answer(fs.symlink_at(target, &dir, name))?;
-        if let Some(set) = given_to(&fs, &dir, owner)? {
+        if let Some(set) = owner_to_set(&fs, &dir, owner)? {
             stat = answer(fs.set_attributes_at(&dir, name, &set))?;
         }
-        self.tell(&dir, name, stat)
+        self.remember(&dir, name, stat)
     }
 
     pub(crate) fn read_link(&self, number: u64) -> Answer<Vec<u8>> {
         let root = User::root();
-        match self.place(number)? {
-            Place::Entry(dir, name) => answer(self.space.by(&root).read_link_at(&dir, &name)),
-            Place::Dir(_) | Place::Gone(_) => Err(Errno::EINVAL),
+        match self.location(number)? {
+            Location::Entry(dir, name) => answer(self.space.by(&root).read_link_at(&dir, &name)),
+            Location::Dir(_) | Location::Removed(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -223,9 +223,9 @@ impl Tree {
         let root = User::root();
         let fs = self.space.by(&root);
         let stat = answer(fs.stat_at(&dir, name))?;
-        let gone = self.without_name(&fs, &dir, name, stat)?;
+        let removed = self.keep_removed(&fs, &dir, name, stat)?;
         answer(fs.unlink_at(&dir, name))?;
-        self.nodes.moved(stat.inode, Place::Gone(gone));
+        self.nodes.moved(stat.inode, Location::Removed(removed));
         Ok(())
     }
 
@@ -249,34 +249,34 @@ impl Tree {
             Err(Error::NotFound(_)) => None,
             stat => Some(answer(stat)?),
         };
-        let gone = match replaced {
+        let removed = match replaced {
             Some(stat) if stat.kind != Kind::Dir && stat.inode != moved.inode => {
-                Some((stat.inode, self.without_name(&fs, &new, to.1, stat)?))
+                Some((stat.inode, self.keep_removed(&fs, &new, to.1, stat)?))
             }
             _ => None,
         };
         answer(fs.rename_at(&old, from.1, &new, to.1, if_taken))?;
-        if let Some((inode, gone)) = gone {
-            self.nodes.moved(inode, Place::Gone(gone));
+        if let Some((inode, removed)) = removed {
+            self.nodes.moved(inode, Location::Removed(removed));
         }
         // A directory is the same wherever it is.
         if moved.kind != Kind::Dir {
-            self.nodes.moved(moved.inode, Place::Entry(new, to.1.to_vec()));
+            self.nodes.moved(moved.inode, Location::Entry(new, to.1.to_vec()));
         }
         Ok(())
     }
 
     /// A file as it will be when its name is gone: with its bytes if somebody has it open.
-    fn without_name(&self, fs: &Caller<'_>, dir: &Dir, name: &[u8], stat: Stat) -> Answer<Gone> {
-        let mut bytes = GoneBytes::Memory(Vec::new());
+    fn keep_removed(&self, fs: &Caller<'_>, dir: &Dir, name: &[u8], stat: Stat) -> Answer<Removed> {
+        let mut bytes = RemovedBytes::Memory(Vec::new());
         if stat.kind == Kind::File && self.nodes.is_open(stat.inode) {
             if stat.has_data {
-                bytes = GoneBytes::Memory(answer(fs.read_at(dir, name, 0, INLINE_BYTES_MAX))?);
+                bytes = RemovedBytes::Memory(answer(fs.read_at(dir, name, 0, INLINE_BYTES_MAX))?);
             } else if let Some(file) = answer(self.space.open_contents(&stat))? {
-                bytes = GoneBytes::Shared(file);
+                bytes = RemovedBytes::Shared(file);
             }
         }
-        Ok(Gone { stat: Stat { nlink: 0, ..stat }, bytes })
+        Ok(Removed { stat: Stat { nlink: 0, ..stat }, bytes })
     }
 
     pub(crate) fn open(&mut self, number: u64) -> Answer<()> {
@@ -293,21 +293,21 @@ impl Tree {
 
     pub(crate) fn read(&self, number: u64, offset: u64, count: usize) -> Answer<Vec<u8>> {
         let root = User::root();
-        match self.place(number)? {
-            Place::Dir(_) => Err(Errno::EISDIR),
-            Place::Entry(dir, name) => {
+        match self.location(number)? {
+            Location::Dir(_) => Err(Errno::EISDIR),
+            Location::Entry(dir, name) => {
                 answer(self.space.by(&root).read_at(&dir, &name, offset, count))
             }
-            Place::Gone(gone) => {
-                let left = gone.stat.size.saturating_sub(offset);
+            Location::Removed(removed) => {
+                let left = removed.stat.size.saturating_sub(offset);
                 let mut bytes = vec![0; count.min(usize::try_from(left).unwrap_or(usize::MAX))];
-                match &gone.bytes {
-                    GoneBytes::Memory(all) => {
+                match &removed.bytes {
+                    RemovedBytes::Memory(all) => {
                         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(all.len());
                         let end = start.saturating_add(bytes.len()).min(all.len());
                         bytes[..end - start].copy_from_slice(&all[start..end]);
                     }
-                    GoneBytes::Shared(file) | GoneBytes::File(file) => {
+                    RemovedBytes::Shared(file) | RemovedBytes::File(file) => {
                         file.read_at(offset, &mut bytes).map_err(|error| errno(&error))?;
                     }
                 }
@@ -318,72 +318,75 @@ impl Tree {
 
     pub(crate) fn write(&mut self, number: u64, offset: u64, bytes: &[u8]) -> Answer<()> {
         let root = User::root();
-        match self.place(number)? {
-            Place::Dir(_) => Err(Errno::EISDIR),
-            Place::Entry(dir, name) => {
+        match self.location(number)? {
+            Location::Dir(_) => Err(Errno::EISDIR),
+            Location::Entry(dir, name) => {
                 let written = self.space.by(&root).write_at(&dir, &name, offset, bytes);
                 answer(written).map(|_| ())
             }
-            Place::Gone(gone) => {
+            Location::Removed(removed) => {
                 let end = offset.saturating_add(bytes.len() as u64);
-                let size = gone.stat.size.max(end);
+                let size = removed.stat.size.max(end);
                 let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
-                self.set_gone(number, &set)?;
-                let Some(Place::Gone(gone)) = self.nodes.get_mut(number).map(|n| &mut n.place)
+                self.set_removed(number, &set)?;
+                let Some(Location::Removed(removed)) =
+                    self.nodes.get_mut(number).map(|n| &mut n.location)
                 else {
                     return Err(Errno::ESTALE);
                 };
-                match &mut gone.bytes {
-                    GoneBytes::Memory(all) => {
+                match &mut removed.bytes {
+                    RemovedBytes::Memory(all) => {
                         // It was extended to `size`, so both fit.
                         let start = usize::try_from(offset).map_err(|_| Errno::EFBIG)?;
                         all[start..start + bytes.len()].copy_from_slice(bytes);
                         Ok(())
                     }
-                    GoneBytes::File(file) => {
+                    RemovedBytes::File(file) => {
                         file.write_at(offset, bytes).map_err(|error| errno(&error))
                     }
-                    GoneBytes::Shared(_) => unreachable!("it was copied when it was extended"),
+                    RemovedBytes::Shared(_) => unreachable!("it was copied when it was extended"),
                 }
             }
         }
     }
 
     /// Changes a file that has no name.
-    fn set_gone(&mut self, number: u64, set: &SetAttributes) -> Answer<Stat> {
-        let Some(Place::Gone(gone)) = self.nodes.get_mut(number).map(|node| &mut node.place) else {
+    fn set_removed(&mut self, number: u64, set: &SetAttributes) -> Answer<Stat> {
+        let Some(Location::Removed(removed)) =
+            self.nodes.get_mut(number).map(|node| &mut node.location)
+        else {
             return Err(Errno::ESTALE);
         };
         if let Some(size) = set.size {
             if size > INLINE_BYTES_MAX as u64
-                && let GoneBytes::Memory(all) = &gone.bytes
+                && let RemovedBytes::Memory(all) = &removed.bytes
             {
-                let file = answer(self.space.open_nameless(&gone.stat, all))?;
-                gone.bytes = GoneBytes::File(file);
+                let file = answer(self.space.open_nameless(&removed.stat, all))?;
+                removed.bytes = RemovedBytes::File(file);
             }
-            if let GoneBytes::Shared(shared) = &gone.bytes {
-                let file = answer(self.space.copy_nameless(&gone.stat, shared))?;
-                gone.bytes = GoneBytes::File(file);
+            if let RemovedBytes::Shared(shared) = &removed.bytes {
+                let file = answer(self.space.copy_nameless(&removed.stat, shared))?;
+                removed.bytes = RemovedBytes::File(file);
             }
-            match &mut gone.bytes {
-                GoneBytes::Memory(all) => {
+            match &mut removed.bytes {
+                RemovedBytes::Memory(all) => {
                     all.resize(usize::try_from(size).map_err(|_| Errno::EFBIG)?, 0);
                 }
-                GoneBytes::Shared(_) => unreachable!("it was copied a moment ago"),
-                GoneBytes::File(file) => {
+                RemovedBytes::Shared(_) => unreachable!("it was copied a moment ago"),
+                RemovedBytes::File(file) => {
                     file.set_len(size).map_err(|error| errno(&error))?;
                 }
             }
-            gone.stat.size = size;
+            removed.stat.size = size;
         }
-        let stat = &mut gone.stat;
+        let stat = &mut removed.stat;
         stat.mode = set.mode.map_or(stat.mode, |mode| mode & keyrack_deltafs::MODE_BITS);
         stat.uid = set.uid.unwrap_or(stat.uid);
         stat.gid = set.gid.unwrap_or(stat.gid);
         if let Some(SetTime::Ns(mtime_ns)) = set.mtime {
             stat.mtime_ns = mtime_ns;
         }
-        Ok(gone.stat)
+        Ok(removed.stat)
     }
 
     /// How many names there may be, and how many more can come; zeros where there is no quota.
@@ -451,7 +454,7 @@ impl Tree {
 
 /// What makes something new the owner's, if it is not so already. A directory with set-group gives
 /// its own group.
-fn given_to(fs: &Caller<'_>, dir: &Dir, owner: Owner) -> Answer<Option<SetAttributes>> {
+fn owner_to_set(fs: &Caller<'_>, dir: &Dir, owner: Owner) -> Answer<Option<SetAttributes>> {
     let keeps_group = answer(fs.stat_dir(dir))?.mode & SET_GROUP != 0;
     let gid = (!keeps_group && owner.gid != 0).then_some(owner.gid);
     let uid = (owner.uid != 0).then_some(owner.uid);

@@ -1,6 +1,6 @@
 //! Requests of the kernel, and replies.
 
-use crate::tree::{Answer, Owner, Told, Tree};
+use crate::tree::{Answer, Known, Owner, Tree};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
@@ -25,19 +25,19 @@ const BLOCK_BYTES: u32 = 4096;
 const NAME_BYTES_MAX: u32 = 255;
 
 /// The file system that the kernel sees.
-pub(crate) struct Face {
+pub(crate) struct FuseServer {
     tree: Mutex<Tree>,
     disk: Arc<dyn Fs>,
     store: PathBuf,
 }
 
-impl Face {
+impl FuseServer {
     pub(crate) fn new(
         space: Namespace,
         disk: Arc<dyn Fs>,
         store: PathBuf,
-    ) -> keyrack_deltafs::Result<Face> {
-        Ok(Face { tree: Mutex::new(Tree::new(space)?), disk, store })
+    ) -> keyrack_deltafs::Result<FuseServer> {
+        Ok(FuseServer { tree: Mutex::new(Tree::new(space)?), disk, store })
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {
@@ -88,8 +88,8 @@ fn attributes(number: u64, stat: &Stat) -> FileAttr {
     }
 }
 
-fn entry(reply: ReplyEntry, told: Answer<Told>) {
-    match told {
+fn entry(reply: ReplyEntry, known: Answer<Known>) {
+    match known {
         Ok((number, stat)) => reply.entry(&TTL, &attributes(number, &stat), GENERATION),
         Err(error) => reply.error(error),
     }
@@ -109,7 +109,7 @@ fn facts(reply: ReplyAttr, number: u64, stat: Answer<Stat>) {
     }
 }
 
-impl Filesystem for Face {
+impl Filesystem for FuseServer {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // An older kernel goes without.
         let wanted = InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
@@ -258,7 +258,7 @@ impl Filesystem for Face {
             .make_file(parent.0, name.as_bytes(), mode, owner(request), if_exists)
             .and_then(|(number, stat)| tree.open(number).map(|()| (number, stat)));
         let (number, mut stat) = match made {
-            Ok(told) => told,
+            Ok(known) => known,
             Err(error) => return reply.error(error),
         };
         // A name that the kernel did not know of: it was told otherwise before, and asks anew.
