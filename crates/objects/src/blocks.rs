@@ -15,7 +15,7 @@ pub(crate) const AHEAD_MAX: u64 = 16;
 const BLOCKS_MAX: usize = 256;
 
 /// The file and the block of it.
-type Place = (u64, u64);
+type BlockKey = (u64, u64);
 
 /// Blocks that were read.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(crate) struct Blocks {
 #[derive(Debug, Default)]
 struct State {
     /// Each with when it was used last, in uses.
-    blocks: HashMap<Place, (Arc<[u8]>, u64)>,
+    blocks: HashMap<BlockKey, (Arc<[u8]>, u64)>,
     uses: u64,
 }
 
@@ -35,26 +35,26 @@ impl Blocks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get(&self, place: Place) -> Option<Arc<[u8]>> {
+    pub(crate) fn get(&self, key: BlockKey) -> Option<Arc<[u8]>> {
         let mut state = self.state();
         state.uses += 1;
         let now = state.uses;
-        state.blocks.get_mut(&place).map(|(block, used)| {
+        state.blocks.get_mut(&key).map(|(block, used)| {
             *used = now;
             Arc::clone(block)
         })
     }
 
     /// O(blocks) where one has to go.
-    pub(crate) fn put(&self, place: Place, block: Arc<[u8]>) {
+    pub(crate) fn put(&self, key: BlockKey, block: Arc<[u8]>) {
         let mut state = self.state();
         state.uses += 1;
         let now = state.uses;
-        state.blocks.insert(place, (block, now));
+        state.blocks.insert(key, (block, now));
         if state.blocks.len() > BLOCKS_MAX {
             let oldest = state.blocks.iter().min_by_key(|(_, (_, used))| *used);
-            if let Some(place) = oldest.map(|(place, _)| *place) {
-                state.blocks.remove(&place);
+            if let Some(key) = oldest.map(|(key, _)| *key) {
+                state.blocks.remove(&key);
             }
         }
     }
