@@ -66,10 +66,11 @@ impl Caller<'_> {
         let found = || {
             // A slash at the end asks for what a link leads to.
             let follow = follow || path.ends_with(b"/");
-            let place = if follow { self.place_followed(path)? } else { self.place(path)? };
-            let Some(name) = &place.name else { return self.stat_dir(&place.dir) };
-            let stat = self.stat_at(&place.dir, name)?;
-            Self::check_dir(&place, &Found::Other(stat), path)?;
+            let resolved =
+                if follow { self.resolve_followed(path)? } else { self.resolve_parent(path)? };
+            let Some(name) = &resolved.name else { return self.stat_dir(&resolved.dir) };
+            let stat = self.stat_at(&resolved.dir, name)?;
+            Self::check_dir(&resolved, &Found::Other(stat), path)?;
             Ok(stat)
         };
         found().map_err(|error| named(error, path))
@@ -109,14 +110,14 @@ impl Caller<'_> {
     /// [`Error::ReadOnly`]; those of the store.
     pub fn set_attributes(&self, path: &[u8], set: &SetAttributes) -> Result<Stat> {
         let changed = || {
-            let place = self.place_followed(path)?;
-            match &place.name {
-                None => self.set_dir_attributes(&place.dir, set),
+            let resolved = self.resolve_followed(path)?;
+            match &resolved.name {
+                None => self.set_dir_attributes(&resolved.dir, set),
                 Some(name) => {
-                    if let Some(found) = self.lookup(place.dir.state.id, name)? {
-                        Self::check_dir(&place, &found, path)?;
+                    if let Some(found) = self.lookup(resolved.dir.state.id, name)? {
+                        Self::check_dir(&resolved, &found, path)?;
                     }
-                    self.set_attributes_at(&place.dir, name, set)
+                    self.set_attributes_at(&resolved.dir, name, set)
                 }
             }
         };
@@ -141,9 +142,9 @@ impl Caller<'_> {
         }
         let contents = &self.inner.contents;
         // Nobody may put bytes there between the record and the removal.
-        let mut turn = (set.size == Some(0)).then(|| contents.turn());
+        let mut guard = (set.size == Some(0)).then(|| contents.lock_state());
         let (stat, left) = self.set_in_record(dir, name, set)?;
-        if let (Some(state), Some(inode)) = (&mut turn, left) {
+        if let (Some(state), Some(inode)) = (&mut guard, left) {
             contents.remove_in(state, inode)?;
         }
         Ok(stat)

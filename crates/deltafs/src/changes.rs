@@ -81,7 +81,7 @@ impl Namespace {
         let mut walk = Merged::new(&inner.layers.all()[..1], &DirId::ROOT.to_bytes(), None)?;
         let mut dir: Option<(DirId, Vec<u8>)> = None;
         while walk.next()? {
-            let (id, name) = walk.place()?;
+            let (id, name) = walk.entry_key()?;
             if dir.as_ref().is_none_or(|(known, _)| *known != id) {
                 dir = Some((id, inner.path_of(id)?));
             }
@@ -128,7 +128,7 @@ impl Namespace {
             if walk.holders().len() < 2 {
                 continue;
             }
-            let (id, name) = walk.place()?;
+            let (id, name) = walk.entry_key()?;
             if name.is_empty() || id == DirId::SYSTEM {
                 continue;
             }
@@ -182,8 +182,8 @@ impl Namespace {
                     (None, Some(_)) => std::cmp::Ordering::Greater,
                     (Some(old), Some(new)) => old.name.cmp(&new.name),
                 };
-                let before = if order.is_le() { old.take()? } else { None };
-                let after = if order.is_ge() { new.take()? } else { None };
+                let before = if order.is_le() { old.pop()? } else { None };
+                let after = if order.is_ge() { new.pop()? } else { None };
                 let Some(any) = after.as_ref().or(before.as_ref()) else { break };
                 let (name, kind) = (any.name.clone(), any.kind);
                 let path = join(&path, &name);
@@ -291,7 +291,7 @@ impl<'a> Entries<'a> {
         Ok(self.page.front())
     }
 
-    fn take(&mut self) -> Result<Option<ListEntry>> {
+    fn pop(&mut self) -> Result<Option<ListEntry>> {
         self.peek()?;
         Ok(self.page.pop_front())
     }

@@ -94,7 +94,7 @@ impl Contents {
     }
 
     /// The right to change bytes or lengths.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,7 +158,7 @@ impl Contents {
     ///
     /// # Errors
     /// [`Error::Corruption`] if the file is not what was written. While somebody changes it this
-    /// may be said of a file that is sound: only who has the [`Contents::turn`] can tell.
+    /// may be said of a file that is sound: only who has the [`Contents::guard`] can tell.
     pub(crate) fn read(
         &self,
         inode: Inode,
@@ -181,7 +181,7 @@ impl Contents {
     /// [`Error::Corruption`] if the file is not what was written; the machine's.
     pub(crate) fn verify(&self, inode: Inode, size: u64) -> Result<()> {
         // Nobody changes it meanwhile.
-        let _turn = self.turn();
+        let _guard = self.lock_state();
         match self.open(inode)? {
             Some(file) => file.each_chunk(size, &mut |_, _| Ok(())),
             // Only its size is known.
@@ -214,7 +214,7 @@ impl Contents {
     /// Begins the bytes of a number whose record comes later. Until [`Contents::settle`] says that
     /// it has come they are nobody's: a crash, and the end of the use, leave them to be swept.
     pub(crate) fn begin(&self, inode: Inode) -> Result<LargeFile> {
-        let mut state = self.turn();
+        let mut state = self.lock_state();
         let file = self.make(&mut state, inode)?;
         state.guests.insert(inode);
         Ok(file)
@@ -240,8 +240,8 @@ impl Contents {
     }
 
     /// The record of what was begun is written, or is about to be.
-    pub(crate) fn settle(&self, inode: Inode) -> Result<()> {
-        let mut state = self.turn();
+    pub(crate) fn keep(&self, inode: Inode) -> Result<()> {
+        let mut state = self.lock_state();
         // What was written since it began may have missed a sync.
         self.note(&mut state, inode)?;
         state.guests.remove(&inode);
@@ -250,11 +250,11 @@ impl Contents {
 
     /// As [`Contents::settle`] for what another server has sent, and makes it last: the other
     /// removes its own. Where nothing was sent there is nothing to do.
-    pub(crate) fn settle_received(&self, inode: Inode) -> Result<()> {
+    pub(crate) fn keep_received(&self, inode: Inode) -> Result<()> {
         match self.own(inode)? {
             None => Ok(()),
             Some(_) => {
-                self.settle(inode)?;
+                self.keep(inode)?;
                 self.sync()
             }
         }
@@ -391,11 +391,11 @@ impl Contents {
 
     /// Removes the bytes of a file of the highest log, if it has them.
     pub(crate) fn remove(&self, inode: Inode) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.lock_state();
         self.remove_in(&mut state, inode)
     }
 
-    /// As [`Contents::remove`], for who has the turn.
+    /// As [`Contents::remove`], with the state locked.
     pub(crate) fn remove_in(&self, state: &mut State, inode: Inode) -> Result<()> {
         let (dir, is_there) = &self.dirs[0];
         if !is_there && !self.is_begun() {
@@ -413,7 +413,7 @@ impl Contents {
 
     /// Makes everything that was written durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.sync_all(&mut self.turn())
+        self.sync_all(&mut self.lock_state())
     }
 
     fn sync_all(&self, state: &mut State) -> Result<()> {
@@ -437,7 +437,7 @@ impl Contents {
 
     /// Ends the use: all is synced, and says so.
     pub(crate) fn finish(&self) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.lock_state();
         self.sync_all(&mut state)?;
         self.seal(&mut state)?;
         if self.is_begun.swap(false, Ordering::Relaxed) && state.guests.is_empty() {
@@ -451,7 +451,7 @@ impl Contents {
         let unsealed = self.unsealed().clone();
         let mut batch = Batch::new();
         for (inode, sums) in unsealed {
-            // Somebody is writing these, without the turn.
+            // Another thread writes these without the lock.
             if state.guests.contains(&inode) {
                 continue;
             }
@@ -532,7 +532,7 @@ impl Contents {
     /// there. They are sealed and copied byte by byte: a log that goes on is written to in place.
     /// Writers of large files wait.
     pub(crate) fn publish(&self, log: &Db, to: &Path) -> Result<Vec<RelativePath>> {
-        let mut state = self.turn();
+        let mut state = self.lock_state();
         self.seal_all(&mut state)?;
         log.checkpoint(to)?;
         let (fs, source) = (&*self.fs, &self.dirs[0].0);

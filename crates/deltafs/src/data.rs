@@ -18,9 +18,9 @@ impl Caller<'_> {
     /// elsewhere; those of the store.
     pub fn read(&self, path: &[u8], offset: u64, count: usize) -> Result<Vec<u8>> {
         let bytes = || {
-            let place = self.place_followed(path)?;
-            let Some(name) = &place.name else { return Err(Error::IsDir(shown(path))) };
-            self.read_at(&place.dir, name, offset, count)
+            let resolved = self.resolve_followed(path)?;
+            let Some(name) = &resolved.name else { return Err(Error::IsDir(shown(path))) };
+            self.read_at(&resolved.dir, name, offset, count)
         };
         bytes().map_err(|error| named(error, path))
     }
@@ -42,7 +42,7 @@ impl Caller<'_> {
             false => Err(Error::Denied(shown(name))),
         };
         let contents = &self.inner.contents;
-        let mut turn = None;
+        let mut guard = None;
         loop {
             let mut elsewhere = None;
             let found = self.inner.layers.find(dir.state.id, name, |entry| match entry {
@@ -70,11 +70,11 @@ impl Caller<'_> {
                 Err(error) => error,
             };
             // It may have been replaced, cut or written to since its record was read. With the
-            // turn it is not.
-            if turn.is_some() {
+            // state locked it is not.
+            if guard.is_some() {
                 return Err(refused);
             }
-            turn = Some(contents.turn());
+            guard = Some(contents.lock_state());
         }
     }
 
@@ -85,9 +85,9 @@ impl Caller<'_> {
     /// As for [`Caller::write_at`].
     pub fn write(&self, path: &[u8], offset: u64, bytes: &[u8]) -> Result<Stat> {
         let written = || {
-            let place = self.place_followed(path)?;
-            let Some(name) = &place.name else { return Err(Error::IsDir(shown(path))) };
-            self.write_at(&place.dir, name, offset, bytes)
+            let resolved = self.resolve_followed(path)?;
+            let Some(name) = &resolved.name else { return Err(Error::IsDir(shown(path))) };
+            self.write_at(&resolved.dir, name, offset, bytes)
         };
         written().map_err(|error| named(error, path))
     }
@@ -135,9 +135,9 @@ impl Caller<'_> {
     /// [`Error::Invalid`] if it is none; [`Error::NotFound`], [`Error::Denied`], and so on.
     pub fn read_link(&self, path: &[u8]) -> Result<Vec<u8>> {
         let target = || {
-            let place = self.place(path)?;
-            match &place.name {
-                Some(name) => self.read_link_at(&place.dir, name),
+            let resolved = self.resolve_parent(path)?;
+            match &resolved.name {
+                Some(name) => self.read_link_at(&resolved.dir, name),
                 None => Err(Error::Invalid(format!("'{}': it is no link", shown(path)))),
             }
         };

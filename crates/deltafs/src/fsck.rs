@@ -84,7 +84,7 @@ impl Namespace {
         let mut flaws = Vec::new();
         let mut walk = inner.layers.everything()?;
         while walk.next()? {
-            let (id, name) = walk.place()?;
+            let (id, name) = walk.entry_key()?;
             if id == DirId::SYSTEM || name.is_empty() {
                 continue;
             }
@@ -112,7 +112,7 @@ impl Namespace {
         let inner = &self.inner;
         let mut walk = inner.layers.everything()?;
         while walk.next()? {
-            let (id, name) = match walk.place() {
+            let (id, name) = match walk.entry_key() {
                 Ok((id, name)) => (id, name.to_vec()),
                 Err(error) => {
                     checked.flaws.push(Flaw { path: b"/".to_vec(), what: error.to_string() });

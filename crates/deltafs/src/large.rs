@@ -31,7 +31,7 @@ impl Namespace {
     /// machine's.
     pub fn open_contents(&self, stat: &Stat) -> Result<Option<LargeFile>> {
         // Nobody cuts it meanwhile.
-        let _turn = self.inner.contents.turn();
+        let _guard = self.inner.contents.lock_state();
         let Some(file) = self.inner.contents.open(stat.inode)? else { return Ok(None) };
         file.check_len(stat.size)?;
         Ok(Some(file))
@@ -44,7 +44,7 @@ impl Namespace {
     /// The machine's.
     pub fn open_nameless(&self, stat: &Stat, bytes: &[u8]) -> Result<LargeFile> {
         let contents = &self.inner.contents;
-        let mut state = contents.turn();
+        let mut state = contents.lock_state();
         let file = contents.create(&mut state, stat.inode, bytes)?;
         contents.remove_in(&mut state, stat.inode)?;
         Ok(file)
@@ -84,7 +84,7 @@ impl Caller<'_> {
             }
         }
         let contents = &self.inner.contents;
-        let mut state = contents.turn();
+        let mut state = contents.lock_state();
         loop {
             let stat = self.file_at(dir, name)?;
             if bytes.is_empty() {
@@ -120,7 +120,7 @@ impl Caller<'_> {
             return Err(Error::TooLarge { path: shown(name), bytes: size, limit });
         }
         let contents = &self.inner.contents;
-        let mut state = contents.turn();
+        let mut state = contents.lock_state();
         loop {
             let stat = self.file_at(dir, name)?;
             let fits = stat.has_data && size <= INLINE_BYTES_MAX as u64;

@@ -243,12 +243,12 @@ impl Merged {
     ///
     /// # Errors
     /// It is no key of ours.
-    pub(crate) fn place(&self) -> Result<(DirId, &[u8])> {
-        let place = crate::record::parse_key(self.key()).filter(|(dir, name)| {
+    pub(crate) fn entry_key(&self) -> Result<(DirId, &[u8])> {
+        let key = crate::record::parse_key(self.key()).filter(|(dir, name)| {
             let is_own = *dir == DirId::SYSTEM || name.is_empty();
             is_own || crate::name::check_name(name).is_ok()
         });
-        place.ok_or_else(|| Error::Corruption {
+        key.ok_or_else(|| Error::Corruption {
             path: self.path(0).to_owned(),
             what: format!("the key '{}' is none of a name space", self.key().escape_ascii()),
         })

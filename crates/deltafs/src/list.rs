@@ -65,7 +65,7 @@ impl Caller<'_> {
         let mut entries = self.inner.layers.entries(dir.state.id, after.unwrap_or_default())?;
         let mut page = Page::default();
         while entries.next()? {
-            let (_, name) = entries.place()?;
+            let (_, name) = entries.entry_key()?;
             let entry = Entry::read(entries.path(0), dir.state.id, name, entries.value(0))?;
             let Some(found) = Found::of(entry) else { continue };
             if page.entries.len() == count {

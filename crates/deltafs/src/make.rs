@@ -48,15 +48,15 @@ impl Caller<'_> {
     /// the store.
     pub fn create(&self, path: &[u8], mode: u32, if_exists: IfExists) -> Result<Created> {
         let made = || {
-            let place = match if_exists {
-                IfExists::Fail => self.place(path)?,
-                IfExists::Open => self.place_followed(path)?,
+            let resolved = match if_exists {
+                IfExists::Fail => self.resolve_parent(path)?,
+                IfExists::Open => self.resolve_followed(path)?,
             };
-            let Some(name) = &place.name else { return Err(Error::IsDir(shown(path))) };
-            if place.must_be_dir {
+            let Some(name) = &resolved.name else { return Err(Error::IsDir(shown(path))) };
+            if resolved.must_be_dir {
                 return Err(Error::IsDir(shown(path)));
             }
-            self.create_at(&place.dir, name, mode, if_exists)
+            self.create_at(&resolved.dir, name, mode, if_exists)
         };
         made().map_err(|error| named(error, path))
     }
@@ -122,8 +122,8 @@ impl Caller<'_> {
         let now = self.inner.time.now_ns();
         let attributes = self.attributes(&info, mode, now);
         let (key, value) = (Key::entry(dir.state.id, name), Entry::File(attributes, &[]).encode());
-        self.inner.room.check_length(name)?;
-        match self.inner.room.is_counted() {
+        self.inner.name_count.check_length(name)?;
+        match self.inner.name_count.is_counted() {
             false => top.put(&key, &value)?,
             true => self.put_counted(top, (dir.state.id, name), &key, value)?,
         }
@@ -147,12 +147,12 @@ impl Caller<'_> {
                 Some(value) => value.first() == Some(&KIND_WHITEOUT),
                 None => !below,
             };
-            taken = inner.room.take(name, u64::from(is_new)).map(|()| u64::from(is_new));
+            taken = inner.name_count.reserve(name, u64::from(is_new)).map(|()| u64::from(is_new));
             if taken.is_ok() { Change::Put(value) } else { Change::Keep }
         });
         let taken = taken?;
         if put.is_err() {
-            inner.room.give(taken);
+            inner.name_count.release(taken);
         }
         Ok(put?)
     }
@@ -195,8 +195,11 @@ impl Caller<'_> {
                 made = Err(error.clone());
                 return Change::Keep;
             }
-            let room = inner.room.check_length(name).and_then(|()| inner.room.take(name, 1));
-            if let Err(error) = room {
+            let checked = inner
+                .name_count
+                .check_length(name)
+                .and_then(|()| inner.name_count.reserve(name, 1));
+            if let Err(error) = checked {
                 made = Err(error);
                 return Change::Keep;
             }
@@ -213,7 +216,7 @@ impl Caller<'_> {
             Some(top) => {
                 let updated = top.update(&Key::entry(id, name), WriteOptions::default(), decide);
                 if let Err(error) = updated {
-                    inner.room.give(u64::from(is_new));
+                    inner.name_count.release(u64::from(is_new));
                     return Err(error.into());
                 }
             }
@@ -263,11 +266,11 @@ impl Caller<'_> {
     /// As for [`Caller::create`]; the target has 1 to 4,096 bytes and no NUL.
     pub fn symlink(&self, target: &[u8], path: &[u8]) -> Result<Stat> {
         let made = || {
-            let place = self.place(path)?;
-            if place.must_be_dir && place.name.is_some() {
+            let resolved = self.resolve_parent(path)?;
+            if resolved.must_be_dir && resolved.name.is_some() {
                 return Err(Error::NotFound(shown(path)));
             }
-            self.symlink_at(target, &place.dir, place.name(path)?)
+            self.symlink_at(target, &resolved.dir, resolved.name(path)?)
         };
         made().map_err(|error| named(error, path))
     }
@@ -296,9 +299,9 @@ impl Caller<'_> {
     /// As for [`Caller::create`]; [`Error::TooLong`] below as many directories as the quota says.
     pub fn mkdir(&self, path: &[u8], mode: u32) -> Result<Dir> {
         let made = || {
-            let place = self.place(path)?;
-            match &place.name {
-                Some(name) => self.mkdir_at(&place.dir, name, mode),
+            let resolved = self.resolve_parent(path)?;
+            match &resolved.name {
+                Some(name) => self.mkdir_at(&resolved.dir, name, mode),
                 None => Err(Error::Exists(shown(path))),
             }
         };
@@ -316,7 +319,7 @@ impl Caller<'_> {
         let mut info = dir.state.write();
         let top = self.may_make(dir, &info, name, depth)?;
         let id = self.new_dir_id(dir, name)?;
-        inner.room.take(name, 1)?;
+        inner.name_count.reserve(name, 1)?;
         let now = inner.time.now_ns();
         let made = DirInfo {
             is_removed: false,
@@ -337,7 +340,7 @@ impl Caller<'_> {
         batch.put(&Key::node(dir.state.id), &dir.state.record(&info));
         if let Err(error) = top.write(&batch, WriteOptions::default()) {
             *info = before;
-            inner.room.give(1);
+            inner.name_count.release(1);
             return Err(error.into());
         }
         inner.dirs.add(&inner.layers, &state)?;
@@ -353,10 +356,10 @@ impl Caller<'_> {
         }
         let top = self.inner.top(&shown(name))?;
         self.check(info, WRITE, name)?;
-        let room = &self.inner.room;
-        room.check_length(name)?;
-        room.check_depth(depth)?;
-        room.check_room(name)?;
+        let names = &self.inner.name_count;
+        names.check_length(name)?;
+        names.check_depth(depth)?;
+        names.check_free(name)?;
         Ok(top)
     }
 

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::id::{DirId, Inode, LogId};
 use crate::layers::Layers;
 use crate::names_cache::NamesCache;
-use crate::quota::Room;
+use crate::quota::NameCount;
 use crate::user::User;
 use keyrack_flodb::{Batch, Db, WriteOptions};
 use keyrack_measure::wall;
@@ -67,7 +67,7 @@ pub(crate) struct Inner {
     /// The bytes of large files.
     pub(crate) contents: Contents,
     /// What is left of the quota.
-    pub(crate) room: Room,
+    pub(crate) name_count: NameCount,
 }
 
 /// A directory that is open: names are looked up in it without a path. It stays the same directory

@@ -17,7 +17,7 @@ use crate::id::{DirId, EPOCH_MAX, Inode, LogId, first_number};
 use crate::layers::Layers;
 use crate::names_cache::NamesCache;
 use crate::namespace::{Inner, Namespace, TimeSource};
-use crate::quota::{Quota, Room};
+use crate::quota::{NameCount, Quota};
 use crate::record::{DirNode, Entry, Key, Node, Touched};
 use crate::registry::Reference;
 use crate::rpc::large_in_record;
@@ -200,8 +200,8 @@ impl Namespace {
         if contents.is_unfinished()? {
             contents.sweep(&with_contents(&layers)?)?;
         }
-        let room = Room::of(settings.quota, &layers)?;
-        Ok(Namespace::assemble(layers, (log, epoch), contents, room, &settings))
+        let name_count = NameCount::of(settings.quota, &layers)?;
+        Ok(Namespace::assemble(layers, (log, epoch), contents, name_count, &settings))
     }
 
     /// Opens logs for reading only, the highest first. No file changes, and whoever writes to them
@@ -238,15 +238,15 @@ impl Namespace {
             )));
         }
         let contents = Contents::of(&fs, layers.all())?;
-        let room = Room::uncounted(settings.quota);
-        Ok(Namespace::assemble(layers, (log, epoch), contents, room, &settings))
+        let name_count = NameCount::uncounted(settings.quota);
+        Ok(Namespace::assemble(layers, (log, epoch), contents, name_count, &settings))
     }
 
     fn assemble(
         layers: Layers,
         (log, epoch): (LogId, u64),
         contents: Contents,
-        room: Room,
+        name_count: NameCount,
         settings: &Settings,
     ) -> Namespace {
         Namespace {
@@ -260,7 +260,7 @@ impl Namespace {
                 moves: Mutex::new(()),
                 time: settings.time.clone(),
                 contents,
-                room,
+                name_count,
             }),
         }
     }
@@ -271,7 +271,7 @@ fn with_contents(layers: &Layers) -> Result<BTreeSet<Inode>> {
     let mut found = BTreeSet::new();
     let mut entries = layers.everything()?;
     while entries.next()? {
-        let (dir, name) = entries.place()?;
+        let (dir, name) = entries.entry_key()?;
         if dir == DirId::SYSTEM && name.starts_with(b"move") {
             found.extend(large_in_record(entries.path(0), entries.value(0))?);
             continue;

@@ -40,12 +40,12 @@ impl Caller<'_> {
     /// As for [`Caller::put`]; [`Error::Source`].
     pub fn put_from(&self, path: &[u8], mode: u32, source: &mut dyn Read) -> Result<Stat> {
         let mut put = || {
-            let place = self.place_followed(path)?;
-            let Some(name) = &place.name else { return Err(Error::IsDir(shown(path))) };
-            if place.must_be_dir {
+            let resolved = self.resolve_followed(path)?;
+            let Some(name) = &resolved.name else { return Err(Error::IsDir(shown(path))) };
+            if resolved.must_be_dir {
                 return Err(Error::IsDir(shown(path)));
             }
-            self.put_from_at(&place.dir, name, mode, (IfTaken::Replace, source))
+            self.put_from_at(&resolved.dir, name, mode, (IfTaken::Replace, source))
         };
         put().map_err(|error| named(error, path))
     }
@@ -103,7 +103,7 @@ impl Caller<'_> {
                 file.write_at(size, &chunk[..count])?;
                 size += count as u64;
             }
-            contents.settle(inode)?;
+            contents.keep(inode)?;
             let create = || self.create_sized_at(dir, name, mode, (inode, size));
             placed(if_taken, create, || self.replace_sized_at(dir, name, (inode, size)))
         };
@@ -126,7 +126,7 @@ impl Caller<'_> {
         let now = self.inner.time.now_ns();
         let contents = &self.inner.contents;
         // Nobody may write to the old ones meanwhile.
-        let mut state = contents.turn();
+        let mut state = contents.lock_state();
         let mut left = None;
         let changed = self.change_file_at(dir, name, |attributes, _, is_sized| {
             self.check_write(&attributes, name)?;
@@ -156,25 +156,25 @@ impl Caller<'_> {
             return Err(Error::TooLarge { path: shown(name), bytes: size, limit });
         }
         let contents = &self.inner.contents;
-        let mut turn: Option<MutexGuard<'_, State>> = None;
+        let mut guard: Option<MutexGuard<'_, State>> = None;
         loop {
             let mut replaced = None;
             let changed = self.change_file_at(dir, name, |attributes, _, is_sized| {
                 self.check_write(&attributes, name)?;
                 replaced = is_sized.then_some(attributes.inode);
-                if is_sized && turn.is_none() {
+                if is_sized && guard.is_none() {
                     return Ok(None);
                 }
                 let mode = self.user.mode_after_write(attributes.mode, attributes.gid);
                 let changed = Attributes { mode, size, mtime_ns: now, ctime_ns: now, ..attributes };
                 Ok(Some((changed, bytes.to_vec(), false)))
             })?;
-            match (replaced, &mut turn) {
+            match (replaced, &mut guard) {
                 (None, _) => {}
                 (Some(inode), Some(state)) => contents.remove_in(state, inode)?,
                 // Nobody may put bytes there between the record and the removal.
                 (Some(_), None) => {
-                    turn = Some(contents.turn());
+                    guard = Some(contents.lock_state());
                     continue;
                 }
             }

@@ -60,35 +60,38 @@ impl Namespace {
     /// The quota that the name space was opened with.
     #[must_use]
     pub fn quota(&self) -> Quota {
-        self.inner.room.quota
+        self.inner.name_count.quota
     }
 
     /// Names in use, without the root. `None` where their number is not limited: nobody counts.
     #[must_use]
     pub fn names(&self) -> Option<u64> {
-        self.inner.room.is_counted().then(|| self.inner.room.used.load(Ordering::Relaxed))
+        self.inner
+            .name_count
+            .is_counted()
+            .then(|| self.inner.name_count.used.load(Ordering::Relaxed))
     }
 }
 
 /// What is left of a quota.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct NameCount {
     pub(crate) quota: Quota,
     /// Names in use; of no meaning where their number is not limited. It is all there is, and
     /// publishes nothing: relaxed.
     used: AtomicU64,
 }
 
-impl Room {
+impl NameCount {
     /// The room of a name space that is read only: nothing is counted.
-    pub(crate) fn uncounted(quota: Quota) -> Room {
-        Room { quota: Quota { names: None, ..quota }, used: AtomicU64::new(0) }
+    pub(crate) fn uncounted(quota: Quota) -> NameCount {
+        NameCount { quota: Quota { names: None, ..quota }, used: AtomicU64::new(0) }
     }
 
     /// Counts the names if their number is limited. O(names) then.
-    pub(crate) fn of(quota: Quota, layers: &Layers) -> Result<Room> {
+    pub(crate) fn of(quota: Quota, layers: &Layers) -> Result<NameCount> {
         let used = if quota.names.is_some() { count(layers)? } else { 0 };
-        Ok(Room { quota, used: AtomicU64::new(used) })
+        Ok(NameCount { quota, used: AtomicU64::new(used) })
     }
 
     #[inline]
@@ -98,7 +101,7 @@ impl Room {
 
     /// Takes room for new names, all or none.
     #[inline]
-    pub(crate) fn take(&self, name: &[u8], count: u64) -> Result<()> {
+    pub(crate) fn reserve(&self, name: &[u8], count: u64) -> Result<()> {
         // Without a limit there is room.
         let Some(limit) = self.quota.names else { return Ok(()) };
         let add = |used: u64| used.checked_add(count).filter(|sum| *sum <= limit);
@@ -109,7 +112,7 @@ impl Room {
     }
 
     /// Whether a name could be taken now.
-    pub(crate) fn check_room(&self, name: &[u8]) -> Result<()> {
+    pub(crate) fn check_free(&self, name: &[u8]) -> Result<()> {
         match self.quota.names {
             Some(limit) if self.used.load(Ordering::Relaxed) >= limit => Err(full(name, limit)),
             _ => Ok(()),
@@ -118,7 +121,7 @@ impl Room {
 
     /// Names went, or did not come after all.
     #[inline]
-    pub(crate) fn give(&self, count: u64) {
+    pub(crate) fn release(&self, count: u64) {
         if self.is_counted() {
             let take = |used: u64| Some(used.saturating_sub(count));
             // It always gives a number.
@@ -134,9 +137,9 @@ impl Room {
     }
 
     /// So many of some names were there before, and so many are there now.
-    pub(crate) fn changed(&self, before: u64, now: u64) {
+    pub(crate) fn adjust(&self, before: u64, now: u64) {
         self.add(now.saturating_sub(before));
-        self.give(before.saturating_sub(now));
+        self.release(before.saturating_sub(now));
     }
 
     /// Refuses a new name that is too long.
@@ -170,7 +173,7 @@ impl Inner {
         names: impl Iterator<Item = &'n [u8]>,
     ) -> Result<u64> {
         let mut found = 0;
-        if self.room.is_counted() {
+        if self.name_count.is_counted() {
             for name in names {
                 found += u64::from(self.layers.find(dir, name, |_| ())?.is_some());
             }
@@ -190,7 +193,7 @@ pub(crate) fn count(layers: &Layers) -> Result<u64> {
     while let Some(dir) = left.pop() {
         let mut entries = layers.entries(dir, b"")?;
         while entries.next()? {
-            let (_, name) = entries.place()?;
+            let (_, name) = entries.entry_key()?;
             if name.is_empty() {
                 continue;
             }

@@ -23,14 +23,14 @@ impl Caller<'_> {
     /// directory, [`Error::ReadOnly`], and those of the store.
     pub fn unlink(&self, path: &[u8]) -> Result<()> {
         let removed = || {
-            let place = self.place(path)?;
-            let Some(name) = &place.name else { return Err(Error::IsDir(shown(path))) };
-            if place.must_be_dir {
-                let found = self.lookup(place.dir.state.id, name)?;
+            let resolved = self.resolve_parent(path)?;
+            let Some(name) = &resolved.name else { return Err(Error::IsDir(shown(path))) };
+            if resolved.must_be_dir {
+                let found = self.lookup(resolved.dir.state.id, name)?;
                 let found = found.ok_or_else(|| Error::NotFound(shown(path)))?;
-                Self::check_dir(&place, &found, path)?;
+                Self::check_dir(&resolved, &found, path)?;
             }
-            self.unlink_at(&place.dir, name)
+            self.unlink_at(&resolved.dir, name)
         };
         removed().map_err(|error| named(error, path))
     }
@@ -80,7 +80,7 @@ impl Caller<'_> {
             }
         }
         removed?;
-        inner.room.give(1);
+        inner.name_count.release(1);
         if let Some(inode) = elsewhere {
             inner.contents.remove(inode)?;
         }
@@ -94,8 +94,8 @@ impl Caller<'_> {
     /// [`Error::NotOwner`], [`Error::ReadOnly`]; [`Error::Invalid`] for the root; the store's.
     pub fn rmdir(&self, path: &[u8]) -> Result<()> {
         let removed = || {
-            let place = self.place(path)?;
-            self.rmdir_at(&place.dir, place.name(path)?)
+            let resolved = self.resolve_parent(path)?;
+            self.rmdir_at(&resolved.dir, resolved.name(path)?)
         };
         removed().map_err(|error| named(error, path))
     }
@@ -119,8 +119,8 @@ impl Caller<'_> {
                 Some(Found::Other(_)) => return Err(Error::NotDir(shown(name))),
                 Some(Found::Dir(child)) => inner.dir(child)?,
             };
-            let mut locked = Locked::new([dir, &child]);
-            let [mut parent, mut gone] = locked.take();
+            let mut locked = LockedDirs::new([dir, &child]);
+            let [mut parent, mut gone] = locked.guards();
             let is_same = |found| matches!(found, Some(Found::Dir(id)) if id == child.state.id);
             if !is_same(self.lookup(dir.state.id, name)?) {
                 // Somebody was faster; what is there now is looked at anew.
@@ -149,7 +149,7 @@ impl Caller<'_> {
                 return Err(error.into());
             }
             gone.is_removed = true;
-            inner.room.give(1);
+            inner.name_count.release(1);
             inner.names.remove(dir.state.id, name);
             return Ok(());
         }
@@ -161,9 +161,9 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::remove_tree_at`].
     pub fn remove_tree(&self, path: &[u8]) -> Result<u64> {
-        let place = self.place(path).map_err(|error| named(error, path))?;
-        let name = place.name(path)?;
-        self.remove_tree_at(&place.dir, name).map_err(|error| match error {
+        let resolved = self.resolve_parent(path).map_err(|error| named(error, path))?;
+        let name = resolved.name(path)?;
+        self.remove_tree_at(&resolved.dir, name).map_err(|error| match error {
             // What failed further down has its own name.
             error @ (Error::Denied(_) | Error::NotOwner(_)) => error,
             error => named(error, path),
@@ -208,20 +208,20 @@ impl Caller<'_> {
 
 /// Exclusive locks of directories, taken in the order of their numbers, and given in the order in
 /// which they were named.
-pub(crate) struct Locked<'a, const N: usize> {
+pub(crate) struct LockedDirs<'a, const N: usize> {
     guards: Vec<(usize, std::sync::RwLockWriteGuard<'a, crate::dirs::DirInfo>)>,
 }
 
-impl<'a, const N: usize> Locked<'a, N> {
+impl<'a, const N: usize> LockedDirs<'a, N> {
     /// The directories differ from one another.
     pub(crate) fn new(dirs: [&'a Dir; N]) -> Self {
         let mut order: Vec<usize> = (0..N).collect();
         order.sort_by_key(|n| dirs[*n].state.id);
         debug_assert!(order.windows(2).all(|w| dirs[w[0]].state.id < dirs[w[1]].state.id));
-        Locked { guards: order.into_iter().map(|n| (n, dirs[n].state.write())).collect() }
+        LockedDirs { guards: order.into_iter().map(|n| (n, dirs[n].state.write())).collect() }
     }
 
-    pub(crate) fn take(&mut self) -> [std::sync::RwLockWriteGuard<'a, crate::dirs::DirInfo>; N] {
+    pub(crate) fn guards(&mut self) -> [std::sync::RwLockWriteGuard<'a, crate::dirs::DirInfo>; N] {
         let mut guards = std::mem::take(&mut self.guards);
         guards.sort_by_key(|(n, _)| *n);
         let mut guards = guards.into_iter().map(|(_, guard)| guard);
@@ -244,7 +244,7 @@ impl Inner {
     pub(crate) fn is_empty(&self, dir: DirId) -> Result<bool> {
         let mut entries = self.layers.entries(dir, b"")?;
         while entries.next()? {
-            let (_, name) = entries.place()?;
+            let (_, name) = entries.entry_key()?;
             if !name.is_empty() && entries.value(0).first() != Some(&KIND_WHITEOUT) {
                 return Ok(false);
             }

@@ -43,8 +43,8 @@ impl Caller<'_> {
     /// or what would come to be too deep; [`Error::Denied`], [`Error::NotOwner`],
     /// [`Error::ReadOnly`], and those of the store.
     pub fn rename(&self, from: &[u8], to: &[u8], if_taken: IfTaken) -> Result<()> {
-        let old = self.place(from).map_err(|error| named(error, from))?;
-        let new = self.place(to).map_err(|error| named(error, to))?;
+        let old = self.resolve_parent(from).map_err(|error| named(error, from))?;
+        let new = self.resolve_parent(to).map_err(|error| named(error, to))?;
         let (old_name, new_name) = (old.name(from)?, new.name(to)?);
         if old.must_be_dir || new.must_be_dir {
             let found = self.lookup(old.dir.state.id, old_name)?;
@@ -153,7 +153,7 @@ impl crate::namespace::Inner {
                 }
                 let mut entries = self.layers.entries(dir.state.id, b"")?;
                 while entries.next()? {
-                    let (_, name) = entries.place()?;
+                    let (_, name) = entries.entry_key()?;
                     let entry = Entry::read(entries.path(0), dir.state.id, name, entries.value(0))?;
                     if let Entry::Dir(id) = entry {
                         below.push(self.dir(id)?);
@@ -243,12 +243,12 @@ impl Move<'_> {
                 break;
             }
             depth += 1;
-            inner.room.check_depth(depth)?;
+            inner.name_count.check_depth(depth)?;
             at = inner.dir(at)?.state.read().node.parent;
         }
         // Of the root's entries too: a quota of 0 has no directories.
-        inner.room.check_depth(depth)?;
-        let limit = inner.room.quota.depth;
+        inner.name_count.check_depth(depth)?;
+        let limit = inner.name_count.quota.depth;
         match inner.is_deeper_than(moved, limit - depth)? {
             true => Err(too_long("the way from the root to a directory in it", limit + 1, limit)),
             false => Ok(()),
@@ -262,7 +262,7 @@ impl Move<'_> {
         caller.check(held.info(self.old.state.id), WRITE | PASS, self.old_name)?;
         caller.check(held.info(self.new.state.id), WRITE | PASS, self.new_name)?;
         if self.new_name != self.old_name {
-            caller.inner.room.check_length(self.new_name)?;
+            caller.inner.name_count.check_length(self.new_name)?;
         }
         let owner = |held: &mut Held<'_>, found: Found| match found {
             Found::Dir(id) => held.info(id).node.uid,
@@ -342,7 +342,7 @@ impl Move<'_> {
         if let Some(moved) = moved {
             inner.names.insert(new, self.new_name, moved);
         }
-        inner.room.give(u64::from(self.target.is_some()));
+        inner.name_count.release(u64::from(self.target.is_some()));
         match self.target {
             Some(Found::Other(stat)) if !stat.has_data => inner.contents.remove(stat.inode),
             _ => Ok(()),

@@ -23,7 +23,7 @@ use crate::user::PASS;
 
 /// Where a path ends.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Resolved {
     pub(crate) dir: Dir,
     /// The entry in it; `None` is the directory itself: the path ends with `.`, `..` or is `/`.
     pub(crate) name: Option<Vec<u8>>,
@@ -31,7 +31,7 @@ pub(crate) struct Place {
     pub(crate) must_be_dir: bool,
 }
 
-impl Place {
+impl Resolved {
     /// The name, for calls that make or remove one.
     pub(crate) fn name(&self, path: &[u8]) -> Result<&[u8]> {
         match &self.name {
@@ -46,7 +46,7 @@ impl Place {
 
 impl Caller<'_> {
     /// The directory and the name that a path ends with. The last name is not looked up.
-    pub(crate) fn place(&self, path: &[u8]) -> Result<Place> {
+    pub(crate) fn resolve_parent(&self, path: &[u8]) -> Result<Resolved> {
         check_path(path)?;
         if path[0] != b'/' {
             return Err(Error::Invalid(format!(
@@ -54,15 +54,15 @@ impl Caller<'_> {
                 shown(path)
             )));
         }
-        self.place_from(self.inner.dir(DirId::ROOT)?, path, 0)
+        self.resolve_from(self.inner.dir(DirId::ROOT)?, path, 0)
     }
 
-    fn place_from(&self, from: Dir, path: &[u8], links: usize) -> Result<Place> {
+    fn resolve_from(&self, from: Dir, path: &[u8], links: usize) -> Result<Resolved> {
         let mut dir = from;
         let mut rest = path;
         loop {
             let Some((name, behind)) = split_first(rest) else {
-                return Ok(Place { dir, name: None, must_be_dir: true });
+                return Ok(Resolved { dir, name: None, must_be_dir: true });
             };
             match name {
                 b"." => self.check(&dir.state.read(), PASS, name)?,
@@ -74,7 +74,7 @@ impl Caller<'_> {
                         // It will be looked up whatever the call is about.
                         self.check(&dir.state.read(), PASS, name)?;
                     }
-                    return Ok(Place { dir, name: Some(name.to_vec()), must_be_dir });
+                    return Ok(Resolved { dir, name: Some(name.to_vec()), must_be_dir });
                 }
                 _ => {
                     self.check_name_in(&dir, name)?;
@@ -100,7 +100,7 @@ impl Caller<'_> {
     }
 
     /// Goes on at the target of a link that stands in `dir`.
-    fn follow(&self, dir: Dir, target: &[u8], path: &[u8], links: usize) -> Result<Place> {
+    fn follow(&self, dir: Dir, target: &[u8], path: &[u8], links: usize) -> Result<Resolved> {
         if links >= LINKS_MAX {
             return Err(Error::Loop(shown(target)));
         }
@@ -111,20 +111,20 @@ impl Caller<'_> {
             Some(b'/') => self.inner.dir(DirId::ROOT)?,
             _ => dir,
         };
-        self.place_from(from, path, links + 1)
+        self.resolve_from(from, path, links + 1)
     }
 
-    /// As [`Caller::place`], and behind the last name's links as well.
-    pub(crate) fn place_followed(&self, path: &[u8]) -> Result<Place> {
-        let mut place = self.place(path)?;
+    /// As [`Caller::resolve_parent`], and behind the last name's links as well.
+    pub(crate) fn resolve_followed(&self, path: &[u8]) -> Result<Resolved> {
+        let mut resolved = self.resolve_parent(path)?;
         for links in 0..=LINKS_MAX {
-            let Some(name) = &place.name else { return Ok(place) };
-            let target = self.target_in(&place.dir, name)?;
-            let Some(mut target) = target else { return Ok(place) };
-            if place.must_be_dir {
+            let Some(name) = &resolved.name else { return Ok(resolved) };
+            let target = self.target_in(&resolved.dir, name)?;
+            let Some(mut target) = target else { return Ok(resolved) };
+            if resolved.must_be_dir {
                 target.push(b'/');
             }
-            place = self.follow(place.dir.clone(), &target, &target, links)?;
+            resolved = self.follow(resolved.dir.clone(), &target, &target, links)?;
         }
         Err(Error::Loop(shown(path)))
     }
@@ -180,10 +180,10 @@ impl Caller<'_> {
     /// # Errors
     /// [`Error::NotFound`], [`Error::NotDir`], [`Error::Denied`] on the way, and so on.
     pub fn dir(&self, path: &[u8]) -> Result<Dir> {
-        let place = self.place_followed(path).map_err(|error| named(error, path))?;
-        match &place.name {
-            None => Ok(place.dir),
-            Some(name) => self.dir_at(&place.dir, name).map_err(|error| named(error, path)),
+        let resolved = self.resolve_followed(path).map_err(|error| named(error, path))?;
+        match &resolved.name {
+            None => Ok(resolved.dir),
+            Some(name) => self.dir_at(&resolved.dir, name).map_err(|error| named(error, path)),
         }
     }
 
@@ -208,9 +208,9 @@ impl Caller<'_> {
     }
 
     /// What is wrong when something that must be a directory is none.
-    pub(crate) fn check_dir(place: &Place, found: &Found, path: &[u8]) -> Result<()> {
+    pub(crate) fn check_dir(resolved: &Resolved, found: &Found, path: &[u8]) -> Result<()> {
         match found {
-            Found::Other(stat) if place.must_be_dir && stat.kind != Kind::Dir => {
+            Found::Other(stat) if resolved.must_be_dir && stat.kind != Kind::Dir => {
                 Err(Error::NotDir(shown(path)))
             }
             _ => Ok(()),

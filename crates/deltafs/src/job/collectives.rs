@@ -35,22 +35,22 @@ const RETRY_NS: u64 = 20_000_000;
 
 /// The connections of one rank.
 #[derive(Debug)]
-pub(super) struct Star {
-    hub: Hub,
+pub(super) struct Collectives {
+    links: Links,
     step: u32,
 }
 
 #[derive(Debug)]
-enum Hub {
+enum Links {
     Alone,
     /// Of ranks 1, 2, and so on.
     Root(Vec<TcpStream>),
     Leaf(TcpStream),
 }
 
-impl Star {
-    pub(super) fn alone() -> Star {
-        Star { hub: Hub::Alone, step: 0 }
+impl Collectives {
+    pub(super) fn alone() -> Collectives {
+        Collectives { links: Links::Alone, step: 0 }
     }
 
     /// Waits for all other ranks.
@@ -59,7 +59,7 @@ impl Star {
         size: u32,
         token: [u8; 16],
         timeout: Duration,
-    ) -> Result<Star> {
+    ) -> Result<Collectives> {
         let clock = Clock::vdso();
         let deadline = clock.ticks().saturating_add(timeout.as_nanos() as u64);
         listener.set_nonblocking(true).map_err(Error::io("wait for the ranks of the job"))?;
@@ -80,7 +80,7 @@ impl Star {
                 leaves[rank as usize - 1] = Some(stream);
             }
         }
-        Ok(Star { hub: Hub::Root(leaves.into_iter().flatten().collect()), step: 0 })
+        Ok(Collectives { links: Links::Root(leaves.into_iter().flatten().collect()), step: 0 })
     }
 
     /// Connects to rank 0, which may not be there yet.
@@ -90,7 +90,7 @@ impl Star {
         size: u32,
         token: [u8; 16],
         timeout: Duration,
-    ) -> Result<Star> {
+    ) -> Result<Collectives> {
         let clock = Clock::vdso();
         let deadline = clock.ticks().saturating_add(timeout.as_nanos() as u64);
         loop {
@@ -113,7 +113,7 @@ impl Star {
                     hello.extend_from_slice(&size.to_le_bytes());
                     let said = stream.set_nodelay(true).and_then(|()| stream.write_all(&hello));
                     said.map_err(Error::io(format!("greet rank 0 at {address}")))?;
-                    return Ok(Star { hub: Hub::Leaf(stream), step: 0 });
+                    return Ok(Collectives { links: Links::Leaf(stream), step: 0 });
                 }
                 Err(_) if clock.ticks() < deadline => {
                     clock.wait_until((clock.ticks() + RETRY_NS).min(deadline));
@@ -129,13 +129,13 @@ impl Star {
     pub(super) fn gather(&mut self, mine: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
         self.step = self.step.wrapping_add(1);
         let step = self.step;
-        match &mut self.hub {
-            Hub::Alone => Ok(Some(vec![mine.to_vec()])),
-            Hub::Leaf(root) => {
+        match &mut self.links {
+            Links::Alone => Ok(Some(vec![mine.to_vec()])),
+            Links::Leaf(root) => {
                 send(root, KIND_DATA, step, mine).map_err(|cause| lost(0, &cause))?;
                 Ok(None)
             }
-            Hub::Root(leaves) => {
+            Links::Root(leaves) => {
                 let mut all = vec![mine.to_vec()];
                 let mut failure = None;
                 for (rank, leaf) in (1..).zip(leaves.iter_mut()) {
@@ -148,7 +148,7 @@ impl Star {
                     }
                 }
                 let Some((rank, error)) = failure else { return Ok(Some(all)) };
-                self.tell(rank, &error);
+                self.report_loss(rank, &error);
                 Err(error)
             }
         }
@@ -163,14 +163,14 @@ impl Star {
     ) -> Option<Vec<Result<Vec<u8>>>> {
         self.step = self.step.wrapping_add(1);
         let step = self.step;
-        match &mut self.hub {
-            Hub::Alone => Some(vec![Ok(mine.to_vec())]),
-            Hub::Leaf(root) => {
+        match &mut self.links {
+            Links::Alone => Some(vec![Ok(mine.to_vec())]),
+            Links::Leaf(root) => {
                 // If the root is gone, nobody wants to know.
                 let _ = send(root, KIND_DATA, step, mine);
                 None
             }
-            Hub::Root(leaves) => {
+            Links::Root(leaves) => {
                 let clock = Clock::vdso();
                 let deadline = clock.ticks().saturating_add(patience.as_nanos() as u64);
                 let mut all = vec![Ok(mine.to_vec())];
@@ -189,10 +189,10 @@ impl Star {
     /// What the root has, for all.
     pub(super) fn broadcast(&mut self, mine: &[u8]) -> Result<Vec<u8>> {
         let step = self.step;
-        match &mut self.hub {
-            Hub::Alone => Ok(mine.to_vec()),
-            Hub::Leaf(root) => receive(root, step, 0),
-            Hub::Root(leaves) => {
+        match &mut self.links {
+            Links::Alone => Ok(mine.to_vec()),
+            Links::Leaf(root) => receive(root, step, 0),
+            Links::Root(leaves) => {
                 let mut failure = None;
                 for (rank, leaf) in (1..).zip(leaves.iter_mut()) {
                     if let Err(cause) = send(leaf, KIND_DATA, step, mine) {
@@ -201,7 +201,7 @@ impl Star {
                     }
                 }
                 let Some((rank, error)) = failure else { return Ok(mine.to_vec()) };
-                self.tell(rank, &error);
+                self.report_loss(rank, &error);
                 Err(error)
             }
         }
@@ -215,7 +215,7 @@ impl Star {
     }
 
     /// The root tells everybody whom it has lost.
-    pub(super) fn tell(&mut self, rank: u32, error: &Error) {
+    pub(super) fn report_loss(&mut self, rank: u32, error: &Error) {
         let (how, why) = match error {
             Error::Aborted { why, .. } => (0, why.clone()),
             Error::Lost { why, .. } => (1, why.clone()),
@@ -228,13 +228,13 @@ impl Star {
 
     fn send_to_others(&mut self, text: &[u8]) {
         let step = self.step;
-        match &mut self.hub {
-            Hub::Alone => {}
-            Hub::Leaf(root) => {
+        match &mut self.links {
+            Links::Alone => {}
+            Links::Leaf(root) => {
                 // A rank that is gone sees the end of the connection.
                 let _ = send(root, KIND_ABORT, step, text);
             }
-            Hub::Root(leaves) => {
+            Links::Root(leaves) => {
                 for leaf in leaves {
                     // As above.
                     let _ = send(leaf, KIND_ABORT, step, text);

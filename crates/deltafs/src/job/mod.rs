@@ -6,7 +6,7 @@
 //!            v                                               v                         v
 //!        rank, size, where rank 0 listens          rank and size by flags        rank 0 of 1
 //!            |                                               |
-//!            +------------------- star ----------------------+
+//!            +------------ collectives -----------------------+
 //!                 rank 0 holds a connection to every other rank
 //! ```
 //!
@@ -17,19 +17,19 @@
 //! **Invariant:** a rank that is gone is an error of every other rank's present or next collective,
 //! with the number of the rank that is gone. Nobody waits for the dead.
 
+mod collectives;
 mod error;
 mod launch;
 mod pmi;
 mod pmi_server;
-mod star;
 
 pub use error::{Error, Result};
 pub use launch::{Launch, Launched, Outcome, Signaller};
 
+use collectives::Collectives;
 use keyrack_measure::{Histogram, hdr};
 use keyrack_vfs::{Fs, OpenOptions, RealFs};
 use pmi::Pmi;
-use star::Star;
 use std::path::Path;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub struct Rendezvous {
 pub struct Job {
     rank: u32,
     size: u32,
-    star: Star,
+    collectives: Collectives,
     pmi: Option<Pmi>,
 }
 
@@ -74,7 +74,7 @@ impl Job {
     /// A job of one process.
     #[must_use]
     pub fn alone() -> Job {
-        Job { rank: 0, size: 1, star: Star::alone(), pmi: None }
+        Job { rank: 0, size: 1, collectives: Collectives::alone(), pmi: None }
     }
 
     /// The job that the environment, or `rendezvous`, describes; alone if neither does.
@@ -90,11 +90,11 @@ impl Job {
                 ));
             };
             check_rank(rank, size)?;
-            let star = match rank {
-                0 => Star::root(star::listen(address)?, size, [0; 16], MEET_TIMEOUT)?,
-                _ => Star::leaf(address, rank, size, [0; 16], MEET_TIMEOUT)?,
+            let collectives = match rank {
+                0 => Collectives::root(collectives::listen(address)?, size, [0; 16], MEET_TIMEOUT)?,
+                _ => Collectives::leaf(address, rank, size, [0; 16], MEET_TIMEOUT)?,
             };
-            return Ok(Job { rank, size, star, pmi: None });
+            return Ok(Job { rank, size, collectives, pmi: None });
         }
         match Pmi::from_environment()? {
             Some(pmi) => Job::by_pmi(pmi),
@@ -106,29 +106,30 @@ impl Job {
         let (rank, size) = (pmi.rank(), pmi.size());
         check_rank(rank, size)?;
         if size == 1 {
-            return Ok(Job { rank, size, star: Star::alone(), pmi: Some(pmi) });
+            return Ok(Job { rank, size, collectives: Collectives::alone(), pmi: Some(pmi) });
         }
-        let star = if rank == 0 {
+        let collectives = if rank == 0 {
             let host = if pmi.is_one_machine() { "127.0.0.1" } else { "0.0.0.0" };
-            let listener = star::listen(&format!("{host}:0"))?;
-            let port = star::port_of(&listener)?;
-            let shown = if pmi.is_one_machine() { host.to_owned() } else { star::host_name() };
+            let listener = collectives::listen(&format!("{host}:0"))?;
+            let port = collectives::port_of(&listener)?;
+            let shown =
+                if pmi.is_one_machine() { host.to_owned() } else { collectives::host_name() };
             let token = random_token();
-            pmi.put(ADDRESS_KEY, &format!("{shown}:{port}/{}", star::hex(&token)))?;
+            pmi.put(ADDRESS_KEY, &format!("{shown}:{port}/{}", collectives::hex(&token)))?;
             pmi.barrier()?;
-            Star::root(listener, size, token, MEET_TIMEOUT)?
+            Collectives::root(listener, size, token, MEET_TIMEOUT)?
         } else {
             pmi.barrier()?;
             let value = pmi.get(ADDRESS_KEY)?;
             let parsed = value
                 .split_once('/')
-                .and_then(|(address, token)| Some((address, star::unhex(token)?)));
+                .and_then(|(address, token)| Some((address, collectives::unhex(token)?)));
             let Some((address, token)) = parsed else {
                 return Err(Error::Pmi(format!("'{value}' is no address of rank 0")));
             };
-            Star::leaf(address, rank, size, token, MEET_TIMEOUT)?
+            Collectives::leaf(address, rank, size, token, MEET_TIMEOUT)?
         };
-        Ok(Job { rank, size, star, pmi: Some(pmi) })
+        Ok(Job { rank, size, collectives, pmi: Some(pmi) })
     }
 
     /// This process: below [`Job::size`].
@@ -162,8 +163,8 @@ impl Job {
     /// # Errors
     /// [`Error::Lost`], [`Error::Aborted`].
     pub fn gather(&mut self, mine: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
-        let all = self.star.gather(mine)?;
-        let _ = self.star.broadcast(&[])?;
+        let all = self.collectives.gather(mine)?;
+        let _ = self.collectives.broadcast(&[])?;
         Ok(all)
     }
 
@@ -177,8 +178,8 @@ impl Job {
     }
 
     fn broadcast_of(&mut self, mine: &[u8]) -> Result<Vec<u8>> {
-        self.star.gather(&[])?;
-        self.star.broadcast(mine)
+        self.collectives.gather(&[])?;
+        self.collectives.broadcast(mine)
     }
 
     /// What each rank has, in the order of ranks.
@@ -186,11 +187,11 @@ impl Job {
     /// # Errors
     /// [`Error::Lost`], [`Error::Aborted`].
     pub fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let all = self.star.gather(mine)?;
+        let all = self.collectives.gather(mine)?;
         // The root alone has them, and sends.
-        let joined = all.map(|parts| star::join(&parts)).unwrap_or_default();
-        let joined = self.star.broadcast(&joined)?;
-        star::split(&joined, self.size).ok_or(Error::Protocol { rank: 0 })
+        let joined = all.map(|parts| collectives::join(&parts)).unwrap_or_default();
+        let joined = self.collectives.broadcast(&joined)?;
+        collectives::split(&joined, self.size).ok_or(Error::Protocol { rank: 0 })
     }
 
     /// Folds numbers over all ranks, each place for itself; every rank gets the result.
@@ -199,17 +200,17 @@ impl Job {
     /// [`Error::Lost`], [`Error::Aborted`]; [`Error::Protocol`] if a rank hands in another count.
     pub fn fold(&mut self, numbers: &[u64], fold: Fold) -> Result<Vec<u64>> {
         let mine: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let folded = match self.star.gather(&mine)? {
+        let folded = match self.collectives.gather(&mine)? {
             Some(parts) => match folded(&parts, mine.len(), fold) {
                 Ok(folded) => folded,
                 Err((rank, error)) => {
-                    self.star.tell(rank, &error);
+                    self.collectives.report_loss(rank, &error);
                     return Err(error);
                 }
             },
             None => Vec::new(),
         };
-        let result = self.star.broadcast(&folded)?;
+        let result = self.collectives.broadcast(&folded)?;
         Ok(result.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
     }
 
@@ -231,13 +232,13 @@ impl Job {
     /// at most so long. A rank that is gone or says nothing is an error of its own, and does not
     /// keep the others; they do not wait for an answer. Afterwards the job can only be left.
     pub fn last_words(&mut self, mine: &[u8], patience: Duration) -> Option<Vec<Result<Vec<u8>>>> {
-        self.star.last_words(mine, patience)
+        self.collectives.last_words(mine, patience)
     }
 
     /// Tells all others that this rank gives up, and why. The launcher sees it when the process
     /// ends without having left: told before, it would end the job before anybody has read why.
     pub fn abort(mut self, why: &str) {
-        self.star.abort(self.rank, why);
+        self.collectives.abort(self.rank, why);
     }
 
     /// Leaves the job without waiting for the others.
@@ -293,11 +294,11 @@ fn folded(
 }
 
 fn check_rank(rank: u32, size: u32) -> Result<()> {
-    match rank < size && size <= star::RANKS_MAX {
+    match rank < size && size <= collectives::RANKS_MAX {
         true => Ok(()),
         false => Err(Error::Usage(format!(
             "rank {rank} of {size}: ranks count from 0, and there are 1 to {}",
-            star::RANKS_MAX
+            collectives::RANKS_MAX
         ))),
     }
 }

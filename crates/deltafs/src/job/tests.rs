@@ -11,20 +11,21 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// A job of `size` threads; `work` gets each rank's part, and its results come in their order.
 fn job_of<R: Send>(size: u32, work: impl Fn(Job) -> R + Sync) -> Vec<R> {
-    let listener = star::listen("127.0.0.1:0").unwrap();
-    let address = format!("127.0.0.1:{}", star::port_of(&listener).unwrap());
-    let job = |rank, star| Job { rank, size, star, pmi: None };
+    let listener = collectives::listen("127.0.0.1:0").unwrap();
+    let address = format!("127.0.0.1:{}", collectives::port_of(&listener).unwrap());
+    let job = |rank, collectives| Job { rank, size, collectives, pmi: None };
     thread::scope(|scope| {
         let leaves: Vec<_> = (1..size)
             .map(|rank| {
                 let (address, work) = (&address, &work);
                 scope.spawn(move || {
-                    let star = Star::leaf(address, rank, size, [7; 16], SOON).unwrap();
-                    work(job(rank, star))
+                    let collectives =
+                        Collectives::leaf(address, rank, size, [7; 16], SOON).unwrap();
+                    work(job(rank, collectives))
                 })
             })
             .collect();
-        let root = work(job(0, Star::root(listener, size, [7; 16], SOON).unwrap()));
+        let root = work(job(0, Collectives::root(listener, size, [7; 16], SOON).unwrap()));
         let others = leaves.into_iter().map(|leaf| leaf.join().unwrap());
         std::iter::once(root).chain(others).collect()
     })
@@ -104,8 +105,8 @@ fn steps_that_differ_are_noticed() {
 
 #[test]
 fn strangers_do_not_become_ranks_and_absent_ranks_are_named() {
-    let listener = star::listen("127.0.0.1:0").unwrap();
-    let port = star::port_of(&listener).unwrap();
+    let listener = collectives::listen("127.0.0.1:0").unwrap();
+    let port = collectives::port_of(&listener).unwrap();
     let stranger = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.write_all(bytes).unwrap();
@@ -122,7 +123,7 @@ fn strangers_do_not_become_ranks_and_absent_ranks_are_named() {
         stranger(&hello(7, 1, 4)),
         stranger(&hello(7, 1, 3)),
     ];
-    let error = Star::root(listener, 3, [7; 16], Duration::from_millis(300)).unwrap_err();
+    let error = Collectives::root(listener, 3, [7; 16], Duration::from_millis(300)).unwrap_err();
     assert!(error.to_string().starts_with("rank 2 of the job did not come"), "{error}");
     drop(guests);
 }

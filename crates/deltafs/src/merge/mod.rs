@@ -152,7 +152,7 @@ impl Merge {
     ///
     /// # Errors
     /// Those of opening; [`Error::Usage`] if one is no log, or they were begun on different ones;
-    /// [`Error::Unsettled`] if servers left something half done: see [`crate::rpc::settle`].
+    /// [`Error::Unsettled`] if servers left something half done: see [`crate::rpc::recover`].
     pub fn open(fs: Arc<dyn Fs>, dirs: &[PathBuf]) -> Result<Merge> {
         let options =
             Options { create_if_missing: false, compaction_threads: 0, ..Options::default() };
@@ -172,7 +172,7 @@ impl Merge {
                     dir.display()
                 )));
             }
-            if crate::rpc::has_half_done(&db)? {
+            if crate::rpc::has_unfinished(&db)? {
                 let what = "its servers left something half done, which has to be settled first";
                 return Err(Error::Unsettled(format!("{}: {what}", dir.display())));
             }
@@ -260,7 +260,7 @@ impl Merge {
             for n in 0..holders {
                 count.bytes_read += (key.len() + walk.value(n).len()) as u64;
             }
-            let (dir, name) = walk.place()?;
+            let (dir, name) = walk.entry_key()?;
             let folded;
             let value = if holders == 1 {
                 walk.value(0)
@@ -290,7 +290,7 @@ impl Merge {
 
     /// Counts a name that several logs have, if it is a conflict.
     fn report(&self, walk: &Merged, count: &mut PartCount) -> Result<()> {
-        let (dir, name) = walk.place()?;
+        let (dir, name) = walk.entry_key()?;
         let read = |n: usize| Entry::read(walk.path(n), dir, name, walk.value(n));
         let winner = read(0)?;
         for n in 1..walk.holders().len() {
@@ -368,7 +368,7 @@ fn is_part(name: &str) -> bool {
 
 /// A directory as several logs have it: see `layers`.
 fn fold(walk: &Merged, logs: &[Db], has_base: bool) -> Result<Vec<u8>> {
-    let (dir, _) = walk.place()?;
+    let (dir, _) = walk.entry_key()?;
     let mut found = None;
     let mut all = Touched::default();
     let mut counting = 0;

@@ -67,7 +67,7 @@ fn a_split_that_damage_keeps_from_ending_is_told_at_the_end() {
         let made = space.by(&root).mkdir(format!("/d{n}").as_bytes(), 0o755).unwrap();
         let dir = made.state.id;
         space.stores()[0].put(&Key::entry(dir, b"broken"), b"\xff").unwrap();
-        served.core.tell(Work::Look(dir));
+        served.core.enqueue(Work::CheckSplit(dir));
     }
     let error = served.shutdown(GRACE).unwrap_err().to_string();
     assert!(error.starts_with("/log: ") && error.contains("'broken'"), "{error}");
@@ -84,7 +84,7 @@ fn a_pipe_that_is_handed_over_as_a_table_does_not_stop_the_server() {
     let ports = vec![served.handle.local_addrs()[0][0].clone()];
     let mut tree = Tree::new(ports, ClientOptions::default());
     let root = tree.open(b"/").unwrap();
-    let (_, dir) = tree.place(root, b"").unwrap();
+    let (_, dir) = tree.locate(root, b"").unwrap();
     // Nobody writes to it: whoever opens it waits for ever.
     let pipe = temporary.path().join("pipe");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);

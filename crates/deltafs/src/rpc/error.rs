@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// Creates that were sent behind have failed; the call that says so was not carried out.
     #[error("{}", behind(failed))]
-    Behind {
+    WriteBehind {
         /// Paths, and why.
         failed: Vec<(Vec<u8>, &'static str)>,
     },
@@ -74,7 +74,7 @@ impl Error {
             Error::Refused { errno, .. } => errno,
             Error::Usage(_) => "EINVAL",
             Error::Elsewhere { .. } => "EREMOTE",
-            Error::Behind { failed } => failed.first().map_or("EIO", |first| first.1),
+            Error::WriteBehind { failed } => failed.first().map_or("EIO", |first| first.1),
             Error::Peer { .. } | Error::Protocol { .. } => "EIO",
         }
     }

@@ -40,7 +40,7 @@ fn clients_of_a_server_with_a_full_disk_are_told_and_go_on_when_there_is_space()
         assert!(!error.to_string().contains('\n'), "{error}");
         // Each name of a batch has a code of its own.
         let root = tree.open(b"/").unwrap();
-        let (_, dir) = tree.place(root, b"x").unwrap();
+        let (_, dir) = tree.locate(root, b"x").unwrap();
         let request = Request::CreateMany { dir, mode: 0o600, how: 0, names: vec![b"x", b"y"] };
         let codes = tree.client().call(0, &request, |reply| match reply {
             Reply::Codes(codes) => codes.iter().map(|code| Error::errno_of(*code)).collect(),

@@ -6,7 +6,7 @@ use keyrack_testkit::fuzz::{Dice, Fuzzer, Shape, shape};
 use super::codec::{Frame, Reply, Request, frame};
 use super::server::service::pretend;
 use super::tests::{conversation, reply_bytes, requests};
-use super::txn::record::read_record;
+use super::txn::record::decode_record;
 use crate::id::{DirId, Inode, LogId};
 use crate::partition::SplitMap;
 use crate::record::{Attributes, DirNode, Entry, Node, Touched, parse_key};
@@ -103,11 +103,15 @@ fn check_record(kind: u8, bytes: &[u8]) -> Shape {
             );
             shape((MAP, map.count().min(40)))
         }
-        _ => match read_record(bytes) {
-            Some(held) => {
-                let again = super::txn::record::record(held.step, held.coordinator, &held.order);
-                assert_eq!(read_record(&again).map(|held| held.order), Some(held.order));
-                shape((ORDER, held.step as u8))
+        _ => match decode_record(bytes) {
+            Some(pending) => {
+                let again = super::txn::record::encode_record(
+                    pending.phase,
+                    pending.coordinator,
+                    &pending.txn,
+                );
+                assert_eq!(decode_record(&again).map(|pending| pending.txn), Some(pending.txn));
+                shape((ORDER, pending.phase as u8))
             }
             None => shape((ORDER, bytes.len())),
         },
@@ -146,7 +150,7 @@ fn frames_and_records_that_were_made_up_are_refused_or_can_be_written() {
         fuzzer = fuzzer.sample([&[REPLY, tag], &fields[..]].concat());
     }
     // A step, a coordinator, and the rename, which is what a request to prepare ends with.
-    let orders = requests().into_iter().filter_map(|request| match request {
+    let txns = requests().into_iter().filter_map(|request| match request {
         Request::Peer(super::codec::Peer::Prepare { rename, .. }) => {
             let mut bytes = vec![ORDER, 1, 2, 0, 0, 0];
             rename.fields(&mut bytes);
@@ -154,8 +158,8 @@ fn frames_and_records_that_were_made_up_are_refused_or_can_be_written() {
         }
         _ => None,
     });
-    for order in orders {
-        fuzzer = fuzzer.sample(order);
+    for txn in txns {
+        fuzzer = fuzzer.sample(txn);
     }
     fuzzer.run(|input, dice| {
         let Some((kind, bytes)) = input.split_first() else { return 0 };

@@ -34,8 +34,8 @@ pub use server::leases::LeaseClock;
 pub use server::service::{ServeOptions, Served, Service, serve};
 pub use server::session::WINDOW;
 pub(crate) use txn::record::large_in_record;
-pub(crate) use txn::recovery::{check_all_are_here, has_half_done};
-pub use txn::recovery::{is_half_done, settle};
+pub(crate) use txn::recovery::{check_all_are_here, has_unfinished};
+pub use txn::recovery::{needs_recovery, recover};
 
 #[cfg(test)]
 mod cluster;

@@ -65,7 +65,7 @@ pub(super) fn requests() -> Vec<Request<'static>> {
         name,
         to: 5,
         to_name: b"other",
-        what: codec::What::Rmdir,
+        action: codec::Action::Rmdir,
         target: 1,
         entry: b"record",
     };
@@ -99,8 +99,8 @@ pub(super) fn requests() -> Vec<Request<'static>> {
         Request::Partitions { dir },
         Request::Spread { dir },
         Request::RenameAcross { dir, name, to_dir: 0, to_name: b"n", replace: true, target: 3 },
-        Request::Errand { number: 1 << 40 },
-        Request::Recalled,
+        Request::Operation { number: 1 << 40 },
+        Request::Revoked,
         Request::Peer(Peer::SplitBegin { dir: 1, split, attempt: 5 }),
         Request::Peer(Peer::SplitPut { dir: 1, to: 3, attempt: 5, records: vec![b"a", b"v"] }),
         Request::Peer(Peer::SplitInstall {
@@ -111,9 +111,9 @@ pub(super) fn requests() -> Vec<Request<'static>> {
             spread: true,
             map: b"words",
         }),
-        Request::Peer(Peer::Prepare { number: 1 << 127, coordinator: 2, rename }),
-        Request::Peer(Peer::Settle { number: 8, commits: true }),
-        Request::Peer(Peer::Outcome { number: 8 }),
+        Request::Peer(Peer::Prepare { id: 1 << 127, coordinator: 2, rename }),
+        Request::Peer(Peer::Decision { id: 8, commits: true }),
+        Request::Peer(Peer::Outcome { id: 8 }),
     ]
 }
 
@@ -386,7 +386,7 @@ fn creates_once(endpoint: &Endpoint, options: ClientOptions, count: u64) {
     let mut client = Client::new(vec![endpoint.clone()], options);
     let (mut submitted, mut seen) = (0, 0);
     while seen < count {
-        while submitted < count && client.under_way(0) < 48 {
+        while submitted < count && client.in_flight(0) < 48 {
             let name = format!("file-{submitted}");
             let request = Request::Create { dir: 0, name: name.as_bytes(), mode: 0o644, how: 0 };
             client.submit(0, &request, submitted).unwrap();
@@ -631,7 +631,7 @@ fn tables_are_taken_whole_or_refused_whole() {
     assert_eq!(listed(&mut tree), ["a", "b", "c", "x"]);
 
     let inode = tree.inode(dir);
-    let (_, number) = tree.place(dir, b"").unwrap();
+    let (_, number) = tree.locate(dir, b"").unwrap();
     let hand_over = |tree: &mut Tree, path: &Path, entries: u64| {
         let paths = vec![path.as_os_str().as_bytes()];
         let request = Request::BulkIn { dir: number, entries, paths };

@@ -53,10 +53,10 @@ pub(super) fn create(
         before = now;
         plan.write_data(&name)?;
     }
-    match tree.settled() {
+    match tree.flush_creates() {
         Ok(()) => {}
-        Err(Error::Behind { failed }) => {
-            let why = Error::Behind { failed: failed.clone() }.to_string();
+        Err(Error::WriteBehind { failed }) => {
+            let why = Error::WriteBehind { failed: failed.clone() }.to_string();
             counter.failed_later(failed.len() as u64, why)?;
         }
         Err(error) => return Err(error.to_string()),

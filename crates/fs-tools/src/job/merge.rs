@@ -7,7 +7,7 @@ use super::store::StoreSettings;
 use keyrack_deltafs::Error;
 use keyrack_deltafs::job::{Fold, Job};
 use keyrack_deltafs::merge::{Merge, PartCount, Summary, logs_in};
-use keyrack_deltafs::rpc::settle;
+use keyrack_deltafs::rpc::recover;
 use keyrack_measure::{Clock, usage};
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::json;
@@ -105,7 +105,7 @@ pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result
     if job.fold(&[u64::from(is_unsettled)], Fold::Max).map_err(gone)?[0] > 0 {
         // Servers crashed: what they left is settled once, and all look again.
         drop(merge);
-        if is_root && settle(&fs, &logs).map_err(words)? {
+        if is_root && recover(&fs, &logs).map_err(words)? {
             let what = "settled what servers had left half done";
             document.push("notes", what);
             keyrack_console::refuse("keyrack fs merge", what);

@@ -29,7 +29,7 @@ pub(super) struct Remote<'a> {
     behind: Vec<Vec<Name>>,
     /// What each call under way is for, by ticket.
     tickets: Vec<Sent>,
-    under_way: usize,
+    in_flight: usize,
     /// Names to be sent again, and since when they are under way.
     again: Vec<(Name, u64)>,
     /// Nothing is sent until all answers are here, and then the servers are asked.
@@ -73,7 +73,7 @@ impl<'a> Remote<'a> {
         let counter = Counter::new(done, plan.abort_on_errors);
         let behind = vec![Vec::new(); servers];
         let (tickets, again) = (Vec::new(), Vec::new());
-        let (under_way, is_stalled) = (0, false);
+        let (in_flight, is_stalled) = (0, false);
         Ok(Remote {
             plan,
             phase,
@@ -83,7 +83,7 @@ impl<'a> Remote<'a> {
             batch,
             behind,
             tickets,
-            under_way,
+            in_flight,
             again,
             is_stalled,
         })
@@ -93,7 +93,7 @@ impl<'a> Remote<'a> {
         let mut next = 0;
         let servers = self.tree.client().servers();
         loop {
-            while self.under_way < self.plan.depth && !self.is_stalled {
+            while self.in_flight < self.plan.depth && !self.is_stalled {
                 if let Some((name, began)) = self.again.pop() {
                     self.send(name, began)?;
                 } else if next < numbers.len() {
@@ -113,7 +113,7 @@ impl<'a> Remote<'a> {
                     self.send_behind(server)?;
                 }
             }
-            if self.under_way == 0 && self.again.is_empty() {
+            if self.in_flight == 0 && self.again.is_empty() {
                 return Ok(self.counter.end());
             }
             for server in 0..servers {
@@ -133,7 +133,7 @@ impl<'a> Remote<'a> {
     }
 
     fn send(&mut self, name: Name, began: u64) -> Result<(), String> {
-        let (server, at) = self.tree.place(self.dir, &name).map_err(failed)?;
+        let (server, at) = self.tree.locate(self.dir, &name).map_err(failed)?;
         if self.batch > 1 {
             self.behind[server].push(name);
             if self.behind[server].len() >= self.batch {
@@ -148,7 +148,7 @@ impl<'a> Remote<'a> {
         let ticket = self.tickets.len() as u64;
         self.tickets.push(Sent { began, names: Names::One(name) });
         self.tree.client().submit(server, &request, ticket).map_err(failed)?;
-        self.under_way += 1;
+        self.in_flight += 1;
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl<'a> Remote<'a> {
         self.tree.client().submit(server, &request, ticket).map_err(failed)?;
         let began = self.counter.clock.ticks();
         self.tickets.push(Sent { began, names: Names::Many(all) });
-        self.under_way += 1;
+        self.in_flight += 1;
         Ok(())
     }
 
@@ -174,16 +174,16 @@ impl<'a> Remote<'a> {
     fn receive(&mut self, keep: usize) -> Result<(), String> {
         let servers = self.tree.client().servers();
         let mut turn = 0;
-        while self.under_way > keep {
+        while self.in_flight > keep {
             turn = (turn + 1) % servers;
-            if self.tree.client().under_way(turn) == 0 {
+            if self.tree.client().in_flight(turn) == 0 {
                 continue;
             }
             let mut news = News::default();
             let mut refused = None;
-            let Remote { tree, counter, tickets, under_way, .. } = &mut *self;
+            let Remote { tree, counter, tickets, in_flight, .. } = &mut *self;
             let visit = &mut |answer: Answer<'_>| {
-                *under_way -= 1;
+                *in_flight -= 1;
                 let sent = &mut tickets[answer.ticket as usize];
                 if let Err(why) = record(counter, answer, sent, &mut news) {
                     refused.get_or_insert(why);

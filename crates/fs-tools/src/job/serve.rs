@@ -9,10 +9,9 @@ use super::store::StoreSettings;
 use super::target::destroy;
 use super::totals::Totals;
 use keyrack_console::say;
-use keyrack_deltafs::rpc::{ServeOptions, is_half_done, serve};
 use keyrack_deltafs::job::Job;
 use keyrack_deltafs::merge::logs_in;
-use keyrack_deltafs::rpc::{ServeOptions, is_half_done, serve};
+use keyrack_deltafs::rpc::{ServeOptions, needs_recovery, serve};
 use keyrack_deltafs::{Namespace, Quota, Settings};
 use keyrack_measure::usage;
 use keyrack_net::{Endpoint, Listener, TlsClient, TlsServer};
@@ -113,7 +112,7 @@ impl Plan {
                 _ => logs_in(&RealFs, &self.db).map_err(words)?,
             };
             let fs: Arc<dyn Fs> = Arc::new(RealFs);
-            if is_half_done(&fs, &logs).map_err(words)? {
+            if needs_recovery(&fs, &logs).map_err(words)? {
                 return Err(format!(
                     "{}: the servers that wrote it left something half done; merge it, or start \
                      them once, before it is only read",

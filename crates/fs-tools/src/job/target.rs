@@ -53,7 +53,7 @@ impl Target {
                 user: user(),
                 token: plan.token.clone(),
                 timeout: plan.timeout,
-                create_behind: plan.create_behind,
+                write_behind: plan.create_behind,
                 ..ClientOptions::default()
             };
             options.connect.tls = plan.tls.clone();

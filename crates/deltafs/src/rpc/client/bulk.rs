@@ -14,7 +14,7 @@
 //! The numbers of the files are those of a log that the client draws, so they meet no others.
 
 use super::connection::Client;
-use super::tree::{DirNumber, Pace, Tree, unexpected};
+use super::tree::{Backoff, DirNumber, Tree, unexpected};
 use crate::caller::Caller;
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, Inode, LogId, first_number};
@@ -88,7 +88,7 @@ impl Bulk {
             ctime_ns: 0,
         };
         let mut next = Attributes { ctime_ns: attributes.mtime_ns, ..attributes };
-        let (mut count, mut tables, mut pace) = (0, 0, Pace::default());
+        let (mut count, mut number, mut backoff) = (0, 0, Backoff::default());
         // What a server does not have any more comes again, with what is known then.
         while !self.names.is_empty() {
             let servers = tree.client().servers();
@@ -99,38 +99,45 @@ impl Bulk {
             }
             // Many clients that begin at the same one would stand in a row behind it.
             let first = usize::try_from(self.log.to_bits() % servers as u64).unwrap_or(0);
-            let mut parcels = Vec::new();
+            let mut tables = Vec::new();
             for server in (first..servers).chain(0..first) {
                 let names = std::mem::take(&mut groups[server]);
                 if !names.is_empty() {
-                    let path = area.join(format!("b{:016x}-{tables}", self.log.to_bits()));
-                    parcels.push(Parcel { server, at: tree.at(self.dir, server)?, names, path });
-                    tables += 1;
+                    let path = area.join(format!("b{:016x}-{number}", self.log.to_bits()));
+                    tables.push(BulkTable {
+                        server,
+                        at: tree.number_at(self.dir, server)?,
+                        names,
+                        path,
+                    });
+                    number += 1;
                 }
             }
             let inode = tree.inode(self.dir);
             // A table is written while servers look at those before.
             let mut sent = Vec::new();
-            for mut parcel in parcels {
-                let written = parcel.write(inode, &mut next);
-                let begun = written.and_then(|()| parcel.send(&mut tree.client));
-                sent.push((parcel, begun));
+            for mut table in tables {
+                let written = table.write(inode, &mut next);
+                let begun = written.and_then(|()| table.send(&mut tree.client));
+                sent.push((table, begun));
             }
             // All of them before anything else is asked.
             let client = &mut tree.client;
-            let end = |(parcel, begun): (Parcel, CallResult<u8>)| {
-                let taken = begun.and_then(|tag| client.finish(parcel.server, tag, count_reply)?);
-                (parcel, taken)
+            let end = |(table, begun): (BulkTable, CallResult<u8>)| {
+                let taken = begun.and_then(|tag| client.finish(table.server, tag, count_reply)?);
+                (table, taken)
             };
-            let taken: Vec<(Parcel, CallResult<u64>)> = sent.into_iter().map(end).collect();
+            let taken: Vec<(BulkTable, CallResult<u64>)> = sent.into_iter().map(end).collect();
             let mut failed = None;
-            for (mut parcel, taken) in taken {
+            for (mut table, taken) in taken {
                 match taken {
                     Ok(taken) => count += taken,
-                    Err(error) => match tree.detour((self.dir, parcel.server), error, &mut pace) {
-                        Ok(()) => self.names.append(&mut parcel.names),
-                        Err(error) => failed = failed.or(Some(error)),
-                    },
+                    Err(error) => {
+                        match tree.handle_redirect((self.dir, table.server), error, &mut backoff) {
+                            Ok(()) => self.names.append(&mut table.names),
+                            Err(error) => failed = failed.or(Some(error)),
+                        }
+                    }
                 }
             }
             if let Some(error) = failed {
@@ -142,7 +149,7 @@ impl Bulk {
 }
 
 /// Names that go to one server.
-struct Parcel {
+struct BulkTable {
     server: usize,
     /// The directory, as the server numbers it.
     at: u32,
@@ -150,7 +157,7 @@ struct Parcel {
     path: PathBuf,
 }
 
-impl Parcel {
+impl BulkTable {
     /// Writes the table; each file takes a number.
     fn write(&mut self, dir: u128, next: &mut Attributes) -> CallResult<()> {
         self.names.sort_unstable();
@@ -173,7 +180,7 @@ impl Parcel {
     }
 }
 
-impl Drop for Parcel {
+impl Drop for BulkTable {
     fn drop(&mut self) {
         // The server has it under a name of its own, or does not want it; one that is left is no
         // harm.
@@ -233,9 +240,9 @@ impl Caller<'_> {
             return Ok(count);
         }
         let name = if info.node.name.is_empty() { b"/" } else { &info.node.name[..] };
-        inner.room.take(name, count - known)?;
+        inner.name_count.reserve(name, count - known)?;
         if let Err(error) = tables.ingest(IngestOptions { transfer: Transfer::Link }) {
-            inner.room.give(count - known);
+            inner.name_count.release(count - known);
             return Err(error.into());
         }
         self.touch(dir, &info, inner.time.now_ns())?;
@@ -267,7 +274,7 @@ impl Caller<'_> {
             return Err(foreign());
         }
         check_name(name)?;
-        self.inner.room.check_length(name)?;
+        self.inner.name_count.check_length(name)?;
         if !is_here(name) {
             return Err(Error::Stale(shown(name)));
         }

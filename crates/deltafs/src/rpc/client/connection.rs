@@ -13,7 +13,7 @@
 use super::network::Network;
 use super::wire::{RESEND, Transport, Wire};
 use crate::job::random_token;
-use crate::rpc::codec::{FRAME_BYTES_MAX, Frame, RECALLED_BIT, Reply, Request};
+use crate::rpc::codec::{FRAME_BYTES_MAX, Frame, REVOKED_BIT, Reply, Request};
 use crate::rpc::error::{Error, Result, errno_of};
 use crate::rpc::server::leases::LeaseClock;
 use crate::rpc::server::session::WINDOW;
@@ -45,9 +45,8 @@ pub struct ClientOptions {
     pub connect: ConnectOptions,
     /// What tells how much of a lease is left.
     pub lease_clock: LeaseClock,
-    /// How many creates of a [`Tree`](super::tree::Tree) go with one call, behind its back; without, each
-    /// is waited for.
-    pub create_behind: Option<usize>,
+    /// How many creates of a tree go with one call, written behind; without, each is waited for.
+    pub write_behind: Option<usize>,
 }
 
 impl Default for ClientOptions {
@@ -60,7 +59,7 @@ impl Default for ClientOptions {
             timeout,
             connect: ConnectOptions::with_timeout(timeout),
             lease_clock: LeaseClock::Machine,
-            create_behind: None,
+            write_behind: None,
         }
     }
 }
@@ -131,7 +130,7 @@ struct Server {
     spare: Vec<Vec<u8>>,
     calls: u64,
     /// It calls leases back.
-    is_recalling: bool,
+    has_revoked: bool,
 }
 
 /// Connections to servers of one name space.
@@ -160,7 +159,7 @@ impl Client {
             pending: VecDeque::new(),
             spare: Vec::new(),
             calls: 0,
-            is_recalling: false,
+            has_revoked: false,
         };
         let servers = endpoints.into_iter().map(server).collect();
         let clock = Clock::vdso();
@@ -201,8 +200,8 @@ impl Client {
     }
 
     /// Whether a server has called leases back since this was asked last.
-    pub(crate) fn take_recall(&mut self, server: usize) -> bool {
-        std::mem::take(&mut self.servers[server].is_recalling)
+    pub(crate) fn poll_revoked(&mut self, server: usize) -> bool {
+        std::mem::take(&mut self.servers[server].has_revoked)
     }
 
     /// How long an answer may take.
@@ -216,7 +215,7 @@ impl Client {
 
     /// Calls under way to a server.
     #[must_use]
-    pub fn under_way(&self, server: usize) -> usize {
+    pub fn in_flight(&self, server: usize) -> usize {
         self.servers[server].pending.len()
     }
 
@@ -253,7 +252,7 @@ impl Client {
         at.pending.push_back(Pending { call, ticket, tag, request: bytes });
         match appended {
             Ok(()) => Ok(()),
-            Err(cause) => self.again(server, cause),
+            Err(cause) => self.reconnect(server, cause),
         }
     }
 
@@ -266,7 +265,7 @@ impl Client {
         let Some(wire) = &mut self.servers[server].wire else { return Ok(()) };
         match wire.flush() {
             Ok(()) => Ok(()),
-            Err(cause) => self.again(server, cause),
+            Err(cause) => self.reconnect(server, cause),
         }
     }
 
@@ -279,7 +278,7 @@ impl Client {
         let mut attempts = 0;
         let began_ns = self.now_ns();
         while !self.servers[server].pending.is_empty() {
-            if self.take(server, visit)? > 0 {
+            if self.deliver(server, visit)? > 0 {
                 return Ok(());
             }
             let Some(wire) = &mut self.servers[server].wire else {
@@ -291,23 +290,25 @@ impl Client {
             let is_datagrams = wire.is_datagrams();
             match cause.kind() {
                 Interrupted => continue,
-                TimedOut | WouldBlock if !is_datagrams => return Err(self.silent(server, cause)),
+                TimedOut | WouldBlock if !is_datagrams => {
+                    return Err(self.give_up_silent(server, cause));
+                }
                 TimedOut | WouldBlock | ConnectionRefused if is_datagrams => {
                     let waited_ns = self.now_ns() - began_ns;
                     if u128::from(waited_ns) > self.options.timeout.as_nanos() {
-                        return Err(self.silent(server, cause));
+                        return Err(self.give_up_silent(server, cause));
                     }
                     if cause.kind() == ConnectionRefused {
                         // The kernel answers at once for a port where nobody is.
                         self.pause(RESEND);
                     }
-                    self.resend(server).map_err(|cause| self.silent(server, cause))?;
+                    self.resend(server).map_err(|cause| self.give_up_silent(server, cause))?;
                 }
                 _ if attempts < ATTEMPTS_MAX => {
                     attempts += 1;
-                    self.again(server, cause)?;
+                    self.reconnect(server, cause)?;
                 }
-                _ => return Err(self.silent(server, cause)),
+                _ => return Err(self.give_up_silent(server, cause)),
             }
         }
         Ok(())
@@ -337,12 +338,12 @@ impl Client {
             return Err(Error::Usage("other calls are under way".to_owned()));
         }
         let begun = self.submit(server, request, 0).and_then(|()| self.flush(server));
-        begun.inspect_err(|_| self.give_up(server))?;
+        begun.inspect_err(|_| self.abandon(server))?;
         Ok(request.tag())
     }
 
     /// It is given up: the next call begins anew.
-    fn give_up(&mut self, server: usize) {
+    fn abandon(&mut self, server: usize) {
         self.servers[server].pending.clear();
         self.servers[server].wire = None;
     }
@@ -360,14 +361,14 @@ impl Client {
         let mut take = Some(take);
         let mut result = None;
         let mut done = Ok(());
-        while done.is_ok() && self.under_way(server) > 0 {
+        while done.is_ok() && self.in_flight(server) > 0 {
             done = self.drain(server, &mut |answer| {
                 let take = take.take();
                 result = Some(answer.reply().map(|reply| take.map(|take| take(reply))));
             });
         }
         if let Err(error) = done {
-            self.give_up(server);
+            self.abandon(server);
             return Err(error);
         }
         match result {
@@ -378,10 +379,10 @@ impl Client {
     }
 
     /// Shows the answers that are here. How many.
-    fn take(&mut self, server: usize, visit: &mut dyn FnMut(Answer<'_>)) -> Result<usize> {
+    fn deliver(&mut self, server: usize, visit: &mut dyn FnMut(Answer<'_>)) -> Result<usize> {
         let mut count = 0;
         loop {
-            let Server { endpoint, wire, pending, spare, is_recalling, .. } =
+            let Server { endpoint, wire, pending, spare, has_revoked, .. } =
                 &mut self.servers[server];
             let Some(wire) = wire else { return Ok(count) };
             let (call, code, fields, bytes) = match wire.frame() {
@@ -392,11 +393,11 @@ impl Client {
                     return Err(self.protocol(server, tag));
                 }
             };
-            *is_recalling |= code & RECALLED_BIT != 0;
-            let code = code & !RECALLED_BIT;
+            *has_revoked |= code & REVOKED_BIT != 0;
+            let code = code & !REVOKED_BIT;
             if wire.is_datagrams() && errno_of(code) == "ENOTCONN" {
                 // The server was started anew, and does not know this client.
-                self.again(server, io::ErrorKind::NotConnected.into())?;
+                self.reconnect(server, io::ErrorKind::NotConnected.into())?;
                 continue;
             }
             // Answers of a connection come in order; of datagrams in any.
@@ -482,14 +483,14 @@ impl Client {
     }
 
     /// Makes a broken connection again, and sends what is under way.
-    fn again(&mut self, server: usize, cause: io::Error) -> Result<()> {
+    fn reconnect(&mut self, server: usize, cause: io::Error) -> Result<()> {
         self.servers[server].wire = None;
         if cause.kind() == io::ErrorKind::TimedOut {
-            return Err(self.silent(server, cause));
+            return Err(self.give_up_silent(server, cause));
         }
         let tag = self.servers[server].pending.front().map_or(3, |pending| pending.tag);
         self.connected(server, tag)?;
-        self.resend(server).map_err(|cause| self.silent(server, cause))
+        self.resend(server).map_err(|cause| self.give_up_silent(server, cause))
     }
 
     fn resend(&mut self, server: usize) -> io::Result<()> {
@@ -503,7 +504,7 @@ impl Client {
     }
 
     /// The server does not answer: what is under way is given up.
-    fn silent(&mut self, server: usize, cause: io::Error) -> Error {
+    fn give_up_silent(&mut self, server: usize, cause: io::Error) -> Error {
         let at = &mut self.servers[server];
         let tag = at.pending.front().map_or(3, |pending| pending.tag);
         at.pending.clear();

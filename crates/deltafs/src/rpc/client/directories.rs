@@ -3,7 +3,7 @@
 //! They are made and removed as directories are renamed: the first server asks all whether they
 //! can, decides, and sees to it that all do. A client that goes away leaves nothing half done.
 
-use super::tree::{DirNumber, Pace, Tree, dir_reply, done_reply, facts_reply, unexpected};
+use super::tree::{Backoff, DirNumber, Tree, dir_reply, done_reply, facts_reply, unexpected};
 use crate::caller::{Kind, Stat};
 use crate::rpc::codec::{Request, SetFields};
 use crate::rpc::error::{Error, Result};
@@ -62,7 +62,7 @@ impl Tree {
         path: &'r [u8],
         make: &dyn Fn(u32, &'r [u8]) -> Request<'r>,
     ) -> Result<()> {
-        self.settled()?;
+        self.flush_creates()?;
         let mut is_again = false;
         loop {
             let (parent, name) = self.split(path)?;
@@ -82,12 +82,12 @@ impl Tree {
         name: &'r [u8],
         make: &dyn Fn(u32, &'r [u8]) -> Request<'r>,
     ) -> Result<()> {
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         loop {
-            let dir = self.at(parent, 0)?;
-            match self.errand(0, &make(dir, name)) {
+            let dir = self.number_at(parent, 0)?;
+            match self.run_operation(0, &make(dir, name)) {
                 Ok(done) => return done,
-                Err(error) => self.detour((parent, 0), error, &mut pace)?,
+                Err(error) => self.handle_redirect((parent, 0), error, &mut backoff)?,
             }
         }
     }

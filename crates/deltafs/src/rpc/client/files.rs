@@ -13,15 +13,15 @@ const CHUNK: usize = 512 << 10;
 const NAMED_BYTES: usize = 320;
 
 impl Tree {
-    /// Makes an empty file. Whether this call made it. With
-    /// [`create_behind`](super::connection::ClientOptions::create_behind) it may be made later, and what fails
-    /// is told by the next other call.
+    /// Makes an empty file. Returns whether this call made it. With
+    /// [`ClientOptions::write_behind`](super::connection::ClientOptions::write_behind) the file may
+    /// be made later; the next other call reports a failure.
     ///
     /// # Errors
-    /// As for [`Tree::open`]; [`Error::Behind`].
+    /// As for [`Tree::open`]; [`Error::WriteBehind`].
     pub fn create(&mut self, path: &[u8], mode: u32, if_exists: IfExists) -> Result<bool> {
         if let Some(batch) = self.batch.filter(|_| if_exists == IfExists::Fail) {
-            return self.create_behind(path, mode, batch);
+            return self.write_behind(path, mode, batch);
         }
         let how = if if_exists == IfExists::Open { HOW_OPEN } else { HOW_FAIL };
         let make = &|dir, name| Request::Create { dir, name, mode, how };
@@ -31,14 +31,16 @@ impl Tree {
         })
     }
 
-    /// A request that makes a file, for [`Client::submit`](super::connection::Client::submit).
+    /// A request that makes a file, for
+    /// [`Client::submit`](super::connection::Client::submit).
     #[must_use]
     pub fn create_request(dir: u32, name: &[u8], mode: u32, is_checked: bool) -> Request<'_> {
         let how = if is_checked { HOW_FAIL } else { HOW_UNCHECKED };
         Request::Create { dir, name, mode, how }
     }
 
-    /// A request that makes several files, for [`Client::submit`](super::connection::Client::submit).
+    /// A request that makes several files, for
+    /// [`Client::submit`](super::connection::Client::submit).
     #[must_use]
     pub fn create_many_request<'n>(
         dir: u32,
@@ -56,7 +58,7 @@ impl Tree {
     /// As for [`Tree::open`].
     pub fn stat(&mut self, path: &[u8]) -> Result<Stat> {
         if path.iter().all(|byte| *byte == b'/') {
-            self.settled()?;
+            self.flush_creates()?;
             return self.stat_dir(DirNumber(0));
         }
         let make = &|dir, name| Request::Stat { dir, name };
@@ -81,7 +83,7 @@ impl Tree {
     /// As for [`Tree::open`].
     pub fn set_attributes(&mut self, path: &[u8], set: SetFields) -> Result<Stat> {
         if path.iter().all(|byte| *byte == b'/') {
-            self.settled()?;
+            self.flush_creates()?;
             return self.set_dir(DirNumber(0), set, None);
         }
         let make = &|dir, name| Request::SetAttributes { dir, name, set };

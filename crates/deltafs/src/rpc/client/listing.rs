@@ -10,7 +10,7 @@
 //! which partitions it has read; if together they are not all, one moved meanwhile, and the page is
 //! read once more.
 
-use super::tree::{DirNumber, Pace, Tree, unexpected};
+use super::tree::{Backoff, DirNumber, Tree, unexpected};
 use crate::caller::{Kind, Stat};
 use crate::list::{ListEntry, Page};
 use crate::partition::is_whole;
@@ -51,8 +51,8 @@ impl Tree {
         count: usize,
         plus: bool,
     ) -> Result<Page> {
-        self.settled()?;
-        let mut pace = Pace::default();
+        self.flush_creates()?;
+        let mut backoff = Backoff::default();
         loop {
             // Every name is behind the empty one.
             let parts = self.parts(dir, after.unwrap_or_default(), count, plus)?;
@@ -62,7 +62,7 @@ impl Tree {
                 return Ok(merged(parts, count));
             }
             self.learn_all(dir)?;
-            if !pace.pause(&self.client) {
+            if !backoff.pause(&self.client) {
                 let text = "partitions of the directory are away: is a server down?".to_owned();
                 return Err(Error::Refused { errno: "EAGAIN", text });
             }

@@ -1,6 +1,6 @@
 //! Opening directories by paths: under leases, and through links that other servers have.
 
-use super::tree::{DirNumber, Opened, Pace, Tree, data_reply, facts_reply, unexpected};
+use super::tree::{Backoff, DirNumber, Opened, Tree, data_reply, facts_reply, unexpected};
 use crate::caller::Kind;
 use crate::partition::SplitMap;
 use crate::rpc::codec::{Reply, Request};
@@ -14,7 +14,7 @@ const LINKS_MAX: u32 = 40;
 
 /// What opening a directory gave.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct OpenReply {
     pub(crate) dir: u32,
     pub(crate) inode: u128,
     pub(crate) lease_ms: u32,
@@ -45,12 +45,12 @@ impl Tree {
         path: &[u8],
         take: impl Fn(Reply<'_>) -> R,
     ) -> Result<R> {
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         loop {
             match self.client.call(server, &Request::OpenDir { path }, &take) {
                 Err(error @ Error::Refused { errno: "EAGAIN", .. }) => {
-                    self.heed()?;
-                    if !pace.pause(&self.client) {
+                    self.drop_revoked_leases()?;
+                    if !backoff.pause(&self.client) {
                         return Err(error);
                     }
                 }
@@ -60,13 +60,13 @@ impl Tree {
     }
 
     fn open_at_first(&mut self, path: &[u8]) -> Result<DirNumber> {
-        self.heed()?;
+        self.drop_revoked_leases()?;
         let began_ns = self.ticker.now_ns();
         let known = self.by_path.get(path).copied();
         if let Some(known) = known.filter(|known| self.dirs[*known].until_ns > began_ns) {
             return Ok(DirNumber(known));
         }
-        let given = self.open_at(0, path, given_reply)??;
+        let given = self.open_at(0, path, open_reply)??;
         // The server counts from later on, so it never takes a lease for older than it is here.
         let until_ns = began_ns.saturating_add(u64::from(given.lease_ms) * 1_000_000);
         match known {
@@ -93,13 +93,13 @@ impl Tree {
     }
 
     /// Forgets what leases that are called back are on, and gives them up.
-    pub(crate) fn heed(&mut self) -> Result<()> {
-        if !self.client.take_recall(0) {
+    pub(crate) fn drop_revoked_leases(&mut self) -> Result<()> {
+        if !self.client.poll_revoked(0) {
             return Ok(());
         }
         // They are few, and what was known is soon asked for again.
         self.dirs.iter_mut().skip(1).for_each(|opened| opened.until_ns = 0);
-        self.client.call(0, &Request::Recalled, |_| ())
+        self.client.call(0, &Request::Revoked, |_| ())
     }
 
     /// Follows a path name by name, each at the server that has it. The path without links.
@@ -146,8 +146,8 @@ impl Tree {
         Ok(joined(&done))
     }
 
-    fn remember(&mut self, path: &[u8], given: Given, until_ns: u64) -> DirNumber {
-        let Given { dir, inode, map, .. } = given;
+    fn remember(&mut self, path: &[u8], given: OpenReply, until_ns: u64) -> DirNumber {
+        let OpenReply { dir, inode, map, .. } = given;
         let mut at = vec![None; self.client.servers()];
         at[0] = Some(dir);
         let opened = Opened { path: path.to_vec(), inode, at, map, until_ns };
@@ -197,11 +197,11 @@ fn joined(names: &[Vec<u8>]) -> Vec<u8> {
     }
 }
 
-pub(crate) fn given_reply(reply: Reply<'_>) -> Result<Given> {
+pub(crate) fn open_reply(reply: Reply<'_>) -> Result<OpenReply> {
     match reply {
         Reply::Dir { dir, inode, lease_ms, map } => {
             let map = SplitMap::from_bytes(map).ok_or_else(|| unexpected("opendir"))?;
-            Ok(Given { dir, inode, lease_ms, map })
+            Ok(OpenReply { dir, inode, lease_ms, map })
         }
         _ => Err(unexpected("opendir")),
     }

@@ -1,6 +1,6 @@
 //! Renames as a client asks for them: of one server, or of one that works with the others.
 
-use super::tree::{Pace, Tree, done_reply, facts_reply, unexpected};
+use super::tree::{Backoff, Tree, done_reply, facts_reply, unexpected};
 use crate::caller::Kind;
 use crate::rpc::codec::{Reply, Request};
 use crate::rpc::error::{Error, Result};
@@ -12,7 +12,7 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn rename(&mut self, from: &[u8], to: &[u8], replace: bool) -> Result<()> {
-        self.settled()?;
+        self.flush_creates()?;
         match self.rename_once(from, to, replace) {
             Err(Error::Refused { errno: "ESTALE", .. }) => {}
             done => return done,
@@ -30,11 +30,11 @@ impl Tree {
         let stat = &|dir| Request::Stat { dir, name };
         let mut is_dir = self.client.servers() > 1
             && self.on_name(old, name, stat, facts_reply)?.kind == Kind::Dir;
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         loop {
             let (source, target) = (self.server_of(old, name), self.server_of(new, to_name));
             let server = if is_dir { 0 } else { source };
-            let (dir, to_dir) = (self.at(old, server)?, self.at(new, server)?);
+            let (dir, to_dir) = (self.number_at(old, server)?, self.number_at(new, server)?);
             let done = match is_dir || source != target {
                 false => {
                     let request = Request::Rename { dir, name, to_dir, to_name, replace };
@@ -44,13 +44,13 @@ impl Tree {
                     let target = target as u32;
                     let request =
                         Request::RenameAcross { dir, name, to_dir, to_name, replace, target };
-                    self.errand(server, &request)
+                    self.run_operation(server, &request)
                 }
             };
             match done {
                 Ok(done) => break done?,
                 Err(error) => {
-                    self.detour((old, server), error, &mut pace)?;
+                    self.handle_redirect((old, server), error, &mut backoff)?;
                     // It may be something else by now, and be another server's to rename.
                     is_dir = self.client.servers() > 1
                         && self.on_name(old, name, stat, facts_reply)?.kind == Kind::Dir;
@@ -63,16 +63,20 @@ impl Tree {
     }
 
     /// Starts what takes several servers, and waits for its end.
-    pub(crate) fn errand(&mut self, server: usize, request: &Request<'_>) -> Result<Result<()>> {
+    pub(crate) fn run_operation(
+        &mut self,
+        server: usize,
+        request: &Request<'_>,
+    ) -> Result<Result<()>> {
         let number = self.client.call(server, request, |reply| match reply {
             Reply::Count(number) => Ok(number),
             _ => Err(unexpected("renameacross")),
         })??;
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         loop {
-            match self.client.call(server, &Request::Errand { number }, done_reply) {
-                Err(Error::Refused { errno: "EAGAIN", .. }) if pace.pause(&self.client) => {
-                    self.heed()?;
+            match self.client.call(server, &Request::Operation { number }, done_reply) {
+                Err(Error::Refused { errno: "EAGAIN", .. }) if backoff.pause(&self.client) => {
+                    self.drop_revoked_leases()?;
                 }
                 Err(Error::Refused { errno: "EAGAIN", text }) => {
                     // A second one would meet the first.

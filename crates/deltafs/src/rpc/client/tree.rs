@@ -11,12 +11,12 @@
 //! in `files`, `directories`, `listing` and `renaming`.
 
 use super::connection::{Client, ClientOptions};
-use super::write_behind::Behind;
+use super::write_behind::WriteBehind;
 use crate::caller::Stat;
 use crate::partition::{Placement, SplitMap, hash_name};
 use crate::rpc::codec::{BATCH_NAMES_MAX, Reply, Request};
 use crate::rpc::error::{Error, Result};
-use crate::rpc::server::leases::Ticker;
+use crate::rpc::server::leases::LeaseTimer;
 use keyrack_net::Endpoint;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -42,13 +42,13 @@ pub(crate) struct Opened {
 
 /// Counts how often something is asked again.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct Backoff {
     waited: Duration,
     pauses: u32,
     is_reopened: bool,
 }
 
-impl Pace {
+impl Backoff {
     /// Waits a little; `false` if it was enough.
     pub(crate) fn pause(&mut self, client: &Client) -> bool {
         self.pauses += 1;
@@ -66,10 +66,10 @@ pub struct Tree {
     pub(crate) placement: Placement,
     pub(crate) dirs: Vec<Opened>,
     pub(crate) by_path: HashMap<Vec<u8>, usize>,
-    pub(crate) ticker: Ticker,
+    pub(crate) ticker: LeaseTimer,
     /// Names of a batch of creates that are sent behind.
     pub(crate) batch: Option<usize>,
-    pub(crate) behind: Vec<Behind>,
+    pub(crate) write_behind: Vec<WriteBehind>,
     /// Creates that failed, by path, and that nobody was told of.
     pub(crate) failed: Vec<(Vec<u8>, &'static str)>,
 }
@@ -129,9 +129,9 @@ impl Tree {
         };
         let ticker = options.lease_clock.start();
         let by_path = HashMap::from([(b"/".to_vec(), 0)]);
-        let batch = options.create_behind.map(|batch| batch.clamp(1, BATCH_NAMES_MAX));
-        let (behind, failed, dirs) = (Vec::new(), Vec::new(), vec![root]);
-        Tree { client, placement, dirs, by_path, ticker, batch, behind, failed }
+        let batch = options.write_behind.map(|batch| batch.clamp(1, BATCH_NAMES_MAX));
+        let (write_behind, failed, dirs) = (Vec::new(), Vec::new(), vec![root]);
+        Tree { client, placement, dirs, by_path, ticker, batch, write_behind, failed }
     }
 
     /// The connections, for calls that are kept under way.
@@ -161,17 +161,9 @@ impl Tree {
     ///
     /// # Errors
     /// As for [`Tree::open`].
-    pub fn place(&mut self, dir: DirNumber, name: &[u8]) -> Result<(usize, u32)> {
+    pub fn locate(&mut self, dir: DirNumber, name: &[u8]) -> Result<(usize, u32)> {
         let server = self.server_of(dir, name);
-        Ok((server, self.at(dir, server)?))
-    }
-
-    /// The number of a directory at a server.
-    ///
-    /// # Errors
-    /// As for [`Tree::open`].
-    pub fn number_at(&mut self, dir: DirNumber, server: usize) -> Result<u32> {
-        self.at(dir, server)
+        Ok((server, self.number_at(dir, server)?))
     }
 
     pub(crate) fn server_of(&self, dir: DirNumber, name: &[u8]) -> usize {
@@ -206,7 +198,11 @@ impl Tree {
         Ok(())
     }
 
-    pub(crate) fn at(&mut self, dir: DirNumber, server: usize) -> Result<u32> {
+    /// The number of a directory at a server.
+    ///
+    /// # Errors
+    /// As for [`Tree::open`].
+    pub fn number_at(&mut self, dir: DirNumber, server: usize) -> Result<u32> {
         let opened = &self.dirs[dir.0];
         if let Some(number) = opened.at[server] {
             return Ok(number);
@@ -244,11 +240,11 @@ impl Tree {
         let inode = self.dirs[dir.0].inode;
         let first = self.placement.home(inode, 0) as usize;
         let all = 1 << self.placement.depth_max();
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         while self.dirs[dir.0].map.count() < all {
             self.on_server(dir, first, &|dir| Request::Spread { dir }, done_reply)?;
             self.learn_all(dir)?;
-            if pace.waited > SPREAD_TIMEOUT || !pace.pause(&self.client) {
+            if backoff.waited > SPREAD_TIMEOUT || !backoff.pause(&self.client) {
                 break;
             }
         }
@@ -263,12 +259,12 @@ impl Tree {
         make: &dyn Fn(u32) -> Request<'r>,
         take: impl Fn(Reply<'_>) -> Result<R>,
     ) -> Result<R> {
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         loop {
-            let (server, at) = self.place(dir, name)?;
+            let (server, at) = self.locate(dir, name)?;
             match self.client.call(server, &make(at), &take) {
                 Ok(taken) => return taken,
-                Err(error) => self.detour((dir, server), error, &mut pace)?,
+                Err(error) => self.handle_redirect((dir, server), error, &mut backoff)?,
             }
         }
     }
@@ -281,32 +277,32 @@ impl Tree {
         make: &dyn Fn(u32) -> Request<'r>,
         take: impl Fn(Reply<'_>) -> Result<R>,
     ) -> Result<R> {
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         loop {
-            let at = self.at(dir, server)?;
+            let at = self.number_at(dir, server)?;
             match self.client.call(server, &make(at), &take) {
                 Ok(taken) => return taken,
-                Err(error) => self.detour((dir, server), error, &mut pace)?,
+                Err(error) => self.handle_redirect((dir, server), error, &mut backoff)?,
             }
         }
     }
 
     /// What an error means for a call that could go on: it goes on, or the error comes back.
-    pub(crate) fn detour(
+    pub(crate) fn handle_redirect(
         &mut self,
         (dir, server): (DirNumber, usize),
         error: Error,
-        pace: &mut Pace,
+        backoff: &mut Backoff,
     ) -> Result<()> {
         let goes_on = match &error {
-            Error::Elsewhere { dir, map } => self.learn(*dir, map) || pace.pause(&self.client),
+            Error::Elsewhere { dir, map } => self.learn(*dir, map) || backoff.pause(&self.client),
             Error::Refused { errno: "EAGAIN", .. } => {
-                self.heed()?;
-                pace.pause(&self.client)
+                self.drop_revoked_leases()?;
+                backoff.pause(&self.client)
             }
             // A server that was started anew does not know the numbers that it gave.
-            Error::Refused { errno: "ESTALE", .. } if dir.0 > 0 && !pace.is_reopened => {
-                pace.is_reopened = true;
+            Error::Refused { errno: "ESTALE", .. } if dir.0 > 0 && !backoff.is_reopened => {
+                backoff.is_reopened = true;
                 self.dirs[dir.0].at[server].take().is_some()
             }
             _ => false,
@@ -321,7 +317,7 @@ impl Tree {
         make: &dyn Fn(u32, &'r [u8]) -> Request<'r>,
         take: impl Fn(Reply<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.settled()?;
+        self.flush_creates()?;
         let (parent, name) = self.split(path)?;
         match self.on_name(parent, name, &|dir| make(dir, name), &take) {
             Err(Error::Refused { errno: "ESTALE", .. }) => {}
@@ -348,14 +344,14 @@ impl Tree {
     /// # Errors
     /// As for [`Tree::open`].
     pub fn sync(&mut self) -> Result<()> {
-        self.settled()?;
+        self.flush_creates()?;
         (0..self.client.servers())
             .try_for_each(|server| self.client.call(server, &Request::Flush, |_| ()))
     }
 }
 
 pub(crate) fn dir_reply(reply: Reply<'_>) -> Result<(u32, u128, SplitMap)> {
-    super::open::given_reply(reply).map(|given| (given.dir, given.inode, given.map))
+    super::open::open_reply(reply).map(|given| (given.dir, given.inode, given.map))
 }
 
 pub(crate) fn done_reply(reply: Reply<'_>) -> Result<()> {

@@ -13,13 +13,13 @@
 //! What differs from a create that is waited for: whether the name was there is told later, by the
 //! path, with the call that comes next. That call is not carried out then.
 
-use super::tree::{DirNumber, Pace, Tree, unexpected};
+use super::tree::{Backoff, DirNumber, Tree, unexpected};
 use crate::rpc::codec::{HOW_FAIL, Reply, Request};
 use crate::rpc::error::{Error, Result, errno_of};
 
 /// Creates of one directory that are not sent yet.
 #[derive(Debug)]
-pub(crate) struct Behind {
+pub(crate) struct WriteBehind {
     dir: DirNumber,
     mode: u32,
     /// Of the directory, for messages.
@@ -36,23 +36,24 @@ fn codes_reply(reply: Reply<'_>) -> Result<Vec<u8>> {
 
 impl Tree {
     /// Keeps a create for later; a batch that is full goes.
-    pub(crate) fn create_behind(&mut self, path: &[u8], mode: u32, batch: usize) -> Result<bool> {
+    pub(crate) fn write_behind(&mut self, path: &[u8], mode: u32, batch: usize) -> Result<bool> {
         let (dir, name) = self.split(path)?;
         crate::check_name(name).map_err(|error| Error::Usage(error.to_string()))?;
-        let at = self.behind.iter().position(|behind| behind.dir == dir && behind.mode == mode);
+        let at =
+            self.write_behind.iter().position(|behind| behind.dir == dir && behind.mode == mode);
         let at = match at {
             Some(at) => at,
             None => {
                 let path = path[..path.len() - name.len()].to_vec();
-                self.behind.push(Behind { dir, mode, path, names: Vec::new() });
-                self.behind.len() - 1
+                self.write_behind.push(WriteBehind { dir, mode, path, names: Vec::new() });
+                self.write_behind.len() - 1
             }
         };
-        let behind = &mut self.behind[at];
+        let behind = &mut self.write_behind[at];
         behind.names.push(name.to_vec());
         if behind.names.len() >= batch {
-            let full = self.behind.swap_remove(at);
-            self.carry_out(full);
+            let full = self.write_behind.swap_remove(at);
+            self.send_batch(full);
         }
         Ok(true)
     }
@@ -60,24 +61,24 @@ impl Tree {
     /// Sends all creates that are kept, and waits for their answers. It makes nothing durable.
     ///
     /// # Errors
-    /// [`Error::Behind`] with those that failed since this was asked last.
-    pub fn settled(&mut self) -> Result<()> {
-        if self.behind.is_empty() && self.failed.is_empty() {
+    /// [`Error::WriteBehind`] with those that failed since this was asked last.
+    pub fn flush_creates(&mut self) -> Result<()> {
+        if self.write_behind.is_empty() && self.failed.is_empty() {
             return Ok(());
         }
-        for behind in std::mem::take(&mut self.behind) {
-            self.carry_out(behind);
+        for behind in std::mem::take(&mut self.write_behind) {
+            self.send_batch(behind);
         }
         match self.failed.is_empty() {
             true => Ok(()),
-            false => Err(Error::Behind { failed: std::mem::take(&mut self.failed) }),
+            false => Err(Error::WriteBehind { failed: std::mem::take(&mut self.failed) }),
         }
     }
 
     /// Makes files, wherever they belong by now, and keeps what fails.
-    fn carry_out(&mut self, behind: Behind) {
-        let Behind { dir, mode, path, names } = behind;
-        let (mut rest, mut pace) = (names, Pace::default());
+    fn send_batch(&mut self, behind: WriteBehind) {
+        let WriteBehind { dir, mode, path, names } = behind;
+        let (mut rest, mut backoff) = (names, Backoff::default());
         while !rest.is_empty() {
             let mut groups: Vec<Vec<Vec<u8>>> = vec![Vec::new(); self.client.servers()];
             for name in rest.drain(..) {
@@ -104,7 +105,7 @@ impl Tree {
                 }
             }
             let goes_on =
-                rest.is_empty() || (pace.pause(&self.client) && self.learn_all(dir).is_ok());
+                rest.is_empty() || (backoff.pause(&self.client) && self.learn_all(dir).is_ok());
             if !goes_on {
                 let all = rest.drain(..);
                 self.failed.extend(all.map(|name| ([&path[..], &name].concat(), "EAGAIN")));
@@ -115,15 +116,15 @@ impl Tree {
     /// Ends the use: what is kept is sent.
     ///
     /// # Errors
-    /// [`Error::Behind`] with the creates that failed.
+    /// [`Error::WriteBehind`] with the creates that failed.
     pub fn close(mut self) -> Result<()> {
-        self.settled()
+        self.flush_creates()
     }
 }
 
 impl Drop for Tree {
     fn drop(&mut self) {
         // There is nobody to tell. `Tree::close` tells.
-        let _ = self.settled();
+        let _ = self.flush_creates();
     }
 }

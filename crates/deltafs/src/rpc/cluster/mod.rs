@@ -261,7 +261,7 @@ fn a_listing_is_taken_up_behind_any_name_while_partitions_move() {
 
 #[test]
 fn a_server_that_goes_away_during_a_split_loses_nothing() {
-    // The giver, the taker, and either in turn, at whatever moment the split has come to.
+    // The source, the target, and either in turn, at whatever moment the split has come to.
     for round in 0..2_u64 {
         let mut cluster = Cluster::new(2, 32);
         let mut tree = cluster.tree();
@@ -314,7 +314,7 @@ fn a_number_of_before_a_restart_is_stale_and_a_tree_opens_its_directory_again() 
     tree.mkdir(b"/a", 0o755).unwrap();
     tree.mkdir(b"/b", 0o755).unwrap();
     let a = tree.open(b"/a").unwrap();
-    let (_, number) = tree.place(a, b"f").unwrap();
+    let (_, number) = tree.locate(a, b"f").unwrap();
     cluster.stop(0);
     cluster.start(0);
     // Another directory is the first that is opened now.
@@ -409,8 +409,8 @@ fn a_client_that_is_busy_is_called_back_at_once() {
 fn creates_sent_behind_are_there_for_the_next_call_and_failures_are_told_by_name() {
     let cluster = Cluster::new(2, 20);
     let lease_clock = LeaseClock::Given(Arc::clone(&cluster.now));
-    let create_behind = Some(16);
-    let options = ClientOptions { create_behind, lease_clock, ..ClientOptions::default() };
+    let write_behind = Some(16);
+    let options = ClientOptions { write_behind, lease_clock, ..ClientOptions::default() };
     let mut tree = Tree::new(cluster.ports.clone(), options);
     let mut other = cluster.tree();
     tree.mkdir(b"/d", 0o777).unwrap();
@@ -444,14 +444,14 @@ fn a_server_ends_while_the_one_that_should_take_a_partition_is_away() {
     let mut tree = cluster.tree();
     tree.mkdir(b"/d", 0o755).unwrap();
     let dir = tree.open(b"/d").unwrap();
-    let (giver, _) = tree.place(dir, b"f").unwrap();
-    cluster.stop(1 - giver);
+    let (source, _) = tree.locate(dir, b"f").unwrap();
+    cluster.stop(1 - source);
     for name in numbered("f", 0..10) {
         tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
     }
     // It was tried, in vain, and is tried again: that must not keep the server from its end.
-    cluster.stop(giver);
-    cluster.start(giver);
-    cluster.start(1 - giver);
+    cluster.stop(source);
+    cluster.start(source);
+    cluster.start(1 - source);
     assert_eq!(names(&mut tree, b"/d"), numbered("f", 0..10));
 }

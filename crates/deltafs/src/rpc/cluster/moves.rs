@@ -310,8 +310,8 @@ fn a_client_that_dies_after_asking_leaves_no_half_of_a_directory() {
     }
 }
 
-/// Errands were counted from one in each life of a server, so who waited for one of before was told
-/// what had come of somebody else's.
+/// Operations were counted from one at each start of a server: a client that waited for one of
+/// before was told the outcome of another.
 #[test]
 fn an_errand_of_before_a_restart_is_not_taken_for_another() {
     let mut cluster = Cluster::new(2, 1000);
@@ -330,7 +330,7 @@ fn an_errand_of_before_a_restart_is_not_taken_for_another() {
     for name in [b"/b", b"/c", b"/d"] {
         tree.mkdir(name, 0o755).unwrap();
     }
-    let told = waits.call(0, &Request::Errand { number }, |_| ());
+    let told = waits.call(0, &Request::Operation { number }, |_| ());
     assert_eq!(told.unwrap_err().errno(), "ESTALE");
 }
 

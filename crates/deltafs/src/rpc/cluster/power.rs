@@ -7,14 +7,14 @@ fn flush(tree: &mut Tree, server: usize) {
     tree.client().call(server, &Request::Flush, |_| ()).unwrap();
 }
 
-/// Who gave a half away had removed it for good before the taker had it for good.
+/// Who gave a half away had removed it for good before the target had it for good.
 #[test]
 fn a_partition_that_was_durable_is_not_lost_with_the_power_of_who_took_it() {
     let mut cluster = Cluster::new(2, 8);
     let mut tree = cluster.tree();
     tree.mkdir(b"/d", 0o755).unwrap();
     let dir = tree.open(b"/d").unwrap();
-    let (giver, _) = tree.place(dir, b"f").unwrap();
+    let (source, _) = tree.locate(dir, b"f").unwrap();
     for name in numbered("f", 0..7) {
         tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
     }
@@ -24,10 +24,10 @@ fn a_partition_that_was_durable_is_not_lost_with_the_power_of_who_took_it() {
         tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
     }
     wait_for_a_split(&mut tree, dir);
-    // The giver has let go once it says that all of it is elsewhere.
+    // The source has let go once it says that all of it is elsewhere.
     while names(&mut tree, b"/d").len() < 15 {}
-    flush(&mut tree, giver);
-    cluster.lose_power(1 - giver);
+    flush(&mut tree, source);
+    cluster.lose_power(1 - source);
     let mut tree = cluster.tree();
     let left: Vec<String> =
         names(&mut tree, b"/d").into_iter().filter(|name| name.starts_with('f')).collect();
@@ -42,7 +42,7 @@ fn two_homes(tree: &mut Tree) -> [String; 2] {
         let path = format!("/{n}");
         tree.mkdir(path.as_bytes(), 0o755).unwrap();
         let dir = tree.open(path.as_bytes()).unwrap();
-        let (home, _) = tree.place(dir, b"f").unwrap();
+        let (home, _) = tree.locate(dir, b"f").unwrap();
         dirs[home].get_or_insert(path);
         if dirs.iter().all(Option::is_some) {
             break;

@@ -105,7 +105,7 @@ fn what_a_split_moves_is_counted_where_it_is() {
     assert!(refused.count() >= 100, "two servers have room for 80 names");
     let there = names(&mut tree, b"/d").len() as u64;
     assert!(there >= 40, "{there}");
-    // The giver takes its half out of the count when the taker has it.
+    // The source takes its half out of the count when the target has it.
     while cluster.counted().iter().sum::<u64>() != there + 2 {
         tree.learn_all(dir).unwrap();
     }

@@ -13,7 +13,7 @@ pub(super) const VERSION: u16 = 3;
 /// Where the code of a reply stands in its frame.
 pub(crate) const CODE_AT: usize = 12;
 /// A bit of that code: the client has leases that are called back.
-pub(crate) const RECALLED_BIT: u8 = 0x80;
+pub(crate) const REVOKED_BIT: u8 = 0x80;
 
 /// What stands at the beginning of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

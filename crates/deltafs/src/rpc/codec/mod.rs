@@ -14,10 +14,10 @@ mod peer;
 mod reply;
 mod request;
 
-pub(crate) use frame::{CODE_AT, RECALLED_BIT, put_frame};
+pub(crate) use frame::{CODE_AT, REVOKED_BIT, put_frame};
 pub use frame::{FRAME_BYTES_MAX, Frame, frame};
 pub use peer::Peer;
-pub(crate) use peer::{Rename, What};
+pub(crate) use peer::{Action, Rename};
 pub use reply::{Facts, Listed, Reply};
 pub(crate) use reply::{kind_code, kind_of};
 pub use request::{BATCH_NAMES_MAX, HELLO_TOKEN_BYTES_MAX, Request, SetFields};

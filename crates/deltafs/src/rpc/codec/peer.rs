@@ -16,21 +16,21 @@ pub enum Peer<'a> {
     /// That was all: from here on the partition is yours.
     SplitInstall { dir: u128, split: Split, attempt: u64, count: u64, spread: bool, map: &'a [u8] },
     /// Can you do your part of a rename? Whoever says yes holds the names until it is settled.
-    Prepare { number: u128, coordinator: u32, rename: Rename<'a> },
+    Prepare { id: u128, coordinator: u32, rename: Rename<'a> },
     /// Do it, or do not.
-    Settle { number: u128, commits: bool },
+    Decision { id: u128, commits: bool },
     /// What was decided: 0 nothing, 1 not yet, 2 to do it.
-    Outcome { number: u128 },
+    Outcome { id: u128 },
     /// Bytes of a large file of a partition that is coming, in the order of their offsets.
     SplitContents { dir: u128, to: u32, attempt: u64, inode: u128, offset: u64, data: &'a [u8] },
     /// Bytes of the large file that a rename brings.
-    RenameContents { number: u128, offset: u64, data: &'a [u8] },
+    RenameContents { id: u128, offset: u64, data: &'a [u8] },
 }
 
 /// What several servers do to a name together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum What {
+pub enum Action {
     /// It becomes another name, which nothing has.
     Rename = 0,
     /// It becomes another name, whatever has that.
@@ -59,7 +59,7 @@ pub struct Rename<'a> {
     /// The new name; that of the directory again.
     pub to_name: &'a [u8],
     /// Which of them.
-    pub what: What,
+    pub action: Action,
     /// The server of the new name of a file.
     pub target: u32,
     /// The record of what is renamed or removed, or of the directory that is made.
@@ -90,7 +90,7 @@ impl Rename<'_> {
         put_bytes(out, self.name);
         put_u128(out, self.to);
         put_bytes(out, self.to_name);
-        out.push(self.what as u8);
+        out.push(self.action as u8);
         put_u32(out, self.target);
         put_bytes(out, self.entry);
     }
@@ -116,11 +116,11 @@ impl Rename<'_> {
             name: at.name()?,
             to: at.u128()?,
             to_name: at.name()?,
-            what: match at.u8()? {
-                0 => What::Rename,
-                1 => What::Replace,
-                2 => What::Mkdir,
-                3 => What::Rmdir,
+            action: match at.u8()? {
+                0 => Action::Rename,
+                1 => Action::Replace,
+                2 => Action::Mkdir,
+                3 => Action::Rmdir,
                 _ => return None,
             },
             target: at.u32()?,
@@ -136,7 +136,7 @@ impl<'a> Peer<'a> {
             Peer::SplitPut { .. } => 33,
             Peer::SplitInstall { .. } => 34,
             Peer::Prepare { .. } => 35,
-            Peer::Settle { .. } => 36,
+            Peer::Decision { .. } => 36,
             Peer::Outcome { .. } => 37,
             Peer::SplitContents { .. } => 38,
             Peer::RenameContents { .. } => 39,
@@ -158,16 +158,16 @@ impl<'a> Peer<'a> {
                 out.push(u8::from(*spread));
                 put_bytes(out, map);
             }
-            Peer::Prepare { number, coordinator, rename } => {
-                put_u128(out, *number);
+            Peer::Prepare { id, coordinator, rename } => {
+                put_u128(out, *id);
                 put_u32(out, *coordinator);
                 rename.fields(out);
             }
-            Peer::Settle { number, commits } => {
-                put_u128(out, *number);
+            Peer::Decision { id, commits } => {
+                put_u128(out, *id);
                 out.push(u8::from(*commits));
             }
-            Peer::Outcome { number } => put_u128(out, *number),
+            Peer::Outcome { id } => put_u128(out, *id),
             Peer::SplitContents { dir, to, attempt, inode, offset, data } => {
                 put_u128(out, *dir);
                 put_u32(out, *to);
@@ -176,8 +176,8 @@ impl<'a> Peer<'a> {
                 put_u64(out, *offset);
                 put_bytes(out, data);
             }
-            Peer::RenameContents { number, offset, data } => {
-                put_u128(out, *number);
+            Peer::RenameContents { id, offset, data } => {
+                put_u128(out, *id);
                 put_u64(out, *offset);
                 put_bytes(out, data);
             }
@@ -202,12 +202,12 @@ impl<'a> Peer<'a> {
                 map: at.bytes(FRAME_BYTES_MAX)?,
             },
             35 => Peer::Prepare {
-                number: at.u128()?,
+                id: at.u128()?,
                 coordinator: at.u32()?,
                 rename: Rename::decode(at)?,
             },
-            36 => Peer::Settle { number: at.u128()?, commits: at.flag()? },
-            37 => Peer::Outcome { number: at.u128()? },
+            36 => Peer::Decision { id: at.u128()?, commits: at.flag()? },
+            37 => Peer::Outcome { id: at.u128()? },
             38 => Peer::SplitContents {
                 dir: at.u128()?,
                 to: at.u32()?,
@@ -217,7 +217,7 @@ impl<'a> Peer<'a> {
                 data: at.bytes(FRAME_BYTES_MAX)?,
             },
             39 => Peer::RenameContents {
-                number: at.u128()?,
+                id: at.u128()?,
                 offset: at.u64()?,
                 data: at.bytes(FRAME_BYTES_MAX)?,
             },

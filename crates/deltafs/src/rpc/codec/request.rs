@@ -130,7 +130,7 @@ pub enum Request<'a> {
     Spread {
         dir: u32,
     },
-    /// A rename that several servers take part in: gives the number of an errand.
+    /// A rename that several servers take part in: gives the number of an operation.
     RenameAcross {
         dir: u32,
         name: &'a [u8],
@@ -140,23 +140,23 @@ pub enum Request<'a> {
         /// The server of the new name.
         target: u32,
     },
-    /// A directory that several servers make: gives the number of an errand.
+    /// A directory that several servers make: gives the number of an operation.
     MkdirAcross {
         dir: u32,
         name: &'a [u8],
         mode: u32,
     },
-    /// A directory that several servers remove: gives the number of an errand.
+    /// A directory that several servers remove: gives the number of an operation.
     RmdirAcross {
         dir: u32,
         name: &'a [u8],
     },
-    /// What an errand came to.
-    Errand {
+    /// What an operation came to.
+    Operation {
         number: u64,
     },
     /// Directories whose leases are called back; asking gives them up.
-    Recalled,
+    Revoked,
     /// From another server.
     Peer(Peer<'a>),
 }
@@ -212,8 +212,8 @@ impl Request<'_> {
             Request::Partitions { .. } => 25,
             Request::Spread { .. } => 26,
             Request::RenameAcross { .. } => 27,
-            Request::Errand { .. } => 28,
-            Request::Recalled => 29,
+            Request::Operation { .. } => 28,
+            Request::Revoked => 29,
             Request::MkdirAcross { .. } => 30,
             Request::RmdirAcross { .. } => 31,
             Request::Peer(peer) => peer.tag(),
@@ -252,15 +252,15 @@ impl Request<'_> {
             "partitions",
             "spread",
             "renameacross",
-            "errand",
-            "recalled",
+            "operation",
+            "revoked",
             "mkdiracross",
             "rmdiracross",
             "splitbegin",
             "splitput",
             "splitinstall",
             "prepare",
-            "settle",
+            "decision",
             "outcome",
             "splitcontents",
             "renamecontents",
@@ -291,9 +291,9 @@ impl Request<'_> {
                 groups.iter().for_each(|group| put_u32(out, *group));
                 put_bytes(out, token);
             }
-            Request::Map | Request::Ping | Request::Flush | Request::Recalled => {}
+            Request::Map | Request::Ping | Request::Flush | Request::Revoked => {}
             Request::Partitions { dir } | Request::Spread { dir } => put_u32(out, *dir),
-            Request::Errand { number } => put_u64(out, *number),
+            Request::Operation { number } => put_u64(out, *number),
             Request::Peer(peer) => peer.fields(out),
             Request::OpenDir { path } => put_bytes(out, path),
             Request::CloseDir { dir } | Request::StatDir { dir } => put_u32(out, *dir),
@@ -479,8 +479,8 @@ impl Request<'_> {
                 replace: at.flag()?,
                 target: at.u32()?,
             },
-            28 => Request::Errand { number: at.u64()? },
-            29 => Request::Recalled,
+            28 => Request::Operation { number: at.u64()? },
+            29 => Request::Revoked,
             30 => Request::MkdirAcross { dir: at.u32()?, name: at.name()?, mode: at.u32()? },
             31 => Request::RmdirAcross { dir: at.u32()?, name: at.name()? },
             32..=39 => Request::Peer(Peer::decode(tag, &mut at)?),

@@ -7,7 +7,7 @@
 use super::core::{Core, Work};
 use crate::error::{Error, Result};
 use crate::rpc::client::connection::{Client, ClientOptions};
-use crate::rpc::txn::record::Step;
+use crate::rpc::txn::record::Phase;
 use keyrack_measure::Clock;
 use keyrack_net::Endpoint;
 use std::sync::Arc;
@@ -18,34 +18,34 @@ use std::time::Duration;
 /// After so long what could not be done is tried again.
 const RETRY: Duration = Duration::from_millis(20);
 /// What the store has refused waits for so many times as long.
-const REFUSED_TURNS: u32 = 25;
+const FAILED_ROUNDS: u32 = 25;
 
 /// Whether something is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum Progress {
     Done,
     /// Again, in a while.
     Later,
 }
 
 /// What the thread has.
-pub(crate) struct Backstage {
+pub(crate) struct BackgroundWorker {
     pub(crate) core: Arc<Core>,
     pub(crate) peers: Client,
     /// With the turns that it waits.
-    later: Vec<(Work, u32)>,
+    retry: Vec<(Work, u32)>,
     /// What the store of this server refused last, until it is done.
-    trouble: Option<(Work, Error)>,
+    last_failure: Option<(Work, Error)>,
 }
 
 /// The thread, as its server holds it.
 #[derive(Debug)]
-pub(crate) struct Hand {
+pub(crate) struct BackgroundThread {
     core: Arc<Core>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
-impl Hand {
+impl BackgroundThread {
     /// Starts it. `None` if there is nothing to be done with others.
     ///
     /// # Errors
@@ -57,18 +57,19 @@ impl Hand {
         core: &Arc<Core>,
         servers: Vec<Endpoint>,
         options: ClientOptions,
-    ) -> std::result::Result<Option<Hand>, Box<dyn std::error::Error + Send + Sync>> {
+    ) -> std::result::Result<Option<BackgroundThread>, Box<dyn std::error::Error + Send + Sync>>
+    {
         if core.parts.has_all || core.space.is_none() {
             return Ok(None);
         }
         let (sender, receiver) = channel();
         core.work.set(sender).expect("a server meets the others once");
-        let stage = Backstage::new(core, Client::new(servers, options))?;
-        let thread = thread::Builder::new().name("backstage".to_owned());
+        let worker = BackgroundWorker::new(core, Client::new(servers, options))?;
+        let thread = thread::Builder::new().name("fs-background".to_owned());
         let thread = thread
-            .spawn(move || stage.run(&receiver))
+            .spawn(move || worker.run(&receiver))
             .map_err(|error| format!("cannot start the thread for other servers: {error}"))?;
-        Ok(Some(Hand { core: Arc::clone(core), thread: Some(thread) }))
+        Ok(Some(BackgroundThread { core: Arc::clone(core), thread: Some(thread) }))
     }
 
     /// Ends it.
@@ -79,7 +80,7 @@ impl Hand {
     /// # Panics
     /// If the thread did.
     pub(crate) fn end(mut self) -> Result<()> {
-        self.core.tell(Work::End);
+        self.core.enqueue(Work::Stop);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(ended)) => ended,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
@@ -88,105 +89,106 @@ impl Hand {
     }
 }
 
-impl Drop for Hand {
+impl Drop for BackgroundThread {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
-            self.core.tell(Work::End);
+            self.core.enqueue(Work::Stop);
             // There is nobody to tell. `Hand::end` tells.
             let _ = thread.join();
         }
     }
 }
 
-impl Backstage {
+impl BackgroundWorker {
     /// With what was left undone before.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub(crate) fn new(core: &Arc<Core>, peers: Client) -> Result<Backstage> {
-        let mut later = Vec::new();
+    pub(crate) fn new(core: &Arc<Core>, peers: Client) -> Result<BackgroundWorker> {
+        let mut retry = Vec::new();
         for dir in core.unfinished()? {
-            later.push((Work::Look(dir), 0));
+            retry.push((Work::CheckSplit(dir), 0));
         }
-        for (number, held) in core.renames.held().iter() {
-            let work = match held.step {
-                Step::Prepared => Work::Ask(*number),
-                Step::Begun | Step::Decided => Work::Settle(*number),
+        for (id, pending) in core.txns.pending().iter() {
+            let work = match pending.phase {
+                Phase::Prepared => Work::AskOutcome(*id),
+                Phase::Begun | Phase::Decided => Work::SendDecision(*id),
             };
-            later.push((work, 0));
+            retry.push((work, 0));
         }
-        Ok(Backstage { core: Arc::clone(core), peers, later, trouble: None })
+        Ok(BackgroundWorker { core: Arc::clone(core), peers, retry, last_failure: None })
     }
 
     fn run(mut self, receiver: &Receiver<Work>) -> Result<()> {
         let clock = Clock::vdso();
         let mut tried = clock.ticks();
         loop {
-            let work = match self.later.is_empty() {
+            let work = match self.retry.is_empty() {
                 true => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 false => receiver.recv_timeout(RETRY),
             };
             match work {
-                Ok(Work::End) | Err(RecvTimeoutError::Disconnected) => {
-                    return self.trouble.map_or(Ok(()), |(_, error)| Err(error));
+                Ok(Work::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    return self.last_failure.map_or(Ok(()), |(_, error)| Err(error));
                 }
                 Ok(work) => self.perform(work),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let waited_ns = clock.ns_between(tried, clock.ticks());
-            if !self.later.is_empty() && u128::from(waited_ns) >= RETRY.as_nanos() {
-                self.again();
+            if !self.retry.is_empty() && u128::from(waited_ns) >= RETRY.as_nanos() {
+                self.retry_waiting();
                 tried = clock.ticks();
             }
         }
     }
 
     /// Tries what could not be done before.
-    pub(crate) fn again(&mut self) {
-        for (work, turns) in std::mem::take(&mut self.later) {
-            match turns {
+    pub(crate) fn retry_waiting(&mut self) {
+        for (work, rounds) in std::mem::take(&mut self.retry) {
+            match rounds {
                 0 => self.perform(work),
-                _ => self.wait(work, turns - 1),
+                _ => self.wait(work, rounds - 1),
             }
         }
     }
 
     pub(crate) fn perform(&mut self, work: Work) {
-        let next: Result<Next> = match &work {
-            Work::Look(dir) => self.look(*dir),
-            Work::Rename(errand, order, tries) => self.rename(*errand, order, *tries),
-            Work::Settle(number) => self.settle(*number),
-            Work::Ask(number) => self.inquire(*number),
-            Work::End => Ok(Next::Done),
+        let next: Result<Progress> = match &work {
+            Work::CheckSplit(dir) => self.check_split(*dir),
+            Work::Coordinate(operation, txn, tries) => self.coordinate(*operation, txn, *tries),
+            Work::SendDecision(id) => self.send_decision(*id),
+            Work::AskOutcome(id) => self.ask_outcome(*id),
+            Work::Stop => Ok(Progress::Done),
         };
-        self.note(next, work);
+        self.record_outcome(next, work);
     }
 
     /// What came of something. What the store refuses it refuses to every caller too; names may be
     /// held until it is done, so it is tried again. If it is not done by then, the end tells.
-    pub(crate) fn note(&mut self, next: Result<Next>, work: Work) {
+    pub(crate) fn record_outcome(&mut self, next: Result<Progress>, work: Work) {
         match next {
             Ok(next) => {
-                self.trouble = self.trouble.take().filter(|(refused, _)| *refused != work);
-                if next == Next::Later {
-                    self.later(work);
+                self.last_failure =
+                    self.last_failure.take().filter(|(refused, _)| *refused != work);
+                if next == Progress::Later {
+                    self.retry(work);
                 }
             }
             Err(error) => {
-                self.trouble = Some((work.clone(), error));
-                self.wait(work, REFUSED_TURNS);
+                self.last_failure = Some((work.clone(), error));
+                self.wait(work, FAILED_ROUNDS);
             }
         }
     }
 
     /// Something to be tried again.
-    pub(crate) fn later(&mut self, work: Work) {
+    pub(crate) fn retry(&mut self, work: Work) {
         self.wait(work, 0);
     }
 
-    fn wait(&mut self, work: Work, turns: u32) {
-        if !self.later.iter().any(|waiting| waiting.0 == work) {
-            self.later.push((work, turns));
+    fn wait(&mut self, work: Work, rounds: u32) {
+        if !self.retry.iter().any(|waiting| waiting.0 == work) {
+            self.retry.push((work, rounds));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One call of a client on a directory that it has open: the name is looked for here, held while it
 //! is changed, and what came of it is answered.
 
-use super::core::{Core, Executed, Refusal, Work};
+use super::core::{Core, RpcError, RpcResult, Work};
 use super::dispatch::{alone, opened};
 use super::pages::page;
 use super::parts::{Access, State};
@@ -12,9 +12,9 @@ use crate::id::DirId;
 use crate::make::IfExists;
 use crate::namespace::{Dir, Namespace};
 use crate::rename::IfTaken;
-use crate::rpc::codec::{Facts, HOW_OPEN, HOW_UNCHECKED, Reply, Request, SetFields, What};
+use crate::rpc::codec::{Action, Facts, HOW_OPEN, HOW_UNCHECKED, Reply, Request, SetFields};
 use crate::rpc::error::code_of;
-use crate::rpc::txn::record::Order;
+use crate::rpc::txn::record::Transaction;
 use std::sync::RwLockReadGuard;
 
 /// Bytes of a file in an answer, at most.
@@ -25,11 +25,11 @@ fn admitted<'a>(
     at: &'a Opened,
     name: &[u8],
     access: Access,
-) -> Executed<RwLockReadGuard<'a, State>> {
+) -> RpcResult<RwLockReadGuard<'a, State>> {
     let state = at.part.read();
     match state.admit(at.part.dir, name, access) {
         None => Ok(state),
-        Some(detour) => Err(Refusal::detour(at.part.dir, detour)),
+        Some(redirect) => Err(RpcError::redirect(at.part.dir, redirect)),
     }
 }
 
@@ -47,14 +47,14 @@ impl<'a> Call<'a> {
 }
 
 impl Call<'_> {
-    fn at(&self, dir: u32) -> Executed<&Opened> {
+    fn at(&self, dir: u32) -> RpcResult<&Opened> {
         opened(self.session, dir)
     }
 
     /// Files were made in a directory.
     fn made(&self, at: &Opened, files: usize) {
         if files > 0 && at.part.made(i64::try_from(files).unwrap_or(i64::MAX)) {
-            self.core.tell(Work::Look(at.part.dir));
+            self.core.enqueue(Work::CheckSplit(at.part.dir));
         }
     }
 
@@ -64,7 +64,7 @@ impl Call<'_> {
         space: &Namespace,
         request: &Request<'_>,
         out: &mut Vec<u8>,
-    ) -> Executed {
+    ) -> RpcResult {
         let caller = &self.caller;
         match request {
             Request::Create { dir, name, mode, how } => {
@@ -82,7 +82,7 @@ impl Call<'_> {
                 let codes: Vec<u8> = names
                     .iter()
                     .map(|name| match state.admit(at.part.dir, name, Access::Write) {
-                        Some(detour) => Refusal::detour(at.part.dir, detour).code,
+                        Some(redirect) => RpcError::redirect(at.part.dir, redirect).code,
                         None => match create(caller, &at.dir, name, *mode, *how) {
                             Ok((is_new, _)) => {
                                 made += usize::from(is_new);
@@ -149,12 +149,12 @@ impl Call<'_> {
             Request::MkdirAcross { dir, name, mode } => {
                 let at = self.at(*dir)?;
                 let alone = || Ok(caller.mkdir_at(&at.dir, name, *mode).map(|_| ())?);
-                self.errand(self.order(What::Mkdir, at, name, *mode), alone, out)?;
+                self.start_operation(self.new_txn(Action::Mkdir, at, name, *mode), alone, out)?;
             }
             Request::RmdirAcross { dir, name } => {
                 let at = self.at(*dir)?;
                 let alone = || self.rmdir(at, name);
-                self.errand(self.order(What::Rmdir, at, name, 0), alone, out)?;
+                self.start_operation(self.new_txn(Action::Rmdir, at, name, 0), alone, out)?;
             }
             Request::Rename { dir, name, to_dir, to_name, replace } => {
                 let if_taken = if *replace { IfTaken::Replace } else { IfTaken::Fail };
@@ -170,7 +170,7 @@ impl Call<'_> {
                     // The lock is held already.
                     true => match _first.admit(to.part.dir, both[1].1, Access::Write) {
                         None => None,
-                        Some(detour) => return Err(Refusal::detour(to.part.dir, detour)),
+                        Some(redirect) => return Err(RpcError::redirect(to.part.dir, redirect)),
                     },
                     false => Some(admitted(both[1].0, both[1].1, Access::Write)?),
                 };
@@ -178,7 +178,7 @@ impl Call<'_> {
                     let found = caller.stat_at(&from.dir, name)?;
                     if found.kind == Kind::Dir {
                         let words = "a directory on several servers is renamed by all of them";
-                        return Err(Refusal::new("EXDEV", words));
+                        return Err(RpcError::new("EXDEV", words));
                     }
                 }
                 let moved = self.dir_id(from, name)?;
@@ -193,17 +193,17 @@ impl Call<'_> {
             }
             Request::RenameAcross { dir, name, to_dir, to_name, replace, target } => {
                 let (from, to) = (self.at(*dir)?, self.at(*to_dir)?);
-                let what = if *replace { What::Replace } else { What::Rename };
-                let order = Order {
+                let what = if *replace { Action::Replace } else { Action::Rename };
+                let txn = Transaction {
                     to: to.part.dir,
                     to_name: to_name.to_vec(),
-                    ..self.order(what, from, name, *target)
+                    ..self.new_txn(what, from, name, *target)
                 };
                 let if_taken = if *replace { IfTaken::Replace } else { IfTaken::Fail };
                 let alone = || Ok(caller.rename_at(&from.dir, name, &to.dir, to_name, if_taken)?);
-                self.errand(order, alone, out)?;
+                self.start_operation(txn, alone, out)?;
             }
-            Request::Errand { number } => self.core.renames.outcome(*number)?,
+            Request::Operation { number } => self.core.txns.operation_outcome(*number)?,
             Request::Symlink { dir, name, target } => {
                 let at = self.at(*dir)?;
                 let held = admitted(at, name, Access::Write)?;
@@ -232,22 +232,22 @@ impl Call<'_> {
             Request::BulkIn { dir, entries, paths } => {
                 let at = self.at(*dir)?;
                 let state = at.part.read();
-                let mut detour = None;
+                let mut redirect = None;
                 let is_here = &mut |name: &[u8]| {
-                    detour = state.admit(at.part.dir, name, Access::Write);
-                    detour.is_none()
+                    redirect = state.admit(at.part.dir, name, Access::Write);
+                    redirect.is_none()
                 };
                 let taken = caller.bulk_in(&at.dir, *entries, paths, is_here);
-                if let Some(detour) = detour {
-                    return Err(Refusal::detour(at.part.dir, detour));
+                if let Some(redirect) = redirect {
+                    return Err(RpcError::redirect(at.part.dir, redirect));
                 }
                 let count = taken?;
                 drop(state);
                 self.made(at, usize::try_from(count).unwrap_or(usize::MAX));
                 Reply::Count(count).fields(out);
             }
-            Request::Recalled => {
-                Reply::Inodes(self.core.leases.recalled(&self.session.client)).fields(out);
+            Request::Revoked => {
+                Reply::Inodes(self.core.leases.return_revoked(&self.session.client)).fields(out);
             }
             Request::Flush => space.flush()?,
             Request::Ping => {}
@@ -259,7 +259,7 @@ impl Call<'_> {
                 let mut state = part.write();
                 if !self.core.parts.has_all && !state.shards.is_empty() {
                     state.spreads = true;
-                    self.core.tell(Work::Look(part.dir));
+                    self.core.enqueue(Work::CheckSplit(part.dir));
                 }
             }
             // Those above have their own ways.
@@ -268,13 +268,13 @@ impl Call<'_> {
             | Request::OpenDir { .. }
             | Request::CloseDir { .. }
             | Request::Mkdir { .. }
-            | Request::Peer(_) => return Err(Refusal::new("EPROTO", "out of place")),
+            | Request::Peer(_) => return Err(RpcError::new("EPROTO", "out of place")),
         }
         Ok(())
     }
 
     /// The directory of that name, if it is one.
-    fn dir_id(&self, at: &Opened, name: &[u8]) -> Executed<Option<DirId>> {
+    fn dir_id(&self, at: &Opened, name: &[u8]) -> RpcResult<Option<DirId>> {
         crate::check_name(name)?;
         Ok(match self.caller.lookup(at.part.dir, name)? {
             Some(Found::Dir(id)) => Some(id),
@@ -287,20 +287,20 @@ impl Call<'_> {
         &self,
         dirs: &[DirId],
         change: impl FnOnce() -> crate::error::Result<R>,
-    ) -> Executed<R> {
+    ) -> RpcResult<R> {
         let core = self.core;
         let mut taken = 0;
         let all = dirs.iter().try_for_each(|dir| {
-            core.take_back(*dir, Some(self.session.client))?;
+            core.revoke(*dir, Some(self.session.client))?;
             taken += 1;
             Ok(())
         });
         let changed = all.and_then(|()| Ok(change()?));
-        dirs[..taken].iter().for_each(|dir| core.leases.changed(*dir));
+        dirs[..taken].iter().for_each(|dir| core.leases.change_done(*dir));
         changed
     }
 
-    fn rmdir(&self, at: &Opened, name: &[u8]) -> Executed {
+    fn rmdir(&self, at: &Opened, name: &[u8]) -> RpcResult {
         alone(self.core)?;
         let child = self.dir_id(at, name)?;
         self.with_leases(child.as_slice(), || self.caller.rmdir_at(&at.dir, name))
@@ -308,39 +308,39 @@ impl Call<'_> {
 
     /// Hands over what several servers do together. Where there is one, or nothing changes, it is
     /// done at once.
-    fn errand(
+    fn start_operation(
         &self,
-        order: Order,
-        alone: impl FnOnce() -> Executed,
+        txn: Transaction,
+        alone: impl FnOnce() -> RpcResult,
         out: &mut Vec<u8>,
-    ) -> Executed {
+    ) -> RpcResult {
         let core = self.core;
         if core.parts.has_all {
             alone()?;
-            let errand = core.renames.begin()?;
-            core.renames.end(errand, Ok(()));
-            Reply::Count(errand).fields(out);
+            let operation = core.txns.begin_operation()?;
+            core.txns.finish_operation(operation, Ok(()));
+            Reply::Count(operation).fields(out);
             return Ok(());
         }
         if core.work.get().is_none() {
-            return Err(Refusal::new("EBUSY", "the servers are still meeting: ask again"));
+            return Err(RpcError::new("EBUSY", "the servers are still meeting: ask again"));
         }
-        let errand = core.renames.begin()?;
-        core.tell(Work::Rename(errand, order, 0));
-        Reply::Count(errand).fields(out);
+        let operation = core.txns.begin_operation()?;
+        core.enqueue(Work::Coordinate(operation, txn, 0));
+        Reply::Count(operation).fields(out);
         Ok(())
     }
 
     /// What is done to a directory; the number of one comes later.
-    fn order(&self, what: What, at: &Opened, name: &[u8], mode: u32) -> Order {
+    fn new_txn(&self, action: Action, at: &Opened, name: &[u8], mode: u32) -> Transaction {
         let dir = at.part.dir;
-        Order {
+        Transaction {
             user: self.session.user.clone(),
             from: dir,
             name: name.to_vec(),
             to: dir,
             to_name: name.to_vec(),
-            what,
+            action,
             target: mode,
             entry: Vec::new(),
         }

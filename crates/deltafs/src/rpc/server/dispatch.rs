@@ -2,7 +2,7 @@
 //! is done in them by `call`, and what servers ask of each other by `peers`.
 
 use super::call::Call;
-use super::core::{Core, Executed, Refusal};
+use super::core::{Core, RpcError, RpcResult};
 use super::session::{Opened, Session};
 use crate::id::DirId;
 use crate::name::DEPTH_MAX;
@@ -16,20 +16,20 @@ pub(crate) fn execute(
     session: &mut Session,
     request: &Request<'_>,
     out: &mut Vec<u8>,
-) -> Executed {
+) -> RpcResult {
     match request {
         // Directories are kept by the session, which the calls of the others only read.
         Request::OpenDir { path } => {
-            core.renames.admit(path)?;
+            core.txns.admit(path)?;
             let dir = space.by(&session.user).dir(path)?;
             let lease_ms = lease(core, space, session, (path, &dir))?;
-            give_out(core, space, session, (dir, lease_ms), out)
+            open_reply(core, space, session, (dir, lease_ms), out)
         }
         Request::Mkdir { dir, name, mode } => {
             alone(core)?;
             let parent = opened(session, *dir)?;
             let made = space.by(&session.user).mkdir_at(&parent.dir, name, *mode)?;
-            give_out(core, space, session, (made, 0), out)
+            open_reply(core, space, session, (made, 0), out)
         }
         Request::CloseDir { dir } => match session.close(*dir) {
             true => Ok(()),
@@ -41,36 +41,36 @@ pub(crate) fn execute(
 }
 
 /// Refuses what this server must not do to a directory that others have too.
-pub(crate) fn alone(core: &Core) -> Executed {
+pub(crate) fn alone(core: &Core) -> RpcResult {
     match core.parts.has_all {
         true => Ok(()),
         false => {
             let words = "a directory on several servers is changed by all of them together";
-            Err(Refusal::new("EXDEV", words))
+            Err(RpcError::new("EXDEV", words))
         }
     }
 }
 
-fn not_open(dir: u32) -> Refusal {
-    Refusal::new("ESTALE", format!("directory {dir} is not open here: open it again"))
+fn not_open(dir: u32) -> RpcError {
+    RpcError::new("ESTALE", format!("directory {dir} is not open here: open it again"))
 }
 
-pub(crate) fn opened(session: &Session, dir: u32) -> Executed<&Opened> {
+pub(crate) fn opened(session: &Session, dir: u32) -> RpcResult<&Opened> {
     session.dir(dir).ok_or_else(|| not_open(dir))
 }
 
-fn give_out(
+fn open_reply(
     core: &Core,
     space: &Namespace,
     session: &mut Session,
     (dir, lease_ms): (Dir, u32),
     out: &mut Vec<u8>,
-) -> Executed {
+) -> RpcResult {
     let part = core.parts.get(space, dir.state.id)?;
     let inode = dir.inode().to_u128();
     let map = core.map_of(&part);
     let Some(number) = session.open(Opened { dir, part }) else {
-        return Err(Refusal::new("EMFILE", "too many directories are open: close some"));
+        return Err(RpcError::new("EMFILE", "too many directories are open: close some"));
     };
     Reply::Dir { dir: number, inode, lease_ms, map: &map }.fields(out);
     Ok(())
@@ -82,7 +82,7 @@ fn lease(
     space: &Namespace,
     session: &Session,
     (path, dir): (&[u8], &Dir),
-) -> Executed<u32> {
+) -> RpcResult<u32> {
     if space.is_read_only() {
         return Ok(u32::MAX);
     }
@@ -101,7 +101,7 @@ fn lease(
     if !wanted.eq(names.iter().map(|name| &name[..])) {
         return Ok(0);
     }
-    let lease_ms = core.leases.give(session.client, &way);
+    let lease_ms = core.leases.grant(session.client, &way);
     // From here on nothing of it changes; what changed a moment ago is seen by looking again.
     match space.by(&session.user).dir(path) {
         Ok(again) if again.state.id == dir.state.id => Ok(lease_ms),

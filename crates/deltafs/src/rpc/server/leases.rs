@@ -38,30 +38,30 @@ pub enum LeaseClock {
 
 /// A clock in use.
 #[derive(Debug)]
-pub(crate) enum Ticker {
+pub(crate) enum LeaseTimer {
     Machine(Clock, u64),
     Given(Arc<AtomicU64>),
 }
 
 impl LeaseClock {
-    pub(crate) fn start(&self) -> Ticker {
+    pub(crate) fn start(&self) -> LeaseTimer {
         match self {
             LeaseClock::Machine => {
                 let clock = Clock::vdso();
                 let began = clock.ticks();
-                Ticker::Machine(clock, began)
+                LeaseTimer::Machine(clock, began)
             }
-            LeaseClock::Given(now) => Ticker::Given(Arc::clone(now)),
+            LeaseClock::Given(now) => LeaseTimer::Given(Arc::clone(now)),
         }
     }
 }
 
-impl Ticker {
+impl LeaseTimer {
     pub(crate) fn now_ns(&self) -> u64 {
         match self {
-            Ticker::Machine(clock, began) => clock.ns_between(*began, clock.ticks()),
+            LeaseTimer::Machine(clock, began) => clock.ns_between(*began, clock.ticks()),
             // Relaxed: the number is all there is.
-            Ticker::Given(now) => now.load(Ordering::Relaxed),
+            LeaseTimer::Given(now) => now.load(Ordering::Relaxed),
         }
     }
 }
@@ -71,23 +71,23 @@ type ClientId = [u8; 16];
 /// The leases that a server has given.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    ticker: Ticker,
+    ticker: LeaseTimer,
     lease_ns: u64,
     /// Until then leases of a predecessor may run.
     quiet_until_ns: u64,
     /// Clients with leases to give back; read without the lock, by every answer.
-    recalls: AtomicU64,
+    revocations: AtomicU64,
     table: Mutex<Table>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     /// Who has a lease on a directory, and until when.
-    given: HashMap<DirId, HashMap<ClientId, u64>>,
+    granted: HashMap<DirId, HashMap<ClientId, u64>>,
     /// Directories on which no lease is given now, and until when; [`CHANGES`] while one changes.
     closed: HashMap<DirId, u64>,
     /// Leases that are called back, and until when they run.
-    recalled: HashMap<ClientId, HashMap<DirId, u64>>,
+    revoked: HashMap<ClientId, HashMap<DirId, u64>>,
     sweep_at: usize,
 }
 
@@ -105,7 +105,7 @@ impl Leases {
         let wait_ns = if has_predecessor { lease_ns } else { 0 };
         let quiet_until_ns = ticker.now_ns().saturating_add(wait_ns);
         let table = Mutex::new(Table { sweep_at: SWEEP_AT, ..Table::default() });
-        Leases { ticker, lease_ns, quiet_until_ns, recalls: AtomicU64::new(0), table }
+        Leases { ticker, lease_ns, quiet_until_ns, revocations: AtomicU64::new(0), table }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -113,25 +113,25 @@ impl Leases {
     }
 
     /// A lease on all directories of a path, or none: for how many milliseconds.
-    pub(crate) fn give(&self, client: ClientId, path: &[DirId]) -> u32 {
+    pub(crate) fn grant(&self, client: ClientId, path: &[DirId]) -> u32 {
         let now = self.ticker.now_ns();
         let mut table = self.table();
-        self.forget_recalls(&mut table, now);
+        self.expire_revocations(&mut table, now);
         let is_closed = |dir| table.closed.get(dir).is_some_and(|until| *until > now);
         if self.lease_ns == 0 || path.iter().any(is_closed) {
             return 0;
         }
-        if table.given.len() >= table.sweep_at {
-            table.given.retain(|_, holders| {
+        if table.granted.len() >= table.sweep_at {
+            table.granted.retain(|_, holders| {
                 holders.retain(|_, until| *until > now);
                 !holders.is_empty()
             });
             table.closed.retain(|_, until| *until > now);
-            table.sweep_at = (2 * table.given.len()).max(SWEEP_AT);
+            table.sweep_at = (2 * table.granted.len()).max(SWEEP_AT);
         }
         let until = now.saturating_add(self.lease_ns);
         for dir in path {
-            table.given.entry(*dir).or_default().insert(client, until);
+            table.granted.entry(*dir).or_default().insert(client, until);
         }
         // A longer lease is told as one of 49 days.
         u32::try_from(self.lease_ns / 1_000_000).unwrap_or(u32::MAX)
@@ -139,25 +139,25 @@ impl Leases {
 
     /// Somebody wants to change a directory: `true` if nobody else has a lease on it or changes it.
     /// Otherwise leases are called back, and the question is to be asked again.
-    pub(crate) fn take_back(&self, dir: DirId, client: Option<ClientId>) -> bool {
+    pub(crate) fn revoke(&self, dir: DirId, client: Option<ClientId>) -> bool {
         let now = self.ticker.now_ns();
         if now < self.quiet_until_ns {
             return false;
         }
         let mut table = self.table();
-        self.forget_recalls(&mut table, now);
+        self.expire_revocations(&mut table, now);
         // When one of two changes is done, leases are given that the other would know nothing of.
         if table.closed.get(&dir) == Some(&CHANGES) {
             return false;
         }
-        let holders = table.given.get_mut(&dir).map(|holders| {
+        let holders = table.granted.get_mut(&dir).map(|holders| {
             holders.retain(|holder, until| *until > now && Some(*holder) != client);
             holders.iter().map(|(holder, until)| (*holder, *until)).collect::<Vec<_>>()
         });
         // Nobody was given one.
         let holders = holders.unwrap_or_default();
         if holders.is_empty() {
-            table.given.remove(&dir);
+            table.granted.remove(&dir);
             // None is given before the change is done.
             table.closed.insert(dir, CHANGES);
             return true;
@@ -165,48 +165,48 @@ impl Leases {
         // Whoever wants to change it comes again sooner than that.
         table.closed.insert(dir, now.saturating_add(2 * self.lease_ns));
         for (holder, until) in holders {
-            table.recalled.entry(holder).or_default().insert(dir, until);
+            table.revoked.entry(holder).or_default().insert(dir, until);
         }
         // Relaxed: who misses it sees it with the next answer.
-        self.recalls.store(table.recalled.len() as u64, Ordering::Relaxed);
+        self.revocations.store(table.revoked.len() as u64, Ordering::Relaxed);
         false
     }
 
     /// What has run out need not be given back. A client that is gone would be waited for, by a
     /// look at the table with every answer to anybody, for ever.
-    fn forget_recalls(&self, table: &mut Table, now: u64) {
-        if table.recalled.is_empty() {
+    fn expire_revocations(&self, table: &mut Table, now: u64) {
+        if table.revoked.is_empty() {
             return;
         }
-        table.recalled.retain(|_, dirs| {
+        table.revoked.retain(|_, dirs| {
             dirs.retain(|_, until| *until > now);
             !dirs.is_empty()
         });
-        self.recalls.store(table.recalled.len() as u64, Ordering::Relaxed);
+        self.revocations.store(table.revoked.len() as u64, Ordering::Relaxed);
     }
 
     /// The change that leases were taken back for is done, or will not be.
-    pub(crate) fn changed(&self, dir: DirId) {
+    pub(crate) fn change_done(&self, dir: DirId) {
         self.table().closed.remove(&dir);
     }
 
     /// Whether a client has leases to give back.
     #[inline]
-    pub(crate) fn is_recalled(&self, client: &ClientId) -> bool {
-        self.recalls.load(Ordering::Relaxed) > 0 && self.table().recalled.contains_key(client)
+    pub(crate) fn has_revoked(&self, client: &ClientId) -> bool {
+        self.revocations.load(Ordering::Relaxed) > 0 && self.table().revoked.contains_key(client)
     }
 
     /// What a client has to forget, which it does before it asks: so it has those leases no more.
-    pub(crate) fn recalled(&self, client: &ClientId) -> Vec<u128> {
+    pub(crate) fn return_revoked(&self, client: &ClientId) -> Vec<u128> {
         let mut table = self.table();
         // Another session of the client may have been told.
-        let dirs = table.recalled.remove(client).unwrap_or_default();
+        let dirs = table.revoked.remove(client).unwrap_or_default();
         for dir in dirs.keys() {
-            if let Some(holders) = table.given.get_mut(dir) {
+            if let Some(holders) = table.granted.get_mut(dir) {
                 holders.remove(client);
             }
         }
-        self.recalls.store(table.recalled.len() as u64, Ordering::Relaxed);
+        self.revocations.store(table.revoked.len() as u64, Ordering::Relaxed);
         dirs.into_keys().map(|dir| dir.0).collect()
     }
 }
@@ -228,33 +228,33 @@ mod tests {
     fn a_change_waits_until_leases_run_out() {
         let (leases, now) = leases(1000, false);
         let dir = DirId(5);
-        assert_eq!(leases.give(A, &[DirId::ROOT, dir]), 1000);
-        assert!(!leases.take_back(dir, Some(B)));
-        assert_eq!(leases.give(B, &[DirId::ROOT, dir]), 0, "nobody gets one meanwhile");
-        assert_eq!(leases.give(B, &[DirId::ROOT]), 1000);
+        assert_eq!(leases.grant(A, &[DirId::ROOT, dir]), 1000);
+        assert!(!leases.revoke(dir, Some(B)));
+        assert_eq!(leases.grant(B, &[DirId::ROOT, dir]), 0, "nobody gets one meanwhile");
+        assert_eq!(leases.grant(B, &[DirId::ROOT]), 1000);
         now.fetch_add(999_999_999, Ordering::Relaxed);
-        assert!(!leases.take_back(dir, Some(B)));
+        assert!(!leases.revoke(dir, Some(B)));
         now.fetch_add(2, Ordering::Relaxed);
-        assert!(leases.take_back(dir, Some(B)));
-        assert_eq!(leases.give(B, &[dir]), 0, "it is being changed");
-        leases.changed(dir);
-        assert_eq!(leases.give(B, &[dir]), 1000);
+        assert!(leases.revoke(dir, Some(B)));
+        assert_eq!(leases.grant(B, &[dir]), 0, "it is being changed");
+        leases.change_done(dir);
+        assert_eq!(leases.grant(B, &[dir]), 1000);
     }
 
     #[test]
     fn a_change_does_not_wait_for_who_gives_up_or_makes_it() {
         let (leases, _) = leases(1000, false);
         let dir = DirId(5);
-        leases.give(A, &[dir]);
-        assert!(leases.take_back(dir, Some(A)), "their own");
-        leases.changed(dir);
-        leases.give(A, &[dir]);
-        assert!(!leases.is_recalled(&A));
-        assert!(!leases.take_back(dir, None));
-        assert!(leases.is_recalled(&A) && !leases.is_recalled(&B));
-        assert_eq!(leases.recalled(&A), [5]);
-        assert!(!leases.is_recalled(&A));
-        assert!(leases.take_back(dir, None));
+        leases.grant(A, &[dir]);
+        assert!(leases.revoke(dir, Some(A)), "their own");
+        leases.change_done(dir);
+        leases.grant(A, &[dir]);
+        assert!(!leases.has_revoked(&A));
+        assert!(!leases.revoke(dir, None));
+        assert!(leases.has_revoked(&A) && !leases.has_revoked(&B));
+        assert_eq!(leases.return_revoked(&A), [5]);
+        assert!(!leases.has_revoked(&A));
+        assert!(leases.revoke(dir, None));
     }
 
     /// The first of two changes that was done let leases be given while the other went on.
@@ -262,13 +262,13 @@ mod tests {
     fn no_lease_is_given_while_a_second_change_is_under_way() {
         let (leases, _) = leases(1000, false);
         let dir = DirId(5);
-        assert!(leases.take_back(dir, Some(A)));
-        assert!(!leases.take_back(dir, Some(B)), "one after the other");
-        leases.changed(dir);
-        assert!(leases.take_back(dir, Some(B)));
-        assert_eq!(leases.give(A, &[dir]), 0);
-        leases.changed(dir);
-        assert_eq!(leases.give(A, &[dir]), 1000);
+        assert!(leases.revoke(dir, Some(A)));
+        assert!(!leases.revoke(dir, Some(B)), "one after the other");
+        leases.change_done(dir);
+        assert!(leases.revoke(dir, Some(B)));
+        assert_eq!(leases.grant(A, &[dir]), 0);
+        leases.change_done(dir);
+        assert_eq!(leases.grant(A, &[dir]), 1000);
     }
 
     /// It was remembered for ever, and every answer to anybody looked whether it was for it.
@@ -276,21 +276,21 @@ mod tests {
     fn a_client_that_is_gone_is_not_called_back_for_ever() {
         let (leases, now) = leases(1000, false);
         for client in 0..9 {
-            leases.give([client; 16], &[DirId(5), DirId(6)]);
+            leases.grant([client; 16], &[DirId(5), DirId(6)]);
         }
-        assert!(!leases.take_back(DirId(5), None));
-        assert_eq!(leases.recalls.load(Ordering::Relaxed), 9);
+        assert!(!leases.revoke(DirId(5), None));
+        assert_eq!(leases.revocations.load(Ordering::Relaxed), 9);
         now.fetch_add(1_000_000_001, Ordering::Relaxed);
-        assert!(leases.take_back(DirId(5), None));
-        assert_eq!(leases.recalls.load(Ordering::Relaxed), 0);
-        assert!(leases.table().recalled.is_empty());
+        assert!(leases.revoke(DirId(5), None));
+        assert_eq!(leases.revocations.load(Ordering::Relaxed), 0);
+        assert!(leases.table().revoked.is_empty());
     }
 
     #[test]
     fn a_server_that_was_started_again_waits_for_leases_that_it_does_not_know() {
         let (leases, now) = leases(1000, true);
-        assert!(!leases.take_back(DirId(5), Some(A)));
+        assert!(!leases.revoke(DirId(5), Some(A)));
         now.fetch_add(1_000_000_000, Ordering::Relaxed);
-        assert!(leases.take_back(DirId(5), Some(A)));
+        assert!(leases.revoke(DirId(5), Some(A)));
     }
 }

@@ -1,6 +1,6 @@
 //! Pages of a listing: what of a directory is at this server.
 
-use super::core::{Core, Executed, Refusal};
+use super::core::{Core, RpcError, RpcResult};
 use super::session::Opened;
 use crate::caller::{Caller, Kind};
 use crate::error::{Error, shown};
@@ -19,10 +19,10 @@ pub(crate) fn page(
     count: u32,
     plus: bool,
     out: &mut Vec<u8>,
-) -> Executed {
+) -> RpcResult {
     let state = at.part.read();
     if state.is_sealed {
-        return Err(Refusal::new("EAGAIN", "a part of the directory is moving: ask again"));
+        return Err(RpcError::new("EAGAIN", "a part of the directory is moving: ask again"));
     }
     let count = count.clamp(1, PAGE_ENTRIES_MAX) as usize;
     let after = (!after.is_empty()).then_some(after);

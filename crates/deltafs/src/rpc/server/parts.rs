@@ -69,7 +69,7 @@ pub(crate) struct State {
     /// It splits as far as it goes, however few files it has.
     pub(crate) spreads: bool,
     /// Names that a rename holds, and its number.
-    pub(crate) held: Vec<(Vec<u8>, u128)>,
+    pub(crate) locked: Vec<(Vec<u8>, u128)>,
     /// Renames that put something into it, or replace it: it cannot be removed.
     pub(crate) pins: Vec<u128>,
     /// The rename that replaces it: nothing can be made in it.
@@ -85,30 +85,30 @@ pub(crate) enum Access {
 
 /// Why a call is not carried out here and now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Detour {
+pub(crate) enum Redirect {
     /// Another server has the name; the map says more.
     Elsewhere(Vec<u8>),
     /// The name is changing hands, or a rename holds it.
-    Later(&'static str),
+    Retry(&'static str),
 }
 
 const MOVES: &str = "the name is moving to another server: ask again";
-pub(crate) const HELD: &str = "a rename holds the name: ask again";
+pub(crate) const LOCKED: &str = "a rename holds the name: ask again";
 
 impl State {
     /// Whether the name is here, and may be used so.
-    pub(crate) fn admit(&self, dir: DirId, name: &[u8], access: Access) -> Option<Detour> {
-        if !self.held.is_empty() && self.held.iter().any(|held| held.0 == name) {
-            return Some(Detour::Later(HELD));
+    pub(crate) fn admit(&self, dir: DirId, name: &[u8], access: Access) -> Option<Redirect> {
+        if !self.locked.is_empty() && self.locked.iter().any(|locked| locked.0 == name) {
+            return Some(Redirect::Retry(LOCKED));
         }
         if access == Access::Write && self.closed.is_some() {
-            return Some(Detour::Later(HELD));
+            return Some(Redirect::Retry(LOCKED));
         }
         match (self.route(hash_name(dir.0, name)), access) {
             (Route::Here, _) => None,
             (Route::Moving, Access::Read) if !self.is_sealed => None,
-            (Route::Moving, _) => Some(Detour::Later(MOVES)),
-            (Route::Elsewhere, _) => Some(Detour::Elsewhere(self.map.to_bytes())),
+            (Route::Moving, _) => Some(Redirect::Retry(MOVES)),
+            (Route::Elsewhere, _) => Some(Redirect::Elsewhere(self.map.to_bytes())),
         }
     }
 
@@ -169,7 +169,7 @@ impl State {
             shards,
             is_sealed: false,
             spreads: false,
-            held: Vec::new(),
+            locked: Vec::new(),
             pins: Vec::new(),
             closed: None,
         }
@@ -253,7 +253,7 @@ impl Parts {
                     || state.shards.iter().any(|shard| shard.splitting().is_some())
                     || state.spreads
                     || state.closed.is_some()
-                    || !(state.held.is_empty() && state.pins.is_empty())
+                    || !(state.locked.is_empty() && state.pins.is_empty())
             });
             table.sweep_at = (2 * table.parts.len()).max(IDLE_MAX);
         }
@@ -310,14 +310,14 @@ mod tests {
         let (stays, goes) = (name_of(false), name_of(true));
         assert_eq!(state.admit(dir, &stays, Access::Write), None);
         assert_eq!(state.admit(dir, &goes, Access::Read), None);
-        assert_eq!(state.admit(dir, &goes, Access::Write), Some(Detour::Later(MOVES)));
+        assert_eq!(state.admit(dir, &goes, Access::Write), Some(Redirect::Retry(MOVES)));
         state.is_sealed = true;
-        assert_eq!(state.admit(dir, &goes, Access::Read), Some(Detour::Later(MOVES)));
+        assert_eq!(state.admit(dir, &goes, Access::Read), Some(Redirect::Retry(MOVES)));
         assert!(state.shards[0].commit(&split));
         state.is_sealed = false;
         let map = state.map.to_bytes();
-        assert_eq!(state.admit(dir, &goes, Access::Read), Some(Detour::Elsewhere(map)));
-        state.held.push((stays.clone(), 5));
-        assert_eq!(state.admit(dir, &stays, Access::Read), Some(Detour::Later(HELD)));
+        assert_eq!(state.admit(dir, &goes, Access::Read), Some(Redirect::Elsewhere(map)));
+        state.locked.push((stays.clone(), 5));
+        assert_eq!(state.admit(dir, &stays, Access::Read), Some(Redirect::Retry(LOCKED)));
     }
 }

@@ -1,10 +1,10 @@
 //! What servers of one name space ask of each other.
 
-use super::core::{Core, Executed, Refusal};
+use super::core::{Core, RpcError, RpcResult};
 use super::session::Session;
 use crate::namespace::Namespace;
 use crate::rpc::codec::{Peer, Reply};
-use crate::rpc::txn::record::{Order, Step};
+use crate::rpc::txn::record::{Phase, Transaction};
 
 /// What only another server may ask, which shows that it is user 0.
 pub(crate) fn peer_request(
@@ -13,9 +13,12 @@ pub(crate) fn peer_request(
     session: &Session,
     peer: &Peer<'_>,
     out: &mut Vec<u8>,
-) -> Executed {
+) -> RpcResult {
     if session.user.uid != 0 || core.parts.has_all {
-        return Err(Refusal::new("EPERM", "only servers of one name space ask this of each other"));
+        return Err(RpcError::new(
+            "EPERM",
+            "only servers of one name space ask this of each other",
+        ));
     }
     match peer {
         Peer::SplitBegin { dir, split, attempt } => {
@@ -27,22 +30,22 @@ pub(crate) fn peer_request(
         Peer::SplitInstall { dir, split, attempt, count, spread, map } => {
             core.split_install(*dir, split, *attempt, *count, (*spread, map))?;
         }
-        Peer::Prepare { number, coordinator, rename } => {
-            let (step, mut order) = ((Step::Prepared, *coordinator), Order::of(rename));
-            core.prepare(space, *number, step, &mut order)?;
+        Peer::Prepare { id, coordinator, rename } => {
+            let (phase, mut txn) = ((Phase::Prepared, *coordinator), Transaction::of(rename));
+            core.prepare(space, *id, phase, &mut txn)?;
             Reply::Data(&[]).fields(out);
         }
         Peer::SplitContents { dir, to, attempt, inode, offset, data } => {
             core.split_contents((*dir, *to, *attempt), *inode, *offset, data)?;
         }
-        Peer::RenameContents { number, offset, data } => {
-            core.rename_contents(space, *number, *offset, data)?;
+        Peer::RenameContents { id, offset, data } => {
+            core.receive_contents(space, *id, *offset, data)?;
         }
-        Peer::Settle { number, commits } => core.settle(space, *number, *commits)?,
-        Peer::Outcome { number } => {
-            let step = core.renames.held().get(number).map(|held| held.step);
-            let known = match step {
-                Some(Step::Decided) => 2,
+        Peer::Decision { id, commits } => core.finish_txn(space, *id, *commits)?,
+        Peer::Outcome { id } => {
+            let phase = core.txns.pending().get(id).map(|held| held.phase);
+            let known = match phase {
+                Some(Phase::Decided) => 2,
                 Some(_) => 1,
                 None => 0,
             };

@@ -10,7 +10,7 @@ use crate::id::{DirId, Inode};
 use crate::name::check_name;
 use crate::namespace::Dir;
 use crate::record::{DirNode, Entry, Key, MODE_BITS};
-use crate::remove::Locked;
+use crate::remove::LockedDirs;
 use crate::user::{PASS, WRITE};
 use keyrack_flodb::{Batch, WriteOptions};
 use std::sync::Arc;
@@ -55,8 +55,8 @@ impl Caller<'_> {
         if old.state.id == dir.state.id {
             return Err(Error::Invalid(format!("'{}': a directory is not in itself", shown(name))));
         }
-        let mut locked = Locked::new([dir, &old]);
-        let [mut info, mut child] = locked.take();
+        let mut locked = LockedDirs::new([dir, &old]);
+        let [mut info, mut child] = locked.guards();
         if let Some(made) = self.repeat_in(dir, &mut info, name, original)? {
             *child = made;
             old.state.touch_and_store(inner.time.now_ns());
@@ -111,7 +111,7 @@ impl Caller<'_> {
             *info = before;
             return Err(error.into());
         }
-        inner.room.add(1);
+        inner.name_count.add(1);
         Ok(Some(made))
     }
 }

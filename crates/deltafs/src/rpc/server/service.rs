@@ -7,8 +7,8 @@
 //! **Invariant:** without a hello, and without the token where one is asked for, nothing but the
 //! hello is answered.
 
-use super::background::Hand;
-use super::core::{Core, Refusal};
+use super::background::BackgroundThread;
+use super::core::{Core, RpcError};
 use super::dispatch::execute;
 use super::leases::{LeaseClock, Leases};
 use super::parts::Parts;
@@ -19,13 +19,13 @@ use crate::job::random_token;
 use crate::namespace::Namespace;
 use crate::rpc::client::connection::ClientOptions;
 use crate::rpc::codec::{
-    CODE_AT, FRAME_BYTES_MAX, Facts, Frame, RECALLED_BIT, Reply, Request, frame, put_frame,
+    CODE_AT, FRAME_BYTES_MAX, Facts, Frame, REVOKED_BIT, Reply, Request, frame, put_frame,
 };
 use crate::rpc::error::code_of;
 use crate::user::User;
 use keyrack_net::{
     ConnectOptions, DatagramPorts, Endpoint, Handle, Limits, Listener, ListenerKind,
-    OUTPUT_SLICE_BYTES, Options, Peer, Served as Turn, Server, Verdict, Waker, Worker,
+    OUTPUT_SLICE_BYTES, Options, Peer, Served as Step, Server, Verdict, Waker, Worker,
 };
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,7 +110,7 @@ pub struct Served {
     pub(crate) core: Arc<Core>,
     peers: ClientOptions,
     /// The thread that works with the other servers.
-    hand: Mutex<Option<Hand>>,
+    background: Mutex<Option<BackgroundThread>>,
 }
 
 impl Served {
@@ -132,8 +132,8 @@ impl Served {
         let endpoints = addresses.iter().map(first).collect::<Result<Vec<_>, _>>()?;
         // The first map stays: servers do not move.
         if self.map.set(addresses).is_ok() {
-            let hand = Hand::start(&self.core, endpoints, self.peers.clone())?;
-            *self.hand.lock().unwrap_or_else(PoisonError::into_inner) = hand;
+            let background = BackgroundThread::start(&self.core, endpoints, self.peers.clone())?;
+            *self.background.lock().unwrap_or_else(PoisonError::into_inner) = background;
         }
         Ok(())
     }
@@ -143,8 +143,8 @@ impl Served {
     /// # Errors
     /// A loop that failed; what it could not do with other servers because its store refused it.
     pub fn shutdown(self, grace: Duration) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        let hand = self.hand.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let ended = hand.map_or(Ok(()), Hand::end);
+        let background = self.background.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ended = background.map_or(Ok(()), BackgroundThread::end);
         self.handle.shutdown(grace)?;
         Ok(ended?)
     }
@@ -191,7 +191,7 @@ pub fn serve(
         Limits { input_bytes_max: FRAME_BYTES_MAX + (64 << 10), output_bytes_max: 8 << 20 };
     let handle =
         Server::start(service, Options { threads, listeners, limits, ..Options::default() })?;
-    Ok(Served { handle, map, calls, core, peers, hand: Mutex::new(None) })
+    Ok(Served { handle, map, calls, core, peers, background: Mutex::new(None) })
 }
 
 impl keyrack_net::Service for Service {
@@ -229,7 +229,7 @@ impl Worker for Loop<'_> {
         input: &[u8],
         output: &mut Vec<u8>,
         _: &mut Limits,
-    ) -> Turn {
+    ) -> Step {
         let mut consumed = 0;
         let mut calls = 0;
         if connection.session.is_none() {
@@ -239,13 +239,13 @@ impl Worker for Loop<'_> {
                     consumed = bytes;
                 }
                 Frame::Partial(need) => {
-                    return Turn { consumed, need, verdict: Verdict::Continue };
+                    return Step { consumed, need, verdict: Verdict::Continue };
                 }
                 Frame::Broken => {}
             }
         }
         let Some(session) = &connection.session else {
-            return Turn { consumed, need: 0, verdict: Verdict::Close };
+            return Step { consumed, need: 0, verdict: Verdict::Close };
         };
         let mut session = lock(session);
         let turn = loop {
@@ -255,13 +255,13 @@ impl Worker for Loop<'_> {
                     consumed += bytes;
                     calls += 1;
                     if output.len() > OUTPUT_SLICE_BYTES {
-                        break Turn { consumed, need: 0, verdict: Verdict::Again };
+                        break Step { consumed, need: 0, verdict: Verdict::Again };
                     }
                 }
                 Frame::Partial(need) => {
-                    break Turn { consumed, need, verdict: Verdict::Continue };
+                    break Step { consumed, need, verdict: Verdict::Continue };
                 }
-                Frame::Broken => break Turn { consumed, need: 0, verdict: Verdict::Close },
+                Frame::Broken => break Step { consumed, need: 0, verdict: Verdict::Close },
             }
         };
         // Relaxed: a count for people.
@@ -326,7 +326,7 @@ impl Service {
             space.as_ref().is_some_and(|space| !space.is_read_only() && space.epoch() > 1);
         let leases = Leases::new(&options.lease_clock, options.lease, is_again);
         let core = Arc::new(Core::new(space, parts, leases));
-        core.restore()?;
+        core.restore_txns()?;
         let root = match &core.space {
             Some(space) => {
                 let dir = space.root()?;
@@ -415,10 +415,10 @@ impl Service {
         if is_change {
             session.keep(call, &out[start..]);
         }
-        if self.core.leases.is_recalled(&session.client)
+        if self.core.leases.has_revoked(&session.client)
             && let Some(code) = out.get_mut(start + CODE_AT)
         {
-            *code |= RECALLED_BIT;
+            *code |= REVOKED_BIT;
         }
     }
 
@@ -446,7 +446,7 @@ impl Service {
             };
             failure = done.err();
         });
-        if let Some(Refusal { code, fields }) = failure {
+        if let Some(RpcError { code, fields }) = failure {
             out.truncate(start);
             put_frame(out, call, code, |out| out.extend_from_slice(&fields));
         }
@@ -491,19 +491,19 @@ pub(crate) fn pretend(request: &Request<'_>, out: &mut Vec<u8>) {
         }
         Request::Partitions { .. } => Reply::Data(map),
         Request::ReadLink { .. } | Request::Read { .. } => Reply::Data(&[]),
-        // How many, or the number of an errand, which is done when it is asked about.
+        // How many, or the number of an operation, which is done when it is asked about.
         Request::BulkIn { .. }
         | Request::RenameAcross { .. }
         | Request::MkdirAcross { .. }
         | Request::RmdirAcross { .. } => Reply::Count(0),
-        Request::Recalled => Reply::Inodes(Vec::new()),
+        Request::Revoked => Reply::Inodes(Vec::new()),
         Request::CloseDir { .. }
         | Request::Unlink { .. }
         | Request::Rmdir { .. }
         | Request::Rename { .. }
         | Request::Flush
         | Request::Spread { .. }
-        | Request::Errand { .. } => Reply::Done,
+        | Request::Operation { .. } => Reply::Done,
         // Answered before this, or by servers that have something.
         Request::Hello { .. } | Request::Map | Request::Ping | Request::Peer(_) => Reply::Done,
     };

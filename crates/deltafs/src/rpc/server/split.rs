@@ -1,7 +1,7 @@
 //! A partition on its way from one server to another.
 //!
 //! ```text
-//!   giver                                              taker
+//!   source                                              target
 //!   begin: the half is not written any more
 //!                       -- begin(attempt) -->          forgets older attempts
 //!                       -- put, put, put  -->          in memory
@@ -11,22 +11,22 @@
 //!   commit: files go, record: one batch
 //! ```
 //!
-//! A giver that comes back after a crash finds the seal, and begins again: the taker says that it
-//! has the partition, or takes it anew. A taker that crashes has all of it or nothing. So no name
-//! is lost, and none is used in two places. What the taker did not decide can be given up.
+//! A source that comes back after a crash finds the seal, and begins again: the target says that it
+//! has the partition, or takes it anew. A target that crashes has all of it or nothing. So no name
+//! is lost, and none is used in two places. What the target did not decide can be given up.
 //!
-//! The taker may split its half on before the giver has heard that the half came, and a part of it
-//! may belong to the giver. That part waits until the giver has committed: the commit removes all
-//! names of the half, and what the giver has of them until then is old.
+//! The target may split its half on before the source has heard that the half came. A part of it
+//! may belong to the source. That part waits until the source has committed: the commit removes all
+//! names of the half, and what the source has of them until then is old.
 //!
-//! A half whose records do not fit into one batch, which is one record of the taker's log, is
+//! A half whose records do not fit into one batch, which is one record of the target's log, is
 //! refused before anything is sealed: it stays where it is until somebody looks again.
 //!
 //! Names of directories stay: all servers have them. Whiteouts are copied and stay as well, for
 //! they may hide a directory of a log below.
 
-use super::background::{Backstage, Next};
-use super::core::{Core, Executed, Refusal, Work};
+use super::background::{BackgroundWorker, Progress};
+use super::core::{Core, RpcError, RpcResult, Work};
 use super::parts::{Part, part_key};
 use crate::error::{Error, Result};
 use crate::id::{DirId, Inode};
@@ -36,7 +36,7 @@ use crate::partition::{Route, Shard, Split, SplitMap, hash_name};
 use crate::record::{Entry, Key, parse_key};
 use crate::rpc::codec::{Peer, Reply, Request};
 use crate::rpc::error::Error as CallError;
-use crate::rpc::txn::table::lasting;
+use crate::rpc::txn::table::durable_write;
 use keyrack_flodb::{Batch, WriteOptions};
 use std::sync::{MutexGuard, PoisonError};
 
@@ -62,11 +62,11 @@ pub(crate) struct Staged {
 }
 
 /// What came of giving a half away.
-enum Given {
+enum Transfer {
     /// It is at the other server.
-    Gone,
+    Done,
     /// It is to be tried again.
-    Later,
+    Retry,
     /// It does not go as it is.
     Stays,
 }
@@ -76,9 +76,9 @@ impl Core {
         self.staged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn part_of(&self, dir: u128) -> Executed<std::sync::Arc<Part>> {
+    fn part_of(&self, dir: u128) -> RpcResult<std::sync::Arc<Part>> {
         let Some(space) = &self.space else {
-            return Err(Refusal::new("EROFS", "a dummy has no partitions"));
+            return Err(RpcError::new("EROFS", "a dummy has no partitions"));
         };
         Ok(self.parts.get(space, DirId(dir))?)
     }
@@ -115,22 +115,22 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn split_begin(&self, dir: u128, split: &Split, attempt: u64) -> Executed<u64> {
+    pub(crate) fn split_begin(&self, dir: u128, split: &Split, attempt: u64) -> RpcResult<u64> {
         let part = self.part_of(dir)?;
         let state = part.write();
         if self.parts.placement.home(dir, split.to) != self.parts.server {
-            return Err(Refusal::new("EINVAL", "that partition belongs to another server"));
+            return Err(RpcError::new("EINVAL", "that partition belongs to another server"));
         }
         let key = (DirId(dir), split.to);
         if state.map.has(split.to) {
             self.staged().remove(&key);
             return Ok(1);
         }
-        // A part of a half that has come to its taker, while the commit here is still to be done.
+        // A part of a half that has come to its target, while the commit here is still to be done.
         let hash = u64::from(split.to);
         if state.shards.iter().any(|shard| shard.route(hash) != Route::Elsewhere) {
             let words = "what the partition was a part of has not gone from here yet: come again";
-            return Err(Refusal::new("EAGAIN", words));
+            return Err(RpcError::new("EAGAIN", words));
         }
         self.staged().insert(key, Staged { attempt, ..Staged::default() });
         Ok(0)
@@ -142,16 +142,16 @@ impl Core {
         to: u32,
         attempt: u64,
         records: &[&[u8]],
-    ) -> Executed {
+    ) -> RpcResult {
         let mut staged = self.staged();
         let coming = staged.get_mut(&(DirId(dir), to)).filter(|at| at.attempt == attempt);
         let Some(coming) = coming else { return Err(old_attempt()) };
         let (pairs, rest) = records.as_chunks::<2>();
         if !rest.is_empty() || pairs.iter().any(|[name, _]| crate::check_name(name).is_err()) {
-            return Err(Refusal::new("EPROTO", "these are no names and values"));
+            return Err(RpcError::new("EPROTO", "these are no names and values"));
         }
         if pairs.iter().any(|[_, value]| Entry::decode(value).is_none()) {
-            return Err(Refusal::new("EPROTO", "these are no records of files"));
+            return Err(RpcError::new("EPROTO", "these are no records of files"));
         }
         let Some(space) = &self.space else { return Err(old_attempt()) };
         let segment = space.inner.top("a partition")?.options().segment_bytes;
@@ -161,7 +161,7 @@ impl Core {
         coming.bytes += RECORD_BYTES_MAX * pairs.len();
         if coming.bytes > bytes_max {
             staged.remove(&(DirId(dir), to));
-            return Err(Refusal::new("EFBIG", "the partition is too large to move"));
+            return Err(RpcError::new("EFBIG", "the partition is too large to move"));
         }
         coming.records.extend(pairs.iter().map(|[name, value]| (name.to_vec(), value.to_vec())));
         Ok(())
@@ -173,13 +173,13 @@ impl Core {
         inode: u128,
         offset: u64,
         data: &[u8],
-    ) -> Executed {
+    ) -> RpcResult {
         let mut staged = self.staged();
         let coming = staged.get_mut(&(DirId(dir), to)).filter(|at| at.attempt == attempt);
         let (Some(coming), Some(space)) = (coming, &self.space) else { return Err(old_attempt()) };
         let inode = Inode(inode);
         if !inode.is_file() || (offset > 0 && coming.contents.last() != Some(&inode)) {
-            return Err(Refusal::new("EPROTO", "these are no bytes of a file that is coming"));
+            return Err(RpcError::new("EPROTO", "these are no bytes of a file that is coming"));
         }
         space.inner.contents.receive(inode, offset, data)?;
         if offset == 0 {
@@ -195,7 +195,7 @@ impl Core {
         attempt: u64,
         count: u64,
         (spreads, map): (bool, &[u8]),
-    ) -> Executed {
+    ) -> RpcResult {
         let part = self.part_of(dir)?;
         let dir = DirId(dir);
         let mut state = part.write();
@@ -203,8 +203,8 @@ impl Core {
             return Ok(());
         }
         // A rename that has looked here relies on what it saw: nothing comes under its names.
-        if !state.held.is_empty() || state.closed.is_some() {
-            return Err(Refusal::new(
+        if !state.locked.is_empty() || state.closed.is_some() {
+            return Err(RpcError::new(
                 "EAGAIN",
                 "a rename holds names of the directory: come again",
             ));
@@ -214,10 +214,10 @@ impl Core {
         let is_all = |at: &&Staged| at.attempt == attempt && at.records.len() as u64 == count;
         let Some(coming) = staged.get(&key).filter(is_all) else { return Err(old_attempt()) };
         let Some(map) = SplitMap::from_bytes(map) else {
-            return Err(Refusal::new("EPROTO", "that is no map of partitions"));
+            return Err(RpcError::new("EPROTO", "that is no map of partitions"));
         };
         let Some(space) = &self.space else { return Err(old_attempt()) };
-        let gone = || Refusal::new("ENOENT", "the directory is not here, or not any more");
+        let gone = || RpcError::new("ENOENT", "the directory is not here, or not any more");
         let Some(known) = space.inner.dirs.get(&space.inner.layers, dir)? else {
             return Err(gone());
         };
@@ -237,37 +237,37 @@ impl Core {
         }
         batch.put(&part_key(dir), &next.encode());
         for inode in &coming.contents {
-            space.inner.contents.settle(*inode)?;
+            space.inner.contents.keep(*inode)?;
         }
         if !coming.contents.is_empty() {
-            // The giver removes its own, so these have to last as long as the record.
+            // The source removes its own, so these have to last as long as the record.
             space.inner.contents.sync()?;
         }
         let names = || coming.records.iter().map(|(name, _)| &name[..]);
         let before = space.inner.count_names(dir, names())?;
         let top = space.inner.top("a partition")?;
-        // The giver removes its half, which may have been durable for long.
-        top.write(&batch, lasting(top))?;
+        // The source removes its half, which may have been durable for long.
+        top.write(&batch, durable_write(top))?;
         let after = space.inner.count_names(dir, names())?;
-        space.inner.room.changed(before, after);
+        space.inner.name_count.adjust(before, after);
         *state = next;
         staged.remove(&key);
         // It may be that it has to go on.
         if spreads {
-            self.tell(Work::Look(dir));
+            self.enqueue(Work::CheckSplit(dir));
         }
         Ok(())
     }
 }
 
-fn old_attempt() -> Refusal {
-    Refusal::new("ESTALE", "this move of a partition is over: begin again")
+fn old_attempt() -> RpcError {
+    RpcError::new("ESTALE", "this move of a partition is over: begin again")
 }
 
-impl Backstage {
+impl BackgroundWorker {
     /// Splits a directory as long as one of its partitions here is too large; and finishes what
     /// was begun.
-    pub(crate) fn look(&mut self, dir: DirId) -> Result<Next> {
+    pub(crate) fn check_split(&mut self, dir: DirId) -> Result<Progress> {
         let core = std::sync::Arc::clone(&self.core);
         let part = core.parts.get(core.space(), dir)?;
         let (depth_max, split_at) = (core.parts.placement.depth_max(), core.parts.split_at);
@@ -275,9 +275,9 @@ impl Backstage {
             let begun = part.read().shards.iter().find_map(Shard::splitting);
             if let Some(split) = begun {
                 match self.transfer(&part, &split)? {
-                    Given::Gone => continue,
-                    Given::Later => return Ok(Next::Later),
-                    Given::Stays => return Ok(Next::Done),
+                    Transfer::Done => continue,
+                    Transfer::Retry => return Ok(Progress::Later),
+                    Transfer::Stays => return Ok(Progress::Done),
                 }
             }
             let shards: Vec<Shard> = {
@@ -288,7 +288,7 @@ impl Backstage {
             if shards.is_empty() {
                 // It has its final shape: nobody has to count any more.
                 part.counted(u64::MAX);
-                return Ok(Next::Done);
+                return Ok(Progress::Done);
             }
             let mut counts = vec![0_u64; shards.len()];
             core.each_file(dir, &mut |name, _, entry| {
@@ -304,41 +304,41 @@ impl Backstage {
             if counts[most] < split_at && !state.spreads {
                 let left = (split_at - counts[most]).max(split_at / 4);
                 part.counted(left);
-                return Ok(Next::Done);
+                return Ok(Progress::Done);
             }
-            if !state.held.is_empty() {
-                return Ok(Next::Later);
+            if !state.locked.is_empty() {
+                return Ok(Progress::Later);
             }
             let number = shards[most].number();
             let shard = state.shards.iter_mut().find(|shard| shard.number() == number);
             if shard.and_then(Shard::begin).is_none() {
                 part.counted(split_at);
-                return Ok(Next::Done);
+                return Ok(Progress::Done);
             }
         }
     }
 
     /// Gives the half away, or takes up where it was.
-    fn transfer(&mut self, part: &Part, split: &Split) -> Result<Given> {
+    fn transfer(&mut self, part: &Part, split: &Split) -> Result<Transfer> {
         let core = std::sync::Arc::clone(&self.core);
         let dir = part.dir;
-        let taker = core.parts.placement.home(dir.0, split.to) as usize;
+        let target = core.parts.placement.home(dir.0, split.to) as usize;
         let token = random_token();
         let (attempt, _) = token.split_first_chunk::<8>().expect("a token has 16 bytes");
         let attempt = u64::from_le_bytes(*attempt);
         let begin = Peer::SplitBegin { dir: dir.0, split: *split, attempt };
-        match self.ask(taker, begin, |reply| matches!(reply, Reply::Count(1))) {
-            Ok(true) => return core.commit(part, split).map(|()| Given::Gone),
+        match self.ask(target, begin, |reply| matches!(reply, Reply::Count(1))) {
+            Ok(true) => return core.commit(part, split).map(|()| Transfer::Done),
             Ok(false) => {}
             // It has a commit to do, which comes soon: the wish to spread stays.
             Err(CallError::Refused { errno: "EAGAIN", .. }) => {
                 let spreads = part.read().spreads;
-                let given = give_up(&core, part, false);
+                let given = abort_split(&core, part, false);
                 part.write().spreads |= spreads;
                 return given;
             }
-            // The taker is away, or busy: it is asked again.
-            Err(_) => return give_up(&core, part, false),
+            // The target is away, or busy: it is asked again.
+            Err(_) => return abort_split(&core, part, false),
         }
         let mut records: Records = Vec::new();
         core.each_file(dir, &mut |name, value, _| {
@@ -349,23 +349,23 @@ impl Backstage {
         for chunk in chunks(&records) {
             let list = chunk.iter().flat_map(|(name, value)| [&name[..], &value[..]]).collect();
             let put = Peer::SplitPut { dir: dir.0, to: split.to, attempt, records: list };
-            match self.ask(taker, put, |_| ()) {
+            match self.ask(target, put, |_| ()) {
                 Ok(()) => {}
                 // It has not the half, and this was the one attempt to give it.
                 Err(CallError::Refused { errno: "EFBIG", .. }) => {
-                    give_up(&core, part, true)?;
+                    abort_split(&core, part, true)?;
                     part.counted(core.parts.split_at);
-                    return Ok(Given::Stays);
+                    return Ok(Transfer::Stays);
                 }
                 // As above.
-                Err(_) => return give_up(&core, part, false),
+                Err(_) => return abort_split(&core, part, false),
             }
         }
         for (_, value) in &records {
             let number = (dir.0, split.to, attempt);
             // As above; what cannot be read here is another matter.
-            if self.send_contents(taker, value, number)?.is_err() {
-                return give_up(&core, part, false);
+            if self.send_large_file(target, value, number)?.is_err() {
+                return abort_split(&core, part, false);
             }
         }
         let (map, spread) = {
@@ -376,18 +376,18 @@ impl Backstage {
         };
         let (count, split) = (records.len() as u64, *split);
         let install = Peer::SplitInstall { dir: dir.0, split, attempt, count, spread, map: &map };
-        match self.ask(taker, install, |_| ()) {
-            Ok(()) => core.commit(part, &split).map(|()| Given::Gone),
-            Err(CallError::Refused { errno: "ENOENT", .. }) => give_up(&core, part, true),
+        match self.ask(target, install, |_| ()) {
+            Ok(()) => core.commit(part, &split).map(|()| Transfer::Done),
+            Err(CallError::Refused { errno: "ENOENT", .. }) => abort_split(&core, part, true),
             // Nobody knows what came of it, so it stays sealed until somebody does.
-            Err(_) => Ok(Given::Later),
+            Err(_) => Ok(Transfer::Retry),
         }
     }
 
-    /// Sends the bytes of a large file that the log has: what the taker says.
-    fn send_contents(
+    /// Sends the bytes of a large file that the log has: what the target says.
+    fn send_large_file(
         &mut self,
-        taker: usize,
+        target: usize,
         value: &[u8],
         (dir, to, attempt): (u128, u32, u64),
     ) -> Result<crate::rpc::error::Result<()>> {
@@ -395,7 +395,7 @@ impl Backstage {
         each_chunk(&core, value, &mut |inode, offset, data| {
             let inode = inode.to_u128();
             let part = Peer::SplitContents { dir, to, attempt, inode, offset, data };
-            self.ask(taker, part, |_| ())
+            self.ask(target, part, |_| ())
         })
     }
 
@@ -437,11 +437,11 @@ pub(crate) fn each_chunk(
     }
 }
 
-/// All is as before, if the taker cannot have decided. It is tried again later in any case.
-fn give_up(core: &Core, part: &Part, is_refused: bool) -> Result<Given> {
+/// All is as before, if the target cannot have decided. It is tried again later in any case.
+fn abort_split(core: &Core, part: &Part, is_refused: bool) -> Result<Transfer> {
     let mut state = part.write();
     if state.is_sealed && !is_refused {
-        return Ok(Given::Later);
+        return Ok(Transfer::Retry);
     }
     let was_sealed = std::mem::replace(&mut state.is_sealed, false);
     state.shards.iter_mut().for_each(Shard::abort);
@@ -452,7 +452,7 @@ fn give_up(core: &Core, part: &Part, is_refused: bool) -> Result<Given> {
     drop(state);
     part.counted(core.parts.split_at / 4 + 1);
     // Not at once: the thread has other things to do, such as to end.
-    Ok(Given::Later)
+    Ok(Transfer::Retry)
 }
 
 fn chunks(records: &Records) -> Vec<&[(Vec<u8>, Vec<u8>)]> {
@@ -481,7 +481,7 @@ impl Core {
         let mut batch = Batch::new();
         let (mut large, mut gone) = (Vec::new(), Vec::new());
         let space = self.space();
-        let is_counted = space.inner.room.is_counted();
+        let is_counted = space.inner.name_count.is_counted();
         self.each_file(part.dir, &mut |name, _, entry| {
             if *entry != Entry::Whiteout && split.takes(hash_name(part.dir.0, name)) {
                 batch.delete(&Key::entry(part.dir, name));
@@ -509,7 +509,7 @@ impl Core {
         *state = next;
         // What lower logs have of them is seen again.
         let left = space.inner.count_names(part.dir, gone.iter().map(Vec::as_slice))?;
-        space.inner.room.changed(gone.len() as u64, left);
+        space.inner.name_count.adjust(gone.len() as u64, left);
         // Those that cannot be removed do not keep the others.
         let mut removed = Ok(());
         for inode in large {
@@ -518,8 +518,8 @@ impl Core {
         removed
     }
 
-    /// Ends the splits of a directory that were under way, by whether the taker has its half.
-    pub(crate) fn settle_splits(
+    /// Ends the splits of a directory that were under way, by whether the target has its half.
+    pub(crate) fn finish_splits(
         &self,
         dir: DirId,
         has_come: &dyn Fn(&Split) -> Result<bool>,

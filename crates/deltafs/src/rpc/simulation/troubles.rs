@@ -82,10 +82,10 @@ fn a_half_that_is_larger_than_a_record_of_the_log_stays_where_it_is() {
     let mut tree = tree(&world, 0);
     tree.mkdir(b"/d", 0o755).unwrap();
     let dir = tree.open(b"/d").unwrap();
-    let (giver, _) = tree.place(dir, b"f").unwrap();
-    tree.number_at(dir, 1 - giver).unwrap();
+    let (source, _) = tree.locate(dir, b"f").unwrap();
+    tree.number_at(dir, 1 - source).unwrap();
     // It grows while nobody is there to take a half.
-    world.crash(1 - giver, 3_000 * MS);
+    world.crash(1 - source, 3_000 * MS);
     let names: Vec<String> = (0..60).map(|n| format!("/d/f{n}")).collect();
     for name in &names {
         tree.create(name.as_bytes(), 0o600, IfExists::Fail).unwrap();
@@ -107,8 +107,8 @@ fn a_half_that_is_larger_than_a_record_of_the_log_stays_where_it_is() {
     world.end();
 }
 
-/// The giver heard late that its half had come. By then a part of that half had split on and come
-/// back to the giver, and it went with what the giver removed.
+/// The source heard late that its half had come. By then a part of that half had split on and come
+/// back to the source, and it went with what the source removed.
 #[test]
 fn a_part_that_comes_back_before_the_split_is_over_is_not_removed_with_what_went() {
     for seed in 1..=6 {

@@ -20,7 +20,7 @@ use crate::open::Settings;
 use crate::quota::Quota;
 use crate::rpc::client::connection::{Client, ClientOptions};
 use crate::rpc::client::network::{Line, Network};
-use crate::rpc::server::background::Backstage;
+use crate::rpc::server::background::BackgroundWorker;
 use crate::rpc::server::core::Work;
 use crate::rpc::server::leases::LeaseClock;
 use crate::rpc::server::service::{Connection, ServeOptions, Service};
@@ -70,7 +70,7 @@ enum Event {
     ToClient(u64, Vec<u8>),
     Break(u64),
     /// A server works with the others.
-    Turn(usize, u64),
+    Background(usize, u64),
     Act(usize),
     Mischief,
     Start(usize),
@@ -82,7 +82,7 @@ struct Node {
     faulty: FaultFs,
     life: u64,
     service: Option<Arc<Service>>,
-    stage: Option<Backstage>,
+    worker: Option<BackgroundWorker>,
     work: Option<Receiver<Work>>,
     again_ns: u64,
 }
@@ -205,7 +205,7 @@ impl World {
         let node = |_| {
             let disk = MemFs::new();
             let faulty = FaultFs::new(Arc::new(disk.clone()));
-            Node { disk, faulty, life: 0, service: None, stage: None, work: None, again_ns: 0 }
+            Node { disk, faulty, life: 0, service: None, worker: None, work: None, again_ns: 0 }
         };
         let state = State {
             rng: Rng::from_seed(seed),
@@ -331,14 +331,14 @@ impl World {
             ..ClientOptions::default()
         };
         let peers = self.client(Who::Server(server, life), options);
-        let stage = Backstage::new(service.core(), peers).unwrap();
+        let worker = BackgroundWorker::new(service.core(), peers).unwrap();
         let now_ns = self.now_ns();
         let mut state = self.state();
         let node = &mut state.nodes[server];
         node.service = Some(Arc::new(service));
-        node.stage = Some(stage);
+        node.worker = Some(worker);
         node.work = Some(receiver);
-        state.push(now_ns + MS, Event::Turn(server, life));
+        state.push(now_ns + MS, Event::Background(server, life));
     }
 
     /// Its process ends, as by kill -9: what it has written is there, what it knew is not.
@@ -352,7 +352,7 @@ impl World {
         node.disk = node.disk.process_crash_image();
         node.faulty = FaultFs::new(Arc::new(node.disk.clone()));
         node.life += 1;
-        let gone = (node.service.take(), node.stage.take(), node.work.take());
+        let gone = (node.service.take(), node.worker.take(), node.work.take());
         for line in state.lines.values_mut().filter(|line| line.server == server) {
             line.is_broken |= !line.is_datagrams;
         }
@@ -424,7 +424,7 @@ impl World {
                     line.is_broken = true;
                 }
             }
-            Event::Turn(server, life) => self.turn(server, life),
+            Event::Background(server, life) => self.run_background(server, life),
             Event::Act(actor) => self.act(actor),
             Event::Mischief => self.mischief(),
             Event::Start(server) => self.start(server),
@@ -502,17 +502,17 @@ impl World {
         }
     }
 
-    fn turn(&self, server: usize, life: u64) {
+    fn run_background(&self, server: usize, life: u64) {
         let now_ns = self.now_ns();
-        let (mut stage, work, is_time) = {
+        let (mut worker, work, is_time) = {
             let mut state = self.state();
             let node = &mut state.nodes[server];
             if node.life != life {
                 return;
             }
-            let Some(stage) = node.stage.take() else {
+            let Some(worker) = node.worker.take() else {
                 // It waits for an answer, further out.
-                return state.push(now_ns + MS, Event::Turn(server, life));
+                return state.push(now_ns + MS, Event::Background(server, life));
             };
             let work = node.work.as_ref().and_then(|work| work.try_recv().ok());
             let is_time = node.again_ns <= now_ns;
@@ -520,21 +520,21 @@ impl World {
                 node.again_ns = now_ns + 20 * MS;
             }
             state.busy += 1;
-            (stage, work, is_time)
+            (worker, work, is_time)
         };
         let is_idle = work.is_none();
         match work {
-            Some(work) => stage.perform(work),
-            None if is_time => stage.again(),
+            Some(work) => worker.perform(work),
+            None if is_time => worker.retry_waiting(),
             None => {}
         }
         let mut state = self.state();
         state.busy -= 1;
         if state.nodes[server].life == life {
-            state.nodes[server].stage = Some(stage);
+            state.nodes[server].worker = Some(worker);
             let pause_ns = if is_idle { 20 * MS } else { MS / 10 };
             let at_ns = self.now_ns() + pause_ns;
-            state.push(at_ns, Event::Turn(server, life));
+            state.push(at_ns, Event::Background(server, life));
         }
     }
 

@@ -4,19 +4,19 @@ use crate::error::{Error, Result};
 use crate::id::{DirId, Inode};
 use crate::record::{Entry, KIND_DIR, KIND_ENTRY, Key};
 use crate::rename::IfTaken;
-use crate::rpc::codec::{Peer, Rename, What};
+use crate::rpc::codec::{Action, Peer, Rename};
 use crate::user::User;
 use std::path::Path;
 
 /// A rename, with everything in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct Transaction {
     pub(crate) user: User,
     pub(crate) from: DirId,
     pub(crate) name: Vec<u8>,
     pub(crate) to: DirId,
     pub(crate) to_name: Vec<u8>,
-    pub(crate) what: What,
+    pub(crate) action: Action,
     /// The server of the new name of a file; the mode of a directory that is made.
     pub(crate) target: u32,
     /// The record of what is renamed; empty before the coordinator has looked.
@@ -25,7 +25,7 @@ pub(crate) struct Order {
 
 /// What a server does in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum Role {
     /// It has the file under the old name.
     Source,
     /// It gets the file.
@@ -36,7 +36,7 @@ pub(crate) enum Side {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Step {
+pub(crate) enum Phase {
     Prepared = 0,
     Begun = 1,
     Decided = 2,
@@ -44,28 +44,28 @@ pub(crate) enum Step {
 
 /// A rename that this server holds names for.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
-    pub(crate) step: Step,
+pub(crate) struct PendingTxn {
+    pub(crate) phase: Phase,
     pub(crate) coordinator: u32,
-    pub(crate) order: Order,
+    pub(crate) txn: Transaction,
     /// The directory that goes when it comes.
     pub(crate) replaced: Option<DirId>,
     /// Turns of the backstage since it came: who waits for long asks.
-    pub(crate) turns: u32,
+    pub(crate) rounds: u32,
     /// The decision was refused by the store, and may be in the log all the same.
-    pub(crate) is_doubtful: bool,
+    pub(crate) is_uncertain: bool,
 }
 
-impl Order {
-    pub(crate) fn of(rename: &Rename<'_>) -> Order {
+impl Transaction {
+    pub(crate) fn of(rename: &Rename<'_>) -> Transaction {
         let user = User { uid: rename.uid, gid: rename.gid, groups: rename.groups.clone() };
-        Order {
+        Transaction {
             user,
             from: DirId(rename.from),
             name: rename.name.to_vec(),
             to: DirId(rename.to),
             to_name: rename.to_name.to_vec(),
-            what: rename.what,
+            action: rename.action,
             target: rename.target,
             entry: rename.entry.to_vec(),
         }
@@ -80,7 +80,7 @@ impl Order {
             name: &self.name,
             to: self.to.0,
             to_name: &self.to_name,
-            what: self.what,
+            action: self.action,
             target: self.target,
             entry: &self.entry,
         }
@@ -91,78 +91,78 @@ impl Order {
     }
 
     pub(crate) fn if_taken(&self) -> IfTaken {
-        if self.what == What::Replace { IfTaken::Replace } else { IfTaken::Fail }
+        if self.action == Action::Replace { IfTaken::Replace } else { IfTaken::Fail }
     }
 
     /// Directories whose ways change: nobody may have a lease on them.
-    pub(crate) fn changed(&self, replaced: Option<DirId>) -> Vec<DirId> {
-        match (self.what, Entry::decode(&self.entry)) {
-            (What::Rename | What::Replace, Some(Entry::Dir(moved))) => {
+    pub(crate) fn changed_dirs(&self, replaced: Option<DirId>) -> Vec<DirId> {
+        match (self.action, Entry::decode(&self.entry)) {
+            (Action::Rename | Action::Replace, Some(Entry::Dir(moved))) => {
                 // Onto itself, it is one.
                 replaced.filter(|replaced| *replaced != moved).into_iter().chain([moved]).collect()
             }
-            (What::Rmdir, _) => replaced.into_iter().collect(),
+            (Action::Rmdir, _) => replaced.into_iter().collect(),
             _ => Vec::new(),
         }
     }
 
     /// The name whose directory goes: that which is replaced, or removed.
-    pub(crate) fn goes(&self) -> (DirId, &[u8]) {
-        match self.what {
-            What::Rmdir => (self.from, &self.name),
+    pub(crate) fn removed_name(&self) -> (DirId, &[u8]) {
+        match self.action {
+            Action::Rmdir => (self.from, &self.name),
             _ => (self.to, &self.to_name),
         }
     }
 
     /// Whether it takes something away from a name: then nothing may be lost that was durable under
     /// it, whichever server loses power.
-    pub(crate) fn moves(&self) -> bool {
-        matches!(self.what, What::Rename | What::Replace)
+    pub(crate) fn is_rename(&self) -> bool {
+        matches!(self.action, Action::Rename | Action::Replace)
     }
 
     /// The names that a side holds.
-    pub(crate) fn names(&self, side: Side) -> Vec<(DirId, &[u8])> {
+    pub(crate) fn locked_names(&self, role: Role) -> Vec<(DirId, &[u8])> {
         let (old, new) = ((self.from, &self.name[..]), (self.to, &self.to_name[..]));
-        match side {
-            Side::Source => vec![old],
-            Side::Target => vec![new],
-            Side::Both if matches!(self.what, What::Mkdir | What::Rmdir) => vec![old],
-            Side::Both => vec![old, new],
+        match role {
+            Role::Source => vec![old],
+            Role::Target => vec![new],
+            Role::Both if matches!(self.action, Action::Mkdir | Action::Rmdir) => vec![old],
+            Role::Both => vec![old, new],
         }
     }
 }
 
-pub(crate) fn record_key(number: u128) -> Key {
+pub(crate) fn record_key(id: u128) -> Key {
     let mut name = [0; 20];
     name[..4].copy_from_slice(b"move");
-    name[4..].copy_from_slice(&number.to_be_bytes());
+    name[4..].copy_from_slice(&id.to_be_bytes());
     Key::entry(DirId::SYSTEM, &name)
 }
 
-pub(crate) fn record(step: Step, coordinator: u32, order: &Order) -> Vec<u8> {
-    let mut out = vec![step as u8];
+pub(crate) fn encode_record(phase: Phase, coordinator: u32, txn: &Transaction) -> Vec<u8> {
+    let mut out = vec![phase as u8];
     out.extend_from_slice(&coordinator.to_le_bytes());
-    order.rename().fields(&mut out);
+    txn.rename().fields(&mut out);
     out
 }
 
-pub(crate) fn read_record(record: &[u8]) -> Option<Held> {
-    let (&step, rest) = record.split_first()?;
+pub(crate) fn decode_record(record: &[u8]) -> Option<PendingTxn> {
+    let (&phase, rest) = record.split_first()?;
     let (coordinator, rest) = rest.split_first_chunk::<4>()?;
-    let step = match step {
-        0 => Step::Prepared,
-        1 => Step::Begun,
-        2 => Step::Decided,
+    let phase = match phase {
+        0 => Phase::Prepared,
+        1 => Phase::Begun,
+        2 => Phase::Decided,
         _ => return None,
     };
-    let order = Order::of(&Rename::read(rest)?);
-    Some(Held {
-        step,
+    let txn = Transaction::of(&Rename::read(rest)?);
+    Some(PendingTxn {
+        phase,
         coordinator: u32::from_le_bytes(*coordinator),
-        order,
+        txn,
         replaced: None,
-        turns: 0,
-        is_doubtful: false,
+        rounds: 0,
+        is_uncertain: false,
     })
 }
 
@@ -185,13 +185,13 @@ pub(crate) fn damaged(store: &Path) -> Error {
 /// # Errors
 /// [`Error::Corruption`]: what a damaged record names must not be taken for nobody's.
 pub(crate) fn large_in_record(store: &Path, record: &[u8]) -> Result<Option<Inode>> {
-    let held = read_record(record).ok_or_else(|| damaged(store))?;
-    Ok(large_of(&held.order.entry))
+    let pending = decode_record(record).ok_or_else(|| damaged(store))?;
+    Ok(large_of(&pending.txn.entry))
 }
 
 /// What a coordinator sends.
-pub(crate) fn prepare_of(number: u128, coordinator: u32, order: &Order) -> Peer<'_> {
-    Peer::Prepare { number, coordinator, rename: order.rename() }
+pub(crate) fn prepare_request(id: u128, coordinator: u32, txn: &Transaction) -> Peer<'_> {
+    Peer::Prepare { id, coordinator, rename: txn.rename() }
 }
 
 #[cfg(test)]

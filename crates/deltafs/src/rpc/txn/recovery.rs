@@ -2,7 +2,7 @@
 //! reads their logs.
 //!
 //! ```text
-//!   a split    the taker has the partition     the giver's half goes
+//!   a split    the target has the partition     the source's half goes
 //!              it has not                      the split never began
 //!   a rename   its coordinator has decided     all do their parts
 //!              it has not                      all let go
@@ -11,7 +11,7 @@
 //! It is what the servers do when they come back, with direct calls in the place of messages. Logs
 //! with nothing half done are not written to, and if no log has anything none is.
 
-use super::record::Step;
+use super::record::Phase;
 use crate::error::{Error, Result};
 use crate::id::DirId;
 use crate::namespace::Namespace;
@@ -74,7 +74,7 @@ pub(crate) fn check_all_are_here(logs: &[Db]) -> Result<()> {
 }
 
 /// Whether a server left something half done in the log that is open.
-pub(crate) fn has_half_done(db: &Db) -> Result<bool> {
+pub(crate) fn has_unfinished(db: &Db) -> Result<bool> {
     let mut iter = db.iter()?;
     iter.seek(&Key::entry(DirId::SYSTEM, b"move"))?;
     while let Some((key, value)) = iter.entry() {
@@ -91,11 +91,11 @@ pub(crate) fn has_half_done(db: &Db) -> Result<bool> {
 ///
 /// # Errors
 /// [`Error::Usage`] if the log of one of them is not among these; a log cannot be read.
-pub fn is_half_done(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
+pub fn needs_recovery(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
     let logs: Vec<Db> = logs.iter().map(|log| open(fs, log)).collect::<Result<_>>()?;
     check_all_are_here(&logs)?;
     for log in &logs {
-        if has_half_done(log)? {
+        if has_unfinished(log)? {
             return Ok(true);
         }
     }
@@ -105,9 +105,9 @@ pub fn is_half_done(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
 /// Settles what the servers that wrote these logs left half done. Whether there was anything.
 ///
 /// # Errors
-/// Those of [`is_half_done`], and of opening, among them that a server still runs.
-pub fn settle(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
-    if !is_half_done(fs, logs)? {
+/// Those of [`needs_recovery`], and of opening, among them that a server still runs.
+pub fn recover(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
+    if !needs_recovery(fs, logs)? {
         return Ok(false);
     }
     let mut cores: Vec<Core> = Vec::new();
@@ -130,8 +130,8 @@ pub fn settle(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
             names.join(", ")
         )));
     }
-    settle_splits(&cores)?;
-    settle_renames(&cores)?;
+    finish_splits(&cores)?;
+    finish_txns(&cores)?;
     for core in cores {
         if let Some(space) = core.space {
             space.close()?;
@@ -140,13 +140,13 @@ pub fn settle(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
     Ok(true)
 }
 
-fn settle_splits(cores: &[Core]) -> Result<()> {
+fn finish_splits(cores: &[Core]) -> Result<()> {
     for core in cores {
         for dir in core.unfinished()? {
-            core.settle_splits(dir, &|split| {
-                let taker = &cores[core.parts.placement.home(dir.0, split.to) as usize];
-                match &taker.space {
-                    Some(space) => Ok(taker.parts.get(space, dir)?.read().map.has(split.to)),
+            core.finish_splits(dir, &|split| {
+                let target = &cores[core.parts.placement.home(dir.0, split.to) as usize];
+                match &target.space {
+                    Some(space) => Ok(target.parts.get(space, dir)?.read().map.has(split.to)),
                     None => Ok(false),
                 }
             })?;
@@ -155,31 +155,31 @@ fn settle_splits(cores: &[Core]) -> Result<()> {
     Ok(())
 }
 
-fn settle_renames(cores: &[Core]) -> Result<()> {
+fn finish_txns(cores: &[Core]) -> Result<()> {
     for core in cores {
-        core.restore()?;
+        core.restore_txns()?;
     }
-    let step = |core: &Core, number| core.renames.held().get(&number).map(|held| held.step);
+    let phase = |core: &Core, id| core.txns.pending().get(&id).map(|pending| pending.phase);
     for core in cores {
-        let numbers: Vec<u128> = core.renames.held().keys().copied().collect();
-        for number in numbers {
+        let numbers: Vec<u128> = core.txns.pending().keys().copied().collect();
+        for id in numbers {
             // It was settled with its coordinator a moment ago.
-            let Some(held) = core.renames.held().get(&number).cloned() else { continue };
-            let coordinator = cores.get(held.coordinator as usize).ok_or_else(|| {
+            let Some(pending) = core.txns.pending().get(&id).cloned() else { continue };
+            let coordinator = cores.get(pending.coordinator as usize).ok_or_else(|| {
                 let path = core.space().inner.store_path().to_owned();
-                let what = format!("a rename has the coordinator {}", held.coordinator);
+                let what = format!("a rename has the coordinator {}", pending.coordinator);
                 Error::Corruption { path, what }
             })?;
-            let commits = step(coordinator, number) == Some(Step::Decided);
+            let commits = phase(coordinator, id) == Some(Phase::Decided);
             // The coordinator first: what it keeps says to all others what was decided.
-            let others = cores.iter().filter(|other| other.parts.server != held.coordinator);
+            let others = cores.iter().filter(|other| other.parts.server != pending.coordinator);
             for core in [coordinator].into_iter().chain(others) {
                 if let Some(space) = &core.space {
-                    core.settle(space, number, commits)?;
+                    core.finish_txn(space, id, commits)?;
                 }
             }
             if let Some(space) = coordinator.space.as_ref().filter(|_| commits) {
-                coordinator.forget(space, number)?;
+                coordinator.forget_txn(space, id)?;
             }
         }
     }

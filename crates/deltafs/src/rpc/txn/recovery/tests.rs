@@ -4,9 +4,9 @@ use super::*;
 use crate::id::LogId;
 use crate::merge::Merge;
 use crate::partition::{Split, hash_name};
-use crate::rpc::codec::What;
-use crate::rpc::orders::Order;
-use crate::rpc::splitting::Records;
+use crate::rpc::codec::Action;
+use crate::rpc::server::split::Records;
+use crate::rpc::txn::record::Transaction;
 use crate::user::User;
 use keyrack_vfs::MemFs;
 
@@ -54,9 +54,9 @@ impl Lab {
     fn merged(&self, path: &[u8]) -> Vec<(String, u8)> {
         let refused = Merge::open(Arc::clone(&self.fs), &self.logs).unwrap_err();
         assert_eq!(refused.errno(), "EBUSY", "{refused}");
-        assert!(is_half_done(&self.fs, &self.logs).unwrap());
-        assert!(settle(&self.fs, &self.logs).unwrap());
-        assert!(!settle(&self.fs, &self.logs).unwrap());
+        assert!(needs_recovery(&self.fs, &self.logs).unwrap());
+        assert!(recover(&self.fs, &self.logs).unwrap());
+        assert!(!recover(&self.fs, &self.logs).unwrap());
         let merge = Merge::open(Arc::clone(&self.fs), &self.logs).unwrap();
         merge.part(&[], 0, Path::new("/dst/r0")).unwrap();
         self.seen(&[PathBuf::from("/dst/r0")], path)
@@ -80,22 +80,22 @@ fn mkdir(cores: &[&Core], name: &[u8]) -> DirId {
 
 /// A directory on its first server that has begun to split and sealed its half; what goes is
 /// staged at the other. Files are large, so that their bytes go as well.
-fn sealed(giver: &Core, taker: &Core, dir: DirId) -> (Split, Records) {
+fn sealed(source: &Core, target: &Core, dir: DirId) -> (Split, Records) {
     let root = User::root();
-    let fs = space(giver).by(&root);
+    let fs = space(source).by(&root);
     for n in 0..FILES {
         let bytes = vec![1 + n as u8; 4000];
         fs.put(format!("/d/f{n:02}").as_bytes(), 0o600, &bytes).unwrap();
     }
-    let part = giver.parts.get(space(giver), dir).unwrap();
+    let part = source.parts.get(space(source), dir).unwrap();
     let mut state = part.write();
     let split = state.shards[0].begin().unwrap();
     state.is_sealed = true;
-    giver.write_down(dir, &state.encode()).unwrap();
+    source.write_down(dir, &state.encode()).unwrap();
     drop(state);
-    assert_eq!(taker.split_begin(dir.0, &split, 7).unwrap(), 0);
+    assert_eq!(target.split_begin(dir.0, &split, 7).unwrap(), 0);
     let mut records: Records = Vec::new();
-    giver
+    source
         .each_file(dir, &mut |name, value, _| {
             if split.takes(hash_name(dir.0, name)) {
                 records.push((name.to_vec(), value.to_vec()));
@@ -105,12 +105,12 @@ fn sealed(giver: &Core, taker: &Core, dir: DirId) -> (Split, Records) {
     assert!(!records.is_empty() && records.len() < FILES as usize);
     let list: Vec<&[u8]> =
         records.iter().flat_map(|(name, value)| [&name[..], &value[..]]).collect();
-    taker.split_put(dir.0, split.to, 7, &list).unwrap();
+    target.split_put(dir.0, split.to, 7, &list).unwrap();
     for (_, value) in &records {
-        crate::rpc::splitting::each_chunk(giver, value, &mut |inode, offset, data| {
-            taker
+        crate::rpc::server::split::each_chunk(source, value, &mut |inode, offset, data| {
+            target
                 .split_contents((dir.0, split.to, 7), inode.to_u128(), offset, data)
-                .map_err(|refusal| panic!("{refusal:?}"))
+                .map_err(|error| panic!("{error:?}"))
         })
         .unwrap()
         .unwrap();
@@ -119,7 +119,7 @@ fn sealed(giver: &Core, taker: &Core, dir: DirId) -> (Split, Records) {
 }
 
 /// The server of the first partition of `/d`, and the other.
-fn givers(lab: &Lab) -> (Core, Core, DirId) {
+fn two_servers(lab: &Lab) -> (Core, Core, DirId) {
     let cores = [lab.core(0), lab.core(1)];
     let dir = mkdir(&[&cores[0], &cores[1]], b"d");
     let first = cores[0].parts.placement.home(dir.0, 0);
@@ -127,13 +127,13 @@ fn givers(lab: &Lab) -> (Core, Core, DirId) {
     if first == 0 { (zero, one, dir) } else { (one, zero, dir) }
 }
 
-/// A split that the taker has decided, and of which the giver has not heard; what went.
+/// A split that the target has decided, and of which the source has not heard; what went.
 fn installed(lab: &Lab) -> (Core, Core, DirId, Records) {
-    let (giver, taker, dir) = givers(lab);
-    let (split, records) = sealed(&giver, &taker, dir);
+    let (source, target, dir) = two_servers(lab);
+    let (split, records) = sealed(&source, &target, dir);
     let (count, map) = (records.len() as u64, crate::partition::SplitMap::new().to_bytes());
-    taker.split_install(dir.0, &split, 7, count, (false, &map)).unwrap();
-    (giver, taker, dir, records)
+    target.split_install(dir.0, &split, 7, count, (false, &map)).unwrap();
+    (source, target, dir, records)
 }
 
 fn all_files() -> Vec<(String, u8)> {
@@ -143,104 +143,105 @@ fn all_files() -> Vec<(String, u8)> {
 #[test]
 fn a_split_that_the_taker_decided_is_finished_before_a_merge() {
     let lab = Lab::new();
-    let (giver, taker, _, records) = installed(&lab);
-    // The taker goes on; the giver knows nothing of it, and has the old names still.
+    let (source, target, _, records) = installed(&lab);
+    // The target goes on; the source knows nothing of it, and has the old names still.
     let root = User::root();
-    let fs = space(&taker).by(&root);
+    let fs = space(&target).by(&root);
     let gone = String::from_utf8(records[0].0.clone()).unwrap();
     fs.unlink(format!("/d/{gone}").as_bytes()).unwrap();
     let changed = String::from_utf8(records[1].0.clone()).unwrap();
     fs.write(format!("/d/{changed}").as_bytes(), 0, b"!").unwrap();
-    drop((giver, taker));
+    drop((source, target));
     let mut expected = all_files();
     expected.retain(|(name, _)| *name != gone);
     expected.iter_mut().filter(|(name, _)| *name == changed).for_each(|(_, byte)| *byte = b'!');
     assert_eq!(lab.merged(b"/d"), expected);
 }
 
-/// The giver, which had the old records still, said that they were there.
+/// The source, which had the old records still, said that they were there.
 #[test]
 fn names_that_the_taker_removed_are_not_said_to_be_there_before_the_split_is_over() {
     let lab = Lab::new();
-    let (giver, taker, dir, records) = installed(&lab);
+    let (source, target, dir, records) = installed(&lab);
     let root = User::root();
     for (name, _) in all_files() {
         let is_gone = records.iter().any(|(gone, _)| *gone == name.as_bytes());
-        let at = if is_gone { &taker } else { &giver };
+        let at = if is_gone { &target } else { &source };
         space(at).by(&root).unlink(format!("/d/{name}").as_bytes()).unwrap();
     }
     let old = &records[0].0;
-    for (what, from, name) in [
-        (What::Mkdir, dir, &old[..]),
-        (What::Rmdir, dir, old),
-        (What::Rename, dir, old),
-        (What::Rmdir, DirId::ROOT, b"d"),
+    for (action, from, name) in [
+        (Action::Mkdir, dir, &old[..]),
+        (Action::Rmdir, dir, old),
+        (Action::Rename, dir, old),
+        (Action::Rmdir, DirId::ROOT, b"d"),
     ] {
-        let mut order = Order {
+        let mut txn = Transaction {
             user: User::root(),
             from,
             name: name.to_vec(),
             to: from,
             to_name: name.to_vec(),
-            what,
+            action,
             target: 0o750,
             entry: Vec::new(),
         };
-        let step = (Step::Begun, giver.parts.server);
-        let refusal = giver.prepare(space(&giver), 99, step, &mut order).unwrap_err();
-        let errno = crate::rpc::Error::errno_of(refusal.code);
-        assert_eq!(errno, "EAGAIN", "{what:?} of {}", name.escape_ascii());
+        let phase = (Phase::Begun, source.parts.server);
+        let error = source.prepare(space(&source), 99, phase, &mut txn).unwrap_err();
+        let errno = crate::rpc::Error::errno_of(error.code);
+        assert_eq!(errno, "EAGAIN", "{action:?} of {}", name.escape_ascii());
     }
     // Afterwards it knows.
-    giver.settle_splits(dir, &|_| Ok(true)).unwrap();
-    assert!(space(&giver).inner.is_empty(dir).unwrap());
+    source.finish_splits(dir, &|_| Ok(true)).unwrap();
+    assert!(space(&source).inner.is_empty(dir).unwrap());
 }
 
 #[test]
 fn a_split_that_nobody_decided_never_began() {
     let lab = Lab::new();
-    let (giver, taker, dir) = givers(&lab);
-    sealed(&giver, &taker, dir);
-    drop((giver, taker));
+    let (source, target, dir) = two_servers(&lab);
+    sealed(&source, &target, dir);
+    drop((source, target));
     assert_eq!(lab.merged(b"/d"), all_files());
 }
 
 #[test]
 fn what_servers_do_together_is_done_by_all_or_by_none() {
-    for (what, is_decided) in
-        [What::Mkdir, What::Rmdir, What::Replace].into_iter().flat_map(|w| [(w, true), (w, false)])
+    for (action, is_decided) in [Action::Mkdir, Action::Rmdir, Action::Replace]
+        .into_iter()
+        .flat_map(|w| [(w, true), (w, false)])
     {
         let lab = Lab::new();
         let cores = [lab.core(0), lab.core(1)];
         mkdir(&[&cores[0], &cores[1]], b"old");
-        let mut order = Order {
+        let mut txn = Transaction {
             user: User::root(),
             from: DirId::ROOT,
-            name: if what == What::Mkdir { b"new".to_vec() } else { b"old".to_vec() },
+            name: if action == Action::Mkdir { b"new".to_vec() } else { b"old".to_vec() },
             to: DirId::ROOT,
             to_name: b"moved".to_vec(),
-            what,
+            action,
             target: 0o750,
             entry: Vec::new(),
         };
-        cores[0].prepare(space(&cores[0]), 99, (Step::Begun, 0), &mut order).unwrap();
-        cores[1].prepare(space(&cores[1]), 99, (Step::Prepared, 0), &mut order).unwrap();
+        cores[0].prepare(space(&cores[0]), 99, (Phase::Begun, 0), &mut txn).unwrap();
+        cores[1].prepare(space(&cores[1]), 99, (Phase::Prepared, 0), &mut txn).unwrap();
         // Held: nobody makes anything else of it.
-        let taken = cores[1].prepare(space(&cores[1]), 100, (Step::Prepared, 0), &mut order);
-        assert!(taken.unwrap_err().is_later());
+        let taken = cores[1].prepare(space(&cores[1]), 100, (Phase::Prepared, 0), &mut txn);
+        assert!(taken.unwrap_err().is_retryable());
         if is_decided {
             cores[0].decide(space(&cores[0]), 99).unwrap();
-            cores[0].settle(space(&cores[0]), 99, true).unwrap();
+            cores[0].finish_txn(space(&cores[0]), 99, true).unwrap();
         }
         drop(cores);
         let names: Vec<String> = lab.merged(b"").into_iter().map(|(name, _)| name).collect();
-        let expected: &[&str] = match (what, is_decided) {
-            (What::Mkdir, true) => &["new", "old"],
-            (What::Rmdir, true) => &[],
-            (What::Replace, true) => &["moved"],
+        let expected: &[&str] = match (action, is_decided) {
+            (Action::Mkdir, true) => &["new", "old"],
+            (Action::Rmdir, true) => &[],
+            (Action::Replace, true) => &["moved"],
             _ => &["old"],
         };
-        assert_eq!(names, expected, "{what:?}, decided {is_decided}");
+        assert_eq!(names, expected, "{action:?}, decided {is_decided}");
         // At each of the two.
         for log in &lab.logs {
             let names: Vec<String> = lab
@@ -248,7 +249,7 @@ fn what_servers_do_together_is_done_by_all_or_by_none() {
                 .into_iter()
                 .map(|(name, _)| name)
                 .collect();
-            assert_eq!(names, expected, "{what:?}, decided {is_decided}, {}", log.display());
+            assert_eq!(names, expected, "{action:?}, decided {is_decided}, {}", log.display());
         }
     }
 }
@@ -256,23 +257,23 @@ fn what_servers_do_together_is_done_by_all_or_by_none() {
 #[test]
 fn logs_of_other_servers_that_are_missing_are_said() {
     let lab = Lab::new();
-    let (giver, taker, dir) = givers(&lab);
-    sealed(&giver, &taker, dir);
-    let server = giver.parts.server as usize;
-    drop((giver, taker));
-    let error = settle(&lab.fs, &[lab.logs[1 - server].clone()]).unwrap_err().to_string();
+    let (source, target, dir) = two_servers(&lab);
+    sealed(&source, &target, dir);
+    let server = source.parts.server as usize;
+    drop((source, target));
+    let error = recover(&lab.fs, &[lab.logs[1 - server].clone()]).unwrap_err().to_string();
     assert!(error.contains("the log of server"), "{error}");
 }
 
 #[test]
 fn records_that_are_none_do_not_come_with_a_partition() {
     let lab = Lab::new();
-    let (giver, taker, dir) = givers(&lab);
-    let part = giver.parts.get(space(&giver), dir).unwrap();
+    let (source, target, dir) = two_servers(&lab);
+    let part = source.parts.get(space(&source), dir).unwrap();
     let split = part.write().shards[0].begin().unwrap();
-    taker.split_begin(dir.0, &split, 7).unwrap();
+    target.split_begin(dir.0, &split, 7).unwrap();
     for value in [&b""[..], b"\xff", b"\x14cut"] {
-        let refused = taker.split_put(dir.0, split.to, 7, &[b"name", value]).unwrap_err();
+        let refused = target.split_put(dir.0, split.to, 7, &[b"name", value]).unwrap_err();
         assert_eq!(crate::rpc::Error::errno_of(refused.code), "EPROTO");
     }
 }
@@ -280,21 +281,21 @@ fn records_that_are_none_do_not_come_with_a_partition() {
 #[test]
 fn a_rename_whose_coordinator_is_nobody_is_damage() {
     let lab = Lab::new();
-    let (one, other, _) = givers(&lab);
-    let mut order = Order {
+    let (one, other, _) = two_servers(&lab);
+    let mut txn = Transaction {
         user: User::root(),
         from: DirId::ROOT,
         name: b"d".to_vec(),
         to: DirId::ROOT,
         to_name: b"moved".to_vec(),
-        what: What::Replace,
+        action: Action::Replace,
         target: 0,
         entry: Vec::new(),
     };
-    one.prepare(space(&one), 98, (Step::Begun, 0), &mut order).unwrap();
-    other.prepare(space(&other), 99, (Step::Prepared, 9), &mut order).unwrap();
+    one.prepare(space(&one), 98, (Phase::Begun, 0), &mut txn).unwrap();
+    other.prepare(space(&other), 99, (Phase::Prepared, 9), &mut txn).unwrap();
     drop((one, other));
-    let error = settle(&lab.fs, &lab.logs).unwrap_err().to_string();
+    let error = recover(&lab.fs, &lab.logs).unwrap_err().to_string();
     assert!(error.starts_with("/src/r") && error.contains("coordinator 9"), "{error}");
 }
 
@@ -305,13 +306,13 @@ fn the_log_of_the_last_server_could_vanish_unseen() {
     let cores = [lab.core(0), lab.core(1)];
     mkdir(&[&cores[0], &cores[1]], b"d");
     drop(cores);
-    assert!(!is_half_done(&lab.fs, &lab.logs).unwrap());
+    assert!(!needs_recovery(&lab.fs, &lab.logs).unwrap());
     Merge::open(Arc::clone(&lab.fs), &lab.logs).unwrap();
     for (left, absent) in [(&lab.logs[1..], 1), (&lab.logs[..1], 0)] {
         let expected = format!("the log of server {absent} of 2 is missing");
         let refused = Merge::open(Arc::clone(&lab.fs), left).unwrap_err().to_string();
         assert!(refused.contains(&expected), "{refused}");
-        let refused = is_half_done(&lab.fs, left).unwrap_err().to_string();
+        let refused = needs_recovery(&lab.fs, left).unwrap_err().to_string();
         assert!(refused.contains(&expected), "{refused}");
     }
 }
