@@ -87,7 +87,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "log-dir",
         value: "DIR",
-        about: "Log directory of the engine rowstore, relative to data-dir; loops are assigned round robin",
+        about: "Log directory of rowstore, relative to data-dir; loops are assigned round robin",
         default: "log",
         repeats: true,
         apply: |options, value| {
