@@ -1,6 +1,6 @@
 //! The listening sockets of one loop.
 //!
-//! An accept that fails for want of descriptors or memory would be told again and again, or never.
+//! The kernel reports an accept that fails for want of descriptors again and again, or never.
 //! So a loop has a spare descriptor: it gives that up, accepts, tells the client, closes, and takes
 //! the spare back. Meanwhile no other loop accepts, or it would take the descriptor. Where even
 //! that fails, since another part of the process has taken it, the loop does not accept for
@@ -36,18 +36,18 @@ pub(crate) struct LoopListener {
     pub(crate) socket: ListenSocket,
     /// Index into the options' list.
     pub(crate) listener: usize,
-    /// May somebody wait there?
+    /// May a client wait there?
     pub(crate) is_ready: bool,
 }
 
-/// What one accept brought.
+/// The outcome of one accept.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     /// A connection.
     Client(Socket, Option<SocketAddr>),
-    /// The machine has run out of descriptors or memory: somebody may wait, to be refused.
+    /// The machine has run out of descriptors or memory: a client may wait, to be refused.
     Exhausted,
-    /// Nobody waits.
+    /// No client waits.
     Nobody,
     /// An error of the client's.
     Failed,
@@ -112,8 +112,8 @@ impl Acceptor {
         }
     }
 
-    /// Accepts with the spare descriptor whoever waits, to be refused; [`Acceptor::restore`]
-    /// follows. `None` where nobody waits, or where not even that goes: then there is a pause.
+    /// Accepts a waiting client with the spare descriptor, to refuse it; [`Acceptor::restore`]
+    /// follows. `None` if no client waits, or if the accept fails: then accepting pauses.
     pub(crate) fn accept_by_spare(&mut self, index: usize, now_ns: u64) -> Option<Socket> {
         let listener = &mut self.listeners[index];
         if self.spare.take().is_some() {

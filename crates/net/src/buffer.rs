@@ -12,7 +12,7 @@
 
 use crate::memory::Charge;
 
-/// What a loop keeps of emptied buffers, in bytes.
+/// Bytes of emptied buffers that a loop keeps.
 pub(crate) const POOL_BYTES_MAX: usize = 16 << 20;
 /// The largest buffer that is worth keeping: one batch of replies.
 const POOLED_BYTES_MAX: usize = 256 << 10;
@@ -44,7 +44,7 @@ impl Buffer {
         &self.bytes[self.gone..]
     }
 
-    /// Takes so many bytes from the front; memory stays.
+    /// Removes `count` bytes from the front; the memory stays.
     pub(crate) fn consume(&mut self, count: usize) {
         self.gone += count;
         assert!(self.gone <= self.bytes.len(), "more was taken than there is");
@@ -61,7 +61,7 @@ impl Buffer {
         &mut self.bytes
     }
 
-    /// Takes back what was appended since [`Buffer::tail`] had so many bytes.
+    /// Removes the bytes that were appended since [`Buffer::tail`] had `tail` bytes.
     pub(crate) fn cut(&mut self, tail: usize) {
         self.bytes.truncate(tail.max(self.gone));
         self.consume(0);
@@ -84,8 +84,8 @@ impl Buffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Makes room for so many more bytes, but not for more than what is there already or `least`:
-    /// a length that somebody claims costs memory as it arrives.
+    /// Makes room for `wanted` more bytes, but at most for as many as there are already, or
+    /// `least`: an announced length costs memory only as its bytes arrive.
     pub(crate) fn make_room(&mut self, wanted: usize, least: usize) {
         self.close_gap();
         let room = wanted.min(self.bytes.len().max(least));
@@ -137,7 +137,7 @@ impl Buffer {
 pub(crate) struct Pool {
     buffers: Vec<Vec<u8>>,
     bytes_max: usize,
-    /// What it keeps.
+    /// The memory that it keeps.
     charge: Charge,
 }
 

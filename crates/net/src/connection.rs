@@ -41,8 +41,8 @@ const READ_BYTES: usize = 64 << 10;
 const CARRY_BYTES_MAX: usize = 16 << 10;
 /// Bytes of one read of a large request.
 const LARGE_READ_BYTES_MAX: usize = 1 << 20;
-/// What a connection is counted for, beside larger buffers: what the loop and the protocol know of
-/// it, and its first bytes of buffers. So a small request is served though nothing more is there.
+/// Bytes that every connection is charged: its state in the loop and in the protocol, and its first
+/// bytes of buffers. So a small request is served even when no more memory is left.
 pub(crate) const CONNECTION_BYTES: usize = 8 << 10;
 /// Bytes of buffers that are among these.
 const FIRST_BUFFER_BYTES: usize = 2 << 10;
@@ -60,7 +60,7 @@ pub(crate) enum Phase {
     Lingering { reason: CloseReason, until_ns: u64 },
 }
 
-/// What the connections of a loop share for their steps.
+/// The buffers that the connections of a loop share for their steps.
 #[derive(Debug)]
 pub(crate) struct SharedBuffers {
     scratch: Vec<u8>,
@@ -78,7 +78,7 @@ impl SharedBuffers {
         }
     }
 
-    /// Reads and drops what a socket has, up to so many reads.
+    /// Reads and drops the bytes of a socket, with at most `reads_max` reads.
     pub(crate) fn empty(&mut self, socket: &Socket, reads_max: usize) {
         for _ in 0..reads_max {
             self.scratch.clear();
@@ -97,12 +97,12 @@ pub(crate) struct Connection<C> {
     pub(crate) transport: Transport,
     pub(crate) limits: Limits,
     pub(crate) output: Output,
-    /// What it holds of the memory of all connections.
+    /// Its share of the memory of all connections.
     charge: Charge,
     pub(crate) phase: Phase,
     /// The rest of an incomplete request, or what a worker left for later.
     input: Buffer,
-    /// A request is complete with so many bytes at the earliest.
+    /// The least bytes with which a request can be complete.
     need: usize,
     /// May the socket have something to read?
     pub(crate) is_readable: bool,
@@ -132,7 +132,7 @@ pub(crate) struct Connection<C> {
     pub(crate) tick: u64,
 }
 
-/// What an idle connection costs beside the kernel's part and its protocol's.
+/// The cost of an idle connection, without the kernel's part and its protocol's.
 const _: () = assert!(size_of::<Connection<()>>() <= 256);
 
 impl<C> Connection<C> {

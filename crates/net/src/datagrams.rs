@@ -27,7 +27,7 @@ pub(crate) struct Bound {
     pub(crate) is_ready: bool,
 }
 
-/// One reply: which socket, to whom, and up to where in the bytes.
+/// One reply: its socket, its destination, and where its bytes end.
 #[derive(Debug)]
 struct Reply {
     socket: usize,

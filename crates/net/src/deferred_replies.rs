@@ -30,7 +30,7 @@ pub(crate) struct DeferredReplies {
     groups: VecDeque<ReplyGroup>,
     /// Emptied groups, whose memory is used again.
     spare: Vec<ReplyGroup>,
-    /// What the replies to datagrams hold.
+    /// The memory of the replies to datagrams.
     charge: Charge,
 }
 

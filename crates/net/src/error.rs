@@ -1,5 +1,5 @@
-//! What can go wrong while a server starts or a client connects. What happens to one connection of
-//! a running server is no error of anybody here: it is counted ([`crate::CloseReason`]).
+//! Errors while a server starts or a client connects. An event on one connection of a running
+//! server is not an error: it is counted ([`crate::CloseReason`]).
 
 use std::io;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub enum Error {
     Resolve {
         /// The host and port that were looked up.
         name: String,
-        /// What the resolver said.
+        /// The resolver's error.
         cause: io::Error,
     },
     /// An endpoint that cannot be bound or connected to.
@@ -29,7 +29,7 @@ pub enum Error {
         action: &'static str,
         /// The endpoint as it was written.
         endpoint: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// The path of a Unix socket is taken by something that is no abandoned socket.
@@ -48,15 +48,15 @@ pub enum Error {
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// Something of the machine that a loop needs: its poll, its thread.
     #[error("cannot {action}: {cause}")]
     Machine {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// Loops that ended because the service panicked.

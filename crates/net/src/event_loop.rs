@@ -6,13 +6,14 @@
 //! ```
 //!
 //! A request at depth 1 costs three system calls: `epoll_wait`, `read`, `write`. A short read has
-//! emptied the socket, so nobody reads until the kernel says that it would block. A write is tried
-//! at once, and room is awaited only when the socket is full. The clock is read once an iteration.
+//! emptied the socket, so the loop does not read again until the kernel reports new bytes. A write
+//! is tried at once; the loop waits for room only when the socket is full. It reads the clock once
+//! an iteration.
 //!
-//! A connection gets one step an iteration, which is one read at most. Those that have more to do
-//! are queued for the next iteration, which then does not wait; so nobody's iteration is longer for
-//! what another one sends. A worker that has done enough ends an iteration early: the others are
-//! first in the next, and before that a quick iteration answers what costs next to nothing.
+//! A connection gets one step an iteration, with one read at most. A connection with more to do is
+//! queued for the next iteration, which then does not wait. So a client that sends much does not
+//! delay the others. A worker that has used up its units ends an iteration early: the connections
+//! that are left come first in the next. Before that, a quick iteration answers cheap commands.
 //!
 //! **Invariants:** a connection is queued whenever [`Connection::can_step`] holds and it is not in
 //! the iteration that runs. The replies of an iteration are sent, or deferred, after its
@@ -49,7 +50,7 @@ use crate::wheel::{Reminder, Wheel};
 const EVENTS_MAX: usize = 1024;
 /// Connections accepted in one iteration at one listener.
 const ACCEPTS_PER_ITERATION_MAX: usize = 64;
-/// The part of the memory of all connections that the pools of all loops may keep: one in so many.
+/// The divisor of the memory of all connections that gives the share of the pools of all loops.
 const POOLS_SHARE: usize = 8;
 /// Reads that empty a socket when its connection is closed for a shutdown.
 const LAST_READS_MAX: usize = 16;
@@ -57,7 +58,7 @@ const LAST_READS_MAX: usize = 16;
 /// The token of the waker. Those of listeners, datagram sockets and connections follow.
 pub(crate) const WAKER: Token = Token(0);
 
-/// What one thread owns.
+/// The state of one loop thread.
 pub(crate) struct EventLoop<'a, W: Worker> {
     index: usize,
     worker: W,
@@ -72,11 +73,11 @@ pub(crate) struct EventLoop<'a, W: Worker> {
     /// The token of the first connection.
     first_token: usize,
     connections: Slab<Connection<W::Connection>>,
-    /// Those that are stepped in the next iteration.
+    /// Connections that the next iteration steps.
     queue: Vec<Key>,
-    /// The last iteration was spent before all had theirs, or with the last one.
+    /// The last iteration used up its units before all connections were stepped, or with the last.
     is_behind: bool,
-    /// Those that were stepped in this iteration, and have something to send.
+    /// Connections that this iteration stepped and that have something to send.
     touched: Vec<Key>,
     replies: Replies,
     deferred: DeferredReplies,
@@ -206,7 +207,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     }
 
     fn note_connection_event(&mut self, index: usize, event: &Event) {
-        // The place may have a new tenant since: it is read once in vain.
+        // The entry may have a new connection since: it is read once in vain.
         let Some(key) = self.connections.key_at(index) else { return };
         let Some(connection) = self.connections.get_mut(key) else { return };
         let is_broken = event.is_error() || event.is_write_closed();
@@ -288,7 +289,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
     }
 
-    /// Refuses one client for whom there is no descriptor but the spare one.
+    /// Refuses one client, with the spare descriptor.
     fn refuse_by_spare(&mut self, index: usize, listener: usize) {
         let _no_other_accepts = self.loops.while_no_other_accepts();
         if let Some(socket) = self.acceptor.accept_by_spare(index, self.now_ns) {
@@ -306,7 +307,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
     }
 
-    /// Tells a client that there are too many, and closes.
+    /// Replies that there are too many clients, and closes.
     fn refuse(&mut self, mut socket: Socket, listener: usize) {
         self.handle.counters.refused.add(1);
         if !self.is_encrypted(listener) {
@@ -359,8 +360,8 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.endings = endings;
     }
 
-    /// Ends a connection, since somebody wants that: what waits is sent, whatever it is deferred
-    /// for.
+    /// Ends a connection at the request of another thread. Its replies are sent first, deferred
+    /// ones after their token.
     fn end(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.phase == Phase::Open {
@@ -371,7 +372,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
     }
 
-    /// Takes in a connection that has a place and was assigned to this loop.
+    /// Opens a connection that is counted and was assigned to this loop.
     fn open(&mut self, accepted: AcceptedSocket) {
         let AcceptedSocket { socket, listener, address } = accepted;
         let mut charge = self.memory.charge();
@@ -421,7 +422,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             stepped += 1;
         }
         self.is_behind = !is_quick && self.worker.is_spent();
-        // Those that had no iteration are the first of the next.
+        // Connections that were not stepped are the first of the next iteration.
         serving.drain(..stepped);
         self.queue.splice(..0, serving.drain(..));
         if has_datagrams {
@@ -583,8 +584,8 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             return;
         }
         if lingers {
-            // Nobody waits for clients at the end, but what they have sent is taken, so that the
-            // kernel has no reason to reset.
+            // The loop does not wait for clients at the end. It reads what they have sent, so that
+            // the kernel has no reason to reset the connection.
             self.buffers.empty(&connection.transport.socket, LAST_READS_MAX);
         }
         self.close(key, reason);
@@ -601,7 +602,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.memory.trim();
         self.handle.counters.count_closed(reason);
         self.loops.release_connection(self.index);
-        // Last, so that whoever hears of it finds the place and the memory free.
+        // Last, so that the worker finds the connection and its memory released.
         self.worker.closed(connection.state);
     }
 
@@ -616,7 +617,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
     }
 
-    /// Closes whom the time is up for.
+    /// Closes the connections whose deadlines have passed.
     fn expire(&mut self) {
         let mut due = std::mem::take(&mut self.due);
         self.wheel.advance(self.now_ns, &mut due);
@@ -634,7 +635,8 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.due = due;
     }
 
-    /// No more clients, no more reads: what was read is served, sent, and then closed.
+    /// Accepts and reads nothing more: requests that were read are served, their replies are sent,
+    /// and the connections are closed.
     fn begin_stop(&mut self, deadline_ns: u64) {
         self.stop_ns = Some(deadline_ns);
         self.acceptor = Acceptor::new(Vec::new());

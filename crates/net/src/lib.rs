@@ -14,9 +14,9 @@
 //!   iteration may be sent. Read `service` first, then `event_loop`.
 //! * [`Stream`] is the client's side: it connects and blocks. [`Link`] is one with buffers.
 //!
-//! What holds whatever clients do: a connection costs bounded memory ([`Limits`]), all together
-//! hold no more than [`ClientMemory`] allows, one that sends slowly, half, or never reads is nobody
-//! else's problem, and each has deadlines ([`Timeouts`]).
+//! Whatever clients do: a connection costs bounded memory ([`Limits`]), all together
+//! hold no more than [`ClientMemory`] allows, one that sends slowly or never reads delays no
+//! other, and each has deadlines ([`Timeouts`]).
 //!
 //! ```
 //! use keyrack_net::{ConnectOptions, Limits, Listener, Options, Peer, Served};
@@ -63,8 +63,8 @@
 //! # }
 //! ```
 //!
-//! **Invariant:** nothing here knows a protocol, a key or a store, and nothing here decides who may
-//! listen where: [`Endpoint::is_loopback`] says what is exposed, the program decides.
+//! **Invariant:** nothing here knows a protocol, a key or a store, and nothing here decides which
+//! listeners are allowed: [`Endpoint::is_loopback`] says what is exposed, the program decides.
 #![forbid(unsafe_code)]
 
 mod acceptor;

@@ -6,7 +6,7 @@
 //!             ^ consume moves it                       ^ grows up to the limit
 //! ```
 //!
-//! It knows no message: whoever uses it says where one ends.
+//! It knows no message: the caller says where one ends.
 //!
 //! **Invariant:** the input holds at most `input_bytes_max` bytes, whatever the server sends.
 
@@ -74,7 +74,7 @@ impl Link {
         written.map_err(in_words)
     }
 
-    /// What the server has sent and nobody has consumed.
+    /// Bytes that the server has sent and the caller has not consumed.
     #[inline]
     #[must_use]
     pub fn input(&self) -> &[u8] {
@@ -167,7 +167,7 @@ mod tests {
         let sent = bytes.clone();
         let thread = std::thread::spawn(move || server.write_all(&sent).unwrap());
         let mut got = Vec::new();
-        // What is not consumed at once must stay as it is while more comes.
+        // Bytes that are not consumed at once must stay unchanged while more arrive.
         while got.len() + link.input().len() < bytes.len() {
             link.fill().unwrap();
             let take = link.input().len() / 3;

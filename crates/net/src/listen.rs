@@ -12,11 +12,11 @@
 //! `loop_handles`).
 //!
 //! Sockets that share a port would also share it with another server of the same user, whose
-//! clients would be torn between the two. So a port is first bound alone, which fails if anybody
-//! has it.
+//! clients would be torn between the two. So a port is first bound alone, which fails if it
+//! is in use.
 //!
 //! **Invariant:** the file of a Unix socket never has more rights than its mode. A file is removed
-//! only if it is a socket and nobody answers there, and at the end only if it is still our own.
+//! only if it is a socket without a server, and at the end only if it is still our own.
 
 use std::io;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ use crate::options::{DatagramPorts, Listener, ListenerKind, Options};
 /// Can the kernel spread what comes for one port over several sockets?
 const SPREADS: bool = cfg!(target_os = "linux");
 
-/// What one loop listens on.
+/// The listening sockets of one loop.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
     pub(crate) listeners: Vec<LoopListener>,
@@ -203,7 +203,7 @@ fn bind_datagrams(
     Ok(())
 }
 
-/// Fails if anybody has the port. The socket that has found out is closed again.
+/// Fails if the port is in use. The socket that tries is closed again.
 fn check_alone(address: SocketAddr, kind: SocketType) -> std::result::Result<SocketAddr, Cause> {
     if SPREADS && address.port() != 0 {
         let socket = open_socket(address, kind)?;
@@ -260,7 +260,7 @@ fn bind_unix(
     let address = SocketAddrUnix::new(path)?;
     bind_with_mode(&socket, &address, mode)?;
     let file = SocketFile::of(path)?;
-    // The process's mask may have taken rights away; nobody can connect before `listen`.
+    // The process's mask may have taken rights away; no client can connect before `listen`.
     rustix::fs::chmod(path, mode)?;
     rustix::net::listen(&socket, i32::try_from(backlog).unwrap_or(i32::MAX))?;
     let socket = std::os::unix::net::UnixListener::from(socket);
@@ -288,7 +288,7 @@ fn bind_with_mode(socket: impl AsFd, address: &SocketAddrUnix, _mode: Mode) -> i
     Ok(bound?)
 }
 
-/// Removes the file of a socket on which nobody answers.
+/// Removes the file of a socket without a server.
 fn remove_abandoned(path: &Path) -> std::result::Result<(), Cause> {
     let taken = |reason| Cause::Ours(Error::PathTaken { path: path.to_owned(), reason });
     let found = match rustix::fs::lstat(path) {
@@ -307,7 +307,7 @@ fn remove_abandoned(path: &Path) -> std::result::Result<(), Cause> {
     }
 }
 
-/// The file of a Unix socket. It goes when this does, unless somebody has put another one there.
+/// The file of a Unix socket. Dropping this removes it, unless another file has replaced it.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! What the loops of a server share: a handle for each, with its mail, its waker and its counters.
+//! The handles of a server's loops: each has the loop's mailbox, its waker and its counters.
 //!
 //! Loops touch shared memory only when a connection comes or goes. The loop that accepts a
 //! connection hands it to the loop with the fewest, so a few clients are spread as evenly as many.
@@ -49,7 +49,7 @@ pub(crate) struct LoopHandle {
 pub(crate) struct LoopHandles {
     loops: Box<[LoopHandle]>,
     connections_max: usize,
-    /// Written by who accepts with a spare descriptor, read by who accepts otherwise.
+    /// Locked for writing by an accept with a spare descriptor, for reading by any other accept.
     accepting: RwLock<()>,
     open: AtomicUsize,
     is_stopping: AtomicBool,
@@ -81,7 +81,7 @@ impl LoopHandles {
         &self.loops[index]
     }
 
-    /// Held for an accept, so that nobody is accepting with a spare descriptor meanwhile.
+    /// Held for an accept, so that no loop accepts with a spare descriptor meanwhile.
     pub(crate) fn while_accepting(&self) -> RwLockReadGuard<'_, ()> {
         self.accepting.read().unwrap_or_else(PoisonError::into_inner)
     }

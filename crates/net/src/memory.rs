@@ -22,13 +22,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// What a loop takes at once from the total.
+/// Bytes that a loop reserves at once from the total.
 const STEP_BYTES: usize = 64 << 10;
 
 /// The most that a small holder holds.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// The part of the limit that is for small holders alone: one in so many.
+/// The divisor of the limit that gives the part reserved for small holders.
 const SMALL_SHARE: usize = 8;
 
 /// The memory of the connections of all loops.
@@ -59,7 +59,7 @@ impl ClientMemory {
         self.bytes_max
     }
 
-    /// What loops have taken: what connections hold, and less than 192 KiB more for each loop.
+    /// Bytes that loops have reserved: what connections hold, and less than 192 KiB more a loop.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.taken.load(Relaxed)
@@ -78,7 +78,7 @@ impl ClientMemory {
         self.bytes_max - self.bytes_max / SMALL_SHARE
     }
 
-    /// Whether a holder could take so many bytes now, if it is a large one.
+    /// Whether a large holder could reserve `bytes` now.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
         self.bytes().saturating_add(bytes) <= self.large_bytes_max()
@@ -168,7 +168,7 @@ impl Drop for Part {
     }
 }
 
-/// What one holder holds, until it is dropped.
+/// The memory of one holder, until it is dropped.
 #[derive(Debug)]
 pub struct Charge {
     memory: LoopMemory,
@@ -176,7 +176,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// What it holds.
+    /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -239,7 +239,7 @@ mod tests {
         let mut fourth = one.charge();
         assert!(!fourth.set(1));
         assert_eq!(total.bytes(), MIB);
-        // What is given back can be had by the other loop.
+        // The other loop can reserve what is released.
         assert!(first.set(0));
         one.trim();
         assert!(second.set(6 * MIB / 8));

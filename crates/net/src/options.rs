@@ -1,4 +1,4 @@
-//! What a server is started with: listeners, limits, timeouts. Everything has a limit, and every
+//! The options of a server: listeners, limits, timeouts. Everything has a limit, and every
 //! limit has its default here.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const THREADS_MAX: usize = 1024;
 /// The most bytes of a UDP datagram's payload.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
 
-/// What one connection may cost.
+/// The limits of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one request, and so of what waits to be consumed. A connection that needs more is
@@ -41,7 +41,7 @@ pub struct Timeouts {
     pub request: Option<Duration>,
     /// Between bytes from the client.
     pub idle: Option<Duration>,
-    /// Between bytes to a client for whom replies wait.
+    /// Between bytes to a client with waiting replies.
     pub stalled_output: Option<Duration>,
 }
 
@@ -67,7 +67,7 @@ pub enum DatagramPorts {
     PerLoop,
 }
 
-/// What is listened on, and how.
+/// A listener.
 #[derive(Clone, Debug)]
 pub struct Listener {
     /// Where. A name is resolved, and all its addresses are listened on.
@@ -126,21 +126,21 @@ impl Listener {
     }
 }
 
-/// What a server is started with.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Loop threads.
     pub threads: usize,
-    /// The CPUs that loops are pinned to, dealt out in turn; empty, and they run where the
+    /// The CPUs that loops are pinned to, assigned round robin; empty, and they run where the
     /// scheduler puts them.
     pub cpus: Vec<usize>,
-    /// What is listened on. The worker gets the index into this list.
+    /// The listeners. The worker gets the index into this list.
     pub listeners: Vec<Listener>,
     /// Open connections of all loops. More get the protocol's refusal.
     pub connections_max: usize,
     /// Connections that the kernel holds until they are accepted, a listener and loop.
     pub backlog: u32,
-    /// What a connection may cost until its worker says otherwise.
+    /// The limits of a connection until its worker changes them.
     pub limits: Limits,
     /// How long a client may take.
     pub timeouts: Timeouts,

@@ -74,7 +74,7 @@ impl Output {
         self.newest.capacity() + self.older.as_ref().map_or(0, |older| older.capacity)
     }
 
-    /// Takes back what was appended since the buffer to append to had so many bytes.
+    /// Removes the bytes that were appended since the tail had `tail` bytes.
     pub(crate) fn cut(&mut self, tail: usize) {
         self.newest.cut(tail);
     }
@@ -119,7 +119,7 @@ impl Output {
         (count, bytes)
     }
 
-    /// Takes so many bytes from the front.
+    /// Removes `count` bytes from the front.
     pub(crate) fn consume(&mut self, count: usize) {
         let mut left = count;
         if let Some(older) = &mut self.older {

@@ -65,7 +65,7 @@ impl Server {
     }
 }
 
-/// What a loop thread is started with.
+/// The arguments of a loop thread.
 struct Job<S> {
     index: usize,
     service: Arc<S>,
@@ -129,12 +129,12 @@ impl Handle {
         &self.local
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn stats(&self) -> Stats {
         self.loops.stats()
     }
 
-    /// What makes a loop look at its tokens again.
+    /// The waker of a loop, which makes it ask for its tokens again.
     ///
     /// # Panics
     /// If there is no loop with this index.
@@ -172,7 +172,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if !self.threads.is_empty() {
-            // Whoever wants to know calls `shutdown`.
+            // A caller that needs the result calls `shutdown`.
             let _ = self.end(Duration::ZERO);
         }
     }

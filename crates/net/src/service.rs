@@ -26,7 +26,7 @@ use crate::endpoint::is_loopback_ip;
 use crate::options::Limits;
 use crate::waker::Waker;
 
-/// What makes a worker for each loop thread.
+/// A factory of workers, one for each loop thread.
 pub trait Service: Send + Sync + 'static {
     /// One thread's part of the service.
     type Worker<'a>: Worker
@@ -40,7 +40,7 @@ pub trait Service: Send + Sync + 'static {
 
 /// One thread's part of a service.
 pub trait Worker {
-    /// What the protocol knows of a connection.
+    /// The protocol's state of a connection.
     type Connection;
 
     /// A client has connected to a listener, an index into
@@ -69,7 +69,7 @@ pub trait Worker {
     }
 
     /// Executes the complete requests at the beginning of `input`, and appends their replies to
-    /// `output`. What is in `output` already is none of the worker's business.
+    /// `output`. The worker ignores what `output` already holds.
     fn serve(
         &mut self,
         connection: &mut Self::Connection,
@@ -102,7 +102,7 @@ pub trait Worker {
         let _ = (connection, output);
     }
 
-    /// A connection is closed, by whomever. May come outside of an iteration.
+    /// A connection is closed. May come outside of an iteration.
     fn closed(&mut self, connection: Self::Connection) {
         drop(connection);
     }
@@ -113,24 +113,24 @@ pub trait Worker {
         let _ = (listener, peer, bytes, reply);
     }
 
-    /// What a client is told that cannot be served since there are too many. It gets the beginning
-    /// of it that the kernel takes at once. Clients of listeners with TLS get nothing.
+    /// The reply to a client that is refused because there are too many. The client gets as much of
+    /// it as the kernel takes at once. Clients of listeners with TLS get nothing.
     fn refusal(&self, listener: usize) -> &[u8] {
         let _ = listener;
         &[]
     }
 }
 
-/// What [`Worker::serve`] has done.
+/// The outcome of [`Worker::serve`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// So many bytes of the input are done with.
+    /// Bytes of the input that are consumed.
     pub consumed: usize,
-    /// It makes no sense to call again with fewer bytes than this, counted from the first that was
-    /// not consumed. 0 where that is not known. More than [`Limits::input_bytes_max`] closes the
+    /// The next call needs at least this many bytes, counted from the first that was not consumed.
+    /// 0 if that is unknown. More than [`Limits::input_bytes_max`] closes the
     /// connection.
     pub need: usize,
-    /// What becomes of the connection.
+    /// What happens to the connection.
     pub verdict: Verdict,
 }
 
@@ -141,7 +141,7 @@ impl Served {
     }
 }
 
-/// What becomes of a connection.
+/// What happens to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It goes on when more bytes have arrived.
@@ -150,11 +150,11 @@ pub enum Verdict {
     Again,
     /// It is closed when all replies are sent. Bytes that are not consumed are dropped.
     Close,
-    /// The same, since there is no memory for what the worker keeps for it.
+    /// As `Close`, because there is no memory for the worker's state of it.
     OutOfMemory,
 }
 
-/// What [`Worker::end_iteration`] says about the replies of its iteration.
+/// Whether the replies of an iteration may be sent: the result of [`Worker::end_iteration`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IterationEnd {
     /// They may be sent.
@@ -163,7 +163,7 @@ pub enum IterationEnd {
     Wait(u64),
 }
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The address; `None` for Unix sockets, whose clients have none.

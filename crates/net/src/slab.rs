@@ -54,7 +54,7 @@ impl<T> Slab<T> {
         Some(Key { index, generation: 0 })
     }
 
-    /// The key of whoever is at an index.
+    /// The key of the value at an index.
     pub(crate) fn key_at(&self, index: usize) -> Option<Key> {
         let entry = self.entries.get(index)?;
         entry.value.as_ref()?;

@@ -23,16 +23,16 @@ pub(crate) enum Socket {
     Unix(UnixStream),
 }
 
-/// What one read brought.
+/// The outcome of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filled {
     /// Bytes of the connection's stream.
     pub(crate) count: usize,
-    /// What is behind them.
+    /// The state of the socket after them.
     pub(crate) rest: Rest,
 }
 
-/// What a read left in its socket.
+/// What remains in a socket after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// Perhaps more: the read was full.

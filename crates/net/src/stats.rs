@@ -1,5 +1,5 @@
-//! What loops count. Each loop has counters of its own on cache lines of their own, written by
-//! its thread alone; whoever asks adds them up.
+//! The counters of the loops. Each loop has counters of its own on cache lines of their own,
+//! written by its thread alone; a reader adds them up.
 
 use std::fmt;
 
@@ -75,7 +75,7 @@ impl fmt::Display for CloseReason {
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a server has counted since its start, all loops together.
+        /// The counters of a server since its start, all loops together.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Stats {

@@ -65,7 +65,7 @@ impl Stream {
     /// happens at the first read or write, which then reports what is wrong with it.
     ///
     /// # Errors
-    /// No address, nobody there, or not in time.
+    /// No address, no server, or a timeout.
     pub fn connect(endpoint: &Endpoint, options: &ConnectOptions) -> Result<Stream> {
         let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for candidate in endpoint.resolve()? {

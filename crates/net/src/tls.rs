@@ -26,7 +26,7 @@ use crate::transport::Sent;
 /// Bytes that are encoded before they are sent: four records of TLS.
 const SLICE_BYTES: usize = 64 << 10;
 
-/// What a server shows its clients, and asks of them.
+/// The certificates of a server, and the authorities of its clients.
 #[derive(Clone)]
 pub struct TlsServer {
     config: Arc<ServerConfig>,
@@ -83,7 +83,7 @@ impl fmt::Debug for TlsServer {
     }
 }
 
-/// Whom a client trusts, and as whom it expects the server.
+/// The authorities that a client trusts, and the name that it expects of the server.
 #[derive(Clone)]
 pub struct TlsClient {
     pub(crate) config: Arc<ClientConfig>,

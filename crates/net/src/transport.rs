@@ -11,7 +11,7 @@ use crate::stats::{CloseReason, Counters};
 #[cfg(feature = "tls")]
 use crate::tls::Session;
 
-/// What a session of TLS is counted for: its state, a record that is not whole, and at most one
+/// Bytes that a TLS session is charged: its state, a record that is not whole, and at most one
 /// slice of ciphertext that the socket did not take.
 const TLS_BYTES: usize = 32 << 10;
 
@@ -28,7 +28,7 @@ pub(crate) struct Transport {
     tls: Option<Box<Session>>,
 }
 
-/// What became of the bytes to send.
+/// The outcome of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// All were taken.
@@ -140,7 +140,7 @@ impl Transport {
         #[cfg(feature = "tls")]
         if let Some(session) = &mut self.tls {
             session.say_goodbye();
-            // The socket is closed next; what it does not take now, nobody waits for.
+            // The socket is closed next; bytes that it does not take now are dropped.
             let _ = session.flush(&mut self.socket, counters);
         }
         let _ = counters;

@@ -39,7 +39,7 @@ impl Waker {
 
     /// Was there a wake since the last call?
     pub(crate) fn consume(&self) -> bool {
-        // A load first: the word stays shared while nobody wakes.
+        // A load first: the word stays shared while no thread wakes.
         self.inner.is_pending.load(Ordering::Relaxed)
             && self.inner.is_pending.swap(false, Ordering::AcqRel)
     }

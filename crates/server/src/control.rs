@@ -1,7 +1,7 @@
-//! What happens beside the loops: the end of the server, and checkpoints.
+//! The control of a running server: its end, and checkpoints.
 //!
 //! ```text
-//!   signal, SHUTDOWN, a failed log --> end()    --> whoever waits in wait_for_end
+//!   signal, SHUTDOWN, a failed log --> end()    --> the thread in wait_for_end
 //!   SAVE, BGSAVE, Masstree's op 12 --> begin()  --> the checkpoint thread, which has an interval
 //!                                                   of its own, too
 //! ```
@@ -56,7 +56,7 @@ impl Control {
         self.inner.changed.notify_all();
     }
 
-    /// Waits until somebody asks for the end. Returns why, when it is a failure.
+    /// Waits until the server is to end. Returns the reason if it is a failure.
     #[must_use]
     pub fn wait_for_end(&self) -> Option<String> {
         let mut state = self.state();

@@ -1,5 +1,5 @@
-//! What can go wrong before and while the server runs. What goes wrong in one request is told to
-//! its client, in its protocol.
+//! Errors before and while the server runs. The client of a failed request gets an error in its own
+//! protocol.
 
 /// Why a server does not start, or ended badly.
 #[derive(Debug, thiserror::Error)]
@@ -29,5 +29,5 @@ impl Error {
     }
 }
 
-/// What this crate's functions give.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -5,7 +5,7 @@ use keyrack_rowstore::Rows;
 /// Time between two lines.
 const EVERY_MS: u64 = 10_000;
 
-/// What was logged so far.
+/// The number of evictions that was logged so far.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionLog {
     logged: u64,

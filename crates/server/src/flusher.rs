@@ -1,10 +1,10 @@
-//! The flushes of one loop: what the replies of its iterations wait for.
+//! The flushes of one loop, and the iterations whose replies wait for them.
 //!
 //! ```text
 //!   end_iteration   flush --durable--> the replies are sent
 //!                     |  --position--> the syncer is asked; the replies wait
 //!                     |  --disk full-> the replies wait; `poll` tries again
-//!   poll            what is durable now is taken off the queue
+//!   poll            removes from the queue what is durable now
 //! ```
 //!
 //! **Invariant:** iterations leave the queue in their order. One that leaves it is as durable as
@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 struct Waiting {
     token: u64,
-    /// What has to be durable; `None` until a flush succeeds.
+    /// The position that must be durable; `None` until a flush succeeds.
     position: Option<Position>,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Flusher<'a> {
         IterationEnd::Wait(self.token)
     }
 
-    /// Tries a failed flush again, and takes off the queue what is durable.
+    /// Tries a failed flush again, and removes durable iterations from the queue.
     pub(crate) fn poll(&mut self, session: &mut dyn RowSession) {
         self.retry(session);
         while let Some(Waiting { position: Some(position), .. }) = self.waiting.front()
@@ -123,7 +123,7 @@ impl<'a> Flusher<'a> {
     }
 }
 
-/// Flushes. What replies have to wait for, if they have to.
+/// Flushes. The position that replies must wait for, unless it is durable already.
 fn flush(session: &mut dyn RowSession) -> Result<Option<Position>, Error> {
     let position = session.flush()?;
     Ok((!session.is_durable(position)).then_some(position))

@@ -1,14 +1,14 @@
-//! What one loop measures beside the counters of its protocols.
+//! The metrics of one loop, beside the counters of its protocols.
 
 use crate::masstree;
 use keyrack_measure::{LiveCounter, LiveHistogram};
 
-/// Of one loop, which alone writes it.
+/// The metrics of one loop, their only writer.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct LoopMetrics {
-    /// From the beginning of an iteration to its last reply: what a request waits in the server at
-    /// most.
+    /// Time from the beginning of an iteration to its last reply: the longest that a request waits
+    /// in the server.
     pub(crate) iteration_ns: LiveHistogram,
     /// Iterations that wrote to the log and had to wait for the disk.
     pub(crate) iterations_waited: LiveCounter,

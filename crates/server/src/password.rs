@@ -31,7 +31,7 @@ impl Password {
     /// Whether there is one.
     #[must_use]
     pub fn is_set(&self) -> bool {
-        // Relaxed: who connects while it changes is asked for the old one or the new one.
+        // Relaxed: a client that connects during the change is asked for the old or the new one.
         self.shared.is_set.load(Ordering::Relaxed)
     }
 

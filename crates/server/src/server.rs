@@ -33,7 +33,7 @@ pub struct Server {
 /// A listener, and where it came to be.
 #[derive(Clone, Debug)]
 pub struct Bound {
-    /// What is spoken, as in a configuration; `admin` for the page.
+    /// The scheme, as in a configuration; `http` for the admin page.
     pub scheme: String,
     /// Where: a port that was 0 is the kernel's choice.
     pub endpoint: Endpoint,
@@ -128,7 +128,7 @@ impl Server {
     /// durable and closed.
     ///
     /// # Errors
-    /// What the loops and the store report.
+    /// The numbers of the loops and of the store.
     pub fn end(self) -> Result<()> {
         let Server { loops, admin, state, threads, grace, .. } = self;
         let loops = loops.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,4 +1,4 @@
-//! What all loops of a server share.
+//! The state that all loops of a server share.
 
 use crate::log_rate::LogRate;
 use crate::metrics::LoopMetrics;
@@ -12,33 +12,33 @@ use keyrack_wire::masstree;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The rows, which the last one who holds them closes.
+/// The rows. Dropping the last reference closes them.
 pub(crate) type SharedRows = Arc<Box<dyn Rows>>;
 
-/// The loops, as those see them that the loops belong to: they do not keep them alive.
+/// The loops, for objects that the loops own: a weak reference, which does not keep them alive.
 pub(crate) type LoopsHandle = Weak<Mutex<Option<Handle>>>;
 
-/// What the loops have counted; zeros before they run and after they ended.
+/// The counters of the loops; zeros before they run and after they have ended.
 fn net_stats(loops: &LoopsHandle) -> keyrack_net::Stats {
     let Some(loops) = loops.upgrade() else { return keyrack_net::Stats::default() };
     let loops = loops.lock().unwrap_or_else(PoisonError::into_inner);
     loops.as_ref().map(Handle::stats).unwrap_or_default()
 }
 
-/// What all loops of a server share.
+/// The state that all loops of a server share.
 pub(crate) struct State {
     pub(crate) rows: SharedRows,
     pub(crate) readers: ReaderSlots,
     pub(crate) control: Control,
     pub(crate) syncer: Syncer,
-    /// What is spoken at each listener.
+    /// The protocol of each listener.
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) memcached: memcached::Shared,
     pub(crate) redis: redis::Shared,
     pub(crate) masstree: masstree::Limits,
     pub(crate) loops: Vec<Arc<LoopMetrics>>,
     pub(crate) started_ms: u64,
-    /// What all connections hold.
+    /// The memory of all connections.
     pub(crate) clients_memory: Arc<ClientMemory>,
     /// Lines about connections closed at its limit.
     pub(crate) out_of_memory: LogRate,
@@ -116,7 +116,8 @@ impl State {
     }
 }
 
-/// What Redis calls a way to make room. The clock removes what was not read lately, among all keys.
+/// Redis' name of an eviction policy. The clock removes rows that were not read lately, among all
+/// keys.
 fn policy_of(eviction: Eviction) -> &'static str {
     match eviction {
         Eviction::None => "noeviction",
@@ -149,7 +150,7 @@ fn redis_options(options: &Options, memory: &Arc<ClientMemory>) -> redis::Option
     }
 }
 
-/// What `stats settings` tells of the options.
+/// The options as `stats settings` writes them.
 fn memcached_settings(options: &Options) -> Vec<(&'static str, String)> {
     let yes_or_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let path = |path: &Option<std::path::PathBuf>| {
@@ -210,7 +211,7 @@ impl memcached::Facts for RowFacts {
     }
 }
 
-/// What Redis' commands can ask of the process.
+/// The process, as Redis' commands see it.
 struct Host {
     control: Control,
     rows: SharedRows,

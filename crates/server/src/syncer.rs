@@ -21,7 +21,7 @@ use std::time::Duration;
 /// How long a loop waits before it tries a full log again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// What the loops want.
+/// The positions that the loops want durable.
 #[derive(Debug, Default)]
 pub(crate) struct Syncer {
     wanted: Mutex<Wanted>,
@@ -30,14 +30,14 @@ pub(crate) struct Syncer {
 
 #[derive(Debug, Default)]
 struct Wanted {
-    /// Of each loop, with how to wake it.
+    /// For each loop its position, and its waker.
     loops: Vec<Option<(Position, Waker)>>,
     retries: Vec<Waker>,
     is_ending: bool,
 }
 
 impl Syncer {
-    /// For so many loops.
+    /// A syncer for `loops` loops.
     pub(crate) fn new(loops: usize) -> Self {
         let wanted = Wanted { loops: vec![None; loops], ..Wanted::default() };
         Syncer { wanted: Mutex::new(wanted), changed: Condvar::new() }

@@ -1,5 +1,5 @@
-//! Work: what requests cost the loop that carries them out, counted and not timed, so that the same
-//! requests are cut at the same places on every machine.
+//! Work: the cost of requests to the loop that executes them. It is counted and not timed, so that
+//! the same requests are split at the same places on every machine.
 //!
 //! ```text
 //!   a row read, or passed in a scan  1 unit
@@ -21,25 +21,26 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-/// What a row costs that is written or removed: in memory, in the log, and in a group's own order.
+/// The units of a row that is written or removed: in memory, in the log, and in a group's own
+/// order.
 const WRITE_UNITS: u64 = 2;
 
-/// What one iteration carries out, over all its connections.
+/// The units of one iteration, over all its connections.
 const ITERATION_UNITS: u64 = 5_000;
 
-/// What one connection gets of an iteration.
+/// The units that one connection gets of an iteration.
 const SLICE_UNITS: u64 = 2_000;
 
-/// What a transaction may cost, unless an operator says otherwise.
+/// The default limit of a transaction, in units.
 pub(crate) const TRANSACTION_UNITS: u64 = 25_000;
 
-/// What the clients with little work get of a quick iteration.
+/// The units that clients with little work get of a quick iteration.
 const QUICK_UNITS: u64 = 1_000;
 
-/// What a client may spend at once and still be one with little work.
+/// The units that a client may spend at once and still be one with little work.
 const LIGHT_UNITS: u64 = 2_000;
 
-/// What such a client may spend in a millisecond, for long.
+/// The units that such a client may spend in a millisecond, on average.
 const LIGHT_UNITS_PER_MS: u64 = 50;
 
 /// The work of one loop: what was spent, and how far it may go.
@@ -52,7 +53,7 @@ pub struct Work {
 }
 
 impl Default for Work {
-    /// Nothing spent, and no end to it.
+    /// Nothing spent, and no limits.
     fn default() -> Self {
         let forever = || Cell::new(u64::MAX);
         Work {
@@ -91,7 +92,7 @@ impl Work {
         self.spent.get() >= self.iteration_end.get()
     }
 
-    /// What `run` does may cost so many units: `None` when it cost more. Scans stop there.
+    /// Runs `run` with a limit of units: `None` when it cost more. Scans stop at the limit.
     pub(crate) fn limited<R>(&self, units: u64, run: impl FnOnce() -> R) -> Option<R> {
         let before = self.limit.replace(self.spent.get().saturating_add(units));
         let done = run();

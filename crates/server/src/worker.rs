@@ -42,7 +42,7 @@ pub(crate) struct Worker<'a> {
     reader: Option<ReaderGuard<'a>>,
     flusher: Flusher<'a>,
     redis: redis::Local,
-    /// What the protocols keep for the connections of this loop.
+    /// The memory that the protocols keep for the connections of this loop.
     memory: LoopMemory,
     scratch: Vec<u8>,
     evictions: EvictionLog,

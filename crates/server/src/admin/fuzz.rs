@@ -1,4 +1,4 @@
-//! Requests for the admin page, and patterns and numbers of Redis' commands, that somebody made up.
+//! Random requests for the admin page, and random patterns and numbers of Redis' commands.
 
 use keyrack_testkit::fuzz::{Fuzzer, Shape, shape};
 

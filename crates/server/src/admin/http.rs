@@ -1,6 +1,6 @@
 //! As much of HTTP/1.1 as a page needs: one GET a connection.
 //!
-//! A page that somebody else wrote can make a browser send requests here, but not read the answers,
+//! A foreign web page can make a browser send requests here, but not read the answers,
 //! unless the name it was loaded from comes to mean this address. So the header `Host` must be an
 //! address or `localhost`, which no such name is.
 

@@ -6,7 +6,7 @@
 //! | `/stats.json` | all numbers |
 //! | `/metrics` | all numbers, as Prometheus reads them |
 //!
-//! It has an event loop of its own, so that nobody who looks takes time from those who are served.
+//! It has an event loop of its own, so that its readers take no time from the server's clients.
 //! It changes nothing, and shows no key and no value.
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ pub(crate) type Loops = Arc<Mutex<Option<Handle>>>;
 /// Bytes of a request.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
 
-/// Connections of people who look.
+/// The maximum of connections to the page.
 const CONNECTIONS_MAX: usize = 64;
 
 /// The time over which the page's percentiles are taken, at least.

@@ -1,4 +1,4 @@
-//! What one loop counted of Masstree's messages. One writer, any number of readers.
+//! One loop's counters of Masstree's messages. One writer, any number of readers.
 
 use keyrack_measure::LiveCounter;
 
@@ -30,7 +30,7 @@ impl Counts {
         "errors",
     ];
 
-    /// What they have come to.
+    /// Their values.
     pub(crate) fn values(&self) -> [u64; 9] {
         [
             self.requests.get(),

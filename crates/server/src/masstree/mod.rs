@@ -5,7 +5,7 @@
 //!                   of their names
 //!   put columns     one step; what was a value or a hash has columns from then on
 //!   replace         a value, which is a row of one column
-//!   scan            in slices, so that a long one holds nobody up
+//!   scan            in slices, so that a long one delays no other client
 //! ```
 //!
 //! Rows that only have column 0 are kept as values, so that the other protocols see them as such.
@@ -27,7 +27,7 @@ use crate::work::Work;
 use keyrack_rowstore::RowSession;
 use keyrack_wire::masstree::Limits;
 
-/// What a connection works with during an iteration.
+/// The context that a connection works with during an iteration.
 pub(crate) struct Cx<'a> {
     pub(crate) rows: &'a mut (dyn RowSession + 'a),
     pub(crate) work: &'a Work,

@@ -44,7 +44,7 @@ pub(super) fn serve(
         }
         match parsed {
             Ok(Parsed::Incomplete(need)) => return Next::Need(need),
-            // Of a run that was full it is the next one's first.
+            // The run was full: this is the first request of the next one.
             Ok(Parsed::Complete(request, bytes))
                 if connection.authenticated && run.push(&request, *at) =>
             {
@@ -116,7 +116,7 @@ fn execute(
         Command::Delete { key } => {
             let compare = compare(request);
             let answer = cx.delete(&Delete { key, compare, ..Delete::default() });
-            // What is gone has no version.
+            // A removed row has no version.
             let answer = if matches!(answer, Answer::Done(_)) { Answer::Done(0) } else { answer };
             said(request, answer, b"", out);
         }

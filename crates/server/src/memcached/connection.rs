@@ -38,7 +38,7 @@ pub(crate) struct Connection {
 /// How a step of a dialect left the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing more can be done with the input; it has to hold so many bytes from its front on.
+    /// The input is incomplete: it must hold at least this many bytes from its front.
     Need(usize),
     /// There is more to do after others are served.
     Again,
@@ -47,7 +47,7 @@ pub(super) enum Next {
 }
 
 impl Connection {
-    /// A connection of a client that need not say who it is, or has to.
+    /// A connection of a client that must authenticate if there is a password.
     pub(crate) fn new(password: &Password, peer: Option<SocketAddr>) -> Self {
         Connection { authenticated: !password.is_set(), peer, ..Connection::default() }
     }
@@ -59,7 +59,7 @@ impl Connection {
         cx.shared.password.refused("memcached", &peer, cx.now_ms);
     }
 
-    /// Whether the client has said who it is, or need not.
+    /// Whether the client has authenticated, or need not.
     pub(crate) fn is_authenticated(&self) -> bool {
         self.authenticated
     }

@@ -1,4 +1,4 @@
-//! What one loop counted of memcached's commands. One writer, any number of readers.
+//! One loop's counters of memcached's commands. One writer, any number of readers.
 
 use keyrack_measure::LiveCounter;
 
@@ -18,7 +18,7 @@ macro_rules! counts {
             /// How many there are.
             pub(crate) const LEN: usize = Self::NAMES.len();
 
-            /// What they have come to.
+            /// Their values.
             pub(crate) fn values(&self) -> [u64; Self::LEN] {
                 [$(self.$field.get()),*]
             }

@@ -1,4 +1,4 @@
-//! What a connection works with during an iteration, and the steps of `items` with their counting.
+//! The context of a connection during an iteration, and the steps of `items` with their counting.
 
 use super::counts::Counts;
 use super::detail::Event;
@@ -9,7 +9,7 @@ use keyrack_rowstore::RowSession;
 use keyrack_store::Error;
 use keyrack_wire::memcached::{KEY_BYTES_MAX, oversized_key};
 
-/// What a connection works with during an iteration.
+/// The context of a connection during an iteration.
 pub(crate) struct Cx<'a> {
     pub(crate) rows: &'a mut (dyn RowSession + 'a),
     pub(crate) work: &'a Work,

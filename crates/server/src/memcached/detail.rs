@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Prefixes that are counted; those that come later are not.
 const PREFIXES_MAX: usize = 1000;
 
-/// What a command did to a key.
+/// The effect of a command on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Hit,
@@ -43,7 +43,7 @@ impl Detail {
         self.is_on.store(is_on, Relaxed);
     }
 
-    /// Counts a command on `key`, if anybody wants to know. Off, it costs one load.
+    /// Counts a command on `key`, if `stats detail` is on. Off, it costs one load.
     #[inline]
     pub(super) fn note(&self, key: &[u8], event: Event) {
         if self.is_on() {

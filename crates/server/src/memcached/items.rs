@@ -1,5 +1,5 @@
-//! What memcached's commands mean, as steps on rows. The three protocols of memcached (text, meta,
-//! binary) differ in how they say it; each of their commands is one call of this file.
+//! The meaning of memcached's commands, as steps on rows. The three protocols of memcached (text,
+//! meta, binary) differ in how they say it; each of their commands is one call of this file.
 //!
 //! ```text
 //!   row                      seen as
@@ -16,7 +16,7 @@
 //! **Invariants.** A step reads, decides and writes under one [`RowSession::update`]: nobody comes
 //! between. The closure may run again, so it leaves nothing behind but what it assigns.
 //!
-//! What is public: memcached's `doc/protocol.txt`.
+//! The public source is memcached's `doc/protocol.txt`.
 
 use keyrack_rowstore::{Change, Kind, Marks, Row, RowBuf, RowSession};
 use keyrack_store::Error;
@@ -53,7 +53,7 @@ pub(crate) enum Answer {
     Done(u64),
     /// A condition of the command did not hold.
     NotStored,
-    /// Somebody else changed the item.
+    /// Another client changed the item.
     Exists,
     /// There is no item.
     NotFound,
@@ -151,7 +151,7 @@ pub(crate) struct Delete<'a> {
     pub(crate) cas: u64,
 }
 
-/// What a read may do to the item.
+/// The side effects of a read on the item.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
     /// A new time of expiry.
@@ -170,7 +170,7 @@ pub(crate) struct Item<'a> {
     pub(crate) cas: u64,
     pub(crate) expires_ms: u64,
     pub(crate) stale: bool,
-    /// Somebody else was asked for a new value.
+    /// Another client was asked for a new value.
     pub(crate) promised: bool,
     /// The reader is asked for a new value.
     pub(crate) won: bool,
@@ -492,7 +492,7 @@ fn with_cas(answer: Answer, written: Result<u64, Error>, own: u64) -> Answer {
     }
 }
 
-/// What an error of the store comes to.
+/// The answer to an error of the store.
 pub(crate) fn failure(error: Error) -> Answer {
     match error {
         Error::OutOfMemory { .. } => Answer::NoMemory,

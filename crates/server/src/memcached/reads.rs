@@ -40,7 +40,7 @@ impl Reads {
         }
     }
 
-    /// What is known of `key`, whose item was written or read lately.
+    /// The last access to `key`, whose item was written or read lately.
     pub(crate) fn last(&self, key: &[u8], now_ms: u64) -> LastAccess {
         let (place, tag) = self.place(key);
         // Relaxed: a word says all there is to say.
@@ -57,7 +57,7 @@ impl Reads {
         self.note(key, READ, now_ms);
     }
 
-    /// Notes that the item of `key` is a new one, which nobody has read.
+    /// Notes that the item of `key` is new and unread.
     pub(crate) fn written(&self, key: &[u8], now_ms: u64) {
         self.note(key, 0, now_ms);
     }
@@ -78,7 +78,7 @@ impl Reads {
     }
 }
 
-/// What is known of the last access to an item.
+/// The last access to an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastAccess {
     /// Whether it was read since it was written.

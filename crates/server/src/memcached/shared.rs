@@ -1,4 +1,4 @@
-//! What all of memcached's connections share.
+//! The state that all of memcached's connections share.
 
 use super::counts::Counts;
 use super::detail::Detail;
@@ -10,23 +10,23 @@ use keyrack_wire::memcached::Limits;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What all of memcached's connections share.
+/// The state that all of memcached's connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Of clients that have said who they are.
+    /// The limits of authenticated clients.
     pub(crate) limits: Limits,
     pub(crate) password: Password,
-    /// What `version` answers.
+    /// The reply to `version`.
     pub(crate) version: String,
     pub(crate) started_ms: u64,
     pub(crate) memory_bytes_max: u64,
     pub(crate) threads: usize,
     pub(crate) connections_max: usize,
-    /// Of each loop.
+    /// The counters of each loop.
     pub(crate) counts: Vec<Arc<Counts>>,
     pub(crate) reads: Reads,
     pub(crate) detail: Detail,
-    /// What `stats settings` tells beside what is here.
+    /// Further lines of `stats settings`.
     pub(crate) settings: Vec<(&'static str, String)>,
     /// When all rows are to go, in milliseconds since 1970; 0 for never.
     flush_at_ms: AtomicU64,

@@ -157,7 +157,7 @@ fn refuse(
     (connection.skip > 0).then_some(Next::Need(1))
 }
 
-/// What follows when a run of lookups did not come to its end.
+/// The next step after a run of lookups that stopped early.
 fn stopped(result: Result<(), Stop>, connection: &mut Connection, at: &mut usize) -> Option<Next> {
     match result {
         Ok(()) => None,
@@ -170,7 +170,7 @@ fn stopped(result: Result<(), Stop>, connection: &mut Connection, at: &mut usize
     }
 }
 
-/// The one request that is carried out before the client has said who it is: `set` with the name
+/// The one request that is executed before the client has authenticated: `set` with the name
 /// and the password as its value.
 fn authenticate(
     connection: &mut Connection,

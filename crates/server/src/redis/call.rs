@@ -1,7 +1,7 @@
 //! A command being carried out: its arguments, its reply, and what it may use.
 //!
 //! Handlers write their reply as they go. One that fails after it has written something gives its
-//! error all the same: whoever called it takes the reply back first.
+//! error all the same: the caller removes the reply first.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -127,10 +127,10 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What carries a command out. It writes its reply, or returns the error to reply with.
+/// The function that executes a command. It writes its reply, or returns the error to reply with.
 pub(crate) type Handler = fn(&mut Call<'_>) -> Done;
 
-/// What is to become of a row, or why the command fails.
+/// The change of a row, or why the command fails.
 pub(crate) type Decided = Result<Change, Fault>;
 
 /// The string that a row holds, if there is a row.
@@ -143,7 +143,7 @@ pub(crate) fn string_of<'r>(row: Option<&Row<'r>>) -> Result<Option<&'r [u8]>, F
     }
 }
 
-/// What TYPE calls a row.
+/// The type of a row as TYPE replies it.
 pub(crate) fn type_name(row: &Row<'_>) -> &'static str {
     if row.kind() == Kind::Value { "string" } else { "hash" }
 }

@@ -1,7 +1,7 @@
 //! The connections of all loops, for CLIENT LIST and CLIENT KILL.
 //!
 //! A connection writes what others may want to know of it into a [`Client`] that both hold. What
-//! changes with every read is in atomics that only the connection writes, and nobody waits for.
+//! changes with every read is in atomics that only the connection writes, and no thread waits for.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use keyrack_net::Closer;
 
 use crate::redis::table;
 
-/// What others may know of a connection.
+/// The facts about a connection that other connections may read.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Client {
     names: Mutex<Names>,
 }
 
-/// What a client calls itself.
+/// The names that a client gives itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) name: String,
@@ -130,7 +130,7 @@ impl Clients {
         }
     }
 
-    /// Those that are open, oldest first.
+    /// The open connections, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Client>> {
         self.open().values().cloned().collect()
     }

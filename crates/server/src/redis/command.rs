@@ -7,7 +7,7 @@
 pub(crate) struct Command {
     /// In lower case.
     pub(crate) name: &'static str,
-    /// The words it takes, its own and its parent's name included; below 0 at least so many.
+    /// The number of words, its own and its parent's name included; a negative number is a minimum.
     pub(crate) arity: i32,
     pub(crate) flags: u16,
     pub(crate) keys: Keys,
@@ -74,7 +74,7 @@ pub(crate) const NO_MULTI: u16 = 1 << 7;
 pub(crate) const EXCLUSIVE: u16 = 1 << 8;
 /// About the connection.
 pub(crate) const CONNECTION: u16 = 1 << 9;
-/// What it can cost is bounded by what is stored alone.
+/// Only the size of the store bounds its cost.
 pub(crate) const DANGEROUS: u16 = 1 << 10;
 
 /// EXEC, which carries out other commands.
@@ -111,7 +111,7 @@ impl Command {
         self.flags & flag != 0
     }
 
-    /// Whether it can be called with so many words.
+    /// Whether it can be called with this number of words.
     pub(crate) fn takes(&self, words: usize) -> bool {
         let least = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { words >= least } else { words == least }

@@ -69,7 +69,7 @@ impl Connection {
         let _ = self.state.client.closer.set(closer);
     }
 
-    /// Whether the peer has said who it is, or need not.
+    /// Whether the client has authenticated, or need not.
     #[must_use]
     pub fn is_authenticated(&self) -> bool {
         self.state.is_authenticated
@@ -201,8 +201,8 @@ fn output_max(options: &Options, state: &State) -> usize {
     }
 }
 
-/// What follows where the parser has no request: the input ends, the request was refused for its
-/// size, or it breaks the protocol. `None` if the parser goes on.
+/// Handles the cases in which the parser has no request: the input ends, the request was refused
+/// for its size, or it breaks the protocol. `None` if the parser goes on.
 #[inline]
 fn without_request(
     parser: &mut RequestParser,

@@ -1,4 +1,4 @@
-//! What a loop lends to the connections that it serves.
+//! The context that a loop lends to the connections that it serves.
 
 use keyrack_measure::Clock;
 use keyrack_rowstore::{RowSession, Rows};
@@ -9,19 +9,19 @@ use crate::redis::counters::{Counters, bump};
 use crate::redis::shared::Shared;
 use crate::work::Work;
 
-/// What [`crate::redis::Connection::serve`] works with, lent by the loop for an iteration.
+/// The context of [`crate::redis::Connection::serve`], which the loop lends for an iteration.
 pub struct Context<'c, 'g> {
     /// The thread's session, whose time has been set.
     pub session: &'c mut (dyn RowSession + 'c),
-    /// What the session is of.
+    /// The store of the session.
     pub store: &'c dyn Rows,
     /// The loop's reader slot, which this iteration holds.
     pub reader: &'c mut ReaderGuard<'g>,
-    /// What requests cost; `session` counts there what is done with it.
+    /// The work that requests cost; `session` counts its operations there.
     pub work: &'c Work,
-    /// What all connections share.
+    /// The state that all connections share.
     pub shared: &'c Shared,
-    /// What the thread's connections share.
+    /// The state that the connections of the loop share.
     pub local: &'c mut Local,
     /// The time of the iteration, in milliseconds since 1970.
     pub now_ms: u64,
@@ -57,13 +57,13 @@ impl<'c, 'g> Context<'c, 'g> {
     }
 }
 
-/// What a loop keeps for all its connections: memory that their commands share, so that none has to
-/// ask for its own.
+/// The state of a loop for all its connections: memory that their commands share, so that none has
+/// to allocate its own.
 #[derive(Debug)]
 pub struct Local {
     pub(crate) loop_index: usize,
     pub(crate) rng: Rng,
-    /// What the time of commands is taken by.
+    /// The clock that measures commands.
     pub(crate) clock: Clock,
     /// Indices of arguments, in the order of what they say.
     pub(crate) order: Vec<u32>,

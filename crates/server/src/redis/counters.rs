@@ -1,4 +1,4 @@
-//! Counters of commands: one set for each loop, summed up when somebody asks.
+//! Counters of commands: one set for each loop, summed up on request.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -80,7 +80,7 @@ fn run_all(state: &mut State, ctx: &mut CommandContext<'_>, queue: &Queue, outpu
         let is_too_large = output.len() - start > ctx.shared.options.reply_bytes_max;
         match done {
             Ok(()) if is_too_large => {
-                state.fail(ctx.counters(), &Fault::REPLY_TOO_LARGE, output, place)
+                state.fail(ctx.counters(), &Fault::REPLY_TOO_LARGE, output, place);
             }
             Ok(()) => {}
             Err(fault) => state.fail(ctx.counters(), &fault, output, place),

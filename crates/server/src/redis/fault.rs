@@ -5,7 +5,7 @@
 
 use keyrack_store::Error;
 
-/// What a handler gives back: nothing, since its reply is written.
+/// The result of a handler, whose reply is already written.
 pub(crate) type Done = Result<(), Fault>;
 
 /// An error that becomes the reply.
@@ -15,7 +15,7 @@ pub(crate) enum Fault {
     Text(&'static str),
     /// The same, made for the case.
     Made(String),
-    /// What the rows answered.
+    /// The store's error.
     Store(Error),
 }
 
@@ -74,7 +74,7 @@ impl Fault {
         ))
     }
 
-    /// What would stop everybody else for too long.
+    /// A command or transaction that would block other clients for too long.
     pub(crate) fn too_much_work(units_max: u64) -> Fault {
         Fault::Made(format!(
             "ERR the command or transaction would take more than {units_max} units of work \

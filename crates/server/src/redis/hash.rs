@@ -102,7 +102,7 @@ impl<'r> Hash<'r> {
     }
 }
 
-/// What a merge did.
+/// The outcome of a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Merged {
     pub(crate) added: usize,

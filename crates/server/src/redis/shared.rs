@@ -1,4 +1,4 @@
-//! What all connections of a server share: options, settings, counters, the list of connections.
+//! The state that all connections share: options, settings, counters, the list of connections.
 //!
 //! Nothing here is written once a command but the counters, and those each loop has for itself.
 
@@ -19,7 +19,7 @@ use crate::redis::table;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// What AUTH has to say; empty lets everybody in.
+    /// The password for AUTH; empty: no authentication.
     pub password: Password,
     /// Whether CONFIG SET may not take the password away: others can reach the server.
     pub needs_password: bool,
@@ -39,16 +39,16 @@ pub struct Options {
     pub iteration_output_bytes_max_before_auth: usize,
     /// Bytes of the commands that a transaction queues.
     pub queue_bytes_max: usize,
-    /// What one transaction, or one command over several keys, may cost: rows touched, and KiB of
-    /// them and of replies. More is refused before anything is changed.
+    /// The units of work that one transaction, or one command over several keys, may cost. A larger
+    /// one is refused before anything is changed.
     pub transaction_work_max: u64,
     /// Keys that a connection may watch.
     pub watched_max: usize,
     /// Rows that a long command visits before others are served: a millisecond or two.
     pub slice_rows_max: u64,
-    /// What the connections of all loops hold, for INFO.
+    /// The memory of the connections of all loops, for INFO.
     pub memory: Arc<ClientMemory>,
-    /// What CONFIG GET tells beside what it knows itself, such as `maxmemory`, `port` or `dir`.
+    /// Further parameters of CONFIG GET, such as `maxmemory`, `port` or `dir`.
     pub config: Vec<(String, String)>,
 }
 
@@ -100,7 +100,7 @@ pub struct Checkpoint {
     pub failure: Option<&'static str>,
 }
 
-/// What all connections of a server share.
+/// The state that all connections of a server share.
 pub struct Shared {
     pub(crate) options: Options,
     pub(crate) settings: Settings,
@@ -181,10 +181,10 @@ impl Shared {
     }
 }
 
-/// What CONFIG SET can change while the server runs.
+/// The settings that CONFIG SET can change while the server runs.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// That of the whole server.
+    /// The password of the whole server.
     pub(crate) password: Password,
     pub(crate) bulk_bytes_max: AtomicU64,
     /// Fields up to which a hash is called a `listpack` and is scanned at once.
@@ -216,7 +216,7 @@ impl Settings {
         self.password.is(guess)
     }
 
-    /// What a client may send.
+    /// The limits of a client's requests.
     pub(crate) fn limits(&self, options: &Options, is_authenticated: bool) -> Limits {
         if !is_authenticated {
             return Limits::before_authentication();

@@ -1,4 +1,4 @@
-//! What a connection is in the midst of.
+//! The state of a connection between two commands.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct State {
     pub(crate) task: Option<Box<Task>>,
     /// Bytes of the request that is not whole, beside its input.
     pub(crate) parser_bytes: usize,
-    /// What all of this holds of the memory of all connections.
+    /// Its share of the memory of all connections.
     charge: Charge,
     /// Whether the connection ends after this command.
     pub(crate) is_closing: bool,
@@ -47,14 +47,16 @@ pub(crate) struct Queue {
 pub(crate) struct Watched {
     /// The versions of their rows; 0 where there was none.
     pub(crate) versions: BTreeMap<Box<[u8]>, u64>,
-    /// What they are counted for.
+    /// The bytes that they are charged.
     pub(crate) bytes: usize,
 }
 
-/// What a watched key is counted for beside its bytes: its place in the map, and the allocation.
+/// Bytes that a watched key is charged beside its own: for its place in the map, and the
+/// allocation.
 pub(crate) const WATCHED_BYTES: usize = 64;
 
-/// What a connection may keep of all this uncounted. Each is counted for so much from the start.
+/// Bytes that a connection may keep without a further charge. Each is charged for them from the
+/// start.
 const UNCOUNTED_BYTES: usize = 1 << 10;
 
 /// Which replies a client wants.

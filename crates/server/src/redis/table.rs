@@ -210,7 +210,7 @@ macro_rules! for_each_command {
 }
 pub(crate) use for_each_command;
 
-/// What the rows say of their commands.
+/// The facts in the rows.
 macro_rules! facts {
     ($($family:ident { $(
         $name:literal, $arity:literal, $flags:expr, $keys:expr, $since:literal, $run:path,

@@ -1,4 +1,4 @@
-//! Commands that may take long, cut into slices, so that other connections are served.
+//! Commands that may take long run in slices, and other connections are served between them.
 //!
 //! ```text
 //!   iteration 1   KEYS *   4096 rows, remember the place     Again
@@ -8,8 +8,8 @@
 //!
 //! A reply begins with its length, so what is found is collected until the end is known, up to
 //! [`crate::redis::Options::reply_bytes_max`] and to what the memory of all connections allows.
-//! What is written between slices may be in the reply or not; every key that is there from
-//! beginning to end is.
+//! A write between two slices may be in the reply or not. Every key that exists from beginning to
+//! end is in it.
 
 use keyrack_rowstore::{Kind, Row};
 use keyrack_wire::resp::{Protocol, Writer};
@@ -252,7 +252,7 @@ impl Count {
     }
 }
 
-/// What is left of a slice.
+/// The rest of a slice.
 #[derive(Debug)]
 struct Budget {
     rows: u64,

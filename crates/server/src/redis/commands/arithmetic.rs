@@ -45,7 +45,7 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_>) -> Done {
             Some(value) => Amount::parse(value).ok_or(Fault::NOT_A_FLOAT)?,
             None => Amount::Exact(0),
         };
-        // What is stored is looked at first, as in Redis.
+        // As in Redis, the stored value is checked first.
         let by = Amount::parse(by).ok_or(Fault::NOT_A_FLOAT)?;
         let text = old.plus(by).ok_or(Fault::NOT_FINITE)?.text();
         keep_attributes(row.as_ref(), buf);

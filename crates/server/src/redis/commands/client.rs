@@ -102,7 +102,7 @@ fn check_type(kind: &[u8]) -> Done {
     Err(Fault::Made(format!("ERR Unknown client type '{kind}'")))
 }
 
-/// Whom CLIENT KILL ends.
+/// The connections that CLIENT KILL ends.
 #[derive(Debug, Default)]
 struct Victims<'a> {
     id: Option<u64>,

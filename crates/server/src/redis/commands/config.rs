@@ -57,7 +57,7 @@ fn parameters(call: &Call<'_>) -> Vec<(String, String)> {
         ("slowlog-max-len", "0"),
         ("latency-tracking", "no"),
         ("enable-debug-command", if call.ctx.shared.options.debug { "yes" } else { "no" }),
-        // Whoever may read it knows it; whoever looks over a shoulder should not.
+        // A client that may read it knows it already, and it should not show on a screen.
         ("requirepass", ""),
     ];
     let mut all: Vec<(String, String)> = Vec::new();

@@ -90,7 +90,7 @@ impl<'i> Run<'i> {
     }
 }
 
-/// What stands in the reply for a key that is not a string.
+/// The reply for a key that is not a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnHash {
     Error,
@@ -167,7 +167,7 @@ fn look_up(
     bump(&counters.hits, hits);
     bump(&counters.misses, misses);
     bump(&counters.failed, failed);
-    // Of MGET nothing fails.
+    // MGET counts no failures.
     bump(&counters.failed_calls[usize::from(table::GET)], failed);
     Ok(keys.len())
 }

@@ -35,7 +35,7 @@ fn change_fields(call: &mut Call<'_>, step: usize) -> Result<Merged, Fault> {
     order.clear();
     order.extend((2..u32::try_from(args.len()).unwrap_or(u32::MAX)).step_by(step));
     let name = |&index: &u32| args.arg(index as usize);
-    // Of one name given twice the later value holds: a stable order, from behind.
+    // If a name occurs twice, the later value wins: a stable sort of the reversed order.
     if order.len() > 1 {
         order.reverse();
         order.sort_by(|a, b| name(a).cmp(name(b)));

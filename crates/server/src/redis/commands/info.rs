@@ -23,7 +23,7 @@ const SECTIONS: [Section; 10] = [
     ("Keyspace", keyspace),
 ];
 
-/// What is left out unless it is asked for.
+/// The section that is written only on request.
 const NOT_BY_DEFAULT: &str = "Commandstats";
 
 pub(crate) fn info(call: &mut Call<'_>) -> Done {

@@ -183,7 +183,7 @@ fn number_if_there(call: &mut Call<'_>, number: i64) -> Done {
     })
 }
 
-/// What an index entry costs beside key and row: two words, and its share of nodes that are half
+/// Bytes of an index entry beside key and row: two words, and its share of nodes that are half
 /// to wholly full.
 const ENTRY_BYTES: usize = 24;
 

@@ -20,7 +20,7 @@ use crate::redis::task::{Count, Range, SLICE_BYTES_MAX, Task};
 /// Rows that one SCAN visits at most, and fields that one HSCAN does, however large its COUNT.
 pub(crate) const COUNT_MAX: usize = 4096;
 
-/// What SCAN and HSCAN may be told.
+/// The options of SCAN and HSCAN.
 #[derive(Debug)]
 pub(crate) struct ScanOptions<'a> {
     glob: Option<Glob<'a>>,

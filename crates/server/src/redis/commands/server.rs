@@ -135,7 +135,7 @@ pub(crate) fn memory_stats(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// What LOLWUT draws: a rack, and keys in their order.
+/// The drawing of LOLWUT: a rack, and keys in their order.
 const DRAWING: &str = "\
 .---------.---------.
 |  a .. f |  g .. q |

@@ -1,4 +1,4 @@
-//! What a client says about itself: HELLO, AUTH, SELECT, RESET, QUIT; and PING and ECHO.
+//! Commands about the session: HELLO, AUTH, SELECT, RESET, QUIT; and PING and ECHO.
 
 use keyrack_wire::resp::Protocol;
 

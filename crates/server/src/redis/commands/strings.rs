@@ -10,7 +10,7 @@ use crate::redis::commands::expiry::{MILLISECONDS, SECONDS, Unit, expires_ms};
 use crate::redis::commands::gets;
 use crate::redis::fault::{Done, Fault};
 
-/// What SET was asked beside setting.
+/// The options of SET.
 #[derive(Clone, Copy, Debug, Default)]
 struct SetOptions {
     nx: bool,

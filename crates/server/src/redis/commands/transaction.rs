@@ -125,7 +125,7 @@ pub(crate) fn queue(
 fn make_room(state: &mut State, shared: &Shared, request: &Request<'_, '_>) -> Done {
     let Some(queue) = &state.queue else { return Ok(()) };
     let (length, capacity) = (queue.requests.len(), queue.requests.capacity());
-    // What the framing adds: a head, and one for each argument.
+    // The framing adds a header, and one for each argument.
     let bytes = 32 + request.args().map(|arg| arg.len() + 32).sum::<usize>();
     let (needed, bytes_max) = (length + bytes, shared.options.queue_bytes_max);
     if needed > bytes_max || queue.count >= QUEUE_COUNT_MAX {
