@@ -27,6 +27,7 @@ mod db;
 mod doctor;
 mod engines;
 mod flags;
+mod fs;
 mod load;
 mod modes;
 mod progress;
@@ -116,7 +117,7 @@ fn command() -> Command {
         .subcommand(db::command())
         .subcommand(serve::command())
         .subcommand(load::command())
-        .subcommand(keyrack_fs_tools::command())
+        .subcommand(fs::command())
 }
 
 fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
@@ -128,7 +129,7 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
         Some(("db", matches)) => Ok(db::run(matches)),
         Some(("serve", matches)) => Ok(serve::run(matches)),
         Some(("load", matches)) => Ok(load::run(matches)),
-        Some(("fs", matches)) => Ok(keyrack_fs_tools::run(matches)),
+        Some(("fs", matches)) => Ok(fs::run(matches)),
         _ => Err("no such command; see keyrack --help".to_owned()),
     };
     result.unwrap_or_else(|message| {

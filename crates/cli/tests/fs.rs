@@ -269,7 +269,7 @@ fn imports_say_what_they_cannot_take() {
     lab.run("fs import --db again --metadata-only out.tar").exits(0);
     let stat = parse_json(&out(&lab, "fs stat --db again --json /t/big"));
     assert_eq!(stat["size"], 5000);
-    lab.run("fs import --db s ok.tar").exits(1).warns("/t/a: it is there already");
+    lab.run("fs import --db s ok.tar").exits(1).warns("/t/a: it exists");
     lab.run("fs import --db s --overwrite ok.tar").exits(0);
     lab.write("bad.jsonl", "{\"path\":\"x\",\"type\":\"f\"}\n{\"path\":\"y\"}\n");
     lab.run("fs import --db s bad.jsonl /j").exits(2).warns("line 2: type");

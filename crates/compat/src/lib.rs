@@ -16,7 +16,7 @@ mod mutilate;
 mod program;
 mod rows;
 
-pub use deltafs::Program as DeltaFsProgram;
+pub use deltafs::DeltaFsTool;
 pub use program::{BenchStyle, LoadStyle, Program};
 
 use std::path::Path;
@@ -37,7 +37,7 @@ pub enum Name {
     /// `db_test`.
     DbTest,
     /// One of the programs of DeltaFS.
-    DeltaFs(deltafs::Program),
+    DeltaFs(DeltaFsTool),
 }
 
 /// The old name under which the program was called, if it was.
@@ -50,9 +50,9 @@ pub fn called_as(argv: &[String]) -> Option<Name> {
         "mtd" => Some(Name::Mtd),
         "mutilate" => Some(Name::Mutilate),
         "db_test" => Some(Name::DbTest),
-        "deltafs_bm_svr" => Some(Name::DeltaFs(deltafs::Program::Server)),
-        "deltafs_bm_cli" => Some(Name::DeltaFs(deltafs::Program::Client)),
-        "parallel_compactor" => Some(Name::DeltaFs(deltafs::Program::Compactor)),
+        "deltafs_bm_svr" => Some(Name::DeltaFs(DeltaFsTool::Server)),
+        "deltafs_bm_cli" => Some(Name::DeltaFs(DeltaFsTool::Client)),
+        "parallel_compactor" => Some(Name::DeltaFs(DeltaFsTool::Compactor)),
         _ => None,
     }
 }

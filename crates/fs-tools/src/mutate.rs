@@ -1,116 +1,56 @@
-//! `keyrack fs mkdir`, `create`, `rm`, `rmdir`, `mv`, `ln`, `chmod`, `chown`, `put`.
+//! Changing a name space: directories, files, links, rights, owners.
 //!
-//! Each command opens the log, does its part, and ends when that is on disk. What several paths are
-//! named for is done for all of them, also behind one that fails.
+//! Each tool opens the log, does its part, and ends when that is on disk. A tool that gets several
+//! paths goes on after one that fails.
 
-use super::archive::Stream;
-use super::{
-    beginning, finish, flag, for_each, mode, on_log, open, option, os, path_arg, path_bytes, paths,
-    paths_of, text, user,
-};
-use clap::{Arg, ArgMatches, Command, value_parser};
-use keyrack_console::{Failure, Outcome};
-use keyrack_deltafs::{Caller, Error, IfExists, IfTaken, Kind, SetAttributes, SetTime};
-use keyrack_vfs::{Fs, OpenOptions, RealFs};
-use std::ffi::{OsStr, OsString};
-use std::io::Read;
-use std::path::Path;
+use crate::Place;
+use crate::local::read_local;
+use crate::paths::{for_each, last_name, shown, trimmed};
+use crate::place::finish;
+use keyrack_console::{DONE, Failure, Outcome};
+use keyrack_deltafs::{Caller, Error, IfExists, IfTaken, Kind, Namespace, SetAttributes, SetTime};
+use std::ffi::OsStr;
 
-pub(super) fn commands() -> Vec<Command> {
-    let mode = |default: &'static str| option("mode", "MODE", "Permissions").default_value(default);
-    vec![
-        beginning("mkdir", "Make directories")
-            .arg(flag("parents", "Make missing parents; one that is there is fine").short('p'))
-            .arg(mode("755"))
-            .arg(paths()),
-        beginning("create", "Make empty files; of one that is there, set the time")
-            .arg(flag("exclusive", "Fail where something is there"))
-            .arg(option("size", "BYTES", "A size to note, for bytes that are elsewhere"))
-            .arg(mode("644"))
-            .arg(paths()),
-        on_log("rm", "Remove files and links")
-            .arg(flag("recursive", "Remove directories with all that is in them").short('r'))
-            .arg(flag("force", "What is not there is fine").short('f'))
-            .arg(paths()),
-        on_log("rmdir", "Remove empty directories").arg(paths()),
-        on_log("mv", "Move: the last path is the new name, or a directory to move into")
-            .arg(flag("no-clobber", "Fail where something is there").short('n'))
-            .args(super::quota::args())
-            .arg(paths()),
-        beginning("ln", "Make a symbolic link")
-            .arg(flag("symbolic", "Needed: there are no other links").short('s'))
-            .arg(path_arg("target", "What it leads to").value_name("TARGET"))
-            .arg(path_arg("path", "The link")),
-        on_log("chmod", "Set permissions")
-            .arg(Arg::new("mode").value_name("MODE").required(true).help("Octal, such as 644"))
-            .arg(flag("recursive", "And of all that is below").short('R'))
-            .arg(paths()),
-        on_log("chown", "Set owner and group")
-            .arg(
-                Arg::new("owner")
-                    .value_name("UID[:GID]")
-                    .required(true)
-                    .help("Numbers; one of them may be missing, as in :100"),
-            )
-            .arg(flag("recursive", "And of all that is below").short('R'))
-            .arg(paths()),
-        beginning("put", "Write a local file into the name space")
-            .arg(mode("644"))
-            .arg(
-                Arg::new("file")
-                    .value_name("FILE")
-                    .required(true)
-                    .value_parser(value_parser!(OsString))
-                    .help("The local file; - is standard input"),
-            )
-            .arg(path_arg("path", "Where to")),
-    ]
-}
-
-pub(super) fn run(name: &str, matches: &ArgMatches) -> Option<Outcome> {
-    let run: fn(&ArgMatches) -> Outcome = match name {
-        "mkdir" => mkdir,
-        "create" => create,
-        "rm" => rm,
-        "rmdir" => rmdir,
-        "mv" => mv,
-        "ln" => ln,
-        "chmod" => chmod,
-        "chown" => chown,
-        "put" => put,
-        _ => return None,
-    };
-    Some(run(matches))
+/// How `create` makes files.
+#[derive(Clone, Copy, Debug)]
+pub struct Create {
+    /// Permission bits.
+    pub mode: u32,
+    /// A size to note, for bytes that are elsewhere.
+    pub size: Option<u64>,
+    /// Whether a file that exists is an error.
+    pub exclusive: bool,
 }
 
 /// Opens the log, does `body` for each path, and closes it.
 fn on_paths(
-    name: &str,
-    matches: &ArgMatches,
-    may_begin: bool,
+    command: &str,
+    (place, space): (&Place, Namespace),
+    paths: &[&[u8]],
     body: impl Fn(Caller<'_>, &[u8]) -> Result<(), Failure>,
 ) -> Outcome {
-    let user = user(matches)?;
-    let space = open(matches, may_begin)?;
-    let status = for_each(name, paths_of(matches, "path"), |path| body(space.by(&user), path))?;
+    let user = place.user();
+    let status = for_each(command, paths.iter().copied(), |path| body(space.by(&user), path))?;
     finish(space)?;
     Ok(status)
 }
 
-fn mkdir(matches: &ArgMatches) -> Outcome {
-    let bits = mode(text(matches, "mode").unwrap_or("755"))?;
-    let with_parents = matches.get_flag("parents");
-    on_paths("mkdir", matches, true, |fs, path| {
+/// Makes directories, and with `with_parents` what is missing on the way to them.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn mkdir(place: &Place, paths: &[&[u8]], mode: u32, with_parents: bool) -> Outcome {
+    on_paths("mkdir", (place, place.open_or_begin()?), paths, |fs, path| {
         if with_parents {
-            return make_all(fs, path, bits);
+            return make_all(fs, path, mode);
         }
-        fs.mkdir(path, bits)?;
+        fs.mkdir(path, mode)?;
         Ok(())
     })
 }
 
 /// Makes a directory and its missing parents.
-pub(super) fn make_all(fs: Caller<'_>, path: &[u8], bits: u32) -> Result<(), Failure> {
+pub(crate) fn make_all(fs: Caller<'_>, path: &[u8], bits: u32) -> Result<(), Failure> {
     let ends = path.iter().enumerate().filter(|(at, byte)| **byte == b'/' && *at > 0);
     let ends: Vec<usize> = ends.map(|(at, _)| at).chain([path.len()]).collect();
     for end in ends {
@@ -128,13 +68,15 @@ pub(super) fn make_all(fs: Caller<'_>, path: &[u8], bits: u32) -> Result<(), Fai
     Ok(())
 }
 
-fn create(matches: &ArgMatches) -> Outcome {
-    let bits = mode(text(matches, "mode").unwrap_or("644"))?;
-    let size = super::find::bytes(matches, "size")?;
-    let exclusive = matches.get_flag("exclusive");
-    on_paths("create", matches, true, |fs, path| {
+/// Makes empty files; of one that exists, sets the time.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn create(place: &Place, paths: &[&[u8]], how: &Create) -> Outcome {
+    let Create { mode, size, exclusive } = *how;
+    on_paths("create", (place, place.open_or_begin()?), paths, |fs, path| {
         let if_exists = if exclusive { IfExists::Fail } else { IfExists::Open };
-        let made = fs.create(path, bits, if_exists)?;
+        let made = fs.create(path, mode, if_exists)?;
         let mtime = (!made.is_new).then_some(SetTime::Now);
         if size.is_some() || mtime.is_some() {
             fs.set_attributes(path, &SetAttributes { size, mtime, ..SetAttributes::default() })?;
@@ -143,36 +85,43 @@ fn create(matches: &ArgMatches) -> Outcome {
     })
 }
 
-fn rm(matches: &ArgMatches) -> Outcome {
-    let (recursive, force) = (matches.get_flag("recursive"), matches.get_flag("force"));
-    on_paths("rm", matches, false, |fs, path| {
-        let removed = match recursive {
-            false => fs.unlink(path),
-            true => fs.remove_tree(path).map(|_| ()),
-        };
+/// Removes files and links, and with `recursive` whole trees. With `force` a path that does not
+/// exist is no error.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn rm(place: &Place, paths: &[&[u8]], recursive: bool, force: bool) -> Outcome {
+    on_paths("rm", (place, place.open()?), paths, |fs, path| {
+        let removed = if recursive { fs.remove_tree(path).map(|_| ()) } else { fs.unlink(path) };
         match removed {
             Err(Error::NotFound(_)) if force => Ok(()),
             Err(Error::IsDir(_)) if !recursive => Err(Failure::Failed(format!(
                 "{}: it is a directory; use rmdir, or rm -r",
-                super::shown(path)
+                shown(path)
             ))),
             removed => Ok(removed?),
         }
     })
 }
 
-fn rmdir(matches: &ArgMatches) -> Outcome {
-    on_paths("rmdir", matches, false, |fs, path| Ok(fs.rmdir(path)?))
+/// Removes empty directories.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn rmdir(place: &Place, paths: &[&[u8]]) -> Outcome {
+    on_paths("rmdir", (place, place.open()?), paths, |fs, path| Ok(fs.rmdir(path)?))
 }
 
-fn mv(matches: &ArgMatches) -> Outcome {
-    let named = paths_of(matches, "path");
-    let (Some((to, from)), true) = (named.split_last(), named.len() > 1) else {
-        return Err(Failure::Usage("mv needs two paths: what, and where to".to_owned()));
+/// Renames. The last path is the new name, or a directory to move into.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn mv(place: &Place, paths: &[&[u8]], if_taken: IfTaken) -> Outcome {
+    let (Some((to, from)), true) = (paths.split_last(), paths.len() > 1) else {
+        return Err(Failure::Usage("mv needs two paths: the old and the new one".to_owned()));
     };
-    let if_taken = if matches.get_flag("no-clobber") { IfTaken::Fail } else { IfTaken::Replace };
-    let user = user(matches)?;
-    let space = open(matches, false)?;
+    let user = place.user();
+    let space = place.open()?;
     let fs = space.by(&user);
     let into = match fs.stat(to) {
         Ok(stat) => stat.kind == Kind::Dir,
@@ -180,13 +129,11 @@ fn mv(matches: &ArgMatches) -> Outcome {
         Err(error) => return Err(error.into()),
     };
     if from.len() > 1 && !into {
-        return Err(Failure::Usage(format!(
-            "{}: several paths need a directory to move into",
-            super::shown(to)
-        )));
+        let to = shown(to);
+        return Err(Failure::Usage(format!("{to}: several paths need a directory to move into")));
     }
     let status = for_each("mv", from.iter().copied(), |from| {
-        let name = trimmed(from).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let name = last_name(trimmed(from));
         let to = if into { [trimmed(to), b"/", name].concat() } else { to.to_vec() };
         Ok(fs.rename(from, &to, if_taken)?)
     })?;
@@ -194,16 +141,41 @@ fn mv(matches: &ArgMatches) -> Outcome {
     Ok(status)
 }
 
-fn ln(matches: &ArgMatches) -> Outcome {
-    if !matches.get_flag("symbolic") {
-        return Err(Failure::Usage("there are symbolic links only: use ln -s".to_owned()));
-    }
-    let user = user(matches)?;
-    let space = open(matches, true)?;
-    let target = path_bytes(matches, "target").unwrap_or_default();
-    space.by(&user).symlink(target, path_bytes(matches, "path").unwrap_or_default())?;
+/// Makes a symbolic link.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn symlink(place: &Place, target: &[u8], path: &[u8]) -> Outcome {
+    let space = place.open_or_begin()?;
+    space.by(&place.user()).symlink(target, path)?;
     finish(space)?;
-    Ok(keyrack_console::DONE)
+    Ok(DONE)
+}
+
+/// Sets rights or owners, and with `recursive` those of all that is below, without links.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn set_attributes(
+    command: &str,
+    place: &Place,
+    paths: &[&[u8]],
+    change: &SetAttributes,
+    recursive: bool,
+) -> Outcome {
+    on_paths(command, (place, place.open()?), paths, |fs, path| set(fs, path, change, recursive))
+}
+
+/// Writes a local file into the name space; `-` is standard input.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn put(place: &Place, file: &OsStr, path: &[u8], mode: u32) -> Outcome {
+    let mut source = read_local(file)?;
+    let space = place.open_or_begin()?;
+    space.by(&place.user()).put_from(path, mode, &mut *source)?;
+    finish(space)?;
+    Ok(DONE)
 }
 
 /// Changes what a path names, and with `recursive` all that is below it, links left out.
@@ -224,56 +196,4 @@ fn set(fs: Caller<'_>, path: &[u8], set: &SetAttributes, recursive: bool) -> Res
         fs.set_attributes(path, set)?;
     }
     Ok(())
-}
-
-fn chmod(matches: &ArgMatches) -> Outcome {
-    let bits = mode(text(matches, "mode").unwrap_or_default())?;
-    let change = SetAttributes { mode: Some(bits), ..SetAttributes::default() };
-    let recursive = matches.get_flag("recursive");
-    on_paths("chmod", matches, false, |fs, path| set(fs, path, &change, recursive))
-}
-
-fn chown(matches: &ArgMatches) -> Outcome {
-    let given = text(matches, "owner").unwrap_or_default();
-    let (uid, gid) = given.split_once(':').unwrap_or((given, ""));
-    let number = |text: &str| match text {
-        "" => Ok(None),
-        text => text.parse::<u32>().map(Some).map_err(|_| {
-            Failure::Usage(format!("'{given}' is not UID[:GID] in numbers, such as 1000:100"))
-        }),
-    };
-    let change = SetAttributes { uid: number(uid)?, gid: number(gid)?, ..SetAttributes::default() };
-    if change == SetAttributes::default() {
-        return Err(Failure::Usage("chown needs a user, a group, or both".to_owned()));
-    }
-    let recursive = matches.get_flag("recursive");
-    on_paths("chown", matches, false, |fs, path| set(fs, path, &change, recursive))
-}
-
-fn put(matches: &ArgMatches) -> Outcome {
-    let bits = mode(text(matches, "mode").unwrap_or("644"))?;
-    let mut source = read_local(os(matches, "file").unwrap_or_default())?;
-    let user = user(matches)?;
-    let space = open(matches, true)?;
-    let fs = space.by(&user);
-    fs.put_from(path_bytes(matches, "path").unwrap_or_default(), bits, &mut *source)?;
-    finish(space)?;
-    Ok(keyrack_console::DONE)
-}
-
-/// A path without the slashes at its end.
-pub(super) fn trimmed(path: &[u8]) -> &[u8] {
-    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
-    &path[..end]
-}
-
-/// A local file, or standard input.
-pub(super) fn read_local(name: &OsStr) -> Result<Box<dyn Read>, Failure> {
-    Ok(match name == "-" {
-        true => Box::new(std::io::stdin().lock()),
-        false => {
-            let file = RealFs.open(Path::new(name), &OpenOptions::new().read(true))?;
-            Box::new(Stream::new(file))
-        }
-    })
 }

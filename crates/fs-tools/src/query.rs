@@ -1,78 +1,33 @@
-//! `keyrack fs ls`, `stat`, `du`, `tree`, `get`: looking, without changing anything.
+//! Looking into a name space without a change: lists, facts, sums, trees, contents.
 
-use super::{
-    flag, for_each, open_to_read, option, os, path_arg, path_bytes, paths_of, reading, shown, user,
-};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use crate::Place;
+use crate::archive::jsonl::put_bytes;
+use crate::paths::{for_each, last_name, shown, trimmed};
 use keyrack_console::{Failure, Outcome, Output};
 use keyrack_deltafs::{Caller, Kind, ListEntry, Stat, Walked};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, OutputFile, RealFs};
 use serde_json::json;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Entries that are listed at once.
 const PAGE: usize = 4096;
 
-fn some_paths() -> Arg {
-    let help = "Paths, from / [default: /]";
-    let parser = value_parser!(OsString);
-    Arg::new("path").value_name("PATH").action(ArgAction::Append).value_parser(parser).help(help)
-}
-
-pub(super) fn commands() -> Vec<Command> {
-    vec![
-        reading("ls", "List directories")
-            .arg(flag("long", "Mode, names, owner, group, bytes and time of each").short('l'))
-            .arg(flag("directory", "Directories themselves, not what is in them").short('d'))
-            .arg(flag("inode", "The number of each").short('i'))
-            .arg(flag("json", "An object a line"))
-            .arg(some_paths()),
-        reading("stat", "Print all that is known about paths")
-            .arg(flag("json", "An object a line"))
-            .arg(flag("dereference", "What a link leads to, not the link").short('L'))
-            .arg(some_paths()),
-        reading("du", "Add up bytes and entries of directories")
-            .arg(flag("summarize", "Only what was named").short('s'))
-            .arg(some_paths()),
-        reading("tree", "Draw the tree").arg(option("depth", "N", "How deep")).arg(some_paths()),
-        reading("get", "Read a file").arg(path_arg("path", "Which")).arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .value_parser(value_parser!(OsString))
-                .help("A local file to write to [default: standard output]"),
-        ),
-    ]
-}
-
-pub(super) fn run(name: &str, matches: &ArgMatches) -> Option<Outcome> {
-    let run: fn(&ArgMatches) -> Outcome = match name {
-        "ls" => ls,
-        "stat" => stat,
-        "du" => du,
-        "tree" => tree,
-        "get" => get,
-        _ => return None,
-    };
-    Some(run(matches))
-}
-
-/// Opens for reading and does `body` for each path, `/` if there are none.
+/// Opens for reading and calls `body` for each path, `/` if there are none.
 fn on_paths(
-    name: &str,
-    matches: &ArgMatches,
+    command: &str,
+    place: &Place,
+    paths: &[&[u8]],
     mut body: impl FnMut(Caller<'_>, &[u8], &mut Output) -> Result<(), Failure>,
 ) -> Outcome {
-    let user = user(matches)?;
-    let space = open_to_read(matches)?;
-    let mut given = paths_of(matches, "path");
-    if given.is_empty() {
-        given.push(b"/");
-    }
+    let user = place.user();
+    let space = place.open_to_read()?;
+    let paths = if paths.is_empty() { &[&b"/"[..]][..] } else { paths };
     let mut out = Output::new();
-    let status = for_each(name, given, |path| body(space.by(&user), path, &mut out))?;
+    let status =
+        for_each(command, paths.iter().copied(), |path| body(space.by(&user), path, &mut out))?;
     Ok(status.max(out.finish()?))
 }
 
@@ -95,7 +50,7 @@ fn letters(stat: &Stat) -> String {
 }
 
 /// The facts as a JSON object, with the path and, of a link, the target.
-pub(super) fn object(path: &[u8], stat: &Stat, target: Option<&[u8]>) -> serde_json::Value {
+pub(crate) fn object(path: &[u8], stat: &Stat, target: Option<&[u8]>) -> serde_json::Value {
     let mut object = json!({
         "type": stat.kind.letter().to_string(),
         "inode": stat.inode.to_string(),
@@ -107,9 +62,9 @@ pub(super) fn object(path: &[u8], stat: &Stat, target: Option<&[u8]>) -> serde_j
         "mtime_ns": stat.mtime_ns,
         "ctime_ns": stat.ctime_ns,
     });
-    super::jsonl::put_bytes(&mut object, "path", path);
+    put_bytes(&mut object, "path", path);
     if let Some(target) = target {
-        super::jsonl::put_bytes(&mut object, "target", target);
+        put_bytes(&mut object, "target", target);
     }
     if !stat.has_data {
         object["has_data"] = false.into();
@@ -125,65 +80,91 @@ fn target(fs: Caller<'_>, path: &[u8], stat: &Stat) -> Result<Option<Vec<u8>>, F
 }
 
 fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    [super::mutate::trimmed(dir), b"/", name].concat()
+    [trimmed(dir), b"/", name].concat()
 }
 
-fn ls(matches: &ArgMatches) -> Outcome {
-    let (long, inode) = (matches.get_flag("long"), matches.get_flag("inode"));
-    let (json, itself) = (matches.get_flag("json"), matches.get_flag("directory"));
-    let facts = long || inode || json;
-    let several = paths_of(matches, "path").len() > 1;
+/// How `ls` lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Listing {
+    /// Mode, names, owner, group, bytes and time of each entry.
+    pub long: bool,
+    /// The number of each entry.
+    pub inode: bool,
+    /// An object a line.
+    pub json: bool,
+    /// Directories themselves, not their entries.
+    pub itself: bool,
+}
+
+impl Listing {
+    /// Writes the line of an entry; false if the reader has gone.
+    fn write(
+        self,
+        (fs, out): (Caller<'_>, &mut Output),
+        name: &[u8],
+        full: &[u8],
+        stat: Option<&Stat>,
+    ) -> Result<bool, Failure> {
+        let Some(stat) = stat else { return out.write((shown(name) + "\n").as_bytes()) };
+        let target = if self.long || self.json { target(fs, full, stat)? } else { None };
+        if self.json {
+            let object = object(full, stat, target.as_deref());
+            return out.write((object.to_string() + "\n").as_bytes());
+        }
+        let mut text = String::new();
+        if self.inode {
+            text = format!("{} ", stat.inode);
+        }
+        if self.long {
+            text += &format!(
+                "{} {:>2} {:>5} {:>5} {:>8} {} ",
+                letters(stat),
+                stat.nlink,
+                stat.uid,
+                stat.gid,
+                stat.size,
+                wall::rfc3339_of_ns(stat.mtime_ns)
+            );
+        }
+        text += &shown(name);
+        if let Some(target) = target {
+            text += &format!(" -> {}", shown(&target));
+        }
+        out.write((text + "\n").as_bytes())
+    }
+}
+
+/// Lists directories.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn ls(place: &Place, paths: &[&[u8]], listing: Listing) -> Outcome {
+    let Listing { long, inode, json, itself } = listing;
+    let has_facts = long || inode || json;
+    let several = paths.len() > 1;
     let mut is_first = true;
-    on_paths("ls", matches, |fs, path, out| {
-        let bytes = path;
-        let stat = if itself || long { fs.lstat(bytes)? } else { fs.stat(bytes)? };
+    on_paths("ls", place, paths, |fs, path, out| {
+        let stat = if itself || long { fs.lstat(path)? } else { fs.stat(path)? };
         let lists = !itself && stat.kind == Kind::Dir;
         if lists && several && !json {
             let blank = if is_first { "" } else { "\n" };
-            out.write(format!("{blank}{}:\n", shown(bytes)).as_bytes())?;
+            out.write(format!("{blank}{}:\n", shown(path)).as_bytes())?;
         }
         is_first = false;
-        let mut line = |name: &[u8], full: &[u8], stat: Option<&Stat>| -> Result<bool, Failure> {
-            let Some(stat) = stat else { return out.write((shown(name) + "\n").as_bytes()) };
-            let target = if long || json { target(fs, full, stat)? } else { None };
-            if json {
-                let object = object(full, stat, target.as_deref());
-                return out.write((object.to_string() + "\n").as_bytes());
-            }
-            let mut text = String::new();
-            if inode {
-                text = format!("{} ", stat.inode);
-            }
-            if long {
-                text += &format!(
-                    "{} {:>2} {:>5} {:>5} {:>8} {} ",
-                    letters(stat),
-                    stat.nlink,
-                    stat.uid,
-                    stat.gid,
-                    stat.size,
-                    wall::rfc3339_of_ns(stat.mtime_ns)
-                );
-            }
-            text += &shown(name);
-            if let Some(target) = target {
-                text += &format!(" -> {}", shown(&target));
-            }
-            out.write((text + "\n").as_bytes())
-        };
         if !lists {
-            line(bytes, bytes, facts.then_some(&stat))?;
+            listing.write((fs, out), path, path, has_facts.then_some(&stat))?;
             return Ok(());
         }
-        let dir = fs.dir(bytes)?;
+        let dir = fs.dir(path)?;
         let mut after: Option<Vec<u8>> = None;
         loop {
-            let page = match facts {
-                true => fs.list_plus_at(&dir, after.as_deref(), PAGE)?,
-                false => fs.list_at(&dir, after.as_deref(), PAGE)?,
+            let page = if has_facts {
+                fs.list_plus_at(&dir, after.as_deref(), PAGE)?
+            } else {
+                fs.list_at(&dir, after.as_deref(), PAGE)?
             };
             for ListEntry { name, stat, .. } in &page.entries {
-                if !line(name, &join(path, name), stat.as_ref())? {
+                if !listing.write((fs, &mut *out), name, &join(path, name), stat.as_ref())? {
                     return Ok(());
                 }
             }
@@ -195,9 +176,12 @@ fn ls(matches: &ArgMatches) -> Outcome {
     })
 }
 
-fn stat(matches: &ArgMatches) -> Outcome {
-    let (json, follow) = (matches.get_flag("json"), matches.get_flag("dereference"));
-    on_paths("stat", matches, |fs, bytes, out| {
+/// Prints all that is known about paths; with `follow`, about what a link leads to.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn stat(place: &Place, paths: &[&[u8]], json: bool, follow: bool) -> Outcome {
+    on_paths("stat", place, paths, |fs, bytes, out| {
         let stat = if follow { fs.stat(bytes)? } else { fs.lstat(bytes)? };
         let target = target(fs, bytes, &stat)?;
         if json {
@@ -241,9 +225,12 @@ struct Sum {
     entries: u64,
 }
 
-fn du(matches: &ArgMatches) -> Outcome {
-    let only_named = matches.get_flag("summarize");
-    on_paths("du", matches, |fs, path, out| {
+/// Adds up bytes and entries of directories; with `only_named`, prints the sums of the paths alone.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn du(place: &Place, paths: &[&[u8]], only_named: bool) -> Outcome {
+    on_paths("du", place, paths, |fs, path, out| {
         let mut open: Vec<Sum> = Vec::new();
         let mut close = |open: &mut Vec<Sum>, depth: usize| -> Result<(), Failure> {
             while open.last().is_some_and(|sum| sum.depth >= depth) {
@@ -290,9 +277,12 @@ fn du(matches: &ArgMatches) -> Outcome {
     })
 }
 
-fn tree(matches: &ArgMatches) -> Outcome {
-    let depth_max = super::find::number(matches, "depth")?.unwrap_or(u64::MAX);
-    on_paths("tree", matches, |fs, path, out| {
+/// Draws trees, at most `depth_max` deep.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn tree(place: &Place, paths: &[&[u8]], depth_max: u64) -> Outcome {
+    on_paths("tree", place, paths, |fs, path, out| {
         let (mut dirs, mut others) = (0_u64, 0_u64);
         let mut failed = None;
         let mut walk = fs.walk(path)?;
@@ -309,10 +299,7 @@ fn tree(matches: &ArgMatches) -> Outcome {
             if *depth as u64 >= depth_max {
                 walk.leave(&walked);
             }
-            let name = match depth {
-                0 => &path[..],
-                _ => path.rsplit(|byte| *byte == b'/').next().unwrap_or_default(),
-            };
+            let name = if *depth == 0 { &path[..] } else { last_name(path) };
             let mut line = "  ".repeat(*depth) + &shown(name);
             match stat.kind {
                 Kind::Dir if *depth == 0 => {}
@@ -338,11 +325,14 @@ fn tree(matches: &ArgMatches) -> Outcome {
 /// Bytes of a file that are read at once.
 const CHUNK: usize = 1 << 20;
 
-fn get(matches: &ArgMatches) -> Outcome {
-    let user = user(matches)?;
-    let space = open_to_read(matches)?;
+/// Reads a file, to a local file or to standard output.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn get(place: &Place, path: &[u8], file: Option<&OsStr>) -> Outcome {
+    let user = place.user();
+    let space = place.open_to_read()?;
     let fs = space.by(&user);
-    let path = path_bytes(matches, "path").unwrap_or_default();
     let each = |sink: &mut dyn FnMut(u64, &[u8]) -> Result<bool, Failure>| {
         let mut offset = 0;
         loop {
@@ -354,7 +344,7 @@ fn get(matches: &ArgMatches) -> Outcome {
             offset += bytes.len() as u64;
         }
     };
-    match os(matches, "file").filter(|file| *file != "-") {
+    match file.filter(|file| *file != "-") {
         None => {
             let mut out = Output::new();
             each(&mut |_, bytes| out.write(bytes))?;

@@ -46,7 +46,7 @@ impl Known {
             let help = lab.called(name, "--help").exits(0);
             old.insert(name.to_owned(), options_of(&(help.stdout + &help.stderr)));
         }
-        let source = pages::read("crates/fs-tools/src/job/original.rs");
+        let source = pages::read("crates/compat/src/deltafs/programs.rs");
         for (name, table) in TABLES {
             let start = source.find(&format!("const {table}: &[Spec]")).unwrap();
             let table = &source[start..start + source[start..].find("];").unwrap()];

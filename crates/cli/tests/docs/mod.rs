@@ -41,7 +41,8 @@ const OTHER_PROGRAMS: [&str; 19] = [
 ];
 
 /// Options of other programs that stand alone in a text, each with whose it is.
-const OF_OTHERS: [(&str, &str); 10] = [
+const OF_OTHERS: [(&str, &str); 11] = [
+    ("--all", "cargo xtask"),
     ("--bigkeys", "redis-cli"),
     ("--cfg", "rustc, in RUSTFLAGS"),
     ("--features", "cargo"),

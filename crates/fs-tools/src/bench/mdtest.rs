@@ -10,7 +10,7 @@
 //! reads those of `r + 2 stride` and removes those of `r + 3 stride`. A rate is all entries over
 //! the time from the first start to the last end. What is wrong with an entry ends the run.
 
-use super::{ID, Plan};
+use super::in_process::InProcess;
 use crate::job::Document;
 use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::{Caller, Dir, Error, IfExists, IfTaken, Namespace, Result, Settings, User};
@@ -35,17 +35,24 @@ const ROWS: [&str; 10] = [
 ];
 
 /// What is asked for beside the plan of the benchmark.
-pub(super) struct Wishes {
-    pub(super) iterations: u64,
-    pub(super) stride: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes {
+    /// How often all phases run.
+    pub iterations: u64,
+    /// How many ranks further on the entries are that a rank looks at.
+    pub stride: u64,
 }
 
-pub(super) fn run(plan: &Plan, wishes: &Wishes, document: &mut Document) -> Outcome {
+pub(super) fn run(
+    plan: &InProcess,
+    wishes: &Wishes,
+    user: &User,
+    document: &mut Document,
+) -> Outcome {
     RealFs.create_dir_all(&plan.db)?;
     let (store, quota) = (plan.store.clone(), plan.quota);
     let settings = Settings { store, root_mode: 0o777, quota, ..Settings::default() };
     let space = Namespace::open(plan.log(0), settings)?;
-    let user = User::new(ID, ID);
     let clock = Clock::calibrated();
     let stop = keyrack_console::flag()?;
     let tasks = plan.ranks;
@@ -60,7 +67,7 @@ pub(super) fn run(plan: &Plan, wishes: &Wishes, document: &mut Document) -> Outc
     ));
     let mut rates: [Vec<f64>; 10] = Default::default();
     for iteration in 0..wishes.iterations {
-        let test = Test { plan, space: &space, user: &user, clock: &clock, iteration };
+        let test = Test { plan, space: &space, user, clock: &clock, iteration };
         let trees = test.make_trees(&mut rates[8])?;
         for (row, rates) in rates.iter_mut().enumerate().take(8) {
             keyrack_console::check(&stop)?;
@@ -137,7 +144,7 @@ fn table(rows: &[Row], iterations: u64) -> String {
 
 /// One iteration.
 struct Test<'a> {
-    plan: &'a Plan,
+    plan: &'a InProcess,
     space: &'a Namespace,
     user: &'a User,
     clock: &'a Clock,
@@ -150,7 +157,7 @@ impl Test<'_> {
     }
 
     fn trees(&self) -> u64 {
-        if self.plan.shared { 1 } else { self.plan.ranks }
+        if self.plan.shared { 1 } else { u64::from(self.plan.ranks) }
     }
 
     /// One directory for all ranks, or one for each.
@@ -184,7 +191,7 @@ impl Test<'_> {
 
     /// One row, by all ranks at once.
     fn phase(&self, trees: &[Dir], row: usize, stride: u64) -> std::result::Result<f64, Failure> {
-        let ranks = self.plan.ranks;
+        let ranks = u64::from(self.plan.ranks);
         let barrier = Barrier::new(usize::try_from(ranks).unwrap_or(1));
         let took: Vec<Result<(u64, u64)>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..ranks)

@@ -1,39 +1,37 @@
-//! Names of files: those of the original, and which of them a rank has in a phase.
+//! Names of the benchmark: a number of 64 bits as 12 letters whose order is that of the numbers.
 
-use super::Plan;
 use keyrack_workload::Rng;
 
-/// The name of a number: its 64 bits and eight zeros, six bits a letter, the highest first.
-pub(super) fn name_of(number: u64) -> [u8; 12] {
-    const LETTERS: &[u8; 64] = b"+-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const LETTERS: &[u8; 64] = b"+-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Letters of a name.
+const NAME_BYTES: usize = 12;
+
+/// The name of a file.
+pub(super) type Name = [u8; NAME_BYTES];
+
+/// The eight bytes of a number, the highest first, and one of zeros, six bits a letter.
+pub(super) fn name(number: u64) -> Name {
     let bits = u128::from(number) << 8;
-    std::array::from_fn(|at| LETTERS[(bits >> (66 - 6 * at) & 63) as usize])
+    std::array::from_fn(|index| LETTERS[(bits >> (66 - 6 * index) & 63) as usize])
 }
 
-/// Whether a phase is about the names of one phase of creates.
-pub(super) fn is_write(name: &str) -> bool {
-    matches!(name, "insert" | "remove")
+/// The number of file `id` of a rank: neighbours in a shared directory are of different ranks.
+pub(super) fn number(is_shared: bool, rank: u32, id: u64) -> u64 {
+    if is_shared { id << 32 | u64::from(rank) } else { u64::from(rank) << 32 | id & 0xffff_ffff }
 }
 
-/// The names of a rank in a phase: all have the rank in them, so that no two ranks have one.
-pub(super) fn names(plan: &Plan, rank: u64, name: &str, phase: u64) -> Vec<[u8; 12]> {
-    let mut ids: Vec<u64> = (0..plan.n).collect();
-    if plan.shuffled {
-        let seed = 1000 * rank + phase + if is_write(name) { 0 } else { 1 << 32 };
-        let mut rng = Rng::from_seed(seed);
-        for at in (1..ids.len()).rev() {
-            ids.swap(at, rng.below(at as u64 + 1) as usize);
+/// The first `count` of the numbers below `total`, which a seed shuffles first.
+pub(super) fn ids(total: u64, count: u64, seed: Option<u64>) -> Vec<u64> {
+    let mut ids: Vec<u64> = (0..total).collect();
+    if let Some(seed) = seed {
+        let mut random = Rng::from_seed(seed);
+        for last in (1..ids.len()).rev() {
+            ids.swap(last, random.below(last as u64 + 1) as usize);
         }
     }
-    let count = if is_write(name) { plan.writes } else { plan.reads };
     ids.truncate(usize::try_from(count).unwrap_or(usize::MAX));
-    // From the second phase of creates on the names are new.
-    let round = if is_write(name) { phase } else { 0 };
-    let number = |id: u64| match plan.shared {
-        true => (id + round * plan.n) << 32 | rank,
-        false => rank << 32 | (id + round * plan.n),
-    };
-    ids.into_iter().map(|id| name_of(number(id))).collect()
+    ids
 }
 
 #[cfg(test)]
@@ -41,14 +39,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_original() {
-        assert_eq!(&name_of(0), b"++++++++++++");
+    fn names_are_those_of_the_original_and_in_the_order_of_numbers() {
+        assert_eq!(&name(0), b"++++++++++++");
         // Seen in a table that the original wrote: id 1 of rank 0.
-        assert_eq!(&name_of(1 << 32), b"+++++E++++++");
+        assert_eq!(&name(number(true, 0, 1)), b"+++++E++++++");
         let mut numbers: Vec<u64> =
             (0..2000_u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
         numbers.sort_unstable();
-        let names: Vec<_> = numbers.iter().map(|n| name_of(*n)).collect();
-        assert!(names.windows(2).all(|pair| pair[0] < pair[1]), "in the order of numbers");
+        let names: Vec<_> = numbers.iter().map(|n| name(*n)).collect();
+        assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
     }
 }

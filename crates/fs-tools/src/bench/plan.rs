@@ -1,198 +1,185 @@
-//! What is measured, as the flags say it, and the header that tells it.
+//! What ranks of a job measure, against servers or each in a name space of its own.
 
-use super::super::text;
-use super::RANKS_MAX;
-use super::names::name_of;
-use clap::ArgMatches;
-use keyrack_console::Failure;
-use keyrack_deltafs::Quota;
-use keyrack_flodb::{Compression, Durability, Options};
-use keyrack_measure::wall;
-use keyrack_vfs::{Fs, RealFs};
-use serde_json::json;
-use std::fmt::Write as _;
+use crate::job::{Header, StoreSettings};
+use keyrack_deltafs::job::Job;
+use keyrack_net::{Endpoint, TlsClient};
+use keyrack_vfs::{Fs, OpenOptions, RealFs};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// The benchmark.
-pub(super) struct Plan {
-    pub(super) ranks: u64,
-    pub(super) n: u64,
-    pub(super) writes: u64,
-    pub(super) reads: u64,
-    pub(super) write_phases: u64,
-    pub(super) read_phases: u64,
-    pub(super) list_phases: u64,
-    pub(super) removes: bool,
-    pub(super) pause_s: u64,
-    pub(super) shared: bool,
-    pub(super) shuffled: bool,
-    pub(super) unchecked: bool,
-    pub(super) existing: bool,
-    pub(super) data_bytes: usize,
-    pub(super) db: PathBuf,
-    pub(super) store: Options,
-    pub(super) durability: String,
-    /// Of each log.
-    pub(super) quota: Quota,
+/// What is done with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Insert,
+    Stat,
 }
 
-impl Plan {
-    pub(super) fn of(matches: &ArgMatches) -> Result<Plan, Failure> {
-        let number =
-            |name| Ok::<_, Failure>(super::super::find::number(matches, name)?.unwrap_or(0));
-        let switch = |name: &str| match text(matches, name) {
-            Some("1") => Ok(true),
-            Some("0") => Ok(false),
-            other => {
-                let other = other.unwrap_or_default();
-                Err(Failure::Usage(format!("--{name}: '{other}' is neither 0 nor 1")))
-            }
-        };
-        if !switch("fs_use_local")? {
-            return Err(Failure::Usage(
-                "--fs_use_local=0: servers are not in this version; leave it at 1".to_owned(),
-            ));
-        }
-        for name in ["bk", "batched_writes"] {
-            if switch(name)? {
-                let what = format!("--{name}=1: not in this version; leave it at 0");
-                return Err(Failure::Usage(what));
-            }
-        }
-        let (ranks, n) = (number("ranks")?, number("n")?);
-        if !(1..=RANKS_MAX).contains(&ranks) || !(1..=1 << 32).contains(&n) {
-            let what = format!("--ranks is from 1 to {RANKS_MAX}, --n from 1 to 2^32");
-            return Err(Failure::Usage(what));
-        }
-        let data_bytes = super::super::find::bytes(matches, "data_size")?.unwrap_or(0);
-        if data_bytes > keyrack_deltafs::INLINE_BYTES_MAX as u64 && !matches.get_flag("mdtest") {
-            return Err(Failure::Usage(format!("--data_size: {data_bytes} is more than 3901")));
-        }
-        let durability = text(matches, "durability").unwrap_or_default();
-        let store = Options {
-            durability: parse_durability(durability)?,
-            compaction_threads: usize::from(!switch("disable_compaction")?),
-            compression: match switch("compression")? {
-                true => vec![Compression::Snappy],
-                false => vec![Compression::None],
-            },
-            ..Options::default()
-        };
-        let of_n =
-            |name| Ok::<_, Failure>(super::super::find::number(matches, name)?.unwrap_or(n).min(n));
-        Ok(Plan {
-            ranks,
-            n,
-            writes: of_n("writes")?,
-            reads: of_n("reads")?,
-            write_phases: number("write_phases")?,
-            read_phases: number("read_phases")?,
-            list_phases: number("list_phases")?,
-            removes: switch("remove_phase")?,
-            pause_s: number("step_interval")?,
-            shared: switch("share_dir")?,
-            shuffled: switch("random_order")?,
-            unchecked: switch("skip_fs_checks")?,
-            existing: switch("use_existing_fs")?,
-            data_bytes: data_bytes as usize,
-            db: PathBuf::from(text(matches, "db").unwrap_or_default()),
-            store,
-            durability: durability.to_owned(),
-            quota: super::super::quota::of(matches),
-        })
-    }
+/// A benchmark whose ranks are the processes of a job.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// Files of each rank.
+    pub count: u64,
+    /// Creates of each rank and phase, at most `count`.
+    pub writes: u64,
+    /// Stats of each rank and phase, at most `count`.
+    pub reads: u64,
+    /// How often files are created.
+    pub write_phases: u32,
+    /// How often files are asked for.
+    pub read_phases: u32,
+    /// The pause between two phases.
+    pub interval: Duration,
+    /// Whether all ranks work in one directory.
+    pub is_shared: bool,
+    /// Whether names are shuffled.
+    pub is_random: bool,
+    /// Whether each rank has a name space of its own, without servers.
+    pub is_local: bool,
+    /// Whether the files of an earlier run are used.
+    pub use_existing: bool,
+    /// Whether a create looks for the name first.
+    pub is_checked: bool,
+    /// Whether tables are handed over instead of names.
+    pub is_bulk: bool,
+    /// Names of a call, with batches.
+    pub batch: Option<usize>,
+    /// Creates that go together, though each is a call that returns at once.
+    pub create_behind: Option<usize>,
+    /// Where the logs are, or the tables that are handed over.
+    pub db: PathBuf,
+    /// Bytes of each file, which are written outside the name space.
+    pub data_bytes: usize,
+    /// Where rank 0 of the servers is.
+    pub server: Endpoint,
+    /// The same for the header.
+    pub server_text: String,
+    /// How long a call may take.
+    pub timeout: Duration,
+    /// Whether calls go by datagrams.
+    pub is_udp: bool,
+    /// What the servers want to be shown.
+    pub token: Vec<u8>,
+    /// Whom the client trusts, if servers have certificates.
+    pub tls: Option<TlsClient>,
+    /// Whether the first failure ends the run.
+    pub abort_on_errors: bool,
+    /// Where progress is sent, and how often.
+    pub monitor: Option<(String, Duration)>,
+    /// Whether a line for each rank is printed.
+    pub shows_ranks: bool,
+    /// Calls under way.
+    pub depth: usize,
+    /// The stores of local name spaces.
+    pub store: StoreSettings,
+}
 
-    pub(super) fn log(&self, rank: u64) -> PathBuf {
+/// Where the bytes of files go, with `data_size`.
+const DATA_DIR: &str = "/tmp/deltafs_data";
+
+impl Clients {
+    pub(super) fn rank_dir(&self, rank: u32) -> PathBuf {
         self.db.join(format!("r{rank}"))
     }
 
-    pub(super) fn dir(&self, rank: u64) -> [u8; 13] {
-        let mut path = [b'/'; 13];
-        path[1..].copy_from_slice(&name_of(if self.shared { 0 } else { (rank + 1) << 32 }));
-        path
+    /// Writes and syncs the bytes of a file, outside the name space.
+    pub(super) fn write_data(&self, name: &[u8]) -> keyrack_vfs::Result<()> {
+        if self.data_bytes == 0 {
+            return Ok(());
+        }
+        let path = Path::new(DATA_DIR).join(String::from_utf8_lossy(name).as_ref());
+        let options = OpenOptions::new().write(true).create(true).truncate(true);
+        let file = RealFs.open(&path, &options)?;
+        file.append(&vec![0; self.data_bytes])?;
+        file.sync_data()
     }
 
-    /// What is printed first, and the same as an object.
-    pub(super) fn header(&self) -> (String, serde_json::Value) {
-        let is = u8::from;
-        let (cpus, model, cache) = processor();
-        let date = wall::ctime(&wall::rfc3339_now()).unwrap_or_default();
-        let mut text = format!("Date:       {date}\nCPU:        {cpus} * {model}\n");
-        let _ = writeln!(text, "CPUCache:   {cache}");
-        let mut object = json!({
-            "Date": date, "CPU": format!("{cpus} * {model}"), "CPUCache": cache,
-            "Db": format!("{}/r<rank>", self.db.display()),
-        });
-        let store = &self.store;
-        let prepare = if self.existing { "lstat" } else { "mkdir" };
-        let lines = [
-            ("Num ranks:", self.ranks.to_string()),
-            ("Fs use existing:", format!("{} (prepare_run={prepare})", is(self.existing))),
-            ("Fs use local:", "1".to_owned()),
-            ("Fs infosvr locatio:", "N/A".to_owned()),
-            ("Fs skip checks:", is(self.unchecked).to_string()),
-            ("RPC timeout:", "N/A".to_owned()),
-            (
-                "Creats:",
-                format!(
-                    "{} x {} per rank ({} KB data per file)",
-                    self.writes,
-                    self.write_phases,
-                    self.data_bytes >> 10
-                ),
-            ),
-            ("Batched creats:", "OFF".to_owned()),
-            ("Bulk in:", "OFF".to_owned()),
-            ("Lstats:", format!("{} x {} per rank", self.reads, self.read_phases)),
-            ("Mon:", "OFF".to_owned()),
-            ("Random key order:", is(self.shuffled).to_string()),
-            ("Share dir:", is(self.shared).to_string()),
-            ("CLIENT DB:", String::new()),
-            ("Snappy:", is(store.compression == [Compression::Snappy]).to_string()),
-            ("Blk cache size:", format!("{:<4} MB", store.cache_bytes >> 20)),
-            ("Blk size:", format!("{:<4} KB", store.block_bytes >> 10)),
-            ("Bloom bits:", store.filter_bits_per_key.to_string()),
-            ("Memtable size:", format!("{:<4} MB", store.memtable_bytes >> 20)),
-            ("Tbl size:", format!("{:<4} MB", store.table_bytes >> 20)),
-            ("Lsm compaction off:", is(store.compaction_threads == 0).to_string()),
-            ("Wal off:", is(store.durability == Durability::None).to_string()),
-            ("Durability:", self.durability.clone()),
-            ("Data per file:", format!("{} bytes", self.data_bytes)),
-            ("Use existing db:", is(self.existing).to_string()),
-        ];
-        for (name, value) in lines {
-            let _ = writeln!(text, "{}", format!("{name:<20}{value}").trim_end());
-            if !value.is_empty() {
-                let value = value.parse::<u64>().map_or_else(|_| json!(value), |n| json!(n));
-                object[name.trim_end_matches(':')] = value;
-            }
+    /// Makes the place of the bytes of files, if files have any.
+    pub(super) fn make_data_dir(&self) -> keyrack_vfs::Result<()> {
+        if self.data_bytes == 0 { Ok(()) } else { RealFs.create_dir_all(Path::new(DATA_DIR)) }
+    }
+
+    pub(super) fn header(&self, job: &Job) -> Header {
+        let mut header = Header::new();
+        let timeout = format!("{} s", self.timeout.as_secs());
+        let monitor = self.monitor.as_ref();
+        let monitor =
+            monitor.map(|(uri, interval)| format!("{uri} (every {}s)", interval.as_secs()));
+        let batch = self.batch.map(|batch| batch.to_string());
+        Common {
+            ranks: job.size(),
+            use_existing: self.use_existing,
+            is_local: self.is_local,
+            server: &self.server_text,
+            is_checked: self.is_checked,
+            timeout: &timeout,
+            depth: (!self.is_local).then_some((self.depth, self.is_udp)),
+            writes: (self.writes, u64::from(self.write_phases)),
+            data_bytes: self.data_bytes,
+            batch: batch.as_deref(),
+            create_behind: self.create_behind,
+            is_bulk: self.is_bulk,
+            reads: (self.reads, u64::from(self.read_phases)),
+            monitor: monitor.as_deref(),
+            is_random: self.is_random,
+            is_shared: self.is_shared,
         }
-        let _ = writeln!(text, "Db: {}/r<rank>\n{}", self.db.display(), "-".repeat(48));
-        (text, object)
+        .describe(&mut header);
+        if self.is_local {
+            header.title("CLIENT DB:");
+            self.store.describe(&mut header, &format!("{}/r<rank>", self.db.display()));
+        }
+        header
     }
 }
 
-fn parse_durability(given: &str) -> Result<Durability, Failure> {
-    let interval = given.strip_prefix("interval:").and_then(|ms| ms.parse().ok());
-    match (given, interval) {
-        ("none", _) => Ok(Durability::None),
-        ("os", _) => Ok(Durability::Os),
-        ("sync", _) => Ok(Durability::Sync),
-        (_, Some(ms)) => Ok(Durability::Interval(std::time::Duration::from_millis(ms))),
-        _ => {
-            let names = ["none", "os", "interval:MS", "sync"];
-            Err(Failure::Usage(keyrack_store::unknown("durability", given, &names)))
-        }
-    }
+/// The lines of the header that both ways to run the benchmark have.
+pub(super) struct Common<'a> {
+    pub(super) ranks: u32,
+    pub(super) use_existing: bool,
+    pub(super) is_local: bool,
+    pub(super) server: &'a str,
+    pub(super) is_checked: bool,
+    pub(super) timeout: &'a str,
+    /// Calls under way, and whether they go by datagrams.
+    pub(super) depth: Option<(usize, bool)>,
+    /// Of a rank and phase, and how many phases.
+    pub(super) writes: (u64, u64),
+    pub(super) data_bytes: usize,
+    pub(super) batch: Option<&'a str>,
+    pub(super) create_behind: Option<usize>,
+    pub(super) is_bulk: bool,
+    pub(super) reads: (u64, u64),
+    pub(super) monitor: Option<&'a str>,
+    pub(super) is_random: bool,
+    pub(super) is_shared: bool,
 }
 
-/// How many processors, which, and their cache, as the kernel tells.
-fn processor() -> (usize, String, String) {
-    let text = RealFs.read_to_string(Path::new("/proc/cpuinfo")).unwrap_or_default();
-    let values = |key: &str| -> Vec<&str> {
-        let lines = text.lines().filter(|line| line.starts_with(key));
-        lines.filter_map(|line| Some(line.split_once(':')?.1.trim())).collect()
-    };
-    let first = |key| values(key).first().copied().unwrap_or("unknown").to_owned();
-    (values("model name").len().max(1), first("model name"), first("cache size"))
+impl Common<'_> {
+    pub(super) fn describe(&self, header: &mut Header) {
+        header.line("Num ranks", self.ranks);
+        let first = if self.use_existing { "lstat" } else { "mkdir" };
+        let existing = format!("{} (prepare_run={first})", u8::from(self.use_existing));
+        header.line("Fs use existing", existing);
+        header.flag("Fs use local", self.is_local);
+        let or_none = |text| if self.is_local { "N/A" } else { text };
+        header.line("Fs infosvr locatio", or_none(self.server));
+        header.flag("Fs skip checks", !self.is_checked);
+        header.line("RPC timeout", or_none(self.timeout));
+        if let Some((depth, is_udp)) = self.depth {
+            let transport = if is_udp { "UDP" } else { "TCP" };
+            header.line("RPC depth", format!("{depth} (calls under way, {transport})"));
+        }
+        let kib = self.data_bytes >> 10;
+        let creates = format!("{} x {}", self.writes.0, self.writes.1);
+        header.line("Creats", format!("{creates} per rank ({kib} KB data per file)"));
+        header.line("Batched creats", self.batch.unwrap_or("OFF"));
+        if let Some(count) = self.create_behind {
+            header.line("Creats behind", format!("{count} (sent together)"));
+        }
+        header.line("Bulk in", if self.is_bulk { "1" } else { "OFF" });
+        header.line("Lstats", format!("{} x {} per rank", self.reads.0, self.reads.1));
+        header.line("Mon", self.monitor.unwrap_or("OFF"));
+        header.flag("Random key order", self.is_random);
+        header.flag("Share dir", self.is_shared);
+    }
 }

@@ -16,7 +16,7 @@ const VERSION: u32 = 1;
 
 /// A document that grows while a job runs.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub struct Document {
     /// Nobody asked for it where this is nothing.
     path: Option<PathBuf>,
     fields: Map<String, Value>,
@@ -25,8 +25,9 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Of a program, for a file; an empty path is none.
-    pub(crate) fn new(program: &str, path: Option<&str>) -> Document {
+    /// The document of a program, for a file; an empty path is none.
+    #[must_use]
+    pub fn new(program: &str, path: Option<&str>) -> Document {
         let mut fields = Map::new();
         fields.insert("document".to_owned(), "keyrack.fs.job".into());
         fields.insert("version".to_owned(), VERSION.into());
@@ -37,8 +38,11 @@ impl Document {
         Document { path, fields, output: None }
     }
 
-    /// Begins the file, if this is who writes it.
-    pub(crate) fn begin(&mut self, is_mine: bool) -> Result<(), String> {
+    /// Begins the file, if this process writes it.
+    ///
+    /// # Errors
+    /// One line if the file cannot be written.
+    pub fn begin(&mut self, is_mine: bool) -> Result<(), String> {
         let Some(path) = self.path.as_ref().filter(|_| is_mine) else { return Ok(()) };
         let fs: Arc<dyn Fs> = Arc::new(RealFs);
         let output = OutputFile::whole(&fs, path).map_err(|error| format!("--json: {error}"))?;
@@ -47,29 +51,30 @@ impl Document {
         if is_replaced { self.write() } else { Ok(()) }
     }
 
-    pub(crate) fn put(&mut self, name: &str, value: impl Into<Value>) {
+    /// Sets a field.
+    pub fn put(&mut self, name: &str, value: impl Into<Value>) {
         self.fields.insert(name.to_owned(), value.into());
     }
 
-    /// One more of a list.
-    pub(crate) fn push(&mut self, list: &str, value: impl Into<Value>) {
+    /// Appends to a field that is a list.
+    pub fn push(&mut self, list: &str, value: impl Into<Value>) {
         let list = self.fields.entry(list.to_owned()).or_insert_with(|| json!([]));
         if let Value::Array(list) = list {
             list.push(value.into());
         }
     }
 
-    pub(super) fn header(&mut self, header: &Header) {
+    pub(crate) fn header(&mut self, header: &Header) {
         self.put("header", header.json());
     }
 
-    /// Something that went wrong, in the words that were printed.
-    pub(crate) fn error(&mut self, what: &str) {
+    /// Notes an error, in the words that were printed.
+    pub fn error(&mut self, what: &str) {
         self.push("errors", what);
     }
 
     /// Ends the file. The status is that of the job, or 1 when the file cannot be written.
-    pub(crate) fn end(&mut self, program: &str, status: u8) -> u8 {
+    pub fn end(&mut self, program: &str, status: u8) -> u8 {
         self.put("status", status);
         match self.write() {
             Ok(()) => status,

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Lines of a header.
 #[derive(Debug)]
-pub(super) struct Header {
+pub struct Header {
     text: String,
     settings: Map<String, Value>,
     /// The title that settings stand under by now.
@@ -18,7 +18,7 @@ pub(super) struct Header {
 
 impl Header {
     /// Date and machine.
-    pub(super) fn new() -> Header {
+    pub(crate) fn new() -> Header {
         let (text, settings) = (String::new(), Map::new());
         let mut header = Header { text, settings, section: None };
         let now = wall::ctime(&wall::rfc3339_now()).unwrap_or_default();
@@ -45,7 +45,7 @@ impl Header {
     }
 
     /// A setting.
-    pub(super) fn line(&mut self, key: &str, value: impl Display) {
+    pub(crate) fn line(&mut self, key: &str, value: impl Display) {
         let _ = writeln!(self.text, "{:<20}{value}", format!("{key}:"));
         self.note(key, &value.to_string());
     }
@@ -61,21 +61,32 @@ impl Header {
     }
 
     /// A setting that is a yes or a no.
-    pub(super) fn flag(&mut self, key: &str, value: bool) {
+    pub(crate) fn flag(&mut self, key: &str, value: bool) {
         self.line(key, u8::from(value));
     }
 
-    /// A line of its own.
-    pub(super) fn title(&mut self, title: &str) {
-        self.text.push_str(title);
+    /// A line of text without a value.
+    pub(crate) fn caption(&mut self, text: &str) {
+        self.text.push_str(text);
         self.text.push('\n');
+    }
+
+    /// A setting whose value is not in a column.
+    pub(crate) fn plain(&mut self, key: &str, value: &str) {
+        let _ = writeln!(self.text, "{key}: {value}");
+        self.note(key, value);
+    }
+
+    /// A title, with the settings below it in an object of their own.
+    pub(crate) fn title(&mut self, title: &str) {
+        self.caption(title);
         let section = title.trim_end_matches(':').to_owned();
         self.settings.insert(section.clone(), json!({}));
         self.section = Some(section);
     }
 
     /// Something of a list below a title.
-    pub(super) fn item(&mut self, item: &str) {
+    pub(crate) fn item(&mut self, item: &str) {
         let _ = writeln!(self.text, "  {item}");
         if let Some(place) = self.section.as_ref().and_then(|name| self.settings.get_mut(name)) {
             match place.get_mut("list").and_then(Value::as_array_mut) {
@@ -86,12 +97,12 @@ impl Header {
     }
 
     /// Names and values, with titles as objects of their own.
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         Value::Object(self.settings.clone())
     }
 
     /// The header with its rule.
-    pub(super) fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         self.text.push_str(&"-".repeat(48));
         self.text.push('\n');
         self.text

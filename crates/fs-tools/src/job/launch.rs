@@ -1,7 +1,6 @@
-//! `keyrack fs launch`: ranks on this machine.
+//! Ranks of a job on this machine, as `mpirun` starts them.
 
 use super::document::Document;
-use clap::ArgMatches;
 use keyrack_deltafs::job::{Launch, Outcome};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
@@ -11,11 +10,19 @@ use std::time::Duration;
 /// From SIGTERM to SIGKILL, for ranks that do not end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Launches, and waits for the end.
-pub(super) fn run(matches: &ArgMatches) -> u8 {
-    let path = matches.get_one::<String>("json").map(String::as_str);
-    let mut document = Document::new("launch", path);
-    let launched = document.begin(true).and_then(|()| launch(matches, &mut document));
+/// Starts a command as so many ranks, and waits for the end. Returns the exit status.
+#[must_use]
+pub fn launch(
+    ranks: u32,
+    command: Vec<String>,
+    environment: Vec<(String, String)>,
+    json: Option<&str>,
+) -> u8 {
+    let mut document = Document::new("launch", json);
+    document.put("ranks", ranks);
+    document.put("command", command.clone());
+    let launch = Launch { ranks, command, environment, grace: GRACE };
+    let launched = document.begin(true).and_then(|()| run(&launch, &mut document));
     let status = launched.unwrap_or_else(|why| {
         document.error(&why);
         keyrack_console::refuse("keyrack fs launch", &why);
@@ -24,21 +31,7 @@ pub(super) fn run(matches: &ArgMatches) -> u8 {
     document.end("keyrack fs launch", status)
 }
 
-fn launch(matches: &ArgMatches, document: &mut Document) -> Result<u8, String> {
-    let words = |name: &str| -> Vec<String> {
-        matches.get_many::<String>(name).into_iter().flatten().cloned().collect()
-    };
-    let mut environment = Vec::new();
-    for pair in words("env") {
-        let Some((name, value)) = pair.split_once('=') else {
-            return Err(format!("--env {pair}: give NAME=VALUE"));
-        };
-        environment.push((name.to_owned(), value.to_owned()));
-    }
-    let ranks = matches.get_one::<u32>("ranks").copied().unwrap_or(1);
-    document.put("ranks", ranks);
-    document.put("command", words("command"));
-    let launch = Launch { ranks, command: words("command"), environment, grace: GRACE };
+fn run(launch: &Launch, document: &mut Document) -> Result<u8, String> {
     let failed = |error: std::io::Error| format!("cannot watch for signals: {error}");
     let mut signals =
         signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;

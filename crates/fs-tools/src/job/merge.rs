@@ -4,9 +4,10 @@ use super::document::Document;
 use super::header::Header;
 use super::result::PhaseResult;
 use super::store::StoreSettings;
+use keyrack_console::DONE;
 use keyrack_deltafs::Error;
 use keyrack_deltafs::job::{Fold, Job};
-use keyrack_deltafs::merge::{Merge, PartCount, Summary, logs_in};
+use keyrack_deltafs::merge::{self, PartCount, Summary, logs_in};
 use keyrack_deltafs::rpc::recover;
 use keyrack_measure::{Clock, usage};
 use keyrack_vfs::{Fs, RealFs};
@@ -14,33 +15,45 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A merge.
+/// What is merged, and where to.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) source: PathBuf,
-    pub(super) target: PathBuf,
-    pub(super) replaces: bool,
-    /// As many as ranks if it is not given.
-    pub(super) parts: Option<u32>,
-    /// Lines of the header that mean something to the original alone.
-    pub(super) calls: Option<Calls>,
-    pub(super) store: StoreSettings,
+pub struct Merge {
+    /// Where the logs are.
+    pub source: PathBuf,
+    /// Where the parts go.
+    pub target: PathBuf,
+    /// Whether the parts of an earlier merge are replaced.
+    pub replaces: bool,
+    /// How many parts; as many as ranks if it is not given.
+    pub parts: Option<u32>,
+    /// Lines of the header that only the original has.
+    pub calls: Option<OriginalCalls>,
+    /// The stores of the parts.
+    pub store: StoreSettings,
 }
 
-/// What the original is told about its calls. Ours makes none.
+/// The options of the original's calls, for the header. This merge makes no calls.
 #[derive(Clone, Debug)]
-pub(super) struct Calls {
-    pub(super) ip: String,
-    pub(super) is_udp: bool,
-    pub(super) datagram_bytes: u64,
-    pub(super) socket_bytes: (u64, u64),
-    pub(super) batch: (u64, u64),
-    pub(super) timeout_s: u64,
-    pub(super) senders: u64,
-    pub(super) threads: (u64, u64),
+pub struct OriginalCalls {
+    /// The address.
+    pub ip: String,
+    /// Whether calls go by datagrams.
+    pub is_udp: bool,
+    /// Bytes of a datagram.
+    pub datagram_bytes: u64,
+    /// Bytes of the buffers to send and to receive.
+    pub socket_bytes: (u64, u64),
+    /// Entries of a call, at least and at most.
+    pub batch: (u64, u64),
+    /// Seconds until a call fails.
+    pub timeout_s: u64,
+    /// Threads that send.
+    pub senders: u64,
+    /// Threads that receive, and workers.
+    pub threads: (u64, u64),
 }
 
-impl Plan {
+impl Merge {
     fn header(&self, job: &Job, parts: u32, logs: usize) -> Header {
         let mut header = Header::new();
         if let Some(calls) = &self.calls {
@@ -74,16 +87,16 @@ impl Plan {
     }
 }
 
-/// Merges as one rank. Rank 0 prints.
-pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result<u8, String> {
-    let gone = |error: keyrack_deltafs::job::Error| error.to_string();
-    let words = |error: Error| error.to_string();
+/// Merges as one rank of the job; rank 0 prints. Returns the exit status.
+///
+/// # Errors
+/// One line if the logs cannot be merged, or a rank is gone.
+pub fn merge(plan: &Merge, job: &mut Job, document: &mut Document) -> Result<u8, String> {
     let is_root = job.is_root();
-    let say =
-        |text: &str| if is_root { keyrack_console::print(text) } else { keyrack_console::DONE };
+    let say = |text: &str| if is_root { keyrack_console::print(text) } else { DONE };
     let parts = plan.parts.unwrap_or(job.size()).max(1);
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
-    let logs = logs_in(&*fs, &plan.source).map_err(words)?;
+    let logs = logs_in(&*fs, &plan.source).map_err(in_words)?;
     if logs.iter().any(|log| log.starts_with(&plan.target)) {
         return Err(format!("{}: it cannot be merged into itself", plan.target.display()));
     }
@@ -93,37 +106,52 @@ pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result
     say(&header.end());
     say("Bootstrapping...\n");
     if is_root {
-        Merge::begin(&*fs, &plan.target, plan.replaces).map_err(words)?;
+        merge::Merge::begin(&*fs, &plan.target, plan.replaces).map_err(in_words)?;
     }
-    job.barrier().map_err(gone)?;
+    job.barrier().map_err(in_words)?;
     say("Running...\n");
     let clock = Clock::vdso();
     let began = clock.ticks();
     let cpu = usage::process();
-    let mut merge = Merge::open(Arc::clone(&fs), &logs);
-    let is_unsettled = matches!(merge, Err(Error::Unsettled(_)));
-    if job.fold(&[u64::from(is_unsettled)], Fold::Max).map_err(gone)?[0] > 0 {
-        // Servers crashed: what they left is settled once, and all look again.
-        drop(merge);
-        if is_root && recover(&fs, &logs).map_err(words)? {
-            let what = "settled what servers had left half done";
-            document.push("notes", what);
-            keyrack_console::refuse("keyrack fs merge", what);
-        }
-        job.barrier().map_err(gone)?;
-        merge = Merge::open(Arc::clone(&fs), &logs);
+    let count = merge_share(plan, job, document, (&fs, &logs), parts)?;
+    let ended = clock.ticks();
+    let after = usage::process();
+    let cpu_ns = after.user_ns + after.system_ns - cpu.user_ns - cpu.system_ns;
+    let totals = Totals::gather(job, &count, (began, ended), cpu_ns)?;
+    if is_root {
+        let logs = u32::try_from(logs.len()).unwrap_or(u32::MAX);
+        let summary = Summary { parts, logs, records: totals.written };
+        merge::Merge::end(&*fs, &plan.target, &summary).map_err(in_words)?;
     }
-    let merge = merge.map_err(words)?;
-    let cuts = match is_root {
-        true => serde_json::to_vec(&merge.cuts(parts).map_err(words)?),
-        false => Ok(Vec::new()),
+    say(&totals.report(document));
+    for line in totals.shown {
+        document.push("conflicts_shown", line.as_str());
+        keyrack_console::refuse("keyrack fs merge", &line);
+    }
+    Ok(DONE)
+}
+
+/// Merges the parts of this rank: every `size`-th from its number on.
+fn merge_share(
+    plan: &Merge,
+    job: &mut Job,
+    document: &mut Document,
+    (fs, logs): (&Arc<dyn Fs>, &[PathBuf]),
+    parts: u32,
+) -> Result<PartCount, String> {
+    let merge = open(job, document, fs, logs)?;
+    let cuts = if job.is_root() {
+        let cuts = merge.cuts(parts).map_err(in_words)?;
+        serde_json::to_vec(&cuts).map_err(in_words)?
+    } else {
+        Vec::new()
     };
-    let cuts = job.broadcast(&cuts.map_err(|error| error.to_string())?).map_err(gone)?;
-    let cuts: Vec<Vec<u8>> = serde_json::from_slice(&cuts).map_err(|error| error.to_string())?;
+    let cuts = job.broadcast(&cuts).map_err(in_words)?;
+    let cuts: Vec<Vec<u8>> = serde_json::from_slice(&cuts).map_err(in_words)?;
     let mut all = PartCount::default();
     for part in (job.rank()..parts).step_by(job.size() as usize) {
         let dir = plan.target.join(format!("r{part}"));
-        let count = merge.part(&cuts, part, &dir).map_err(words)?;
+        let count = merge.part(&cuts, part, &dir).map_err(in_words)?;
         all.read += count.read;
         all.written += count.written;
         all.bytes_read += count.bytes_read;
@@ -132,49 +160,102 @@ pub(super) fn run(plan: &Plan, job: &mut Job, document: &mut Document) -> Result
         all.conflicts += count.conflicts;
         all.shown.extend(count.shown);
     }
-    let ended = clock.ticks();
-    let after = usage::process();
-    let cpu_ns = after.user_ns + after.system_ns - cpu.user_ns - cpu.system_ns;
-    let PartCount { read, written, bytes_read, bytes_written, conflicts, .. } = all;
-    let sums = [read, written, bytes_read, bytes_written, conflicts, ended - began, cpu_ns];
-    let sums = job.fold(&sums, Fold::Sum).map_err(gone)?;
-    let first = job.fold(&[began], Fold::Min).map_err(gone)?[0];
-    let last = job.fold(&[ended], Fold::Max).map_err(gone)?[0];
-    let shown = job.gather(all.shown.join("\n").as_bytes()).map_err(gone)?;
-    if is_root {
-        let logs = u32::try_from(logs.len()).unwrap_or(u32::MAX);
-        let summary = Summary { parts, logs, records: sums[1] };
-        Merge::end(&*fs, &plan.target, &summary).map_err(words)?;
+    Ok(all)
+}
+
+/// Opens the logs. If servers crashed, rank 0 completes what they left half done, and all ranks
+/// open again.
+fn open(
+    job: &mut Job,
+    document: &mut Document,
+    fs: &Arc<dyn Fs>,
+    logs: &[PathBuf],
+) -> Result<merge::Merge, String> {
+    let merge = merge::Merge::open(Arc::clone(fs), logs);
+    let is_unsettled = matches!(merge, Err(Error::Unsettled(_)));
+    if job.fold(&[u64::from(is_unsettled)], Fold::Max).map_err(in_words)?[0] == 0 {
+        return merge.map_err(in_words);
     }
-    let mut text = String::from("Done!\n");
-    let result = PhaseResult {
-        name: "mapreduce",
-        ops: sums[0],
-        failed: 0,
-        spent_ns: sums[5],
-        wall_ns: last - first,
-        cpu_ns: sums[6],
-        latency_ns: None,
-    };
-    text.push_str(&result.text());
-    document.push("phases", result.json());
-    document.put("bytes_read", sums[2]);
-    document.put("bytes_written", sums[3]);
-    document.put("records", json!({ "read": sums[0], "written": sums[1], "conflicts": sums[4] }));
-    text.push_str(&format!(
-        "Total sequential bytes read: {} // src db\nTotal bytes written: {}\n",
-        sums[2], sums[3]
-    ));
-    text.push_str(&format!(
-        "Records: {} read, {} written; names that several logs have: {}\nBye\n",
-        sums[0], sums[1], sums[4]
-    ));
-    say(&text);
-    for line in shown.unwrap_or_default() {
-        for line in String::from_utf8_lossy(&line).lines() {
-            document.push("conflicts_shown", line);
-            keyrack_console::refuse("keyrack fs merge", line);
-        }
+    drop(merge);
+    if job.is_root() && recover(fs, logs).map_err(in_words)? {
+        let what = "settled what servers had left half done";
+        document.push("notes", what);
+        keyrack_console::refuse("keyrack fs merge", what);
     }
-    Ok(keyrack_console::DONE)
+    job.barrier().map_err(in_words)?;
+    merge::Merge::open(Arc::clone(fs), logs).map_err(in_words)
+}
+
+/// The counts of all ranks.
+struct Totals {
+    read: u64,
+    written: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    conflicts: u64,
+    spent_ns: u64,
+    wall_ns: u64,
+    cpu_ns: u64,
+    /// Lines about conflicts; rank 0 alone has them.
+    shown: Vec<String>,
+}
+
+impl Totals {
+    fn gather(
+        job: &mut Job,
+        count: &PartCount,
+        (began, ended): (u64, u64),
+        cpu_ns: u64,
+    ) -> Result<Totals, String> {
+        let PartCount { read, written, bytes_read, bytes_written, conflicts, .. } = *count;
+        let sums = [read, written, bytes_read, bytes_written, conflicts, ended - began, cpu_ns];
+        let sums = job.fold(&sums, Fold::Sum).map_err(in_words)?;
+        let first = job.fold(&[began], Fold::Min).map_err(in_words)?[0];
+        let last = job.fold(&[ended], Fold::Max).map_err(in_words)?[0];
+        let shown = job.gather(count.shown.join("\n").as_bytes()).map_err(in_words)?;
+        let lines = shown.unwrap_or_default().into_iter().flat_map(|lines| {
+            let text = String::from_utf8_lossy(&lines).into_owned();
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        });
+        Ok(Totals {
+            read: sums[0],
+            written: sums[1],
+            bytes_read: sums[2],
+            bytes_written: sums[3],
+            conflicts: sums[4],
+            spent_ns: sums[5],
+            wall_ns: last - first,
+            cpu_ns: sums[6],
+            shown: lines.collect(),
+        })
+    }
+
+    /// The text at the end, and the same in the document.
+    fn report(&self, document: &mut Document) -> String {
+        let Totals { read, written, bytes_read, bytes_written, conflicts, .. } = self;
+        let result = PhaseResult {
+            name: "mapreduce",
+            ops: *read,
+            failed: 0,
+            spent_ns: self.spent_ns,
+            wall_ns: self.wall_ns,
+            cpu_ns: self.cpu_ns,
+            latency_ns: None,
+        };
+        document.push("phases", result.json());
+        document.put("bytes_read", *bytes_read);
+        document.put("bytes_written", *bytes_written);
+        let records = json!({ "read": read, "written": written, "conflicts": conflicts });
+        document.put("records", records);
+        format!(
+            "Done!\n{}Total sequential bytes read: {bytes_read} // src db\nTotal bytes written: \
+             {bytes_written}\nRecords: {read} read, {written} written; names that several logs \
+             have: {conflicts}\nBye\n",
+            result.text()
+        )
+    }
+}
+
+fn in_words(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }

@@ -11,19 +11,19 @@ const PERCENTILES: [(&str, f64); 4] =
 
 /// Sums over ranks.
 #[derive(Debug)]
-pub(super) struct PhaseResult {
-    pub(super) name: &'static str,
-    pub(super) ops: u64,
+pub(crate) struct PhaseResult {
+    pub(crate) name: &'static str,
+    pub(crate) ops: u64,
     /// Operations that failed; they are not among `ops`.
-    pub(super) failed: u64,
+    pub(crate) failed: u64,
     /// From start to end of each rank, added up.
-    pub(super) spent_ns: u64,
+    pub(crate) spent_ns: u64,
     /// From the first start to the last end.
-    pub(super) wall_ns: u64,
+    pub(crate) wall_ns: u64,
     /// Of all threads of the ranks.
-    pub(super) cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     /// Of each operation, where they were timed.
-    pub(super) latency_ns: Option<Histogram>,
+    pub(crate) latency_ns: Option<Histogram>,
 }
 
 impl PhaseResult {
@@ -35,14 +35,19 @@ impl PhaseResult {
         if self.wall_ns == 0 { 0.0 } else { self.ops as f64 / (self.wall_ns as f64 / 1e9) / 1e6 }
     }
 
-    /// The line that scripts read, and one of ours.
-    pub(super) fn text(&self) -> String {
+    /// The line that scripts read.
+    fn line(&self) -> String {
         let (each_us, rate) = (self.each_us(self.spent_ns), self.mops());
         let (name, seconds, ops) = (self.name, self.wall_ns as f64 / 1e9, self.ops);
-        let mut text = format!(
+        format!(
             "=={name:<10}: {each_us:9.3} micros/op, {rate:9.3} Mop/s, {seconds:15.3} s, \
              {ops:15} ops\n"
-        );
+        )
+    }
+
+    /// The line that scripts read, and one of ours.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.line();
         if let Some(latency) = &self.latency_ns {
             text.push_str("  latency");
             for (name, percentile) in PERCENTILES {
@@ -58,7 +63,27 @@ impl PhaseResult {
         text
     }
 
-    pub(super) fn json(&self) -> Value {
+    /// The line that scripts read, and two of ours, of ranks that are threads of this process.
+    pub(crate) fn text_in_process(&self, disk_bytes: u64, memory_kib: u64) -> String {
+        let latency = self.latency_ns.as_ref();
+        let us = |ns: Option<u64>| ns.map_or(0.0, |ns| ns as f64 / 1e3);
+        let mut text = self.line() + "latency us:";
+        for (name, percentile) in PERCENTILES {
+            let us = us(latency.and_then(|latency| latency.percentile(percentile)));
+            let _ = write!(text, " {name} {us:.3},");
+        }
+        let _ = writeln!(
+            text,
+            " max {:.3}\nCPU of all threads: {:.3} us/op; on disk: {disk_bytes} bytes; memory so \
+             far: at most {} MiB",
+            us(latency.and_then(Histogram::max)),
+            self.each_us(self.cpu_ns),
+            memory_kib >> 10,
+        );
+        text
+    }
+
+    pub(crate) fn json(&self) -> Value {
         let mut value = json!({
             "name": self.name,
             "us_per_op": self.each_us(self.spent_ns),
@@ -82,7 +107,7 @@ impl PhaseResult {
 
 /// What one rank did in a phase.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RankResult {
+pub(crate) struct RankResult {
     rank: usize,
     ops: u64,
     spent_ns: u64,
@@ -93,7 +118,7 @@ pub(super) struct RankResult {
 impl RankResult {
     /// Of three numbers of eight bytes: operations, nanoseconds, nanoseconds of the processor.
     /// `None` for anything else, as of a rank of another program.
-    pub(super) fn from_bytes(rank: usize, bytes: &[u8]) -> Option<RankResult> {
+    pub(crate) fn from_bytes(rank: usize, bytes: &[u8]) -> Option<RankResult> {
         let ([ops, spent_ns, cpu_ns], []) = bytes.as_chunks::<8>() else { return None };
         let [ops, spent_ns, cpu_ns] = [*ops, *spent_ns, *cpu_ns].map(u64::from_le_bytes);
         Some(RankResult { rank, ops, spent_ns, cpu_ns })
@@ -107,7 +132,7 @@ impl RankResult {
         if self.spent_ns == 0 { 0.0 } else { self.ops as f64 / (self.spent_ns as f64 / 1e9) / 1e3 }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let RankResult { rank, ops, spent_ns, cpu_ns } = self;
         format!(
             "{rank:<12}{:9.3} us/op, {:9.3} Kop/s, {:9.3} Kops, {ops:15} ops\n\
@@ -120,7 +145,7 @@ impl RankResult {
         )
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         json!({
             "rank": self.rank,
             "us_per_op": self.each_us(),

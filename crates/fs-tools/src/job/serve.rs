@@ -4,14 +4,14 @@
 
 use super::document::Document;
 use super::header::Header;
+use super::rank::{as_rank, interrupts};
 use super::shares::{Share, Shares};
-use super::store::StoreSettings;
-use super::target::destroy;
+use super::store::{StoreSettings, destroy};
 use super::totals::Totals;
-use keyrack_console::say;
-use keyrack_deltafs::job::Job;
+use keyrack_console::{DONE, say};
+use keyrack_deltafs::job::{Job, Rendezvous};
 use keyrack_deltafs::merge::logs_in;
-use keyrack_deltafs::rpc::{ServeOptions, needs_recovery, serve};
+use keyrack_deltafs::rpc::{self, ServeOptions, Served, needs_recovery};
 use keyrack_deltafs::{Namespace, Quota, Settings};
 use keyrack_measure::usage;
 use keyrack_net::{Endpoint, Listener, TlsClient, TlsServer};
@@ -22,57 +22,66 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// A server.
+/// A server of a name space, or as many as the job has ranks.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) db: PathBuf,
-    /// What is there is served as it is, and not changed.
-    pub(super) use_existing: bool,
-    /// What is there is kept, and changed.
-    pub(super) keeps: bool,
-    pub(super) chain: Vec<PathBuf>,
-    pub(super) is_dummy: bool,
-    pub(super) is_checked: bool,
-    pub(super) ip: IpAddr,
-    pub(super) info_port: u16,
-    /// Listeners beside it, of each rank.
-    pub(super) unix: Option<PathBuf>,
-    pub(super) ports: u32,
-    pub(super) threads: usize,
-    pub(super) workers: usize,
-    pub(super) is_udp: bool,
-    pub(super) datagram_bytes: usize,
-    pub(super) socket_bytes: (u64, u64),
-    pub(super) token: Option<Vec<u8>>,
+pub struct Server {
+    /// Where the logs are: `r0`, `r1` and so on.
+    pub db: PathBuf,
+    /// Whether existing logs are served without a change.
+    pub use_existing: bool,
+    /// Whether existing logs are kept, and changed.
+    pub keeps: bool,
+    /// Logs that are read below those of `db`.
+    pub chain: Vec<PathBuf>,
+    /// Whether calls are answered without effect.
+    pub is_dummy: bool,
+    /// Whether a create looks for the name first; for the header.
+    pub is_checked: bool,
+    /// The address to listen at.
+    pub ip: IpAddr,
+    /// The port where rank 0 says where all servers are.
+    pub info_port: u16,
+    /// Unix sockets `PATH.RANK.sock`, instead of TCP.
+    pub unix: Option<PathBuf>,
+    /// Ports of each rank; for the header.
+    pub ports: u32,
+    /// Threads of each rank.
+    pub threads: usize,
+    /// Worker threads; for the header.
+    pub workers: usize,
+    /// Whether datagrams are taken as well.
+    pub is_udp: bool,
+    /// Bytes of a datagram.
+    pub datagram_bytes: usize,
+    /// Bytes of the buffers to send and to receive; for the header.
+    pub socket_bytes: (u64, u64),
+    /// What clients have to show.
+    pub token: Option<Vec<u8>>,
     /// Certificates, and how the servers trust each other.
-    pub(super) tls: Option<(TlsServer, Option<TlsClient>)>,
-    pub(super) store: StoreSettings,
-    /// Of the log of each rank.
-    pub(super) quota: Quota,
-    /// How long nobody calls before it ends by itself.
-    pub(super) idle: Option<Duration>,
+    pub tls: Option<(TlsServer, Option<TlsClient>)>,
+    /// The stores of the logs.
+    pub store: StoreSettings,
+    /// The limits of each rank's log.
+    pub quota: Quota,
+    /// How long nobody calls before the server ends by itself.
+    pub idle: Option<Duration>,
 }
 
 /// How long replies that are under way are waited for at the end.
 const GRACE: Duration = Duration::from_secs(2);
 
-impl Plan {
+impl Server {
     fn header(&self, job: &Job) -> Header {
         let mut header = Header::new();
         header.line("rpc ip", format!("{}*", self.ip));
         let (send, receive) = self.socket_bytes;
-        header.line(
-            "rpc use udp",
-            match self.is_udp {
-                true => format!(
-                    "Yes (MAX_MSGSZ={}, SO_RCVBUF={}K, SO_SNDBUF={}K)",
-                    self.datagram_bytes,
-                    receive >> 10,
-                    send >> 10
-                ),
-                false => "No".to_owned(),
-            },
+        let sizes = format!(
+            "Yes (MAX_MSGSZ={}, SO_RCVBUF={}K, SO_SNDBUF={}K)",
+            self.datagram_bytes,
+            receive >> 10,
+            send >> 10
         );
+        header.line("rpc use udp", if self.is_udp { &sizes } else { "No" });
         header.line("Num rpc threads", format!("{} + {}", self.threads, self.workers));
         header.line("Num ports per rank", self.ports);
         header.line("Num ranks", job.size());
@@ -124,11 +133,28 @@ impl Plan {
             return Namespace::open_read_only(&logs, settings).map(Some).map_err(words);
         }
         let dir = self.db.join(format!("r{rank}"));
-        match self.keeps {
-            true => RealFs.create_dir_all(&dir).map_err(|error| error.to_string())?,
-            false => destroy(&dir)?,
+        if self.keeps {
+            RealFs.create_dir_all(&dir).map_err(|error| error.to_string())?;
+        } else {
+            destroy(&dir)?;
         }
         Namespace::open(&dir, settings).map(Some).map_err(words)
+    }
+
+    fn options(&self, job: &Job) -> ServeOptions {
+        let datagrams = (Endpoint::Ip((self.ip, 0).into()), self.datagram_bytes);
+        let mut options = ServeOptions {
+            listen: self.listeners(job.rank()),
+            datagrams: if self.is_udp { vec![datagrams] } else { Vec::new() },
+            threads: self.threads,
+            token: self.token.clone(),
+            server: job.rank(),
+            servers: job.size(),
+            is_dummy: self.is_dummy,
+            ..ServeOptions::default()
+        };
+        options.connect.tls = self.tls.as_ref().and_then(|(_, trust)| trust.clone());
+        options
     }
 
     fn listeners(&self, rank: u32) -> Vec<Listener> {
@@ -170,80 +196,73 @@ fn wait(ends: &Receiver<()>, idle: Option<Duration>, calls: impl Fn() -> u64) {
     }
 }
 
-/// Serves until something comes through `ends`, or nobody calls any more.
-pub(super) fn run(
-    plan: &Plan,
-    job: &mut Job,
-    ends: &Receiver<()>,
-    document: &mut Document,
-) -> Result<u8, String> {
+const PROGRAM: &str = "keyrack fs serve";
+
+/// Serves until a signal comes, or until nobody calls any more. Returns the exit status.
+#[must_use]
+pub fn serve(plan: &Server, rendezvous: &Rendezvous, json: Option<&str>) -> u8 {
+    let ends = match interrupts() {
+        Ok(ends) => ends,
+        Err(why) => {
+            keyrack_console::refuse(PROGRAM, &why);
+            return keyrack_console::COULD_NOT;
+        }
+    };
+    as_rank(PROGRAM, rendezvous, Document::new("serve", json), |job, document| {
+        run(plan, job, &ends, document)
+    })
+}
+
+/// Refuses servers that nobody may trust, or that could not end.
+fn check(plan: &Server, servers: u32) -> Result<(), String> {
     if !plan.ip.is_loopback() && plan.token.is_none() {
         return Err(format!(
             "--ip={}: others can reach it, so clients have to show a token: set KEYRACK_FS_TOKEN",
             plan.ip
         ));
     }
-    if matches!(plan.tls, Some((_, None))) && job.size() > 1 {
+    if matches!(plan.tls, Some((_, None))) && servers > 1 {
         return Err("several servers also call each other: say whom they trust by --tls-ca".into());
     }
-    if plan.idle.is_some() && job.size() > 1 {
+    if plan.idle.is_some() && servers > 1 {
         return Err("--idle: of several servers none knows whether the others are used".into());
     }
+    Ok(())
+}
+
+fn run(
+    plan: &Server,
+    job: &mut Job,
+    ends: &Receiver<()>,
+    document: &mut Document,
+) -> Result<u8, String> {
+    check(plan, job.size())?;
     let is_root = job.is_root();
-    let say =
-        |text: &str| if is_root { keyrack_console::print(text) } else { keyrack_console::DONE };
+    let say = |text: &str| if is_root { keyrack_console::print(text) } else { DONE };
     let header = plan.header(job);
     document.header(&header);
     document.put("durability", plan.store.durability());
     say(&header.end());
     let began = usage::process();
     let space = plan.open(job.rank())?;
-    let datagrams = match plan.is_udp {
-        true => vec![(Endpoint::Ip((plan.ip, 0).into()), plan.datagram_bytes)],
-        false => Vec::new(),
-    };
-    let mut options = ServeOptions {
-        listen: plan.listeners(job.rank()),
-        datagrams,
-        threads: plan.threads,
-        token: plan.token.clone(),
-        server: job.rank(),
-        servers: job.size(),
-        is_dummy: plan.is_dummy,
-        ..ServeOptions::default()
-    };
-    options.connect.tls = plan.tls.as_ref().and_then(|(_, trust)| trust.clone());
-    let served = serve(space.clone(), options).map_err(|error| error.to_string())?;
-    let addresses = served.handle.local_addrs();
-    let mut mine = addresses[0][0].to_string();
-    if plan.is_udp
-        && let Some(datagrams) = addresses.last().and_then(|all| all.first())
-    {
-        mine = format!("{mine} {datagrams}");
-    }
-    let all = job.all_gather(mine.as_bytes()).map_err(|error| error.to_string())?;
-    let all: Vec<String> =
-        all.iter().map(|address| String::from_utf8_lossy(address).into_owned()).collect();
-    served.set_map(all).map_err(|error| error.to_string())?;
-    job.barrier().map_err(|error| error.to_string())?;
-    if is_root && let Some(info) = addresses.get(1) {
-        document.put("listening", info[0].to_string());
-        say!("listening on {}", info[0]);
+    let served = rpc::serve(space.clone(), plan.options(job)).map_err(in_words)?;
+    if let Some(info) = exchange_addresses(plan, &served, job)? {
+        document.put("listening", info.as_str());
+        say!("listening on {info}");
     }
     say("Running...\n");
     wait(ends, plan.idle, || served.calls());
     say("\nFlushing db ...\n");
-    let calls = served.calls();
-    served.shutdown(GRACE).map_err(|error| error.to_string())?;
-    let mut share = Share { calls, ..Share::default() };
+    let mut share = Share { calls: served.calls(), ..Share::default() };
+    served.shutdown(GRACE).map_err(in_words)?;
     let has_store = space.is_some();
     if let Some(space) = space {
         if !space.is_read_only() {
-            space.flush().map_err(|error| error.to_string())?;
+            space.flush().map_err(in_words)?;
         }
         share.store = Totals::of(space.stores());
         if !space.is_read_only() {
-            space.close().map_err(|error| error.to_string())?;
+            space.close().map_err(in_words)?;
         }
     }
     let spent = usage::process();
@@ -252,7 +271,33 @@ pub(super) fn run(
         shares.fields(has_store).into_iter().for_each(|(name, value)| document.put(name, value));
         say(&format!("Done!\n{}Bye\n", shares.text(has_store)));
     }
-    Ok(keyrack_console::DONE)
+    Ok(DONE)
+}
+
+/// Tells every server where all are. On rank 0, the address that clients know.
+fn exchange_addresses(
+    plan: &Server,
+    served: &Served,
+    job: &mut Job,
+) -> Result<Option<String>, String> {
+    let addresses = served.handle.local_addrs();
+    let mut mine = addresses[0][0].to_string();
+    if plan.is_udp
+        && let Some(datagrams) = addresses.last().and_then(|all| all.first())
+    {
+        mine = format!("{mine} {datagrams}");
+    }
+    let all = job.all_gather(mine.as_bytes()).map_err(in_words)?;
+    let all: Vec<String> =
+        all.iter().map(|address| String::from_utf8_lossy(address).into_owned()).collect();
+    served.set_map(all).map_err(in_words)?;
+    job.barrier().map_err(in_words)?;
+    let info = addresses.get(1).filter(|_| job.is_root());
+    Ok(info.map(|info| info[0].to_string()))
+}
+
+fn in_words(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
 #[cfg(test)]

@@ -3,19 +3,24 @@
 
 use super::header::Header;
 use keyrack_flodb::{Compression, Durability, Options};
+use keyrack_vfs::{Fs, RealFs};
+use std::path::Path;
 
 /// What the environment says about the stores of a job.
 #[derive(Clone, Debug)]
-pub(super) struct StoreSettings {
-    pub(super) options: Options,
-    pub(super) is_compacted: bool,
+pub struct StoreSettings {
+    /// What each store is opened with.
+    pub options: Options,
+    /// Whether tables are merged in the background.
+    pub is_compacted: bool,
 }
 
 /// Where values come from.
-pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The environment.
-pub(super) fn environment(name: &str) -> Option<String> {
+/// A variable of the environment.
+#[must_use]
+pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
@@ -27,7 +32,8 @@ fn find(lookup: Lookup<'_>, name: &str) -> Option<(String, String)> {
 }
 
 /// A number, with K, M or G behind it for powers of 1024.
-pub(super) fn number(text: &str) -> Option<u64> {
+#[must_use]
+pub fn number(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'k' | b'K' => (&text[..text.len() - 1], 10),
         b'm' | b'M' => (&text[..text.len() - 1], 20),
@@ -58,7 +64,10 @@ fn boolean_of(lookup: Lookup<'_>, name: &str) -> Result<Option<bool>, String> {
 
 impl StoreSettings {
     /// What `lookup` says; without a write-ahead log unless it is asked for, as in the original.
-    pub(super) fn new(lookup: Lookup<'_>, disable_compaction: bool) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// One line for a variable whose value cannot be read.
+    pub fn new(lookup: Lookup<'_>, disable_compaction: bool) -> Result<Self, String> {
         let mut options = Options::default();
         let no_log = boolean_of(lookup, "disable_write_ahead_logging")?.unwrap_or(true);
         options.durability = if no_log { Durability::None } else { Durability::Os };
@@ -97,41 +106,62 @@ impl StoreSettings {
         if is_off {
             options.compaction_threads = 0;
         }
-        options.compression = match boolean_of(lookup, "compression")?.unwrap_or(false) {
-            true => vec![Compression::Snappy],
-            false => vec![Compression::None],
-        };
+        let is_compressed = boolean_of(lookup, "compression")?.unwrap_or(false);
+        options.compression =
+            vec![if is_compressed { Compression::Snappy } else { Compression::None }];
         Ok(StoreSettings { options, is_compacted: !is_off })
     }
 
-    pub(super) fn has_log(&self) -> bool {
+    pub(crate) fn has_log(&self) -> bool {
         self.options.durability != Durability::None
     }
 
     /// What a kill of the process leaves of acknowledged writes.
-    pub(super) fn durability(&self) -> &'static str {
-        match self.has_log() {
-            true => "os (what is acknowledged survives a kill)",
-            false => "none (what is not flushed is lost by a kill)",
+    pub(crate) fn durability(&self) -> &'static str {
+        if self.has_log() {
+            "os (what is acknowledged survives a kill)"
+        } else {
+            "none (what is not flushed is lost by a kill)"
         }
     }
 
-    pub(super) fn describe(&self, header: &mut Header, dir: &str) {
+    pub(crate) fn describe(&self, header: &mut Header, dir: &str) {
         let options = &self.options;
-        let is_snappy = options.compression.first() == Some(&Compression::Snappy);
-        header.flag("Snappy", is_snappy);
-        header.line("Blk cache size", format!("{:<4} MB", options.cache_bytes >> 20));
-        header.line("Blk size", format!("{:<4} KB", options.block_bytes >> 10));
-        header.line("Bloom bits", options.filter_bits_per_key);
-        header.line("Memtable size", format!("{:<4} MB", options.memtable_bytes >> 20));
-        header.line("Tbl size", format!("{:<4} MB", options.table_bytes >> 20));
-        header.flag("Lsm compaction off", !self.is_compacted);
+        describe_tables(options, header);
         let limits = format!("{} (soft), {} (hard)", options.level0_slow, options.level0_stop);
         header.line("L0 limits", limits);
         header.flag("Wal off", !self.has_log());
         header.line("Durability", self.durability());
         header.line("Db", dir);
     }
+}
+
+/// The lines about tables, up to whether they are merged.
+pub(crate) fn describe_tables(options: &Options, header: &mut Header) {
+    let is_snappy = options.compression.first() == Some(&Compression::Snappy);
+    header.flag("Snappy", is_snappy);
+    header.line("Blk cache size", format!("{:<4} MB", options.cache_bytes >> 20));
+    header.line("Blk size", format!("{:<4} KB", options.block_bytes >> 10));
+    header.line("Bloom bits", options.filter_bits_per_key);
+    header.line("Memtable size", format!("{:<4} MB", options.memtable_bytes >> 20));
+    header.line("Tbl size", format!("{:<4} MB", options.table_bytes >> 20));
+    header.flag("Lsm compaction off", options.compaction_threads == 0);
+}
+
+/// The token of servers and their clients, `KEYRACK_FS_TOKEN`.
+#[must_use]
+pub fn token() -> Option<Vec<u8>> {
+    environment("KEYRACK_FS_TOKEN").filter(|token| !token.is_empty()).map(String::into_bytes)
+}
+
+/// Makes a directory, and removes the store that is in it; nothing else.
+///
+/// # Errors
+/// One line if the machine fails.
+pub fn destroy(dir: &Path) -> Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", dir.display());
+    RealFs.create_dir_all(dir).map_err(|error| failed(&error))?;
+    keyrack_flodb::Db::destroy(&RealFs, dir).map_err(|error| failed(&error))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub(super) const NUMBERS: usize = 4 + 2 * LEVELS;
 
 /// Sums over stores.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     levels: [Level; LEVELS],
     /// By flushes and by compactions.
     written_bytes: f64,
@@ -29,7 +29,7 @@ struct Level {
 }
 
 impl Totals {
-    pub(super) fn of(stores: &[Db]) -> Totals {
+    pub(crate) fn of(stores: &[Db]) -> Totals {
         let mut all = Totals::default();
         for store in stores {
             store.stats(&mut |name, value| match name {
@@ -85,7 +85,7 @@ impl Totals {
         self.levels.iter().enumerate().filter(|(_, level)| level.files > 0.0)
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let Totals { written_bytes, read_bytes, merged_bytes, waits, .. } = self;
         let mib = f64::from(1 << 20);
         let mut text = format!(
@@ -118,7 +118,7 @@ impl Totals {
     }
 
     /// Bytes as whole numbers; what the original counts and these stores do not is left out.
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let whole = |value: f64| value as u64;
         let levels: Vec<Value> = self
             .levels()

@@ -5,7 +5,7 @@
 //! write as well: long names of GNU, PAX, plain headers. Devices, pipes and hard links have no
 //! counterpart here; they are refused by name.
 
-use super::archive::{Item, ItemSink, ItemSource, end_output, entry_path, local};
+use super::item::{Item, ItemSink, ItemSource, end_output, entry_path, local};
 use ::tar::{Archive, Builder, EntryType, Header};
 use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::{INLINE_BYTES_MAX, Kind};
@@ -105,7 +105,7 @@ pub(super) fn read(from: impl Read, sink: &mut ItemSink<'_>) -> Result<(), Failu
     for entry in archive.entries().map_err(|error| broken(&error))? {
         let mut entry = entry.map_err(|error| broken(&error))?;
         let path = entry_path(&entry.path_bytes()).map_err(Failure::Usage)?;
-        let shown = super::shown(&path);
+        let shown = crate::paths::shown(&path);
         let header = entry.header();
         let kind = match header.entry_type() {
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Kind::File,

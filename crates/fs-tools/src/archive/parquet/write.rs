@@ -1,7 +1,7 @@
 //! Entries to a file of Parquet: rows are gathered by columns, and written group by group.
 
-use super::super::archive::{Facts, Item, ItemSource, end_output};
 use super::{BYTES_KEY, DIGEST_KEY, SCHEMA, places};
+use crate::archive::item::{Facts, Item, ItemSource, end_output};
 use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::Kind;
 use parquet::basic::{Compression, Encoding};
@@ -148,7 +148,7 @@ impl Rows {
                 Failure::Failed(format!(
                     "{}: its {what} is after the year 2262, where times of Parquet end; export it \
                      as jsonl or tar",
-                    super::super::shown(&item.path)
+                    crate::paths::shown(&item.path)
                 ))
             })
         };

@@ -1,14 +1,16 @@
-//! The same under our own names, with our own manners: long flags, and nothing removed unasked.
+//! `keyrack fs launch`, `serve`, `clients`, `merge`: commands that run as one job of several
+//! processes, with long flags; nothing is removed unless that is asked for.
 
-use super::document::Document;
-use super::original::{endpoint, run_server, token};
-use super::store::{StoreSettings, environment};
-use super::{as_job, behind, bench, launch, merge, serve};
-use crate::quota;
+use super::{quota, quota_args, text};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::job::Rendezvous;
-use keyrack_net::{TlsClient, TlsServer};
+use keyrack_fs_tools::bench::{Clients, measure_clients, parse_create_behind};
+use keyrack_fs_tools::job::{
+    Document, Merge, Server, StoreSettings, as_rank, environment, launch, merge, serve, token,
+};
+use keyrack_net::{Endpoint, TlsClient, TlsServer};
 use keyrack_vfs::RealFs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ const JSON_HELP: &str = "Write what is told there too, as one document";
 const NAME_HELP: &str = "The name in the servers' certificates [default: localhost]";
 
 /// The subcommands.
-pub(crate) fn commands() -> [Command; 4] {
+pub(super) fn commands() -> [Command; 4] {
     [
         Command::new("launch")
             .about("Start ranks of one job on this machine, as mpirun would")
@@ -58,7 +60,7 @@ pub(crate) fn commands() -> [Command; 4] {
             option("idle", "SECONDS", "End when nobody has called for so long; of one server")
                 .value_parser(value_parser!(u64).range(1..=31_536_000)),
         )
-        .args(quota::args())
+        .args(quota_args())
         .arg(flag("dummy", "Answer without doing anything")),
         job(Command::new("clients")
             .about("Measure servers, or a name space in this process: files made, then asked for"))
@@ -127,22 +129,15 @@ fn rendezvous(matches: &ArgMatches) -> Rendezvous {
 }
 
 /// Runs the subcommand of that name; nothing if it is not one of these.
-pub(crate) fn run(name: &str, matches: &ArgMatches) -> Option<u8> {
+pub(super) fn run(name: &str, matches: &ArgMatches) -> Option<Outcome> {
     let status = match name {
-        "launch" => Ok(launch::run(matches)),
-        "serve" => server(matches),
+        "launch" => launched(matches),
+        "serve" => served(matches),
         "clients" => clients(matches),
         "merge" => merged(matches),
         _ => return None,
     };
-    Some(status.unwrap_or_else(|why| {
-        keyrack_console::refuse(&format!("keyrack fs {name}"), &why);
-        keyrack_console::COULD_NOT
-    }))
-}
-
-fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
-    matches.get_one::<String>(name).map(String::as_str)
+    Some(status.map_err(Failure::Usage))
 }
 
 fn whole(matches: &ArgMatches, name: &str) -> u32 {
@@ -174,14 +169,26 @@ fn certificates(matches: &ArgMatches) -> Result<Option<(TlsServer, Option<TlsCli
     Ok(Some((shown.map_err(|error| error.to_string())?, trust(matches)?)))
 }
 
-fn server(matches: &ArgMatches) -> Result<u8, String> {
+fn launched(matches: &ArgMatches) -> Result<u8, String> {
+    let words = |name: &str| -> Vec<String> {
+        matches.get_many::<String>(name).into_iter().flatten().cloned().collect()
+    };
+    let pairs = words("env").into_iter().map(|pair| match pair.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err(format!("--env {pair}: give NAME=VALUE")),
+    });
+    let environment = pairs.collect::<Result<_, String>>()?;
+    Ok(launch(whole(matches, "ranks"), words("command"), environment, text(matches, "json")))
+}
+
+fn served(matches: &ArgMatches) -> Result<u8, String> {
     let ip = match text(matches, "ip") {
         Some(text) => text.parse().map_err(|_| format!("--ip {text}: give an address"))?,
         None => IpAddr::V4(Ipv4Addr::LOCALHOST),
     };
     let port = whole(matches, "port");
     let use_existing = matches.get_flag("read-only");
-    let plan = serve::Plan {
+    let plan = Server {
         db: PathBuf::from(text(matches, "db").unwrap_or_default()),
         use_existing,
         keeps: true,
@@ -200,10 +207,10 @@ fn server(matches: &ArgMatches) -> Result<u8, String> {
         token: token(),
         tls: certificates(matches)?,
         store: durable()?,
-        quota: quota::of(matches),
+        quota: quota(matches),
         idle: matches.get_one("idle").map(|seconds| Duration::from_secs(*seconds)),
     };
-    Ok(run_server(&plan, &rendezvous(matches), text(matches, "json")))
+    Ok(serve(&plan, &rendezvous(matches), text(matches, "json")))
 }
 
 /// What is acknowledged survives a kill, unless the environment says otherwise.
@@ -224,7 +231,7 @@ fn clients(matches: &ArgMatches) -> Result<u8, String> {
     let is_local = server.is_none();
     let batch = whole(matches, "batch").clamp(1, 4096) as usize;
     let use_existing = matches.get_flag("existing");
-    let plan = bench::Plan {
+    let plan = Clients {
         count,
         writes: count,
         reads: count,
@@ -238,7 +245,7 @@ fn clients(matches: &ArgMatches) -> Result<u8, String> {
         is_checked: !matches.get_flag("unchecked"),
         is_bulk: false,
         batch: (batch > 1).then_some(batch),
-        create_behind: behind::parse(text(matches, "create-behind").unwrap_or("off"))?,
+        create_behind: parse_create_behind(text(matches, "create-behind").unwrap_or("off"))?,
         db: PathBuf::from(if is_local { place } else { "" }),
         data_bytes: 0,
         server: endpoint(if is_local { "127.0.0.1:10086" } else { place })?,
@@ -254,13 +261,19 @@ fn clients(matches: &ArgMatches) -> Result<u8, String> {
         store: durable()?,
     };
     let document = Document::new("clients", text(matches, "json"));
-    Ok(as_job("keyrack fs clients", &rendezvous(matches), document, |job, document| {
-        bench::run(&plan, job, document)
+    Ok(as_rank("keyrack fs clients", &rendezvous(matches), document, |job, document| {
+        measure_clients(&plan, job, document)
     }))
 }
 
+/// Where the first server is.
+fn endpoint(address: &str) -> Result<Endpoint, String> {
+    let address = address.strip_prefix("tcp://").unwrap_or(address);
+    address.parse().map_err(|error| format!("--server {address}: {error}"))
+}
+
 fn merged(matches: &ArgMatches) -> Result<u8, String> {
-    let plan = merge::Plan {
+    let plan = Merge {
         source: PathBuf::from(text(matches, "from").unwrap_or_default()),
         target: PathBuf::from(text(matches, "to").unwrap_or_default()),
         replaces: matches.get_flag("replace"),
@@ -269,7 +282,7 @@ fn merged(matches: &ArgMatches) -> Result<u8, String> {
         store: durable()?,
     };
     let document = Document::new("merge", text(matches, "json"));
-    Ok(as_job("keyrack fs merge", &rendezvous(matches), document, |job, document| {
-        merge::run(&plan, job, document)
+    Ok(as_rank("keyrack fs merge", &rendezvous(matches), document, |job, document| {
+        merge(&plan, job, document)
     }))
 }

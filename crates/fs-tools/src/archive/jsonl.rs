@@ -7,7 +7,7 @@
 //! Bytes that are no text have `_hex` behind the name of their field, and two digits each. A file
 //! without `data` is one whose bytes are elsewhere.
 
-use super::archive::{Item, ItemSink, ItemSource, end_output, entry_path, local};
+use super::item::{Item, ItemSink, ItemSource, end_output, entry_path, local};
 use keyrack_console::{Failure, Outcome, from_hex, hex};
 use keyrack_deltafs::Kind;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use std::io::{BufRead, Write};
 const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Puts bytes under a name: as text where they are, else as digits.
-pub(super) fn put_bytes(object: &mut Value, name: &str, bytes: &[u8]) {
+pub(crate) fn put_bytes(object: &mut Value, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object[name] = text.into(),
         Err(_) => object[format!("{name}_hex")] = hex(bytes).into(),

@@ -1,7 +1,7 @@
 //! A local file as the library reads it: in ranges, each held against the length of the file before
 //! memory is taken for it.
 
-use super::super::archive::Stream;
+use crate::local::Stream;
 use bytes::Bytes;
 use keyrack_vfs::File;
 use parquet::errors::{ParquetError, Result};

@@ -5,18 +5,21 @@
 //! made. What failed is told by its path when the client ends the phase, as it would be told by the
 //! next call of a program.
 
-use super::bench::Plan;
-use super::names;
-use super::target::{Counter, FILE_MODE, Measured};
+use super::counter::{Counter, Measured};
+use super::local::FILE_MODE;
+use super::names::Name;
+use super::plan::Clients;
 use keyrack_deltafs::IfExists;
 use keyrack_deltafs::rpc::{BATCH_NAMES_MAX, Error, Tree};
-use std::sync::atomic::AtomicU64;
 
 /// Creates of a call with `on`.
 const DEFAULT: usize = 64;
 
 /// `on`, `off`, or how many creates go together.
-pub(super) fn parse(text: &str) -> Result<Option<usize>, String> {
+///
+/// # Errors
+/// One line if it is none of these.
+pub fn parse_create_behind(text: &str) -> Result<Option<usize>, String> {
     let wrong = || {
         format!(
             "--create-behind {text}: give on, off, or how many go together: 1 to {BATCH_NAMES_MAX}"
@@ -32,27 +35,20 @@ pub(super) fn parse(text: &str) -> Result<Option<usize>, String> {
     }
 }
 
-/// Makes the files with these numbers.
+/// Makes the files with these names.
 pub(super) fn create(
-    plan: &Plan,
+    plan: &Clients,
     tree: &mut Tree,
     path: &[u8],
-    numbers: &[u64],
-    done: &AtomicU64,
+    names: &[Name],
+    mut counter: Counter<'_>,
 ) -> Result<Measured, String> {
-    let mut counter = Counter::new(done, plan.abort_on_errors);
-    let mut before = counter.clock.ticks();
-    for number in numbers {
-        let name = names::name(*number);
-        let made = tree.create(&[path, b"/", &name].concat(), FILE_MODE, IfExists::Fail);
-        let now = counter.clock.ticks();
-        match made {
-            Ok(_) => counter.ok(now.saturating_sub(before), 1),
-            Err(error) => counter.failed(error.to_string())?,
-        }
-        before = now;
-        plan.write_data(&name)?;
-    }
+    let create = |name: &Name| {
+        let made = tree.create(&[path, b"/", name].concat(), FILE_MODE, IfExists::Fail);
+        made.map(|_| ()).map_err(|error| error.to_string())
+    };
+    let write = |name: &Name| plan.write_data(name).map_err(|error| error.to_string());
+    counter.each(names, create, write)?;
     match tree.flush_creates() {
         Ok(()) => {}
         Err(Error::WriteBehind { failed }) => {
@@ -70,10 +66,13 @@ mod tests {
 
     #[test]
     fn values_of_create_behind() {
-        assert_eq!(parse("off"), Ok(None));
-        assert_eq!((parse("on"), parse("7")), (Ok(Some(64)), Ok(Some(7))));
+        assert_eq!(parse_create_behind("off"), Ok(None));
+        assert_eq!(
+            (parse_create_behind("on"), parse_create_behind("7")),
+            (Ok(Some(64)), Ok(Some(7)))
+        );
         for wrong in ["", "0", "yes", "-1", "99999999"] {
-            let why = parse(wrong).unwrap_err();
+            let why = parse_create_behind(wrong).unwrap_err();
             assert!(why.starts_with(&format!("--create-behind {wrong}: give on, off")), "{why}");
         }
     }

@@ -82,7 +82,7 @@ impl Values {
     /// A number; of one with a unit, the bytes.
     pub(super) fn number(&self, name: &str) -> u64 {
         // The table checked it.
-        super::store::number(self.text(name)).unwrap_or(0)
+        keyrack_fs_tools::job::number(self.text(name)).unwrap_or(0)
     }
 
     pub(super) fn size(&self, name: &str) -> usize {

@@ -4,22 +4,20 @@
 //! are sent there, and those that are on their way are sent again; an operation ends with its
 //! answer, and its latency has all of that in it.
 
-use super::bench::{Phase, Plan};
-use super::names::{self, NAME_BYTES};
-use super::target::{Counter, FILE_MODE, Measured};
+use super::counter::{Counter, Measured};
+use super::local::FILE_MODE;
+use super::names::Name;
+use super::plan::{Clients, Phase};
 use keyrack_deltafs::partition::SplitMap;
 use keyrack_deltafs::rpc::{Answer, DirNumber, Error, Reply, Request, Tree};
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Before names that are on their way are sent again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-type Name = [u8; NAME_BYTES];
-
 /// A phase.
 pub(super) struct Remote<'a> {
-    plan: &'a Plan,
+    plan: &'a Clients,
     phase: Phase,
     tree: &'a mut Tree,
     dir: DirNumber,
@@ -60,17 +58,16 @@ fn failed(error: Error) -> String {
 
 impl<'a> Remote<'a> {
     pub(super) fn new(
-        plan: &'a Plan,
+        plan: &'a Clients,
         phase: Phase,
         tree: &'a mut Tree,
         path: &[u8],
-        done: &'a AtomicU64,
+        counter: Counter<'a>,
     ) -> Result<Remote<'a>, String> {
         let is_batched = phase == Phase::Insert;
         let batch = plan.batch.filter(|_| is_batched).unwrap_or(1).max(1);
         let dir = tree.open(path).map_err(failed)?;
         let servers = tree.client().servers();
-        let counter = Counter::new(done, plan.abort_on_errors);
         let behind = vec![Vec::new(); servers];
         let (tickets, again) = (Vec::new(), Vec::new());
         let (in_flight, is_stalled) = (0, false);
@@ -89,26 +86,26 @@ impl<'a> Remote<'a> {
         })
     }
 
-    pub(super) fn run(mut self, numbers: &[u64]) -> Result<Measured, String> {
+    pub(super) fn run(mut self, names: &[Name]) -> Result<Measured, String> {
         let mut next = 0;
         let servers = self.tree.client().servers();
         loop {
             while self.in_flight < self.plan.depth && !self.is_stalled {
                 if let Some((name, began)) = self.again.pop() {
                     self.send(name, began)?;
-                } else if next < numbers.len() {
-                    let name = names::name(numbers[next]);
+                } else if next < names.len() {
+                    let name = names[next];
                     next += 1;
                     let now = self.counter.clock.ticks();
                     self.send(name, now)?;
                     if self.phase == Phase::Insert {
-                        self.plan.write_data(&name)?;
+                        self.plan.write_data(&name).map_err(|error| error.to_string())?;
                     }
                 } else {
                     break;
                 }
             }
-            if next == numbers.len() && self.again.is_empty() && !self.is_stalled {
+            if next == names.len() && self.again.is_empty() && !self.is_stalled {
                 for server in 0..servers {
                     self.send_behind(server)?;
                 }
@@ -127,7 +124,7 @@ impl<'a> Remote<'a> {
                 continue;
             }
             // Half a window goes out again at once, so that neither side waits for each call.
-            let keep = if next < numbers.len() { self.plan.depth / 2 } else { 0 };
+            let keep = if next < names.len() { self.plan.depth / 2 } else { 0 };
             self.receive(keep)?;
         }
     }

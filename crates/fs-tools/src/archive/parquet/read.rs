@@ -1,8 +1,8 @@
 //! A file of Parquet to entries: columns by name, read side by side some rows at a time.
 
-use super::super::archive::{Item, ItemSink, entry_path, local};
 use super::source::Source;
 use super::{BYTES_KEY, DIGEST_KEY, SCHEMA, places};
+use crate::archive::item::{Item, ItemSink, entry_path, local};
 use keyrack_console::Failure;
 use keyrack_deltafs::Kind;
 use keyrack_vfs::File;

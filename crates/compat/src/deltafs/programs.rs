@@ -1,12 +1,14 @@
 //! The flags of DeltaFS' own programs, with their defaults, as plans of ours.
 
-use super::document::Document;
 use super::flags::{Kind, Spec, Values, parse};
-use super::store::{StoreSettings, environment};
-use super::{as_job, bench, interrupts, merge, serve};
 use keyrack_console::say;
 use keyrack_deltafs::Quota;
 use keyrack_deltafs::job::Rendezvous;
+use keyrack_fs_tools::bench::{Clients, measure_clients};
+use keyrack_fs_tools::job::{
+    Document, Merge, OriginalCalls, Server, StoreSettings, as_rank, environment, merge, serve,
+    token, write_line,
+};
 use keyrack_net::Endpoint;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -112,7 +114,7 @@ fn planned<P>(
         Ok((plan(&values)?, values.text("json").to_owned()))
     });
     planned.map_err(|line| {
-        super::write_line(&format!("{line}\n"));
+        write_line(&format!("{line}\n"));
         keyrack_console::NO
     })
 }
@@ -131,12 +133,8 @@ fn socket_bytes(values: &Values) -> (u64, u64) {
     (values.number("udp_sndbuf"), values.number("udp_rcvbuf"))
 }
 
-pub(super) fn token() -> Option<Vec<u8>> {
-    environment("KEYRACK_FS_TOKEN").filter(|token| !token.is_empty()).map(String::into_bytes)
-}
-
 /// `deltafs_bm_svr`.
-pub fn server(argv: &[String]) -> u8 {
+pub(super) fn server(argv: &[String]) -> u8 {
     let plan = planned(argv, SERVER, |values| {
         let use_existing = values.flag("use_existing_fs") || values.flag("use_existing_db");
         let (db, chain) = (values.text("db"), values.text("readonly_db_chain"));
@@ -148,7 +146,7 @@ pub fn server(argv: &[String]) -> u8 {
             _ => db,
         };
         let port = values.number("info_port");
-        Ok(serve::Plan {
+        Ok(Server {
             db: PathBuf::from(db),
             use_existing,
             keeps: false,
@@ -174,31 +172,17 @@ pub fn server(argv: &[String]) -> u8 {
     });
     match plan {
         Err(status) => status,
-        Ok((plan, json)) => run_server(&plan, &Rendezvous::default(), Some(&json)),
+        Ok((plan, json)) => serve(&plan, &Rendezvous::default(), Some(&json)),
     }
 }
 
-pub(super) fn run_server(plan: &serve::Plan, rendezvous: &Rendezvous, json: Option<&str>) -> u8 {
-    let ends = match interrupts() {
-        Ok(ends) => ends,
-        Err(why) => {
-            keyrack_console::refuse("keyrack fs serve", &why);
-            return keyrack_console::COULD_NOT;
-        }
-    };
-    let document = Document::new("serve", json);
-    as_job("keyrack fs serve", rendezvous, document, |job, document| {
-        serve::run(plan, job, &ends, document)
-    })
-}
-
 /// `deltafs_bm_cli`.
-pub fn client(argv: &[String]) -> u8 {
+pub(super) fn client(argv: &[String]) -> u8 {
     let plan = planned(argv, CLIENT, |values| {
         let count = values.number("n");
         let uri = values.text("info_svr_uri");
         let monitor = values.text("mon_uri");
-        Ok(bench::Plan {
+        Ok(Clients {
             count,
             writes: values.number_or("writes", count),
             reads: values.number_or("reads", count),
@@ -234,29 +218,29 @@ pub fn client(argv: &[String]) -> u8 {
         Err(status) => status,
         Ok((plan, json)) => {
             let document = Document::new("clients", Some(&json));
-            as_job("keyrack fs bench", &Rendezvous::default(), document, |job, document| {
-                bench::run(&plan, job, document)
+            as_rank("keyrack fs bench", &Rendezvous::default(), document, |job, document| {
+                measure_clients(&plan, job, document)
             })
         }
     }
 }
 
 /// Where the first server is: `tcp://HOST:PORT`, or as endpoints are written elsewhere.
-pub(super) fn endpoint(uri: &str) -> Result<Endpoint, String> {
+fn endpoint(uri: &str) -> Result<Endpoint, String> {
     let address = uri.strip_prefix("tcp://").unwrap_or(uri);
     let parsed = address.parse::<Endpoint>();
     parsed.map_err(|error| format!("Invalid flag: '--info_svr_uri={uri}' ({error})"))
 }
 
 /// `parallel_compactor`.
-pub fn compactor(argv: &[String]) -> u8 {
+pub(super) fn compactor(argv: &[String]) -> u8 {
     let plan = planned(argv, COMPACTOR, |values| {
-        Ok(merge::Plan {
+        Ok(Merge {
             source: PathBuf::from(values.text("src_dir")),
             target: PathBuf::from(values.text("dst_dir")),
             replaces: values.flag("dst_force_cleaning"),
             parts: None,
-            calls: Some(merge::Calls {
+            calls: Some(OriginalCalls {
                 ip: ip(values)?.to_string(),
                 is_udp: values.flag("udp"),
                 datagram_bytes: values.number("udp_max_msgsz"),
@@ -273,8 +257,8 @@ pub fn compactor(argv: &[String]) -> u8 {
         Err(status) => status,
         Ok((plan, json)) => {
             let document = Document::new("merge", Some(&json));
-            as_job("keyrack fs merge", &Rendezvous::default(), document, |job, document| {
-                merge::run(&plan, job, document)
+            as_rank("keyrack fs merge", &Rendezvous::default(), document, |job, document| {
+                merge(&plan, job, document)
             })
         }
     }

@@ -1,8 +1,8 @@
 //! What is written is read; what is damaged is told and never a panic; what others write is taken
 //! in.
 
-use super::super::archive::{Facts, Item};
 use super::{SCHEMA, read, write};
+use crate::archive::item::{Facts, Item};
 use keyrack_console::Failure;
 use keyrack_deltafs::Kind;
 use keyrack_vfs::{File, Fs, MemFs, OpenOptions};

@@ -9,7 +9,7 @@ const DEPTH: &str = "quota-depth";
 const NAME_BYTES: &str = "quota-name-bytes";
 
 /// The options.
-pub(crate) fn args() -> [Arg; 3] {
+pub(super) fn quota_args() -> [Arg; 3] {
     let option = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("N").help(help)
     };
@@ -24,7 +24,7 @@ pub(crate) fn args() -> [Arg; 3] {
 }
 
 /// What they say; no limits of a command that does not have them.
-pub(crate) fn of(matches: &ArgMatches) -> Quota {
+pub(super) fn quota(matches: &ArgMatches) -> Quota {
     let given = |name: &str| matches.try_get_one::<u64>(name).ok().flatten().copied();
     let size = |name: &str, default: usize| {
         given(name).and_then(|number| usize::try_from(number).ok()).unwrap_or(default)
@@ -34,14 +34,4 @@ pub(crate) fn of(matches: &ArgMatches) -> Quota {
         name_bytes: size(NAME_BYTES, NAME_BYTES_MAX),
         depth: size(DEPTH, DEPTH_MAX),
     }
-}
-
-/// The options once more, for the command line of a mount in the background.
-#[cfg(all(feature = "fuse", target_os = "linux"))]
-pub(crate) fn words(matches: &ArgMatches) -> Vec<String> {
-    let given = |name: &'static str| {
-        let number = matches.try_get_one::<u64>(name).ok().flatten();
-        number.map(|number| format!("--{name}={number}"))
-    };
-    [NAMES, DEPTH, NAME_BYTES].into_iter().filter_map(given).collect()
 }
