@@ -1,7 +1,7 @@
 //! The locks of writers: a session holds its own lock while it changes rows and counts them.
 //!
-//! Its own lock costs a session two atomic operations on a line that no other thread touches. A
-//! group and a clear take the locks of all sessions, in the order in which the sessions were opened.
+//! Its own lock costs a session two atomic operations on a line that no other thread touches.
+//! A group and a clear take the locks of all sessions, in the order in which they were opened.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
