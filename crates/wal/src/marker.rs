@@ -117,7 +117,7 @@ pub(crate) fn check(
     }
     if mark.id != id {
         let what =
-            format!("the marker belongs to another log: identity {:016x}, not {id:016x}", mark.id);
+            format!("the marker is of another log: identity {:016x}, not {id:016x}", mark.id);
         return Err(Error::corruption(&path_in(dir), ID_AT, what));
     }
     match newest {
