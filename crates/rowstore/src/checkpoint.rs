@@ -1,13 +1,13 @@
-//! Checkpoints: all rows in files, so that the logs before them can go.
+//! Fuzzy checkpoints: all rows in files, so that the logs before them can be released.
 //!
 //! ```text
-//!   note where each log ends: the starts     |
-//!   note the watermarks                          |  writers go on all the time
-//!   wait for what was written before         |
-//!   write all rows, a range to a thread      |
-//!   wait for what was written meanwhile, sync the logs
-//!   sync the files, publish the manifest -> from here on the checkpoint counts
-//!   let go of the logs below the starts, remove the files of the one before
+//!   note where each log ends: the starts        |
+//!   note the delete watermarks                  |  writers continue all the time
+//!   wait until earlier writes are logged        |
+//!   scan and write all rows, a range to a thread|
+//!   wait until the writes meanwhile are logged, sync the logs
+//!   sync the files, publish the manifest -> from here on the checkpoint is valid
+//!   release the logs below the starts, remove the files of the previous checkpoint
 //! ```
 //!
 //! The rows in the files are not of one moment. A recovery loads them and replays the logs from the
@@ -44,7 +44,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Below so many rows a checkpoint is one part.
+/// A checkpoint has at most one part for each this many rows.
 const PART_ROWS_MIN: u64 = 10_000;
 
 /// Writes a checkpoint.
@@ -54,11 +54,11 @@ pub(crate) fn checkpoint(core: &Core) -> Result<bool> {
     disk.check()?;
     let logged_before = disk.log_bytes.load(Ordering::Relaxed);
     let outcome = write(core, disk, &manifest);
-    // A checkpoint that failed is tried again after as much log as called for this one.
+    // A failed checkpoint is retried after as much log again.
     disk.log_bytes.fetch_sub(logged_before, Ordering::SeqCst);
     let checkpoint_bytes = outcome.as_ref().unwrap_or(&*manifest).bytes();
     if disk.set_log_bytes_max(&core.options, checkpoint_bytes) {
-        // So much was written meanwhile that the next one is due; nobody else will notice.
+        // The next one is due already, and no writer will notice.
         core.notifier.notify_checkpointer();
     }
     let next = match outcome {
@@ -82,7 +82,7 @@ pub(crate) fn checkpoint(core: &Core) -> Result<bool> {
     Ok(true)
 }
 
-/// All but letting go of what is old. Returns the manifest that counts now.
+/// Everything except the release of old files. Returns the published manifest.
 fn write(core: &Core, disk: &Disk, last: &Manifest) -> Result<Manifest> {
     // The order of these three is that of the header.
     let logs = starts(disk, last);
@@ -101,8 +101,8 @@ fn write(core: &Core, disk: &Disk, last: &Manifest) -> Result<Manifest> {
     Ok(next)
 }
 
-/// The logs with their starts. Those that are not written any more are not needed once this
-/// checkpoint counts.
+/// The logs with their starts. Logs that no session writes any more are not needed once this
+/// checkpoint is valid.
 fn starts(disk: &Disk, last: &Manifest) -> Vec<LogEntry> {
     let in_use = disk.logs.iter().zip(&last.logs).map(|(log, entry)| LogEntry {
         start: log.published(),
@@ -114,13 +114,13 @@ fn starts(disk: &Disk, last: &Manifest) -> Vec<LogEntry> {
     in_use.chain(dropped).collect()
 }
 
-/// Pending until everything that is in the tree now is in the logs.
+/// Waits until everything that is in the tree now is in the logs.
 fn wait_until_logged(core: &Core, disk: &Disk) -> Result<()> {
     core.sessions.wait_until_logged()?;
     disk.append_unlogged()
 }
 
-/// Publishes a manifest: when this returns, it is the one that counts.
+/// Publishes a manifest. It is valid when this returns.
 pub(crate) fn publish(fs: &dyn Fs, dir: &Path, manifest: &Manifest) -> Result<()> {
     let bytes = manifest.encode()?;
     fs.write_atomic(&dir.join(MANIFEST_NAME), &bytes).map_err(|error| of_files(&error))
@@ -156,7 +156,7 @@ fn write_parts(core: &Core, disk: &Disk, generation: u64) -> Result<Vec<PartEntr
     let threads = core.options.thread_count().min(count);
     std::thread::scope(|scope| {
         let builder = || std::thread::Builder::new().name("checkpoint part".to_owned());
-        // One that cannot be started leaves its share to the others.
+        // If a thread does not start, the others do its share.
         let helpers: Vec<_> =
             (1..threads).filter_map(|_| builder().spawn_scoped(scope, work).ok()).collect();
         let mut outcome = work();
@@ -169,7 +169,7 @@ fn write_parts(core: &Core, disk: &Disk, generation: u64) -> Result<Vec<PartEntr
     Ok(parts.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Writes the rows of one range. Between two blocks no memory is held back.
+/// Writes the rows of one range. Between two blocks it holds no guard, so memory is reclaimed.
 fn write_part(
     core: &Core,
     mut writer: PartWriter,
@@ -197,7 +197,7 @@ fn write_part(
     }
 }
 
-/// Removes parts, and manifests that were not finished, that no manifest names.
+/// Removes parts that the manifest does not name, and unfinished manifests.
 pub(crate) fn remove_unnamed(fs: &dyn Fs, dir: &Path, manifest: &Manifest) -> Result<()> {
     let parts = 0..manifest.parts.len();
     let named: Vec<_> = parts.map(|part| path_of(dir, manifest.generation, part)).collect();
@@ -211,7 +211,7 @@ pub(crate) fn remove_unnamed(fs: &dyn Fs, dir: &Path, manifest: &Manifest) -> Re
     Ok(())
 }
 
-/// Whether a name is that of a manifest that was being written.
+/// Whether a name is that of an unfinished manifest.
 fn is_unfinished(name: &OsStr) -> bool {
     let name = name.to_str().and_then(|name| name.strip_prefix('.'));
     name.is_some_and(|name| name.starts_with(MANIFEST_NAME) && name.ends_with(".tmp"))
@@ -224,9 +224,9 @@ fn remove(fs: &dyn Fs, path: &Path) -> Result<()> {
     }
 }
 
-/// Removes the files of dropped logs, and then forgets these. The manifest on disk names them until
-/// the next one is published, which does no harm. A manifest may name any directory: what another
-/// log has there stays, and is damage.
+/// Removes the files of dropped logs, and then the logs from `manifest`. The manifest on disk names
+/// them until the next one is published, which is harmless. A manifest may name any directory:
+/// files of another log there stay, and are damage.
 pub(crate) fn remove_dropped(fs: &dyn Fs, dir: &Path, manifest: &mut Manifest) -> Result<()> {
     for log in manifest.logs.iter().filter(|log| log.state == LogState::Dropped) {
         let removed = keyrack_wal::remove(fs, &dir.join(&log.path), log.id);

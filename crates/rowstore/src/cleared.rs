@@ -1,11 +1,11 @@
-//! Removing all rows at once: in constant time, whatever their number.
+//! Clears: removing all rows in constant time.
 //!
 //! A clear has a version. A row whose version is not above that of the last clear is *dead*: no
-//! reader sees it, no checkpoint has it, and a replay does not apply it. Its memory is given back
-//! later, by a pass over all rows, a slice at a time.
+//! reader sees it, no checkpoint has it, and a replay does not apply it. A pass over all
+//! rows frees its memory later, a slice at a time.
 //!
 //! ```text
-//!   clear   watermarks raised -> version published -> sums of the dead noted     O(1)
+//!   clear   watermarks raised -> version published -> dead rows counted          O(1)
 //!   pass    slice, slice, slice ... end of the keys                          O(rows), later
 //! ```
 //!
@@ -14,13 +14,13 @@
 //! and is dead, in memory as at a replay. The entry of the clear in the log has the version, so the
 //! order of the records makes no difference.
 //!
-//! A write that is dead when it is published may be in a place that the pass has left. So every
-//! write looks at the version of the last clear once more after it is in the tree, behind a fence,
-//! and removes what is dead ([`Core::remove_if_cleared`]). Either the pass finds the row, or the
-//! writer finds the clear.
+//! A write that is dead when it is published may be at a key that the pass has left. So every write
+//! checks the version of the last clear again after it is in the tree, behind a fence, and removes
+//! a dead row ([`Core::remove_if_cleared`]). Either the pass finds the row, or the writer finds the
+//! clear.
 //!
-//! The sums of the dead are exact if nobody writes during the clear, and after the end of each
-//! pass: then no dead row is left, and the sums are set to 0. A negative sum counts as 0.
+//! The counts of dead rows are exact if no session writes during the clear, and after each pass:
+//! then no dead row is left, and the counts are set to 0. A negative count is read as 0.
 
 use crate::Row;
 use crate::core::Core;
@@ -31,37 +31,37 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Rows looked at in one slice of the pass.
+/// The number of rows in one slice of the pass.
 const SLICE_ROWS: usize = 512;
 
-/// A word that has a cache line of its own: readers load it for every row.
+/// A word with a cache line of its own: readers load it for every row.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Line(AtomicU64);
+struct CachePadded(AtomicU64);
 
-/// What was cleared, and what is left of it in the tree.
+/// The last clear, and the dead rows that are left in the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Cleared {
     /// The version of the last clear.
-    version: Line,
+    version: CachePadded,
     /// Dead rows in the tree.
     rows: AtomicI64,
-    /// What they take.
+    /// The memory of the dead rows.
     bytes: AtomicI64,
-    /// How many of them have an expiry.
+    /// The number of dead rows with an expiry.
     volatile: AtomicI64,
-    /// Whether the pass has an end to reach.
+    /// Whether a pass is under way.
     is_under_way: AtomicBool,
-    /// Held for a clear, for a slice, and to read the sums.
+    /// Locked for a clear, for a slice, and to read the counts.
     pass: Mutex<Pass>,
 }
 
-/// Where the pass is.
+/// The progress of the pass.
 #[derive(Debug, Default)]
 struct Pass {
     from: Vec<u8>,
-    /// How often it has to reach the last key. A clear in its middle does not set it back, so that
-    /// frequent clears do not keep it from the last keys.
+    /// How often it has to reach the last key. A clear does not restart the pass, so that it
+    /// reaches the last keys even if clears are frequent.
     ends_left: u8,
 }
 
@@ -70,7 +70,7 @@ impl Cleared {
         self.pass.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A dead row has left the tree. Called under the lock of its node.
+    /// Counts a dead row that has left the tree. Called under the lock of its node.
     pub(crate) fn forget(&self, bytes: i64, volatile: i64) {
         self.add(-1, -bytes, -volatile);
     }
@@ -88,13 +88,13 @@ impl Cleared {
     }
 }
 
-/// A sum of the dead.
+/// A count of dead rows.
 fn sum(of: &AtomicI64) -> i64 {
     of.load(Ordering::Acquire).max(0)
 }
 
 impl Core {
-    /// Whether a row is there at `now_ms`: neither cleared nor expired.
+    /// Whether a row is live at `now_ms`: neither cleared nor expired.
     #[inline]
     pub(crate) fn is_live(&self, row: &Row<'_>, now_ms: u64) -> bool {
         !self.is_dead(row) && !row.is_expired(now_ms)
@@ -107,7 +107,7 @@ impl Core {
         row.version() <= self.cleared.version.0.load(Ordering::Acquire)
     }
 
-    /// Rows that are there, those included that have expired.
+    /// The number of rows that are not dead, including expired ones.
     pub(crate) fn count(&self) -> u64 {
         let _pass = self.cleared.pass();
         self.tree.len().saturating_sub(sum(&self.cleared.rows).unsigned_abs())
@@ -119,12 +119,12 @@ impl Core {
         sum(&self.cleared.rows).unsigned_abs()
     }
 
-    /// What the rows take that are there.
+    /// The memory of the rows that are not dead.
     pub(crate) fn live_bytes(&self) -> i64 {
         self.memory.used() - sum(&self.cleared.bytes)
     }
 
-    /// Rows that are there and will expire.
+    /// The number of rows with an expiry that are not dead.
     pub(crate) fn live_volatile(&self) -> i64 {
         let _pass = self.cleared.pass();
         self.memory.volatile() - sum(&self.cleared.volatile)
@@ -139,7 +139,7 @@ impl Core {
         }
         self.watermarks.raise_all(version);
         cleared.version.0.store(version, Ordering::SeqCst);
-        // With the fence of `remove_if_cleared`.
+        // Pairs with the fence of `remove_if_cleared`.
         fence(Ordering::SeqCst);
         let rows = i64::try_from(self.tree.len()).expect("fewer than 2^63 rows");
         cleared.set(rows, self.memory.used(), self.memory.volatile());
@@ -154,7 +154,7 @@ impl Core {
         self.cleared.is_under_way.load(Ordering::Acquire)
     }
 
-    /// Looks at some rows, and removes those that are dead. Returns whether there may be more.
+    /// Removes the dead rows of one slice. Returns whether there may be more.
     pub(crate) fn sweep_dead(&self) -> bool {
         if !self.has_dead() {
             return false;
@@ -194,7 +194,7 @@ impl Core {
         false
     }
 
-    /// Removes the row of `key` if it is dead. Nothing is logged: the clear was.
+    /// Removes the row of `key` if it is dead. Logs nothing, because the clear is logged.
     fn remove_dead(&self, key: &[u8], guard: &Guard) {
         self.tree.update(key, guard, |old| {
             let old = old.as_deref().map(Row::of);
@@ -210,10 +210,10 @@ impl Core {
         });
     }
 
-    /// Removes a row that was written with this version if a clear overtook it.
+    /// Removes a row that was written with this version, if a later clear covers it.
     #[inline]
     pub(crate) fn remove_if_cleared(&self, key: &[u8], version: u64) {
-        // With the fence of `clear`: the pass finds the row, or we find the clear.
+        // Pairs with the fence of `clear`: the pass finds the row, or we find the clear.
         fence(Ordering::SeqCst);
         if version <= self.cleared.version.0.load(Ordering::Acquire) {
             self.remove_dead(key, &pin());

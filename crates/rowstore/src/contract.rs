@@ -1,13 +1,20 @@
-//! The two traits by which rows are held, and the small types in their signatures.
+//! The contract of rows: the traits [`Rows`] and [`RowSession`], and the types in their signatures.
 //!
 //! ```text
 //!   at(now) -> get, update, remove, scan ... -> flush -> a position -> is_durable(position)
 //!              one batch of requests             one append to the log
 //! ```
 //!
-//! A write outside of a group is seen by everybody when the call returns. It is promised to survive
-//! (as the store's [`Durability`] says) when the position that the following [`RowSession::flush`]
-//! gave is durable: a server sends its replies then, and not before.
+//! All sessions see a write outside of a group when the call returns. The write survives (as the
+//! store's [`Durability`] promises) once the position of the next [`RowSession::flush`] is durable.
+//! A server sends its replies then, and not earlier.
+//!
+//! **Why two contracts.** [`keyrack_store::Session`] is about values of bytes, and a write is as
+//! durable as promised when the call returns. A server needs what that contract lacks on purpose:
+//! rows with versions, flags and an expiry; an update that decides on the whole row; and a flush
+//! apart from the writes, so that a pipeline of requests is one append to the log and one sync.
+//! Adapters lead both ways: [`engine`](crate::engine()) is rows as a `Store`, and
+//! [`StoreRows`](crate::StoreRows) is any `Store` as rows.
 
 use crate::{Row, RowBuf};
 use keyrack_store::{Durability, Result};
@@ -21,58 +28,58 @@ pub trait Rows: Send + Sync {
     /// Any kind but the caller's mistake.
     fn session(&self) -> Result<Box<dyn RowSession + '_>>;
 
-    /// What a write survives once its position is durable.
+    /// The durability of a write once its position is durable.
     fn durability(&self) -> Durability;
 
-    /// Name and version of what holds the rows.
+    /// Name and version of the store.
     fn version(&self) -> String;
 
-    /// Keys that are there, those included that have expired and have not been swept up.
+    /// The number of keys, including expired rows that were not swept yet.
     fn len(&self) -> u64;
 
-    /// Whether there is no key.
+    /// Whether the store has no key.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Gives named numbers to `visit`, as [`keyrack_store::Store::stats`] does: `rows`,
+    /// Passes named numbers to `visit`, as [`keyrack_store::Store::stats`] does: `rows`,
     /// `memory_bytes`, `log_bytes`, `checkpoints`, `evicted`, `expired`...
     fn stats(&self, visit: &mut dyn FnMut(&str, f64));
 
-    /// Pending until everything up to `to` is durable. Called by a thread that may wait.
+    /// Waits until everything up to `to` is durable. Blocks the calling thread.
     ///
     /// # Errors
-    /// [`keyrack_store::Error::Poisoned`] when a sync has failed.
+    /// [`keyrack_store::Error::Poisoned`] if a sync has failed.
     fn sync(&self, to: Position) -> Result<()>;
 
-    /// Writes a checkpoint, and lets go of the log before it. Returns when it is complete; false
-    /// where there are none. Stops no writer.
+    /// Writes a checkpoint, and releases the log before it. Returns when it is complete; false if
+    /// the store has no checkpoints. Writers continue meanwhile.
     ///
     /// # Errors
-    /// Any kind but the caller's mistake; the checkpoint before it is still whole then.
+    /// Any kind but the caller's mistake. The previous checkpoint stays valid then.
     fn checkpoint(&self) -> Result<bool>;
 
-    /// Makes durable what was written, ends the threads, and reports what failed.
+    /// Makes all writes durable, ends the threads, and reports failures.
     ///
     /// # Errors
     /// Any kind but the caller's mistake.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// One thread's way to its rows. A row that has expired at the session's time is not there for any
-/// of these.
+/// One thread's access to the rows. For all of these methods, a row that has expired at the
+/// session's time is absent.
 pub trait RowSession {
     /// Sets the session's time, in milliseconds since 1970. A server does so once a batch.
     fn at(&mut self, now_ms: u64);
 
-    /// Looks `key` up and lends its row to `visit`. Returns whether it was there.
+    /// Looks up `key` and lends its row to `visit`. Returns whether there was one.
     ///
     /// # Errors
     /// Any kind; a key too long is [`keyrack_store::Error::Usage`].
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(Row<'_>)) -> Result<bool>;
 
-    /// Looks many keys up, side by side where the store can; calls `visit` once for each index of
-    /// `keys`, in any order.
+    /// Looks up many keys, if possible in parallel. Calls `visit` once for each index of `keys`, in
+    /// any order.
     ///
     /// # Errors
     /// As [`RowSession::get`].
@@ -89,14 +96,14 @@ pub trait RowSession {
         Ok(())
     }
 
-    /// Says that the rows of `keys` are used next, so that a store in memory can bring them near
-    /// side by side. Changes nothing; a key too long, or one that is not used after all, is none of
-    /// its business.
+    /// Announces that the rows of `keys` are used next, in this order, so that a store in memory
+    /// can load them into the cache in parallel. It is a hint: a key that is too long or is not
+    /// used has no effect.
     fn prefetch(&mut self, keys: &[&[u8]]) {
         let _ = keys;
     }
 
-    /// ReferenceBits, decides and writes one row as one step that nobody comes between. `decide`
+    /// Reads, decides and writes one row atomically. `decide`
     /// gets the row and an empty [`RowBuf`] for the new one; it may be called again, with an empty
     /// buffer again. Returns the version of the row written, or 0 when none was.
     ///
@@ -110,7 +117,7 @@ pub trait RowSession {
         decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
     ) -> Result<u64>;
 
-    /// Stores `value` as the row of `key`, whatever was there. Returns the row's version.
+    /// Stores `value` as the row of `key`, and replaces any old row. Returns the row's version.
     ///
     /// # Errors
     /// As [`RowSession::update`].
@@ -123,7 +130,7 @@ pub trait RowSession {
         })
     }
 
-    /// Removes the row of `key`. Returns whether it was there.
+    /// Removes the row of `key`. Returns whether there was one.
     ///
     /// # Errors
     /// As [`RowSession::update`].
@@ -137,8 +144,8 @@ pub trait RowSession {
     }
 
     /// Visits the rows with `low <= key < high` in ascending order; `high = None` has no upper
-    /// bound. Returns the rows visited, the one at which `visit` broke off included. Each row is
-    /// whole; the range is not one point in time. `visit` must not use this session.
+    /// bound. Returns the number of rows visited, including the one at which `visit` broke off.
+    /// Each row is whole; the range is not one point in time. `visit` must not use this session.
     ///
     /// # Errors
     /// As [`RowSession::get`].
@@ -160,58 +167,57 @@ pub trait RowSession {
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<u64>;
 
-    /// [`Rows::len`] as this session sees it: with what its group has written.
+    /// [`Rows::len`] as this session sees it, with the writes of its group.
     fn count(&self) -> u64;
 
-    /// Removes all rows. Rows that other sessions write meanwhile may stay or go.
+    /// Removes all rows. Rows that other sessions write meanwhile may stay or not.
     ///
     /// # Errors
     /// As [`RowSession::update`].
     fn clear(&mut self) -> Result<()>;
 
-    /// Begins a group: all that this session writes from here to the next
-    /// [`RowSession::commit_group`] is made there, or none of it, also after a crash. Until then
-    /// the session alone sees it, and whoever writes the same keys meanwhile is overwritten: others
-    /// have to be kept away from them. Flushes what was written before.
+    /// Begins a group. [`RowSession::commit_group`] applies all writes of the group or none, also
+    /// after a crash. Until then only this session sees them. They overwrite what other sessions
+    /// write to the same keys meanwhile, so the caller has to keep other sessions away from these
+    /// keys. Flushes earlier writes.
     ///
     /// # Errors
     /// As [`RowSession::flush`].
     fn begin_group(&mut self) -> Result<()>;
 
-    /// Makes all that the group has written, and ends it. The next [`RowSession::flush`] logs it,
-    /// as it does with any write. Without a group nothing happens.
+    /// Applies all writes of the group, and ends it. The next [`RowSession::flush`] logs them like
+    /// any write. Without a group it does nothing.
     ///
     /// # Errors
-    /// The group has ended, and nothing of it was made.
-    /// [`keyrack_store::Error::Usage`] for one that would log more than a record takes,
-    /// [`keyrack_store::Error::Io`] when the disk is full, [`keyrack_store::Error::Poisoned`].
+    /// The group has ended and has no effect then. [`keyrack_store::Error::Usage`] if the group
+    /// does not fit into a record, [`keyrack_store::Error::Io`] if the disk is full,
+    /// [`keyrack_store::Error::Poisoned`].
     fn commit_group(&mut self) -> Result<()>;
 
-    /// Drops what the group has written so far, and ends it. Nothing of it was made. Without a
-    /// group nothing happens.
+    /// Ends the group without effect. Without a group it does nothing.
     fn cancel_group(&mut self);
 
     /// Commits the group, if there is one, and appends to the log what this session wrote since the
-    /// last time. Returns where the log ends for this session: the position to wait for. Cheap when
+    /// last flush. Returns the position to wait for, before the writes are acknowledged. Cheap if
     /// nothing was written.
     ///
     /// # Errors
-    /// As [`RowSession::commit_group`]. [`keyrack_store::Error::Io`] when the disk is full,
-    /// [`keyrack_store::Error::Poisoned`]: the writes are seen in memory, but they must not be
-    /// acknowledged. What could not be logged goes with the next flush.
+    /// As [`RowSession::commit_group`]. [`keyrack_store::Error::Io`] if the disk is full,
+    /// [`keyrack_store::Error::Poisoned`]: the writes are visible in memory, but must not be
+    /// acknowledged. The next flush logs them.
     fn flush(&mut self) -> Result<Position>;
 
-    /// Whether what was flushed up to `position` survives what the store's durability names. Always
-    /// true below [`Durability::Sync`].
+    /// Whether everything up to `position` is as durable as the store promises. Always true below
+    /// [`Durability::Sync`].
     fn is_durable(&self, position: Position) -> bool;
 }
 
-/// What the closure of [`RowSession::update`] decided.
+/// The decision of the closure of [`RowSession::update`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Leave the row as it is.
     Keep,
-    /// Store what the buffer holds.
+    /// Store the row in the buffer.
     Put,
     /// Remove the row.
     Remove,
@@ -222,6 +228,6 @@ pub enum Change {
 pub struct Position {
     /// The log, counted from 0.
     pub log: u32,
-    /// Everything below this LSN is meant.
+    /// The LSN: the position covers everything below it.
     pub lsn: u64,
 }

@@ -1,7 +1,7 @@
-//! What sessions and threads of a store share.
+//! The state that the sessions and threads of a store share.
 //!
-//! Who may write what: the tree, by sessions, and by recovery before there are any. Logs, by
-//! sessions. The manifest and the files of checkpoints, by whoever holds [`Disk::checkpointing`].
+//! Sessions write the tree and the logs; before there are sessions, recovery writes the tree. The
+//! holder of [`Disk::checkpointing`] writes the manifest and the files of checkpoints.
 
 use crate::cleared::Cleared;
 use crate::error::of_log;
@@ -42,13 +42,13 @@ pub(crate) struct Core {
     pub(crate) sample: KeySample,
     pub(crate) counts: Counts,
     pub(crate) notifier: Notifier,
-    /// The largest version of sessions that are over, and of what was recovered.
+    /// The largest version of closed sessions, and of the recovery.
     pub(crate) clock: AtomicU64,
-    /// What was removed with all other rows.
+    /// The state of the last clear.
     pub(crate) cleared: Cleared,
-    /// The time that a session was told last.
+    /// The time that a session has set last.
     pub(crate) now_ms: AtomicU64,
-    /// Absent where nothing survives.
+    /// `None` in a store without files.
     pub(crate) disk: Option<Disk>,
 }
 
@@ -57,19 +57,19 @@ pub(crate) struct Core {
 pub(crate) struct Disk {
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) dir: PathBuf,
-    /// Those that sessions write.
+    /// The logs that sessions write.
     pub(crate) logs: Vec<Log>,
     next_log: AtomicUsize,
     /// Bytes of log since the last checkpoint began.
     pub(crate) log_bytes: AtomicU64,
-    /// How many of them call for a checkpoint.
+    /// The bytes of log after which a checkpoint begins.
     pub(crate) log_bytes_max: AtomicU64,
-    /// Records of sessions that ended without being able to write them.
+    /// Records of sessions that ended and could not log them.
     unlogged: Mutex<Vec<Vec<u8>>>,
-    /// Held by the one who writes a checkpoint.
+    /// Locked while a checkpoint is written.
     pub(crate) checkpointing: Mutex<Manifest>,
     poison: OnceLock<String>,
-    /// Held as long as the store is open.
+    /// Locks the directory while the store is open.
     pub(crate) lock: Box<dyn Lock>,
 }
 
@@ -97,12 +97,12 @@ impl Disk {
 
     /// The log of a new session.
     pub(crate) fn next_log(&self) -> (u32, &Log) {
-        // Relaxed: any fair choice will do.
+        // Relaxed: any fair distribution is correct.
         let number = self.next_log.fetch_add(1, Ordering::Relaxed) % self.logs.len();
         (number as u32, &self.logs[number])
     }
 
-    /// Whether rows may still be changed.
+    /// Fails after a failed sync, when writes are refused.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         match self.poison.get() {
@@ -111,11 +111,11 @@ impl Disk {
         }
     }
 
-    /// What a log reports. After a failed sync the store only reads.
+    /// Converts the error of a log. After a failed sync the store is read-only.
     pub(crate) fn failed(&self, error: keyrack_wal::Error) -> Error {
         let error = of_log(error);
         if let Error::Poisoned { cause } = &error {
-            // The first cause is the one to tell.
+            // Later errors report the first cause.
             let _ = self.poison.set(cause.clone());
         }
         error
@@ -123,10 +123,10 @@ impl Disk {
 
     /// Appends one record.
     pub(crate) fn append(&self, log: &Log, record: &[u8]) -> Result<u64> {
-        let mut room = log.reserve(record.len()).map_err(|error| self.failed(error))?;
-        room.write(&[record]).map_err(|error| self.failed(error))?;
-        let end = room.end();
-        room.publish();
+        let mut reservation = log.reserve(record.len()).map_err(|error| self.failed(error))?;
+        reservation.write(&[record]).map_err(|error| self.failed(error))?;
+        let end = reservation.end();
+        reservation.publish();
         Ok(end)
     }
 
@@ -145,7 +145,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Notes bytes of log. Returns whether it is time for a checkpoint.
+    /// Counts bytes of log. Returns whether a checkpoint is due.
     #[inline]
     pub(crate) fn note_logged(&self, bytes: u64) -> bool {
         let before = self.log_bytes.fetch_add(bytes, Ordering::SeqCst);
@@ -153,14 +153,15 @@ impl Disk {
         before <= max && before.saturating_add(bytes) > max
     }
 
-    /// Sets how much log calls for a checkpoint, after one of so many bytes. Returns whether there
-    /// is as much: from then on only the writer that goes beyond it notices.
+    /// Sets the bytes of log after which a checkpoint begins; the last one had `checkpoint_bytes`.
+    /// Returns whether one is due already. From then on only the writer that crosses the limit
+    /// notices.
     pub(crate) fn set_log_bytes_max(&self, options: &Options, checkpoint_bytes: u64) -> bool {
         let max = match options.checkpoint_log_bytes {
             0 => u64::MAX,
             bytes => bytes.max(checkpoint_bytes),
         };
-        // In one order with `note_logged`: either the writer sees this limit, or we see his bytes.
+        // SeqCst with `note_logged`: the writer sees this limit, or we see its bytes.
         self.log_bytes_max.store(max, Ordering::SeqCst);
         self.log_bytes.load(Ordering::SeqCst) > max
     }
@@ -184,9 +185,9 @@ impl Core {
         }
     }
 
-    /// The largest version that was ever given.
+    /// The largest version that was ever assigned.
     pub(crate) fn clock(&self) -> u64 {
-        // The slots first: a session that ends meanwhile leaves its clock behind before its slot.
+        // The slots first: a session that ends publishes its clock before it frees its slot.
         let slots = self.sessions.clock();
         slots.max(self.clock.load(Ordering::Acquire))
     }

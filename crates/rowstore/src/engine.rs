@@ -1,12 +1,13 @@
-//! The row store behind the contract of stores: engine `rowstore`. A value is a row of one value.
+//! The engine `rowstore`: the row store behind the contract of stores. A value is a row of one
+//! value.
 //!
 //! | contract | here |
 //! |---|---|
 //! | durability `os` (the default), `none`, `interval:MS`, `sync` | that of the log; each write is a batch of one |
 //! | `update` | the closure runs once, under the lock of one node; it must not use the store |
-//! | `apply` | one record of the log: all or nothing after a crash. Batches exclude each other; to readers, and to single writes that come meanwhile, a batch is not one moment |
+//! | `apply` | one record of the log: all or nothing after a crash. Batches exclude each other; readers and single writes may see a part of a batch |
 //! | scans | weakly consistent: ordered, each key at most once, every key that was there all along |
-//! | an error of the log | the write is seen and not durable; it goes to the log with the session's next one |
+//! | an error of the log | the write is visible and not durable; the session logs it with its next write |
 
 use crate::error::out_of_memory;
 use crate::options::{Eviction, Options};
@@ -31,7 +32,11 @@ pub fn engine() -> Engine {
         persistent: true,
         stores: true,
         options: &[
-            EngineOption { key: "logs", default: "1", about: "logs that sessions take in turn" },
+            EngineOption {
+                key: "logs",
+                default: "1",
+                about: "logs, which sessions use round robin",
+            },
             EngineOption {
                 key: "segment_bytes",
                 default: "128M",
@@ -40,7 +45,7 @@ pub fn engine() -> Engine {
             EngineOption {
                 key: "checkpoint_log_bytes",
                 default: "256M",
-                about: "bytes of log that call for a checkpoint; 0 for none",
+                about: "bytes of log after which a checkpoint begins; 0 for none",
             },
             EngineOption {
                 key: "checkpoint_on_close",
@@ -55,12 +60,12 @@ pub fn engine() -> Engine {
             EngineOption {
                 key: "memory_max",
                 default: "0",
-                about: "bytes that rows may take; 0 for no limit",
+                about: "maximum bytes of rows in memory; 0 for no limit",
             },
             EngineOption {
                 key: "eviction",
                 default: "none",
-                about: "what happens then: none (writes are refused) or clock",
+                about: "what happens at memory_max: none (writes are refused) or clock",
             },
         ],
         open,
@@ -104,7 +109,7 @@ pub fn options_of(given: &OpenOptions) -> Result<Options> {
         }
     };
     let options = Options {
-        // The run did not ask for another.
+        // The default, unless the run asks for another.
         durability: given.durability.unwrap_or_default(),
         log_dirs: log_dirs.collect(),
         checkpoint_log_bytes: given.size("checkpoint_log_bytes", defaults.checkpoint_log_bytes)?,
@@ -121,7 +126,7 @@ pub fn options_of(given: &OpenOptions) -> Result<Options> {
 #[derive(Debug)]
 struct RowEngine {
     rows: RowStore,
-    /// Held by a batch that is being applied.
+    /// Locked while a batch is applied.
     batches: Mutex<()>,
 }
 
@@ -174,7 +179,7 @@ struct EngineSession<'a> {
 }
 
 impl EngineSession<'_> {
-    /// Logs what was written, and makes it as durable as the store promises.
+    /// Logs the writes of the session, and makes them as durable as the store promises.
     fn commit(&mut self) -> Result<()> {
         let position = self.rows.flush()?;
         if self.engine.rows.durability() == Durability::Sync {
@@ -183,7 +188,7 @@ impl EngineSession<'_> {
         Ok(())
     }
 
-    /// Whether a batch can be applied: what would fail in its middle fails before it.
+    /// Checks all limits before a batch is applied, so that it does not fail halfway.
     fn check(&self, batch: &Batch) -> Result<()> {
         let options = self.engine.rows.options();
         let entry = |op: BatchOp<'_>| match op {
@@ -193,7 +198,7 @@ impl EngineSession<'_> {
         let record = batch.iter().map(entry).fold(RECORD_HEAD_BYTES, usize::saturating_add);
         if record > options.group_bytes_max {
             return Err(Error::usage(format!(
-                "a batch of {record} bytes in the log; the store takes at most {}",
+                "a batch takes {record} bytes of log; at most {} are possible",
                 options.group_bytes_max
             )));
         }
@@ -208,7 +213,7 @@ impl EngineSession<'_> {
             };
             if key.len() > options.key_bytes_max || row > options.row_bytes_max {
                 return Err(Error::usage(format!(
-                    "a key of {} bytes and a row of {row}; the store takes at most {} and {}",
+                    "a key of {} bytes and a row of {row} bytes; at most {} and {} are possible",
                     key.len(),
                     options.key_bytes_max,
                     options.row_bytes_max
@@ -292,15 +297,15 @@ impl Session for EngineSession<'_> {
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
         self.check(batch)?;
-        // The lock protects no data that a panic could have left half done.
-        let _alone = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        // The lock protects no data, so a panic of its holder does no harm.
+        let _exclusive = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
         self.rows.apply(batch)?;
         self.commit()
     }
 
     fn replace_all(&mut self, batch: &Batch) -> Result<()> {
         self.check(batch)?;
-        let _alone = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let _exclusive = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
         self.rows.begin_group()?;
         let written = self.rows.clear().and_then(|()| {
             batch.iter().try_for_each(|op| match op {

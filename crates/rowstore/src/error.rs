@@ -1,13 +1,13 @@
-//! What the files and the logs below report, in the words of the store's contract.
+//! Converts errors of files and logs into those of the store's contract.
 //!
-//! This crate has no errors of its own: whoever holds rows by [`Rows`](crate::Rows) gets the
-//! kinds of [`keyrack_store::Error`]. The conversions need a type of this crate, because both sides
-//! belong to others.
+//! This crate has no error type of its own: [`Rows`](crate::Rows) returns
+//! [`keyrack_store::Error`]. The conversions need a type of this crate, because both sides belong
+//! to other crates.
 
 use crate::{Eviction, Options};
 use keyrack_store::Error;
 
-/// An error on its way up.
+/// A [`keyrack_store::Error`] for which this crate can implement conversions.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) Error);
 
@@ -35,12 +35,12 @@ impl From<keyrack_wal::Error> for Failure {
     }
 }
 
-/// A write for which `memory_max` leaves no room.
+/// The error of a write that does not fit into `memory_max`.
 #[cold]
 pub(crate) fn out_of_memory(options: &Options) -> Error {
     let remedy = match options.eviction {
         Eviction::None => "raise it, remove rows, or choose the eviction clock",
-        // Only a row that does not fit alone is refused.
+        // Only a row that alone exceeds the limit is refused.
         Eviction::Clock => "raise it",
     };
     Error::out_of_memory(format!(
@@ -49,7 +49,7 @@ pub(crate) fn out_of_memory(options: &Options) -> Error {
     ))
 }
 
-/// A failed operation on a file.
+/// Converts the error of a file operation.
 pub(crate) fn of_files(error: &keyrack_vfs::Error) -> Error {
     if error.is_locked() {
         return Error::usage(format!("the store is in use by another process: {error}"));
@@ -57,7 +57,7 @@ pub(crate) fn of_files(error: &keyrack_vfs::Error) -> Error {
     Error::io(error.attempt(), error.cause())
 }
 
-/// A failed operation on a log.
+/// Converts the error of a log.
 pub(crate) fn of_log(error: keyrack_wal::Error) -> Error {
     match error {
         keyrack_wal::Error::Usage(message) => Error::usage(message),

@@ -130,7 +130,7 @@ fn check_record(bytes: &[u8]) -> Shape {
     shape((end, seen))
 }
 
-/// ReferenceBits a part whose blocks have the right checksums and places.
+/// Reads a part whose blocks have the right checksums and places.
 fn check_part(input: &[u8], dice: &mut Dice) -> Shape {
     let (mut bytes, mut at) = (input.to_vec(), 0);
     let rows = dice.below(6) as u64;

@@ -1,17 +1,17 @@
-//! The writes of a group while they wait for its commit.
+//! A group: its writes, while they are pending until the commit.
 //!
 //! ```text
 //!   begin_group -> update, put, remove, clear ...  -> commit_group: all of it, or nothing
 //!                        |                 ^
-//!                        v                 | reads: what waits, above what is stored
+//!                        v                 | reads: pending rows before stored ones
 //!                  key -> row, or its removal
 //! ```
 //!
-//! Nothing is stored before the commit, so a group that is refused has no effect. A key is there
-//! once, however often it was written: the record holds its last row alone.
+//! Nothing is stored before the commit, so a refused group has no effect. A key occurs once,
+//! however often it was written: the record contains only its last row.
 //!
-//! **Invariant:** `bytes` is what the record of the group takes at most, by the same sum that the
-//! encoder keeps to, and never more than `bytes_max`. A write beyond that refuses the whole group.
+//! **Invariant:** `bytes` is an upper bound for the record of the group, computed as the encoder
+//! does, and never more than `bytes_max`. A write beyond that refuses the whole group.
 
 use crate::{Change, Row, RowBuf};
 use keyrack_store::{Error, Result};
@@ -19,31 +19,31 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::{Bound, ControlFlow};
 
-/// What waits for a key: its row, or its removal.
-pub(crate) type Waiting = Option<Vec<u8>>;
+/// The pending write of a key: its row, or its removal.
+pub(crate) type PendingRow = Option<Vec<u8>>;
 
-/// What a record takes.
+/// The sizes of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordSize {
     /// Bytes of a record without entries.
     pub(crate) head_bytes: usize,
-    /// Bytes of an entry for a key and a row of so many bytes. A removal has no row.
+    /// Bytes of an entry, from the bytes of its key and its row. A removal has no row.
     pub(crate) entry_bytes: fn(usize, Option<usize>) -> usize,
-    /// Bytes that one record may take.
+    /// The maximum bytes of one record.
     pub(crate) bytes_max: usize,
 }
 
-/// What a write made of a row.
+/// The decision of a write in a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decision {
     pub(crate) change: Change,
-    /// Bytes of the row that is there, expired or not.
+    /// Bytes of the old row, expired or not.
     pub(crate) old_bytes: Option<usize>,
     /// Its version; 0 without a row.
     pub(crate) old_version: u64,
 }
 
-/// Lets `decide` see a row that has not expired, and says what it wants.
+/// Calls `decide` with the old row, unless it has expired, and returns the decision.
 pub(crate) fn decide_on(
     old: Option<Row<'_>>,
     now_ms: u64,
@@ -52,7 +52,7 @@ pub(crate) fn decide_on(
 ) -> Decision {
     new.clear();
     let change = match decide(old.filter(|row| !row.is_expired(now_ms)), new) {
-        // Nothing is there, so nothing is logged.
+        // There is no row, so nothing is logged.
         Change::Remove if old.is_none() => Change::Keep,
         change => change,
     };
@@ -60,27 +60,27 @@ pub(crate) fn decide_on(
     Decision { change, old_bytes, old_version: old.map_or(0, |row| row.version()) }
 }
 
-/// What a group knows of a key.
+/// The state of a key in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found<'a> {
-    /// Nothing: what is stored counts.
+    /// The group has not written it: the stored row counts.
     Stored,
-    /// This row, or none.
+    /// The group has written this row, or has removed the row.
     Pending(Option<&'a [u8]>),
 }
 
-/// Writes that wait for the flush of their group.
+/// The pending writes of a group.
 #[derive(Debug)]
 pub(crate) struct Group {
-    rows: BTreeMap<Vec<u8>, Waiting>,
-    /// Whether everything that is stored goes first: up to this version, where that matters.
+    rows: BTreeMap<Vec<u8>, PendingRow>,
+    /// If the group clears the store: the version up to which stored rows are removed.
     clear_version: Option<u64>,
     size: RecordSize,
     bytes: usize,
     is_too_large: bool,
-    /// Rows that the flush adds, less those that it removes. Without what a clear removes.
+    /// Rows that the commit adds, minus those that it removes, except by a clear.
     rows_added: i64,
-    /// The memory that the flush adds, by the caller's count.
+    /// The memory that the commit adds, as counted by the caller.
     pub(crate) memory_added: i64,
 }
 
@@ -109,18 +109,18 @@ impl Group {
         self.clear_version
     }
 
-    /// Bytes that the record takes at most.
+    /// An upper bound for the bytes of the record.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The rows there are, of `stored` ones, once the group is flushed.
+    /// The number of rows after the commit, if `stored` rows are stored now.
     pub(crate) fn rows_after(&self, stored: u64) -> u64 {
         let stored = if self.is_cleared() { 0 } else { stored };
         stored.saturating_add_signed(self.rows_added)
     }
 
-    /// Refuses a group that became too large.
+    /// Fails if the group is too large.
     pub(crate) fn check(&self) -> Result<()> {
         match self.is_too_large {
             false => Ok(()),
@@ -140,15 +140,16 @@ impl Group {
         }
     }
 
-    /// Adds a write of `key`: its row, or its removal. `was_there` says whether there was a row,
-    /// for this group.
-    pub(crate) fn write(&mut self, key: &[u8], row: Waiting, was_there: bool) -> Result<()> {
-        let entry = |row: &Waiting| (self.size.entry_bytes)(key.len(), row.as_ref().map(Vec::len));
+    /// Adds a write of `key`: its row, or its removal. `was_there` is whether the group saw a row
+    /// before.
+    pub(crate) fn write(&mut self, key: &[u8], row: PendingRow, was_there: bool) -> Result<()> {
+        let entry =
+            |row: &PendingRow| (self.size.entry_bytes)(key.len(), row.as_ref().map(Vec::len));
         let before = self.rows.get(key).map_or(0, entry);
         let bytes = (self.bytes - before).saturating_add(entry(&row));
         if self.is_too_large || bytes > self.size.bytes_max {
             self.is_too_large = true;
-            // What waits is not flushed any more.
+            // The group will not be applied any more.
             self.rows.clear();
             return self.check();
         }
@@ -161,7 +162,7 @@ impl Group {
         Ok(())
     }
 
-    /// Removes everything up to `version`, and what waits.
+    /// Removes everything up to `version`, and all pending writes.
     pub(crate) fn clear(&mut self, version: u64) -> Result<()> {
         self.check()?;
         self.rows.clear();
@@ -179,8 +180,8 @@ impl Group {
         self.rows.iter().map(|(key, row)| (key.as_slice(), row.as_deref()))
     }
 
-    /// A visit of the rows of a range that minds what waits. It gets what is stored by
-    /// [`Merged::stored`], in the order of the visit, and at the end [`Merged::finish`].
+    /// Merges the pending rows of a range with the stored ones. The caller passes stored rows to
+    /// [`Merged::stored`] in the order of the scan, and then calls [`Merged::finish`].
     pub(crate) fn merge<'a>(
         &'a self,
         (low, high): (&[u8], Option<&[u8]>),
@@ -214,28 +215,28 @@ pub(crate) struct Merged<'a> {
 }
 
 impl Merged<'_> {
-    /// Comes to a row that is stored.
+    /// Visits the pending rows before a stored row, and then the stored row.
     pub(crate) fn stored(&mut self, key: &[u8], row: Row<'_>) -> ControlFlow<()> {
         let is_reverse = self.is_reverse;
         let comes_first = |waits: &[u8]| if is_reverse { waits >= key } else { waits <= key };
         while let Some((waits, waiting)) = self.waiting.next_if(|(key, _)| comes_first(key)) {
             if let Some(bytes) = waiting {
-                self.give(waits, Row::of(bytes))?;
+                self.visit_row(waits, Row::of(bytes))?;
             }
             if waits == key {
                 return ControlFlow::Continue(());
             }
         }
-        self.give(key, row)
+        self.visit_row(key, row)
     }
 
-    /// Visits what waits behind all that is stored. Returns the rows visited.
+    /// Visits the remaining pending rows. Returns the number of rows visited.
     pub(crate) fn finish(mut self) -> u64 {
         while !self.is_over
             && let Some((key, waiting)) = self.waiting.next()
         {
             if let Some(bytes) = waiting
-                && self.give(key, Row::of(bytes)).is_break()
+                && self.visit_row(key, Row::of(bytes)).is_break()
             {
                 break;
             }
@@ -243,7 +244,7 @@ impl Merged<'_> {
         self.visited
     }
 
-    fn give(&mut self, key: &[u8], row: Row<'_>) -> ControlFlow<()> {
+    fn visit_row(&mut self, key: &[u8], row: Row<'_>) -> ControlFlow<()> {
         if row.is_expired(self.now_ms) {
             return ControlFlow::Continue(());
         }
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_just_the_limit_is_taken() {
+    fn a_group_of_exactly_the_limit_is_accepted() {
         let mut group = group(10);
         group.write(b"abc", Some(vec![0; 5]), false).unwrap();
         assert_eq!(group.bytes(), 10);
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clear_forgets_what_waited() {
+    fn a_clear_drops_pending_writes() {
         let mut group = group(100);
         group.write(b"a", Some(vec![0; 50]), false).unwrap();
         group.clear(0).unwrap();

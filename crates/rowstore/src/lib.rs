@@ -1,30 +1,30 @@
-//! # keyrack-rowstore: rows of columns that survive their process
+//! # keyrack-rowstore: durable rows of columns
 //!
-//! A row is what a key stands for: a value, numbered columns, or named fields, with a version,
-//! flags and a time of expiry. [`Rows`] and [`RowSession`] are what a program holds rows by;
-//! whoever serves them over a network needs no more than these two traits.
+//! A row is the value of a key: one value, numbered columns, or named fields, with a version, flags
+//! and an expiry. [`Rows`] and [`RowSession`] are the contract; a server needs only these two
+//! traits.
 //!
 //! ```text
 //!   session ---> tree (rows in memory) <--- sweeper, eviction
 //!      | flush: a batch is one record          |
-//!      v                                       v  a walk of ranges, fuzzy
+//!      v                                       v  a fuzzy scan of ranges
 //!   logs  <------- read from the starts ---- checkpoint, manifest
 //!      '-------------> recovery <---------------'
 //! ```
 //!
-//! [`RowStore`] is Masstree's durable store without its faults: one version clock and whole rows in
-//! every record make replay independent of order, threads and numbers of logs. Removing all rows
-//! takes constant time: rows up to a version are dead, and the sweeper removes them later.
-//! [`StoreRows`] holds rows in any other store, [`ModelRows`] in a `BTreeMap`, for tests.
-//! [`engine`] is the row store as a store of values.
+//! [`RowStore`] follows Masstree's durable store, without its known faults. Every record contains
+//! whole rows with versions, so a replay does not depend on order, threads and numbers of logs.
+//! Removing all rows takes constant time: rows up to a version are dead, and the sweeper removes
+//! them later. [`StoreRows`] stores rows in any other store, [`ModelRows`] in a `BTreeMap`, for
+//! tests. [`engine`] is the row store as a store of values.
 //!
 //! | from the paper and its program | here |
 //! |---|---|
-//! | a log for each core, records in the order of its buffer | a batch is one record, places in the log by one addition |
-//! | epochs cut all logs at one moment | each log has a beginning of its own; a sync covers what it covers |
+//! | a log for each core, records in the order of its buffer | a batch is one record, whose LSN is reserved by one addition |
+//! | epochs cut all logs at one moment | each log has its own start and its own syncs |
 //! | changes of columns, replayed in order | whole rows, replayed in any order |
 //! | a checkpoint in memory first, ranges by eight bytes of the key | blocks of 256 KiB, ranges by a sample of keys |
-//! | logs grow until the next start | segments below the start of a checkpoint go when it counts |
+//! | logs grow until the next start | a valid checkpoint releases the segments below its starts |
 //! | removals end the recovery | removals have versions, which later rows go on from |
 //!
 //! ```

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The pause between two slices of dead rows, in which a waiting thread gets the lock.
 const SLICE_PAUSE: Duration = Duration::from_millis(1);
 
-/// The running threads. Dropping ends and joins them.
+/// The maintenance threads. Dropping ends and joins them.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     core: Arc<Core>,

@@ -1,14 +1,14 @@
-//! The manifest: which checkpoint counts, which logs there are, and from where each is read.
+//! The manifest: names the valid checkpoint, the logs, and the LSN from which each log is read.
 //!
 //! ```text
 //!   magic "KEYRROWM" | version | sizes | watermarks | logs | parts | checksum of all before
 //! ```
 //!
-//! There is one file of that name, replaced at one stroke. What it does not name does not belong to
-//! the store: parts of checkpoints that were not completed, or not removed.
+//! The file is replaced atomically. Parts that it does not name do not belong to the store: their
+//! checkpoints were not completed, or are being removed.
 //!
-//! A log is *new* until something was written into it and synced; from then on its absence is
-//! damage. It is *dropped* when a checkpoint holds all that it had; its files are to be removed.
+//! A log is *new* until its first record is synced. From then on its absence is damage. It is
+//! *dropped* when a checkpoint contains all its rows. Then its files are removed.
 
 use crate::options::{LOGS_MAX, PARTS_MAX};
 use crate::watermarks::STRIPES;
@@ -22,21 +22,21 @@ const MAGIC: &[u8; 8] = b"KEYRROWM";
 /// Version 1 has no identities of logs and no checksums of parts.
 const VERSION: u32 = 2;
 const CHECKSUM_BYTES: usize = 4;
-/// The largest that one can be.
+/// The maximum size of a manifest.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 /// The longest path of a log.
 const PATH_BYTES_MAX: u64 = 4096;
-/// DeleteWatermarks that a manifest may have: a power of two.
+/// Delete watermarks that a manifest may have: a power of two.
 const STRIPES_MAX: u64 = 1 << 20;
 
-/// What a log is to the store.
+/// The state of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogState {
-    /// Nothing may have been written yet.
+    /// It may have no record yet.
     New,
     /// It has records.
     Begun,
-    /// It has nothing that is needed.
+    /// Its records are not needed any more.
     Dropped,
 }
 
@@ -45,10 +45,10 @@ pub(crate) enum LogState {
 pub(crate) struct LogEntry {
     /// Its directory, relative to that of the store.
     pub(crate) path: PathBuf,
-    /// Records below this position are not needed.
+    /// Records below this LSN are not needed.
     pub(crate) start: u64,
     pub(crate) state: LogState,
-    /// The identity that its segments carry; 0 until it has one.
+    /// The identity in its segments; 0 until it has one.
     pub(crate) id: u64,
 }
 
@@ -57,24 +57,24 @@ pub(crate) struct LogEntry {
 pub(crate) struct PartEntry {
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
-    /// Of the checksums of its blocks; 0 if an earlier version has written it.
+    /// The checksum of its blocks' checksums; 0 if an earlier version wrote it.
     pub(crate) checksum: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// Which checkpoint; 0 is none.
+    /// The generation of the checkpoint; 0 if there is none.
     pub(crate) generation: u64,
-    /// No version in the checkpoint, or of a row removed before it, is larger.
+    /// No row in the checkpoint, and no row removed before it, has a larger version.
     pub(crate) clock: u64,
-    /// Records are not applied when their version is not above the watermark of their key.
+    /// Delete watermarks: an entry is skipped if its version is not above that of its key.
     pub(crate) watermarks: Vec<u64>,
     pub(crate) logs: Vec<LogEntry>,
     pub(crate) parts: Vec<PartEntry>,
 }
 
 impl Manifest {
-    /// That of a store without anything.
+    /// The manifest of an empty store.
     pub(crate) fn empty() -> Self {
         Manifest {
             generation: 0,
@@ -160,7 +160,7 @@ impl Manifest {
         let mut reader = Reader { bytes: body, at: MAGIC.len() };
         match Self::read(&mut reader) {
             Ok(manifest) if reader.at == body.len() => Ok(manifest),
-            Ok(_) => refuse(reader.at, "bytes behind the last part"),
+            Ok(_) => refuse(reader.at, "bytes after the last part"),
             Err(what) => refuse(reader.at, what),
         }
     }
@@ -192,30 +192,30 @@ impl Manifest {
     }
 }
 
-/// What is left of a manifest.
+/// A reader of the bytes of a manifest.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> std::result::Result<[u8; N], &'static str> {
+    fn array<const N: usize>(&mut self) -> std::result::Result<[u8; N], &'static str> {
         let found = self.bytes[self.at..].first_chunk().ok_or("the file ends too early")?;
         self.at += N;
         Ok(*found)
     }
 
     fn u32(&mut self) -> std::result::Result<u32, &'static str> {
-        self.take().map(u32::from_le_bytes)
+        self.array().map(u32::from_le_bytes)
     }
 
     fn u64(&mut self) -> std::result::Result<u64, &'static str> {
-        self.take().map(u64::from_le_bytes)
+        self.array().map(u64::from_le_bytes)
     }
 
     fn log(&mut self, version: u32) -> std::result::Result<LogEntry, &'static str> {
         let start = self.u64()?;
-        let state = match self.take::<1>()? {
+        let state = match self.array::<1>()? {
             [0] => LogState::New,
             [1] => LogState::Begun,
             [2] => LogState::Dropped,
@@ -292,7 +292,7 @@ mod tests {
 
     /// A checksum that is right does not make content believable.
     #[test]
-    fn content_that_cannot_be_is_refused_whatever_its_checksum() {
+    fn impossible_content_is_refused_whatever_its_checksum() {
         let whole = sample().encode().unwrap();
         let body = &whole[..whole.len() - CHECKSUM_BYTES];
         for at in MAGIC.len()..body.len() {

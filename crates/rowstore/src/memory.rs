@@ -1,29 +1,28 @@
-//! What the rows take, and which of them were read lately.
+//! The memory of the rows, and which of them were read recently.
 //!
-//! Bytes are an estimate: key, row, and a share of nodes and allocator that is the same for every
-//! row. Sessions gather their changes and hand them in now and then, so that they share no word for
-//! each write; the sum may be off by what they have not handed in yet ([`UNREPORTED_BYTES_MAX`]
-//! each).
+//! Bytes are an estimate: key, row, and a constant for nodes and allocator. A session collects its
+//! changes and adds them to the sum from time to time, so that writes share no word. The sum may be
+//! off by [`UNREPORTED_BYTES_MAX`] a session.
 //!
-//! The *clock* needs to know what was read since its hand came by. A bit for each key would have to
-//! be in the row; here keys share bits by their hash, some for each expected row. Two keys of one
-//! bit keep each other a little longer, which costs nothing but a worse choice.
+//! The *clock* needs to know which rows were read since its hand passed. A bit for each key would
+//! have to be in the row. Here keys share reference bits by their hash. If two keys share a bit, a
+//! read of one also protects the other, which only makes the choice slightly worse.
 
 use crate::options::{Eviction, Options};
 use crate::watermarks::hash;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// A row's share of the tree's nodes, of its blob's head, and of what the allocator rounds up.
+/// The estimate for a row's share of tree nodes, blob header and allocator rounding.
 const ROW_OVERHEAD_BYTES: usize = 64;
-/// Bytes that a session may keep to itself.
+/// The bytes that a session may keep unreported.
 pub(crate) const UNREPORTED_BYTES_MAX: i64 = 64 << 10;
-/// Bytes of memory for which there is one bit.
+/// Bytes of memory for each reference bit.
 const BYTES_PER_BIT: u64 = 64;
 const BITS_LOG2_MIN: u32 = 12;
 const BITS_LOG2_MAX: u32 = 30;
 
-/// What a row takes.
+/// The memory of a row.
 #[inline]
 pub(crate) fn cost(key_bytes: usize, row_bytes: usize) -> i64 {
     (key_bytes + row_bytes + ROW_OVERHEAD_BYTES) as i64
@@ -32,13 +31,13 @@ pub(crate) fn cost(key_bytes: usize, row_bytes: usize) -> i64 {
 #[derive(Debug)]
 pub(crate) struct Memory {
     used: AtomicI64,
-    /// Rows that will expire.
+    /// The number of rows with an expiry.
     volatile: AtomicI64,
-    /// Largest where there is no limit.
+    /// `i64::MAX` without a limit.
     max: i64,
-    /// Present where rows are evicted.
+    /// `None` if rows are not evicted.
     reads: Option<ReferenceBits>,
-    /// Where the clock's hand points.
+    /// The key at the clock's hand.
     pub(crate) hand: Mutex<Vec<u8>>,
 }
 
@@ -61,7 +60,7 @@ impl Memory {
         self.max
     }
 
-    /// Whether rows are removed to make room.
+    /// Whether rows are evicted to make room.
     #[inline]
     pub(crate) fn evicts(&self) -> bool {
         self.reads.is_some()
@@ -82,12 +81,12 @@ impl Memory {
         self.volatile.load(Ordering::Relaxed)
     }
 
-    /// Returns whether these are the first.
+    /// Returns whether these are the first rows with an expiry.
     pub(crate) fn add_volatile(&self, rows: i64) -> bool {
         rows != 0 && self.volatile.fetch_add(rows, Ordering::Relaxed) <= 0 && rows > 0
     }
 
-    /// `key` was read.
+    /// Records a read of `key`.
     #[inline]
     pub(crate) fn note_read(&self, key: &[u8]) {
         if let Some(reads) = &self.reads {
@@ -95,13 +94,13 @@ impl Memory {
         }
     }
 
-    /// Whether `key` was read since the last time that this was asked.
+    /// Whether `key` was read since the last call. Clears its reference bit.
     pub(crate) fn test_and_clear_read(&self, key: &[u8]) -> bool {
-        self.reads.as_ref().is_some_and(|reads| reads.take(hash(key)))
+        self.reads.as_ref().is_some_and(|reads| reads.test_and_clear(hash(key)))
     }
 }
 
-/// A bit for each hash.
+/// Reference bits, by the hash of the key.
 #[derive(Debug)]
 struct ReferenceBits {
     words: Box<[AtomicU64]>,
@@ -115,22 +114,23 @@ impl ReferenceBits {
         ReferenceBits { words: (0..bits / 64).map(|_| AtomicU64::new(0)).collect(), mask: bits - 1 }
     }
 
-    fn place(&self, hash: u64) -> (&AtomicU64, u64) {
+    fn word_of(&self, hash: u64) -> (&AtomicU64, u64) {
         let bit = hash & self.mask;
         (&self.words[(bit / 64) as usize], 1 << (bit % 64))
     }
 
     #[inline]
     fn set(&self, hash: u64) {
-        let (word, bit) = self.place(hash);
-        // A row that is read all the time shares its line with readers only.
+        let (word, bit) = self.word_of(hash);
+        // A bit that is set already is not written, so that readers do not take the line from each
+        // other.
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
-    fn take(&self, hash: u64) -> bool {
-        let (word, bit) = self.place(hash);
+    fn test_and_clear(&self, hash: u64) -> bool {
+        let (word, bit) = self.word_of(hash);
         word.load(Ordering::Relaxed) & bit != 0
             && word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
     }

@@ -46,7 +46,7 @@ impl Notifier {
         self.requests().stop
     }
 
-    /// Pending for a wish for a checkpoint, and takes it. False: the store ends.
+    /// Waits for the request of a checkpoint. Returns false if the store closes.
     pub(crate) fn wait_for_checkpoint(&self) -> bool {
         let idle = |requests: &mut Requests| !requests.stop && !requests.checkpoint;
         let held = self.changed.wait_while(self.requests(), idle);
@@ -55,8 +55,7 @@ impl Notifier {
         !held.stop
     }
 
-    /// Pending until there is something that expires, and then for the next look at it. False: the
-    /// store ends.
+    /// Waits until `has_work`, and then for the interval. Returns false if the store closes.
     pub(crate) fn wait_for_sweep(&self, interval: Duration, has_work: impl Fn() -> bool) -> bool {
         let idle = |requests: &mut Requests| !requests.stop && !has_work();
         let held = self.changed.wait_while(self.requests(), idle);
@@ -64,7 +63,7 @@ impl Notifier {
         self.pause(interval)
     }
 
-    /// Pending for so long. False: the store ends.
+    /// Waits for `time`. Returns false if the store closes.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let held =
             self.changed.wait_timeout_while(self.requests(), time, |requests| !requests.stop);

@@ -1,38 +1,38 @@
-//! How a store is opened, with every limit by name.
+//! The options of a store, with all limits.
 
 use crate::record::{ENTRY_BYTES, RECORD_HEAD_BYTES};
 use keyrack_store::{Durability, Error, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Logs of one store, at most.
+/// The maximum number of logs of one store.
 pub(crate) const LOGS_MAX: usize = 256;
-/// Parts of a checkpoint, at most.
+/// The maximum number of parts of a checkpoint.
 pub(crate) const PARTS_MAX: usize = 1024;
-/// Threads that a store starts for one task, at most.
+/// The maximum number of threads for one task.
 const THREADS_MAX: usize = 64;
-/// Threads that it starts when it was not told how many, at most.
+/// The maximum number of threads if the options do not set it.
 const THREADS_DEFAULT_MAX: usize = 8;
-/// The longest key that can be asked for; lengths in files have 32 bits.
+/// The maximum of `key_bytes_max`.
 const KEY_BYTES_MAX: usize = 16 << 20;
 
-/// What happens when memory is full.
+/// What happens when `memory_max` is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eviction {
-    /// Writes that need more are refused.
+    /// Writes that need more memory fail.
     #[default]
     None,
-    /// Rows that nobody has read since the hand came by last are removed.
+    /// Rows that were not read since the clock's hand passed last are evicted.
     Clock,
 }
 
 /// How to open a [`RowStore`](crate::RowStore).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What a write survives. With [`Durability::None`] there are no files.
+    /// The durability of writes. With [`Durability::None`] there are no files.
     pub durability: Durability,
-    /// Where the logs are, relative to the directory of the store. Sessions take them in turn. Logs
-    /// in other places, from openings before, are read and then dropped by the next checkpoint.
+    /// The directories of the logs, relative to that of the store. Sessions use them round robin.
+    /// Logs of earlier openings in other directories are read, and the next checkpoint drops them.
     pub log_dirs: Vec<PathBuf>,
     /// Bytes of a segment of a log: a power of two, from 4 KiB to 1 GiB.
     pub segment_bytes: u64,
@@ -40,27 +40,28 @@ pub struct Options {
     pub key_bytes_max: usize,
     /// The largest row, with its head.
     pub row_bytes_max: usize,
-    /// Writes that a session gathers before it flushes by itself, unless in a group.
+    /// The bytes of writes after which a session flushes by itself, outside of groups.
     pub batch_bytes_max: usize,
-    /// What the writes of one group may come to.
+    /// The maximum bytes of log for one group.
     pub group_bytes_max: usize,
-    /// A checkpoint begins when so much log was written since the last one began, and as much as
-    /// that one had bytes. 0: only when asked for.
+    /// A checkpoint begins when this many bytes of log were written since the last one began, and
+    /// at least as many as that one has. 0: only on request.
     pub checkpoint_log_bytes: u64,
-    /// Whether [`Rows::close`](crate::Rows::close) writes one.
+    /// Whether [`Rows::close`](crate::Rows::close) writes a checkpoint.
     pub checkpoint_on_close: bool,
-    /// Files of a checkpoint of many rows; so many threads can load it.
+    /// The number of files of a large checkpoint, which is also the number of threads that can load
+    /// it.
     pub checkpoint_parts: usize,
-    /// Threads of a checkpoint and of a recovery. 0: as many as processors, at most 8.
+    /// The number of threads of a checkpoint and of a recovery. 0: one a processor, at most 8.
     pub threads: usize,
-    /// The time between two looks for expired rows. Zero: only [`RowStore::sweep`] looks.
+    /// The time between two sweeps for expired rows. Zero: only [`RowStore::sweep`] removes them.
     ///
     /// [`RowStore::sweep`]: crate::RowStore::sweep
     pub sweep_interval: Duration,
-    /// What rows may take, in bytes, by the estimate that `memory_bytes` of the stats shows. 0: no
+    /// The maximum memory of the rows in bytes, by the estimate `memory_bytes` of the stats. 0: no
     /// limit.
     pub memory_max: u64,
-    /// What happens when they do.
+    /// What happens when `memory_max` is reached.
     pub eviction: Eviction,
 }
 
@@ -87,8 +88,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Segments of that size, and limits that fit: a row of half a segment, for tests and for
-    /// stores that are to stay small.
+    /// Sets the size of segments, and lowers the limits to fit: a row has at most half a segment.
+    /// For tests and small stores.
     #[must_use]
     pub fn with_segment_bytes(self, segment_bytes: u64) -> Self {
         let bytes = usize::try_from(segment_bytes).unwrap_or(usize::MAX);
@@ -113,7 +114,7 @@ impl Options {
 
     pub(crate) fn check(&self) -> Result<()> {
         let refuse = |what: String| Err(Error::usage(what));
-        // What the log takes in one record: a segment without its own head of a record.
+        // The longest record of the log: a segment without the header of a record.
         let record = self.segment_bytes.saturating_sub(64);
         let most = [
             RECORD_HEAD_BYTES,
@@ -125,31 +126,39 @@ impl Options {
         let most = most.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes as u64));
         if most > record {
             return refuse(format!(
-                "batch, key and row come to {most} bytes at most, which must fit into a segment \
-                 of {} bytes",
+                "a batch, a key and a row must fit into a segment of {} bytes (got {most} bytes)",
                 self.segment_bytes
             ));
         }
         if self.group_bytes_max as u64 > record || self.group_bytes_max < self.batch_bytes_max {
             return refuse(format!(
-                "a group of {} bytes must fit into a segment, and hold a batch",
+                "group_bytes_max must be at least a batch and at most a segment (got {})",
                 self.group_bytes_max
             ));
         }
         if self.key_bytes_max > KEY_BYTES_MAX {
-            return refuse(format!("keys have at most {KEY_BYTES_MAX} bytes"));
+            return refuse(format!(
+                "key_bytes_max must be at most {KEY_BYTES_MAX} (got {})",
+                self.key_bytes_max
+            ));
         }
         if self.log_dirs.is_empty() || self.log_dirs.len() > LOGS_MAX {
-            return refuse(format!("a store has from 1 to {LOGS_MAX} logs"));
+            return refuse(format!(
+                "a store has 1 to {LOGS_MAX} logs (got {})",
+                self.log_dirs.len()
+            ));
         }
         if !(1..=PARTS_MAX).contains(&self.checkpoint_parts) {
-            return refuse(format!("a checkpoint has from 1 to {PARTS_MAX} parts"));
+            return refuse(format!(
+                "checkpoint_parts must be from 1 to {PARTS_MAX} (got {})",
+                self.checkpoint_parts
+            ));
         }
         if self.threads > THREADS_MAX {
-            return refuse(format!("a store starts at most {THREADS_MAX} threads"));
+            return refuse(format!("threads must be at most {THREADS_MAX} (got {})", self.threads));
         }
         if self.durability == Durability::Interval(0) {
-            return refuse("the interval between two syncs is longer than nothing".to_owned());
+            return refuse("the interval between two syncs must be longer than 0".to_owned());
         }
         Ok(())
     }

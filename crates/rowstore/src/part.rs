@@ -8,7 +8,7 @@
 //!             of all that follows in the block
 //! ```
 //!
-//! The head says where the block belongs, so that one which lies elsewhere is not taken for it. How
+//! The head contains the place of the block, so that a misplaced block is recognised. How
 //! many bytes and rows the part has stands in the manifest, with a checksum of the checksums of its
 //! blocks: a part that was cut, or that is of another store, is damaged.
 //!
@@ -145,7 +145,7 @@ fn chained(sum: u32, block: u32) -> u32 {
     crc32_iscsi(&bytes).max(1)
 }
 
-/// ReferenceBits a part, block by block.
+/// Reads a part, block by block.
 #[derive(Debug)]
 pub(crate) struct PartReader {
     file: Arc<dyn File>,
@@ -187,7 +187,7 @@ impl PartReader {
         Err(Error::corruption(&self.path, self.offset + within as u64, what))
     }
 
-    /// ReferenceBits and checks the next block, and gives its rows. `None` at the end.
+    /// Reads and checks the next block, and gives its rows. `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Vec<(&[u8], Row<'_>)>>> {
         if self.offset == self.entry.bytes {
             if self.rows != self.entry.rows {
@@ -209,7 +209,7 @@ impl PartReader {
         }
     }
 
-    /// ReferenceBits a block. Returns how many rows it has.
+    /// Reads a block. Returns how many rows it has.
     fn load(&mut self) -> Result<u32> {
         let left = self.entry.bytes - self.offset;
         if left < HEAD_BYTES as u64 {

@@ -1,4 +1,4 @@
-//! A record of the log: what one batch of requests changed, as one piece.
+//! A record of the log: the changes of one batch of requests.
 //!
 //! ```text
 //!   +--------+-------------------------------------------+-----
@@ -8,11 +8,11 @@
 //!     what: 1 put, the row with its version; 2 remove, 3 clear: the version, 8 bytes, is the row
 //! ```
 //!
-//! An entry holds all that it needs: the whole row, and a version that says what it is newer than.
-//! So entries may be applied in any order, from any number of logs, and more than once. The log
-//! gives a record whole or not at all, which is what makes a batch one piece.
+//! An entry contains the whole row and its version. So entries may be applied in any order, from
+//! any number of logs, and more than once. The log replays a record whole or not at all, which
+//! makes a batch atomic.
 //!
-//! A row is built where it is logged from: the bytes that go to the tree are those of its entry.
+//! A row is built in the record: the tree copies the bytes of the entry.
 
 use crate::Row;
 use crate::row::set_version;
@@ -23,11 +23,11 @@ const FORMAT: u8 = 1;
 pub(crate) const RECORD_HEAD_BYTES: usize = 1;
 /// Bytes of an entry before its key.
 pub(crate) const ENTRY_BYTES: usize = 9;
-/// Bytes of a version, which a removal has for its row.
+/// Bytes of a version, which takes the place of the row in a removal.
 const VERSION_BYTES: usize = 8;
 
-/// Bytes of an entry for a key and a row of so many bytes, or for a removal. What is checked before
-/// a record is made counts by this.
+/// Bytes of an entry, from the bytes of its key and its row; a removal has no row. Limits are
+/// checked with this before a record is built.
 pub(crate) fn entry_bytes(key_bytes: usize, row_bytes: Option<usize>) -> usize {
     ENTRY_BYTES.saturating_add(key_bytes).saturating_add(row_bytes.unwrap_or(VERSION_BYTES))
 }
@@ -47,14 +47,14 @@ pub(crate) enum Entry<'a> {
     Clear { version: u64 },
 }
 
-/// Where an entry that is being made begins.
+/// The offsets of an entry that is being built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenEntry {
     start: usize,
     row: usize,
 }
 
-/// A record being made.
+/// A record that is being built.
 #[derive(Debug)]
 pub(crate) struct Record {
     bytes: Vec<u8>,
@@ -65,7 +65,7 @@ impl Record {
         Record { bytes: vec![FORMAT] }
     }
 
-    /// Whether it has no entry.
+    /// Whether the record has no entry.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.len() == RECORD_HEAD_BYTES
     }
@@ -120,7 +120,7 @@ impl Record {
         self.end(entry, REMOVE);
     }
 
-    /// Takes the entry back.
+    /// Removes the entry from the record.
     pub(crate) fn cancel(&mut self, entry: OpenEntry) {
         self.bytes.truncate(entry.start);
     }
@@ -155,11 +155,11 @@ pub(crate) struct Entries<'a> {
     at: usize,
 }
 
-/// What is wrong with a record, and where in it.
+/// An offset in a record, and what is wrong there.
 pub(crate) type Damage = (usize, &'static str);
 
 impl<'a> Entries<'a> {
-    /// Those of a record from a log.
+    /// The entries of a record from a log.
     pub(crate) fn of(record: &'a [u8]) -> Result<Self, Damage> {
         match record.first() {
             Some(&FORMAT) => Ok(Entries { bytes: record, at: RECORD_HEAD_BYTES }),
@@ -168,7 +168,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Those that lie one behind the other without the head of a record.
+    /// Entries that follow each other without the head of a record.
     pub(crate) fn bare(bytes: &'a [u8]) -> Self {
         Entries { bytes, at: 0 }
     }
@@ -186,7 +186,7 @@ impl<'a> Entries<'a> {
         let (key_bytes, row_bytes) = (number(head, 1) as u64, number(head, 5) as u64);
         let end = ENTRY_BYTES as u64 + key_bytes + row_bytes;
         if end > rest.len() as u64 {
-            return Err((start, "an entry ends behind its record"));
+            return Err((start, "an entry ends after its record"));
         }
         let bytes = &rest[..end as usize];
         let (key, row) = bytes[ENTRY_BYTES..].split_at(key_bytes as usize);
@@ -201,7 +201,7 @@ impl<'a> Entries<'a> {
         self.at += bytes.len();
         match entry {
             Some(entry) => Ok(Some((entry, bytes))),
-            None => Err((start, "an entry that says nothing")),
+            None => Err((start, "an entry of an unknown kind")),
         }
     }
 }

@@ -1,17 +1,16 @@
-//! What a store finds when it is opened: the newest complete checkpoint, and the logs from where it
-//! was begun.
+//! Recovery: loads the newest complete checkpoint, and replays the logs from where it began.
 //!
 //! ```text
 //!   parts  --(a thread takes one after the other)--> tree            first all of them
 //!   logs   --a reader each--> entries by hash of the key --a worker each--> tree       then these
 //! ```
 //!
-//! Entries of one key meet in one worker, from whatever logs, in any order: what has the largest
-//! version stays. A removal is remembered with its version until the end, because an older put may
-//! come later. So is the largest version up to which everything was removed.
+//! One worker gets all entries of a key, from all logs, in any order, and the largest version wins.
+//! A worker remembers the versions of removals until the end, because an older put may come later.
+//! It also remembers the largest version of a clear.
 //!
-//! How many threads there are, how many there were, and how many logs there were, makes no
-//! difference.
+//! The result does not depend on the numbers of threads and logs, now or when the logs were
+//! written.
 
 use crate::Row;
 use crate::core::Core;
@@ -33,14 +32,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// Bytes of entries that a reader gathers for a worker.
+/// Bytes of entries that a reader collects for a worker.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks that wait for a worker, at most.
+/// The maximum number of chunks in the queue of a worker.
 const CHUNKS_MAX: usize = 16;
-/// Rows between two reports of progress.
+/// The number of rows between two reports of progress.
 const REPORT_ROWS: u64 = 1 << 16;
 
-/// How far a recovery is.
+/// The progress of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -48,12 +47,12 @@ pub struct Progress {
     pub rows: u64,
     /// Bytes read of checkpoint and logs.
     pub bytes: u64,
-    /// Bytes that there are; segments of logs count whole.
+    /// Bytes to read; segments of logs count in full.
     pub bytes_total: u64,
 }
 
 impl Progress {
-    /// The part that is done, from 0 to 100.
+    /// The finished part, from 0 to 100.
     #[must_use]
     pub fn percent(&self) -> u64 {
         let part = u128::from(self.bytes) * 100 / u128::from(self.bytes_total.max(1));
@@ -61,11 +60,11 @@ impl Progress {
     }
 }
 
-/// What was found.
+/// The report of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// Which checkpoint; 0 is none.
+    /// The generation of the checkpoint; 0 if there is none.
     pub generation: u64,
     /// Rows in it.
     pub checkpoint_rows: u64,
@@ -75,11 +74,11 @@ pub struct Recovered {
     pub log_records: u64,
     /// Bytes of these.
     pub log_bytes: u64,
-    /// Bytes at the ends of logs that a crash tore off, never promised to anybody.
+    /// Bytes of torn tails of logs, which were never synced.
     pub dropped_bytes: u64,
 }
 
-/// What all threads of a recovery share.
+/// The state that all threads of a recovery share.
 pub(crate) struct Recovery<'a> {
     core: &'a Core,
     manifest: &'a Manifest,
@@ -87,7 +86,7 @@ pub(crate) struct Recovery<'a> {
     bytes_total: u64,
     rows: AtomicU64,
     bytes: AtomicU64,
-    /// Everything up to this version was removed.
+    /// The largest version of a clear.
     cleared: AtomicU64,
     is_over: AtomicBool,
     first_error: Mutex<Option<Error>>,
@@ -118,8 +117,8 @@ impl<'a> Recovery<'a> {
         self.load(&**fs, dir)?;
         let (logs, mut found) = self.replay(fs, dir)?;
         self.finish();
-        // What anybody builds on is as durable as what he builds: else one log could lose what
-        // another one goes on from.
+        // What was recovered must be as durable as later writes that depend on it. Otherwise one
+        // log could lose a row from which a row in another log was derived.
         for log in &logs {
             log.sync(log.published()).map_err(of_log)?;
         }
@@ -165,7 +164,7 @@ impl<'a> Recovery<'a> {
         };
         std::thread::scope(|scope| {
             for _ in 1..self.core.options.thread_count().min(count) {
-                // One that cannot be started leaves its share to the others.
+                // If a thread does not start, the others do its share.
                 let _ = Builder::new().name("recovery".to_owned()).spawn_scoped(scope, work);
             }
             work();
@@ -234,7 +233,7 @@ impl<'a> Recovery<'a> {
         Ok((logs, found))
     }
 
-    /// ReferenceBits one log, and gives its entries to the workers.
+    /// Reads one log, and routes its entries to the workers.
     fn read_log(
         &self,
         fs: &Arc<dyn Fs>,
@@ -248,9 +247,9 @@ impl<'a> Recovery<'a> {
             return Err(Error::corruption(&log_dir, 0, "the log is missing"));
         }
         let mut router = EntryRouter { chunks: vec![Vec::new(); senders.len()], senders };
-        let mut replay = |position: u64, payload: &[u8]| -> std::result::Result<(), Failure> {
+        let mut replay = |lsn: u64, payload: &[u8]| -> std::result::Result<(), Failure> {
             let damage = |(at, what): (usize, &str)| {
-                let at = position + at as u64;
+                let at = lsn + at as u64;
                 Failure(Error::corruption(&log_dir, at, format!("in a record: {what}")))
             };
             let mut rows = 0;
@@ -259,7 +258,7 @@ impl<'a> Recovery<'a> {
                 rows += 1;
                 match entry {
                     Entry::Put { key, .. } | Entry::Remove { key, .. } => {
-                        router.give(key, bytes)?
+                        router.route(key, bytes)?;
                     }
                     Entry::Clear { version } => {
                         self.cleared.fetch_max(version, Ordering::Relaxed);
@@ -275,7 +274,7 @@ impl<'a> Recovery<'a> {
         Ok((log, found))
     }
 
-    /// A worker: applies what comes.
+    /// Runs a worker: applies the entries of its queue.
     fn apply_all(&self, receiver: &Receiver<Vec<u8>>) {
         let mut worker = Worker { recovery: self, removed: HashMap::new(), bytes: 0, volatile: 0 };
         let mut clock = 0;
@@ -286,7 +285,7 @@ impl<'a> Recovery<'a> {
                     Ok(None) => break,
                     Ok(Some((entry, _))) => clock = clock.max(worker.apply(entry)),
                     Err((_, what)) => {
-                        // The reader has checked it, so this is a fault of ours.
+                        // The reader has checked the chunk, so this is a bug.
                         self.fail(Error::corruption(Path::new("log"), 0, what));
                         break;
                     }
@@ -298,7 +297,7 @@ impl<'a> Recovery<'a> {
         self.core.clock.fetch_max(clock, Ordering::AcqRel);
     }
 
-    /// Removes what was cleared, and sets the versions to go on from.
+    /// Removes cleared rows, and sets the versions to continue from.
     fn finish(&self) {
         let core = self.core;
         let cleared = self.cleared.load(Ordering::Relaxed);
@@ -340,7 +339,7 @@ pub(crate) fn log_options(core: &Core, id: u64) -> LogOptions {
     LogOptions { segment_bytes: core.options.segment_bytes, sync, id, ..LogOptions::default() }
 }
 
-/// Whether a directory has segments of a log.
+/// Whether a directory contains segments of a log.
 pub(crate) fn has_segments(fs: &dyn Fs, dir: &Path) -> Result<bool> {
     match fs.list(dir) {
         Err(error) if error.is_not_found() => Ok(false),
@@ -354,15 +353,15 @@ pub(crate) fn has_segments(fs: &dyn Fs, dir: &Path) -> Result<bool> {
     }
 }
 
-/// Entries on their way from a reader to the workers.
+/// Routes entries from a reader to the workers, in chunks.
 struct EntryRouter {
     chunks: Vec<Vec<u8>>,
     senders: Vec<SyncSender<Vec<u8>>>,
 }
 
 impl EntryRouter {
-    fn give(&mut self, key: &[u8], bytes: &[u8]) -> Result<()> {
-        // Not the bits that others use: those of one stripe shall not meet in one worker.
+    fn route(&mut self, key: &[u8], bytes: &[u8]) -> Result<()> {
+        // Uses other bits than the stripes, so that the keys of a stripe go to different workers.
         let index = (hash(key) >> 16) as u32 as usize % self.chunks.len();
         let chunk = &mut self.chunks[index];
         if chunk.len() + bytes.len() > CHUNK_BYTES && !chunk.is_empty() {
@@ -390,17 +389,17 @@ impl EntryRouter {
     }
 }
 
-/// One that applies entries to the tree.
+/// A worker, which applies entries to the tree.
 struct Worker<'a> {
     recovery: &'a Recovery<'a>,
-    /// Versions of removals of keys that are not there.
+    /// The versions of removals, for keys without a row.
     removed: HashMap<Box<[u8]>, u64>,
     bytes: i64,
     volatile: i64,
 }
 
 impl Worker<'_> {
-    /// Applies an entry, unless it is older than what is there. Returns its version.
+    /// Applies an entry, unless there is a newer row or removal. Returns its version.
     fn apply(&mut self, entry: Entry<'_>) -> u64 {
         let (key, version, row) = match entry {
             Entry::Put { key, row } => (key, row.version(), Some(row)),

@@ -1,19 +1,19 @@
-//! Some of the keys, to cut the rows into ranges of about the same number.
+//! A sample of the keys, by which the rows are cut into ranges of about equal size.
 //!
-//! A key is in the sample when its hash says so: one of 2^n, with n raised whenever there are too
-//! many. So each key that is there has the same chance, however often it is written, whatever keys
-//! look like, and nobody has to walk the tree to find out. Keys that were removed stay in the
-//! sample, and do no harm but to the balance.
+//! The hash of a key decides whether it is in the sample: one key of 2^n is, and n grows when the
+//! sample is full. So each key has the same chance, however often it is written and whatever the
+//! keys look like, and sampling needs no scan of the tree. Removed keys stay in the sample, which
+//! only makes the ranges less equal.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Keys kept.
+/// The maximum number of keys.
 const KEYS_MAX: usize = 2048;
-/// Bytes of a key that are kept: a boundary need not be a key.
+/// The maximum bytes of a key in the sample: a boundary need not be a key.
 const KEY_BYTES_MAX: usize = 256;
-/// Bits of the hash that others do not use: watermarks have the highest, reads the lowest.
+/// Uses other bits of the hash than watermarks (the highest) and reference bits (the lowest).
 const SHIFT: u32 = 30;
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct KeySample {
 }
 
 impl KeySample {
-    /// `key`, of this hash, was added to the rows.
+    /// Offers a new key and its hash.
     #[inline]
     pub(crate) fn offer(&self, key: &[u8], hash: u64) {
         if (hash >> SHIFT) & self.mask.load(Ordering::Relaxed) == 0 {
@@ -46,7 +46,7 @@ impl KeySample {
         }
     }
 
-    /// At most `parts - 1` ascending keys that cut the rows into parts.
+    /// At most `parts - 1` ascending keys that split the rows into parts.
     pub(crate) fn cuts(&self, parts: usize) -> Vec<Vec<u8>> {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let keys: Vec<_> = keys.iter().collect();

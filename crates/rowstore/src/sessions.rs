@@ -1,4 +1,5 @@
-//! The sessions of a store, as somebody sees them who has to wait for what they have written.
+//! The session registry: a writer slot for each session, for threads that wait until its writes are
+//! in the log.
 //!
 //! ```text
 //!   word of a slot   even ------------> odd ------------------------> even
@@ -7,26 +8,26 @@
 //!                        it is in the tree
 //! ```
 //!
-//! Whoever has seen a row and then finds the word of its writer even, or waits until it is, knows
-//! that the row is in the log. One who finds it even before he looks at the tree knows more: what
-//! the session writes later begins later.
+//! If a thread has seen a row and then finds the word of its writer even, the row is in the log. If
+//! the word is even before the thread reads the tree, then later writes of the session also begin
+//! later.
 //!
-//! A flush that finds somebody waiting wakes him; else it costs one exchange of a word that is the
-//! session's own.
+//! A flush wakes waiting threads. Without them it costs one exchange of a word that no other
+//! session writes.
 
 use keyrack_store::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-/// What others see of a session.
+/// The state of a session that other threads see.
 #[derive(Debug)]
 pub(crate) struct WriterSlot {
-    /// Odd while something is written that is not logged. Written by the session alone.
+    /// Odd while the session has unlogged writes. Only the session writes it.
     word: AtomicU64,
-    /// The largest version that the session has given.
+    /// The largest version that the session has assigned.
     clock: AtomicU64,
-    /// The last flush failed.
+    /// Whether the last flush failed.
     has_failed: AtomicBool,
     thread: ThreadId,
 }
@@ -40,7 +41,7 @@ impl WriterSlot {
         fence(Ordering::SeqCst);
     }
 
-    /// The session has given this version.
+    /// The session has assigned this version.
     #[inline]
     pub(crate) fn note(&self, version: u64) {
         self.clock.store(version, Ordering::Release);
@@ -60,7 +61,7 @@ impl SessionRegistry {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot for a session of the calling thread.
+    /// Adds a slot for a session of the calling thread.
     pub(crate) fn register(&self) -> Arc<WriterSlot> {
         let slot = Arc::new(WriterSlot {
             word: AtomicU64::new(0),
@@ -72,13 +73,13 @@ impl SessionRegistry {
         slot
     }
 
-    /// The session is over, and its clock is kept elsewhere.
+    /// Removes the slot of a session that ends. Its clock is stored elsewhere before.
     pub(crate) fn unregister(&self, slot: &Arc<WriterSlot>) {
         self.slots().retain(|other| !Arc::ptr_eq(other, slot));
         self.flushed(slot);
     }
 
-    /// What the session wrote is in the log.
+    /// The writes of the session are in the log.
     pub(crate) fn flushed(&self, slot: &WriterSlot) {
         slot.has_failed.store(false, Ordering::Relaxed);
         let word = slot.word.load(Ordering::Relaxed);
@@ -88,7 +89,7 @@ impl SessionRegistry {
         self.wake();
     }
 
-    /// The session could not log what it wrote.
+    /// The session could not log its writes.
     pub(crate) fn failed(&self, slot: &WriterSlot) {
         slot.has_failed.store(true, Ordering::SeqCst);
         self.wake();
@@ -101,7 +102,7 @@ impl SessionRegistry {
         }
     }
 
-    /// The largest version that any session has given.
+    /// The largest version that any open session has assigned.
     pub(crate) fn clock(&self) -> u64 {
         let clocks = self.slots();
         clocks.iter().map(|slot| slot.clock.load(Ordering::Acquire)).max().unwrap_or(0)
@@ -110,8 +111,8 @@ impl SessionRegistry {
     /// Returns when everything that was in the tree before the call is in the log.
     ///
     /// # Errors
-    /// `Usage` when the calling thread has a session with such writes, since it would wait for
-    /// itself; `Io` when a session cannot log its writes at present.
+    /// `Usage` if the calling thread has a session with unlogged writes, since it would wait for
+    /// itself; `Io` if a session cannot log its writes.
     pub(crate) fn wait_until_logged(&self) -> Result<()> {
         fence(Ordering::SeqCst);
         let slots = self.slots().clone();
@@ -127,9 +128,7 @@ impl SessionRegistry {
             return Ok(());
         }
         if slot.thread == std::thread::current().id() {
-            return Err(Error::usage(
-                "this thread has writes that are not flushed: flush its session first",
-            ));
+            return Err(Error::usage("this thread has unflushed writes: flush its session first"));
         }
         let is_open = |_: &mut ()| {
             slot.word.load(Ordering::SeqCst) == word && !slot.has_failed.load(Ordering::SeqCst)
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_gets_on_when_the_writer_has_flushed_and_not_before() {
+    fn a_wait_ends_when_the_writer_has_flushed() {
         let (sessions, logged) = (SessionRegistry::default(), AtomicBool::new(false));
         let (sessions, logged) = (&sessions, &logged);
         std::thread::scope(|scope| {
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_himself_or_for_one_who_cannot_log() {
+    fn no_thread_waits_for_itself_or_for_a_failed_flush() {
         let sessions = SessionRegistry::default();
         let slot = sessions.register();
         slot.begin();

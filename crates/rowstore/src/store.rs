@@ -1,4 +1,4 @@
-//! The store: opening, and what is asked of it as a whole.
+//! The store: opening, closing, and the operations on all rows.
 
 use crate::checkpoint::{checkpoint, publish, remove_dropped, remove_unnamed};
 use crate::core::{Core, Disk};
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-/// The file that a process locks while it has the store open.
+/// The file that is locked while a process has the store open.
 const LOCK_NAME: &str = "LOCK";
 
 /// Rows over the index in memory, with logs and checkpoints. See the crate's documentation.
@@ -33,21 +33,19 @@ impl RowStore {
     /// A store without files: [`Durability::None`], whatever the options say.
     ///
     /// # Errors
-    /// [`Error::Usage`] for options that do not fit together; [`Error::Io`] when a thread does not
-    /// start.
+    /// [`Error::Usage`] for inconsistent options; [`Error::Io`] if a thread does not start.
     pub fn in_memory(options: Options) -> Result<Self> {
         options.check()?;
         let options = Options { durability: Durability::None, ..options };
         Self::start(Core::new(options, None), Recovered::default())
     }
 
-    /// Opens the store in the directory `dir`, or makes one there. What it finds in files it loads
-    /// with several threads; `report` is called now and then, from any of them.
+    /// Opens the store in the directory `dir`, or creates one there. Several threads load its
+    /// files, and each may call `report`.
     ///
     /// # Errors
-    /// [`Error::Usage`] for options that do not fit together, and when another process has the
-    /// store open; [`Error::Corruption`] when something is missing or damaged that was durable;
-    /// [`Error::Io`].
+    /// [`Error::Usage`] for inconsistent options, and if another process has the store open;
+    /// [`Error::Corruption`] if durable data is missing or damaged; [`Error::Io`].
     pub fn open(
         fs: Arc<dyn Fs>,
         dir: &Path,
@@ -69,7 +67,7 @@ impl RowStore {
         let log_bytes = log_bytes(&*fs, dir, &manifest)?;
         let recovery = Recovery::new(&core, &manifest, log_bytes, report);
         let (mut logs, recovered) = recovery.run(&fs, dir)?;
-        // The others have been read, and are not written any more.
+        // The other logs were read, and no session writes them any more.
         logs.truncate(core.options.log_dirs.len());
         let has_others = manifest.logs.len() > logs.len();
         let mut disk = Disk::new(fs, dir.to_owned(), lock, manifest, logs);
@@ -92,7 +90,7 @@ impl RowStore {
         Ok(RowStore { upkeep: Some(upkeep), core, recovered })
     }
 
-    /// What was found in files when the store was opened.
+    /// The report of the recovery.
     #[must_use]
     pub fn recovered(&self) -> Recovered {
         self.recovered
@@ -110,8 +108,8 @@ impl RowStore {
         &self.core.options
     }
 
-    /// Removes all rows that have expired at `now_ms`. Returns how many. Before, it removes from
-    /// memory what was cleared. O(rows).
+    /// Removes cleared rows from memory, and then all rows that have expired at `now_ms`. Returns
+    /// how many expired. O(rows).
     ///
     /// # Errors
     /// As [`RowSession::remove`].
@@ -128,18 +126,18 @@ impl RowStore {
         }
     }
 
-    /// A session that is not behind a pointer.
+    /// A session without a box.
     pub(crate) fn own_session(&self) -> Session<'_> {
         Session::new(&self.core)
     }
 
-    /// Whether rows of so many bytes could be added, or room would be made for them.
+    /// Whether rows of `bytes` fit into memory, if need be after evictions.
     pub(crate) fn has_room(&self, bytes: i64) -> bool {
         let memory = &self.core.memory;
         memory.evicts() || self.core.live_bytes().saturating_add(bytes) <= memory.max()
     }
 
-    /// Ends the threads; then the logs, and whatever else could fail.
+    /// Ends the threads, and closes the logs.
     fn end(mut self) -> Result<()> {
         drop(self.upkeep.take());
         if self.core.options.checkpoint_on_close {
@@ -212,7 +210,7 @@ impl Rows for RowStore {
     }
 
     fn sync(&self, to: Position) -> Result<()> {
-        // A store in memory promises nothing about the disk.
+        // A store in memory has nothing to sync.
         let Some(disk) = &self.core.disk else { return Ok(()) };
         disk.check()?;
         let Some(log) = disk.logs.get(to.log as usize) else {
@@ -230,13 +228,13 @@ impl Rows for RowStore {
     }
 }
 
-/// The manifest of the store in `dir`, brought up to what the options ask for: the logs in use come
-/// first, in their order.
+/// Reads the manifest of the store in `dir`, and updates it for the options: the logs in use come
+/// first, in the order of the options.
 fn prepare(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<Manifest> {
     let found = read_manifest(fs, dir)?;
     let mut manifest = found.clone().unwrap_or_else(Manifest::empty);
     if found.is_none() {
-        check_that_nothing_is_there(fs, dir, options)?;
+        refuse_existing_files(fs, dir, options)?;
     }
     remove_unnamed(fs, dir, &manifest)?;
     remove_dropped(fs, dir, &mut manifest)?;
@@ -251,7 +249,7 @@ fn prepare(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<Manifest> {
             Some(log) => log,
             None if has_segments(fs, &dir.join(path))? => {
                 return Err(Error::usage(format!(
-                    "'{}' has a log that is not of this store",
+                    "'{}' contains a log of another store",
                     dir.join(path).display()
                 )));
             }
@@ -259,7 +257,7 @@ fn prepare(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<Manifest> {
         });
     }
     manifest.logs.append(&mut others);
-    // Those of an earlier version get an identity now. It counts before the log is written.
+    // Logs of an earlier version get an identity now. It is durable before the log is written.
     for log in manifest.logs.iter_mut().filter(|log| log.id == 0) {
         log.id = keyrack_wal::new_id(fs);
     }
@@ -278,8 +276,8 @@ fn read_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<Manifest>> {
     }
 }
 
-/// Without a manifest there must be nothing that one would name.
-fn check_that_nothing_is_there(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<()> {
+/// Fails if there is no manifest, but files that one would name.
+fn refuse_existing_files(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<()> {
     let missing = || {
         let path = dir.join(MANIFEST_NAME);
         Error::corruption(&path, 0, "the manifest is missing, but there is data")
@@ -296,7 +294,7 @@ fn check_that_nothing_is_there(fs: &dyn Fs, dir: &Path, options: &Options) -> Re
     Ok(())
 }
 
-/// Bytes of all segments.
+/// The bytes of all segments.
 fn log_bytes(fs: &dyn Fs, dir: &Path, manifest: &Manifest) -> Result<u64> {
     let mut bytes = 0_u64;
     for log in &manifest.logs {
@@ -308,7 +306,7 @@ fn log_bytes(fs: &dyn Fs, dir: &Path, manifest: &Manifest) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Gives each new log its first record, so that its absence is noticed from then on.
+/// Appends the first record to each new log, so that its absence is noticed from then on.
 fn begin_logs(disk: &mut Disk) -> Result<()> {
     let mut manifest = disk.checkpointing.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut is_changed = false;

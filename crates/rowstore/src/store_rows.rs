@@ -1,27 +1,27 @@
-//! Rows as the values of any store: how a server serves an engine that knows nothing of rows.
+//! Rows as the values of any store, so that a server can serve an engine without rows.
 //!
 //! ```text
 //!   RowSession::update --> Session::update        the value is the row's bytes
 //!   begin_group ... commit_group --> apply        one batch
 //!   clear --> replace_all                         a range removal where the engine has one
-//!   sweeper: a slice of rows --> Session::update  what has expired goes
+//!   sweeper: a slice of rows --> Session::update  removes expired rows
 //! ```
 //!
-//! What a write survives is what the store promises, when the call returns: positions say nothing,
-//! and every position is durable. In a group writes wait in the session, which sees them, for the
-//! commit that applies them as one batch; others see them from then on. So whoever keeps others
-//! away from the keys of a group does so until it is committed.
+//! A write is as durable as the store promises when the call returns. Positions have no meaning,
+//! and every position is durable. The writes of a group are pending in the session until the commit
+//! applies them as one batch. Other sessions see them from then on, so the caller has to keep other
+//! sessions away from the keys of a group until it is committed.
 //!
-//! **Versions** come from one clock, which begins at the milliseconds since 1970, times 2^20, and
-//! then only counts; a row found with a larger one carries the clock along. So versions grow over
-//! removals and restarts, unless a million writes come in each millisecond, or the time is set
-//! back.
+//! **Versions** come from one clock. It begins at the milliseconds since 1970, times 2^20, and then
+//! only counts. If a row with a larger version is found, the clock advances to it. So versions grow
+//! over removals and restarts, unless a million writes come in each millisecond, or the system time
+//! is set back.
 //!
-//! **Counts** are of what was applied. A session holds a lock of its own while it writes and
-//! counts; a group and a clear hold the locks of all sessions, so that what they find is what they
+//! **Counts** are of applied writes. A session holds its own lock while it writes and counts. A
+//! group and a clear hold the locks of all sessions, so that the rows they find are the rows they
 //! replace.
 //!
-//! A value that is no row was not written through here. It is served as corruption, not as a miss.
+//! A value that is not a row was not written through this type. It is reported as corruption.
 
 mod core;
 mod counts;
@@ -45,9 +45,9 @@ use writers::WriterLocks;
 
 /// Versions in a millisecond.
 const VERSIONS_LOG2: u32 = 20;
-/// Bytes that a group may hold, whatever the store takes.
+/// The maximum bytes of a group, even if the store accepts more.
 const GROUP_BYTES_MAX: usize = 64 << 20;
-/// The time between two looks for expired rows.
+/// The time between two sweeps for expired rows.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Rows in a store of any kind.
@@ -65,18 +65,18 @@ impl std::fmt::Debug for StoreRows {
 }
 
 impl StoreRows {
-    /// The rows of a store that holds rows already, or nothing. Counts them: O(rows). A thread
-    /// removes those that expire.
+    /// The rows of a store that contains only rows, or nothing. Counts them: O(rows). A thread
+    /// removes expired rows.
     ///
     /// # Errors
-    /// [`Corruption`](keyrack_store::Error::Corruption) for a value that is no row; those of a
+    /// [`Corruption`](keyrack_store::Error::Corruption) for a value that is not a row; those of a
     /// scan; [`Io`](keyrack_store::Error::Io) when the thread does not start.
     pub fn new(store: Box<dyn Store>) -> Result<Self> {
         Self::with_sweep_interval(store, SWEEP_INTERVAL)
     }
 
-    /// The same with another time between two looks for expired rows. Zero: only
-    /// [`StoreRows::sweep`] looks.
+    /// The same with another time between two sweeps. Zero: only [`StoreRows::sweep`] removes
+    /// expired rows.
     ///
     /// # Errors
     /// As [`StoreRows::new`].

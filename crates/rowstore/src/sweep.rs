@@ -1,7 +1,7 @@
-//! Removing rows that have expired, a slice at a time.
+//! The sweep: removes expired rows, a slice at a time.
 //!
-//! A row that has expired is not there for any session, whoever looks. The sweep gives its memory
-//! back. The time is that which a session was told last: the store reads no clock.
+//! For all sessions an expired row is absent. The sweep frees its memory. Its time is that which a
+//! session has set last: the store reads no clock.
 
 use crate::core::Core;
 use crate::session::Session;
@@ -10,33 +10,33 @@ use keyrack_store::Result;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-/// Rows looked at in one slice.
+/// The number of rows in one slice.
 const SLICE_ROWS: u64 = 4096;
 
-/// Where a sweep is, and what it found.
+/// The progress of a sweep.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     from: Vec<u8>,
 }
 
-/// What a slice came to.
+/// The result of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slice {
     pub(crate) rows: u64,
     pub(crate) removed: u64,
-    /// The last key was reached; the next slice begins at the first.
+    /// Whether the last key was reached. The next slice begins at the first key then.
     pub(crate) is_end: bool,
 }
 
 impl Slice {
-    /// Whether it is worth while to go on at once.
+    /// Whether the next slice should follow at once.
     pub(crate) fn is_rich(&self) -> bool {
         !self.is_end && self.removed * 4 >= self.rows
     }
 }
 
 impl Sweep {
-    /// Looks at some rows, and removes those that have expired at `now_ms`.
+    /// Removes the rows of one slice that have expired at `now_ms`.
     pub(crate) fn slice(
         &mut self,
         core: &Core,
@@ -63,7 +63,7 @@ impl Sweep {
         self.from = last;
         session.set_own_time(now_ms);
         for key in due {
-            // What has expired is not there for the session; what is there came meanwhile.
+            // An expired row is absent for the session. If it finds a row, that is a newer one.
             slice.removed += u64::from(session.remove_if(&key, |row| row.is_none())?);
         }
         session.flush()?;

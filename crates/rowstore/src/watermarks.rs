@@ -1,11 +1,11 @@
-//! What versions have to be larger than where there is no row to tell.
+//! Delete watermarks: lower bounds for the versions of keys that have no row.
 //!
-//! A removed row takes its version with it. So that the next row of the key still gets a larger
+//! With a removed row its version is gone. So that the next row of the key still gets a larger
 //! one, the removal raises the *watermark* of the key's stripe, inside the lock under which the
-//! tree removes it. Keys of a stripe share a watermark, which costs nothing but gaps in versions.
+//! tree removes it. Keys of a stripe share a watermark, which only leaves gaps in versions.
 //!
 //! **Invariant:** a write gets a version above the watermark of its key's stripe at the moment of
-//! the write. DeleteWatermarks only rise.
+//! the write. Delete watermarks only rise.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
@@ -44,13 +44,13 @@ impl DeleteWatermarks {
         self.watermarks[stripe(hash)].load(Ordering::Acquire)
     }
 
-    /// Lifts the watermark of a key to at least `version`.
+    /// Raises the watermark of a key to at least `version`.
     #[inline]
     pub(crate) fn raise(&self, hash: u64, version: u64) {
         self.watermarks[stripe(hash)].fetch_max(version, Ordering::AcqRel);
     }
 
-    /// Lifts all watermarks to at least `version`.
+    /// Raises all watermarks to at least `version`.
     pub(crate) fn raise_all(&self, version: u64) {
         for watermark in &self.watermarks {
             watermark.fetch_max(version, Ordering::AcqRel);

@@ -1,5 +1,4 @@
-//! How a session writes in a group, and a batch: as one record, whose size is known before anything
-//! is changed.
+//! The writes of a group and of a batch: one record, whose size is checked before any change.
 
 use super::Session;
 use super::write::{Outcome, admit};
@@ -12,7 +11,7 @@ use keyrack_concurrent::pin;
 use keyrack_store::{Batch, BatchOp, Result};
 
 impl Session<'_> {
-    /// As [`RowSession::update`], beside the tree.
+    /// As [`RowSession::update`], but the write is pending in the group.
     pub(super) fn update_group(
         &mut self,
         key: &[u8],
@@ -27,7 +26,7 @@ impl Session<'_> {
             Found::Pending(row) => decide_on(row.map(Row::of), self.now_ms, &mut self.row, decide),
             Found::Stored => {
                 let bytes = core.tree.get_hinted(key, &guard, &mut self.hint);
-                // The watermark is above a dead row, so its version need not be known.
+                // The watermark is above a dead row, so its version does not matter.
                 let row = bytes.as_deref().map(Row::of).filter(|row| !core.is_dead(row));
                 decide_on(row, self.now_ms, &mut self.row, decide)
             }
@@ -64,17 +63,17 @@ impl Session<'_> {
         self.result_of(outcome?)
     }
 
-    /// Makes the writes of a group, whose size was checked, in the tree and in the record.
+    /// Applies the writes of a group, whose size was checked, to the tree and the record.
     ///
     /// # Panics
-    /// When the record comes out larger than what was checked.
+    /// If the record is larger than the size that was checked.
     pub(super) fn apply_group(&mut self, group: &Group) {
         self.is_atomic = true;
         let bytes_max = group.bytes();
         if let Some(version) = group.clear_version() {
             self.clear_now(version);
         }
-        // Removals last: they raise watermarks, and rows keep the versions that they were given.
+        // Removals last: they raise watermarks, and rows keep the versions that they have got.
         for (key, row) in group.writes().filter(|(_, row)| row.is_some()) {
             self.apply_one(key, row);
         }

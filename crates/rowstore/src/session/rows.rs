@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 impl RowSession for Session<'_> {
     fn at(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
-        // Relaxed: the sweeper may as well see it a moment later.
+        // Relaxed: the sweeper may see it a moment later.
         self.core.now_ms.store(now_ms, Ordering::Relaxed);
     }
 
@@ -66,7 +66,7 @@ impl RowSession for Session<'_> {
     fn prefetch(&mut self, keys: &[&[u8]]) {
         self.prefetched.clear();
         self.prefetched_used = 0;
-        // One alone has nobody to be searched beside.
+        // One key alone gains nothing.
         if keys.len() > 1 {
             self.core.tree.multi_hint(keys, &pin(), &mut self.prefetched);
         }
@@ -99,7 +99,7 @@ impl RowSession for Session<'_> {
         self.make_room(0)?;
         self.prepare(key)?;
         let entry = self.begin(key);
-        // Before the lock is taken: nothing in it depends on what is there, but the version.
+        // Before the lock is taken: only the version depends on the old row.
         encode_value(value, flags, expires_ms, self.record.tail());
         let outcome = self.change(key, entry, None, |_, _| Change::Put);
         self.result_of(outcome)
@@ -145,7 +145,7 @@ impl RowSession for Session<'_> {
         if let Some(group) = &mut self.group {
             group.clear(version)?;
             group.memory_added = -self.core.live_bytes();
-            // What the group writes next comes after the clear.
+            // The next writes of the group get versions above the clear.
             self.note(version);
             return Ok(());
         }

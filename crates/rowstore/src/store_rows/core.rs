@@ -11,18 +11,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// What sessions and the sweeper share.
+/// The state that sessions and the sweeper share.
 pub(super) struct Core {
     pub(super) store: Box<dyn Store>,
     pub(super) clock: AtomicU64,
-    /// Keys that are there.
+    /// The number of keys.
     pub(super) keys: AtomicI64,
-    /// Those of them that will expire.
+    /// The number of rows with an expiry.
     pub(super) volatile: AtomicI64,
-    /// Rows that were removed because they had expired.
+    /// The number of expired rows that were removed.
     pub(super) expired: AtomicU64,
     pub(super) sweep_failures: AtomicU64,
-    /// The time that a session was told last.
+    /// The time that a session has set last.
     pub(super) now_ms: AtomicU64,
     pub(super) expiry: Arc<Expiry>,
     pub(super) writers: WriterLocks,
@@ -31,7 +31,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// A version above all that were given, and above `old`.
+    /// A version above all assigned ones, and above `old`.
     pub(super) fn version_after(&self, old: u64) -> u64 {
         let next = |clock: u64| Some(clock.max(old) + 1);
         // Relaxed: only the number matters; the store orders the writes of a key.
@@ -40,7 +40,7 @@ impl Core {
         }
     }
 
-    /// Adds to the counts what a write has changed. The locks of the writers order it.
+    /// Adds the effect of a write to the counts. The locks of the writers order the additions.
     pub(super) fn add(&self, change: RowCounts) {
         self.keys.fetch_add(change.rows, Ordering::Relaxed);
         let before = self.volatile.fetch_add(change.volatile, Ordering::Relaxed);
@@ -51,22 +51,22 @@ impl Core {
 
     pub(super) fn len(&self) -> u64 {
         let keys = self.keys.load(Ordering::Relaxed);
-        // A count that is read between a removal and a later put of two sessions.
+        // The count may be negative between a removal and a later put of two sessions.
         keys.try_into().unwrap_or(0)
     }
 }
 
-/// Counts the rows, and lends each to `look`.
+/// Counts the rows, and passes each to `visit`.
 pub(super) fn count_rows(
     dir: Option<&Path>,
     session: &mut dyn Session,
-    look: &mut dyn FnMut(Row<'_>),
+    visit: &mut dyn FnMut(Row<'_>),
 ) -> Result<RowCounts> {
     let (mut counts, mut bad) = (RowCounts::default(), None);
     session.scan(b"", None, &mut |key, value| match Row::check(value) {
         Some(row) => {
             counts += RowCounts::of(Some(row));
-            look(row);
+            visit(row);
             ControlFlow::Continue(())
         }
         None => {
@@ -80,10 +80,10 @@ pub(super) fn count_rows(
 pub(super) fn not_a_row(dir: Option<&Path>, key: &[u8]) -> Error {
     let dir = dir.unwrap_or(Path::new("memory"));
     let key = String::from_utf8_lossy(&key[..key.len().min(64)]).into_owned();
-    Error::corruption(dir, 0, format!("the value of key {key:?} is no row"))
+    Error::corruption(dir, 0, format!("the value of key {key:?} is not a row"))
 }
 
-/// Bytes that a write of a batch takes, at most. A removal has no row.
+/// The maximum bytes of a write in a batch. A removal has no row.
 pub(super) fn entry_bytes(key_bytes: usize, row_bytes: Option<usize>) -> usize {
     Batch::logged_bytes_of(key_bytes, row_bytes.unwrap_or(0))
 }

@@ -1,9 +1,9 @@
-//! What is counted of rows.
+//! Counts of rows.
 
 use crate::Row;
 use std::ops::{AddAssign, SubAssign};
 
-/// Rows, and those of them that will expire; or by how much both change.
+/// The number of rows, and of those with an expiry; or the change of both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RowCounts {
     pub(super) rows: i64,
@@ -11,7 +11,7 @@ pub(super) struct RowCounts {
 }
 
 impl RowCounts {
-    /// Those of one key.
+    /// The counts of one key.
     pub(super) fn of(row: Option<Row<'_>>) -> Self {
         row.map_or_else(RowCounts::default, |row| RowCounts {
             rows: 1,
@@ -19,7 +19,7 @@ impl RowCounts {
         })
     }
 
-    /// What leads from `before` to this.
+    /// The change from `before` to these counts.
     pub(super) fn since(mut self, before: RowCounts) -> Self {
         self -= before;
         self

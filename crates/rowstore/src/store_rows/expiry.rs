@@ -1,23 +1,23 @@
-//! When the next row expires, as far as is known.
+//! A lower bound for the time at which the next row expires.
 //!
 //! ```text
 //!   writers   lower `due` and `written` to the expiry of a row before they store it
-//!   a round   takes `written` for the largest, looks at all rows, and then, while nobody writes,
-//!             sets `due` to the least of what it saw and of what was written meanwhile
+//!   a round   sets `written` to the maximum, scans all rows, and then, while no session writes,
+//!             sets `due` to the least expiry of what it saw and of what was written meanwhile
 //! ```
 //!
-//! **Invariant:** no row is there that expires before `due`. So a round is worth while only when
-//! `due` has come, and an entry in a file whose row expires before `due` is an old version, which a
-//! newer one or a tombstone hides: the engine may drop it.
+//! **Invariant:** no live row expires before `due`. So a round is needed only after `due`. A row in
+//! a file that expires before `due` is an old version, hidden by a newer one or a tombstone: the
+//! engine may drop it.
 
 use crate::Row;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// When the next row expires, as far as is known; the largest number for never.
+/// The time at which the next row expires, or earlier; `u64::MAX` for never.
 #[derive(Debug)]
 pub(super) struct Expiry {
     due_ms: AtomicU64,
-    /// The least since the round began that is under way.
+    /// The least expiry that was written since the current round began.
     written_ms: AtomicU64,
 }
 
@@ -26,11 +26,11 @@ impl Expiry {
         Expiry { due_ms: AtomicU64::new(u64::MAX), written_ms: AtomicU64::new(u64::MAX) }
     }
 
-    /// A row is about to be stored that expires then; 0 is never.
+    /// Call it before a row with this expiry is stored; 0 is never.
     #[inline]
     pub(super) fn note(&self, expires_ms: u64) {
         if expires_ms != 0 {
-            // Before the store has the row: its own order hands this on to whoever finds the row.
+            // Before the store has the row: a thread that finds the row sees this.
             self.due_ms.fetch_min(expires_ms, Ordering::SeqCst);
             self.written_ms.fetch_min(expires_ms, Ordering::SeqCst);
         }
@@ -41,18 +41,19 @@ impl Expiry {
         self.due_ms.load(Ordering::SeqCst) <= now_ms
     }
 
-    /// A round begins. Nobody writes meanwhile.
+    /// Begins a round. No session writes meanwhile.
     pub(super) fn begin_round(&self) {
         self.written_ms.store(u64::MAX, Ordering::SeqCst);
     }
 
-    /// A round has ended, and what it left expires at `left_ms` or later. Nobody writes meanwhile.
+    /// Ends a round. The rows that it left expire at `left_ms` or later. No session writes
+    /// meanwhile.
     pub(super) fn end_round(&self, left_ms: u64) {
         let due_ms = left_ms.min(self.written_ms.load(Ordering::SeqCst));
         self.due_ms.store(due_ms, Ordering::SeqCst);
     }
 
-    /// Whether `value` is a row that expired before the last sweep: nobody can find it any more.
+    /// Whether `value` is a row that expired before the last sweep, so that no reader can find it.
     pub(super) fn is_swept(&self, value: &[u8]) -> bool {
         let due_ms = self.due_ms.load(Ordering::SeqCst);
         Row::check(value).is_some_and(|row| row.expires_ms() != 0 && row.expires_ms() < due_ms)

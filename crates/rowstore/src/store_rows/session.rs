@@ -71,7 +71,7 @@ impl<'a> StoreSession<'a> {
         }
     }
 
-    /// As [`RowSession::update`], where `decide` sees the row also when it has expired.
+    /// As [`RowSession::update`], but `decide` also sees an expired row.
     fn update_stored(
         &mut self,
         key: &[u8],
@@ -110,7 +110,7 @@ impl<'a> StoreSession<'a> {
             }
         });
         if outcome.is_err() && before != after {
-            // Either the old row is there, or the new one.
+            // The store has either the old row or the new one.
             let found = counts_of(&mut *self.session, dir, &[key]);
             after = found.unwrap_or(before);
         }
@@ -119,7 +119,7 @@ impl<'a> StoreSession<'a> {
         if is_bad { Err(not_a_row(dir, key)) } else { Ok(version) }
     }
 
-    /// Applies what waits in a group, as one batch, while nobody else writes.
+    /// Applies the writes of a group as one batch, while no other session writes.
     fn apply_group(&mut self, group: &Group) -> Result<()> {
         let mut batch = Batch::new();
         for (key, row) in group.writes() {
@@ -144,7 +144,7 @@ impl<'a> StoreSession<'a> {
                 let outcome = session.apply(&batch);
                 let after = match &outcome {
                     Ok(()) => wanted,
-                    // None of it was applied, or all.
+                    // All of it was applied, or none.
                     Err(_) => counts_of(session, dir, &keys).unwrap_or(before),
                 };
                 core.add(after.since(before));
@@ -157,7 +157,7 @@ impl<'a> StoreSession<'a> {
             let outcome = session.replace_all(&batch);
             let after = match &outcome {
                 Ok(()) => wanted,
-                // Some of it was removed.
+                // Some rows may be removed.
                 Err(_) => count_rows(dir, session, &mut |_| {}).unwrap_or(before),
             };
             core.add(after.since(before));
@@ -231,7 +231,7 @@ impl<'a> StoreSession<'a> {
     }
 }
 
-/// What is stored under these keys.
+/// The counts of the rows under these keys.
 fn counts_of(session: &mut dyn Session, dir: Option<&Path>, keys: &[&[u8]]) -> Result<RowCounts> {
     let (mut counts, mut bad) = (RowCounts::default(), None);
     session.multi_get(keys, &mut |index, value| {
@@ -247,7 +247,7 @@ fn counts_of(session: &mut dyn Session, dir: Option<&Path>, keys: &[&[u8]]) -> R
 impl RowSession for StoreSession<'_> {
     fn at(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
-        // Relaxed: the sweeper may as well see it a moment later.
+        // Relaxed: the sweeper may see it a moment later.
         self.core.now_ms.store(now_ms, Ordering::Relaxed);
     }
 

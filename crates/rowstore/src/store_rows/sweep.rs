@@ -1,10 +1,11 @@
-//! Removing rows that have expired from a store that knows nothing of them, a slice at a time.
+//! The sweep: removes expired rows from a store that has no expiry, a slice at a time.
 //!
-//! A row that has expired is not there for any session. The sweep takes it out of the counts, and
-//! its bytes out of the store. The time is that which a session was told last: no clock is read.
+//! For all sessions an expired row is absent. The sweep removes it from the counts and the store.
+//! Its time is that which a session has set last: it reads no clock.
 //!
-//! A round goes over all rows, and begins only when a row may have expired (see `expiry`). A slice
-//! looks at few rows and bytes, and each removal is a write of its own, so nobody waits for it.
+//! A round scans all rows, and begins only when a row may have expired (see `expiry`). A slice
+//! scans few rows and bytes, and each removal is a write of its own, so other writers do not wait
+//! long.
 
 use super::core::Core;
 use super::session::StoreSession;
@@ -16,21 +17,21 @@ use std::sync::atomic::Ordering;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Rows that a slice looks at.
+/// The maximum rows of a slice.
 const SLICE_ROWS: u64 = 4096;
-/// Bytes of keys and values that it looks at, and one row more.
+/// The bytes of keys and values after which a slice ends.
 const SLICE_BYTES: usize = 4 << 20;
 
-/// Where a round is, and what it has seen.
+/// The progress of a round.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
-    /// Where the next slice begins; nothing between two rounds.
+    /// Where the next slice begins; `None` between two rounds.
     from: Option<Vec<u8>>,
-    /// When the first of the rows expires that the round has left.
+    /// The least expiry of the rows that the round has left.
     left_ms: u64,
 }
 
-/// What a slice came to.
+/// The result of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
     pub(super) rows: u64,
@@ -43,8 +44,8 @@ impl Sweep {
         self.from.is_some()
     }
 
-    /// Looks at some rows, and removes those that have expired at `now_ms`. After an error the next
-    /// slice begins at the same place.
+    /// Removes the rows of one slice that have expired at `now_ms`. After an error the next slice
+    /// begins at the same key.
     pub(super) fn slice(&mut self, session: &mut StoreSession<'_>, now_ms: u64) -> Result<Slice> {
         let core = session.core;
         let from = match &self.from {
@@ -55,63 +56,62 @@ impl Sweep {
                 self.from.insert(Vec::new()).clone()
             }
         };
-        let look = find_expired(session, &from, now_ms)?;
-        self.left_ms = self.left_ms.min(look.left_ms);
+        let scan = find_expired(session, &from, now_ms)?;
+        self.left_ms = self.left_ms.min(scan.left_ms);
         let mut removed = 0;
-        for key in &look.due {
+        for key in &scan.due {
             let is_removed = session.remove_expired(key, now_ms)?;
             core.expired.fetch_add(u64::from(is_removed), Ordering::Relaxed);
             removed += u64::from(is_removed);
         }
-        let is_end = look.next.is_none();
-        self.from = look.next;
+        let is_end = scan.next.is_none();
+        self.from = scan.next;
         if is_end {
             core.writers.exclusive(|| core.expiry.end_round(self.left_ms));
         }
-        Ok(Slice { rows: look.rows, removed, is_end })
+        Ok(Slice { rows: scan.rows, removed, is_end })
     }
 }
 
-/// What a slice of a sweep has seen.
+/// The scan of one slice.
 #[derive(Debug)]
 struct ExpiryScan {
     rows: u64,
     /// Keys whose rows have expired.
     due: Vec<Vec<u8>>,
-    /// When the first of the other rows expires.
+    /// The least expiry of the other rows.
     left_ms: u64,
     /// Where the next slice begins.
     next: Option<Vec<u8>>,
 }
 
-/// Looks at some rows from `from` on, in the name of a sweep. A value that is no row is passed
-/// over: whoever reads it is told.
+/// Scans one slice from `from` on. Skips values that are not rows; a reader gets an error for them.
 fn find_expired(session: &mut StoreSession<'_>, from: &[u8], now_ms: u64) -> Result<ExpiryScan> {
-    let mut look = ExpiryScan { rows: 0, due: Vec::new(), left_ms: u64::MAX, next: None };
+    let mut found = ExpiryScan { rows: 0, due: Vec::new(), left_ms: u64::MAX, next: None };
     let mut bytes = 0;
     session.session.scan(from, None, &mut |key, value| {
-        look.rows += 1;
+        found.rows += 1;
         bytes += key.len() + value.len();
         match Row::check(value) {
-            Some(row) if row.is_expired(now_ms) => look.due.push(key.to_vec()),
+            Some(row) if row.is_expired(now_ms) => found.due.push(key.to_vec()),
             Some(row) if row.expires_ms() != 0 => {
-                look.left_ms = look.left_ms.min(row.expires_ms());
+                found.left_ms = found.left_ms.min(row.expires_ms());
             }
             _ => {}
         }
-        if look.rows < SLICE_ROWS && bytes < SLICE_BYTES {
+        if found.rows < SLICE_ROWS && bytes < SLICE_BYTES {
             return ControlFlow::Continue(());
         }
         let mut next = Vec::with_capacity(key.len() + 1);
         next.extend_from_slice(key);
         next.push(0);
-        look.next = Some(next);
+        found.next = Some(next);
         ControlFlow::Break(())
     })?;
-    Ok(look)
+    Ok(found)
 }
 
-/// The thread that sweeps. Dropping ends and joins it.
+/// The sweeper thread. Dropping ends and joins it.
 pub(super) struct Sweeper {
     core: Arc<Core>,
     thread: Option<JoinHandle<()>>,
@@ -131,7 +131,7 @@ impl Drop for Sweeper {
     fn drop(&mut self) {
         self.core.notifier.stop();
         if let Some(thread) = self.thread.take() {
-            // It ends by itself, and has nothing to tell.
+            // The thread has no result.
             let _ = thread.join();
         }
     }
@@ -145,13 +145,13 @@ fn run(core: &Core, interval: Duration) {
             continue;
         }
         if slices(core, &mut sweep, now_ms).is_err() {
-            // Readers and writers get the error. The sweep is tried again after the interval.
+            // Readers and writers get the error. The sweep is retried after the interval.
             core.sweep_failures.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// A slice, and more as long as many of the rows have expired.
+/// Sweeps one slice, and more as long as a quarter of the rows has expired.
 fn slices(core: &Core, sweep: &mut Sweep, now_ms: u64) -> Result<()> {
     let mut session = StoreSession::new(core)?;
     loop {
