@@ -12,7 +12,7 @@
 //! looked at only where there is one log.
 
 use crate::caller::{Found, Kind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::DirId;
 use crate::name::join;
 use crate::namespace::Namespace;
@@ -92,7 +92,7 @@ impl Namespace {
                 continue;
             };
             match inner.contents.verify(file.inode, file.size) {
-                Err(error @ crate::Error::Corruption { .. }) => {
+                Err(error @ Error::Corruption { .. }) => {
                     let path = join(&inner.path_of(id)?, name);
                     flaws.push(Flaw { path, what: error.to_string() });
                 }
@@ -182,7 +182,7 @@ impl Namespace {
             // Not what is in memory: the check is about what is in the logs.
             let node = match inner.layers.node(*id) {
                 // It was told when it was read.
-                Err(crate::Error::Corruption { .. }) => continue,
+                Err(Error::Corruption { .. }) => continue,
                 node => node?,
             };
             match (&node, seen.entries) {

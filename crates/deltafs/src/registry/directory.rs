@@ -9,9 +9,11 @@
 //! names in the directory between the question and the removal may remove its files anyway. The
 //! directory itself may be reached by a link.
 
+use super::names::copy_name;
+use super::publication::PublishedFile;
+use super::storage::{CopyFacts, Storage, Tag, Text};
+use super::text::hex;
 use crate::error::{Error, Result};
-use crate::registry::storage::{CopyFacts, Storage, Tag, Text};
-use crate::registry::{PublishedFile, copy_name, hex};
 use keyrack_vfs::{DirEntry, Fs, OpenOptions, RelativePath};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};

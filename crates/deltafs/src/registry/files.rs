@@ -1,10 +1,11 @@
 //! The files of published logs: which there are, and whether they are still what was published.
 
+use super::handle::Registry;
+use super::publication::{FORMAT, Publication, PublishedFile, Reference};
+use super::text::hex;
 use crate::changes::key_range;
 use crate::error::{Error, Result};
 use crate::open::LogHead;
-use crate::registry::publication::FORMAT;
-use crate::registry::{Publication, PublishedFile, Reference, Registry, hex};
 use keyrack_flodb::Db;
 use keyrack_measure::wall;
 use keyrack_vfs::{FileKind, Fs, OpenOptions, RelativePath};

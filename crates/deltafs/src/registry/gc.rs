@@ -1,8 +1,10 @@
 //! What nobody needs any more: versions that are not to be kept, and copies that no publication
 //! names.
 
+use super::handle::Registry;
+use super::names::{below, version_name};
+use super::publication::{Publication, Reference};
 use crate::error::Result;
-use crate::registry::{Reference, Registry, below, version_name};
 use keyrack_measure::wall;
 use keyrack_vfs::RelativePath;
 use std::collections::BTreeSet;
@@ -31,44 +33,18 @@ pub struct Collected {
     pub bytes: u64,
 }
 
+/// A version and its text.
+type Version = (Reference, Publication);
+
 impl Registry {
     /// Removes versions that are not to be kept, and copies that no publication names.
     ///
     /// # Errors
-    /// The machine's; [`crate::Error::Corruption`] if a text that says what is needed cannot be
+    /// The machine's; [`Error::Corruption`](crate::error::Error::Corruption) if a text that says what is needed cannot be
     /// read, or names what cannot be a copy; for a symbolic link on the way to what is to go:
     /// nothing behind it is removed.
     pub fn gc(&self, options: &GcOptions) -> Result<Collected> {
-        let mut needed = BTreeSet::new();
-        for view in self.views()? {
-            needed.extend(self.view(&view)?);
-        }
-        for hold in self.listed("holds")? {
-            // One that has just gone holds nothing.
-            needed.extend(self.references(&format!("holds/{hold}"))?.unwrap_or_default());
-        }
-        let mut all = Vec::new();
-        for name in self.names()? {
-            let versions = self.versions(&name)?;
-            let kept = options.keep_versions.unwrap_or(versions.len());
-            for (index, version) in versions.iter().enumerate() {
-                let reference = Reference { name: name.clone(), version: *version };
-                let publication = self.publication(&reference)?;
-                // The newest stays in any case: the next version is counted from it.
-                if index + kept.max(1) >= versions.len() {
-                    needed.insert(reference.clone());
-                    needed.extend(publication.base.iter().cloned());
-                }
-                all.push((reference, publication));
-            }
-        }
-        // What is needed may be built on what is not needed otherwise.
-        while all.iter().any(|(reference, publication)| {
-            needed.contains(reference)
-                && publication.base.iter().any(|base| needed.insert(base.clone()))
-        }) {}
-        let (kept, unneeded): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(reference, _)| needed.contains(reference));
+        let (kept, unneeded) = self.by_need(options)?;
         let kept: BTreeSet<RelativePath> =
             kept.into_iter().map(|(_, text)| text.directory).collect();
         // What goes is known, and looked at, before anything goes. A copy that a version needs
@@ -111,6 +87,39 @@ impl Registry {
             self.storage.remove_copy(directory)?;
         }
         Ok(collected)
+    }
+
+    /// All publications: those that are needed, and the others.
+    fn by_need(&self, options: &GcOptions) -> Result<(Vec<Version>, Vec<Version>)> {
+        let mut needed = BTreeSet::new();
+        for view in self.views()? {
+            needed.extend(self.view(&view)?);
+        }
+        for hold in self.listed("holds")? {
+            // One that has just gone holds nothing.
+            needed.extend(self.references(&format!("holds/{hold}"))?.unwrap_or_default());
+        }
+        let mut all = Vec::new();
+        for name in self.names()? {
+            let versions = self.versions(&name)?;
+            let kept = options.keep_versions.unwrap_or(versions.len());
+            for (index, version) in versions.iter().enumerate() {
+                let reference = Reference { name: name.clone(), version: *version };
+                let publication = self.publication(&reference)?;
+                // The newest stays in any case: the next version is counted from it.
+                if index + kept.max(1) >= versions.len() {
+                    needed.insert(reference.clone());
+                    needed.extend(publication.base.iter().cloned());
+                }
+                all.push((reference, publication));
+            }
+        }
+        // What is needed may be built on what is not needed otherwise.
+        while all.iter().any(|(reference, publication)| {
+            needed.contains(reference)
+                && publication.base.iter().any(|base| needed.insert(base.clone()))
+        }) {}
+        Ok(all.into_iter().partition(|(reference, _)| needed.contains(reference)))
     }
 
     /// Whether a copy is older than that. One that has just gone is not.

@@ -1,7 +1,8 @@
 //! What a registry says about a published log.
 
+use super::text::{check_registry_name, hex};
+use super::texts;
 use crate::error::{Error, Result};
-use crate::registry::{check_registry_name, hex, texts};
 use keyrack_vfs::RelativePath;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

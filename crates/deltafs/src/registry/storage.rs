@@ -10,8 +10,8 @@
 //! storage's own. Texts are small, and read and written whole. Copies of logs are
 //! directories below `logs`: made aside, then completed, and never changed afterwards.
 
+use super::publication::PublishedFile;
 use crate::error::Result;
-use crate::registry::PublishedFile;
 use keyrack_vfs::{Fs, RelativePath};
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};

@@ -21,9 +21,11 @@ pub(super) mod path {
 /// A single name that is not the storage's own.
 pub(super) mod directory {
     use keyrack_vfs::RelativePath;
-    use serde::{Deserialize, Deserializer, de::Error as _};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
 
-    pub(crate) use super::path::serialize;
+    pub(crate) fn serialize<S: Serializer>(path: &RelativePath, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(path.as_str())
+    }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
