@@ -5,8 +5,8 @@
 use crate::caller::{Caller, Found, Stat};
 use crate::error::{Error, Result, shown};
 use crate::id::Inode;
+use crate::inner::Dir;
 use crate::name::check_name;
-use crate::namespace::Dir;
 use crate::record::{Attributes, Entry, INLINE_BYTES_MAX, Key, MODE_BITS};
 use crate::resolve::named;
 use crate::user::{PASS, SET_GROUP, WRITE};

@@ -6,7 +6,7 @@
 use crate::dirs::{DirInfo, DirState};
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, Inode};
-use crate::namespace::{Dir, Inner};
+use crate::inner::{Dir, Inner};
 use crate::record::{Attributes, Entry};
 use crate::user::{STICKY, User};
 

@@ -3,10 +3,11 @@
 use crate::caller::{Caller, Found, Kind, Stat};
 use crate::error::Result;
 use crate::id::DirId;
+use crate::inner::Dir;
 use crate::layers::Merged;
 use crate::list::{ListEntry, PAGE};
 use crate::name::join;
-use crate::namespace::{Dir, Namespace};
+use crate::namespace::Namespace;
 use crate::record::{Entry, Node};
 use crate::user::User;
 use keyrack_flodb::Db;

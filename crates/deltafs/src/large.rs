@@ -14,8 +14,9 @@ use crate::caller::{Caller, Kind, Stat};
 use crate::contents::{State, missing};
 use crate::error::{Error, Result, shown};
 use crate::id::Inode;
+use crate::inner::Dir;
 use crate::large_file::LargeFile;
-use crate::namespace::{Dir, Namespace};
+use crate::namespace::Namespace;
 use crate::record::{Attributes, INLINE_BYTES_MAX};
 use crate::{SetAttributes, SetTime};
 

@@ -7,8 +7,8 @@
 use crate::caller::{Caller, Found, Kind, Stat};
 use crate::error::{Error, Result};
 use crate::id::DirId;
+use crate::inner::Dir;
 use crate::name::{check_name, join};
-use crate::namespace::Dir;
 use crate::record::Entry;
 use crate::user::{PASS, READ};
 use std::collections::VecDeque;

@@ -11,8 +11,8 @@ use crate::caller::{Caller, Found, Kind, Stat};
 use crate::dirs::{DirInfo, DirState};
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, Inode};
+use crate::inner::Dir;
 use crate::name::{PATH_BYTES_MAX, check_name, too_long};
-use crate::namespace::Dir;
 use crate::record::{
     Attributes, DirNode, Entry, INLINE_BYTES_MAX, KIND_WHITEOUT, Key, MODE_BITS, Node, Touched,
 };

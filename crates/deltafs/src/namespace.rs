@@ -12,77 +12,19 @@
 //! told to make it, and whole: what takes several records is one batch.
 
 use crate::caller::Caller;
-use crate::contents::Contents;
-use crate::dirs::{DirState, Dirs};
-use crate::error::{Error, Result};
-use crate::id::{DirId, Inode, LogId};
-use crate::layers::Layers;
-use crate::names_cache::NamesCache;
-use crate::quota::NameCount;
+use crate::error::Result;
+use crate::id::{DirId, LogId};
+use crate::inner::{Dir, Inner};
+use crate::quota::Quota;
 use crate::user::User;
 use keyrack_flodb::{Batch, Db, WriteOptions};
-use keyrack_measure::wall;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-
-/// Where times of files come from.
-#[derive(Clone, Debug, Default)]
-pub enum TimeSource {
-    /// The calendar.
-    #[default]
-    Calendar,
-    /// A number of nanoseconds since 1970 that somebody else moves: for tests, and for replays.
-    Given(Arc<AtomicU64>),
-}
-
-impl TimeSource {
-    #[inline]
-    pub(crate) fn now_ns(&self) -> u64 {
-        match self {
-            TimeSource::Calendar => wall::unix_ns(),
-            // Relaxed: the number is all there is.
-            TimeSource::Given(now) => now.load(Ordering::Relaxed),
-        }
-    }
-}
+use std::sync::Arc;
 
 /// A name space. Cloning the handle is cheap.
 #[derive(Clone)]
 pub struct Namespace {
     pub(crate) inner: Arc<Inner>,
-}
-
-pub(crate) struct Inner {
-    pub(crate) layers: Layers,
-    pub(crate) log: LogId,
-    pub(crate) epoch: u64,
-    pub(crate) dirs: Dirs,
-    pub(crate) names: NamesCache,
-    /// The next number of this epoch. Nobody learns anything else from it.
-    pub(crate) numbers: AtomicU64,
-    /// Held while a directory gets another parent, so that two moves do not make a circle.
-    pub(crate) moves: Mutex<()>,
-    pub(crate) time: TimeSource,
-    /// The bytes of large files.
-    pub(crate) contents: Contents,
-    /// What is left of the quota.
-    pub(crate) name_count: NameCount,
-}
-
-/// A directory that is open: names are looked up in it without a path. It stays the same directory
-/// when that is renamed.
-#[derive(Clone, Debug)]
-pub struct Dir {
-    pub(crate) state: Arc<DirState>,
-}
-
-impl Dir {
-    /// The number of the directory.
-    #[must_use]
-    pub fn inode(&self) -> Inode {
-        self.state.id.inode()
-    }
 }
 
 impl Namespace {
@@ -122,6 +64,19 @@ impl Namespace {
     #[must_use]
     pub fn stores(&self) -> &[Db] {
         self.inner.layers.all()
+    }
+
+    /// The quota that the name space was opened with.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        self.inner.name_count.quota
+    }
+
+    /// Names in use, without the root. `None` if their number is not limited: they are not counted
+    /// then.
+    #[must_use]
+    pub fn names(&self) -> Option<u64> {
+        self.inner.name_count.used()
     }
 
     /// Writes the times of directories that only memory has to the log.
@@ -182,37 +137,6 @@ impl Namespace {
                 Ok(top.clone().close()?)
             }
             None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // There is nobody to tell. `Namespace::close` tells.
-        let _ = self.dirs.store_times(&self.layers);
-    }
-}
-
-impl Inner {
-    /// The log to write to.
-    pub(crate) fn top(&self, what: &str) -> Result<&Db> {
-        self.layers.top().ok_or_else(|| Error::ReadOnly(what.to_owned()))
-    }
-
-    /// A number that no file has had.
-    #[inline]
-    pub(crate) fn number(&self) -> Inode {
-        Inode::file(self.log, self.numbers.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The directory with that number, which an entry names.
-    pub(crate) fn dir(&self, id: DirId) -> Result<Dir> {
-        match self.dirs.get(&self.layers, id)? {
-            Some(state) => Ok(Dir { state }),
-            None => Err(Error::Corruption {
-                path: self.layers.all()[0].dir().to_owned(),
-                what: format!("an entry names the directory {id:?}, which no log has"),
-            }),
         }
     }
 }

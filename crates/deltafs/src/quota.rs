@@ -15,7 +15,6 @@ use crate::error::{Error, Result, shown};
 use crate::id::DirId;
 use crate::layers::Layers;
 use crate::name::{DEPTH_MAX, NAME_BYTES_MAX, too_long};
-use crate::namespace::{Inner, Namespace};
 use crate::record::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,23 +55,6 @@ impl Quota {
     }
 }
 
-impl Namespace {
-    /// The quota that the name space was opened with.
-    #[must_use]
-    pub fn quota(&self) -> Quota {
-        self.inner.name_count.quota
-    }
-
-    /// Names in use, without the root. `None` where their number is not limited: nobody counts.
-    #[must_use]
-    pub fn names(&self) -> Option<u64> {
-        self.inner
-            .name_count
-            .is_counted()
-            .then(|| self.inner.name_count.used.load(Ordering::Relaxed))
-    }
-}
-
 /// What is left of a quota.
 #[derive(Debug)]
 pub(crate) struct NameCount {
@@ -97,6 +79,11 @@ impl NameCount {
     #[inline]
     pub(crate) fn is_counted(&self) -> bool {
         self.quota.names.is_some()
+    }
+
+    /// Names in use. `None` if their number is not limited: they are not counted then.
+    pub(crate) fn used(&self) -> Option<u64> {
+        self.is_counted().then(|| self.used.load(Ordering::Relaxed))
     }
 
     /// Takes room for new names, all or none.
@@ -162,23 +149,6 @@ impl NameCount {
             }
             false => Ok(()),
         }
-    }
-}
-
-impl Inner {
-    /// How many of these names a directory has, where they are counted.
-    pub(crate) fn count_names<'n>(
-        &self,
-        dir: DirId,
-        names: impl Iterator<Item = &'n [u8]>,
-    ) -> Result<u64> {
-        let mut found = 0;
-        if self.name_count.is_counted() {
-            for name in names {
-                found += u64::from(self.layers.find(dir, name, |_| ())?.is_some());
-            }
-        }
-        Ok(found)
     }
 }
 

@@ -8,8 +8,8 @@
 use crate::caller::{Caller, Found, Kind};
 use crate::error::{Error, Result, shown};
 use crate::id::DirId;
+use crate::inner::{Dir, Inner};
 use crate::name::check_name;
-use crate::namespace::{Dir, Inner};
 use crate::record::{Entry, KIND_WHITEOUT, Key, Node};
 use crate::resolve::named;
 use crate::user::{PASS, WRITE};

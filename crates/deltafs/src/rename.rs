@@ -16,8 +16,8 @@ use crate::caller::{Caller, Found};
 use crate::dirs::DirInfo;
 use crate::error::{Error, Result, shown};
 use crate::id::DirId;
+use crate::inner::Dir;
 use crate::name::{check_name, too_long};
-use crate::namespace::Dir;
 use crate::record::{Entry, Key, Node};
 use crate::resolve::named;
 use crate::user::{PASS, WRITE};
@@ -140,7 +140,7 @@ impl Held<'_> {
     }
 }
 
-impl crate::namespace::Inner {
+impl crate::inner::Inner {
     /// Whether there are more than `levels` directories below one, each in the one before. Only
     /// directories with directories in them are listed.
     fn is_deeper_than(&self, top: &Dir, levels: usize) -> Result<bool> {

@@ -14,10 +14,10 @@
 use crate::caller::{Caller, Found, Kind};
 use crate::error::{Error, Result, shown};
 use crate::id::DirId;
+use crate::inner::Dir;
 use crate::name::{
     LINKS_MAX, PATH_BYTES_MAX, check_name, check_path, is_end, join, split_first, too_long,
 };
-use crate::namespace::Dir;
 use crate::record::Entry;
 use crate::user::PASS;
 
@@ -223,7 +223,7 @@ enum Step {
     Link(Vec<u8>),
 }
 
-impl crate::namespace::Inner {
+impl crate::inner::Inner {
     /// The path of a directory. Of one that is removed, or whose parents are, what was known.
     pub(crate) fn path_of(&self, id: DirId) -> Result<Vec<u8>> {
         let mut names = Vec::new();

@@ -5,8 +5,9 @@ use super::call::Call;
 use super::core::{Core, RpcError, RpcResult};
 use super::session::{Opened, Session};
 use crate::id::DirId;
+use crate::inner::Dir;
 use crate::name::DEPTH_MAX;
-use crate::namespace::{Dir, Namespace};
+use crate::namespace::Namespace;
 use crate::rpc::codec::{Reply, Request};
 
 /// Carries one request out and appends the fields of its reply.

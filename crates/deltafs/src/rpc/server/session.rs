@@ -12,7 +12,7 @@
 //! carried out, so a call that comes over two connections at once is carried out once.
 
 use super::parts::Part;
-use crate::namespace::Dir;
+use crate::inner::Dir;
 use crate::rpc::codec::Frame;
 use crate::user::User;
 use std::collections::HashMap;

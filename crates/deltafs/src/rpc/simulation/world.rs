@@ -15,7 +15,8 @@
 
 use super::actor::Actor;
 use crate::id::LogId;
-use crate::namespace::{Namespace, TimeSource};
+use crate::inner::TimeSource;
+use crate::namespace::Namespace;
 use crate::open::Settings;
 use crate::quota::Quota;
 use crate::rpc::client::connection::{Client, ClientOptions};
