@@ -1,5 +1,6 @@
-//! What a call over the network can come to, and how it is written on the wire.
+//! Errors of calls over the network, as a client sees them.
 
+use super::errno::name_of;
 use std::io;
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ impl Error {
     /// The name of an error number by its code, as batches have them; `OK` for 0.
     #[must_use]
     pub fn errno_of(code: u8) -> &'static str {
-        errno_of(code)
+        name_of(code)
     }
 
     /// What the name space of this process says.
@@ -92,45 +93,4 @@ fn behind(failed: &[(Vec<u8>, &'static str)]) -> String {
         more => format!(", and {more} more"),
     };
     format!("earlier creates failed: {}{more}", shown.join(", "))
-}
-
-/// Codes of replies. The place in the list is the code; new ones are added at the end.
-const ERRNOS: [&str; 26] = [
-    "OK",
-    "EIO",
-    "ENOENT",
-    "EEXIST",
-    "ENOTDIR",
-    "EISDIR",
-    "ENOTEMPTY",
-    "EACCES",
-    "EPERM",
-    "EROFS",
-    "ENAMETOOLONG",
-    "EINVAL",
-    "ELOOP",
-    "EFBIG",
-    "ENODATA",
-    "ESTALE",
-    "EBUSY",
-    "EXDEV",
-    "EPROTO",
-    "EMFILE",
-    "ENOTCONN",
-    "EMSGSIZE",
-    "EAGAIN",
-    "EREMOTE",
-    "ENOSPC",
-    "EDQUOT",
-];
-
-/// The code of an error number by name.
-pub(crate) fn code_of(errno: &str) -> u8 {
-    let place = ERRNOS.iter().position(|name| *name == errno);
-    place.and_then(|place| u8::try_from(place).ok()).unwrap_or(1)
-}
-
-/// The name of an error number by code.
-pub(crate) fn errno_of(code: u8) -> &'static str {
-    ERRNOS.get(usize::from(code)).copied().unwrap_or("EIO")
 }

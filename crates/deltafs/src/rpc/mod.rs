@@ -17,7 +17,9 @@
 
 mod client;
 mod codec;
+mod errno;
 mod error;
+mod lease_clock;
 mod server;
 mod txn;
 
@@ -27,12 +29,12 @@ pub use client::tree::{DirNumber, Tree};
 pub use client::wire::Transport;
 pub use codec::{
     BATCH_NAMES_MAX, FRAME_BYTES_MAX, Facts, Frame, HELLO_TOKEN_BYTES_MAX, Listed, Peer, Reply,
-    Request, SetFields, frame,
+    Request, SetFields, WINDOW, frame,
 };
 pub use error::{Error, Result};
-pub use server::leases::LeaseClock;
+pub use lease_clock::LeaseClock;
+
 pub use server::service::{ServeOptions, Served, Service, serve};
-pub use server::session::WINDOW;
 pub(crate) use txn::record::large_in_record;
 pub(crate) use txn::recovery::{check_all_are_here, has_unfinished};
 pub use txn::recovery::{needs_recovery, recover};

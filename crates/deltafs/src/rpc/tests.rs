@@ -278,20 +278,20 @@ fn a_conversation_means_the_same_however_it_is_cut() {
     let service = || Service::for_tests(Some(space()), serve_options());
     let (whole, verdict) = answered(&service(), &[&bytes]);
     assert_eq!(verdict, Verdict::Continue);
-    let exists = error::code_of("EEXIST");
+    let exists = errno::code_of("EEXIST");
     let expected = [
         0,
         0,
         0,
         exists,
-        error::code_of("ENOENT"),
+        errno::code_of("ENOENT"),
         0,
         0,
         0,
         0,
-        error::code_of("ENOTEMPTY"),
+        errno::code_of("ENOTEMPTY"),
         0,
-        error::code_of("ESTALE"),
+        errno::code_of("ESTALE"),
         0,
     ];
     assert_eq!(codes(&whole), expected);
@@ -330,7 +330,7 @@ fn hostile_bytes_end_a_connection_and_nothing_else() {
     assert_eq!((output.len(), verdict), (0, Verdict::Close), "SEED={seed}");
     let mut unknown = hello(3);
     codec::put_frame(&mut unknown, 1, 200, |_| ());
-    assert_eq!(codes(&answered(&service, &[&unknown]).0), [0, error::code_of("EPROTO")]);
+    assert_eq!(codes(&answered(&service, &[&unknown]).0), [0, errno::code_of("EPROTO")]);
 }
 
 #[test]
@@ -345,13 +345,13 @@ fn a_call_that_comes_again_is_answered_and_not_done_again() {
     // Another client does it, and finds the file.
     let mut other = hello(6);
     create.encode(1, &mut other);
-    assert_eq!(codes(&answered(&service, &[&other]).0), [0, error::code_of("EEXIST")]);
+    assert_eq!(codes(&answered(&service, &[&other]).0), [0, errno::code_of("EEXIST")]);
     // Behind a whole window the old answer is gone.
     let mut later = hello(5);
     create.encode(1 + WINDOW as u64, &mut later);
     create.encode(1, &mut later);
     let got = codes(&answered(&service, &[&later]).0);
-    assert_eq!(got, [0, error::code_of("EEXIST"), error::code_of("ESTALE")]);
+    assert_eq!(got, [0, errno::code_of("EEXIST"), errno::code_of("ESTALE")]);
 }
 
 #[test]
@@ -359,14 +359,14 @@ fn without_the_token_nothing_is_answered() {
     let options = ServeOptions { token: Some(b"secret".to_vec()), ..serve_options() };
     let service = Service::for_tests(Some(space()), options);
     let (output, verdict) = answered(&service, &[&conversation()]);
-    assert_eq!((codes(&output), verdict), (vec![error::code_of("EACCES")], Verdict::Close));
+    assert_eq!((codes(&output), verdict), (vec![errno::code_of("EACCES")], Verdict::Close));
     let mut right = Vec::new();
     let (client, groups) = ([1; 16], Vec::new());
     Request::Hello { client, uid: 1, gid: 1, groups, token: b"secret" }.encode(0, &mut right);
     // User 1 may not write to the root.
     Request::Create { dir: 0, name: b"f", mode: 0, how: 0 }.encode(1, &mut right);
     let (output, _) = answered(&service, &[&right]);
-    assert_eq!(codes(&output), [0, error::code_of("EACCES")]);
+    assert_eq!(codes(&output), [0, errno::code_of("EACCES")]);
 }
 
 #[test]

@@ -13,10 +13,10 @@
 use super::network::Network;
 use super::wire::{RESEND, Transport, Wire};
 use crate::job::random_token;
-use crate::rpc::codec::{FRAME_BYTES_MAX, Frame, REVOKED_BIT, Reply, Request};
-use crate::rpc::error::{Error, Result, errno_of};
-use crate::rpc::server::leases::LeaseClock;
-use crate::rpc::server::session::WINDOW;
+use crate::rpc::codec::{FRAME_BYTES_MAX, Frame, REVOKED_BIT, Reply, Request, WINDOW};
+use crate::rpc::errno::name_of;
+use crate::rpc::error::{Error, Result};
+use crate::rpc::lease_clock::LeaseClock;
 use crate::user::User;
 use keyrack_measure::Clock;
 use keyrack_net::{ConnectOptions, Endpoint};
@@ -89,12 +89,12 @@ impl<'a> Answer<'a> {
     /// # Errors
     /// [`Error::Refused`]; [`Error::Protocol`] if it makes no sense.
     pub fn reply(&self) -> Result<Reply<'a>> {
-        if errno_of(self.code) == "EREMOTE" {
+        if name_of(self.code) == "EREMOTE" {
             return Err(self.elsewhere().unwrap_or_else(|| self.senseless()));
         }
         if self.code != 0 {
             let text = String::from_utf8_lossy(self.fields).into_owned();
-            return Err(Error::Refused { errno: errno_of(self.code), text });
+            return Err(Error::Refused { errno: name_of(self.code), text });
         }
         Reply::decode(self.tag, self.fields).ok_or_else(|| self.senseless())
     }
@@ -395,7 +395,7 @@ impl Client {
             };
             *has_revoked |= code & REVOKED_BIT != 0;
             let code = code & !REVOKED_BIT;
-            if wire.is_datagrams() && errno_of(code) == "ENOTCONN" {
+            if wire.is_datagrams() && name_of(code) == "ENOTCONN" {
                 // The server was started anew, and does not know this client.
                 self.reconnect(server, io::ErrorKind::NotConnected.into())?;
                 continue;

@@ -16,7 +16,7 @@ use crate::caller::Stat;
 use crate::partition::{Placement, SplitMap, hash_name};
 use crate::rpc::codec::{BATCH_NAMES_MAX, Reply, Request};
 use crate::rpc::error::{Error, Result};
-use crate::rpc::server::leases::LeaseTimer;
+use crate::rpc::lease_clock::LeaseTimer;
 use keyrack_net::Endpoint;
 use std::collections::HashMap;
 use std::time::Duration;

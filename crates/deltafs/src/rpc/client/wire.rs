@@ -4,8 +4,7 @@
 //! again by whoever knows what is under way.
 
 use super::network::Line;
-use crate::rpc::codec::{FRAME_BYTES_MAX, Frame, frame};
-use crate::rpc::server::service::{DATAGRAM_HEAD_BYTES, DATAGRAM_MAGIC};
+use crate::rpc::codec::{DATAGRAM_HEAD_BYTES, DATAGRAM_MAGIC, FRAME_BYTES_MAX, Frame, frame};
 use keyrack_net::{ConnectOptions, Endpoint, Link};
 use std::io;
 use std::net::UdpSocket;

@@ -15,7 +15,8 @@
 
 use super::tree::{Backoff, DirNumber, Tree, unexpected};
 use crate::rpc::codec::{HOW_FAIL, Reply, Request};
-use crate::rpc::error::{Error, Result, errno_of};
+use crate::rpc::errno::name_of;
+use crate::rpc::error::{Error, Result};
 
 /// Creates of one directory that are not sent yet.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ impl Tree {
                     Request::CreateMany { dir, mode, how: HOW_FAIL, names }
                 };
                 let codes = match self.on_server(dir, server, &make, codes_reply) {
-                    Ok(codes) => codes.into_iter().map(errno_of).collect(),
+                    Ok(codes) => codes.into_iter().map(name_of).collect(),
                     Err(error) => vec![error.errno(); names.len()],
                 };
                 for (errno, name) in codes.into_iter().zip(names) {

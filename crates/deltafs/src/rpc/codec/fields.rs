@@ -2,8 +2,7 @@
 //!
 //! **Invariant:** every field is held against the end of its frame before memory is taken for it.
 
-use super::frame::FRAME_BYTES_MAX;
-use super::request::{BATCH_NAMES_MAX, HOW_UNCHECKED};
+use super::limits::{BATCH_NAMES_MAX, FRAME_BYTES_MAX, HOW_UNCHECKED};
 
 /// Fields that were not read yet.
 #[derive(Debug)]

@@ -2,14 +2,10 @@
 //!
 //! **Invariant:** a length is held against its limit before anything is taken for it.
 
-/// Bytes of a frame behind its length, at most.
-pub const FRAME_BYTES_MAX: usize = 1 << 20;
+use super::limits::FRAME_BYTES_MAX;
+
 /// Call and operation, or call and code.
 const FRAME_BYTES_MIN: usize = 9;
-pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"KFS1");
-/// The version of the protocol.
-pub(super) const VERSION: u16 = 3;
-
 /// Where the code of a reply stands in its frame.
 pub(crate) const CODE_AT: usize = 12;
 /// A bit of that code: the client has leases that are called back.

@@ -10,15 +10,17 @@
 
 mod fields;
 mod frame;
+mod limits;
 mod peer;
 mod reply;
 mod request;
 
 pub(crate) use frame::{CODE_AT, REVOKED_BIT, put_frame};
-pub use frame::{FRAME_BYTES_MAX, Frame, frame};
+pub use frame::{Frame, frame};
+pub use limits::{BATCH_NAMES_MAX, FRAME_BYTES_MAX, HELLO_TOKEN_BYTES_MAX, WINDOW};
+pub(crate) use limits::{DATAGRAM_HEAD_BYTES, DATAGRAM_MAGIC, HOW_FAIL, HOW_OPEN, HOW_UNCHECKED};
 pub use peer::Peer;
 pub(crate) use peer::{Action, Rename};
 pub use reply::{Facts, Listed, Reply};
 pub(crate) use reply::{kind_code, kind_of};
-pub use request::{BATCH_NAMES_MAX, HELLO_TOKEN_BYTES_MAX, Request, SetFields};
-pub(crate) use request::{HOW_FAIL, HOW_OPEN, HOW_UNCHECKED};
+pub use request::{Request, SetFields};

@@ -1,8 +1,7 @@
 //! What servers ask of each other: splits of directories, and renames that take several of them.
 
 use super::fields::{Fields, put_bytes, put_list, put_u16, put_u32, put_u64, put_u128};
-use super::frame::FRAME_BYTES_MAX;
-use super::request::GROUPS_MAX;
+use super::limits::{FRAME_BYTES_MAX, GROUPS_MAX};
 use crate::partition::Split;
 
 /// A request of one server to another. Only user 0 may make it.

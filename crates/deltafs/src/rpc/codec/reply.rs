@@ -1,8 +1,7 @@
 //! What servers answer.
 
 use super::fields::{Fields, put_bytes, put_list, put_u16, put_u32, put_u64, put_u128};
-use super::frame::{FRAME_BYTES_MAX, VERSION};
-use super::request::BATCH_NAMES_MAX;
+use super::limits::{BATCH_NAMES_MAX, FRAME_BYTES_MAX, VERSION};
 use crate::caller::{Kind, Stat};
 use crate::id::Inode;
 

@@ -1,15 +1,9 @@
 //! What clients ask, and what servers ask of each other.
 
 use super::fields::{Fields, put_at, put_bytes, put_list, put_u16, put_u32, put_u64};
-use super::frame::{FRAME_BYTES_MAX, MAGIC, VERSION, put_frame};
+use super::frame::put_frame;
+use super::limits::{FRAME_BYTES_MAX, GROUPS_MAX, HELLO_TOKEN_BYTES_MAX, MAGIC, VERSION};
 use super::peer::Peer;
-
-/// Names of one batch, at most.
-pub const BATCH_NAMES_MAX: usize = 4096;
-/// Bytes of the token in a hello, at most.
-pub const HELLO_TOKEN_BYTES_MAX: usize = 1024;
-/// Groups of a user, at most.
-pub(super) const GROUPS_MAX: usize = 64;
 
 /// What a client asks. A directory is the number that [`Request::OpenDir`] gave; 0 is the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,11 +155,6 @@ pub enum Request<'a> {
     Peer(Peer<'a>),
 }
 
-/// How [`Request::Create`] treats what is there.
-pub(crate) const HOW_FAIL: u8 = 0;
-pub(crate) const HOW_OPEN: u8 = 1;
-pub(crate) const HOW_UNCHECKED: u8 = 2;
-
 /// Which attributes are set, and to what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetFields {
@@ -282,40 +271,22 @@ impl Request<'_> {
     fn fields(&self, out: &mut Vec<u8>) {
         match self {
             Request::Hello { client, uid, gid, groups, token } => {
-                put_u32(out, MAGIC);
-                put_u16(out, VERSION);
-                out.extend_from_slice(client);
-                put_u32(out, *uid);
-                put_u32(out, *gid);
-                put_u16(out, groups.len() as u16);
-                groups.iter().for_each(|group| put_u32(out, *group));
-                put_bytes(out, token);
+                put_hello(out, client, (*uid, *gid, groups), token);
             }
             Request::Map | Request::Ping | Request::Flush | Request::Revoked => {}
-            Request::Partitions { dir } | Request::Spread { dir } => put_u32(out, *dir),
             Request::Operation { number } => put_u64(out, *number),
             Request::Peer(peer) => peer.fields(out),
             Request::OpenDir { path } => put_bytes(out, path),
-            Request::CloseDir { dir } | Request::StatDir { dir } => put_u32(out, *dir),
+            Request::CloseDir { dir }
+            | Request::StatDir { dir }
+            | Request::Partitions { dir }
+            | Request::Spread { dir } => put_u32(out, *dir),
             Request::Mkdir { dir, name, mode } | Request::MkdirAcross { dir, name, mode } => {
                 put_at(out, *dir, name);
                 put_u32(out, *mode);
             }
-            Request::Create { dir, name, mode, how } => {
-                put_at(out, *dir, name);
-                put_u32(out, *mode);
-                out.push(*how);
-            }
-            Request::CreateMany { dir, mode, how, names } => {
-                put_u32(out, *dir);
-                put_u32(out, *mode);
-                out.push(*how);
-                put_list(out, names);
-            }
-            Request::CreateWith { dir, name, mode, data } => {
-                put_at(out, *dir, name);
-                put_u32(out, *mode);
-                put_bytes(out, data);
+            Request::Create { .. } | Request::CreateMany { .. } | Request::CreateWith { .. } => {
+                self.create_fields(out);
             }
             Request::Lookup { dir, name }
             | Request::Stat { dir, name }
@@ -325,35 +296,21 @@ impl Request<'_> {
             | Request::ReadLink { dir, name } => put_at(out, *dir, name),
             Request::SetAttributes { dir, name, set } => {
                 put_at(out, *dir, name);
-                let is_set = [
-                    set.mode.is_some(),
-                    set.uid.is_some(),
-                    set.gid.is_some(),
-                    set.size.is_some(),
-                    set.mtime_ns.is_some(),
-                ];
-                out.push((0..).zip(is_set).map(|(bit, is_set)| u8::from(is_set) << bit).sum());
-                put_u32(out, set.mode.unwrap_or(0));
-                put_u32(out, set.uid.unwrap_or(0));
-                put_u32(out, set.gid.unwrap_or(0));
-                put_u64(out, set.size.unwrap_or(0));
-                put_u64(out, set.mtime_ns.unwrap_or(0));
+                set.fields(out);
             }
             Request::ReadDir { dir, after, count, plus } => {
                 put_at(out, *dir, after);
                 put_u32(out, *count);
                 out.push(u8::from(*plus));
             }
-            Request::RenameAcross { dir, name, to_dir, to_name, replace, target } => {
+            Request::Rename { dir, name, to_dir, to_name, replace }
+            | Request::RenameAcross { dir, name, to_dir, to_name, replace, .. } => {
                 put_at(out, *dir, name);
                 put_at(out, *to_dir, to_name);
                 out.push(u8::from(*replace));
-                put_u32(out, *target);
-            }
-            Request::Rename { dir, name, to_dir, to_name, replace } => {
-                put_at(out, *dir, name);
-                put_at(out, *to_dir, to_name);
-                out.push(u8::from(*replace));
+                if let Request::RenameAcross { target, .. } = self {
+                    put_u32(out, *target);
+                }
             }
             Request::Symlink { dir, name, target } => {
                 put_at(out, *dir, name);
@@ -377,25 +334,34 @@ impl Request<'_> {
         }
     }
 
+    fn create_fields(&self, out: &mut Vec<u8>) {
+        match self {
+            Request::Create { dir, name, mode, how } => {
+                put_at(out, *dir, name);
+                put_u32(out, *mode);
+                out.push(*how);
+            }
+            Request::CreateMany { dir, mode, how, names } => {
+                put_u32(out, *dir);
+                put_u32(out, *mode);
+                out.push(*how);
+                put_list(out, names);
+            }
+            Request::CreateWith { dir, name, mode, data } => {
+                put_at(out, *dir, name);
+                put_u32(out, *mode);
+                put_bytes(out, data);
+            }
+            _ => unreachable!("the others are no creates"),
+        }
+    }
+
     /// Reads the fields of a request. `None` if they are none.
     #[must_use]
     pub fn decode(tag: u8, fields: &[u8]) -> Option<Request<'_>> {
         let mut at = Fields(fields);
         let request = match tag {
-            1 => {
-                if at.u32()? != MAGIC || at.u16()? != VERSION {
-                    return None;
-                }
-                let client = at.array()?;
-                let (uid, gid) = (at.u32()?, at.u32()?);
-                let count = usize::from(at.u16()?);
-                if count > GROUPS_MAX {
-                    return None;
-                }
-                let groups = (0..count).map(|_| at.u32()).collect::<Option<_>>()?;
-                let token = at.bytes(HELLO_TOKEN_BYTES_MAX)?;
-                Request::Hello { client, uid, gid, groups, token }
-            }
+            1 => hello(&mut at)?,
             2 => Request::Map,
             3 => Request::Ping,
             4 => Request::OpenDir { path: at.bytes(FRAME_BYTES_MAX)? },
@@ -420,20 +386,11 @@ impl Request<'_> {
             11 => Request::Lookup { dir: at.u32()?, name: at.name()? },
             12 => Request::Stat { dir: at.u32()?, name: at.name()? },
             13 => Request::StatDir { dir: at.u32()? },
-            14 => {
-                let (dir, name, bits) = (at.u32()?, at.name()?, at.u8()?);
-                let given = |bit: u8| bits >> bit & 1 == 1;
-                let (mode, uid, gid) = (at.u32()?, at.u32()?, at.u32()?);
-                let (size, mtime_ns) = (at.u64()?, at.u64()?);
-                let set = SetFields {
-                    mode: given(0).then_some(mode),
-                    uid: given(1).then_some(uid),
-                    gid: given(2).then_some(gid),
-                    size: given(3).then_some(size),
-                    mtime_ns: given(4).then_some(mtime_ns),
-                };
-                Request::SetAttributes { dir, name, set }
-            }
+            14 => Request::SetAttributes {
+                dir: at.u32()?,
+                name: at.name()?,
+                set: SetFields::decode(&mut at)?,
+            },
             15 => Request::ReadDir {
                 dir: at.u32()?,
                 after: at.name()?,
@@ -442,6 +399,16 @@ impl Request<'_> {
             },
             16 => Request::Unlink { dir: at.u32()?, name: at.name()? },
             17 => Request::Rmdir { dir: at.u32()?, name: at.name()? },
+            18..=31 => Request::decode_contents(tag, &mut at)?,
+            32..=39 => Request::Peer(Peer::decode(tag, &mut at)?),
+            _ => return None,
+        };
+        at.0.is_empty().then_some(request)
+    }
+
+    /// Reads renames, requests about the bytes of files, and those that came after them.
+    fn decode_contents<'a>(tag: u8, at: &mut Fields<'a>) -> Option<Request<'a>> {
+        Some(match tag {
             18 => Request::Rename {
                 dir: at.u32()?,
                 name: at.name()?,
@@ -483,9 +450,70 @@ impl Request<'_> {
             29 => Request::Revoked,
             30 => Request::MkdirAcross { dir: at.u32()?, name: at.name()?, mode: at.u32()? },
             31 => Request::RmdirAcross { dir: at.u32()?, name: at.name()? },
-            32..=39 => Request::Peer(Peer::decode(tag, &mut at)?),
             _ => return None,
-        };
-        at.0.is_empty().then_some(request)
+        })
     }
+}
+
+impl SetFields {
+    fn fields(&self, out: &mut Vec<u8>) {
+        let is_set = [
+            self.mode.is_some(),
+            self.uid.is_some(),
+            self.gid.is_some(),
+            self.size.is_some(),
+            self.mtime_ns.is_some(),
+        ];
+        out.push((0..).zip(is_set).map(|(bit, is_set)| u8::from(is_set) << bit).sum());
+        put_u32(out, self.mode.unwrap_or(0));
+        put_u32(out, self.uid.unwrap_or(0));
+        put_u32(out, self.gid.unwrap_or(0));
+        put_u64(out, self.size.unwrap_or(0));
+        put_u64(out, self.mtime_ns.unwrap_or(0));
+    }
+
+    fn decode(at: &mut Fields<'_>) -> Option<SetFields> {
+        let bits = at.u8()?;
+        let is_set = |bit: u8| bits >> bit & 1 == 1;
+        let (mode, uid, gid) = (at.u32()?, at.u32()?, at.u32()?);
+        let (size, mtime_ns) = (at.u64()?, at.u64()?);
+        Some(SetFields {
+            mode: is_set(0).then_some(mode),
+            uid: is_set(1).then_some(uid),
+            gid: is_set(2).then_some(gid),
+            size: is_set(3).then_some(size),
+            mtime_ns: is_set(4).then_some(mtime_ns),
+        })
+    }
+}
+
+fn put_hello(
+    out: &mut Vec<u8>,
+    client: &[u8; 16],
+    (uid, gid, groups): (u32, u32, &[u32]),
+    token: &[u8],
+) {
+    put_u32(out, MAGIC);
+    put_u16(out, VERSION);
+    out.extend_from_slice(client);
+    put_u32(out, uid);
+    put_u32(out, gid);
+    put_u16(out, groups.len() as u16);
+    groups.iter().for_each(|group| put_u32(out, *group));
+    put_bytes(out, token);
+}
+
+fn hello<'a>(at: &mut Fields<'a>) -> Option<Request<'a>> {
+    if at.u32()? != MAGIC || at.u16()? != VERSION {
+        return None;
+    }
+    let client = at.array()?;
+    let (uid, gid) = (at.u32()?, at.u32()?);
+    let count = usize::from(at.u16()?);
+    if count > GROUPS_MAX {
+        return None;
+    }
+    let groups = (0..count).map(|_| at.u32()).collect::<Option<_>>()?;
+    let token = at.bytes(HELLO_TOKEN_BYTES_MAX)?;
+    Some(Request::Hello { client, uid, gid, groups, token })
 }

@@ -14,7 +14,7 @@ use crate::make::IfExists;
 use crate::namespace::Namespace;
 use crate::rename::IfTaken;
 use crate::rpc::codec::{Action, Facts, HOW_OPEN, HOW_UNCHECKED, Reply, Request, SetFields};
-use crate::rpc::error::code_of;
+use crate::rpc::errno::code_of;
 use crate::rpc::txn::record::Transaction;
 use std::sync::RwLockReadGuard;
 

@@ -20,51 +20,11 @@
 //! have run out, before it changes what they were on.
 
 use crate::id::DirId;
-use keyrack_measure::Clock;
+use crate::rpc::lease_clock::{LeaseClock, LeaseTimer};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// What tells how much of a lease is left.
-#[derive(Clone, Debug, Default)]
-pub enum LeaseClock {
-    /// The machine's clock that never goes back.
-    #[default]
-    Machine,
-    /// Nanoseconds that somebody else moves: for tests.
-    Given(Arc<AtomicU64>),
-}
-
-/// A clock in use.
-#[derive(Debug)]
-pub(crate) enum LeaseTimer {
-    Machine(Clock, u64),
-    Given(Arc<AtomicU64>),
-}
-
-impl LeaseClock {
-    pub(crate) fn start(&self) -> LeaseTimer {
-        match self {
-            LeaseClock::Machine => {
-                let clock = Clock::vdso();
-                let began = clock.ticks();
-                LeaseTimer::Machine(clock, began)
-            }
-            LeaseClock::Given(now) => LeaseTimer::Given(Arc::clone(now)),
-        }
-    }
-}
-
-impl LeaseTimer {
-    pub(crate) fn now_ns(&self) -> u64 {
-        match self {
-            LeaseTimer::Machine(clock, began) => clock.ns_between(*began, clock.ticks()),
-            // Relaxed: the number is all there is.
-            LeaseTimer::Given(now) => now.load(Ordering::Relaxed),
-        }
-    }
-}
 
 type ClientId = [u8; 16];
 
@@ -214,6 +174,7 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     fn leases(lease_ms: u64, has_predecessor: bool) -> (Leases, Arc<AtomicU64>) {
         let now = Arc::new(AtomicU64::new(1_000));

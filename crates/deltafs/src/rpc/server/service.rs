@@ -10,7 +10,7 @@
 use super::background::BackgroundThread;
 use super::core::{Core, RpcError};
 use super::dispatch::execute;
-use super::leases::{LeaseClock, Leases};
+use super::leases::Leases;
 use super::parts::Parts;
 use super::session::{Known, Opened, Session, Sessions, lock};
 use crate::caller::{Kind, Stat};
@@ -21,7 +21,8 @@ use crate::rpc::client::connection::ClientOptions;
 use crate::rpc::codec::{
     CODE_AT, FRAME_BYTES_MAX, Facts, Frame, REVOKED_BIT, Reply, Request, frame, put_frame,
 };
-use crate::rpc::error::code_of;
+use crate::rpc::errno::code_of;
+use crate::rpc::lease_clock::LeaseClock;
 use crate::user::User;
 use keyrack_net::{
     ConnectOptions, DatagramPorts, Endpoint, Handle, Limits, Listener, ListenerKind,
@@ -31,10 +32,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-
-/// A datagram begins with this, then the client's number.
-pub(crate) const DATAGRAM_MAGIC: &[u8; 4] = b"KFU1";
-pub(crate) const DATAGRAM_HEAD_BYTES: usize = 20;
 
 /// How a server is started.
 #[derive(Clone, Debug)]

@@ -13,13 +13,11 @@
 
 use super::parts::Part;
 use crate::inner::Dir;
-use crate::rpc::codec::Frame;
+use crate::rpc::codec::{Frame, WINDOW, frame};
 use crate::user::User;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Answers that are kept for each client. A client has at most half as many calls under way.
-pub const WINDOW: usize = 1024;
 /// Directories that a client may have open.
 const DIRS_MAX: usize = 1 << DIR_BITS;
 /// Bits of a directory's number that say which; the others say of which start of the server.
@@ -122,7 +120,7 @@ impl Session {
         if self.answers.is_empty() {
             self.answers.resize(WINDOW, Slot::default());
         }
-        let is_whole = matches!(crate::rpc::codec::frame(reply), Frame::Whole { .. });
+        let is_whole = matches!(frame(reply), Frame::Whole { .. });
         assert!(is_whole, "an answer of ours is a whole frame, or a repeated call is done twice");
         let slot = &mut self.answers[call as usize % WINDOW];
         slot.call = call;
