@@ -321,12 +321,15 @@ impl Caller<'_> {
             };
         };
         let below = inner.layers.find_below(id, name, |entry| entry.encode())?;
-        let mut change = Some(change);
-        let mut result = Err(Error::NotFound(shown(name)));
-        let mut is_dir = None;
+        let absent = || Error::NotFound(shown(name));
+        let (mut change, mut result, mut is_dir) = (Some(change), Err(absent()), None);
         top.update(&Key::entry(id, name), WriteOptions::default(), |value| {
             let Some(value) = value.or(below.as_deref()) else { return Change::Keep };
             let entry = match Entry::read(inner.store_path(), id, name, value) {
+                Ok(Entry::Symlink(..)) if !takes_links => {
+                    result = Err(Error::Invalid(format!("'{}': it is a link", shown(name))));
+                    return Change::Keep;
+                }
                 Ok(entry) => entry,
                 Err(error) => {
                     result = Err(error);
@@ -341,11 +344,7 @@ impl Caller<'_> {
                 }
                 Entry::File(attributes, data) => (attributes, data, false),
                 Entry::Sized(attributes) => (attributes, &[][..], true),
-                Entry::Symlink(attributes, target) if takes_links => (attributes, target, false),
-                Entry::Symlink(..) => {
-                    result = Err(Error::Invalid(format!("'{}': it is a link", shown(name))));
-                    return Change::Keep;
-                }
+                Entry::Symlink(attributes, target) => (attributes, target, false),
             };
             let is_link = matches!(entry, Entry::Symlink(..));
             let Some(change) = change.take() else { return Change::Keep };
@@ -355,16 +354,13 @@ impl Caller<'_> {
                     Change::Keep
                 }
                 Ok(None) => {
-                    result = Found::of(entry).ok_or_else(|| Error::NotFound(shown(name)));
+                    result = Found::of(entry).ok_or_else(absent);
                     Change::Keep
                 }
                 Ok(Some((attributes, data, is_sized))) => {
-                    let entry = match (is_link, is_sized) {
-                        (true, _) => Entry::Symlink(attributes, bytes),
-                        (false, true) => Entry::Sized(attributes),
-                        (false, false) => Entry::File(attributes, &data),
-                    };
-                    result = Found::of(entry).ok_or_else(|| Error::NotFound(shown(name)));
+                    let bytes = if is_link { bytes } else { &data[..] };
+                    let entry = rebuilt(attributes, bytes, (is_link, is_sized));
+                    result = Found::of(entry).ok_or_else(absent);
                     Change::Put(entry.encode())
                 }
             }
@@ -377,6 +373,15 @@ impl Caller<'_> {
             Found::Other(stat) => Ok(Changed::File(stat)),
             Found::Dir(id) => Ok(Changed::Dir(inner.dir(id)?)),
         }
+    }
+}
+
+/// An entry of the same kind with other attributes and bytes.
+fn rebuilt(attributes: Attributes, bytes: &[u8], (is_link, is_sized): (bool, bool)) -> Entry<'_> {
+    match (is_link, is_sized) {
+        (true, _) => Entry::Symlink(attributes, bytes),
+        (false, true) => Entry::Sized(attributes),
+        (false, false) => Entry::File(attributes, bytes),
     }
 }
 

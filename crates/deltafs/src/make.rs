@@ -191,15 +191,12 @@ impl Caller<'_> {
                 made = self.take_existing(found, name, if_exists);
                 return Change::Keep;
             }
-            if let Err(error) = &may_write {
-                made = Err(error.clone());
-                return Change::Keep;
-            }
-            let checked = inner
-                .name_count
-                .check_length(name)
-                .and_then(|()| inner.name_count.reserve(name, 1));
-            if let Err(error) = checked {
+            let names = &inner.name_count;
+            let reserved = match &may_write {
+                Ok(()) => names.check_length(name).and_then(|()| names.reserve(name, 1)),
+                Err(error) => Err(error.clone()),
+            };
+            if let Err(error) = reserved {
                 made = Err(error);
                 return Change::Keep;
             }
@@ -221,11 +218,8 @@ impl Caller<'_> {
                 }
             }
             // What is there is found in a read-only name space as well.
-            None => {
-                if below.is_some() {
-                    decide(None);
-                }
-            }
+            None if below.is_some() => drop(decide(None)),
+            None => {}
         }
         let stat = made?;
         if is_new {

@@ -21,7 +21,7 @@ use crate::namespace::Namespace;
 use crate::quota::{NameCount, Quota};
 use crate::record::{DirNode, Entry, Key, Node, Touched};
 use crate::registry::Reference;
-use crate::rpc::large_in_record;
+use crate::rpc::txn::record::large_in_record;
 use keyrack_flodb::{Batch, Db, Options, WriteOptions};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, OpenOptions, RealFs};

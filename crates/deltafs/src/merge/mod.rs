@@ -172,14 +172,14 @@ impl Merge {
                     dir.display()
                 )));
             }
-            if crate::rpc::has_unfinished(&db)? {
+            if crate::rpc::txn::recovery::has_unfinished(&db)? {
                 let what = "its servers left something half done, which has to be settled first";
                 return Err(Error::Unsettled(format!("{}: {what}", dir.display())));
             }
             logs.push(db);
         }
         let base = base.ok_or_else(|| Error::Usage("there are no logs to merge".to_owned()))?;
-        crate::rpc::check_all_are_here(&logs)?;
+        crate::rpc::txn::recovery::check_all_are_here(&logs)?;
         Ok(Merge { fs, logs, base, ids })
     }
 

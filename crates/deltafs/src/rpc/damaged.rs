@@ -1,7 +1,7 @@
 //! Servers whose store is damaged, or that are told nonsense: they say so.
 
-use super::server::core::Work;
 use super::server::parts::part_key;
+use super::server::work::Work;
 use super::*;
 use crate::id::DirId;
 use crate::namespace::Namespace;

@@ -4,7 +4,7 @@
 use keyrack_testkit::fuzz::{Dice, Fuzzer, Shape, shape};
 
 use super::codec::{Frame, Reply, Request, frame};
-use super::server::service::pretend;
+use super::server::dummy::pretend;
 use super::tests::{conversation, reply_bytes, requests};
 use super::txn::record::decode_record;
 use crate::id::{DirId, Inode, LogId};

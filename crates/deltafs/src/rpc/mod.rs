@@ -21,11 +21,12 @@ mod errno;
 mod error;
 mod lease_clock;
 mod server;
-mod txn;
+pub(crate) mod txn;
 
 pub use client::bulk::Bulk;
 pub use client::connection::{Answer, Client, ClientOptions};
-pub use client::tree::{DirNumber, Tree};
+pub use client::directory::DirNumber;
+pub use client::tree::Tree;
 pub use client::wire::Transport;
 pub use codec::{
     BATCH_NAMES_MAX, FRAME_BYTES_MAX, Facts, Frame, HELLO_TOKEN_BYTES_MAX, Listed, Peer, Reply,
@@ -34,9 +35,9 @@ pub use codec::{
 pub use error::{Error, Result};
 pub use lease_clock::LeaseClock;
 
-pub use server::service::{ServeOptions, Served, Service, serve};
-pub(crate) use txn::record::large_in_record;
-pub(crate) use txn::recovery::{check_all_are_here, has_unfinished};
+pub use server::options::ServeOptions;
+pub use server::serve::{Served, serve};
+pub use server::service::Service;
 pub use txn::recovery::{needs_recovery, recover};
 
 #[cfg(test)]

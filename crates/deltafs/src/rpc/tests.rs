@@ -663,9 +663,8 @@ fn tables_are_taken_whole_or_refused_whole() {
         assert_eq!(hand_over(&mut tree, &path("good"), 2), Ok(()));
         assert_eq!(listed(&mut tree), ["a", "b", "c", "f", "g", "x"]);
     }
-    let rest: Vec<_> =
-        fs.list(temporary.path()).unwrap().into_iter().map(|entry| entry.name).collect();
-    assert_eq!(rest, ["area", "r0"], "nothing is left behind");
+    let rest = fs.list(temporary.path()).unwrap().into_iter().map(|entry| entry.name);
+    assert_eq!(rest.collect::<Vec<_>>(), ["area", "r0"], "nothing is left behind");
 }
 
 #[test]

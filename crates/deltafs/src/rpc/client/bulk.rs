@@ -13,22 +13,21 @@
 //! The directory is locked meanwhile, so nobody makes a name between the check and the taking in.
 //! The numbers of the files are those of a log that the client draws, so they meet no others.
 
+use super::backoff::Backoff;
 use super::connection::Client;
-use super::tree::{Backoff, DirNumber, Tree, unexpected};
-use crate::caller::Caller;
-use crate::error::{Error, Result, shown};
+use super::directory::DirNumber;
+use super::replies::unexpected;
+use super::tree::Tree;
 use crate::id::{DirId, Inode, LogId, first_number};
-use crate::inner::Dir;
 use crate::job::random_token;
 use crate::name::check_name;
-use crate::record::{Attributes, Entry, Key, MODE_BITS, parse_key};
+use crate::record::{Attributes, Entry, Key, MODE_BITS};
 use crate::rpc::codec::{Reply, Request};
 use crate::rpc::error::{Error as CallError, Result as CallResult};
-use crate::user::{PASS, User, WRITE};
-use keyrack_flodb::{IngestOptions, Options, SstWriter, Transfer};
+use crate::user::User;
+use keyrack_flodb::{Options, SstWriter};
 use keyrack_measure::wall;
-use keyrack_vfs::{FileKind, Fs, RealFs};
-use std::ffi::OsStr;
+use keyrack_vfs::{Fs, RealFs};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -61,10 +60,10 @@ impl Bulk {
         Ok(())
     }
 
-    /// Writes the tables into `area` and hands them over. How many files there are now.
+    /// Writes the tables into `area` and hands them over. Returns how many files there are now.
     ///
     /// # Errors
-    /// [`CallError::Refused`] with the words of a server; what others have taken stays.
+    /// [`CallError::Refused`] with the message of a server; what others have taken stays.
     pub fn commit(
         mut self,
         tree: &mut Tree,
@@ -77,63 +76,18 @@ impl Bulk {
         if self.names.len() >= SPREAD_AT {
             tree.spread(self.dir)?;
         }
-        let attributes = Attributes {
-            inode: Inode::file(self.log, first_number(1)),
-            mode: mode & MODE_BITS,
-            uid: user.uid,
-            gid: user.gid,
-            nlink: 1,
-            size: 0,
-            mtime_ns: wall::unix_ns(),
-            ctime_ns: 0,
-        };
-        let mut next = Attributes { ctime_ns: attributes.mtime_ns, ..attributes };
-        let (mut count, mut number, mut backoff) = (0, 0, Backoff::default());
-        // What a server does not have any more comes again, with what is known then.
+        let mut next = self.first_attributes(user, mode);
+        let (mut count, mut tables, mut backoff) = (0, 0, Backoff::default());
+        // Names that a server does not have any more are sent again, by the map that it answers.
         while !self.names.is_empty() {
-            let servers = tree.client().servers();
-            let mut groups: Vec<Vec<Box<[u8]>>> = vec![Vec::new(); servers];
-            for name in std::mem::take(&mut self.names) {
-                let server = tree.server_of(self.dir, &name);
-                groups[server].push(name);
-            }
-            // Many clients that begin at the same one would stand in a row behind it.
-            let first = usize::try_from(self.log.to_bits() % servers as u64).unwrap_or(0);
-            let mut tables = Vec::new();
-            for server in (first..servers).chain(0..first) {
-                let names = std::mem::take(&mut groups[server]);
-                if !names.is_empty() {
-                    let path = area.join(format!("b{:016x}-{number}", self.log.to_bits()));
-                    tables.push(BulkTable {
-                        server,
-                        at: tree.number_at(self.dir, server)?,
-                        names,
-                        path,
-                    });
-                    number += 1;
-                }
-            }
-            let inode = tree.inode(self.dir);
-            // A table is written while servers look at those before.
-            let mut sent = Vec::new();
-            for mut table in tables {
-                let written = table.write(inode, &mut next);
-                let begun = written.and_then(|()| table.send(&mut tree.client));
-                sent.push((table, begun));
-            }
-            // All of them before anything else is asked.
-            let client = &mut tree.client;
-            let end = |(table, begun): (BulkTable, CallResult<u8>)| {
-                let taken = begun.and_then(|tag| client.finish(table.server, tag, count_reply)?);
-                (table, taken)
-            };
-            let taken: Vec<(BulkTable, CallResult<u64>)> = sent.into_iter().map(end).collect();
+            let batch = self.tables(tree, &area, &mut tables)?;
             let mut failed = None;
-            for (mut table, taken) in taken {
+            for (mut table, taken) in send_all(batch, tree, self.dir, &mut next) {
                 match taken {
                     Ok(taken) => count += taken,
                     Err(error) => {
-                        match tree.handle_redirect((self.dir, table.server), error, &mut backoff) {
+                        let at = (self.dir, table.server);
+                        match tree.handle_redirect(at, error, &mut backoff) {
                             Ok(()) => self.names.append(&mut table.names),
                             Err(error) => failed = failed.or(Some(error)),
                         }
@@ -146,6 +100,71 @@ impl Bulk {
         }
         Ok(count)
     }
+
+    /// The attributes of the first file.
+    fn first_attributes(&self, user: &User, mode: u32) -> Attributes {
+        let now_ns = wall::unix_ns();
+        Attributes {
+            inode: Inode::file(self.log, first_number(1)),
+            mode: mode & MODE_BITS,
+            uid: user.uid,
+            gid: user.gid,
+            nlink: 1,
+            size: 0,
+            mtime_ns: now_ns,
+            ctime_ns: now_ns,
+        }
+    }
+
+    /// The names that are left, by server. `count` numbers the tables.
+    fn tables(
+        &mut self,
+        tree: &mut Tree,
+        area: &Path,
+        count: &mut u64,
+    ) -> CallResult<Vec<BulkTable>> {
+        let servers = tree.client().servers();
+        let mut groups: Vec<Vec<Box<[u8]>>> = vec![Vec::new(); servers];
+        for name in std::mem::take(&mut self.names) {
+            let server = tree.server_of(self.dir, &name);
+            groups[server].push(name);
+        }
+        // Many clients that all began at the first server would wait for it one after another.
+        let first = usize::try_from(self.log.to_bits() % servers as u64).unwrap_or(0);
+        let mut tables = Vec::new();
+        for server in (first..servers).chain(0..first) {
+            let names = std::mem::take(&mut groups[server]);
+            if !names.is_empty() {
+                let path = area.join(format!("b{:016x}-{count}", self.log.to_bits()));
+                let at = tree.number_at(self.dir, server)?;
+                tables.push(BulkTable { server, at, names, path });
+                *count += 1;
+            }
+        }
+        Ok(tables)
+    }
+}
+
+/// Writes tables and sends each at once: servers read tables while the next ones are written. Then
+/// it waits for all replies, as nothing else may be asked before.
+fn send_all(
+    tables: Vec<BulkTable>,
+    tree: &mut Tree,
+    dir: DirNumber,
+    next: &mut Attributes,
+) -> Vec<(BulkTable, CallResult<u64>)> {
+    let inode = tree.inode(dir);
+    let client = &mut tree.client;
+    let mut send = |mut table: BulkTable| {
+        let sent = table.write(inode, next).and_then(|()| table.send(client));
+        (table, sent)
+    };
+    let sent: Vec<_> = tables.into_iter().map(&mut send).collect();
+    let finish = |(table, sent): (BulkTable, CallResult<u8>)| {
+        let taken = sent.and_then(|tag| client.finish(table.server, tag, count_reply)?);
+        (table, taken)
+    };
+    sent.into_iter().map(finish).collect()
 }
 
 /// Names that go to one server.
@@ -196,99 +215,5 @@ fn count_reply(reply: Reply<'_>) -> CallResult<u64> {
     match reply {
         Reply::Count(count) => Ok(count),
         _ => Err(unexpected("bulkin")),
-    }
-}
-
-impl Caller<'_> {
-    /// Takes tables with new files of a directory in, whole or not at all. How many files.
-    /// `is_here` says whether this server has a name; the first that it has not refuses all.
-    pub(crate) fn bulk_in(
-        &self,
-        dir: &Dir,
-        entries: u64,
-        paths: &[&[u8]],
-        is_here: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<u64> {
-        let inner = self.inner;
-        let paths: Vec<PathBuf> =
-            paths.iter().map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
-        if paths.is_empty() || paths.iter().any(|path| !path.is_absolute()) {
-            return Err(Error::Invalid("tables are named by absolute paths".to_owned()));
-        }
-        for path in &paths {
-            // Opening a pipe would wait for a writer, with the directory locked.
-            if inner.contents.fs().metadata(path)?.kind != FileKind::File {
-                let what = "it is no file, and no table";
-                return Err(Error::Invalid(format!("{}: {what}", path.display())));
-            }
-        }
-        let info = dir.state.write();
-        self.check(&info, PASS | WRITE, b"")?;
-        let top = inner.top("")?;
-        let is_empty = inner.is_empty(dir.state.id)?;
-        let mut known = 0;
-        let tables = top.check_tables(&paths, |key, value| {
-            known += u64::from(self.verify(dir, (key, value), is_empty, is_here)?);
-            Ok::<(), Error>(())
-        })?;
-        let count = tables.entries();
-        if count != entries {
-            let what = format!("the tables hold {count} files, not {entries}: they are cut");
-            return Err(Error::Invalid(what));
-        }
-        if known == count {
-            return Ok(count);
-        }
-        let name = if info.node.name.is_empty() { b"/" } else { &info.node.name[..] };
-        inner.name_count.reserve(name, count - known)?;
-        if let Err(error) = tables.ingest(IngestOptions { transfer: Transfer::Link }) {
-            inner.name_count.release(count - known);
-            return Err(error.into());
-        }
-        self.touch(dir, &info, inner.time.now_ns())?;
-        Ok(count)
-    }
-
-    /// Looks at an entry. Is it there already just so?
-    fn verify(
-        &self,
-        dir: &Dir,
-        (key, value): (&[u8], Option<&[u8]>),
-        is_empty: bool,
-        is_here: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<bool> {
-        let foreign = || {
-            let what = "holds something else than new files of the directory, by the caller";
-            Error::Invalid(format!("'{}': {what}", key.escape_ascii()))
-        };
-        let (parent, name) = parse_key(key).ok_or_else(foreign)?;
-        let Some(Entry::File(attributes, data)) = value.and_then(Entry::decode) else {
-            return Err(foreign());
-        };
-        let is_ours = parent == dir.state.id
-            && data.is_empty()
-            && attributes.nlink == 1
-            && self.user.owns(attributes.uid)
-            && (self.user.uid == 0 || self.user.is_in(attributes.gid));
-        if !is_ours {
-            return Err(foreign());
-        }
-        check_name(name)?;
-        self.inner.name_count.check_length(name)?;
-        if !is_here(name) {
-            return Err(Error::Stale(shown(name)));
-        }
-        if is_empty {
-            return Ok(false);
-        }
-        let found = self.inner.layers.find(parent, name, |entry| match entry {
-            Entry::File(there, _) => Some(there.inode),
-            _ => None,
-        })?;
-        match found {
-            None => Ok(false),
-            Some(Some(inode)) if inode == attributes.inode => Ok(true),
-            Some(_) => Err(Error::Exists(shown(name))),
-        }
     }
 }

@@ -3,7 +3,10 @@
 //! They are made and removed as directories are renamed: the first server asks all whether they
 //! can, decides, and sees to it that all do. A client that goes away leaves nothing half done.
 
-use super::tree::{Backoff, DirNumber, Tree, dir_reply, done_reply, facts_reply, unexpected};
+use super::backoff::Backoff;
+use super::directory::DirNumber;
+use super::replies::{dir_reply, done_reply, facts_reply, unexpected};
+use super::tree::Tree;
 use crate::caller::{Kind, Stat};
 use crate::rpc::codec::{Request, SetFields};
 use crate::rpc::error::{Error, Result};

@@ -1,6 +1,8 @@
 //! Calls on what a path names: a file at the one server that has it.
 
-use super::tree::{DirNumber, Tree, data_reply, done_reply, facts_reply, unexpected};
+use super::directory::DirNumber;
+use super::replies::{data_reply, done_reply, facts_reply, unexpected};
+use super::tree::Tree;
 use super::wire::Transport;
 use crate::caller::{Kind, Stat};
 use crate::make::IfExists;

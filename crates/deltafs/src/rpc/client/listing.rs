@@ -10,7 +10,10 @@
 //! which partitions it has read; if together they are not all, one moved meanwhile, and the page is
 //! read once more.
 
-use super::tree::{Backoff, DirNumber, Tree, unexpected};
+use super::backoff::Backoff;
+use super::directory::DirNumber;
+use super::replies::unexpected;
+use super::tree::Tree;
 use crate::caller::{Kind, Stat};
 use crate::list::{ListEntry, Page};
 use crate::partition::is_whole;

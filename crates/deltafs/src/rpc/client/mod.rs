@@ -1,13 +1,16 @@
 //! The client: connections to servers, and a tree of paths on top of them.
 
-pub(super) mod bulk;
-pub(super) mod connection;
-pub(super) mod directories;
-pub(super) mod files;
-pub(super) mod listing;
-pub(super) mod network;
-pub(super) mod open;
-pub(super) mod rename;
-pub(super) mod tree;
-pub(super) mod wire;
-pub(super) mod write_behind;
+pub(crate) mod backoff;
+pub(crate) mod bulk;
+pub(crate) mod connection;
+pub(crate) mod directories;
+pub(crate) mod directory;
+pub(crate) mod files;
+pub(crate) mod listing;
+pub(crate) mod network;
+pub(crate) mod open;
+pub(crate) mod rename;
+pub(crate) mod replies;
+pub(crate) mod tree;
+pub(crate) mod wire;
+pub(crate) mod write_behind;

@@ -1,8 +1,10 @@
 //! Opening directories by paths: under leases, and through links that other servers have.
 
-use super::tree::{Backoff, DirNumber, Opened, Tree, data_reply, facts_reply, unexpected};
+use super::backoff::Backoff;
+use super::directory::{DirNumber, Opened};
+use super::replies::{OpenReply, data_reply, facts_reply, open_reply};
+use super::tree::Tree;
 use crate::caller::Kind;
-use crate::partition::SplitMap;
 use crate::rpc::codec::{Reply, Request};
 use crate::rpc::error::{Error, Result};
 use std::collections::VecDeque;
@@ -11,15 +13,6 @@ use std::collections::VecDeque;
 const DIRS_MAX: usize = 4096;
 /// Links that a path may lead through.
 const LINKS_MAX: u32 = 40;
-
-/// What opening a directory gave.
-#[derive(Clone, Debug)]
-pub(crate) struct OpenReply {
-    pub(crate) dir: u32,
-    pub(crate) inode: u128,
-    pub(crate) lease_ms: u32,
-    pub(crate) map: SplitMap,
-}
 
 impl Tree {
     /// Opens a directory.
@@ -194,15 +187,5 @@ fn joined(names: &[Vec<u8>]) -> Vec<u8> {
     match names.is_empty() {
         true => b"/".to_vec(),
         false => names.iter().flat_map(|name| [b"/", &name[..]].concat()).collect(),
-    }
-}
-
-pub(crate) fn open_reply(reply: Reply<'_>) -> Result<OpenReply> {
-    match reply {
-        Reply::Dir { dir, inode, lease_ms, map } => {
-            let map = SplitMap::from_bytes(map).ok_or_else(|| unexpected("opendir"))?;
-            Ok(OpenReply { dir, inode, lease_ms, map })
-        }
-        _ => Err(unexpected("opendir")),
     }
 }

@@ -1,6 +1,8 @@
 //! Renames as a client asks for them: of one server, or of one that works with the others.
 
-use super::tree::{Backoff, Tree, done_reply, facts_reply, unexpected};
+use super::backoff::Backoff;
+use super::replies::{done_reply, facts_reply, unexpected};
+use super::tree::Tree;
 use crate::caller::Kind;
 use crate::rpc::codec::{Reply, Request};
 use crate::rpc::error::{Error, Result};

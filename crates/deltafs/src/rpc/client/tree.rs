@@ -10,9 +10,10 @@
 //! any more says how far it has come, and the call goes on to another. What can be asked for stands
 //! in `files`, `directories`, `listing` and `renaming`.
 
+use super::backoff::Backoff;
 use super::connection::{Client, ClientOptions};
-use super::write_behind::WriteBehind;
-use crate::caller::Stat;
+use super::directory::{CreateBatch, DirNumber, Opened};
+use super::replies::{data_reply, dir_reply, done_reply, unexpected};
 use crate::partition::{Placement, SplitMap, hash_name};
 use crate::rpc::codec::{BATCH_NAMES_MAX, Reply, Request};
 use crate::rpc::error::{Error, Result};
@@ -24,41 +25,6 @@ use std::time::Duration;
 /// How long splits that were asked for are waited for.
 const SPREAD_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// An open directory: a number in the list of a [`Tree`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirNumber(pub(crate) usize);
-
-#[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) path: Vec<u8>,
-    pub(crate) inode: u128,
-    /// Its number at each server.
-    pub(crate) at: Vec<Option<u32>>,
-    /// How far it has split, as far as is known here.
-    pub(crate) map: SplitMap,
-    /// Until when the path is known to lead to it.
-    pub(crate) until_ns: u64,
-}
-
-/// Counts how often something is asked again.
-#[derive(Debug, Default)]
-pub(crate) struct Backoff {
-    waited: Duration,
-    pauses: u32,
-    is_reopened: bool,
-}
-
-impl Backoff {
-    /// Waits a little; `false` if it was enough.
-    pub(crate) fn pause(&mut self, client: &Client) -> bool {
-        self.pauses += 1;
-        let pause = Duration::from_millis(u64::from(self.pauses.min(20)));
-        self.waited += pause;
-        client.pause(pause);
-        self.waited < client.timeout()
-    }
-}
-
 /// Servers as one name space.
 #[derive(Debug)]
 pub struct Tree {
@@ -69,13 +35,9 @@ pub struct Tree {
     pub(crate) ticker: LeaseTimer,
     /// Names of a batch of creates that are sent behind.
     pub(crate) batch: Option<usize>,
-    pub(crate) write_behind: Vec<WriteBehind>,
+    pub(crate) write_behind: Vec<CreateBatch>,
     /// Creates that failed, by path, and that nobody was told of.
     pub(crate) failed: Vec<(Vec<u8>, &'static str)>,
-}
-
-pub(crate) fn unexpected(what: &str) -> Error {
-    Error::Protocol { peer: "a server".to_owned(), what: what.to_owned() }
 }
 
 impl Tree {
@@ -347,30 +309,5 @@ impl Tree {
         self.flush_creates()?;
         (0..self.client.servers())
             .try_for_each(|server| self.client.call(server, &Request::Flush, |_| ()))
-    }
-}
-
-pub(crate) fn dir_reply(reply: Reply<'_>) -> Result<(u32, u128, SplitMap)> {
-    super::open::open_reply(reply).map(|given| (given.dir, given.inode, given.map))
-}
-
-pub(crate) fn done_reply(reply: Reply<'_>) -> Result<()> {
-    match reply {
-        Reply::Done => Ok(()),
-        _ => Err(unexpected("a change")),
-    }
-}
-
-pub(crate) fn facts_reply(reply: Reply<'_>) -> Result<Stat> {
-    match reply {
-        Reply::Facts(facts) => Ok(facts.0),
-        _ => Err(unexpected("stat")),
-    }
-}
-
-pub(crate) fn data_reply(reply: Reply<'_>) -> Result<Vec<u8>> {
-    match reply {
-        Reply::Data(data) => Ok(data.to_vec()),
-        _ => Err(unexpected("read")),
     }
 }

@@ -13,20 +13,13 @@
 //! What differs from a create that is waited for: whether the name was there is told later, by the
 //! path, with the call that comes next. That call is not carried out then.
 
-use super::tree::{Backoff, DirNumber, Tree, unexpected};
+use super::backoff::Backoff;
+use super::directory::CreateBatch;
+use super::replies::unexpected;
+use super::tree::Tree;
 use crate::rpc::codec::{HOW_FAIL, Reply, Request};
 use crate::rpc::errno::name_of;
 use crate::rpc::error::{Error, Result};
-
-/// Creates of one directory that are not sent yet.
-#[derive(Debug)]
-pub(crate) struct WriteBehind {
-    dir: DirNumber,
-    mode: u32,
-    /// Of the directory, for messages.
-    path: Vec<u8>,
-    names: Vec<Vec<u8>>,
-}
 
 fn codes_reply(reply: Reply<'_>) -> Result<Vec<u8>> {
     match reply {
@@ -39,14 +32,14 @@ impl Tree {
     /// Keeps a create for later; a batch that is full goes.
     pub(crate) fn write_behind(&mut self, path: &[u8], mode: u32, batch: usize) -> Result<bool> {
         let (dir, name) = self.split(path)?;
-        crate::check_name(name).map_err(|error| Error::Usage(error.to_string()))?;
+        crate::name::check_name(name).map_err(|error| Error::Usage(error.to_string()))?;
         let at =
             self.write_behind.iter().position(|behind| behind.dir == dir && behind.mode == mode);
         let at = match at {
             Some(at) => at,
             None => {
                 let path = path[..path.len() - name.len()].to_vec();
-                self.write_behind.push(WriteBehind { dir, mode, path, names: Vec::new() });
+                self.write_behind.push(CreateBatch { dir, mode, path, names: Vec::new() });
                 self.write_behind.len() - 1
             }
         };
@@ -77,8 +70,8 @@ impl Tree {
     }
 
     /// Makes files, wherever they belong by now, and keeps what fails.
-    fn send_batch(&mut self, behind: WriteBehind) {
-        let WriteBehind { dir, mode, path, names } = behind;
+    fn send_batch(&mut self, behind: CreateBatch) {
+        let CreateBatch { dir, mode, path, names } = behind;
         let (mut rest, mut backoff) = (names, Backoff::default());
         while !rest.is_empty() {
             let mut groups: Vec<Vec<Vec<u8>>> = vec![Vec::new(); self.client.servers()];

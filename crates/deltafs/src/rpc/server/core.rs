@@ -1,58 +1,61 @@
-//! What all threads of a server share: the name space, its partitions, and who works behind.
+//! The state that all threads of a server share.
 
-use super::leases::Leases;
-use super::parts::{Part, Parts, Redirect};
-use super::split::Staged;
-use crate::error::Error;
+use super::error::{RpcError, RpcResult};
+use super::leases::{Leases, Revoked};
+use super::parts::{Part, Parts};
+use super::split::staged::Staged;
+use super::work::Work;
 use crate::id::DirId;
 use crate::namespace::Namespace;
-use crate::rpc::errno::code_of;
-use crate::rpc::error::Error as CallError;
-use crate::rpc::txn::record::Transaction;
+use crate::rpc::txn::operations::Operations;
 use crate::rpc::txn::table::Transactions;
+use keyrack_flodb::{Db, Durability, WriteOptions};
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The inside of a server.
+/// Incoming partitions, by directory and number.
+pub(crate) type StagedParts = HashMap<(DirId, u32), Staged>;
+
+/// The name space of a server and what its handlers share.
 #[derive(Debug)]
 pub(crate) struct Core {
-    /// A dummy has none.
+    /// A dummy server has none.
     pub(crate) space: Option<Namespace>,
     pub(crate) parts: Parts,
-    /// Partitions that are on their way here.
-    pub(crate) staged: Mutex<HashMap<(DirId, u32), Staged>>,
-    /// To the thread that works with other servers, once they are known.
+    staged: Mutex<StagedParts>,
+    /// To the background worker, once the servers know each other.
     pub(crate) work: OnceLock<Sender<Work>>,
     pub(crate) txns: Transactions,
-    /// Only the first server gives any.
+    pub(crate) operations: Operations,
+    /// Only the first server grants leases.
     pub(crate) leases: Leases,
-}
-
-/// Something to be done with other servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    /// A directory may have grown enough to split, or has a split to finish.
-    CheckSplit(DirId),
-    /// An operation: a rename, and how often it was tried.
-    Coordinate(u64, Transaction, u32),
-    /// A rename of ours that the others may not know the end of.
-    SendDecision(u128),
-    /// A rename of another server, which may have forgotten to tell us.
-    AskOutcome(u128),
-    /// The end.
-    Stop,
 }
 
 impl Core {
     pub(crate) fn new(space: Option<Namespace>, parts: Parts, leases: Leases) -> Core {
-        let start = space.as_ref().map_or(0, Namespace::epoch);
-        let (staged, work) = (Mutex::default(), OnceLock::new());
-        let txns = Transactions::new(start);
-        Core { space, parts, staged, work, txns, leases }
+        let epoch = space.as_ref().map_or(0, Namespace::epoch);
+        Core {
+            space,
+            parts,
+            staged: Mutex::default(),
+            work: OnceLock::new(),
+            txns: Transactions::default(),
+            operations: Operations::new(epoch),
+            leases,
+        }
     }
 
-    /// How far a directory has split, for clients.
+    /// The name space; only servers that have one split partitions or take part in transactions.
+    pub(crate) fn space(&self) -> &Namespace {
+        self.space.as_ref().expect("a dummy has no partitions")
+    }
+
+    pub(crate) fn staged(&self) -> MutexGuard<'_, StagedParts> {
+        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The partition map of a directory, for clients.
     pub(crate) fn map_of(&self, part: &Part) -> Vec<u8> {
         match self.parts.has_all {
             true => self.parts.widest(),
@@ -60,78 +63,36 @@ impl Core {
         }
     }
 
-    /// Whether a directory may be changed: where leases are given, all have to be back. With `true`
-    /// none is given until [`Leases::changed`].
-    pub(crate) fn revoke(&self, dir: DirId, client: Option<[u8; 16]>) -> RpcResult {
-        match self.parts.server != 0 || self.leases.revoke(dir, client) {
-            true => Ok(()),
-            false => {
-                let words = "leases on the directory are called back, or somebody changes it";
-                Err(RpcError::new("EAGAIN", words))
-            }
-        }
+    /// Revokes all leases on directories that are about to change, but those of `client`. No lease
+    /// on them is granted while the guard lives.
+    ///
+    /// # Errors
+    /// `EAGAIN` while another client has a lease, or another change is in progress.
+    pub(crate) fn revoke<'a>(
+        &'a self,
+        dirs: &'a [DirId],
+        client: Option<[u8; 16]>,
+    ) -> RpcResult<Revoked<'a>> {
+        // The other servers grant no leases.
+        let dirs = if self.parts.server == 0 { dirs } else { &[] };
+        self.leases.revoke_all(dirs, client).ok_or_else(|| {
+            let message = "leases on the directory are called back, or somebody changes it";
+            RpcError::new("EAGAIN", message)
+        })
     }
 
-    /// Hands something over. Before the servers have met there is nobody to do it, and no need.
+    /// Hands work to the background worker. Before the servers know each other there is no worker,
+    /// and nothing for it to do.
     pub(crate) fn enqueue(&self, work: Work) {
         if let Some(sender) = self.work.get() {
-            // A thread that has ended is that of a server that ends.
+            // The worker ends only when its server does.
             let _ = sender.send(work);
         }
     }
 }
 
-/// Why a request is not answered with its reply: a code, and words or what else belongs to it.
-#[derive(Clone, Debug)]
-pub(crate) struct RpcError {
-    pub(crate) code: u8,
-    pub(crate) fields: Vec<u8>,
+/// The options of a write that must survive a power loss before another server hears of it. Without
+/// a log no write does, and a flush for each would cost more than it saves.
+pub(crate) fn durable_write(top: &Db) -> WriteOptions {
+    WriteOptions { sync: top.options().durability != Durability::None }
 }
-
-impl RpcError {
-    pub(crate) fn new(errno: &str, words: impl Into<String>) -> RpcError {
-        RpcError { code: code_of(errno), fields: words.into().into_bytes() }
-    }
-
-    /// What another server has said, or that it said nothing.
-    pub(crate) fn from_peer(error: &CallError) -> RpcError {
-        match error {
-            CallError::Elsewhere { dir, map } => {
-                RpcError::redirect(DirId(*dir), Redirect::Elsewhere(map.to_bytes()))
-            }
-            error => RpcError::new(error.errno(), error.to_string()),
-        }
-    }
-
-    /// Whether it may go well in a while.
-    pub(crate) fn is_retryable(&self) -> bool {
-        self.code == code_of("EAGAIN")
-    }
-
-    /// For a name of the directory `dir`.
-    pub(crate) fn redirect(dir: DirId, redirect: Redirect) -> RpcError {
-        match redirect {
-            Redirect::Retry(words) => RpcError::new("EAGAIN", words),
-            Redirect::Elsewhere(map) => {
-                let mut fields = dir.0.to_le_bytes().to_vec();
-                fields.extend_from_slice(&map);
-                RpcError { code: code_of("EREMOTE"), fields }
-            }
-        }
-    }
-}
-
-impl From<Error> for RpcError {
-    fn from(error: Error) -> RpcError {
-        RpcError::new(error.errno(), error.to_string())
-    }
-}
-
-impl From<keyrack_flodb::Error> for RpcError {
-    fn from(error: keyrack_flodb::Error) -> RpcError {
-        RpcError::from(Error::from(error))
-    }
-}
-
-/// What a request came to.
-pub(crate) type RpcResult<T = ()> = Result<T, RpcError>;

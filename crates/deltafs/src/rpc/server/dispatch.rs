@@ -1,14 +1,14 @@
-//! Carries requests out on a name space: which directories a session has open is settled here, what
-//! is done in them by `call`, and what servers ask of each other by `peers`.
+//! Calls the handler of each request.
 
-use super::call::Call;
-use super::core::{Core, RpcError, RpcResult};
-use super::session::{Opened, Session};
-use crate::id::DirId;
-use crate::inner::Dir;
-use crate::name::DEPTH_MAX;
+use super::core::Core;
+use super::error::{RpcError, RpcResult};
+use super::handlers::context::Context;
+use super::handlers::directories::{close_dir, mkdir, open_dir};
+use super::handlers::listing::page;
+use super::handlers::peers::peer_request;
+use super::session::Session;
 use crate::namespace::Namespace;
-use crate::rpc::codec::{Reply, Request};
+use crate::rpc::codec::{Facts, Reply, Request};
 
 /// Carries one request out and appends the fields of its reply.
 pub(crate) fn execute(
@@ -19,93 +19,69 @@ pub(crate) fn execute(
     out: &mut Vec<u8>,
 ) -> RpcResult {
     match request {
-        // Directories are kept by the session, which the calls of the others only read.
-        Request::OpenDir { path } => {
-            core.txns.admit(path)?;
-            let dir = space.by(&session.user).dir(path)?;
-            let lease_ms = lease(core, space, session, (path, &dir))?;
-            open_reply(core, space, session, (dir, lease_ms), out)
+        // These change the directories of the session, which the others only read.
+        Request::OpenDir { path } => open_dir(core, space, session, path, out),
+        Request::Mkdir { dir, name, mode } => mkdir(core, space, session, (*dir, name, *mode), out),
+        Request::CloseDir { dir } => close_dir(session, *dir),
+        Request::Peer(peer) => peer_request(core, space, session, peer, out),
+        Request::Flush => Ok(space.flush()?),
+        Request::Ping => Ok(()),
+        Request::Operation { number } => core.operations.outcome(*number),
+        Request::Revoked => {
+            Reply::Inodes(core.leases.return_revoked(&session.client)).fields(out);
+            Ok(())
         }
-        Request::Mkdir { dir, name, mode } => {
-            alone(core)?;
-            let parent = opened(session, *dir)?;
-            let made = space.by(&session.user).mkdir_at(&parent.dir, name, *mode)?;
-            open_reply(core, space, session, (made, 0), out)
+        _ => on_directory(&Context::new(core, space, session), request, out),
+    }
+}
+
+/// A request on a directory that the session has open.
+fn on_directory(call: &Context<'_>, request: &Request<'_>, out: &mut Vec<u8>) -> RpcResult {
+    match request {
+        Request::Create { dir, name, mode, how } => call.create((*dir, name), *mode, *how, out),
+        Request::CreateMany { dir, mode, how, names } => {
+            call.create_many((*dir, names), *mode, *how, out)
         }
-        Request::CloseDir { dir } => match session.close(*dir) {
-            true => Ok(()),
-            false => Err(not_open(*dir)),
-        },
-        Request::Peer(peer) => super::peers::peer_request(core, space, session, peer, out),
-        _ => Call::new(core, space, session).run(space, request, out),
-    }
-}
-
-/// Refuses what this server must not do to a directory that others have too.
-pub(crate) fn alone(core: &Core) -> RpcResult {
-    match core.parts.has_all {
-        true => Ok(()),
-        false => {
-            let words = "a directory on several servers is changed by all of them together";
-            Err(RpcError::new("EXDEV", words))
+        Request::CreateWith { dir, name, mode, data } => {
+            call.create_with((*dir, name), *mode, data, out)
         }
-    }
-}
-
-fn not_open(dir: u32) -> RpcError {
-    RpcError::new("ESTALE", format!("directory {dir} is not open here: open it again"))
-}
-
-pub(crate) fn opened(session: &Session, dir: u32) -> RpcResult<&Opened> {
-    session.dir(dir).ok_or_else(|| not_open(dir))
-}
-
-fn open_reply(
-    core: &Core,
-    space: &Namespace,
-    session: &mut Session,
-    (dir, lease_ms): (Dir, u32),
-    out: &mut Vec<u8>,
-) -> RpcResult {
-    let part = core.parts.get(space, dir.state.id)?;
-    let inode = dir.inode().to_u128();
-    let map = core.map_of(&part);
-    let Some(number) = session.open(Opened { dir, part }) else {
-        return Err(RpcError::new("EMFILE", "too many directories are open: close some"));
-    };
-    Reply::Dir { dir: number, inode, lease_ms, map: &map }.fields(out);
-    Ok(())
-}
-
-/// A lease on the way to a directory, if it is as the path says: links may be changed by anybody.
-fn lease(
-    core: &Core,
-    space: &Namespace,
-    session: &Session,
-    (path, dir): (&[u8], &Dir),
-) -> RpcResult<u32> {
-    if space.is_read_only() {
-        return Ok(u32::MAX);
-    }
-    if core.parts.server != 0 {
-        return Ok(0);
-    }
-    let (mut way, mut names, mut at) = (vec![DirId::ROOT], Vec::new(), dir.state.id);
-    while at != DirId::ROOT && way.len() <= DEPTH_MAX {
-        way.push(at);
-        let state = space.inner.dir(at)?.state;
-        let node = &state.read().node;
-        names.push(node.name.clone());
-        at = node.parent;
-    }
-    let wanted = path.split(|byte| *byte == b'/').rev().filter(|name| !name.is_empty());
-    if !wanted.eq(names.iter().map(|name| &name[..])) {
-        return Ok(0);
-    }
-    let lease_ms = core.leases.grant(session.client, &way);
-    // From here on nothing of it changes; what changed a moment ago is seen by looking again.
-    match space.by(&session.user).dir(path) {
-        Ok(again) if again.state.id == dir.state.id => Ok(lease_ms),
-        _ => Ok(0),
+        Request::Symlink { dir, name, target } => call.symlink((*dir, name), target, out),
+        Request::BulkIn { dir, entries, paths } => call.bulk_in(*dir, *entries, paths, out),
+        Request::Lookup { dir, name } | Request::Stat { dir, name } => call.stat(*dir, name, out),
+        Request::StatDir { dir } => {
+            Reply::Facts(Facts(call.caller.stat_dir(&call.at(*dir)?.dir)?)).fields(out);
+            Ok(())
+        }
+        Request::SetAttributes { dir, name, set } => call.set_attributes((*dir, name), set, out),
+        Request::ReadDir { dir, after, count, plus } => {
+            page((call.core, &call.caller), call.at(*dir)?, after, *count, *plus, out)
+        }
+        Request::Unlink { dir, name } => call.unlink(*dir, name),
+        Request::Rmdir { dir, name } => call.rmdir(call.at(*dir)?, name),
+        Request::Rename { dir, name, to_dir, to_name, replace } => {
+            call.rename((*dir, name), (*to_dir, to_name), *replace)
+        }
+        Request::MkdirAcross { dir, name, mode } => call.mkdir_across((*dir, name), *mode, out),
+        Request::RmdirAcross { dir, name } => call.rmdir_across(*dir, name, out),
+        Request::RenameAcross { dir, name, to_dir, to_name, replace, target } => {
+            let (from, to) = ((*dir, &name[..]), (*to_dir, &to_name[..]));
+            call.rename_across(from, to, (*replace, *target), out)
+        }
+        Request::ReadLink { dir, name } => call.read_link(*dir, name, out),
+        Request::Read { dir, name, offset, count } => call.read((*dir, name), *offset, *count, out),
+        Request::Write { dir, name, offset, data } => call.write((*dir, name), *offset, data, out),
+        Request::Partitions { dir } => call.partitions(*dir, out),
+        Request::Spread { dir } => call.spread(*dir),
+        // The service and `execute` handle these.
+        Request::Hello { .. }
+        | Request::Map
+        | Request::Ping
+        | Request::Flush
+        | Request::Operation { .. }
+        | Request::Revoked
+        | Request::OpenDir { .. }
+        | Request::CloseDir { .. }
+        | Request::Mkdir { .. }
+        | Request::Peer(_) => Err(RpcError::new("EPROTO", "out of place")),
     }
 }

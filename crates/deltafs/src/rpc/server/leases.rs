@@ -99,7 +99,7 @@ impl Leases {
 
     /// Somebody wants to change a directory: `true` if nobody else has a lease on it or changes it.
     /// Otherwise leases are called back, and the question is to be asked again.
-    pub(crate) fn revoke(&self, dir: DirId, client: Option<ClientId>) -> bool {
+    fn revoke(&self, dir: DirId, client: Option<ClientId>) -> bool {
         let now = self.ticker.now_ns();
         if now < self.quiet_until_ns {
             return false;
@@ -145,7 +145,23 @@ impl Leases {
         self.revocations.store(table.revoked.len() as u64, Ordering::Relaxed);
     }
 
-    /// The change that leases were taken back for is done, or will not be.
+    /// Revokes the leases on all of `dirs`, or on none and gives `None`.
+    pub(crate) fn revoke_all<'a>(
+        &'a self,
+        dirs: &'a [DirId],
+        client: Option<ClientId>,
+    ) -> Option<Revoked<'a>> {
+        let mut revoked = Revoked { leases: self, dirs, count: 0 };
+        for dir in dirs {
+            if !self.revoke(*dir, client) {
+                return None;
+            }
+            revoked.count += 1;
+        }
+        Some(revoked)
+    }
+
+    /// The change of a directory is done or given up: leases on it are granted again.
     pub(crate) fn change_done(&self, dir: DirId) {
         self.table().closed.remove(&dir);
     }
@@ -168,6 +184,28 @@ impl Leases {
         }
         self.revocations.store(table.revoked.len() as u64, Ordering::Relaxed);
         dirs.into_keys().map(|dir| dir.0).collect()
+    }
+}
+
+/// Directories on which no client has a lease. When the guard is dropped, leases are granted again.
+#[derive(Debug)]
+pub(crate) struct Revoked<'a> {
+    leases: &'a Leases,
+    dirs: &'a [DirId],
+    /// How many of `dirs` are revoked.
+    count: usize,
+}
+
+impl Revoked<'_> {
+    /// Keeps the leases revoked until [`Leases::change_done`].
+    pub(crate) fn keep(mut self) {
+        self.count = 0;
+    }
+}
+
+impl Drop for Revoked<'_> {
+    fn drop(&mut self) {
+        self.dirs[..self.count].iter().for_each(|dir| self.leases.change_done(*dir));
     }
 }
 

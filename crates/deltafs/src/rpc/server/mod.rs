@@ -1,15 +1,27 @@
-//! The server: sessions, leases and partitions, and the handlers of requests.
+//! The server: it listens, keeps sessions, grants leases, and knows which partitions it has.
+//!
+//! ```text
+//!   service     event loops: frames in, frames out        session   answers of the last calls
+//!      |
+//!   dispatch -> handlers -> the name space                leases    of paths, first server alone
+//!                   |
+//!                work -> background worker -> split, txn  parts     partitions of directories
+//! ```
 
-pub(super) mod background;
-pub(super) mod call;
-pub(super) mod core;
-pub(super) mod dispatch;
-pub(super) mod identity;
-pub(super) mod leases;
-pub(super) mod pages;
-pub(super) mod parts;
-pub(super) mod peers;
-pub(super) mod replica;
-pub(super) mod service;
-pub(super) mod session;
-pub(super) mod split;
+pub(crate) mod background;
+pub(crate) mod core;
+pub(crate) mod dispatch;
+pub(crate) mod dummy;
+pub(crate) mod error;
+pub(crate) mod handlers;
+pub(crate) mod identity;
+pub(crate) mod leases;
+pub(crate) mod options;
+pub(crate) mod parts;
+pub(crate) mod replica;
+pub(crate) mod serve;
+pub(crate) mod service;
+pub(crate) mod session;
+pub(crate) mod split;
+pub(crate) mod work;
+pub(crate) mod worker;

@@ -261,6 +261,14 @@ impl Parts {
         Ok(part)
     }
 
+    /// Several directories, sorted and each once: in this order their locks are taken.
+    pub(crate) fn get_all(&self, space: &Namespace, dirs: &[DirId]) -> Result<Vec<Arc<Part>>> {
+        let mut dirs = dirs.to_vec();
+        dirs.sort_unstable();
+        dirs.dedup();
+        dirs.into_iter().map(|dir| self.get(space, dir)).collect()
+    }
+
     fn load(&self, space: &Namespace, dir: DirId) -> Result<State> {
         let top = space.inner.top("the partitions of a directory")?;
         if let Some(record) = top.get(&part_key(dir))? {

@@ -157,20 +157,7 @@ impl Model {
     /// Carries a call out.
     pub(super) fn apply(&mut self, op: &Op) -> Answer {
         match op {
-            Op::Create { path, is_exclusive } => {
-                self.check_parent(path)?;
-                match self.entries.get(path) {
-                    None => {
-                        let file = Node::File { mode: 0o600, data: Vec::new() };
-                        self.entries.insert(path.clone(), file);
-                        Ok(Reply::IsNew(true))
-                    }
-                    Some(_) if *is_exclusive => Err("EEXIST"),
-                    Some(Node::Dir) => Err("EISDIR"),
-                    Some(Node::Link(_)) => Err("EEXIST"),
-                    Some(Node::File { .. }) => Ok(Reply::IsNew(false)),
-                }
-            }
+            Op::Create { path, is_exclusive } => self.create(path, *is_exclusive),
             Op::Write { path, offset, count, byte } => {
                 self.get(path)?;
                 match self.entries.get_mut(path) {
@@ -226,6 +213,21 @@ impl Model {
                 Some(Node::Dir) => Ok(Reply::Names(self.children(dir))),
                 _ => Err("ENOENT"),
             },
+        }
+    }
+
+    fn create(&mut self, path: &str, is_exclusive: bool) -> Answer {
+        self.check_parent(path)?;
+        match self.entries.get(path) {
+            None => {
+                let file = Node::File { mode: 0o600, data: Vec::new() };
+                self.entries.insert(path.to_owned(), file);
+                Ok(Reply::IsNew(true))
+            }
+            Some(_) if is_exclusive => Err("EEXIST"),
+            Some(Node::Dir) => Err("EISDIR"),
+            Some(Node::Link(_)) => Err("EEXIST"),
+            Some(Node::File { .. }) => Ok(Reply::IsNew(false)),
         }
     }
 

@@ -22,9 +22,11 @@ use crate::quota::Quota;
 use crate::rpc::client::connection::{Client, ClientOptions};
 use crate::rpc::client::network::{Line, Network};
 use crate::rpc::lease_clock::LeaseClock;
-use crate::rpc::server::background::BackgroundWorker;
-use crate::rpc::server::core::Work;
-use crate::rpc::server::service::{Connection, ServeOptions, Service};
+use crate::rpc::server::background::unfinished;
+use crate::rpc::server::options::ServeOptions;
+use crate::rpc::server::service::{Connection, Service};
+use crate::rpc::server::work::Work;
+use crate::rpc::server::worker::BackgroundWorker;
 use keyrack_net::{Endpoint, Limits, Verdict, Worker as _};
 use keyrack_vfs::{FaultFs, Fs, MemFs};
 use keyrack_workload::Rng;
@@ -274,7 +276,7 @@ impl World {
     pub(super) fn spaces(&self) -> Vec<Namespace> {
         let state = self.state();
         let services = state.nodes.iter().filter_map(|node| node.service.as_ref());
-        services.filter_map(|service| service.core().space.clone()).collect()
+        services.filter_map(|service| service.core.space.clone()).collect()
     }
 
     /// The disk of a server, in its present life.
@@ -325,14 +327,16 @@ impl World {
         let epoch = space.epoch() as u32;
         let service = Service::new(Some(space), options, epoch).unwrap();
         let (sender, receiver) = channel();
-        service.core().work.set(sender).unwrap();
+        service.core.work.set(sender).unwrap();
         let options = ClientOptions {
             timeout: Duration::from_secs(5),
             lease_clock: self.lease_clock(),
             ..ClientOptions::default()
         };
         let peers = self.client(Who::Server(server, life), options);
-        let worker = BackgroundWorker::new(service.core(), peers).unwrap();
+        let core = Arc::clone(&service.core);
+        let unfinished = unfinished(&core).unwrap();
+        let worker = BackgroundWorker::new(core, peers, unfinished);
         let now_ns = self.now_ns();
         let mut state = self.state();
         let node = &mut state.nodes[server];

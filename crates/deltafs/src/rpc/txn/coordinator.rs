@@ -1,21 +1,22 @@
-//! The coordinator's side of renames, in the thread that works with other servers: see `renames`.
+//! The coordinator of transactions, in the background worker.
 
 use super::record::{Phase, Transaction, prepare_request};
 use crate::error::Result;
 use crate::rpc::codec::{Peer, Reply};
 use crate::rpc::error::{Error as CallError, Result as CallResult};
-use crate::rpc::server::background::{BackgroundWorker, Progress};
-use crate::rpc::server::core::{RpcError, RpcResult, Work};
-use crate::rpc::server::split::each_chunk;
+use crate::rpc::server::error::{RpcError, RpcResult};
+use crate::rpc::server::split::records::each_chunk;
+use crate::rpc::server::work::Work;
+use crate::rpc::server::worker::{BackgroundWorker, Progress};
 use std::sync::Arc;
 
-/// How often a rename is tried whose names are in use, every 20 ms.
+/// How often a transaction is tried whose names are in use, every 20 ms.
 const TRIES_MAX: u32 = 250;
-/// How long a prepared rename is waited for before its coordinator is asked, in such turns.
+/// Rounds that a participant waits before it asks the coordinator.
 const PATIENCE_ROUNDS: u32 = 25;
 
 impl BackgroundWorker {
-    /// Renames something, from the beginning.
+    /// Runs a transaction from the beginning, and notes the outcome of its operation.
     pub(crate) fn coordinate(
         &mut self,
         operation: u64,
@@ -28,7 +29,7 @@ impl BackgroundWorker {
             Err(error) if error.is_retryable() && tries < TRIES_MAX => {
                 self.retry(Work::Coordinate(operation, txn.clone(), tries + 1));
             }
-            outcome => core.txns.finish_operation(operation, outcome),
+            outcome => core.operations.finish(operation, outcome),
         }
         Ok(Progress::Done)
     }
@@ -54,14 +55,14 @@ impl BackgroundWorker {
         Ok(decided?)
     }
 
-    /// Settles a rename of ours; what cannot be done now is done later. It is under way in any
-    /// case, so this is no matter of who asked for it.
+    /// Sends the decision; what fails now is retried. The outcome is fixed by then, so the client need
+    /// not wait for this.
     fn finish(&mut self, id: u128) {
         let next = self.send_decision(id);
         self.record_outcome(next, Work::SendDecision(id));
     }
 
-    /// Sends the bytes of a large file that gets a name of another server.
+    /// Sends the bytes of a large file to the server of its new name.
     fn send_contents(&mut self, server: usize, id: u128, txn: &Transaction) -> CallResult<()> {
         let core = Arc::clone(&self.core);
         let sent = each_chunk(&core, &txn.entry, &mut |_, offset, data| {
@@ -70,7 +71,7 @@ impl BackgroundWorker {
         sent.map_err(CallError::from_store)?
     }
 
-    /// Who takes part beside this server.
+    /// The other servers that take part.
     fn participants(&self, txn: &Transaction) -> Vec<usize> {
         let parts = &self.core.parts;
         let all = 0..parts.placement.servers() as usize;
@@ -78,7 +79,7 @@ impl BackgroundWorker {
         all.filter(|server| *server != parts.server as usize && is_part(server)).collect()
     }
 
-    /// Tells the others what became of a rename of ours, until all know.
+    /// Sends the decision on a transaction of this server to the participants, until all have it.
     pub(crate) fn send_decision(&mut self, id: u128) -> Result<Progress> {
         let core = Arc::clone(&self.core);
         let Some(space) = &core.space else { return Ok(Progress::Done) };
@@ -105,7 +106,7 @@ impl BackgroundWorker {
         Ok(Progress::Done)
     }
 
-    /// A rename of another was prepared here some time ago: what became of it?
+    /// Asks the coordinator for its decision, once a transaction has been prepared here for long.
     pub(crate) fn ask_outcome(&mut self, id: u128) -> Result<Progress> {
         let core = Arc::clone(&self.core);
         let Some(space) = &core.space else { return Ok(Progress::Done) };

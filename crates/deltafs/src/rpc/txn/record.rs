@@ -1,4 +1,10 @@
-//! What several servers are asked to do together, and how a log notes it: see `renames`.
+//! A transaction, and its record in the log.
+//!
+//! The key is `move` and the id of the transaction, among the records about the log:
+//!
+//! ```text
+//!   phase: u8 (0 prepared, 1 begun, 2 decided) | coordinator: u32 | the fields of a rename
+//! ```
 
 use crate::error::{Error, Result};
 use crate::id::{DirId, Inode};
@@ -8,7 +14,7 @@ use crate::rpc::codec::{Action, Peer, Rename};
 use crate::user::User;
 use std::path::Path;
 
-/// A rename, with everything in it.
+/// A rename that several servers take part in, or a directory that all make or remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Transaction {
     pub(crate) user: User,
@@ -23,37 +29,60 @@ pub(crate) struct Transaction {
     pub(crate) entry: Vec<u8>,
 }
 
-/// What a server does in it.
+/// The part of a server in a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It has the file under the old name.
     Source,
     /// It gets the file.
     Target,
-    /// It has the directory, as all have.
+    /// It has the directory, as all servers have.
     Both,
 }
+
+impl Role {
+    /// The part of a server whose record is in this phase.
+    pub(crate) fn of(txn: &Transaction, phase: Phase) -> Role {
+        match (txn.is_dir(), phase) {
+            (true, _) => Role::Both,
+            (false, Phase::Prepared) => Role::Target,
+            (false, _) => Role::Source,
+        }
+    }
+}
+
+/// How far a transaction has come at a server.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
+    /// A participant is ready to commit, and waits for the decision.
     Prepared = 0,
+    /// The coordinator has asked the participants.
     Begun = 1,
+    /// The coordinator has decided to commit.
     Decided = 2,
 }
 
-/// A rename that this server holds names for.
+/// A transaction that has locked names on this server.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingTxn {
     pub(crate) phase: Phase,
     pub(crate) coordinator: u32,
     pub(crate) txn: Transaction,
-    /// The directory that goes when it comes.
+    /// The directory that a commit replaces or removes.
     pub(crate) replaced: Option<DirId>,
-    /// Turns of the backstage since it came: who waits for long asks.
+    /// Rounds of the background worker since it was prepared. A participant that has waited for
+    /// long asks the coordinator.
     pub(crate) rounds: u32,
-    /// The decision was refused by the store, and may be in the log all the same.
+    /// The store refused the decision, which may be in the log all the same.
     pub(crate) is_uncertain: bool,
+}
+
+impl PendingTxn {
+    pub(crate) fn role(&self) -> Role {
+        Role::of(&self.txn, self.phase)
+    }
 }
 
 impl Transaction {
@@ -94,11 +123,11 @@ impl Transaction {
         if self.action == Action::Replace { IfTaken::Replace } else { IfTaken::Fail }
     }
 
-    /// Directories whose ways change: nobody may have a lease on them.
+    /// Directories whose path or rights change: no client may have a lease on them.
     pub(crate) fn changed_dirs(&self, replaced: Option<DirId>) -> Vec<DirId> {
         match (self.action, Entry::decode(&self.entry)) {
             (Action::Rename | Action::Replace, Some(Entry::Dir(moved))) => {
-                // Onto itself, it is one.
+                // A rename onto itself has one directory.
                 replaced.filter(|replaced| *replaced != moved).into_iter().chain([moved]).collect()
             }
             (Action::Rmdir, _) => replaced.into_iter().collect(),
@@ -106,7 +135,7 @@ impl Transaction {
         }
     }
 
-    /// The name whose directory goes: that which is replaced, or removed.
+    /// The name whose directory is replaced or removed.
     pub(crate) fn removed_name(&self) -> (DirId, &[u8]) {
         match self.action {
             Action::Rmdir => (self.from, &self.name),
@@ -114,13 +143,18 @@ impl Transaction {
         }
     }
 
-    /// Whether it takes something away from a name: then nothing may be lost that was durable under
-    /// it, whichever server loses power.
+    /// Whether it moves something from one name to another. What was durable under the old name must
+    /// then survive a power loss of any server.
     pub(crate) fn is_rename(&self) -> bool {
         matches!(self.action, Action::Rename | Action::Replace)
     }
 
-    /// The names that a side holds.
+    /// The directories of the names that a server locks, and the one that is replaced.
+    pub(crate) fn locked_dirs(&self, role: Role, replaced: Option<DirId>) -> Vec<DirId> {
+        self.locked_names(role).iter().map(|name| name.0).chain(replaced).collect()
+    }
+
+    /// The names that a server locks.
     pub(crate) fn locked_names(&self, role: Role) -> Vec<(DirId, &[u8])> {
         let (old, new) = ((self.from, &self.name[..]), (self.to, &self.to_name[..]));
         match role {
@@ -189,7 +223,7 @@ pub(crate) fn large_in_record(store: &Path, record: &[u8]) -> Result<Option<Inod
     Ok(large_of(&pending.txn.entry))
 }
 
-/// What a coordinator sends.
+/// The request that a coordinator sends.
 pub(crate) fn prepare_request(id: u128, coordinator: u32, txn: &Transaction) -> Peer<'_> {
     Peer::Prepare { id, coordinator, rename: txn.rename() }
 }

@@ -143,7 +143,7 @@ pub fn recover(fs: &Arc<dyn Fs>, logs: &[PathBuf]) -> Result<bool> {
 
 fn finish_splits(cores: &[Core]) -> Result<()> {
     for core in cores {
-        for dir in core.unfinished()? {
+        for dir in core.unfinished_splits()? {
             core.finish_splits(dir, &|split| {
                 let target = &cores[core.parts.placement.home(dir.0, split.to) as usize];
                 match &target.space {

@@ -5,7 +5,7 @@ use crate::id::LogId;
 use crate::merge::Merge;
 use crate::partition::{Split, hash_name};
 use crate::rpc::codec::Action;
-use crate::rpc::server::split::Records;
+use crate::rpc::server::split::staged::Records;
 use crate::rpc::txn::record::Transaction;
 use crate::user::User;
 use keyrack_vfs::MemFs;
@@ -107,11 +107,15 @@ fn sealed(source: &Core, target: &Core, dir: DirId) -> (Split, Records) {
         records.iter().flat_map(|(name, value)| [&name[..], &value[..]]).collect();
     target.split_put(dir.0, split.to, 7, &list).unwrap();
     for (_, value) in &records {
-        crate::rpc::server::split::each_chunk(source, value, &mut |inode, offset, data| {
-            target
-                .split_contents((dir.0, split.to, 7), inode.to_u128(), offset, data)
-                .map_err(|error| panic!("{error:?}"))
-        })
+        crate::rpc::server::split::records::each_chunk(
+            source,
+            value,
+            &mut |inode, offset, data| {
+                target
+                    .split_contents((dir.0, split.to, 7), inode.to_u128(), offset, data)
+                    .map_err(|error| panic!("{error:?}"))
+            },
+        )
         .unwrap()
         .unwrap();
     }

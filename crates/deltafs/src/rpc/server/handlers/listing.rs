@@ -1,10 +1,11 @@
 //! Pages of a listing: what of a directory is at this server.
 
-use super::core::{Core, RpcError, RpcResult};
-use super::session::Opened;
 use crate::caller::{Caller, Kind};
 use crate::error::{Error, shown};
 use crate::rpc::codec::{FRAME_BYTES_MAX, Facts, Listed, Reply, kind_code};
+use crate::rpc::server::core::Core;
+use crate::rpc::server::error::{RpcError, RpcResult};
+use crate::rpc::server::session::Opened;
 
 /// Entries of a page, at most: with their facts they fit a frame.
 const PAGE_ENTRIES_MAX: u32 = 2048;

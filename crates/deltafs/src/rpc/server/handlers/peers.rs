@@ -1,9 +1,10 @@
 //! What servers of one name space ask of each other.
 
-use super::core::{Core, RpcError, RpcResult};
-use super::session::Session;
 use crate::namespace::Namespace;
 use crate::rpc::codec::{Peer, Reply};
+use crate::rpc::server::core::Core;
+use crate::rpc::server::error::{RpcError, RpcResult};
+use crate::rpc::server::session::Session;
 use crate::rpc::txn::record::{Phase, Transaction};
 
 /// What only another server may ask, which shows that it is user 0.

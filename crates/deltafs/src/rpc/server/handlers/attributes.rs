@@ -1,0 +1,58 @@
+//! Requests that read and set attributes.
+
+use super::context::{Context, admitted};
+use crate::attributes::{SetAttributes, SetTime};
+use crate::rpc::codec::{Facts, Reply, SetFields};
+use crate::rpc::server::error::RpcResult;
+use crate::rpc::server::parts::Access;
+
+impl Context<'_> {
+    /// The attributes of a name, or of the directory itself if the name is empty.
+    pub(crate) fn stat(&self, dir: u32, name: &[u8], out: &mut Vec<u8>) -> RpcResult {
+        let at = self.at(dir)?;
+        let stat = match name.is_empty() {
+            true => self.caller.stat_dir(&at.dir)?,
+            false => {
+                let _admitted = admitted(at, name, Access::Read)?;
+                self.caller.stat_at(&at.dir, name)?
+            }
+        };
+        Reply::Facts(Facts(stat)).fields(out);
+        Ok(())
+    }
+
+    pub(crate) fn set_attributes(
+        &self,
+        (dir, name): (u32, &[u8]),
+        set: &SetFields,
+        out: &mut Vec<u8>,
+    ) -> RpcResult {
+        let (at, set) = (self.at(dir)?, attributes(set));
+        let changes_rights = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+        let (admitted, dir) = match name.is_empty() {
+            true => (None, Some(at.part.dir)),
+            false => {
+                let admitted = admitted(at, name, Access::Write)?;
+                (Some(admitted), self.dir_id(at, name)?)
+            }
+        };
+        let dir = dir.filter(|_| changes_rights);
+        let stat = self.without_leases(dir.as_slice(), || match name.is_empty() {
+            true => self.caller.set_dir_attributes(&at.dir, &set),
+            false => self.caller.set_attributes_at(&at.dir, name, &set),
+        })?;
+        drop(admitted);
+        Reply::Facts(Facts(stat)).fields(out);
+        Ok(())
+    }
+}
+
+fn attributes(set: &SetFields) -> SetAttributes {
+    SetAttributes {
+        mode: set.mode,
+        uid: set.uid,
+        gid: set.gid,
+        size: set.size,
+        mtime: set.mtime_ns.map(SetTime::Ns),
+    }
+}
