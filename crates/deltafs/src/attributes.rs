@@ -311,8 +311,7 @@ impl Caller<'_> {
     ) -> Result<Changed> {
         check_name(name)?;
         let inner = self.inner;
-        let id = dir.state.id;
-        let info = dir.state.read();
+        let (id, info) = (dir.state.id, dir.state.read());
         self.check(&info, PASS, name)?;
         let Some(top) = inner.layers.top() else {
             return match self.lookup(id, name)? {
@@ -366,10 +365,7 @@ impl Caller<'_> {
             }
         })?;
         drop(info);
-        if let Some(id) = is_dir {
-            return Ok(Changed::Dir(inner.dir(id)?));
-        }
-        match result? {
+        match is_dir.map_or(result, |id| Ok(Found::Dir(id)))? {
             Found::Other(stat) => Ok(Changed::File(stat)),
             Found::Dir(id) => Ok(Changed::Dir(inner.dir(id)?)),
         }

@@ -6,7 +6,8 @@
 //! looks at all that is its own, and takes up whichever of the two it finds.
 
 use super::model::{Answer, Model, Node, Op, Reply};
-use super::world::{DATAGRAM_BYTES, Who, World};
+use super::state::{Act, Who};
+use super::world::{DATAGRAM_BYTES, World};
 use crate::caller::Kind;
 use crate::make::IfExists;
 use crate::rpc::client::connection::ClientOptions;
@@ -25,12 +26,13 @@ const LOOKS: usize = 20;
 
 /// One client.
 pub(super) struct Actor {
+    world: Arc<World>,
     number: usize,
     tree: Tree,
-    pub(super) model: Model,
+    model: Model,
     ops: VecDeque<Op>,
     /// Calls that were answered, and those of which nobody knew what came of them.
-    pub(super) counts: [u64; 2],
+    counts: [u64; 2],
 }
 
 /// A tree over all servers.
@@ -46,27 +48,43 @@ pub(super) fn tree(world: &Arc<World>, number: usize) -> Tree {
 
 impl Actor {
     pub(super) fn new(world: &Arc<World>, number: usize, model: Model, ops: Vec<Op>) -> Actor {
-        Actor { number, tree: tree(world, number), model, ops: ops.into(), counts: [0; 2] }
+        Actor {
+            world: Arc::clone(world),
+            number,
+            tree: tree(world, number),
+            model,
+            ops: ops.into(),
+            counts: [0; 2],
+        }
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    fn wrong(&self, op: &Op, told: &str, expected: &Answer) -> String {
+        format!("client {}: {op:?}: it says {told}, and should say {expected:?}", self.number)
+    }
+}
+
+impl Act for Actor {
+    fn is_done(&self) -> bool {
         self.ops.is_empty()
     }
 
-    /// The next call.
-    pub(super) fn act(&mut self, world: &Arc<World>) -> Result<(), String> {
+    fn outcome(&self) -> (&Model, [u64; 2]) {
+        (&self.model, self.counts)
+    }
+
+    fn act(&mut self) -> Result<(), String> {
         let Some(op) = self.ops.pop_front() else { return Ok(()) };
-        let crashes = world.crashes();
+        let crashes = self.world.crashes();
         let (mut after, before) = (self.model.clone(), self.model.clone());
         let expected = after.apply(&op);
         let told = call(&mut self.tree, &self.model, &op);
-        let had_crash = world.crashes() != crashes;
+        let had_crash = self.world.crashes() != crashes;
         let is_known = match &told {
             Ok(_) => true,
             Err(Error::Peer { .. }) => false,
             // It was waited for in vain, or the servers cannot reach each other.
             Err(error) if matches!(error.errno(), "EAGAIN" | "EBUSY" | "EIO") => {
-                if !world.has_faults() {
+                if !self.world.has_faults() {
                     return Err(self.wrong(&op, &format!("{error}"), &expected));
                 }
                 false
@@ -103,10 +121,6 @@ impl Actor {
             self.number,
             differences(&before.entries, &seen)
         ))
-    }
-
-    fn wrong(&self, op: &Op, told: &str, expected: &Answer) -> String {
-        format!("client {}: {op:?}: it says {told}, and should say {expected:?}", self.number)
     }
 }
 

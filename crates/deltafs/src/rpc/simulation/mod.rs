@@ -11,6 +11,7 @@
 
 mod actor;
 mod model;
+mod state;
 mod troubles;
 mod world;
 
@@ -19,8 +20,9 @@ use crate::quota::count;
 use actor::{Actor, differences, look, tree};
 use keyrack_workload::Rng;
 use model::{Model, Op};
+use state::{Act, Faults, MS};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use world::{Faults, World};
+use world::World;
 
 const SHARED: [&str; 2] = ["/s0", "/s1"];
 /// Files of a partition that make it split.
@@ -137,7 +139,7 @@ impl Plan {
         let actor = |client: usize| {
             let ops = self.ops.iter().filter(|op| op.0 == client).map(|op| op.1.clone()).collect();
             let model = Model::new(&SHARED, &own[client], &format!("{client}-"));
-            Actor::new(&world, client, model, ops)
+            Box::new(Actor::new(&world, client, model, ops)) as Box<dyn Act>
         };
         let actors = (0..self.clients).map(actor).collect();
         world.set_faults(self.faults);
@@ -147,12 +149,13 @@ impl Plan {
         world.pass(20_000);
         let mut ran = Ran { crashes: world.crashes(), events: world.events(), ..Ran::default() };
         for (client, actor) in actors.iter().enumerate() {
-            ran.answered += actor.counts[0];
-            ran.unknown += actor.counts[1];
-            let found = look(&mut tree(&world, 1001), &actor.model);
+            let (model, [answered, unknown]) = actor.outcome();
+            ran.answered += answered;
+            ran.unknown += unknown;
+            let found = look(&mut tree(&world, 1001), model);
             let found = found.map_err(|error| format!("a look at the end: {error}"))?;
-            if found != actor.model.entries {
-                let differs = differences(&actor.model.entries, &found);
+            if found != model.entries {
+                let differs = differences(&model.entries, &found);
                 return Err(format!("client {client}, at the end: {differs}"));
             }
         }
@@ -254,7 +257,7 @@ fn a_client_over_datagrams_goes_on_with_a_server_that_was_started_anew() {
     tree.mkdir(b"/d", 0o755).unwrap();
     tree.create(b"/d/before", 0o600, IfExists::Fail).unwrap();
     for server in 0..2 {
-        world.crash(server, world::MS);
+        world.crash(server, MS);
         world.pass(1500);
     }
     for n in 0..8 {

@@ -2,7 +2,8 @@
 //! partitions that come back early.
 
 use super::actor::tree;
-use super::world::{Faults, MS, World};
+use super::state::{Faults, MS};
+use super::world::World;
 use crate::make::IfExists;
 use keyrack_vfs::{Fault, FaultPlan, Operation};
 

@@ -13,7 +13,7 @@
 //!
 //! **Invariant:** the lock of the world is not held while the code of a server or client runs.
 
-use super::actor::Actor;
+use super::state::{Act, Event, Faults, LineState, MISCHIEF_MAX, MS, Node, State, Who};
 use crate::id::LogId;
 use crate::inner::TimeSource;
 use crate::namespace::Namespace;
@@ -25,7 +25,6 @@ use crate::rpc::lease_clock::LeaseClock;
 use crate::rpc::server::background::unfinished;
 use crate::rpc::server::options::ServeOptions;
 use crate::rpc::server::service::{Connection, Service};
-use crate::rpc::server::work::Work;
 use crate::rpc::server::worker::BackgroundWorker;
 use keyrack_net::{Endpoint, Limits, Verdict, Worker as _};
 use keyrack_vfs::{FaultFs, Fs, MemFs};
@@ -34,91 +33,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-pub(super) const MS: u64 = 1_000_000;
-
 /// Bytes of a datagram.
 pub(super) const DATAGRAM_BYTES: usize = 60_000;
-
-/// Crashes and partitions of one world, at most.
-const MISCHIEF_MAX: u32 = 25;
-
-/// What may happen to messages and servers.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Faults {
-    /// Of datagrams that are lost, and that come twice.
-    pub(super) lost: f64,
-    /// Of messages of connections that break there.
-    pub(super) breaks: f64,
-    /// The longest that a message takes.
-    pub(super) delay_ms_max: u64,
-    /// About how often a server crashes, and somebody cannot reach a server, in ms; 0 is never.
-    pub(super) mischief_ms: u64,
-}
-
-/// Who has one end of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Who {
-    Client(usize),
-    /// A server, and which of its lives.
-    Server(usize, u64),
-}
-
-#[derive(Debug)]
-enum Event {
-    ToServer(u64, Vec<u8>),
-    ToClient(u64, Vec<u8>),
-    Break(u64),
-    /// A server works with the others.
-    Background(usize, u64),
-    Act(usize),
-    Mischief,
-    Start(usize),
-}
-
-struct Node {
-    disk: MemFs,
-    /// The disk as the server of this life has it.
-    faulty: FaultFs,
-    life: u64,
-    service: Option<Arc<Service>>,
-    worker: Option<BackgroundWorker>,
-    work: Option<Receiver<Work>>,
-    again_ns: u64,
-}
-
-struct LineState {
-    who: Who,
-    server: usize,
-    life: u64,
-    is_datagrams: bool,
-    connection: Connection,
-    input: Vec<u8>,
-    inbox: VecDeque<Vec<u8>>,
-    is_broken: bool,
-    /// When the last message that was sent arrives, there and back: streams keep their order.
-    last_ns: [u64; 2],
-}
-
-struct State {
-    rng: Rng,
-    faults: Faults,
-    nodes: Vec<Node>,
-    lines: HashMap<u64, LineState>,
-    actors: Vec<Option<Actor>>,
-    events: BTreeMap<(u64, u64), Event>,
-    sequence: u64,
-    cuts: HashMap<(Who, usize), u64>,
-    /// How often mischief may still happen: who waits for quiet finds it in the end.
-    mischief_left: u32,
-    /// Servers that wait for one another.
-    busy: usize,
-    crashes: u64,
-    failure: Option<String>,
-}
 
 /// All of it.
 pub(super) struct World {
@@ -134,62 +54,6 @@ const SEGMENT_BYTES: u64 = 256 << 10;
 impl std::fmt::Debug for World {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("World").finish_non_exhaustive()
-    }
-}
-
-impl State {
-    fn push(&mut self, at_ns: u64, event: Event) {
-        self.sequence += 1;
-        self.events.insert((at_ns, self.sequence), event);
-    }
-
-    fn is_dead(&self, who: Who) -> bool {
-        matches!(who, Who::Server(node, life) if self.nodes[node].life != life)
-    }
-
-    fn is_cut(&self, who: Who, server: usize, now_ns: u64) -> bool {
-        self.cuts.get(&(who, server)).is_some_and(|until_ns| *until_ns > now_ns)
-    }
-
-    /// When a message arrives that leaves now.
-    fn arrival(&mut self, line: u64, way: usize, now_ns: u64) -> u64 {
-        let delay_ns = self.rng.range(10_000, self.faults.delay_ms_max.max(1) * MS);
-        let Some(line) = self.lines.get_mut(&line) else { return now_ns };
-        let at_ns = now_ns + delay_ns;
-        if line.is_datagrams {
-            return at_ns;
-        }
-        line.last_ns[way] = line.last_ns[way].max(at_ns);
-        line.last_ns[way]
-    }
-
-    /// Sends one way, 0 to the server, 1 back; or loses it.
-    fn send(&mut self, number: u64, way: usize, bytes: &[u8], now_ns: u64) {
-        let Some(line) = self.lines.get(&number) else { return };
-        let is_datagrams = line.is_datagrams;
-        let event = |bytes: &[u8]| match way {
-            0 => Event::ToServer(number, bytes.to_vec()),
-            _ => Event::ToClient(number, bytes.to_vec()),
-        };
-        let at_ns = self.arrival(number, way, now_ns);
-        if is_datagrams {
-            if !self.rng.chance(self.faults.lost) {
-                self.push(at_ns, event(bytes));
-            }
-            if self.rng.chance(self.faults.lost) {
-                let at_ns = self.arrival(number, way, now_ns);
-                self.push(at_ns, event(bytes));
-            }
-            return;
-        }
-        let breaks = self.rng.chance(self.faults.breaks);
-        if !breaks || self.rng.chance(0.5) {
-            self.push(at_ns, event(bytes));
-        }
-        if breaks {
-            let at_ns = self.arrival(number, way, now_ns);
-            self.push(at_ns, Event::Break(number));
-        }
     }
 }
 
@@ -368,7 +232,10 @@ impl World {
     }
 
     /// Lets actors make their calls until all are done, and mischief happen meanwhile.
-    pub(super) fn run(self: &Arc<World>, actors: Vec<Actor>) -> Result<Vec<Actor>, String> {
+    pub(super) fn run(
+        self: &Arc<World>,
+        actors: Vec<Box<dyn Act>>,
+    ) -> Result<Vec<Box<dyn Act>>, String> {
         let count = actors.len();
         {
             let now_ns = self.now_ns();
@@ -386,7 +253,11 @@ impl World {
                 if let Some(failure) = state.failure.take() {
                     return Err(failure);
                 }
-                if state.actors.iter().all(|actor| actor.as_ref().is_some_and(Actor::is_done)) {
+                if state
+                    .actors
+                    .iter()
+                    .all(|actor| actor.as_ref().is_some_and(|actor| actor.is_done()))
+                {
                     return Ok(state.actors.drain(..).flatten().collect());
                 }
             }
@@ -555,7 +426,7 @@ impl World {
         }
         let taken = self.state().actors.get_mut(number).and_then(Option::take);
         let Some(mut actor) = taken else { return };
-        let done = actor.act(self);
+        let done = actor.act();
         let now_ns = self.now_ns();
         let mut state = self.state();
         if let Err(failure) = done {
