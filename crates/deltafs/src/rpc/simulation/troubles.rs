@@ -5,6 +5,7 @@ use super::actor::tree;
 use super::state::{Faults, MS};
 use super::world::World;
 use crate::make::IfExists;
+use crate::rpc::codec::Request;
 use keyrack_vfs::{Fault, FaultPlan, Operation};
 
 const CALM: Faults = Faults { lost: 0.0, breaks: 0.0, delay_ms_max: 1, mischief_ms: 0 };
@@ -134,4 +135,22 @@ fn a_part_that_comes_back_before_the_split_is_over_is_not_removed_with_what_went
         assert_eq!(tree.list(b"/d").unwrap().len(), names.len(), "seed {seed}");
         world.end();
     }
+}
+
+/// A server that was asked to spread a directory forgot it when the target of the first split was
+/// away.
+#[test]
+fn a_directory_spreads_once_the_other_server_is_back() {
+    let world = World::with_segments(1, (2, 1000, 256 << 10), CALM);
+    let mut tree = tree(&world, 0);
+    tree.mkdir(b"/d", 0o755).unwrap();
+    let dir = tree.open(b"/d").unwrap();
+    let (source, number) = tree.locate(dir, b"f").unwrap();
+    tree.number_at(dir, 1 - source).unwrap();
+    world.crash(1 - source, 2_000 * MS);
+    tree.client().call(source, &Request::Spread { dir: number }, |_| ()).unwrap();
+    world.pass(20_000);
+    tree.learn_all(dir).unwrap();
+    assert!(tree.dirs_map(dir) > 1);
+    world.end();
 }

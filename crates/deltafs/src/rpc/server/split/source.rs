@@ -96,14 +96,7 @@ impl BackgroundWorker {
         match self.ask(target, begin, |reply| matches!(reply, Reply::Count(1))) {
             Ok(true) => return core.commit_split(part, split).map(|()| Transfer::Done),
             Ok(false) => {}
-            // It has a commit to do, which comes soon: the wish to spread stays.
-            Err(CallError::Refused { errno: "EAGAIN", .. }) => {
-                let spreads = part.read().spreads;
-                let given = abort_split(&core, part, false);
-                part.write().spreads |= spreads;
-                return given;
-            }
-            // The target is away, or busy: it is asked again.
+            // The target is away, or has a commit to do first: it is asked again.
             Err(_) => return abort_split(&core, part, false),
         }
         let mut records: Records = Vec::new();
@@ -166,7 +159,8 @@ impl BackgroundWorker {
     }
 }
 
-/// All is as before, if the target cannot have decided. It is tried again later in any case.
+/// Makes all as it was before, if the target cannot have decided. A split that the target has
+/// refused ends the wish to spread; any other is tried again.
 fn abort_split(core: &Core, part: &Part, is_refused: bool) -> Result<Transfer> {
     let mut state = part.write();
     if state.is_sealed && !is_refused {
@@ -174,13 +168,13 @@ fn abort_split(core: &Core, part: &Part, is_refused: bool) -> Result<Transfer> {
     }
     let was_sealed = std::mem::replace(&mut state.is_sealed, false);
     state.shards.iter_mut().for_each(Shard::abort);
-    state.spreads = false;
+    state.spreads &= !is_refused;
     if was_sealed {
         core.write_down(part.dir, &state.encode())?;
     }
     drop(state);
     part.counted(core.parts.split_at / 4 + 1);
-    // Not at once: the thread has other things to do, such as to end.
+    // Not at once: the worker has other things to do, such as to end.
     Ok(Transfer::Retry)
 }
 
