@@ -95,7 +95,7 @@ struct Node {
 type Answer = Result<String, &'static str>;
 
 /// Where a path ends: the directory, and the name in it unless it is the directory itself.
-type Place = (usize, Option<String>, bool);
+type Resolved = (usize, Option<String>, bool);
 
 impl Model {
     fn new() -> Model {
@@ -120,7 +120,7 @@ impl Model {
         matches!(self.nodes[node].body, Body::Dir(..))
     }
 
-    fn place(&self, from: usize, path: &str, links: usize) -> Result<Place, &'static str> {
+    fn resolve(&self, from: usize, path: &str, links: usize) -> Result<Resolved, &'static str> {
         if links > 40 {
             return Err("ELOOP");
         }
@@ -147,7 +147,7 @@ impl Model {
                             if path.ends_with('/') {
                                 rest.push('/');
                             }
-                            return self.place(dir, &format!("{target}/{rest}"), links + 1);
+                            return self.resolve(dir, &format!("{target}/{rest}"), links + 1);
                         }
                     }
                 }
@@ -156,8 +156,8 @@ impl Model {
         Ok((dir, None, true))
     }
 
-    fn followed(&self, path: &str) -> Result<Place, &'static str> {
-        let mut place = self.place(0, path, 0)?;
+    fn followed(&self, path: &str) -> Result<Resolved, &'static str> {
+        let mut place = self.resolve(0, path, 0)?;
         for links in 0..=40 {
             let (dir, Some(name), slash) = &place else { return Ok(place) };
             let Some(Body::Link(target)) =
@@ -166,7 +166,7 @@ impl Model {
                 return Ok(place);
             };
             let target = if *slash { format!("{target}/") } else { target.clone() };
-            place = self.place(*dir, &target, links + 1)?;
+            place = self.resolve(*dir, &target, links + 1)?;
         }
         Err("ELOOP")
     }
@@ -193,196 +193,217 @@ impl Model {
     }
 
     fn call(&mut self, call: &Call) -> Answer {
-        let done = Ok(String::new());
         match call {
-            Call::Mkdir(path, mode) => {
-                let (dir, name, _) = self.place(0, path, 0)?;
-                let name = name.ok_or("EEXIST")?;
-                if self.entry(dir, &name).is_some() {
-                    return Err("EEXIST");
-                }
-                self.add(dir, name, *mode, Body::Dir(BTreeMap::new(), dir));
-                done
-            }
-            Call::Create(path, exclusive) => {
-                let (dir, name, slash) =
-                    if *exclusive { self.place(0, path, 0)? } else { self.followed(path)? };
-                let name = name.ok_or("EISDIR")?;
-                if slash {
-                    return Err("EISDIR");
-                }
-                match self.entry(dir, &name) {
-                    Some(_) if *exclusive => Err("EEXIST"),
-                    Some(node) if self.is_dir(node) => Err("EISDIR"),
-                    Some(_) => Ok("old".to_owned()),
-                    None => {
-                        self.add(dir, name, 0o644, Body::File(Vec::new(), None));
-                        Ok("new".to_owned())
-                    }
-                }
-            }
-            Call::Unlink(path) => {
-                let (dir, name, slash) = self.place(0, path, 0)?;
-                let name = name.ok_or("EISDIR")?;
-                let node = self.entry(dir, &name).ok_or("ENOENT")?;
-                match (self.is_dir(node), slash) {
-                    (true, _) => Err("EISDIR"),
-                    (false, true) => Err("ENOTDIR"),
-                    (false, false) => {
-                        self.entries(dir).remove(&name);
-                        done
-                    }
-                }
-            }
-            Call::Rmdir(path) => {
-                let (dir, name, _) = self.place(0, path, 0)?;
-                let name = name.ok_or("EINVAL")?;
-                let node = self.entry(dir, &name).ok_or("ENOENT")?;
-                match &self.nodes[node].body {
-                    Body::Dir(entries, _) if entries.is_empty() => {}
-                    Body::Dir(..) => return Err("ENOTEMPTY"),
-                    _ => return Err("ENOTDIR"),
-                }
-                self.entries(dir).remove(&name);
-                done
-            }
-            Call::Rename(from, to, fail) => {
-                let (old, new) = (self.place(0, from, 0)?, self.place(0, to, 0)?);
-                let (old_dir, old_name, old_slash) = old;
-                let (new_dir, new_name, new_slash) = new;
-                let (old_name, new_name) = (old_name.ok_or("EINVAL")?, new_name.ok_or("EINVAL")?);
-                let source = self.entry(old_dir, &old_name).ok_or("ENOENT")?;
-                if (old_slash || new_slash) && !self.is_dir(source) {
-                    return Err("ENOTDIR");
-                }
-                let target = self.entry(new_dir, &new_name);
-                if target == Some(source) && !fail {
-                    return done;
-                }
-                if self.is_dir(source) {
-                    let mut at = new_dir;
-                    loop {
-                        if at == source {
-                            return Err("EINVAL");
-                        }
-                        match &self.nodes[at].body {
-                            Body::Dir(_, parent) if at != 0 => at = *parent,
-                            _ => break,
-                        }
-                    }
-                }
-                if target.is_some() && *fail {
-                    return Err("EEXIST");
-                }
-                if let Some(target) = target {
-                    match (self.is_dir(source), &self.nodes[target].body) {
-                        (true, Body::Dir(entries, _)) if !entries.is_empty() => {
-                            return Err("ENOTEMPTY");
-                        }
-                        (true, Body::Dir(..)) | (false, Body::File(..) | Body::Link(_)) => {}
-                        (true, _) => return Err("ENOTDIR"),
-                        (false, Body::Dir(..)) => return Err("EISDIR"),
-                    }
-                }
-                self.entries(old_dir).remove(&old_name);
-                self.entries(new_dir).insert(new_name, source);
-                if let Body::Dir(_, parent) = &mut self.nodes[source].body {
-                    *parent = new_dir;
-                }
-                done
-            }
-            Call::Symlink(target, path) => {
-                let (dir, name, slash) = self.place(0, path, 0)?;
-                let name = match name {
-                    Some(_) if slash => return Err("ENOENT"),
-                    name => name.ok_or("EINVAL")?,
-                };
-                if self.entry(dir, &name).is_some() {
-                    return Err("EEXIST");
-                }
-                self.add(dir, name, 0o777, Body::Link(target.clone()));
-                done
-            }
-            Call::Write(path, offset, bytes) => {
-                let (dir, name, _) = self.followed(path)?;
-                let name = name.ok_or("EISDIR")?;
-                let node = self.entry(dir, &name).ok_or("ENOENT")?;
-                match &mut self.nodes[node].body {
-                    Body::Dir(..) => Err("EISDIR"),
-                    Body::File(_, Some(_)) => Err("ENODATA"),
-                    Body::File(data, None) => {
-                        if !bytes.is_empty() {
-                            let start = *offset as usize;
-                            let end = start + bytes.len();
-                            if end > 3901 {
-                                return Err("EFBIG");
-                            }
-                            data.resize(data.len().max(end), 0);
-                            data[start..end].copy_from_slice(bytes);
-                        }
-                        done
-                    }
-                    Body::Link(_) => Err("EINVAL"),
-                }
-            }
-            Call::Resize(path, size) => {
-                let node = self.node(path)?;
-                match &mut self.nodes[node].body {
-                    Body::Dir(..) => Err("EISDIR"),
-                    Body::Link(_) => Err("EINVAL"),
-                    Body::File(data, elsewhere) => {
-                        match (*size, &elsewhere) {
-                            (0, _) => (*data, *elsewhere) = (Vec::new(), None),
-                            (_, Some(_)) => *elsewhere = Some(*size),
-                            (..=3901, None) => data.resize(*size as usize, 0),
-                            (_, None) if data.is_empty() => *elsewhere = Some(*size),
-                            _ => return Err("EFBIG"),
-                        }
-                        done
-                    }
-                }
-            }
-            Call::Chmod(path, mode) => {
-                let node = self.node(path)?;
-                self.nodes[node].mode = *mode;
-                done
-            }
-            Call::Read(path) => {
-                let (dir, name, _) = self.followed(path)?;
-                let name = name.ok_or("EISDIR")?;
-                let node = self.entry(dir, &name).ok_or("ENOENT")?;
-                match &self.nodes[node].body {
-                    Body::Dir(..) => Err("EISDIR"),
-                    Body::File(_, Some(_)) => Err("ENODATA"),
-                    Body::File(data, None) => Ok(data.escape_ascii().to_string()),
-                    Body::Link(_) => Err("EINVAL"),
-                }
-            }
-            Call::Stat(path) => {
-                let node = self.node(path)?;
-                let (mode, links) = (self.nodes[node].mode, self.subdirs(node));
-                Ok(match &self.nodes[node].body {
-                    Body::Dir(..) => format!("d {mode:o} {}", links + 2),
-                    Body::File(data, None) => format!("f {mode:o} {}", data.len()),
-                    Body::File(_, Some(size)) => format!("f {mode:o} {size}"),
-                    Body::Link(_) => return Err("ENOENT"),
-                })
-            }
-            Call::List(path) => {
-                let (dir, name, _) = self.followed(path)?;
-                let node = match name {
-                    None => dir,
-                    Some(name) => self.entry(dir, &name).ok_or("ENOENT")?,
-                };
-                match &self.nodes[node].body {
-                    Body::Dir(entries, _) => {
-                        Ok(entries.keys().cloned().collect::<Vec<_>>().join(" "))
-                    }
-                    _ => Err("ENOTDIR"),
-                }
-            }
-            Call::Reopen | Call::Stack => done,
+            Call::Mkdir(path, mode) => self.mkdir(path, *mode),
+            Call::Create(path, exclusive) => self.create(path, *exclusive),
+            Call::Unlink(path) => self.unlink(path),
+            Call::Rmdir(path) => self.rmdir(path),
+            Call::Rename(from, to, fail) => self.rename(from, to, *fail),
+            Call::Symlink(target, path) => self.symlink(target, path),
+            Call::Write(path, offset, bytes) => self.write(path, *offset, bytes),
+            Call::Resize(path, size) => self.resize(path, *size),
+            Call::Chmod(path, mode) => self.chmod(path, *mode),
+            Call::Read(path) => self.read(path),
+            Call::Stat(path) => self.stat(path),
+            Call::List(path) => self.list(path),
+            Call::Reopen | Call::Stack => Ok(String::new()),
             Call::Check => Ok(self.dump().join("\n")),
+        }
+    }
+
+    fn mkdir(&mut self, path: &str, mode: u32) -> Answer {
+        let (dir, name, _) = self.resolve(0, path, 0)?;
+        let name = name.ok_or("EEXIST")?;
+        if self.entry(dir, &name).is_some() {
+            return Err("EEXIST");
+        }
+        self.add(dir, name, mode, Body::Dir(BTreeMap::new(), dir));
+        Ok(String::new())
+    }
+
+    fn create(&mut self, path: &str, exclusive: bool) -> Answer {
+        let (dir, name, slash) =
+            if exclusive { self.resolve(0, path, 0)? } else { self.followed(path)? };
+        let name = name.ok_or("EISDIR")?;
+        if slash {
+            return Err("EISDIR");
+        }
+        match self.entry(dir, &name) {
+            Some(_) if exclusive => Err("EEXIST"),
+            Some(node) if self.is_dir(node) => Err("EISDIR"),
+            Some(_) => Ok("old".to_owned()),
+            None => {
+                self.add(dir, name, 0o644, Body::File(Vec::new(), None));
+                Ok("new".to_owned())
+            }
+        }
+    }
+
+    fn unlink(&mut self, path: &str) -> Answer {
+        let (dir, name, slash) = self.resolve(0, path, 0)?;
+        let name = name.ok_or("EISDIR")?;
+        let node = self.entry(dir, &name).ok_or("ENOENT")?;
+        match (self.is_dir(node), slash) {
+            (true, _) => Err("EISDIR"),
+            (false, true) => Err("ENOTDIR"),
+            (false, false) => {
+                self.entries(dir).remove(&name);
+                Ok(String::new())
+            }
+        }
+    }
+
+    fn rmdir(&mut self, path: &str) -> Answer {
+        let (dir, name, _) = self.resolve(0, path, 0)?;
+        let name = name.ok_or("EINVAL")?;
+        let node = self.entry(dir, &name).ok_or("ENOENT")?;
+        match &self.nodes[node].body {
+            Body::Dir(entries, _) if entries.is_empty() => {}
+            Body::Dir(..) => return Err("ENOTEMPTY"),
+            _ => return Err("ENOTDIR"),
+        }
+        self.entries(dir).remove(&name);
+        Ok(String::new())
+    }
+
+    fn rename(&mut self, from: &str, to: &str, fail: bool) -> Answer {
+        let (old, new) = (self.resolve(0, from, 0)?, self.resolve(0, to, 0)?);
+        let (old_dir, old_name, old_slash) = old;
+        let (new_dir, new_name, new_slash) = new;
+        let (old_name, new_name) = (old_name.ok_or("EINVAL")?, new_name.ok_or("EINVAL")?);
+        let source = self.entry(old_dir, &old_name).ok_or("ENOENT")?;
+        if (old_slash || new_slash) && !self.is_dir(source) {
+            return Err("ENOTDIR");
+        }
+        let target = self.entry(new_dir, &new_name);
+        if target == Some(source) && !fail {
+            return Ok(String::new());
+        }
+        if self.is_dir(source) {
+            let mut at = new_dir;
+            loop {
+                if at == source {
+                    return Err("EINVAL");
+                }
+                match &self.nodes[at].body {
+                    Body::Dir(_, parent) if at != 0 => at = *parent,
+                    _ => break,
+                }
+            }
+        }
+        if target.is_some() && fail {
+            return Err("EEXIST");
+        }
+        if let Some(target) = target {
+            match (self.is_dir(source), &self.nodes[target].body) {
+                (true, Body::Dir(entries, _)) if !entries.is_empty() => {
+                    return Err("ENOTEMPTY");
+                }
+                (true, Body::Dir(..)) | (false, Body::File(..) | Body::Link(_)) => {}
+                (true, _) => return Err("ENOTDIR"),
+                (false, Body::Dir(..)) => return Err("EISDIR"),
+            }
+        }
+        self.entries(old_dir).remove(&old_name);
+        self.entries(new_dir).insert(new_name, source);
+        if let Body::Dir(_, parent) = &mut self.nodes[source].body {
+            *parent = new_dir;
+        }
+        Ok(String::new())
+    }
+
+    fn symlink(&mut self, target: &str, path: &str) -> Answer {
+        let (dir, name, slash) = self.resolve(0, path, 0)?;
+        let name = match name {
+            Some(_) if slash => return Err("ENOENT"),
+            name => name.ok_or("EINVAL")?,
+        };
+        if self.entry(dir, &name).is_some() {
+            return Err("EEXIST");
+        }
+        self.add(dir, name, 0o777, Body::Link(target.to_owned()));
+        Ok(String::new())
+    }
+
+    fn write(&mut self, path: &str, offset: u64, bytes: &[u8]) -> Answer {
+        let (dir, name, _) = self.followed(path)?;
+        let name = name.ok_or("EISDIR")?;
+        let node = self.entry(dir, &name).ok_or("ENOENT")?;
+        match &mut self.nodes[node].body {
+            Body::Dir(..) => Err("EISDIR"),
+            Body::File(_, Some(_)) => Err("ENODATA"),
+            Body::File(data, None) => {
+                if !bytes.is_empty() {
+                    let start = offset as usize;
+                    let end = start + bytes.len();
+                    if end > 3901 {
+                        return Err("EFBIG");
+                    }
+                    data.resize(data.len().max(end), 0);
+                    data[start..end].copy_from_slice(bytes);
+                }
+                Ok(String::new())
+            }
+            Body::Link(_) => Err("EINVAL"),
+        }
+    }
+
+    fn resize(&mut self, path: &str, size: u64) -> Answer {
+        let node = self.node(path)?;
+        match &mut self.nodes[node].body {
+            Body::Dir(..) => Err("EISDIR"),
+            Body::Link(_) => Err("EINVAL"),
+            Body::File(data, elsewhere) => {
+                match (size, &elsewhere) {
+                    (0, _) => (*data, *elsewhere) = (Vec::new(), None),
+                    (_, Some(_)) => *elsewhere = Some(size),
+                    (..=3901, None) => data.resize(size as usize, 0),
+                    (_, None) if data.is_empty() => *elsewhere = Some(size),
+                    _ => return Err("EFBIG"),
+                }
+                Ok(String::new())
+            }
+        }
+    }
+
+    fn chmod(&mut self, path: &str, mode: u32) -> Answer {
+        let node = self.node(path)?;
+        self.nodes[node].mode = mode;
+        Ok(String::new())
+    }
+
+    fn read(&mut self, path: &str) -> Answer {
+        let (dir, name, _) = self.followed(path)?;
+        let name = name.ok_or("EISDIR")?;
+        let node = self.entry(dir, &name).ok_or("ENOENT")?;
+        match &self.nodes[node].body {
+            Body::Dir(..) => Err("EISDIR"),
+            Body::File(_, Some(_)) => Err("ENODATA"),
+            Body::File(data, None) => Ok(data.escape_ascii().to_string()),
+            Body::Link(_) => Err("EINVAL"),
+        }
+    }
+
+    fn stat(&mut self, path: &str) -> Answer {
+        let node = self.node(path)?;
+        let (mode, links) = (self.nodes[node].mode, self.subdirs(node));
+        Ok(match &self.nodes[node].body {
+            Body::Dir(..) => format!("d {mode:o} {}", links + 2),
+            Body::File(data, None) => format!("f {mode:o} {}", data.len()),
+            Body::File(_, Some(size)) => format!("f {mode:o} {size}"),
+            Body::Link(_) => return Err("ENOENT"),
+        })
+    }
+
+    fn list(&mut self, path: &str) -> Answer {
+        let (dir, name, _) = self.followed(path)?;
+        let node = match name {
+            None => dir,
+            Some(name) => self.entry(dir, &name).ok_or("ENOENT")?,
+        };
+        match &self.nodes[node].body {
+            Body::Dir(entries, _) => Ok(entries.keys().cloned().collect::<Vec<_>>().join(" ")),
+            _ => Err("ENOTDIR"),
         }
     }
 
