@@ -10,9 +10,10 @@ use crate::cache::BlockCache;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, Kind, SPACES_ORDER, parse};
-use crate::manifest::{self, Edit};
+use crate::manifest;
 use crate::spaces::Spaces;
 use crate::table::{ReadOptions, Table};
+use crate::version::VersionEdit;
 use keyrack_vfs::Fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -111,7 +112,7 @@ fn edits(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> R
 }
 
 /// The changes of an edit in words.
-fn changes(edit: &Edit) -> Vec<String> {
+fn changes(edit: &VersionEdit) -> Vec<String> {
     let mut changes = Vec::new();
     if let Some(name) = &edit.comparator {
         changes.push(format!("keys are in the order {name}"));

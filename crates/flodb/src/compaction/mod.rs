@@ -27,8 +27,7 @@ mod tests;
 pub(crate) use pick::{Manual, debt, pick, pick_range, pick_table, targets};
 
 use crate::key::Comparator;
-use crate::manifest::Edit;
-use crate::version::{FileMeta, LAST_LEVEL, Version};
+use crate::version::{FileMeta, LAST_LEVEL, Version, VersionEdit};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -109,21 +108,21 @@ impl Compaction {
 
     /// The edit that puts `outputs` in the place of the inputs. For a trivial move the output is
     /// the input itself: see [`Compaction::move_edit`].
-    pub(crate) fn edit(&self, outputs: impl IntoIterator<Item = Arc<FileMeta>>) -> Edit {
+    pub(crate) fn edit(&self, outputs: impl IntoIterator<Item = Arc<FileMeta>>) -> VersionEdit {
         let levels = [self.level, self.output_level];
         let gone = |(level, files): (usize, &Vec<Arc<FileMeta>>)| {
             files.iter().map(move |file| (level, file.number)).collect::<Vec<_>>()
         };
-        Edit {
+        VersionEdit {
             deleted: levels.into_iter().zip(&self.inputs).flat_map(gone).collect(),
             added: outputs.into_iter().map(|file| (self.output_level, file)).collect(),
             pointers: self.pointer.iter().map(|key| (self.level, key.clone())).collect(),
-            ..Edit::default()
+            ..VersionEdit::default()
         }
     }
 
     /// The edit that moves the input of a trivial move to the output level.
-    pub(crate) fn move_edit(&self) -> Edit {
+    pub(crate) fn move_edit(&self) -> VersionEdit {
         debug_assert!(self.trivial_move, "the inputs have to be merged");
         self.edit(self.inputs[0].iter().cloned())
     }

@@ -5,9 +5,8 @@ use super::build::{AnyLowerLevels, BuildOptions};
 use super::rotate::rotate_nonempty;
 use super::{Counters, Db, Inner, lock};
 use crate::error::{Error, Result};
-use crate::manifest::Edit;
 use crate::memtable::Memtable;
-use crate::version::LAST_LEVEL;
+use crate::version::{LAST_LEVEL, VersionEdit};
 use keyrack_concurrent::Backoff;
 use std::sync::Arc;
 
@@ -79,11 +78,11 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
         end.saturating_sub(memtable.first_sequence()),
         built.bytes,
     );
-    let edit = Edit {
+    let edit = VersionEdit {
         log_from: Some(end),
         last_sequence: Some(end.saturating_sub(1)),
         added: built.tables.iter().map(|table| (0, Arc::clone(table.file()))).collect(),
-        ..Edit::default()
+        ..VersionEdit::default()
     };
     inner.install(&edit, &built.tables, Some(memtable))?;
     Counters::add(&inner.counters.flushes, 1);

@@ -28,10 +28,10 @@ use crate::compaction::{InProgressCompactions, targets};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
-use crate::manifest::{Edit, FileNumber};
+use crate::manifest::FileNumber;
 use crate::open_table::table_path;
 use crate::table::{Table, TableMeta};
-use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version};
+use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version, VersionEdit};
 use keyrack_vfs::{Fs, OpenOptions};
 use rustix::io::Errno;
 use std::cmp::Ordering;
@@ -295,7 +295,7 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     let added = tables.iter().map(|table| place(table.file())).collect();
     // An edit that fails may be in the manifest all the same.
     placed.is_done = true;
-    let installed = inner.install(&Edit { added, ..Edit::default() }, &tables, None);
+    let installed = inner.install(&VersionEdit { added, ..VersionEdit::default() }, &tables, None);
     // A full disk is no end: the tables stay on disk until another edit counts, and their number is
     // used up by the record.
     installed.inspect_err(|error| {

@@ -2,10 +2,10 @@
 
 use super::{Inner, lock};
 use crate::error::Result;
-use crate::manifest::Edit;
 use crate::memtable::Memtable;
 use crate::open_table::OpenTable;
 use crate::read_state::{ReadState, Tables};
+use crate::version::VersionEdit;
 use keyrack_concurrent::pin;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ impl Inner {
     /// until another has succeeded.
     pub(crate) fn install(
         &self,
-        edit: &Edit,
+        edit: &VersionEdit,
         added: &[Arc<OpenTable>],
         flushed: Option<&Arc<Memtable>>,
     ) -> Result<()> {
         let mut manifest = lock(&self.manifest);
         // Tables that were taken in meanwhile may have a larger number.
         let last_sequence = edit.last_sequence.map(|it| it.max(manifest.state().last_sequence));
-        manifest.log(&Edit { last_sequence, ..edit.clone() }).inspect_err(|_| {
+        manifest.log(&VersionEdit { last_sequence, ..edit.clone() }).inspect_err(|_| {
             lock(&self.orphaned_outputs).extend(added.iter().cloned());
         })?;
         // The edits that named them do not count: this one, without them, does.

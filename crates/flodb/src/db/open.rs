@@ -18,13 +18,13 @@ use crate::cache::BlockCache;
 use crate::checksum::hash;
 use crate::error::{Error, Result};
 use crate::key::SEQUENCE_MAX;
-use crate::manifest::{CURRENT, Edit, LOCK, LOG_DIR, Manifest, State};
+use crate::manifest::{CURRENT, LOCK, LOG_DIR, Manifest, State};
 use crate::memtable::Memtable;
 use crate::open_table::{FileDeleter, OpenTable};
 use crate::options::{Durability, Options};
 use crate::read_state::{ReadState, Tables};
 use crate::snapshot::Snapshots;
-use crate::version::{FileMeta, LEVELS, Version};
+use crate::version::{FileMeta, LEVELS, Version, VersionEdit};
 use keyrack_concurrent::Swap;
 use keyrack_vfs::{Fs, Lock, RealFs};
 use keyrack_wal::{Log, Options as LogOptions, Recovered, Sync};
@@ -125,7 +125,7 @@ impl Inner {
         self.log.begin()?;
         let log_id = (self.options.durability != Durability::None).then(|| self.log.id());
         let mut manifest = lock(&self.manifest);
-        manifest.log(&Edit { log_id, ..Edit::default() })?;
+        manifest.log(&VersionEdit { log_id, ..VersionEdit::default() })?;
         let live: HashSet<u64> = manifest.state().version.numbers().collect();
         for path in manifest.obsolete(|| live)? {
             self.fs.remove_file(&path)?;

@@ -10,15 +10,14 @@ use crate::checksum::hash;
 use crate::compaction::{Compaction, CompactionOptions, Reason, pick};
 use crate::cursor::Cursor;
 use crate::key::{Comparator, Kind, SEQUENCE_MAX, parse, user_of};
-use crate::manifest::Edit;
 use crate::memtable::{Memtable, MemtableOptions};
 use crate::open_table::OpenTable;
 use crate::options::Options;
 use crate::range_tombstones::RangeTombstone;
 use crate::sst_writer::SstWriter;
 use crate::table::ReadOptions;
-use crate::version::FileMeta;
 use crate::version::tests::sized;
+use crate::version::{FileMeta, VersionEdit};
 use keyrack_vfs::{Fs, MemFs};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -333,7 +332,7 @@ fn a_table_that_is_not_open_does_not_vanish_from_the_store() {
     let db = open(Options::default());
     let number = db.inner().numbers.issue();
     let file = sized(number.get(), "a", "b", 100);
-    let edit = Edit { added: vec![(3, file)], ..Edit::default() };
+    let edit = VersionEdit { added: vec![(3, file)], ..VersionEdit::default() };
     db.inner().install(&edit, &[], None).unwrap();
 }
 

@@ -1,10 +1,11 @@
 //! The edits of one manifest, whichever the store uses.
 
-use super::edit::{Edit, Malformed};
+use super::edit::decode_at;
 use super::header;
 use super::names::FileName;
 use super::page::Records;
 use crate::error::{Error, Result};
+use crate::version::VersionEdit;
 use keyrack_vfs::{Fs, OpenOptions};
 use std::path::Path;
 
@@ -14,7 +15,11 @@ use std::path::Path;
 /// # Errors
 /// [`Error::Usage`] if that is no name of a manifest, or a later program wrote it; corruption; the
 /// machine's errors.
-pub(crate) fn edits(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(&Edit) -> bool) -> Result<()> {
+pub(crate) fn edits(
+    fs: &dyn Fs,
+    path: &Path,
+    visit: &mut dyn FnMut(&VersionEdit) -> bool,
+) -> Result<()> {
     let Some(FileName::Manifest(number)) = path.file_name().and_then(FileName::parse) else {
         return Err(Error::Usage(format!("{}: not the name of a manifest", path.display())));
     };
@@ -30,13 +35,7 @@ pub(crate) fn edits(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(&Edit) -> bo
                 _ => Ok(()),
             };
         }
-        let edit = Edit::decode(&content).map_err(|malformed| match malformed {
-            Malformed::Damaged(what) => Error::corruption(path, offset, what),
-            Malformed::Unknown { tag } => Error::Usage(format!(
-                "{}: byte {offset}: field {tag} was written by a later version of this program",
-                path.display()
-            )),
-        })?;
+        let edit = decode_at(path, offset, &content)?;
         if !visit(&edit) {
             return Ok(());
         }

@@ -27,7 +27,9 @@
 //! not fill its body. Every length is held against what is left.
 
 use crate::coding::{Reader, put_string, put_varint};
-use crate::version::FileMeta;
+use crate::error::Error;
+use crate::version::{FileMeta, VersionEdit};
+use std::path::Path;
 use std::sync::Arc;
 
 const COMPARATOR: u64 = 2;
@@ -52,28 +54,6 @@ const SEQUENCE: u64 = 20;
 const RANGE_DELETES: u64 = 22;
 const CHECKSUM: u64 = 25;
 
-/// What changes. Nothing, to begin with.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Edit {
-    /// The name of the order of keys: in the first record of a manifest.
-    pub(crate) comparator: Option<String>,
-    /// The log is replayed from this position on.
-    pub(crate) log_from: Option<u64>,
-    /// All numbers of files given out so far are smaller. The manifest fills it in.
-    pub(crate) next_file: Option<u64>,
-    /// The largest sequence number that is in a table, if the tables added do not say so.
-    pub(crate) last_sequence: Option<u64>,
-    /// The identity of the log, once it was begun.
-    pub(crate) log_id: Option<u64>,
-    /// New tables and their levels. A table may be deleted from one level and added to another by
-    /// one edit: it moves.
-    pub(crate) added: Vec<(usize, Arc<FileMeta>)>,
-    /// Levels and numbers of tables that go. They go before any are added.
-    pub(crate) deleted: Vec<(usize, u64)>,
-    /// Levels, and the user keys after which their next compaction begins.
-    pub(crate) pointers: Vec<(usize, Vec<u8>)>,
-}
-
 /// Why bytes are no edit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
@@ -90,7 +70,25 @@ use Malformed::Damaged;
 
 type Decoded<T> = Result<T, Malformed>;
 
-impl Edit {
+/// The edit in the record `content`, which lies at `offset` of the manifest at `path`.
+///
+/// # Errors
+/// Corruption; [`Error::Usage`] if a later program wrote the record.
+pub(super) fn decode_at(
+    path: &Path,
+    offset: u64,
+    content: &[u8],
+) -> crate::error::Result<VersionEdit> {
+    VersionEdit::decode(content).map_err(|malformed| match malformed {
+        Damaged(what) => Error::corruption(path, offset, what),
+        Malformed::Unknown { tag } => Error::Usage(format!(
+            "{}: byte {offset}: field {tag} was written by a later version of this program",
+            path.display()
+        )),
+    })
+}
+
+impl VersionEdit {
     /// Appends the record's bytes to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         if let Some(name) = &self.comparator {
@@ -131,8 +129,8 @@ impl Edit {
     ///
     /// # Errors
     /// The bytes are damaged, or need a later program.
-    pub(crate) fn decode(bytes: &[u8]) -> Decoded<Edit> {
-        let mut edit = Edit::default();
+    pub(crate) fn decode(bytes: &[u8]) -> Decoded<VersionEdit> {
+        let mut edit = VersionEdit::default();
         let mut fields = Reader::new(bytes);
         while let Some((tag, body)) = field(&mut fields)? {
             match tag {
@@ -292,8 +290,8 @@ mod tests {
     use super::*;
     use crate::version::tests::{file, plain};
 
-    fn sample() -> Edit {
-        Edit {
+    fn sample() -> VersionEdit {
+        VersionEdit {
             comparator: Some("order \u{2264}".to_owned()),
             log_from: Some(u64::MAX),
             next_file: Some(0),
@@ -317,7 +315,7 @@ mod tests {
         }
     }
 
-    fn encoded(edit: &Edit) -> Vec<u8> {
+    fn encoded(edit: &VersionEdit) -> Vec<u8> {
         let mut bytes = Vec::new();
         edit.encode(&mut bytes);
         bytes
@@ -325,10 +323,10 @@ mod tests {
 
     #[test]
     fn edits_come_back() {
-        for edit in [Edit::default(), sample()] {
-            assert_eq!(Edit::decode(&encoded(&edit)), Ok(edit));
+        for edit in [VersionEdit::default(), sample()] {
+            assert_eq!(VersionEdit::decode(&encoded(&edit)), Ok(edit));
         }
-        assert!(encoded(&Edit::default()).is_empty());
+        assert!(encoded(&VersionEdit::default()).is_empty());
     }
 
     #[test]
@@ -336,8 +334,8 @@ mod tests {
         let mut taken_in = plain(7, "a", "q", 100);
         (taken_in.sequence_min, taken_in.sequence_max) = (50, 50);
         taken_in.sequence = Some(50);
-        let edit = Edit { added: vec![(6, Arc::new(taken_in))], ..Edit::default() };
-        let decoded = Edit::decode(&encoded(&edit)).unwrap();
+        let edit = VersionEdit { added: vec![(6, Arc::new(taken_in))], ..VersionEdit::default() };
+        let decoded = VersionEdit::decode(&encoded(&edit)).unwrap();
         assert_eq!(decoded, edit);
         assert_eq!(decoded.added[0].1.sequence, Some(50));
     }
@@ -347,7 +345,7 @@ mod tests {
         let bytes = encoded(&sample());
         let mut whole = 0;
         for len in 0..bytes.len() {
-            match Edit::decode(&bytes[..len]) {
+            match VersionEdit::decode(&bytes[..len]) {
                 Ok(edit) => {
                     assert_ne!(edit, sample());
                     whole += 1;
@@ -365,7 +363,7 @@ mod tests {
             for value in 0..=255 {
                 let mut bytes = bytes.clone();
                 bytes[at] = value;
-                let _ = Edit::decode(&bytes);
+                let _ = VersionEdit::decode(&bytes);
             }
         }
     }
@@ -374,9 +372,9 @@ mod tests {
     fn unknown_fields_are_passed_over_if_their_tag_is_odd() {
         let mut bytes = encoded(&sample());
         put_bytes(&mut bytes, 1_001, b"of a later version");
-        assert_eq!(Edit::decode(&bytes), Ok(sample()));
+        assert_eq!(VersionEdit::decode(&bytes), Ok(sample()));
         put_bytes(&mut bytes, 1_002, b"");
-        assert_eq!(Edit::decode(&bytes), Err(Malformed::Unknown { tag: 1_002 }));
+        assert_eq!(VersionEdit::decode(&bytes), Err(Malformed::Unknown { tag: 1_002 }));
 
         let mut body = Vec::new();
         put_file(&mut body, 2, &file(9, "a", "b"));
@@ -384,10 +382,13 @@ mod tests {
         let mut bytes = Vec::new();
         put_bytes(&mut bytes, ADDED, &body);
         let added = vec![(2, file(9, "a", "b"))];
-        assert_eq!(Edit::decode(&bytes), Ok(Edit { added, ..Edit::default() }));
+        assert_eq!(
+            VersionEdit::decode(&bytes),
+            Ok(VersionEdit { added, ..VersionEdit::default() })
+        );
         put_number(&mut body, 100, 5);
         put_bytes(&mut bytes, ADDED, &body);
-        assert_eq!(Edit::decode(&bytes), Err(Malformed::Unknown { tag: 100 }));
+        assert_eq!(VersionEdit::decode(&bytes), Err(Malformed::Unknown { tag: 100 }));
     }
 
     #[test]
@@ -395,7 +396,7 @@ mod tests {
         let of = |write: &dyn Fn(&mut Vec<u8>)| {
             let mut bytes = Vec::new();
             write(&mut bytes);
-            Edit::decode(&bytes)
+            VersionEdit::decode(&bytes)
         };
         let twice = of(&|out| {
             put_number(out, LOG_FROM, 1);

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A state ([`State`]) is the set of tables, and from where the log is replayed. It changes by
-//! edits ([`Edit`]), and an edit counts once it is in the manifest and synced. To open a store is
-//! to read the manifest that `CURRENT` names and apply its edits in order. `page` tells how a torn
-//! edit is told from a damaged one; `docs/formats/manifest.md` has the bytes.
+//! edits ([`VersionEdit`]), and an edit counts once it is in the manifest and synced. To open a
+//! store is to read the manifest that `CURRENT` names and apply its edits in order. `page` tells
+//! how a torn edit is told from a damaged one; `docs/formats/manifest.md` has the bytes.
 //!
 //! **Replacing.** A manifest without room for the next edit, or that an earlier process wrote, is
 //! replaced before that edit. An orderly end replaces one that has edits, so that a store at rest
@@ -44,7 +44,6 @@ mod tests;
 
 pub(crate) use current::read as named;
 pub(crate) use dump::edits;
-pub(crate) use edit::Edit;
 pub(crate) use names::{
     CURRENT, FileName, FileNumber, FileNumbers, LOCK, LOG_DIR, is_ours, manifest_name, next_above,
     table_name,
@@ -55,8 +54,8 @@ pub(crate) use tests::fuzzed;
 
 use crate::error::{Error, Result};
 use crate::key::{Comparator, SPACES_ORDER};
-use crate::version::FileMeta;
-use edit::Malformed;
+use crate::version::{FileMeta, VersionEdit};
+use edit::decode_at;
 use keyrack_vfs::{DirEntry, File, FileKind, Fs, OpenOptions, Operation};
 use page::{PAGE_BYTES, Records, pages_of, put_record};
 use std::collections::{HashMap, HashSet};
@@ -135,7 +134,7 @@ impl Manifest {
         }
         // It has no log, and that of a store whose tables it shares is not its own.
         let mut manifest = Manifest::of(fs, dir, State { log_id: 0, ..state }, 0)?;
-        manifest.log(&Edit::default())?;
+        manifest.log(&VersionEdit::default())?;
         Ok(manifest)
     }
 
@@ -162,7 +161,7 @@ impl Manifest {
     /// # Errors
     /// The machine's.
     pub(crate) fn rewrite(fs: Arc<dyn Fs>, dir: &Path, state: State) -> Result<()> {
-        Manifest::of(fs, dir, state, 0)?.log(&Edit::default())
+        Manifest::of(fs, dir, state, 0)?.log(&VersionEdit::default())
     }
 
     /// The state in the manifest with the highest number, if that one is whole and nothing is there
@@ -202,7 +201,7 @@ impl Manifest {
     pub(crate) fn salvage(fs: &dyn Fs, dir: &Path, order: Comparator) -> Result<Salvaged> {
         let mut salvaged = Salvaged::default();
         for number in manifests(fs, dir)? {
-            let mut see = |edit: &Edit| salvaged.see(edit);
+            let mut see = |edit: &VersionEdit| salvaged.see(edit);
             match replay_each(fs, dir, number, order.clone(), &mut see) {
                 Ok(_) | Err(Error::Corruption { .. }) => {}
                 Err(error) => return Err(error),
@@ -264,11 +263,11 @@ impl Manifest {
     /// The state is unchanged after any. Corruption: the edit does not fit the state.
     /// [`Error::Io`]: it could not be written, and the next edit may. [`Error::Poisoned`]: a sync
     /// failed, now or before; the state on disk is this one or the one with the edit.
-    pub(crate) fn log(&mut self, edit: &Edit) -> Result<()> {
+    pub(crate) fn log(&mut self, edit: &VersionEdit) -> Result<()> {
         if let Some(why) = &self.poison {
             return Err(Error::Poisoned(why.clone()));
         }
-        let mut edit = Edit { next_file: Some(self.numbers.next()), ..edit.clone() };
+        let mut edit = VersionEdit { next_file: Some(self.numbers.next()), ..edit.clone() };
         let mut content = Vec::new();
         edit.encode(&mut content);
         let has_room = |output: &Output| output.has_room(content.len());
@@ -299,7 +298,7 @@ impl Manifest {
     pub(crate) fn end(&mut self) -> Result<()> {
         if self.output.as_ref().is_some_and(|output| output.records > 1) {
             self.output = None;
-            self.log(&Edit::default())?;
+            self.log(&VersionEdit::default())?;
         }
         Ok(())
     }
@@ -424,7 +423,7 @@ pub(crate) struct Salvaged {
 }
 
 impl Salvaged {
-    fn see(&mut self, edit: &Edit) {
+    fn see(&mut self, edit: &VersionEdit) {
         self.deleted.extend(edit.deleted.iter().map(|(_, number)| number));
         for (_, file) in &edit.added {
             // Some are moved.
@@ -460,7 +459,7 @@ fn replay_each(
     dir: &Path,
     number: u64,
     order: Comparator,
-    see: &mut dyn FnMut(&Edit),
+    see: &mut dyn FnMut(&VersionEdit),
 ) -> Result<(State, Range<u64>)> {
     let path = dir.join(manifest_name(number));
     let file = match fs.open(&path, &OpenOptions::new().read(true)) {
@@ -480,13 +479,7 @@ fn replay_each(
         if !records.read(&mut content)? {
             break;
         }
-        let edit = Edit::decode(&content).map_err(|malformed| match malformed {
-            Malformed::Damaged(what) => Error::corruption(&path, offset, what),
-            Malformed::Unknown { tag } => Error::Usage(format!(
-                "{}: byte {offset}: field {tag} was written by a later version of this program",
-                path.display()
-            )),
-        })?;
+        let edit = decode_at(&path, offset, &content)?;
         match &edit.comparator {
             Some(stored) if *stored != name => {
                 return Err(other_order(dir, stored, &name));

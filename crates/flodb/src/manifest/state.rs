@@ -1,9 +1,8 @@
 //! What the manifest remembers: the version and three counters that never go back.
 
-use super::edit::Edit;
 use super::names::NUMBER_MAX;
 use crate::key::{Comparator, SEQUENCE_MAX};
-use crate::version::{Invalid, LEVELS, Version};
+use crate::version::{Invalid, LEVELS, Version, VersionEdit};
 use std::sync::Arc;
 
 /// The state of a store after an edit. Clones share the version.
@@ -33,7 +32,7 @@ impl State {
     /// # Errors
     /// The edit does not fit: see [`Version::apply`]; or a counter would go back, or beyond its
     /// range, or a table has a number that was never given out.
-    pub(crate) fn apply(&self, edit: &Edit) -> Result<State, Invalid> {
+    pub(crate) fn apply(&self, edit: &VersionEdit) -> Result<State, Invalid> {
         let log_from = forward("the start of the log", self.log_from, edit.log_from)?;
         let next_file = forward("the number of the next file", self.next_file, edit.next_file)?;
         let last_sequence =
@@ -56,10 +55,10 @@ impl State {
     }
 
     /// The edit that makes this state of an empty one.
-    pub(crate) fn snapshot(&self) -> Edit {
+    pub(crate) fn snapshot(&self) -> VersionEdit {
         let files = |level: usize| self.version.files(level).iter().map(move |file| (level, file));
         let pointer = |level: usize| (level, self.version.pointer(level).to_vec());
-        Edit {
+        VersionEdit {
             comparator: Some(self.version.order().name().to_owned()),
             log_from: Some(self.log_from),
             next_file: Some(self.next_file),

@@ -7,12 +7,10 @@ use super::tables::{Content, Found, Source, TableIo, groups};
 use crate::check::Finding;
 use crate::error::{Error, Result};
 use crate::key::{SEQUENCE_MAX, user_of};
-use crate::manifest::{
-    CURRENT, Edit, FileName, FileNumbers, LOCK, LOG_DIR, Manifest, Salvaged, State,
-};
+use crate::manifest::{CURRENT, FileName, FileNumbers, LOCK, LOG_DIR, Manifest, Salvaged, State};
 use crate::open_table::{file_meta, table_path};
 use crate::options::Options;
-use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version};
+use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version, VersionEdit};
 use keyrack_vfs::Fs;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -140,7 +138,7 @@ impl Planner<'_, '_> {
         }
         let pointers = (0..LEVELS).map(|level| (level, base.version.pointer(level).to_vec()));
         let pointers = pointers.filter(|(_, key)| !key.is_empty()).collect();
-        let edit = Edit { added: files, pointers, ..Edit::default() };
+        let edit = VersionEdit { added: files, pointers, ..VersionEdit::default() };
         let version = Version::new(self.io.order().clone()).apply(&edit);
         let version = version.map_err(|invalid| {
             let what = format!("what is left does not fit together: {invalid}");

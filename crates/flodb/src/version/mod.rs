@@ -22,17 +22,18 @@
 //! next compaction of a level begins, is part of the version, so that the choice of a compaction is
 //! a function of it.
 
+mod edit;
 mod fence;
 mod file;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use edit::VersionEdit;
 pub(crate) use file::FileMeta;
 
 #[cfg(test)]
 use crate::error;
 use crate::key::Comparator;
-use crate::manifest::Edit;
 use fence::Fences;
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashSet;
@@ -230,7 +231,7 @@ impl Version {
     ///
     /// # Errors
     /// The edit removes what is not there, adds what is there, or breaks an invariant.
-    pub(crate) fn apply(&self, edit: &Edit) -> Result<Version, Invalid> {
+    pub(crate) fn apply(&self, edit: &VersionEdit) -> Result<Version, Invalid> {
         let mut touched: [Option<Vec<Arc<FileMeta>>>; LEVELS] = Default::default();
         for &(level, number) in &edit.deleted {
             let files = self.touch(&mut touched, level)?;

@@ -84,8 +84,8 @@ fn open_ended(number: u64, first: &str, end: &str) -> Arc<FileMeta> {
     Arc::new(FileMeta { largest, ..plain(number, first, end, 100) })
 }
 
-pub(crate) fn adding(added: &[(usize, Arc<FileMeta>)]) -> Edit {
-    Edit { added: added.to_vec(), ..Edit::default() }
+pub(crate) fn adding(added: &[(usize, Arc<FileMeta>)]) -> VersionEdit {
+    VersionEdit { added: added.to_vec(), ..VersionEdit::default() }
 }
 
 /// The version with these tables.
@@ -97,12 +97,12 @@ fn numbers<'a>(files: impl IntoIterator<Item = &'a Arc<FileMeta>>) -> Vec<u64> {
     files.into_iter().map(|file| file.number).collect()
 }
 
-fn deleting(level: usize, number: u64) -> Edit {
-    Edit { deleted: vec![(level, number)], ..Edit::default() }
+fn deleting(level: usize, number: u64) -> VersionEdit {
+    VersionEdit { deleted: vec![(level, number)], ..VersionEdit::default() }
 }
 
 #[track_caller]
-fn refused(version: &Version, edit: &Edit) -> String {
+fn refused(version: &Version, edit: &VersionEdit) -> String {
     version.apply(edit).unwrap_err().to_string()
 }
 
@@ -124,11 +124,11 @@ fn level_0_is_sorted_by_age_and_others_by_key() {
 #[test]
 fn an_edit_leaves_the_version_before_as_it_was() {
     let before = version(&[(1, file(1, "a", "c")), (2, file(2, "d", "f"))]);
-    let moved = Edit {
+    let moved = VersionEdit {
         deleted: vec![(1, 1)],
         added: vec![(2, Arc::clone(&before.files(1)[0]))],
         pointers: vec![(1, b"c".to_vec())],
-        ..Edit::default()
+        ..VersionEdit::default()
     };
     let after = before.apply(&moved).unwrap();
     assert_eq!((numbers(before.files(1)), numbers(before.files(2))), (vec![1], vec![2]));
@@ -163,7 +163,10 @@ fn edits_that_do_not_fit_are_refused() {
             table(FileMeta { sequence_max: 2, ..plain(3, "a", "b", 1) }),
             "table 3: its sequence numbers contradict each other",
         ),
-        (Edit { pointers: vec![(9, Vec::new())], ..Edit::default() }, "there is no level 9"),
+        (
+            VersionEdit { pointers: vec![(9, Vec::new())], ..VersionEdit::default() },
+            "there is no level 9",
+        ),
     ] {
         assert_eq!(refused(&version, &edit), message);
     }
@@ -281,7 +284,7 @@ fn random_edits(seed: u64, order: Comparator) {
     let mut version = Version::new(order.clone());
     let mut model = Model::default();
     for number in 1..120 {
-        let mut edit = Edit::default();
+        let mut edit = VersionEdit::default();
         let level = draw.below(4) as usize;
         let removed = model[level].keys().nth(draw.below(6) as usize).copied();
         let (low, high) = (key(&mut draw), key(&mut draw));

@@ -158,7 +158,7 @@ fn a_level_goes_round_by_key() {
         order.push(picked.inputs[0][0].number);
         let pointer = picked.pointer.clone().unwrap();
         assert_eq!(pointer, picked.inputs[0].last().unwrap().last());
-        let edit = Edit { pointers: vec![(5, pointer)], ..Edit::default() };
+        let edit = VersionEdit { pointers: vec![(5, pointer)], ..VersionEdit::default() };
         version = version.apply(&edit).unwrap();
     }
     assert_eq!(order, [1, 2, 3, 1]);
@@ -290,7 +290,9 @@ fn outputs_do_not_meet_in_the_gaps_between_inputs() {
     let id = in_progress.start(&both, version.order());
     // Its one output may go from a to m, so nothing else may come to level 5 in between.
     let flushed = [5, 6, 7, 8].map(|number| (4, sized(number, "e", "f", 25_000)));
-    let between = version.apply(&Edit { added: flushed[..1].to_vec(), ..Edit::default() }).unwrap();
+    let between = version
+        .apply(&VersionEdit { added: flushed[..1].to_vec(), ..VersionEdit::default() })
+        .unwrap();
     assert_eq!(pick_in(&between, &in_progress).as_ref().map(draw), None);
     in_progress.finish(id);
     assert_eq!(draw(&pick_in(&between, &in_progress).unwrap()), "Size 4->5 [1] [] /4/");
@@ -452,7 +454,7 @@ fn edits_of_compactions_fit() {
     assert_eq!(
         after,
         parse("6:7:a-k=10 6:8:l-z=10")
-            .apply(&Edit { pointers: vec![(5, b"b".to_vec())], ..Edit::default() })
+            .apply(&VersionEdit { pointers: vec![(5, b"b".to_vec())], ..VersionEdit::default() })
             .unwrap()
     );
 

@@ -83,10 +83,10 @@ impl Simulated {
         }
         self.newest.extend(content.clone());
         let file = self.table(content);
-        self.apply(&Edit { added: vec![(0, file)], ..Edit::default() });
+        self.apply(&VersionEdit { added: vec![(0, file)], ..VersionEdit::default() });
     }
 
-    fn apply(&mut self, edit: &Edit) {
+    fn apply(&mut self, edit: &VersionEdit) {
         self.version = self.version.apply(edit).unwrap_or_else(|invalid| {
             panic!("{invalid}\n{edit:?}\n{:?}", self.version);
         });

@@ -8,7 +8,8 @@
 use super::{create, create_with, dir, disk, open};
 use crate::error::{Error, Result};
 use crate::key::Comparator;
-use crate::manifest::{Edit, Manifest, State, table_name};
+use crate::manifest::{Manifest, State, table_name};
+use crate::version::VersionEdit;
 use crate::version::tests::{Draw, adding, file, seeds};
 use keyrack_vfs::{
     CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, MemFs, OpenOptions, Operation,
@@ -66,7 +67,7 @@ fn step(
     until(&mut || write_table(fs, number.get(), &name))?;
     let files = manifest.state().version.files(0);
     let oldest = files.get(TABLES - 1).map(|file| (0, file.number));
-    let edit = Edit {
+    let edit = VersionEdit {
         deleted: oldest.into_iter().collect(),
         log_from: Some(index as u64 * 100),
         ..adding(&[(0, file(number.get(), &name, "z"))])
@@ -85,7 +86,7 @@ fn history(
         if Manifest::exists(&**fs, dir())? {
             let mut manifest = Manifest::open(Arc::clone(fs), dir(), Comparator::Bytewise)?;
             manifest.set_edit_bytes_max(1_024);
-            manifest.log(&Edit::default())?;
+            manifest.log(&VersionEdit::default())?;
             return Ok(manifest);
         }
         create_with(Arc::clone(fs), 1_024)
@@ -181,7 +182,7 @@ fn crash_again(image: &MemFs, shapes: &[Shape], index: usize, what: &str, seed: 
     let mut draw = Draw::new(seed);
     let recover = |fs: &FaultFs| -> Result<()> {
         let (mut manifest, _) = open(fs.clone())?;
-        manifest.log(&Edit::default())?;
+        manifest.log(&VersionEdit::default())?;
         remove_obsolete(fs, &manifest)
     };
     let whole = FaultFs::new(Arc::new(image.crash_image(0, CrashPolicy::KeepAll)));
@@ -241,7 +242,7 @@ fn the_process_dies_at_every_operation() {
             continue;
         };
         let (mut manifest, _) = open(restarted.clone()).unwrap();
-        manifest.log(&Edit::default()).unwrap();
+        manifest.log(&VersionEdit::default()).unwrap();
         remove_obsolete(&restarted, &manifest).unwrap();
         for Image { how, disk: image, .. } in images(&restarted, 2, at) {
             let what = format!("operation {at}, {how}");
@@ -274,7 +275,7 @@ fn failed_syncs(failed_sync: FailedSync) {
             continue;
         };
         let (mut manifest, _) = open(restarted.clone()).unwrap();
-        manifest.log(&Edit::default()).unwrap();
+        manifest.log(&VersionEdit::default()).unwrap();
         for Image { how, disk: image, .. } in images(&restarted, 2, at) {
             let what = format!("{what}, {how}");
             let (_, state) = open(image).unwrap_or_else(|error| panic!("{what}: {error}"));

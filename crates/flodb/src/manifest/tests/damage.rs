@@ -5,8 +5,9 @@ use crate::error::{Error, Result};
 use crate::key::Comparator;
 use crate::manifest::page::{PAGE_BYTES, put_record};
 use crate::manifest::{
-    CURRENT, Edit, LOG_DIR, Manifest, State, current, header, manifest_name, table_name,
+    CURRENT, LOG_DIR, Manifest, State, current, header, manifest_name, table_name,
 };
+use crate::version::VersionEdit;
 use crate::version::tests::{adding, file};
 use keyrack_vfs::{Fs, MemFs, OpenOptions};
 use std::sync::Arc;
@@ -259,7 +260,7 @@ fn crafted(records: &[Vec<u8>]) -> MemFs {
     disk
 }
 
-fn encoded(edit: &Edit) -> Vec<u8> {
+fn encoded(edit: &VersionEdit) -> Vec<u8> {
     let mut bytes = Vec::new();
     edit.encode(&mut bytes);
     bytes
@@ -268,18 +269,24 @@ fn encoded(edit: &Edit) -> Vec<u8> {
 #[test]
 fn records_that_contradict_the_state_are_damage() {
     let next_file = Some(50);
-    let snapshot = Edit { next_file, ..State::new(Comparator::Bytewise).snapshot() };
-    let two = Edit { log_from: Some(10), ..adding(&[(1, file(5, "a", "c"))]) };
+    let snapshot = VersionEdit { next_file, ..State::new(Comparator::Bytewise).snapshot() };
+    let two = VersionEdit { log_from: Some(10), ..adding(&[(1, file(5, "a", "c"))]) };
     for (edit, what) in [
         (adding(&[(1, file(6, "b", "d"))]), "tables 5 and 6 of level 1 share keys"),
         (adding(&[(0, file(5, "x", "y"))]), "table 5 is added, and there already"),
         (adding(&[(0, file(50, "x", "y"))]), "table 50 has a number that was never given out"),
         (adding(&[(8, file(6, "x", "y"))]), "there is no level 8"),
-        (Edit { deleted: vec![(2, 5)], ..Edit::default() }, "from level 2, where it is not"),
-        (Edit { log_from: Some(9), ..Edit::default() }, "goes back from 10 to 9"),
-        (Edit { next_file: Some(4), ..Edit::default() }, "goes back from 50 to 4"),
-        (Edit { next_file: Some(u64::MAX), ..Edit::default() }, "beyond its range"),
-        (Edit { last_sequence: Some(u64::MAX), ..Edit::default() }, "beyond its range"),
+        (
+            VersionEdit { deleted: vec![(2, 5)], ..VersionEdit::default() },
+            "from level 2, where it is not",
+        ),
+        (VersionEdit { log_from: Some(9), ..VersionEdit::default() }, "goes back from 10 to 9"),
+        (VersionEdit { next_file: Some(4), ..VersionEdit::default() }, "goes back from 50 to 4"),
+        (VersionEdit { next_file: Some(u64::MAX), ..VersionEdit::default() }, "beyond its range"),
+        (
+            VersionEdit { last_sequence: Some(u64::MAX), ..VersionEdit::default() },
+            "beyond its range",
+        ),
     ] {
         let records = [encoded(&snapshot), encoded(&two), encoded(&edit)];
         let message = message(open(crafted(&records)));

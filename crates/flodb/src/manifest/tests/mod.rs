@@ -30,7 +30,7 @@ pub(super) fn disk() -> MemFs {
 pub(super) fn create_with(fs: Arc<dyn Fs>, edit_bytes_max: u64) -> Result<Manifest> {
     let mut manifest = Manifest::of(fs, dir(), State::new(Comparator::Bytewise), 0)?;
     manifest.set_edit_bytes_max(edit_bytes_max);
-    manifest.log(&Edit::default())?;
+    manifest.log(&VersionEdit::default())?;
     Ok(manifest)
 }
 
@@ -79,16 +79,16 @@ fn a_state_comes_back() {
     assert_eq!(manifest.state(), &State { next_file: 2, ..State::new(Comparator::Bytewise) });
     let one = add(&mut manifest);
     let moved = Arc::clone(&manifest.state().version.files(0)[0]);
-    let edit = Edit {
+    let edit = VersionEdit {
         log_from: Some(4_096),
         last_sequence: Some(77),
         deleted: vec![(0, one)],
         added: vec![(3, moved)],
         pointers: vec![(2, b"key".to_vec())],
-        ..Edit::default()
+        ..VersionEdit::default()
     };
     manifest.log(&edit).unwrap();
-    manifest.log(&Edit::default()).unwrap();
+    manifest.log(&VersionEdit::default()).unwrap();
 
     let (reopened, state) = open(disk).unwrap();
     assert_eq!(&state, manifest.state());
@@ -114,7 +114,7 @@ fn reading_writes_nothing_and_the_first_edit_begins_a_new_manifest() {
     let (mut reopened, state) = open(fs.clone()).unwrap();
     assert_eq!((fs.injected(), names(&disk).len()), (0, 2));
     fs.disarm();
-    reopened.log(&Edit::default()).unwrap();
+    reopened.log(&VersionEdit::default()).unwrap();
     assert_eq!(names(&disk), ["CURRENT", "MANIFEST-000001", "MANIFEST-000003"]);
     assert_eq!(reopened.state().version, state.version);
     assert_eq!(open(disk).unwrap().1, *reopened.state());
@@ -167,10 +167,16 @@ fn an_edit_that_does_not_fit_changes_nothing() {
     let bytes = disk.read(&manifest.path()).unwrap();
     let far = Arc::new(plain(99, "a", "b", 1));
     for (edit, what) in [
-        (Edit { deleted: vec![(1, number)], ..Edit::default() }, "where it is not"),
+        (VersionEdit { deleted: vec![(1, number)], ..VersionEdit::default() }, "where it is not"),
         (adding(&[(1, far)]), "table 99 has a number that was never given out"),
-        (Edit { last_sequence: Some(1), ..Edit::default() }, "goes back from 29 to 1"),
-        (Edit { last_sequence: Some(u64::MAX), ..Edit::default() }, "beyond its range"),
+        (
+            VersionEdit { last_sequence: Some(1), ..VersionEdit::default() },
+            "goes back from 29 to 1",
+        ),
+        (
+            VersionEdit { last_sequence: Some(u64::MAX), ..VersionEdit::default() },
+            "beyond its range",
+        ),
     ] {
         let message = message(manifest.log(&edit));
         assert!(message.contains(what), "{message}");
@@ -254,7 +260,7 @@ fn what_nobody_names_is_obsolete() {
     };
     let kept = add(&mut manifest);
     let old = add(&mut manifest);
-    manifest.log(&Edit { deleted: vec![(0, old)], ..Edit::default() }).unwrap();
+    manifest.log(&VersionEdit { deleted: vec![(0, old)], ..VersionEdit::default() }).unwrap();
     let unfinished = manifest.numbers().issue();
     for number in [kept, old, unfinished.get(), 90] {
         touch(&table_name(number));
@@ -291,15 +297,15 @@ fn nothing_is_obsolete_before_an_edit_has_succeeded() {
     assert_eq!(manifest.obsolete(HashSet::new).unwrap(), std::slice::from_ref(&stray));
 
     fs.arm(FaultPlan::once(1, Fault::NoSpace).only(&[Operation::Write]));
-    let error = manifest.log(&Edit::default()).unwrap_err();
+    let error = manifest.log(&VersionEdit::default()).unwrap_err();
     assert!(matches!(error, Error::Io(_)), "{error}");
     assert!(manifest.obsolete(HashSet::new).unwrap().is_empty(), "after a failed edit");
-    manifest.log(&Edit::default()).unwrap();
+    manifest.log(&VersionEdit::default()).unwrap();
     assert_eq!(manifest.obsolete(HashSet::new).unwrap().len(), 2, "the stray and the old manifest");
 
     let (mut manifest, _) = open(disk).unwrap();
     assert!(manifest.obsolete(HashSet::new).unwrap().is_empty(), "after opening");
-    manifest.log(&Edit::default()).unwrap();
+    manifest.log(&VersionEdit::default()).unwrap();
     assert!(manifest.obsolete(HashSet::new).unwrap().contains(&stray));
 }
 
@@ -327,16 +333,16 @@ fn a_failed_sync_is_final() {
         }
         let state = manifest.state().clone();
         fs.arm(FaultPlan::once(1, Fault::Io).only(&[operation]));
-        let refused = (0..3).find_map(|_| manifest.log(&Edit::default()).err());
+        let refused = (0..3).find_map(|_| manifest.log(&VersionEdit::default()).err());
         assert!(matches!(refused, Some(Error::Poisoned(_))), "{refused:?}");
-        let again = manifest.log(&Edit::default()).unwrap_err();
+        let again = manifest.log(&VersionEdit::default()).unwrap_err();
         assert!(matches!(again, Error::Poisoned(_)), "{again}");
         assert_eq!(fs.injected(), 1);
         assert_eq!(manifest.state().version, state.version);
         assert!(manifest.obsolete(HashSet::new).unwrap().is_empty());
         let (mut reopened, found) = open(disk).unwrap();
         assert_eq!(found.version, state.version);
-        reopened.log(&Edit::default()).unwrap();
+        reopened.log(&VersionEdit::default()).unwrap();
     }
 }
 
@@ -349,10 +355,10 @@ fn a_full_disk_is_no_reason_to_stop() {
     disk.set_capacity(used.total_bytes - used.free_bytes);
     let before = manifest.state().clone();
     // Each page of the simulated disk has room for eight of ours.
-    let failed = (0..20).find_map(|_| manifest.log(&Edit::default()).err()).unwrap();
+    let failed = (0..20).find_map(|_| manifest.log(&VersionEdit::default()).err()).unwrap();
     assert!(matches!(&failed, Error::Io(error) if error.is_no_space()), "{failed}");
     for _ in 0..3 {
-        let failed = manifest.log(&Edit::default()).unwrap_err();
+        let failed = manifest.log(&VersionEdit::default()).unwrap_err();
         assert!(matches!(&failed, Error::Io(error) if error.is_no_space()), "{failed}");
     }
     let manifests = names(&disk).iter().filter(|name| name.starts_with("MANIFEST")).count();
@@ -422,11 +428,12 @@ fn after_an_end_neither_a_lost_page_nor_an_earlier_copy_is_taken_for_the_manifes
 fn fixture_history(manifest: &mut Manifest) {
     let numbers: Vec<u64> = (0..4).map(|_| manifest.numbers().issue().get()).collect();
     let table = |index: usize, first: &str, last: &str| file(numbers[index], first, last);
-    let flushed = Edit { log_from: Some(8_192), ..adding(&[(0, table(0, "apple", "pear"))]) };
+    let flushed =
+        VersionEdit { log_from: Some(8_192), ..adding(&[(0, table(0, "apple", "pear"))]) };
     manifest.log(&flushed).unwrap();
     let large = "k".repeat(1_500);
     manifest.log(&adding(&[(0, table(1, "a", &large)), (6, table(2, "x", "z"))])).unwrap();
-    let merged = Edit {
+    let merged = VersionEdit {
         deleted: vec![(0, numbers[0]), (0, numbers[1])],
         pointers: vec![(5, b"m".to_vec())],
         last_sequence: Some(12_345),

@@ -9,12 +9,11 @@ use crate::batch::{Batch, decode};
 use crate::block::Block;
 use crate::compress::{Codec, decompress};
 use crate::filter::Filter;
-use crate::manifest::Edit;
 use crate::manifest::fuzzed;
 use crate::table::format::{BlockType, FOOTER_BYTES, read_block, read_footer};
 use crate::table::index::Index;
 use crate::table::properties::{Properties, decode_ranges, encode_ranges};
-use crate::version::FileMeta;
+use crate::version::{FileMeta, VersionEdit};
 
 /// Which reader an input goes to is its first byte.
 const BATCH: u8 = 0;
@@ -105,13 +104,13 @@ fn check_batch(bytes: &[u8]) -> Shape {
 }
 
 fn check_edit(bytes: &[u8]) -> Shape {
-    let edit = match Edit::decode(bytes) {
+    let edit = match VersionEdit::decode(bytes) {
         Ok(edit) => edit,
         Err(what) => return shape(format!("{what:?}")),
     };
     let mut again = Vec::new();
     edit.encode(&mut again);
-    let read = Edit::decode(&again).map(|edit| (edit.added.len(), edit.deleted.len()));
+    let read = VersionEdit::decode(&again).map(|edit| (edit.added.len(), edit.deleted.len()));
     assert_eq!(read.ok(), Some((edit.added.len(), edit.deleted.len())));
     shape((EDIT, edit.added.len().min(5), edit.deleted.len().min(5), edit.pointers.len().min(5)))
 }
@@ -150,7 +149,7 @@ fn whatever_is_read_from_a_file_is_refused_or_can_be_used() {
         sequence_max: 900,
         ..FileMeta::default()
     };
-    let edit = Edit {
+    let edit = VersionEdit {
         log_id: Some(9),
         comparator: Some("keyrack.bytewise".to_owned()),
         log_from: Some(80),
