@@ -32,7 +32,6 @@
 //! (removals of the empty key, 24 bytes for 2): less than the 16 GiB of the largest memtable.
 
 use super::Inner;
-use super::lock;
 use super::rotate::{may_rotate, new_memtable, replace_active, rotate};
 use crate::batch::Write;
 use crate::error::{Error, Result};
@@ -71,7 +70,7 @@ impl Inner {
         record: Record<'_, impl Iterator<Item = (Write<'w>, u64)>>,
     ) -> Result<u64> {
         let len: usize = record.parts.iter().map(|part| part.len()).sum();
-        let most = self.log.record_bytes_max();
+        let most = self.write_path.log.record_bytes_max();
         if len > most {
             let (kib, most) = (len.div_ceil(1024), most / 1024);
             return Err(Error::Usage(format!(
@@ -79,10 +78,10 @@ impl Inner {
                  use larger segments, or smaller batches"
             )));
         }
-        let mut place = self.log.reserve(len)?;
+        let mut place = self.write_path.log.reserve(len)?;
         let inserted = {
             let guard = pin();
-            let read_state = self.read_state.load(&guard);
+            let read_state = self.read_path.load(&guard);
             let memtable = read_state.memtable_of(place.lsn());
             let memtable =
                 memtable.expect("a memtable stays until all of its records are published");
@@ -118,10 +117,10 @@ impl Inner {
         loop {
             // Waits while too many memtables are immutable.
             self.admit(0)?;
-            let exchange = lock(&self.exchange);
+            let exchange = self.read_path.lock_exchange();
             let active = Arc::clone(self.read_state().active());
             if let Ok(room) = active.reserve(record.size) {
-                let mut place = self.log.reserve(len)?;
+                let mut place = self.write_path.log.reserve(len)?;
                 drop(exchange);
                 let inserted = self.fill(&mut place, room, &active, record)?;
                 return Ok((place, inserted));
@@ -130,8 +129,8 @@ impl Inner {
                 let new = Arc::new(new_memtable(&self.options, record.size.bytes()));
                 let room = new.reserve(record.size);
                 let room = room.expect("an empty memtable that was laid out for it has room");
-                replace_active(self, Arc::clone(&new));
-                let mut place = self.log.reserve(len)?;
+                replace_active(self, Arc::clone(&new), &exchange);
+                let mut place = self.write_path.log.reserve(len)?;
                 drop(exchange);
                 let inserted = self.fill(&mut place, room, &new, record)?;
                 return Ok((place, inserted));

@@ -179,12 +179,12 @@ fn run(inner: &Inner, work: fn(&Inner) -> Result<bool>, rest: fn(&Inner, State))
 /// Sleeps until something has changed since `seen`. If nobody writes meanwhile, the log gives back
 /// the space of its spare segments.
 fn trim_when_idle(inner: &Inner, seen: State) {
-    while inner.options.segment_bytes >= TRIMMED_BYTES_MIN && inner.log.has_spares() {
-        let end = inner.log.published();
+    while inner.options.segment_bytes >= TRIMMED_BYTES_MIN && inner.write_path.log.has_spares() {
+        let end = inner.write_path.log.published();
         if !inner.signal.sleep_idly(seen) {
             return;
         }
-        if inner.log.published() == end && inner.log.trim().is_err() {
+        if inner.write_path.log.published() == end && inner.write_path.log.trim().is_err() {
             // They are only in the way: the next time will do.
             break;
         }

@@ -15,10 +15,11 @@
 //! Only that is taken up again which failed before a sync. A sync that fails is final, whatever the
 //! reason it gives.
 
-use super::{Inner, lock};
+use super::ranked_lock::RankedMutex;
+use super::{Inner, LockRank};
 use crate::error::{Error, Result};
 use keyrack_vfs::Operation;
-use std::sync::Mutex;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -35,13 +36,24 @@ pub(crate) enum Work {
     Compaction,
 }
 
-/// Why writes are refused for a while.
-#[derive(Default)]
+/// Why writes are refused, for a while or for good.
 pub(crate) struct BackgroundErrors {
-    /// By [`Work`].
-    reasons: Mutex<[Option<Error>; 2]>,
-    /// Whether there is any. Written under the lock.
+    /// Why the store only reads, as every write reports. Never changes once it is set.
+    pub(crate) fatal: OnceLock<Error>,
+    /// Failures that are tried again, by [`Work`].
+    reasons: RankedMutex<[Option<Error>; 2]>,
+    /// Whether there is any reason. Written under the lock.
     is_any: AtomicBool,
+}
+
+impl BackgroundErrors {
+    pub(crate) fn new() -> Self {
+        BackgroundErrors {
+            fatal: OnceLock::new(),
+            reasons: RankedMutex::new(LockRank::BackgroundErrors, [None, None]),
+            is_any: AtomicBool::new(false),
+        }
+    }
 }
 
 /// Whether a failure may be another outcome the next time: the disk is full, and it was no sync
@@ -53,15 +65,28 @@ pub(crate) fn is_retryable(error: &Error) -> bool {
 }
 
 impl Inner {
+    /// No writes from now on, for this reason. The first one stays.
+    pub(crate) fn poison(&self, error: &Error) {
+        let _ = self.errors.fatal.set(error.clone().into_final());
+        self.write_path.controller.disable();
+    }
+
+    pub(crate) fn check_poison(&self) -> Result<()> {
+        match self.errors.fatal.get() {
+            None => Ok(()),
+            Some(reason) => Err(reason.clone()),
+        }
+    }
+
     /// Takes note of a failure: no writes until it is over, or ever.
     pub(crate) fn background_failed(&self, work: Work, error: &Error) {
         match error {
             Error::Io(cause) if is_retryable(error) => {
-                let mut reasons = lock(&self.background_errors.reasons);
+                let mut reasons = self.errors.reasons.lock();
                 reasons[work as usize] = Some(Error::NoSpace(cause.clone()));
                 // Relaxed: the lock orders it.
-                self.background_errors.is_any.store(true, Ordering::Relaxed);
-                self.write_controller.refuse();
+                self.errors.is_any.store(true, Ordering::Relaxed);
+                self.write_path.controller.refuse();
             }
             _ => self.poison(error),
         }
@@ -71,18 +96,18 @@ impl Inner {
     #[inline]
     pub(crate) fn background_succeeded(&self, work: Work) {
         // Relaxed: who has noted the failure, or waits for its end, has the lock in between.
-        if self.background_errors.is_any.load(Ordering::Relaxed) {
+        if self.errors.is_any.load(Ordering::Relaxed) {
             self.clear_background_error(work);
         }
     }
 
     #[cold]
     fn clear_background_error(&self, work: Work) {
-        let mut reasons = lock(&self.background_errors.reasons);
+        let mut reasons = self.errors.reasons.lock();
         reasons[work as usize] = None;
         if reasons.iter().all(Option::is_none) {
-            self.background_errors.is_any.store(false, Ordering::Relaxed);
-            self.write_controller.resume();
+            self.errors.is_any.store(false, Ordering::Relaxed);
+            self.write_path.controller.resume();
         }
         drop(reasons);
         self.update_write_controller();
@@ -90,7 +115,7 @@ impl Inner {
 
     /// Why writes are refused at present, if they are.
     pub(crate) fn check_background_error(&self) -> Result<()> {
-        match lock(&self.background_errors.reasons).iter().flatten().next() {
+        match self.errors.reasons.lock().iter().flatten().next() {
             None => Ok(()),
             Some(reason) => Err(reason.clone()),
         }

@@ -19,7 +19,8 @@
 //! range begins, and where a table of the level below does, so that a wide range becomes no table
 //! that shares keys with all of that level.
 
-use super::{Counters, DropFilter, Inner};
+use super::stats::Counters;
+use super::{DropFilter, Inner};
 use crate::compaction::OutputSplits;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
@@ -117,7 +118,7 @@ impl Inner {
 
     pub(crate) fn open_table(&self, file: Arc<FileMeta>) -> Result<Arc<OpenTable>> {
         let order = &self.options.comparator;
-        OpenTable::open(&*self.fs, &self.deleter, &self.dir, file, &self.cache, order)
+        OpenTable::open(&*self.fs, &self.tables.deleter, &self.dir, file, &self.tables.cache, order)
     }
 }
 
@@ -347,8 +348,8 @@ impl Output<'_> {
         let Output { inner, options, charged, .. } = self;
         let bytes = written.saturating_sub(*charged);
         *charged = written;
-        let is_over = || inner.is_stopping() || inner.poison.get().is_some();
-        inner.rate_limiter.request(bytes, !options.is_urgent, is_over);
+        let is_over = || inner.is_stopping() || inner.errors.fatal.get().is_some();
+        inner.compaction.rate_limiter.request(bytes, !options.is_urgent, is_over);
     }
 
     /// The writer of the table in work, which begins if there is none.
@@ -363,7 +364,7 @@ impl Output<'_> {
 
     /// Begins a table.
     fn create(&mut self) -> Result<()> {
-        let issued = self.inner.numbers.issue();
+        let issued = self.inner.tables.numbers.issue();
         let number = issued.get();
         self.numbers.push(issued);
         let path = table_path(&self.inner.dir, number);

@@ -25,7 +25,7 @@
 //! temporary name; nobody needs it.
 
 use super::flush::flush_all;
-use super::{Db, Inner, lock};
+use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, State};
 use crate::open_table::table_path;
@@ -68,9 +68,9 @@ impl Inner {
         }
         // What the levels name is not removed while they are held.
         let (state, _levels) = {
-            let _ingesting = lock(&self.ingesting);
+            let _ingesting = self.tables.ingest_lock.lock();
             flush_all(self)?;
-            let manifest = lock(&self.manifest);
+            let manifest = self.tables.manifest.lock();
             (manifest.state().clone(), self.read_state().levels.clone())
         };
         let unfinished = self.unfinished_dir(target, name)?;

@@ -3,7 +3,8 @@
 
 use super::background_error::{Work, is_retryable};
 use super::build::{BuildOptions, LowerLevels};
-use super::{Counters, Db, Inner, lock};
+use super::stats::Counters;
+use super::{Db, Inner};
 use crate::compaction::{
     Compaction, CompactionId, CompactionOptions, InProgressCompactions, Manual, pick, pick_range,
     pick_table, targets,
@@ -78,7 +79,7 @@ fn with_obsolete_entries(
     high: Option<&[u8]>,
 ) -> Vec<(usize, u64)> {
     let read_state = inner.read_state();
-    let oldest = inner.snapshots.oldest(|| inner.visible());
+    let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
     let mut found = Vec::new();
     for level in 1..LEVELS {
         let files: HashSet<u64> =
@@ -124,9 +125,9 @@ struct CompactionJob<'a> {
 
 impl<'a> CompactionJob<'a> {
     fn of_most_urgent(inner: &'a Inner) -> Option<Self> {
-        let mut in_progress = lock(&inner.in_progress);
+        let mut in_progress = inner.compaction.in_progress.lock();
         let read_state = inner.read_state();
-        let oldest = inner.snapshots.oldest(|| inner.visible());
+        let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
         let compaction =
             pick(&read_state.version, &inner.options.compaction(), &in_progress, oldest)?;
         Some(CompactionJob::start(inner, &mut in_progress, read_state, compaction, oldest))
@@ -159,12 +160,12 @@ impl<'a> CompactionJob<'a> {
         loop {
             inner.check_poison()?;
             let seen = inner.signal.now();
-            let mut in_progress = lock(&inner.in_progress);
+            let mut in_progress = inner.compaction.in_progress.lock();
             let read_state = inner.read_state();
             match choose(&read_state.version, &in_progress) {
                 Manual::Done => return Ok(None),
                 Manual::Run(compaction) => {
-                    let oldest = inner.snapshots.oldest(|| inner.visible());
+                    let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
                     let job = CompactionJob::start(
                         inner,
                         &mut in_progress,
@@ -192,7 +193,7 @@ impl<'a> CompactionJob<'a> {
         oldest: u64,
     ) -> Self {
         // After `oldest` was asked for: what was pinned since is not older than that.
-        let is_unpinned = inner.snapshots.len() == 0;
+        let is_unpinned = inner.read_path.snapshots.len() == 0;
         let id = Some(in_progress.start(&compaction, &inner.options.comparator));
         CompactionJob { inner, read_state, compaction, oldest, is_unpinned, id }
     }
@@ -204,7 +205,7 @@ impl<'a> CompactionJob<'a> {
             Counters::add(&inner.counters.trivial_moves, 1);
             return Ok(());
         }
-        let begin_ns = inner.throughput.now_ns();
+        let begin_ns = inner.compaction.throughput.now_ns();
         let order = &inner.options.comparator;
         let inputs = self.inputs();
         if inner.options.paranoid_checks {
@@ -231,12 +232,12 @@ impl<'a> CompactionJob<'a> {
             splits: (!within).then(|| compaction.splits(&inner.options.compaction())),
             ranges,
             below: &LevelsBelowOutput { compaction, version: &read_state.version },
-            dropped: inner.drop_filter.get().filter(|_| self.is_unpinned),
+            dropped: inner.compaction.drop_filter.get().filter(|_| self.is_unpinned),
         };
         let built = inner.build(&mut entries, options)?;
         if compaction.level == 0 && !within {
             let bytes = compaction.inputs[0].iter().map(|file| file.bytes).sum();
-            inner.throughput.record_level0(begin_ns, bytes);
+            inner.compaction.throughput.record_level0(begin_ns, bytes);
         }
         let files = built.tables.iter().map(|table| Arc::clone(table.file()));
         inner.install(&compaction.edit(files), &built.tables, None)?;
@@ -247,7 +248,7 @@ impl<'a> CompactionJob<'a> {
         let level = &counters.levels[compaction.output_level];
         Counters::add(&level.read_bytes, bytes_read);
         Counters::add(&level.written_bytes, built.bytes);
-        Counters::add(&level.ns, inner.throughput.now_ns().saturating_sub(begin_ns));
+        Counters::add(&level.ns, inner.compaction.throughput.now_ns().saturating_sub(begin_ns));
         Ok(())
     }
 
@@ -287,7 +288,7 @@ impl<'a> CompactionJob<'a> {
 /// Runs a compaction whatever the version says of it.
 #[cfg(test)]
 pub(super) fn run_chosen(inner: &Inner, compaction: Compaction) -> Result<()> {
-    let mut in_progress = lock(&inner.in_progress);
+    let mut in_progress = inner.compaction.in_progress.lock();
     let job = CompactionJob::start(inner, &mut in_progress, inner.read_state(), compaction, 0);
     drop(in_progress);
     job.run()
@@ -296,7 +297,7 @@ pub(super) fn run_chosen(inner: &Inner, compaction: Compaction) -> Result<()> {
 impl Drop for CompactionJob<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            lock(&self.inner.in_progress).finish(id);
+            self.inner.compaction.in_progress.lock().finish(id);
         }
         self.inner.wake_background();
     }

@@ -3,7 +3,8 @@
 use super::background_error::Work;
 use super::build::{AnyLowerLevels, BuildOptions};
 use super::rotate::rotate_nonempty;
-use super::{Counters, Db, Inner, lock};
+use super::stats::Counters;
+use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::version::{LAST_LEVEL, VersionEdit};
@@ -25,8 +26,8 @@ impl Db {
 pub(crate) fn flush_all(inner: &Inner) -> Result<()> {
     inner.check_poison()?;
     {
-        let _exchange = lock(&inner.exchange);
-        rotate_nonempty(inner);
+        let exchange = inner.read_path.lock_exchange();
+        rotate_nonempty(inner, &exchange);
     }
     while flush_oldest(inner)? {}
     Ok(())
@@ -34,7 +35,7 @@ pub(crate) fn flush_all(inner: &Inner) -> Result<()> {
 
 /// Writes the oldest immutable memtable. `false` if there is none.
 pub(crate) fn flush_oldest(inner: &Inner) -> Result<bool> {
-    let _alone = lock(&inner.flushing);
+    let _alone = inner.write_path.flush_lock.lock();
     // Somebody else may have met a failure that is final meanwhile.
     inner.check_poison()?;
     let read_state = inner.read_state();
@@ -52,13 +53,13 @@ pub(crate) fn flush_oldest(inner: &Inner) -> Result<bool> {
 fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
     // Writes with a smaller number may still be on their way into it.
     let mut backoff = Backoff::new();
-    while !inner.log.is_complete(end) {
+    while !inner.write_path.log.is_complete(end) {
         inner.check_poison()?;
         backoff.wait();
     }
-    let begin_ns = inner.throughput.now_ns();
+    let begin_ns = inner.compaction.throughput.now_ns();
     memtable.make_immutable();
-    let oldest = inner.snapshots.oldest(|| inner.visible());
+    let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
     let options = BuildOptions {
         level: 0,
         base: LAST_LEVEL,
@@ -73,7 +74,7 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
     };
     let mut cursor = memtable.cursor(u64::MAX);
     let built = inner.build(&mut cursor, options)?;
-    inner.throughput.record_flush(
+    inner.compaction.throughput.record_flush(
         begin_ns,
         end.saturating_sub(memtable.first_sequence()),
         built.bytes,
@@ -89,8 +90,8 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
     Counters::add(&inner.counters.flush_bytes, built.bytes);
     let level = &inner.counters.levels[0];
     Counters::add(&level.written_bytes, built.bytes);
-    Counters::add(&level.ns, inner.throughput.now_ns().saturating_sub(begin_ns));
-    inner.log.release(end).map_err(Error::from)?;
+    Counters::add(&level.ns, inner.compaction.throughput.now_ns().saturating_sub(begin_ns));
+    inner.write_path.log.release(end).map_err(Error::from)?;
     inner.wake_background();
     Ok(())
 }

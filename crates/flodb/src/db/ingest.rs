@@ -22,7 +22,7 @@
 //! before, so that the tables do not survive a power loss that it does not survive.
 
 use super::background_error::is_retryable;
-use super::{Db, Inner, flush, lock};
+use super::{Db, Inner, flush};
 use crate::cache::BlockCache;
 use crate::compaction::{InProgressCompactions, targets};
 use crate::cursor::Cursor;
@@ -211,7 +211,7 @@ struct Placed<'a> {
 
 impl Placed<'_> {
     fn place(&mut self, from: &Path, transfer: Transfer) -> Result<()> {
-        let number = self.inner.numbers.issue();
+        let number = self.inner.tables.numbers.issue();
         let (fs, to) = (&*self.inner.fs, table_path(&self.inner.dir, number.get()));
         self.numbers.push(number);
         if transfer != Transfer::Copy {
@@ -259,19 +259,19 @@ pub(crate) fn copy(fs: &dyn Fs, from: &Path, to: &Path) -> Result<()> {
 }
 
 fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Result<()> {
-    let _ingesting = lock(&inner.ingesting);
+    let _ingesting = inner.tables.ingest_lock.lock();
     if is_in_memory(inner, taken)? {
         flush::flush_all(inner)?;
     }
     // Nobody writes until these are given back.
-    let _writers = inner.key_locks.lock_every();
+    let _writers = inner.write_path.key_locks.lock_every();
     if is_in_memory(inner, taken)? {
         flush::flush_all(inner)?;
     }
     inner.check_poison()?;
-    let synced = inner.log.sync(inner.log.published()).map_err(Error::from);
+    let synced = inner.write_path.log.sync(inner.write_path.log.published()).map_err(Error::from);
     synced.inspect_err(|error| inner.poison(error))?;
-    let mut record = inner.log.reserve(NO_WRITES.len())?;
+    let mut record = inner.write_path.log.reserve(NO_WRITES.len())?;
     record.write(&[NO_WRITES])?;
     let sequence = record.lsn();
 
@@ -285,7 +285,7 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
         tables.push(open);
     }
     // Whatever compaction is chosen from now on knows of the tables.
-    let in_progress = lock(&inner.in_progress);
+    let in_progress = inner.compaction.in_progress.lock();
     let version = Arc::clone(&inner.read_state().version);
     let order = &inner.options.comparator;
     let needed = targets(&version, &inner.options.compaction()).needed;

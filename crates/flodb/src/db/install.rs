@@ -1,6 +1,6 @@
 //! Putting new tables into the store: first into the manifest, then into the read state.
 
-use super::{Inner, lock};
+use super::Inner;
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::open_table::OpenTable;
@@ -22,16 +22,16 @@ impl Inner {
         added: &[Arc<OpenTable>],
         flushed: Option<&Arc<Memtable>>,
     ) -> Result<()> {
-        let mut manifest = lock(&self.manifest);
+        let mut manifest = self.tables.manifest.lock();
         // Tables that were taken in meanwhile may have a larger number.
         let last_sequence = edit.last_sequence.map(|it| it.max(manifest.state().last_sequence));
         manifest.log(&VersionEdit { last_sequence, ..edit.clone() }).inspect_err(|_| {
-            lock(&self.orphaned_outputs).extend(added.iter().cloned());
+            self.tables.orphaned_outputs.lock().extend(added.iter().cloned());
         })?;
         // The edits that named them do not count: this one, without them, does.
-        lock(&self.orphaned_outputs).drain(..).for_each(|table| table.set_obsolete());
+        self.tables.orphaned_outputs.lock().drain(..).for_each(|table| table.set_obsolete());
         let version = Arc::clone(&manifest.state().version);
-        let _exchange = lock(&self.exchange);
+        let exchange = self.read_path.lock_exchange();
         let read_state = self.read_state();
         let mut open: HashMap<u64, Arc<OpenTable>> = HashMap::new();
         for table in read_state.levels.iter().flat_map(|tables| tables.iter()).chain(added) {
@@ -47,39 +47,38 @@ impl Inner {
         let memtables = read_state.memtables.iter().filter(kept).cloned().collect();
         // What is left is named by no version.
         open.values().for_each(|table| table.set_obsolete());
-        self.read_state.store(Arc::new(ReadState::new(memtables, version, levels)), &pin());
+        self.read_path.replace(ReadState::new(memtables, version, levels), &exchange);
         self.update_write_controller();
         drop((open, read_state));
         free_exchanged();
         Ok(())
     }
 
-    /// Opens, narrows or shuts the write controller, as the read state asks for.
+    /// Sets the write controller for the current read state: writers go on, are slowed down, or
+    /// stop.
     pub(crate) fn update_write_controller(&self) {
         let read_state = self.read_state();
-        let (frozen, level0) = (read_state.memtables.len() - 1, read_state.levels[0].len());
-        let options = &self.options;
-        // Where nobody compacts, there is nobody to wait for.
+        let (immutable, level0) = (read_state.memtables.len() - 1, read_state.levels[0].len());
+        let (options, throughput) = (&self.options, &self.compaction.throughput);
+        let controller = &self.write_path.controller;
+        let immutable_max = options.immutable_memtables_max;
+        // Without threads that compact, a writer would wait for nothing.
         let compacts = options.compaction_threads > 0;
-        if frozen > options.immutable_memtables_max || (compacts && level0 >= options.level0_stop) {
-            self.write_controller.stop();
+        if immutable > immutable_max || (compacts && level0 >= options.level0_stop) {
+            controller.stop();
             return;
         }
-        // As fast as memory is written out, or a little less: then it is never full.
-        let memory = self
-            .throughput
-            .flush()
-            .filter(|_| frozen > 0 && frozen == options.immutable_memtables_max);
-        let memory = memory.map(|speed| speed - speed / 10);
-        // From twice as fast as level 0 is merged down to nothing, evenly.
-        let level0_speed =
-            self.throughput.level0().filter(|_| compacts && level0 >= options.level0_slow);
+        // A tenth slower than flushes, so that the memtables never fill up.
+        let flush = throughput.flush().filter(|_| immutable > 0 && immutable == immutable_max);
+        let flush = flush.map(|speed| speed - speed / 10);
+        // From twice the speed of compactions of level 0 down to nothing, evenly.
+        let merge = throughput.level0().filter(|_| compacts && level0 >= options.level0_slow);
         let span = (options.level0_stop - options.level0_slow).max(1) as u64;
         let left = options.level0_stop.saturating_sub(level0) as u64;
-        let level0_speed = level0_speed.map(|speed| speed.saturating_mul(2 * left) / span);
-        match memory.into_iter().chain(level0_speed).min() {
-            Some(bytes_per_ms) => self.write_controller.slow_down(bytes_per_ms),
-            None => self.write_controller.release(),
+        let merge = merge.map(|speed| speed.saturating_mul(2 * left) / span);
+        match flush.into_iter().chain(merge).min() {
+            Some(bytes_per_ms) => controller.slow_down(bytes_per_ms),
+            None => controller.release(),
         }
     }
 }

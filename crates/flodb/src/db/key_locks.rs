@@ -9,8 +9,10 @@
 //! a range tombstone waits for whoever holds any lock: some microseconds, for a write that is
 //! rare, where a lock that updates share would cost each of them a cache line that all write to.
 
+use super::ranked_lock::HeldRank;
+use super::{LockRank, lock};
 use crossbeam_utils::CachePadded;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 const LOCKS: usize = 256;
 
@@ -18,29 +20,50 @@ pub(crate) struct KeyLocks {
     locks: Box<[CachePadded<Mutex<()>>]>,
 }
 
+/// The lock of one key.
+pub(crate) struct KeyGuard<'a> {
+    _guard: MutexGuard<'a, ()>,
+    _held: HeldRank,
+}
+
+/// The locks of several keys.
+pub(crate) struct KeyGuards<'a> {
+    _guards: Vec<MutexGuard<'a, ()>>,
+    _held: HeldRank,
+}
+
 impl KeyLocks {
     pub(crate) fn new() -> Self {
         KeyLocks { locks: (0..LOCKS).map(|_| CachePadded::default()).collect() }
     }
 
+    #[inline]
     fn lock_index(&self, index: usize) -> MutexGuard<'_, ()> {
-        self.locks[index].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.locks[index])
     }
 
     /// The lock of the key with this hash.
-    pub(crate) fn lock(&self, hash: u64) -> MutexGuard<'_, ()> {
-        self.lock_index(hash as usize % LOCKS)
+    #[inline]
+    pub(crate) fn lock(&self, hash: u64) -> KeyGuard<'_> {
+        let held = HeldRank::take(LockRank::Keys);
+        KeyGuard { _guard: self.lock_index(hash as usize % LOCKS), _held: held }
     }
 
     /// The locks of all keys there may be: no write is under way while they are held.
-    pub(crate) fn lock_every(&self) -> Vec<MutexGuard<'_, ()>> {
-        (0..LOCKS).map(|index| self.lock_index(index)).collect()
+    pub(crate) fn lock_every(&self) -> KeyGuards<'_> {
+        self.lock_where(|_| true)
     }
 
     /// The locks of all these keys.
-    pub(crate) fn lock_all(&self, hashes: impl Iterator<Item = u64>) -> Vec<MutexGuard<'_, ()>> {
+    pub(crate) fn lock_all(&self, hashes: impl Iterator<Item = u64>) -> KeyGuards<'_> {
         let mut wanted = [false; LOCKS];
         hashes.for_each(|hash| wanted[hash as usize % LOCKS] = true);
-        (0..LOCKS).filter(|&index| wanted[index]).map(|index| self.lock_index(index)).collect()
+        self.lock_where(|index| wanted[index])
+    }
+
+    fn lock_where(&self, is_wanted: impl Fn(usize) -> bool) -> KeyGuards<'_> {
+        let held = HeldRank::take(LockRank::Keys);
+        let wanted = (0..LOCKS).filter(|index| is_wanted(*index));
+        KeyGuards { _guards: wanted.map(|index| self.lock_index(index)).collect(), _held: held }
     }
 }

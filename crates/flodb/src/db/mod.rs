@@ -1,22 +1,32 @@
-//! The store itself: what a caller sees, and who does what.
+//! The store: what a caller sees, and which part does what.
 //!
 //! ```text
-//!   writers        log, memory, published                                write.rs, append.rs
-//!   readers        read state --> memtables --> level 0 --> levels           read.rs
-//!   rotation       a full memtable is immutable, a new one in front      rotate.rs
-//!   flush thread   the oldest immutable memtable --> table of level 0     flush.rs
-//!   compaction     tables of two levels --> tables of the lower one      compact.rs
-//!   ingestion      tables from outside --> the lowest level that will do      ingest.rs
-//!   installation   manifest edit, then the read state that it describes        install.rs
+//!   writers        write controller, key locks, log, memtable         write.rs, append.rs
+//!   readers        read state --> memtables --> level 0 --> levels    read.rs
+//!   rotation       a full memtable is immutable, a new one is active  rotate.rs
+//!   flush thread   oldest immutable memtable --> table of level 0     flush.rs
+//!   compaction     tables of two levels --> tables of the lower one   compact.rs
+//!   ingestion      tables from outside --> the lowest level possible  ingest.rs
+//!   installation   version edit in the manifest, then the read state  install.rs
 //! ```
 //!
-//! **What is seen.** A sequence number is a position in the log. The log publishes positions in
-//! order, each after its writes are in memory, so everything below [`Log::published`] is there. A
-//! reader takes a position and a read state that has all of it, by one rule: see `read`.
+//! All of them share [`Inner`], which is made of parts with one job each: the write path, the read
+//! path, the table set, the state of compactions, and the errors of the background.
 //!
-//! **Failures.** What fails in a writer before the log is given to its caller. What fails in the
-//! log's sync, in a flush, or in a compaction is final: the store only reads from then on, and
-//! every write says why. A full disk is another matter, see `halt`.
+//! **Visibility.** A sequence number is an LSN of the log. The log publishes LSNs in order, each
+//! after its writes are in the memtable. So everything below [`Log::published`] can be read. A
+//! reader takes a sequence number and a read state that holds everything up to it: see `read`.
+//!
+//! **Failures.** A failure before the log is returned to the caller of the write. A failed sync of
+//! the log, a failed flush and a failed compaction are final: from then on the store only reads,
+//! and every write returns the reason. A full disk is an exception: see `background_error`.
+//!
+//! **Locks.** [`LockRank`] has the order of the locks; debug builds assert it. The mutexes without
+//! a rank are leaves: the write controller, the signal of the background, the rate limiter, the
+//! snapshots, the file numbers and the file deleter take no other lock while they hold theirs. One
+//! exception: a compaction that waits at the rate limiter asks the signal whether the store closes.
+//!
+//! [`Log::published`]: keyrack_wal::Log::published
 
 mod append;
 mod background;
@@ -24,49 +34,48 @@ mod background_error;
 mod build;
 mod checkpoint;
 mod compact;
+mod compaction_state;
 mod flush;
 mod ingest;
 mod install;
 mod key_locks;
 mod open;
 mod property;
+mod ranked_lock;
 mod rate_limiter;
 mod read;
 mod read_only;
+mod read_path;
 mod rotate;
+mod stats;
+mod table_set;
 #[cfg(test)]
 mod tests;
 mod throughput;
 mod token_bucket;
 mod write;
 mod write_controller;
+mod write_path;
 
 pub use ingest::{CheckedTables, IngestOptions, Transfer};
 pub use write::{Change, WriteOptions};
 
-use crate::cache::BlockCache;
-use crate::compaction::{InProgressCompactions, debt};
 use crate::error::{Error, Result};
-use crate::manifest::{FileNumbers, Manifest};
-use crate::open_table::{FileDeleter, OpenTable};
 use crate::options::Options;
 use crate::read_state::ReadState;
-use crate::snapshot::{Pinned, Snapshots};
-use crate::version::LEVELS;
+use crate::snapshot::Pinned;
 use background::{Background, Signal};
 use background_error::{BackgroundErrors, Work};
-use key_locks::KeyLocks;
-use keyrack_concurrent::{Swap, pin};
+use compaction_state::CompactionState;
+use keyrack_concurrent::pin;
 use keyrack_vfs::{Fs, Lock};
-use keyrack_wal::{Log, Recovered};
-use rate_limiter::RateLimiter;
-use std::collections::HashSet;
+use read_path::ReadPath;
+use stats::Counters;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use throughput::Throughput;
-use write_controller::WriteController;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use table_set::TableSet;
+use write_path::WritePath;
 
 pub(crate) const NS_PER_SECOND: f64 = 1e9;
 
@@ -82,74 +91,43 @@ struct Owner {
     background: Option<Background>,
 }
 
+/// The order of the locks: a thread takes only locks of a higher rank than those that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LockRank {
+    /// [`TableSet::ingest_lock`]: an ingestion holds it over everything below.
+    Ingest,
+    /// [`WritePath::key_locks`], in the order of their indexes. Writers hold theirs while they log;
+    /// an ingestion holds all of them while it flushes and installs.
+    Keys,
+    /// [`WritePath::flush_lock`]: one flush at a time, from the choice to the installation.
+    Flush,
+    /// [`CompactionState::in_progress`], while a compaction is chosen or ended.
+    Compactions,
+    /// [`TableSet::manifest`], from the edit to the read state that it describes.
+    Manifest,
+    /// [`TableSet::orphaned_outputs`], for the end of an edit.
+    OrphanedOutputs,
+    /// The exchange lock of [`ReadPath`].
+    ReadState,
+    /// The reasons of [`BackgroundErrors`].
+    BackgroundErrors,
+}
+
 /// What handles and background threads share.
 pub(crate) struct Inner {
     pub(crate) fs: Arc<dyn Fs>,
-    pub(crate) deleter: Arc<FileDeleter>,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
-    pub(crate) log: Log,
-    pub(crate) read_state: Swap<Arc<ReadState>>,
-    /// Held while the read state is exchanged.
-    pub(crate) exchange: Mutex<()>,
-    pub(crate) manifest: Mutex<Manifest>,
-    pub(crate) numbers: Arc<FileNumbers>,
-    /// Held while tables from outside come in, and while a checkpoint is at a moment: see
-    /// `checkpoint`. Taken before all others.
-    pub(crate) ingesting: Mutex<()>,
-    /// Held while a memtable is written.
-    pub(crate) flushing: Mutex<()>,
-    /// Held while a compaction is chosen.
-    pub(crate) in_progress: Mutex<InProgressCompactions>,
+    pub(crate) write_path: WritePath,
+    pub(crate) read_path: ReadPath,
+    pub(crate) tables: TableSet,
+    pub(crate) compaction: CompactionState,
+    pub(crate) errors: BackgroundErrors,
+    /// Wakes the threads of the background.
     pub(crate) signal: Signal,
-    pub(crate) cache: Arc<BlockCache>,
-    pub(crate) snapshots: Arc<Snapshots>,
-    pub(crate) write_controller: WriteController,
-    pub(crate) background_errors: BackgroundErrors,
-    /// Tables of edits that have failed: the manifest may name them until an edit has succeeded.
-    pub(crate) orphaned_outputs: Mutex<Vec<Arc<OpenTable>>>,
-    pub(crate) rate_limiter: RateLimiter,
-    pub(crate) throughput: Throughput,
-    pub(crate) key_locks: KeyLocks,
-    /// Set once, see [`Db::set_drop_filter`].
-    pub(crate) drop_filter: OnceLock<DropFilter>,
     pub(crate) counters: Counters,
-    /// What the log had when the store was opened, and what it had lost.
-    pub(crate) recovered: Recovered,
-    /// The last sequence number in the log when the store was opened.
-    pub(crate) last_replayed: u64,
-    /// Why the store only reads, as every write says.
-    pub(crate) poison: OnceLock<Error>,
     /// Keeps others out of the directory. None for reading only.
     pub(crate) directory_lock: Option<Box<dyn Lock>>,
-}
-
-/// What has been done, in bytes and times.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) flushes: AtomicU64,
-    pub(crate) flush_bytes: AtomicU64,
-    pub(crate) compactions: AtomicU64,
-    pub(crate) compaction_bytes_read: AtomicU64,
-    pub(crate) compaction_bytes_written: AtomicU64,
-    pub(crate) trivial_moves: AtomicU64,
-    pub(crate) waits: AtomicU64,
-    pub(crate) filtered: AtomicU64,
-    pub(crate) levels: [LevelCounters; LEVELS],
-}
-
-/// What flushes and compactions into a level have moved, and how long they took.
-#[derive(Default)]
-pub(crate) struct LevelCounters {
-    pub(crate) ns: AtomicU64,
-    pub(crate) read_bytes: AtomicU64,
-    pub(crate) written_bytes: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn add(counter: &AtomicU64, amount: u64) {
-        counter.fetch_add(amount, Ordering::Relaxed);
-    }
 }
 
 /// Says of a key and its value whether a compaction may drop the entry: see
@@ -170,36 +148,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Inner {
     /// The read state of now, to keep.
     pub(crate) fn read_state(&self) -> Arc<ReadState> {
-        Arc::clone(self.read_state.load(&pin()))
+        Arc::clone(self.read_path.load(&pin()))
     }
 
     /// The last sequence number that readers see.
     pub(crate) fn visible(&self) -> u64 {
-        self.log.published().saturating_sub(1)
-    }
-
-    /// No writes from now on, for this reason. The first one stays.
-    pub(crate) fn poison(&self, error: &Error) {
-        let _ = self.poison.set(error.clone().into_final());
-        self.write_controller.disable();
-    }
-
-    /// Removes what no version names, and whose last reader may come to an end only later. What
-    /// cannot be removed is left to the next opening.
-    fn remove_obsolete(&self) {
-        self.deleter.close();
-        let obsolete = lock(&self.manifest).obsolete(HashSet::new);
-        // What cannot be listed or removed now, the next opening removes.
-        for path in obsolete.unwrap_or_default() {
-            let _ = self.fs.remove_file(&path);
-        }
-    }
-
-    pub(crate) fn check_poison(&self) -> Result<()> {
-        match self.poison.get() {
-            None => Ok(()),
-            Some(reason) => Err(reason.clone()),
-        }
+        self.write_path.log.published().saturating_sub(1)
     }
 
     /// Whether it was opened for reading only.
@@ -231,14 +185,14 @@ impl Db {
     /// takes the place of the entry, so that nothing older comes back. Iterators keep what they
     /// see.
     pub fn set_drop_filter(&self, filter: DropFilter) -> bool {
-        self.owner.inner.drop_filter.set(filter).is_ok()
+        self.owner.inner.compaction.drop_filter.set(filter).is_ok()
     }
 
     /// This moment, to read from later.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let inner = &self.owner.inner;
-        Snapshot { pinned: inner.snapshots.pin(|| inner.visible()) }
+        Snapshot { pinned: inner.read_path.snapshots.pin(|| inner.visible()) }
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -259,7 +213,11 @@ impl Db {
         } else {
             // The log syncs at its end in any case, but then there is nobody to be told.
             inner.check_poison().and_then(|()| {
-                let synced = inner.log.sync(inner.log.published()).map_err(Error::from);
+                let synced = inner
+                    .write_path
+                    .log
+                    .sync(inner.write_path.log.published())
+                    .map_err(Error::from);
                 synced.inspect_err(|error| inner.poison(error))
             })
         };
@@ -286,62 +244,6 @@ impl Db {
         inner.signal.retry();
         Ok(())
     }
-
-    /// Numbers of the store, by name.
-    pub fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
-        let inner = &self.owner.inner;
-        let read_state = inner.read_state();
-        let memory: usize = read_state.memtables.iter().map(|g| g.bytes()).sum();
-        visit("memory_bytes", memory as f64);
-        let entries: usize = read_state.memtables.iter().map(|g| g.entries()).sum();
-        visit("memory_entries", entries as f64);
-        visit("generations", read_state.memtables.len() as f64);
-        for (level, tables) in read_state.levels.iter().enumerate() {
-            if !tables.is_empty() {
-                let bytes: u64 = tables.iter().map(|table| table.file().bytes).sum();
-                visit(&format!("level{level}_tables"), tables.len() as f64);
-                visit(&format!("level{level}_bytes"), bytes as f64);
-                let entries: u64 = tables.iter().map(|table| table.file().entries).sum();
-                visit(&format!("level{level}_entries"), entries as f64);
-            }
-        }
-        for (level, counters) in inner.counters.levels.iter().enumerate() {
-            let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
-            let seconds = counted(&counters.ns) / NS_PER_SECOND;
-            if seconds > 0.0 {
-                visit(&format!("into_level{level}_seconds"), seconds);
-                visit(&format!("into_level{level}_read_bytes"), counted(&counters.read_bytes));
-                visit(
-                    &format!("into_level{level}_written_bytes"),
-                    counted(&counters.written_bytes),
-                );
-            }
-        }
-        let debt_bytes = debt(&read_state.version, &inner.options.compaction());
-        visit("compaction_debt_bytes", debt_bytes as f64);
-        // Not within the call: whoever is called may ask the store for more.
-        let in_progress = lock(&inner.in_progress).count();
-        visit("compactions_running", in_progress as f64);
-        // Immutable memtables: each is flushed, or will be next.
-        visit("flushes_running", (read_state.memtables.len() - 1) as f64);
-        let counters = &inner.counters;
-        for (name, counter) in [
-            ("flushes", &counters.flushes),
-            ("flush_bytes", &counters.flush_bytes),
-            ("compactions", &counters.compactions),
-            ("compaction_bytes_read", &counters.compaction_bytes_read),
-            ("compaction_bytes_written", &counters.compaction_bytes_written),
-            ("trivial_moves", &counters.trivial_moves),
-            ("writer_waits", &counters.waits),
-            ("filtered_entries", &counters.filtered),
-        ] {
-            visit(name, counter.load(Ordering::Relaxed) as f64);
-        }
-        visit("snapshots", inner.snapshots.len() as f64);
-        visit("log_recovered_records", inner.recovered.records as f64);
-        // The end that a crash tore off, or that somebody has damaged: it was never synced.
-        visit("log_dropped_bytes", inner.recovered.dropped_bytes as f64);
-    }
 }
 
 impl Drop for Owner {
@@ -352,8 +254,8 @@ impl Drop for Owner {
         }
         drop(self.background.take());
         // Nobody is left to be told, and without it no edit is lost.
-        let _ = lock(&self.inner.manifest).end();
-        self.inner.remove_obsolete();
+        let _ = self.inner.tables.manifest.lock().end();
+        self.inner.tables.remove_obsolete(&*self.inner.fs);
     }
 }
 

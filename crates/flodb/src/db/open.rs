@@ -6,13 +6,15 @@
 //! ends there, see `read_only`.
 
 use super::append::size_of;
-use super::background::Background;
-use super::key_locks::KeyLocks;
-use super::rate_limiter::RateLimiter;
+use super::background::{Background, Signal};
+use super::background_error::BackgroundErrors;
+use super::compaction_state::CompactionState;
+use super::read_path::ReadPath;
 use super::rotate::new_memtable;
-use super::throughput::Throughput;
-use super::write_controller::WriteController;
-use super::{Counters, Db, Inner, Owner, lock};
+use super::stats::Counters;
+use super::table_set::TableSet;
+use super::write_path::WritePath;
+use super::{Db, Inner, Owner};
 use crate::batch::decode;
 use crate::cache::BlockCache;
 use crate::checksum::hash;
@@ -23,14 +25,12 @@ use crate::memtable::Memtable;
 use crate::open_table::{FileDeleter, OpenTable};
 use crate::options::{Durability, Options};
 use crate::read_state::{ReadState, Tables};
-use crate::snapshot::Snapshots;
 use crate::version::{FileMeta, LEVELS, Version, VersionEdit};
-use keyrack_concurrent::Swap;
 use keyrack_vfs::{Fs, Lock, RealFs};
 use keyrack_wal::{Log, Options as LogOptions, Recovered, Sync};
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
 /// Released segments of the log that are kept for use again.
 const RECYCLED_MAX: usize = 1;
@@ -122,9 +122,10 @@ impl Inner {
     /// unfinished goes.
     fn take_over(&self) -> Result<()> {
         // From here on the manifest says that there is a log.
-        self.log.begin()?;
-        let log_id = (self.options.durability != Durability::None).then(|| self.log.id());
-        let mut manifest = lock(&self.manifest);
+        self.write_path.log.begin()?;
+        let log_id =
+            (self.options.durability != Durability::None).then(|| self.write_path.log.id());
+        let mut manifest = self.tables.manifest.lock();
         manifest.log(&VersionEdit { log_id, ..VersionEdit::default() })?;
         let live: HashSet<u64> = manifest.state().version.numbers().collect();
         for path in manifest.obsolete(|| live)? {
@@ -166,41 +167,25 @@ pub(crate) fn assemble(
     let mut memtables = vec![active];
     memtables.extend(replay.memtables.into_iter().rev());
     let read_state = ReadState::new(memtables, Arc::clone(&state.version), levels);
-    let poison = OnceLock::new();
+    let errors = BackgroundErrors::new();
     let directory_lock = match access {
         Access::Write(directory_lock) => Some(directory_lock),
         Access::Read => {
             let what = format!("{} is opened read-only", dir.display());
-            let _ = poison.set(Error::Usage(what));
+            let _ = errors.fatal.set(Error::Usage(what));
             None
         }
     };
     Ok(Inner {
         fs,
-        deleter,
         dir: dir.to_owned(),
-        log,
-        read_state: Swap::new(Arc::new(read_state)),
-        exchange: Mutex::new(()),
-        numbers: Arc::clone(manifest.numbers()),
-        manifest: Mutex::new(manifest),
-        ingesting: Mutex::new(()),
-        flushing: Mutex::new(()),
-        in_progress: Mutex::default(),
-        signal: Default::default(),
-        cache,
-        snapshots: Arc::new(Snapshots::default()),
-        write_controller: WriteController::new(),
-        background_errors: Default::default(),
-        orphaned_outputs: Mutex::default(),
-        rate_limiter: RateLimiter::new(options.table_bytes_per_second),
-        throughput: Throughput::new(),
-        key_locks: KeyLocks::new(),
-        drop_filter: OnceLock::new(),
+        write_path: WritePath::new(log, recovered, last_replayed),
+        read_path: ReadPath::new(read_state),
+        tables: TableSet::new(manifest, deleter, cache),
+        compaction: CompactionState::new(options.table_bytes_per_second),
+        errors,
+        signal: Signal::default(),
         counters: Counters::default(),
-        recovered,
-        last_replayed,
-        poison,
         directory_lock,
         options,
     })

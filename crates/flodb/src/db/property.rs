@@ -42,7 +42,7 @@ impl Db {
         let text = match name {
             "comparator" => inner.options.comparator.name().to_owned(),
             "read-only" => u8::from(inner.is_read_only()).to_string(),
-            "background-error" => match inner.poison.get() {
+            "background-error" => match inner.errors.fatal.get() {
                 Some(error) if !inner.is_read_only() => error.to_string(),
                 _ => inner
                     .check_background_error()
@@ -51,7 +51,7 @@ impl Db {
             },
             "last-sequence" => inner.last_sequence().to_string(),
             "estimate-num-keys" => inner.estimate_keys().to_string(),
-            "cache-bytes" => inner.cache.stats().bytes.to_string(),
+            "cache-bytes" => inner.tables.cache.stats().bytes.to_string(),
             _ => {
                 let mut found = None;
                 self.stats(&mut |known, number| {
@@ -79,7 +79,7 @@ impl Inner {
             "sstables" => Some(list_tables(&read_state.version)),
             "approximate-memory-usage" => {
                 let memory: usize = read_state.memtables.iter().map(|g| g.bytes()).sum();
-                Some((memory as u64 + self.cache.stats().bytes).to_string())
+                Some((memory as u64 + self.tables.cache.stats().bytes).to_string())
             }
             _ => None,
         }
@@ -118,7 +118,7 @@ impl Inner {
         }
         let version = &self.read_state().version;
         let files = (0..LEVELS).flat_map(|level| version.files(level));
-        files.map(|file| file.sequence_max).fold(self.last_replayed, u64::max)
+        files.map(|file| file.sequence_max).fold(self.write_path.last_replayed, u64::max)
     }
 
     fn estimate_keys(&self) -> u64 {

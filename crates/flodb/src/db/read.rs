@@ -161,12 +161,12 @@ impl Inner {
         if let Some(snapshot) = snapshot {
             // Pinned until this returns, and from then on the read state keeps what it has.
             let sequence = snapshot.pinned.sequence();
-            return ReadPoint { read_state: self.read_state.load(guard), sequence };
+            return ReadPoint { read_state: self.read_path.load(guard), sequence };
         }
-        let mut read_state = self.read_state.load(guard);
+        let mut read_state = self.read_path.load(guard);
         loop {
             let sequence = self.visible();
-            let now = self.read_state.load(guard);
+            let now = self.read_path.load(guard);
             // Under the guard, no other read state can come to lie at the same place.
             if std::ptr::eq(read_state, now) {
                 return ReadPoint { read_state, sequence };

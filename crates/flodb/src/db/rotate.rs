@@ -15,12 +15,12 @@
 //! `immutable_memtables_max + 2` memtables, and those that a call of `flush` makes and writes
 //! itself.
 
+use super::Inner;
 use super::install::free_exchanged;
-use super::{Inner, lock};
+use super::read_path::Exchange;
 use crate::memtable::{Memtable, MemtableOptions};
 use crate::options::Options;
 use crate::read_state::ReadState;
-use keyrack_concurrent::pin;
 use std::sync::Arc;
 
 /// Room beyond a full memtable. These are addresses, until somebody writes there.
@@ -42,31 +42,31 @@ pub(super) fn may_rotate(inner: &Inner) -> bool {
 /// Makes the active memtable immutable if it is full.
 #[cold]
 pub(super) fn rotate(inner: &Inner) {
-    let _exchange = lock(&inner.exchange);
+    let exchange = inner.read_path.lock_exchange();
     let is_full = inner.read_state().active().bytes() >= inner.options.memtable_bytes;
     // Somebody else may have been here. And where it must wait, the next write that finds the
     // memtable full comes back.
     if is_full && may_rotate(inner) {
-        replace_active(inner, Arc::new(new_memtable(&inner.options, 0)));
+        replace_active(inner, Arc::new(new_memtable(&inner.options, 0)), &exchange);
     }
 }
 
 /// Makes the active memtable immutable if it has anything. The exchange lock is held.
-pub(crate) fn rotate_nonempty(inner: &Inner) {
+pub(crate) fn rotate_nonempty(inner: &Inner, exchange: &Exchange<'_>) {
     if !inner.read_state().active().is_empty() {
-        replace_active(inner, Arc::new(new_memtable(&inner.options, 0)));
+        replace_active(inner, Arc::new(new_memtable(&inner.options, 0)), exchange);
     }
 }
 
 /// Puts a memtable in front that has not begun. The exchange lock is held.
-pub(super) fn replace_active(inner: &Inner, new: Arc<Memtable>) {
+pub(super) fn replace_active(inner: &Inner, new: Arc<Memtable>, exchange: &Exchange<'_>) {
     let read_state = inner.read_state();
     let mut memtables = vec![Arc::clone(&new)];
     memtables.extend(read_state.memtables.iter().cloned());
     let next =
         ReadState::new(memtables, Arc::clone(&read_state.version), read_state.levels.clone());
-    inner.read_state.store(Arc::new(next), &pin());
-    new.set_first_sequence(inner.log.reserved());
+    inner.read_path.replace(next, exchange);
+    new.set_first_sequence(inner.write_path.log.reserved());
     inner.update_write_controller();
     inner.wake_background();
     drop(read_state);

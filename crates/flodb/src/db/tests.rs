@@ -5,7 +5,7 @@ mod memtables;
 
 use super::build::{AnyLowerLevels, BuildOptions, Built, LowerLevels};
 use super::rotate::rotate_nonempty;
-use super::{Db, DropFilter, IngestOptions, lock};
+use super::{Db, DropFilter, IngestOptions};
 use crate::checksum::hash;
 use crate::compaction::{Compaction, CompactionOptions, Reason, pick};
 use crate::cursor::Cursor;
@@ -234,13 +234,13 @@ fn debt_and_running_compactions_are_reported() {
 
     let inner = db.inner();
     let id = {
-        let mut in_progress = lock(&inner.in_progress);
+        let mut in_progress = inner.compaction.in_progress.lock();
         let (read_state, options) = (inner.read_state(), inner.options.compaction());
         let compaction = pick(&read_state.version, &options, &in_progress, SEQUENCE_MAX).unwrap();
         in_progress.start(&compaction, &inner.options.comparator)
     };
     assert_eq!(stats(&db)["compactions_running"], 1.0);
-    lock(&inner.in_progress).finish(id);
+    inner.compaction.in_progress.lock().finish(id);
     db.compact_range(None, None).unwrap();
     let empty = stats(&db);
     assert_eq!((empty["compaction_debt_bytes"], empty["compactions_running"]), (0.0, 0.0));
@@ -264,10 +264,10 @@ fn a_memtable_that_waits_for_its_flush_is_a_flush_that_runs() {
     let inner = db.inner();
     db.put(b"a", b"value").unwrap();
     assert_eq!(stats(&db)["flushes_running"], 0.0);
-    let held = lock(&inner.flushing);
+    let held = inner.write_path.flush_lock.lock_unranked();
     {
-        let _exchange = lock(&inner.exchange);
-        rotate_nonempty(inner);
+        let exchange = inner.read_path.lock_exchange();
+        rotate_nonempty(inner, &exchange);
     }
     assert_eq!(stats(&db)["flushes_running"], 1.0);
     drop(held);
@@ -282,10 +282,10 @@ fn what_was_frozen_before_an_ingestion_is_flushed_after_it() {
     let db = open(Options::default());
     let inner = db.inner();
     db.put(b"a", b"frozen").unwrap();
-    let held = lock(&inner.flushing);
+    let held = inner.write_path.flush_lock.lock_unranked();
     {
-        let _exchange = lock(&inner.exchange);
-        rotate_nonempty(inner);
+        let exchange = inner.read_path.lock_exchange();
+        rotate_nonempty(inner, &exchange);
     }
     let path = external(&db, "/bulk", &["b", "c"]);
     db.ingest(&[path], IngestOptions::default()).unwrap();
@@ -318,10 +318,10 @@ fn a_table_stays_above_the_outputs_of_compactions_that_run() {
         reason: Reason::Manual,
         pointer: None,
     };
-    let id = lock(&inner.in_progress).start(&compaction, &inner.options.comparator);
+    let id = inner.compaction.in_progress.lock().start(&compaction, &inner.options.comparator);
     db.ingest(&[external(&db, "/3", &["c", "d"])], IngestOptions::default()).unwrap();
     db.ingest(&[external(&db, "/4", &["x", "y"])], IngestOptions::default()).unwrap();
-    lock(&inner.in_progress).finish(id);
+    inner.compaction.in_progress.lock().finish(id);
     let shown = stats(&db);
     assert_eq!((shown["level0_tables"], shown["level6_tables"]), (1.0, 3.0));
 }
@@ -330,7 +330,7 @@ fn a_table_stays_above_the_outputs_of_compactions_that_run() {
 #[should_panic(expected = "an edit adds only tables that are open")]
 fn a_table_that_is_not_open_does_not_vanish_from_the_store() {
     let db = open(Options::default());
-    let number = db.inner().numbers.issue();
+    let number = db.inner().tables.numbers.issue();
     let file = sized(number.get(), "a", "b", 100);
     let edit = VersionEdit { added: vec![(3, file)], ..VersionEdit::default() };
     db.inner().install(&edit, &[], None).unwrap();

@@ -15,7 +15,8 @@
 
 use super::append::{Record, size_of};
 use super::flush::flush_all;
-use super::{Counters, Db, Inner};
+use super::stats::Counters;
+use super::{Db, Inner};
 use crate::batch::{Batch, Write};
 use crate::checksum::hash;
 use crate::coding::varint_into;
@@ -116,7 +117,7 @@ impl Db {
 
     /// Bytes of a batch that the log takes, at most, by [`Batch::bytes`].
     pub(crate) fn batch_bytes_max(&self) -> usize {
-        self.inner().log.record_bytes_max().saturating_sub(COUNT_BYTES_MAX)
+        self.inner().write_path.log.record_bytes_max().saturating_sub(COUNT_BYTES_MAX)
     }
 
     /// Reads, decides and writes one key as one step. `decide` is called once, while other writers
@@ -134,7 +135,7 @@ impl Db {
         // How large the new value is nobody knows yet.
         inner.admit(RECORD_BYTES + key.len())?;
         let hash = hash(key);
-        let held = inner.key_locks.lock(hash);
+        let held = inner.write_path.key_locks.lock(hash);
         let mut decide = Some(decide);
         let mut change = Change::Keep;
         let mut visit = |value: Option<&[u8]>| {
@@ -160,7 +161,7 @@ impl Inner {
     /// Lets a writer of so many bytes in, when the store takes writes and the background keeps up.
     #[inline]
     pub(super) fn admit(&self, bytes: usize) -> Result<()> {
-        if self.write_controller.admit(bytes as u64) {
+        if self.write_path.controller.admit(bytes as u64) {
             self.check_background_error()?;
             Counters::add(&self.counters.waits, 1);
         }
@@ -170,7 +171,7 @@ impl Inner {
     fn write_one(&self, write: Write<'_>, options: WriteOptions) -> Result<()> {
         self.admit(RECORD_BYTES + write.key.len() + write.value.len())?;
         let hash = hash(write.key);
-        let held = self.key_locks.lock(hash);
+        let held = self.write_path.key_locks.lock(hash);
         let end = self.log_one(write, hash)?;
         drop(held);
         self.sync_if_asked(end, options)
@@ -193,12 +194,14 @@ impl Inner {
     fn write_batch(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
         if batch.is_empty() {
             self.check_poison()?;
-            return self.sync_if_asked(self.log.published(), options);
+            return self.sync_if_asked(self.write_path.log.published(), options);
         }
         self.admit(RECORD_BYTES + batch.entries().len())?;
         let held = match batch.has_ranges() {
-            true => self.key_locks.lock_every(),
-            false => self.key_locks.lock_all(batch.writes().map(|write| hash(write.key))),
+            true => self.write_path.key_locks.lock_every(),
+            false => {
+                self.write_path.key_locks.lock_all(batch.writes().map(|write| hash(write.key)))
+            }
         };
         let head = batch.head();
         let size = size_of(batch.writes(), &self.options.comparator);
@@ -219,7 +222,7 @@ impl Inner {
             });
         }
         if options.sync || self.options.durability == Durability::Sync {
-            self.log.sync(end).map_err(|error| {
+            self.write_path.log.sync(end).map_err(|error| {
                 let error = Error::from(error);
                 self.poison(&error);
                 error

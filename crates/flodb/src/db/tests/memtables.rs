@@ -1,6 +1,6 @@
 //! Memtables that are full: a write waits, and never fails for it, whatever is under way.
 
-use super::{Db, Options, lock, open, stats};
+use super::{Db, Options, open, stats};
 use crate::batch::{Batch, Write};
 use crate::checksum::hash;
 use crate::db::WriteOptions;
@@ -71,10 +71,10 @@ fn hundreds_of_writers_of_64_kib_do_not_fill_the_memtable_for_good() {
     let db = open();
     let inner = db.inner();
     let limit = db.options().immutable_memtables_max + 2;
-    let first = inner.log.reserved();
+    let first = inner.write_path.log.reserved();
     // All others have their numbers before this one is published: they are under way together, and
     // all of the first memtable.
-    let held = inner.log.reserve(1).unwrap();
+    let held = inner.write_path.log.reserve(1).unwrap();
     let mut stripes = HashSet::new();
     let names = (0..).map(key).filter(|name| stripes.insert(hash(name) % 256));
     let names: Vec<[u8; 8]> = names.take(WRITERS).collect();
@@ -83,7 +83,7 @@ fn hundreds_of_writers_of_64_kib_do_not_fill_the_memtable_for_good() {
         assert!(memtables(&db) <= limit);
     };
     with_writers(WRITERS, put, || {
-        wait_until(|| inner.log.reserved() >= first + (WRITERS * BYTES) as u64);
+        wait_until(|| inner.write_path.log.reserved() >= first + (WRITERS * BYTES) as u64);
         drop(held);
     });
     let check = |db: &Db| {
@@ -106,7 +106,7 @@ fn writers_wait_while_memtables_wait_for_their_flush() {
     const WRITES: usize = 20;
     let db = open(small());
     let limit = db.options().immutable_memtables_max + 2;
-    let flushing = lock(&db.inner().flushing);
+    let flushing = db.inner().write_path.flush_lock.lock_unranked();
     let write = |number| {
         for n in 0..WRITES {
             let number = number * WRITES + n;
@@ -136,14 +136,14 @@ fn writers_wait_while_memtables_wait_for_their_flush() {
 fn a_write_without_room_goes_on_after_a_flush() {
     let db = open(Options { immutable_memtables_max: 0, ..small() });
     let inner = db.inner();
-    let flushing = lock(&inner.flushing);
+    let flushing = inner.write_path.flush_lock.lock_unranked();
     db.put(b"a", &vec![1; MEMTABLE_BYTES]).unwrap();
     assert_eq!(memtables(&db), 2, "one is immutable, and none may be");
     let large = vec![2; SLACK_BYTES + MEMTABLE_BYTES];
     thread::scope(|scope| {
         let let_in = scope.spawn(|| {
             let write = Write { kind: Kind::Put, key: b"large", value: &large };
-            let _held = inner.key_locks.lock(hash(b"large"));
+            let _held = inner.write_path.key_locks.lock(hash(b"large"));
             inner.log_one(write, hash(b"large")).unwrap();
             assert!(memtables(&db) <= 2);
         });

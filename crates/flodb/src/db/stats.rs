@@ -1,0 +1,92 @@
+//! What the store counts, and the numbers that it reports by name.
+
+use super::{Db, NS_PER_SECOND};
+use crate::compaction::debt;
+use crate::version::LEVELS;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What has been done, in bytes and times.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) flushes: AtomicU64,
+    pub(crate) flush_bytes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) compaction_bytes_read: AtomicU64,
+    pub(crate) compaction_bytes_written: AtomicU64,
+    pub(crate) trivial_moves: AtomicU64,
+    pub(crate) waits: AtomicU64,
+    pub(crate) filtered: AtomicU64,
+    pub(crate) levels: [LevelCounters; LEVELS],
+}
+
+/// What flushes and compactions into a level have moved, and how long they took.
+#[derive(Default)]
+pub(crate) struct LevelCounters {
+    pub(crate) ns: AtomicU64,
+    pub(crate) read_bytes: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+impl Db {
+    /// Numbers of the store, by name.
+    pub fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
+        let inner = &self.owner.inner;
+        let read_state = inner.read_state();
+        let memory: usize = read_state.memtables.iter().map(|g| g.bytes()).sum();
+        visit("memory_bytes", memory as f64);
+        let entries: usize = read_state.memtables.iter().map(|g| g.entries()).sum();
+        visit("memory_entries", entries as f64);
+        visit("generations", read_state.memtables.len() as f64);
+        for (level, tables) in read_state.levels.iter().enumerate() {
+            if !tables.is_empty() {
+                let bytes: u64 = tables.iter().map(|table| table.file().bytes).sum();
+                visit(&format!("level{level}_tables"), tables.len() as f64);
+                visit(&format!("level{level}_bytes"), bytes as f64);
+                let entries: u64 = tables.iter().map(|table| table.file().entries).sum();
+                visit(&format!("level{level}_entries"), entries as f64);
+            }
+        }
+        for (level, counters) in inner.counters.levels.iter().enumerate() {
+            let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+            let seconds = counted(&counters.ns) / NS_PER_SECOND;
+            if seconds > 0.0 {
+                visit(&format!("into_level{level}_seconds"), seconds);
+                visit(&format!("into_level{level}_read_bytes"), counted(&counters.read_bytes));
+                visit(
+                    &format!("into_level{level}_written_bytes"),
+                    counted(&counters.written_bytes),
+                );
+            }
+        }
+        let debt_bytes = debt(&read_state.version, &inner.options.compaction());
+        visit("compaction_debt_bytes", debt_bytes as f64);
+        // Not within the call: whoever is called may ask the store for more.
+        let in_progress = inner.compaction.in_progress.lock().count();
+        visit("compactions_running", in_progress as f64);
+        // Immutable memtables: each is flushed, or will be next.
+        visit("flushes_running", (read_state.memtables.len() - 1) as f64);
+        let counters = &inner.counters;
+        for (name, counter) in [
+            ("flushes", &counters.flushes),
+            ("flush_bytes", &counters.flush_bytes),
+            ("compactions", &counters.compactions),
+            ("compaction_bytes_read", &counters.compaction_bytes_read),
+            ("compaction_bytes_written", &counters.compaction_bytes_written),
+            ("trivial_moves", &counters.trivial_moves),
+            ("writer_waits", &counters.waits),
+            ("filtered_entries", &counters.filtered),
+        ] {
+            visit(name, counter.load(Ordering::Relaxed) as f64);
+        }
+        visit("snapshots", inner.read_path.snapshots.len() as f64);
+        visit("log_recovered_records", inner.write_path.recovered.records as f64);
+        // The end that a crash tore off, or that somebody has damaged: it was never synced.
+        visit("log_dropped_bytes", inner.write_path.recovered.dropped_bytes as f64);
+    }
+}

@@ -1,0 +1,54 @@
+//! The tables of the store on disk: the manifest that names them, the numbers of new files, and the
+//! removal of files that no version names.
+
+use super::LockRank;
+use super::ranked_lock::RankedMutex;
+use crate::cache::BlockCache;
+use crate::manifest::{FileNumbers, Manifest};
+use crate::open_table::{FileDeleter, OpenTable};
+use keyrack_vfs::Fs;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The tables of a store.
+pub(crate) struct TableSet {
+    /// Held while tables from outside come in, and while a checkpoint takes its state: see
+    /// `checkpoint`.
+    pub(crate) ingest_lock: RankedMutex<()>,
+    pub(crate) manifest: RankedMutex<Manifest>,
+    /// Tables of edits that failed. The manifest may name them until an edit has succeeded, so
+    /// their files stay until then.
+    pub(crate) orphaned_outputs: RankedMutex<Vec<Arc<OpenTable>>>,
+    pub(crate) numbers: Arc<FileNumbers>,
+    pub(crate) deleter: Arc<FileDeleter>,
+    pub(crate) cache: Arc<BlockCache>,
+}
+
+impl TableSet {
+    /// The tables that `manifest` names, of which some are open by now, with this deleter and cache.
+    pub(crate) fn new(
+        manifest: Manifest,
+        deleter: Arc<FileDeleter>,
+        cache: Arc<BlockCache>,
+    ) -> Self {
+        TableSet {
+            ingest_lock: RankedMutex::new(LockRank::Ingest, ()),
+            numbers: Arc::clone(manifest.numbers()),
+            manifest: RankedMutex::new(LockRank::Manifest, manifest),
+            orphaned_outputs: RankedMutex::new(LockRank::OrphanedOutputs, Vec::new()),
+            deleter,
+            cache,
+        }
+    }
+
+    /// Removes the files that no version names, when the store closes. Readers may still hold some
+    /// of them open.
+    pub(crate) fn remove_obsolete(&self, fs: &dyn Fs) {
+        self.deleter.close();
+        let obsolete = self.manifest.lock().obsolete(HashSet::new);
+        // The next opening removes what cannot be listed or removed now.
+        for path in obsolete.unwrap_or_default() {
+            let _ = fs.remove_file(&path);
+        }
+    }
+}
