@@ -25,7 +25,7 @@ pub(crate) struct TableSet {
 }
 
 impl TableSet {
-    /// The tables that `manifest` names, of which some are open by now, with this deleter and cache.
+    /// The tables that `manifest` names.
     pub(crate) fn new(
         manifest: Manifest,
         deleter: Arc<FileDeleter>,

@@ -6,7 +6,7 @@ use super::log::{self, Look};
 use super::tables::{Content, Found, Source, TableIo, groups};
 use crate::check::Finding;
 use crate::error::{Error, Result};
-use crate::key::{SEQUENCE_MAX, user_of};
+use crate::key::{Comparator, SEQUENCE_MAX, user_of};
 use crate::manifest::{CURRENT, FileName, FileNumbers, LOCK, LOG_DIR, Manifest, Salvaged, State};
 use crate::open_table::{file_meta, table_path};
 use crate::options::Options;
@@ -221,15 +221,11 @@ impl Planner<'_, '_> {
         let mut used = vec![false; found.len()];
         let mut placed = Placed::new();
         let mut missing = Placed::new();
-        let mut is_changed = false;
-        let describes = |file: &FileMeta, found: &Found| {
-            found.meta().is_some_and(|meta| file.describes(meta, &order))
-        };
         let all = (0..LEVELS)
             .flat_map(|level| state.version.files(level).iter().map(move |it| (level, it.clone())));
         for (level, file) in all {
             let at = found.iter().position(|it| {
-                it.number == Some(file.number) && it.is_sound() && describes(&file, it)
+                it.number == Some(file.number) && it.is_sound() && is_table(&file, it, &order)
             });
             match at {
                 Some(at) => {
@@ -239,11 +235,12 @@ impl Planner<'_, '_> {
                 None => missing.push((level, file)),
             }
         }
+        let is_changed = !missing.is_empty();
         let mut damaged = Placed::new();
         for (level, file) in missing {
-            is_changed = true;
-            let fits =
-                |(at, it): &(usize, &Found)| !used[*at] && it.is_sound() && describes(&file, it);
+            let fits = |(at, it): &(usize, &Found)| {
+                !used[*at] && it.is_sound() && is_table(&file, it, &order)
+            };
             let Some((at, it)) = found.iter().enumerate().find(fits) else {
                 damaged.push((level, file));
                 continue;
@@ -254,14 +251,35 @@ impl Planner<'_, '_> {
             self.losses.push(Finding::damage(&it.path, 0, what));
             placed.push((level, Arc::new(copy_of(&file, number))));
         }
-        if damaged.is_empty() {
-            return Ok((placed, is_changed));
+        if !damaged.is_empty() {
+            placed.extend(self.restore_damaged(
+                damaged,
+                found,
+                &mut used,
+                log_dir,
+                state.log_id,
+            )?);
         }
+        Ok((placed, is_changed))
+    }
+
+    /// What can be restored of damaged tables: from the log, or what is sound in their files.
+    /// `used` says which of the files `found` belong to a table by now.
+    fn restore_damaged(
+        &mut self,
+        damaged: Placed,
+        found: &[Found],
+        used: &mut [bool],
+        log_dir: &Path,
+        log_id: u64,
+    ) -> Result<Placed> {
+        let order = self.io.order().clone();
+        let mut placed = Placed::new();
         // What was flushed last may still be in the log.
-        let id = Some(state.log_id);
+        let id = Some(log_id);
         let look = log::look(self.io, log_dir, None, id)?;
         for (level, file) in damaged {
-            let fits = |(at, it): &(usize, &Found)| !used[*at] && describes(&file, it);
+            let fits = |(at, it): &(usize, &Found)| !used[*at] && is_table(&file, it, &order);
             let own = |(at, it): &(usize, &Found)| {
                 !used[*at]
                     && it.number == Some(file.number)
@@ -304,7 +322,7 @@ impl Planner<'_, '_> {
             let saved = self.io.save(it, level, file.sequence, &is_of_it, &mut self.losses)?;
             placed.extend(saved.map(|saved| (level, saved)));
         }
-        Ok((placed, true))
+        Ok(placed)
     }
 
     /// A store whose manifest is lost: all tables in the last level, and above them the log.
@@ -424,8 +442,13 @@ fn copy_of(file: &FileMeta, number: u64) -> FileMeta {
     }
 }
 
+/// Whether a file that was found is the table that a version has as `file`.
+fn is_table(file: &FileMeta, found: &Found, order: &Comparator) -> bool {
+    found.meta().is_some_and(|meta| file.describes(meta, order))
+}
+
 /// Whether an internal key, as a file has it, is one that the table can have.
-fn is_within(file: &FileMeta, key: &[u8], order: &crate::key::Comparator) -> bool {
+fn is_within(file: &FileMeta, key: &[u8], order: &Comparator) -> bool {
     let user = user_of(key);
     let sequence = crate::key::parse(key).map_or(SEQUENCE_MAX, |parsed| parsed.sequence);
     let sequences = match file.sequence {

@@ -82,17 +82,13 @@ impl Table {
             let bits = read(part, BlockType::Filter)?;
             Filter::parse(&bits).ok_or_else(|| damage(part, "a filter of no known form"))
         };
-        let parse_ranges = |part| {
-            let ranges = read(part, BlockType::RangeDeletes)?;
-            let ranges = decode_ranges(&ranges).ok_or("a list of ranges that is cut");
-            let ranges = ranges.map_err(|what| damage(part, what))?;
-            if ranges.is_empty() || ranges.iter().any(|range| range.is_empty(&comparator)) {
-                return Err(damage(part, "a range that is empty"));
-            }
-            Ok(RangeTombstoneIndex::new(ranges, &comparator).map(Arc::new))
+        let parse_tombstones = |part| {
+            let stored = read(part, BlockType::RangeDeletes)?;
+            parse_range_tombstones(&stored, &comparator).map_err(|what| damage(part, what))
         };
         let filter = properties.filter.map(parse_filter).transpose()?;
-        let range_tombstones = properties.range_deletes.map(parse_ranges).transpose()?.flatten();
+        let range_tombstones =
+            properties.range_deletes.map(parse_tombstones).transpose()?.flatten().map(Arc::new);
         if let Some(index) = range_tombstones.as_ref().filter(|_| !properties.ranges_among_entries)
         {
             let low = key::user_of(&properties.meta.smallest);
@@ -291,4 +287,16 @@ impl Table {
     pub(super) fn corrupt_block(&self, index: usize, what: impl Into<String>) -> Error {
         Error::corruption(self.path(), self.index.block(index).offset, what)
     }
+}
+
+/// The range tombstones in their block, or what is wrong with it.
+fn parse_range_tombstones(
+    stored: &[u8],
+    comparator: &Comparator,
+) -> std::result::Result<Option<RangeTombstoneIndex>, &'static str> {
+    let ranges = decode_ranges(stored).ok_or("a list of ranges that is cut")?;
+    if ranges.is_empty() || ranges.iter().any(|range| range.is_empty(comparator)) {
+        return Err("a range that is empty");
+    }
+    Ok(RangeTombstoneIndex::new(ranges, comparator))
 }
