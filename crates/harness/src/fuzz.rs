@@ -3,7 +3,7 @@
 
 use keyrack_record::Run;
 use keyrack_testkit::fuzz::{Fuzzer, Shape, shape};
-use keyrack_workload::{Arrivals, KeyDistribution, KeyFormat, Law, SizeDistribution};
+use keyrack_workload::{Arrivals, Distribution, KeyDistribution, KeyFormat, SizeDistribution};
 
 use crate::config::Config;
 use crate::probe::CapturedHost;
@@ -45,7 +45,7 @@ fn check_workload(text: &str) -> Shape {
         SizeDistribution::parse(text).err().map(|error| error.to_string()),
         KeyFormat::parse(text).err().map(|error| error.to_string()),
         Arrivals::parse(text).err().map(|error| error.to_string()),
-        Law::parse(text).err().map(|error| error.to_string()),
+        Distribution::parse(text).err().map(|error| error.to_string()),
         keyrack_store::parse_size(text).err(),
         SinkSpec::parse(text).err().map(|error| error.to_string()),
     ];

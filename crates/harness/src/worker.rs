@@ -150,7 +150,7 @@ pub(crate) enum Until {
 /// When the units of an open loop are due.
 #[derive(Debug)]
 pub(crate) enum Schedule {
-    /// By a law.
+    /// By a distribution.
     Drawn(ArrivalSchedule),
     /// As they were recorded.
     Recorded(Box<Offsets>),

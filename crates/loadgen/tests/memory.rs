@@ -77,7 +77,7 @@ fn a_rate_and_the_queue_of_a_law_hold_over_memory() {
     let report =
         load(Settings { rate: 1000.0, time_s: 0.5, queries: 0, drain_s: 60.0, ..over(&path) });
     assert_eq!(answered(&report), report.account.counts.offered);
-    assert!(report.account.all().service.min().unwrap() >= 300_000, "the law holds");
+    assert!(report.account.all().service.min().unwrap() >= 300_000, "the distribution holds");
 }
 
 #[test]

@@ -9,12 +9,12 @@
 //! rate`. Random gaps are summed with Kahan's compensation, which keeps the sum exact to its own
 //! precision, 1/8 ns after ten days.
 
+use crate::distribution::Distribution;
 use crate::error::Error;
 use crate::fb;
-use crate::law::Law;
 use crate::rng::Rng;
 
-/// The law of the gaps between requests.
+/// The distribution of the gaps between requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arrivals {
@@ -62,8 +62,8 @@ enum Gaps {
     Poisson,
     /// Those of the ETC pool.
     Fb,
-    /// Those of a law, in seconds.
-    Law(Box<Law>),
+    /// Those of a distribution, in seconds.
+    Distribution(Box<Distribution>),
 }
 
 /// The offsets at which the requests of one worker are due, in order.
@@ -101,18 +101,24 @@ impl ArrivalSchedule {
     }
 
     /// A schedule of `rate_per_s` arrivals a second on average, whose gaps in seconds have the
-    /// shape of `law`: [`Law::with_mean`]. A law without any variance is the constant schedule.
+    /// shape of `distribution`: [`Distribution::with_mean`]. A distribution without any variance is
+    /// the constant schedule.
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] unless the rate lies in 10^-6 to 10^12, or when the law cannot have it.
-    pub fn of_law(law: &Law, rate_per_s: f64, rng: Rng) -> Result<ArrivalSchedule, Error> {
+    /// [`Error::Parameter`] unless the rate lies in 10^-6 to 10^12, or when the distribution cannot
+    /// have it.
+    pub fn from_distribution(
+        distribution: &Distribution,
+        rate_per_s: f64,
+        rng: Rng,
+    ) -> Result<ArrivalSchedule, Error> {
         check_rate(rate_per_s)?;
-        let fitted = law.with_mean(1.0 / rate_per_s)?;
+        let fitted = distribution.with_mean(1.0 / rate_per_s)?;
         let gaps = match fitted {
             _ if fitted.is_fixed() => Gaps::Constant,
-            Law::Exponential { .. } => Gaps::Poisson,
-            _ => Gaps::Law(Box::new(fitted)),
+            Distribution::Exponential { .. } => Gaps::Poisson,
+            _ => Gaps::Distribution(Box::new(fitted)),
         };
         ArrivalSchedule::of_gaps(gaps, rate_per_s, rng)
     }
@@ -179,8 +185,8 @@ impl ArrivalSchedule {
                 let gap = fb::gap(&mut self.rng) * self.gap_ns;
                 self.accumulate(gap)
             }
-            Gaps::Law(law) => {
-                let gap = law.sample(&mut self.rng) * 1e9;
+            Gaps::Distribution(distribution) => {
+                let gap = distribution.sample(&mut self.rng) * 1e9;
                 self.accumulate(gap)
             }
         };
@@ -203,7 +209,8 @@ impl ArrivalSchedule {
         while self.last_ns < moment_ns {
             self.advance();
         }
-        // No first gap is longer than what was waited for: a law without variance has such.
+        // No first gap is longer than what was waited for: a distribution without variance has
+        // such.
         let first_ns = (self.last_ns - moment_ns).min(moment_ns);
         self.start_ns = first_ns;
         (self.count, self.sum_ns, self.lost_ns, self.last_ns) = (0, 0.0, 0.0, 0.0);
@@ -282,8 +289,8 @@ mod tests {
         let mut poisson = schedule(Arrivals::Poisson, 1000.0);
         let offsets: Vec<u64> = (0..100_000).map(|_| poisson.next_at_ns()).collect();
         let gaps = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
-        let law = Exp::new(1.0).unwrap();
-        assert_ks("poisson gaps", gaps, |x| law.cdf(x));
+        let distribution = Exp::new(1.0).unwrap();
+        assert_ks("poisson gaps", gaps, |x| distribution.cdf(x));
     }
 
     #[test]
@@ -348,26 +355,29 @@ mod tests {
             "fb_value",
         ];
         for text in texts {
-            let law = Law::parse(text).unwrap();
+            let distribution = Distribution::parse(text).unwrap();
             let rng = Rng::from_seed(SEED);
-            let mut schedule = ArrivalSchedule::of_law(&law, 5000.0, rng).unwrap().settled();
+            let mut schedule =
+                ArrivalSchedule::from_distribution(&distribution, 5000.0, rng).unwrap().settled();
             let offsets: Vec<u64> = (0..200_000).map(|_| schedule.next_at_ns()).collect();
             assert!(offsets.is_sorted(), "{text}");
             let rate = offsets.len() as f64 / (*offsets.last().unwrap() as f64 / 1e9);
             assert!((rate / 5000.0 - 1.0).abs() < 0.03, "{text}: {rate}/s; SEED={SEED}");
         }
-        let beyond = Law::parse("normal:-9,0.1").unwrap();
-        let refused = ArrivalSchedule::of_law(&beyond, 5000.0, Rng::from_seed(1)).unwrap_err();
+        let beyond = Distribution::parse("normal:-9,0.1").unwrap();
+        let refused =
+            ArrivalSchedule::from_distribution(&beyond, 5000.0, Rng::from_seed(1)).unwrap_err();
         assert!(refused.to_string().contains("mean of the distribution is 0"), "{refused}");
     }
 
     #[test]
     fn the_first_gap_of_a_settled_schedule_is_what_is_left_of_one() {
         // Of a uniform gap from 0 to 2 the rest at a random moment has the density 1 - x/2.
-        let law = Law::parse("uniform").unwrap();
+        let distribution = Distribution::parse("uniform").unwrap();
         let firsts = (0..20_000).map(|seed| {
             let rng = Rng::stream(SEED, crate::Phase::Run, 0, seed);
-            let schedule = ArrivalSchedule::of_law(&law, 1e9 / 1e6, rng).unwrap();
+            let schedule =
+                ArrivalSchedule::from_distribution(&distribution, 1e9 / 1e6, rng).unwrap();
             schedule.settled().next_at_ns() as f64 / 1e6
         });
         assert_ks("first gaps", firsts.collect(), |x| {
@@ -379,10 +389,12 @@ mod tests {
     #[test]
     fn no_seed_has_a_first_gap_out_of_all_proportion() {
         for text in ["exponential", "fb_ia", "gev:30,8,0.6", "normal:0,0.1", "fixed:1"] {
-            let law = Law::parse(text).unwrap();
+            let distribution = Distribution::parse(text).unwrap();
             for seed in 0..2000 {
                 let rng = Rng::stream(seed, crate::Phase::Run, 0, 0);
-                let mut one = ArrivalSchedule::of_law(&law, 1000.0, rng).unwrap().settled();
+                let mut one = ArrivalSchedule::from_distribution(&distribution, 1000.0, rng)
+                    .unwrap()
+                    .settled();
                 let first_ns = one.next_at_ns();
                 assert!(first_ns < 65_000_000, "{text} with seed {seed}: {first_ns} ns");
             }

@@ -45,7 +45,7 @@ pub(crate) fn assert_chi_square(label: &str, observed: &[u64], weights: &[f64]) 
     );
 }
 
-/// Asserts by the Kolmogorov-Smirnov test that `samples` follow the continuous law `cdf`.
+/// Asserts by the Kolmogorov-Smirnov test that `samples` follow the continuous distribution `cdf`.
 pub(crate) fn assert_ks(label: &str, mut samples: Vec<f64>, cdf: impl Fn(f64) -> f64) {
     samples.sort_by(f64::total_cmp);
     let n = samples.len() as f64;

@@ -2,7 +2,7 @@
 //!
 //! The model is that of B. Atikoglu et al., "Workload analysis of a large-scale key-value store"
 //! (SIGMETRICS 2012), for the pool that the authors call ETC; mutilate made its constants the usual
-//! ones. Three laws, each as a function of a uniform number `u`:
+//! ones. Three distributions, each as a function of a uniform number `u`:
 //!
 //! ```text
 //! key bytes    generalised extreme value   30.7984 + 8.20449 ((-ln u)^-0.078688 - 1) / 0.078688
@@ -39,14 +39,14 @@ const VALUE_TABLE: [f64; 15] = [
     0.00837, 0.08989, 0.00092, 0.00326, 0.01980,
 ];
 
-/// The inverse distribution function of the generalised extreme value law.
+/// The inverse distribution function of the generalised extreme value distribution.
 #[inline]
 fn gev((location, scale, shape): (f64, f64, f64), u: f64) -> f64 {
     location + scale * ((-u.ln()).powf(-shape) - 1.0) / shape
 }
 
-/// The upper quantile function of the generalised Pareto law: the value exceeded with probability
-/// `u`.
+/// The upper quantile function of the generalised Pareto distribution: the value exceeded with
+/// probability `u`.
 #[inline]
 pub(crate) fn pareto((location, scale, shape): (f64, f64, f64), u: f64) -> f64 {
     location + scale * (u.powf(-shape) - 1.0) / shape

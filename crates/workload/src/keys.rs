@@ -8,25 +8,26 @@
 //! The population is `first .. first + count` at the start. With a [`Counter`] it grows: indexes
 //! below the counter may be read too. A scramble permutes the initial `count` indexes and leaves
 //! newer ones where they are, so the hot keys stay the same ones while the population grows, and a
-//! new key of a Zipf law enters as the coldest rank.
+//! new key of a Zipf distribution enters as the coldest rank.
 //!
-//! The normaliser of a Zipf law depends on the population. It is computed again when the population
-//! has grown by 1/4096, not on every insert. Until then a `zipf` source cannot see the newest keys
-//! of that fraction, and a `latest` source, whose distances start at the newest key, the oldest.
+//! The normaliser of a Zipf distribution depends on the population. It is computed again when the
+//! population has grown by 1/4096, not on every insert. Until then a `zipf` source cannot see the
+//! newest keys of that fraction, and a `latest` source, whose distances start at the newest key,
+//! the oldest.
 //!
 //! A draw costs a branch on the distribution, no call through a pointer and no allocation.
 
 use std::fmt;
 
 use crate::counter::Counter;
-use crate::distribution::KeyDistribution;
 use crate::error::Error;
 use crate::format::{KeyFormat, KeyWriter, ycsb_hash};
+use crate::key_distribution::KeyDistribution;
 use crate::rng::Rng;
 use crate::scramble::Permutation;
 use crate::zipf::{RANKS_MAX, Zipf, ZipfYcsb};
 
-/// The population is re-measured for Zipf laws when it has grown by one part in this many.
+/// The population is re-measured for Zipf distributions when it has grown by one part in this many.
 const GROWTH_SLACK: u64 = 4096;
 
 /// A set of keys and the way they are chosen.
@@ -288,7 +289,8 @@ impl KeySource {
                 }
             },
             Sampler::Exponential { rate, bounded_mass } => {
-                // Inverting the law cut at 1 gives what repeating draws beyond 1 would give.
+                // Inverting the distribution cut at 1 gives what repeating draws beyond 1 would
+                // give.
                 let x = -(-rng.unit() * *bounded_mass).ln_1p() / *rate;
                 scale(x, population)
             }
@@ -322,7 +324,7 @@ fn scale(x: f64, population: u64) -> u64 {
     ((x * population as f64) as u64).min(population - 1)
 }
 
-/// Lets a Zipf law grow with the population, in steps.
+/// Lets a Zipf distribution grow with the population, in steps.
 #[inline]
 fn follow(zipf: &mut Zipf, population: u64) {
     let known = zipf.count();

@@ -1,4 +1,5 @@
-//! Tests of the key streams: every distribution against its law, growth, shards and replay.
+//! Tests of the key streams: every distribution against its distribution, growth, shards and
+//! replay.
 
 use std::collections::HashSet;
 
@@ -33,7 +34,7 @@ fn histogram(source: &mut KeySource, draws: u64) -> Vec<u64> {
 }
 
 /// Draws as fractions of the population, each moved to a uniform place within its key, so that a
-/// continuous law can be tested.
+/// continuous distribution can be tested.
 fn fractions(source: &mut KeySource, draws: u64) -> Vec<f64> {
     let mut rng = Rng::from_seed(SEED);
     let count = source.count() as f64;

@@ -49,9 +49,9 @@ mod error;
 mod fb;
 mod format;
 mod jobs;
+mod key_distribution;
 mod keys;
 pub mod kvtest;
-mod law;
 mod mix;
 mod native;
 mod rng;
@@ -65,12 +65,12 @@ pub use {
     alias::Alias,
     arrivals::{ArrivalSchedule, Arrivals},
     counter::Counter,
-    distribution::KeyDistribution,
+    distribution::{Distribution, Points},
     error::Error,
     format::KeyFormat,
     jobs::{job, jobs, own_count},
+    key_distribution::KeyDistribution,
     keys::{KeySource, KeySpec},
-    law::{Law, Points},
     mix::{Counters, LoadSpec, MixKeys, MixSource, MixSpec, OpSpec, Verb},
     native::{native, native_names},
     rng::{Phase, Rng, fnv1a64, mix64},

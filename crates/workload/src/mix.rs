@@ -23,8 +23,8 @@ use std::fmt;
 
 use crate::alias::Alias;
 use crate::counter::Counter;
-use crate::distribution::KeyDistribution;
 use crate::error::Error;
+use crate::key_distribution::KeyDistribution;
 use crate::keys::{KeySource, KeySpec};
 use crate::rng::{Phase, Rng};
 use crate::sizes::{SizeDistribution, SizeSampler};

@@ -2,8 +2,8 @@
 //!
 //! [`native`] lists them, and says where they differ from YCSB.
 
-use crate::distribution::KeyDistribution;
 use crate::format::KeyFormat;
+use crate::key_distribution::KeyDistribution;
 use crate::keys::KeySpec;
 use crate::mix::{LoadSpec, MixKeys, MixSpec, OpSpec, Verb};
 use crate::sizes::SizeDistribution;
@@ -63,8 +63,8 @@ pub fn native_names() -> &'static [(&'static str, &'static str)] {
 ///   whole record, where YCSB writes one field.
 /// * Keys are `user` and YCSB's hash of the number, always with 19 digits, so that all have 23
 ///   bytes. Records are inserted in the order of their numbers, which is random in key order.
-/// * The Zipf law is exact over the records that exist. YCSB's own law is flatter; `zipf_ycsb`
-///   draws it.
+/// * The Zipf distribution is exact over the records that exist. YCSB's own distribution is
+///   flatter; `zipf_ycsb` draws it.
 /// * Read-modify-write is one atomic update, not a read followed by a write.
 ///
 /// Half of every value compresses away, for all of them.

@@ -4,9 +4,9 @@
 
 use std::fmt;
 
-use crate::distribution::read_numbers;
 use crate::error::Error;
 use crate::fb;
+use crate::key_distribution::read_numbers;
 use crate::rng::Rng;
 use crate::zipf::Zipf;
 
@@ -24,7 +24,7 @@ const DEVIATIONS_MAX: f64 = 6.0;
 /// | `10:200`, `uniform:10,200` | uniform, both ends included |
 /// | `fb_value` | value sizes of the ETC pool: 194 on average, 44 % below 15, cut at 1000000 |
 /// | `normal:100,10` | mean and standard deviation; rounded, cut at 0 and at six deviations |
-/// | `zipf:1,100,0.99` | from 1 to 100 by the exact Zipf law, 1 being the most frequent |
+/// | `zipf:1,100,0.99` | from 1 to 100 by the exact Zipf distribution, 1 being the most frequent |
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SizeDistribution {
@@ -48,7 +48,7 @@ pub enum SizeDistribution {
         /// The standard deviation before the cut.
         stddev: f64,
     },
-    /// Exact Zipf law over `min..=max`; `min` is the most frequent.
+    /// Exact Zipf distribution over `min..=max`; `min` is the most frequent.
     Zipf {
         /// The smallest size.
         min: u32,
@@ -262,15 +262,16 @@ mod tests {
         let zipf: Vec<f64> =
             (0..=50u32).map(|s| if s < 5 { 0.0 } else { f64::from(s - 4).powf(-0.9) }).collect();
         assert_chi_square("zipf sizes", &histogram("zipf:5,50,0.9", 51), &zipf);
-        let law = Normal::new(100.0, 10.0).unwrap();
-        let normal: Vec<f64> =
-            (0..=160).map(|s| law.cdf(f64::from(s) + 0.5) - law.cdf(f64::from(s) - 0.5)).collect();
+        let distribution = Normal::new(100.0, 10.0).unwrap();
+        let normal: Vec<f64> = (0..=160)
+            .map(|s| distribution.cdf(f64::from(s) + 0.5) - distribution.cdf(f64::from(s) - 0.5))
+            .collect();
         assert_chi_square("normal sizes", &histogram("normal:100,10", 161), &normal);
         let cut = histogram("normal:0,10", 61);
         assert_chi_square(
             "normal cut at 0",
             &[cut[0], 200_000 - cut[0]],
-            &[law.cdf(100.5), 1.0 - law.cdf(100.5)],
+            &[distribution.cdf(100.5), 1.0 - distribution.cdf(100.5)],
         );
     }
 

@@ -1,4 +1,4 @@
-//! Zipf's law in two forms: exact, and as YCSB draws it.
+//! Zipf's distribution in two forms: exact, and as YCSB draws it.
 //!
 //! **Exact.** Rank `k` in `1..=n` has probability proportional to `k^-theta`. [`Zipf`] samples by
 //! rejection-inversion (W. Hoermann and G. Derflinger, "Rejection-inversion to generate variates
@@ -15,7 +15,7 @@
 //! databases" (1994), over a universe that YCSB fixes at 10^10 items, whatever the number of keys.
 //! YCSB then hashes the rank and takes it modulo the number of keys, so the hottest key gets the
 //! share it would have among 10^10 keys: 1 / 26.469 = 3.78 % for theta 0.99, where a million keys
-//! by the exact law give 6.50 %. The formula is an approximation from rank 2 upward.
+//! by the exact distribution give 6.50 %. The formula is an approximation from rank 2 upward.
 
 use crate::error::Error;
 use crate::rng::Rng;
@@ -49,7 +49,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// The law with exponent `theta` over `count` ranks.
+    /// The distribution with exponent `theta` over `count` ranks.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ pub fn harmonic(n: u64, theta: f64) -> f64 {
 /// The number of items in the universe of YCSB's scrambled Zipf generator.
 const YCSB_UNIVERSE: u64 = 10_000_000_000;
 
-/// Gray's approximation of Zipf's law over YCSB's universe of 10^10 items.
+/// Gray's approximation of Zipf's distribution over YCSB's universe of 10^10 items.
 #[derive(Clone, Debug)]
 pub struct ZipfYcsb {
     zeta: f64,
@@ -180,7 +180,7 @@ pub struct ZipfYcsb {
 }
 
 impl ZipfYcsb {
-    /// The law with exponent `theta`; YCSB's default is 0.99.
+    /// The distribution with exponent `theta`; YCSB's default is 0.99.
     ///
     /// # Errors
     ///
@@ -323,7 +323,7 @@ mod tests {
             }
         }
         // The published formula solved for the share of the ranks below a cut, and that share by
-        // the exact law, from which the formula is a few per cent away.
+        // the exact distribution, from which the formula is a few per cent away.
         let zeta = 26.469_028_201_783_02;
         let relative = |rank: u64| (rank as f64 / 1e10).powf(0.01);
         let eta = (1.0 - relative(2)) / (1.0 - (1.0 + 0.5f64.powf(0.99)) / zeta);

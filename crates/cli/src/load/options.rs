@@ -169,8 +169,8 @@ pub(crate) struct Options {
     /// Deal threads to servers instead of connecting each to all
     #[arg(short = 'R', long, help_heading = "Load")]
     pub(crate) roundrobin: bool,
-    /// Law of the gaps between requests
-    #[arg(short, long, value_name = "LAW", default_value = "exponential", help_heading = "Load")]
+    /// Distribution of the gaps between requests
+    #[arg(short, long, value_name = "DIST", default_value = "exponential", help_heading = "Load")]
     pub(crate) iadist: String,
     /// Leave arrivals out that are more than 5 ms late
     #[arg(short = 'S', long, help_heading = "Load")]
@@ -208,17 +208,17 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) repeat: Option<u32>,
 
-    /// Law of key lengths
-    #[arg(short = 'K', long, value_name = "LAW", default_value = "30", help_heading = "Content")]
+    /// Distribution of key lengths
+    #[arg(short = 'K', long, value_name = "DIST", default_value = "30", help_heading = "Content")]
     pub(crate) keysize: String,
-    /// Law of value lengths
-    #[arg(short = 'V', long, value_name = "LAW", default_value = "200", help_heading = "Content")]
+    /// Distribution of value lengths
+    #[arg(short = 'V', long, value_name = "DIST", default_value = "200", help_heading = "Content")]
     pub(crate) valuesize: String,
     /// Records, divided among the servers
     #[arg(short, long, value_name = "N", default_value_t = 10_000, help_heading = "Content")]
     pub(crate) records: u64,
     /// Which keys are popular: uniform, zipf:0.99, hotspot:0.2,0.8, latest, sequential
-    #[arg(long, value_name = "LAW", default_value = "uniform", help_heading = "Content")]
+    #[arg(long, value_name = "DIST", default_value = "uniform", help_heading = "Content")]
     pub(crate) popularity: String,
     /// Share of requests that store
     #[arg(short, long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Content")]
@@ -371,7 +371,7 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "Output")]
     pub(crate) strict: bool,
 
-    /// Be a server instead: null, oracle:LAW or fault:LIST
+    /// Be a server instead: null, oracle:DIST or fault:LIST
     #[arg(long, value_name = "KIND", help_heading = "Instead of load")]
     pub(crate) respond: Option<String>,
     /// Where it listens, also unix:PATH or shm:PATH; repeat for several

@@ -1,12 +1,13 @@
 //! When requests are due, and which stream of random numbers belongs to whom.
 //!
 //! ```text
-//!   -i TEXT --law--> Law --schedule(rate, stream)--> ArrivalSchedule: offsets in ns
+//!   -i TEXT --parse--> Distribution --schedule(rate, stream)--> ArrivalSchedule
 //!   seed, agent, thread, connection --Stream::rng(purpose)--> Rng
 //! ```
 //!
-//! The laws and the schedule are those of `workload`. Here is what a load generator adds: the file
-//! of a measured law, one stream for each connection and purpose, and a share of the rate for each.
+//! The distributions and the schedule are those of `workload`. Here is what a load generator adds:
+//! the file of a measured distribution, one stream for each connection and purpose, and a share of
+//! the rate for each.
 //!
 //! **Invariant:** no two of (agent, thread, connection, purpose) draw the same numbers, and what a
 //! connection draws for one purpose does not depend on how much it drew for another: a run with the
@@ -17,12 +18,12 @@ mod sizes;
 use std::path::Path;
 
 use keyrack_vfs::{FileKind, Fs};
-use keyrack_workload::{ArrivalSchedule, Error, Law, Phase, Rng, mix64};
+use keyrack_workload::{ArrivalSchedule, Distribution, Error, Phase, Rng, mix64};
 
 pub use sizes::Sizes;
 pub(crate) use sizes::VALUE_BYTES_MAX;
 
-/// The largest file of a measured law.
+/// The largest file of a measured distribution.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// What random numbers are drawn for.
@@ -66,13 +67,14 @@ impl Stream {
     }
 }
 
-/// Reads a law: the text form of [`Law::parse`], or `cdf:PATH` for a file of [`Law::empirical`].
+/// Reads a distribution: the text form of [`Distribution::parse`], or `cdf:PATH` for a file of
+/// [`Distribution::empirical`].
 ///
 /// # Errors
 /// As those two; a file that cannot be read, or is larger than 64 MiB, is a syntax error with the
 /// reason.
-pub fn law(text: &str, fs: &dyn Fs) -> Result<Law, Error> {
-    let Some(path) = text.strip_prefix("cdf:") else { return Law::parse(text) };
+pub fn distribution(text: &str, fs: &dyn Fs) -> Result<Distribution, Error> {
+    let Some(path) = text.strip_prefix("cdf:") else { return Distribution::parse(text) };
     let refuse = |problem: String| Error::Syntax {
         what: "distribution file",
         text: path.to_owned(),
@@ -89,7 +91,7 @@ pub fn law(text: &str, fs: &dyn Fs) -> Result<Law, Error> {
     }
     let content = fs.read_to_string(path_of_file).map_err(|error| refuse(error.to_string()))?;
     // The line itself is not shown: the name may come from a master, and the file is not for it.
-    Law::empirical(&content).map_err(|error| match error {
+    Distribution::empirical(&content).map_err(|error| match error {
         Error::Syntax { problem, .. } => refuse(problem),
         other => other,
     })
@@ -102,12 +104,12 @@ pub fn law(text: &str, fs: &dyn Fs) -> Result<Law, Error> {
 /// moment of their lives, each in its own stream.
 ///
 /// # Errors
-/// A rate out of range, a law that cannot have it.
+/// A rate out of range, a distribution that cannot have it.
 ///
 /// # Panics
 /// Unless `index < schedules`.
 pub fn schedule(
-    law: &Law,
+    distribution: &Distribution,
     rate_per_s: f64,
     stream: &Stream,
     index: u32,
@@ -115,7 +117,8 @@ pub fn schedule(
 ) -> Result<ArrivalSchedule, Error> {
     assert!(index < schedules, "a schedule is one of those that share the rate");
     let share = rate_per_s / f64::from(schedules);
-    let schedule = ArrivalSchedule::of_law(law, share, stream.rng(Purpose::Gaps))?;
+    let schedule =
+        ArrivalSchedule::from_distribution(distribution, share, stream.rng(Purpose::Gaps))?;
     Ok(schedule.settled().staggered(index, schedules))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use keyrack_vfs::{Fs, MemFs, OpenOptions};
-use keyrack_workload::{Law, Rng};
+use keyrack_workload::{Distribution, Rng};
 use statrs::distribution::{ContinuousCDF, Exp};
 
 use super::*;
@@ -51,11 +51,11 @@ fn streams_differ_in_every_coordinate_and_purpose() {
 
 #[test]
 fn poisson_connections_add_up_to_one_poisson_process() {
-    let law = Law::parse("exponential").unwrap();
+    let distribution = Distribution::parse("exponential").unwrap();
     let mut offsets = Vec::new();
     for connection in 0..16 {
         let stream = Stream { seed: SEED, agent: 0, thread: 0, connection };
-        let mut one = schedule(&law, 10_000.0, &stream, connection, 16).unwrap();
+        let mut one = schedule(&distribution, 10_000.0, &stream, connection, 16).unwrap();
         offsets.extend(
             std::iter::repeat_with(|| one.next_at_ns()).take_while(|at| *at < 5_000_000_000),
         );
@@ -69,11 +69,11 @@ fn poisson_connections_add_up_to_one_poisson_process() {
 
 #[test]
 fn equal_gaps_of_many_connections_are_evenly_spaced() {
-    let law = Law::parse("fixed:1").unwrap();
+    let distribution = Distribution::parse("fixed:1").unwrap();
     let mut offsets: Vec<u64> = (0..8)
         .flat_map(|index| {
             let stream = Stream { seed: SEED, agent: 0, thread: 0, connection: index };
-            let mut one = schedule(&law, 1000.0, &stream, index, 8).unwrap();
+            let mut one = schedule(&distribution, 1000.0, &stream, index, 8).unwrap();
             (0..10).map(|_| one.next_at_ns()).collect::<Vec<u64>>()
         })
         .collect();
@@ -87,16 +87,16 @@ fn a_measured_law_comes_from_a_file() {
     let options = OpenOptions::new().write(true).create(true);
     let file = fs.open(Path::new("/sizes.txt"), &options).unwrap();
     file.append(b"0 0\n100 100\n").unwrap();
-    let law = law("cdf:/sizes.txt", &fs).unwrap();
-    assert_eq!(law.mean(), 50.0);
-    assert_eq!(super::law("200", &fs).unwrap(), Law::Fixed(200.0));
-    let missing = super::law("cdf:/none", &fs).unwrap_err().to_string();
+    let distribution = distribution("cdf:/sizes.txt", &fs).unwrap();
+    assert_eq!(distribution.mean(), 50.0);
+    assert_eq!(super::distribution("200", &fs).unwrap(), Distribution::Fixed(200.0));
+    let missing = super::distribution("cdf:/none", &fs).unwrap_err().to_string();
     assert!(missing.contains("/none"), "{missing}");
 }
 
 #[test]
 fn sizes_stay_within_their_bounds() {
-    let sizes = |text: &str, max| Sizes::new(&Law::parse(text).unwrap(), max);
+    let sizes = |text: &str, max| Sizes::new(&Distribution::parse(text).unwrap(), max);
     let mut rng = Rng::from_seed(SEED);
     for (text, max) in [
         ("pareto:15,214,0.9", 1000),

@@ -3,15 +3,15 @@
 //! ```text
 //!   key i of n   prefix | zeros | i in decimal
 //!                       |<-- size digits -->|
-//!   size         max(round(law(h / (2^64 - 1))), digits of n), at most what the protocol takes
+//!   size         max(round(quantile(h / (2^64 - 1))), digits of n), at most the protocol's limit
 //!   h            FNV-1a of the eight little-endian bytes of i
 //! ```
 //!
-//! So a key has one size for ever, and sizes follow the law. The prefix stands in front and is not
-//! counted in the size, but it is in the limit.
+//! So a key has one size for ever, and sizes follow the distribution. The prefix stands in front
+//! and is not counted in the size, but it is in the limit.
 
 use keyrack_decimal::{Decimal, eight_digits_of};
-use keyrack_workload::{Error, Law, fnv1a64};
+use keyrack_workload::{Distribution, Error, fnv1a64};
 
 /// The longest key that mutilate makes.
 const MUTILATE_BYTES_MAX: usize = 255;
@@ -22,7 +22,7 @@ const PATCH_DIGITS: usize = 8;
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyText {
     prefix: Vec<u8>,
-    law: Law,
+    distribution: Distribution,
     /// The digits that the number of keys has: every index has its place.
     digits_min: usize,
     /// The most digits that fit behind the prefix.
@@ -41,7 +41,7 @@ impl KeyText {
     /// [`Error::Parameter`] when a key does not fit, or the prefix has a byte that the protocol
     /// forbids in keys: a blank or a control character.
     pub fn new(
-        law: &Law,
+        distribution: &Distribution,
         records: u64,
         prefix: &[u8],
         key_bytes_max: usize,
@@ -64,13 +64,13 @@ impl KeyText {
         }
         let mut text = KeyText {
             prefix: prefix.to_vec(),
-            law: law.clone(),
+            distribution: distribution.clone(),
             digits_min,
             digits_max,
             digits_fixed: None,
             is_patched: false,
         };
-        if matches!(law, Law::Fixed(_)) {
+        if matches!(distribution, Distribution::Fixed(_)) {
             let digits = text.digits(0);
             text.digits_fixed = Some(digits);
             text.is_patched = digits >= PATCH_DIGITS && digits_min <= PATCH_DIGITS;
@@ -150,7 +150,7 @@ impl KeyText {
         }
         let u = fnv1a64(index) as f64 / u64::MAX as f64;
         // The cast takes what is below 0 for 0.
-        let drawn = self.law.key_size(u).round() as usize;
+        let drawn = self.distribution.key_size(u).round() as usize;
         drawn.max(self.digits_min).max(decimal_digits(index)).min(self.digits_max)
     }
 }

@@ -6,7 +6,8 @@
 //!                 Values: a slice of a pool, or bytes that follow from the key (--verify)
 //! ```
 //!
-//! Which random number makes what is in `arrival`; the laws of popularity are those of `workload`.
+//! Which random number makes what is in `arrival`; the distributions of popularity are those of
+//! `workload`.
 
 mod keys;
 mod popularity;

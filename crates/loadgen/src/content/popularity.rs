@@ -1,13 +1,14 @@
 //! Which key comes next.
 //!
-//! The laws are `workload`'s; mutilate knows `uniform` alone. Popular keys of a Zipf law are spread
-//! over the indexes, so that they do not all have the same sizes nor sit on one server.
+//! The distributions are `workload`'s; mutilate knows `uniform` alone. Popular keys of a Zipf
+//! distribution are spread over the indexes, so that they do not all have the same sizes nor sit on
+//! one server.
 
 use std::fmt;
 
 use keyrack_workload::{Error, KeyDistribution, KeyFormat, KeySource, KeySpec, Rng};
 
-/// A law of popularity over a number of keys.
+/// A distribution of popularity over a number of keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Popularity {
     distribution: KeyDistribution,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use keyrack_workload::{Law, Rng};
+use keyrack_workload::{Distribution, Rng};
 
 use super::*;
 
@@ -18,8 +18,9 @@ fn reference(index: u64, records: u64, size: impl Fn(f64) -> f64) -> String {
     format!("{index:0width$}")
 }
 
-fn text(law: &str, records: u64, prefix: &str) -> KeyText {
-    KeyText::new(&Law::parse(law).unwrap(), records, prefix.as_bytes(), 250).unwrap()
+fn text(distribution: &str, records: u64, prefix: &str) -> KeyText {
+    KeyText::new(&Distribution::parse(distribution).unwrap(), records, prefix.as_bytes(), 250)
+        .unwrap()
 }
 
 fn key(text: &KeyText, index: u64) -> String {
@@ -60,15 +61,15 @@ fn a_prefix_stands_in_front_and_counts_for_the_limit() {
     assert_eq!(key(&text("5", 10, "app:"), 3), "app:00003");
     let long = text("fixed:1000", 10, "p");
     assert_eq!((key(&long, 3).len(), long.fixed_len(), long.len_max()), (250, Some(250), 250));
-    let law = Law::parse("30").unwrap();
+    let distribution = Distribution::parse("30").unwrap();
     let refuse = |records, prefix: &[u8], max| {
-        KeyText::new(&law, records, prefix, max).unwrap_err().to_string()
+        KeyText::new(&distribution, records, prefix, max).unwrap_err().to_string()
     };
     assert!(refuse(10_000, b"abc", 7).contains("3 bytes of prefix and 5 digits"));
     assert!(refuse(10, b"a b", 250).contains("0x20"));
     assert!(refuse(10, b"a\n", 250).contains("0x0a"));
     // Redis has longer keys, the original does not.
-    let redis = KeyText::new(&Law::parse("5000").unwrap(), 10, b"", 64 << 10).unwrap();
+    let redis = KeyText::new(&Distribution::parse("5000").unwrap(), 10, b"", 64 << 10).unwrap();
     assert_eq!(redis.len(3), 255);
 }
 
@@ -93,8 +94,8 @@ fn assoc_splits_keys_that_are_long_enough() {
 
 #[test]
 fn popularity_has_its_laws() {
-    let counts = |law: &str| {
-        let popularity = Popularity::parse(law).unwrap();
+    let counts = |distribution: &str| {
+        let popularity = Popularity::parse(distribution).unwrap();
         let mut source = popularity.source(1000, Rng::from_seed(SEED), (0, 1)).unwrap();
         let mut counts = vec![0u32; 1000];
         for _ in 0..100_000 {

@@ -8,12 +8,13 @@
 //! ```
 //!
 //! Arrivals follow by a change of time: a schedule of one request a "second" says how many requests
-//! are due before its n-th arrival, and the ramp says when so many are. Gaps keep their law at
-//! every moment, and nothing is lost at corners. The scale of gaps is that of the law with mean 1.
+//! are due before its n-th arrival, and the ramp says when so many are. Gaps keep their
+//! distribution at every moment, and nothing is lost at corners. The scale of gaps is that of the
+//! distribution with mean 1.
 //!
 //! **Invariant:** corners ascend in time; counts that were summed to each corner never decrease.
 
-use keyrack_workload::{ArrivalSchedule, Law};
+use keyrack_workload::{ArrivalSchedule, Distribution};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -203,20 +204,21 @@ impl RampSchedule {
     /// which is more than 0.
     ///
     /// # Errors
-    /// A law that cannot have mean 1.
+    /// A distribution that cannot have mean 1.
     ///
     /// # Panics
     /// Unless `index < schedules`.
     pub fn new(
         ramp: &Ramp,
-        law: &Law,
+        distribution: &Distribution,
         stream: &Stream,
         index: u32,
         schedules: u32,
         share: f64,
     ) -> Result<RampSchedule, keyrack_workload::Error> {
         assert!(index < schedules, "a schedule is one of those that share the rate");
-        let schedule = ArrivalSchedule::of_law(law, 1.0, stream.rng(Purpose::Gaps))?;
+        let schedule =
+            ArrivalSchedule::from_distribution(distribution, 1.0, stream.rng(Purpose::Gaps))?;
         let schedule = schedule.settled().staggered(index, schedules);
         let scale = f64::from(schedules) / share;
         Ok(RampSchedule { ramp: ramp.clone(), schedule, scale, after: 0 })

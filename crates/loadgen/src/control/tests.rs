@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use keyrack_measure::Histogram;
-use keyrack_workload::{Law, Rng};
+use keyrack_workload::{Distribution, Rng};
 
 use super::*;
 use crate::arrival::Stream;
@@ -290,11 +290,12 @@ fn staircases_go_up_and_down() {
 fn connections_share_a_ramp() {
     let ramp = Ramp::parse("0,0\n10,2000\n20,2000\n20,500\n").unwrap();
     for text in ["exponential", "fixed:1"] {
-        let law = Law::parse(text).unwrap();
+        let distribution = Distribution::parse(text).unwrap();
         let mut seconds = [0u64; 30];
         for index in 0..4 {
             let stream = Stream { seed: SEED, agent: 0, thread: 0, connection: index };
-            let mut schedule = RampSchedule::new(&ramp, &law, &stream, index, 4, 1.0).unwrap();
+            let mut schedule =
+                RampSchedule::new(&ramp, &distribution, &stream, index, 4, 1.0).unwrap();
             let mut last_ns = 0;
             while let Some(at_ns) = schedule.next_at_ns().filter(|at| *at < 30_000_000_000) {
                 assert!(at_ns >= last_ns, "{text} goes back");

@@ -13,7 +13,7 @@ use keyrack_net::ConnectOptions;
 #[cfg(feature = "tls")]
 use keyrack_net::TlsClient;
 use keyrack_vfs::Fs;
-use keyrack_workload::Law;
+use keyrack_workload::Distribution;
 use std::time::Duration;
 
 use crate::arrival::{self, Sizes, VALUE_BYTES_MAX};
@@ -57,7 +57,7 @@ pub struct Plan {
     pub(crate) connect: Vec<ConnectOptions>,
     /// Records of each server, or of all together where they share the keys.
     pub records: u64,
-    pub(crate) gaps: Law,
+    pub(crate) gaps: Distribution,
     pub(crate) keys: KeyText,
     pub(crate) sizes: Sizes,
     pub(crate) popularity: Popularity,
@@ -72,7 +72,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks everything, resolves names, reads certificates and laws.
+    /// Checks everything, resolves names, reads certificates and distributions.
     ///
     /// # Errors
     /// [`Error::Usage`] and its like, one line each, naming the option.
@@ -91,16 +91,16 @@ impl Plan {
             true => settings.records,
             false => (settings.records / servers.len() as u64).max(1),
         };
-        let gaps = named("--iadist", arrival::law(&settings.iadist, fs))?;
+        let gaps = named("--iadist", arrival::distribution(&settings.iadist, fs))?;
         if settings.rate > 0.0 {
             named("--iadist", gaps.with_mean(1.0 / settings.rate))?;
         }
-        let key_law = named("--keysize", arrival::law(&settings.keysize, fs))?;
+        let key_sizes = named("--keysize", arrival::distribution(&settings.keysize, fs))?;
         let key_bytes_max = match settings.protocol.is_memcached() {
             true => MEMCACHED_KEY_BYTES_MAX,
             false => KEY_BYTES_MAX,
         };
-        if let Law::Fixed(bytes) = key_law
+        if let Distribution::Fixed(bytes) = key_sizes
             && bytes + settings.prefix.len() as f64 > key_bytes_max as f64
         {
             return Err(Error::usage(format!(
@@ -110,9 +110,9 @@ impl Plan {
             )));
         }
         let prefix = settings.prefix.as_bytes();
-        let keys = named("--keysize", KeyText::new(&key_law, records, prefix, key_bytes_max))?;
-        let value_law = named("--valuesize", arrival::law(&settings.valuesize, fs))?;
-        let sizes = named("--valuesize", Sizes::new(&value_law, None))?;
+        let keys = named("--keysize", KeyText::new(&key_sizes, records, prefix, key_bytes_max))?;
+        let value_sizes = named("--valuesize", arrival::distribution(&settings.valuesize, fs))?;
+        let sizes = named("--valuesize", Sizes::new(&value_sizes, None))?;
         let popularity = named("--popularity", Popularity::parse(&settings.popularity))?;
         let traced = if settings.trace.is_some() { VALUE_BYTES_MAX } else { 0 };
         let values = Values::new(sizes.max().max(traced) as usize, settings.seed);
@@ -148,7 +148,7 @@ impl Plan {
         let settings = &self.settings;
         let is_left =
             settings.skip || settings.moderate || settings.trace.is_some() || self.ramp.is_some();
-        matches!(self.gaps, Law::Exponential { .. }) && !is_left
+        matches!(self.gaps, Distribution::Exponential { .. }) && !is_left
     }
 
     /// The deviation of the gaps between requests, divided by their mean. Traces and ramps are as
@@ -159,7 +159,7 @@ impl Plan {
         if rate <= 0.0 || self.settings.trace.is_some() {
             return 1.0;
         }
-        self.gaps.with_mean(1.0 / rate).map_or(1.0, |law| law.variation())
+        self.gaps.with_mean(1.0 / rate).map_or(1.0, |distribution| distribution.variation())
     }
 
     /// The servers of a thread, by their places.
@@ -235,7 +235,7 @@ impl Plan {
     /// The same with another rate, for a search or a scan.
     ///
     /// # Errors
-    /// A rate that the law of gaps cannot have.
+    /// A rate that the distribution of gaps cannot have.
     pub fn set_rate(&mut self, rate: f64) -> Result<()> {
         if rate > 0.0 {
             named("--iadist", self.gaps.with_mean(1.0 / rate))?;

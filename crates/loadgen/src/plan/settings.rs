@@ -116,11 +116,11 @@ pub struct Settings {
     pub sharding: Sharding,
     /// Records, over all servers.
     pub records: u64,
-    /// The law of key sizes.
+    /// The distribution of key sizes.
     pub keysize: String,
-    /// The law of value sizes.
+    /// The distribution of value sizes.
     pub valuesize: String,
-    /// The law of gaps.
+    /// The distribution of gaps.
     pub iadist: String,
     /// Which keys are popular.
     pub popularity: String,

@@ -149,9 +149,9 @@ impl Clerk {
         }
         let of = |connection| Stream { seed: settings.seed, agent: 0, thread: 0, connection };
         let behaviour = match &settings.manner {
-            Manner::Oracle(law) => {
+            Manner::Oracle(distribution) => {
                 let rng = of(1).rng(Purpose::Faults);
-                Behaviour::Oracle(Box::new(Oracle::new(law.clone(), rng)))
+                Behaviour::Oracle(Box::new(Oracle::new(distribution.clone(), rng)))
             }
             Manner::Fault(faults) => Behaviour::Faults(faults.clone()),
             Manner::Null => Behaviour::Faults(Faults::default()),

@@ -14,9 +14,10 @@
 //! ```
 //!
 //! They are joined by commas. A request meets one of them at most: probabilities add up to 1 or
-//! less. How long waits are may be a law, such as `delay=exponential:0.2@0.5`, in milliseconds.
+//! less. How long waits are may be a distribution, such as `delay=exponential:0.2@0.5`, in
+//! milliseconds.
 
-use keyrack_workload::{Law, Rng};
+use keyrack_workload::{Distribution, Rng};
 
 use super::Error;
 use super::clerk::{After, Parcel};
@@ -54,7 +55,7 @@ const NAMES: [(&str, Fault, bool); 9] = [
 /// A list of faults with their probabilities.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    list: Vec<(Fault, Law, f64)>,
+    list: Vec<(Fault, Distribution, f64)>,
     /// Length and period.
     freeze_ns: Option<(u64, u64)>,
 }
@@ -86,8 +87,8 @@ impl Faults {
             if waits == amount.is_empty() {
                 return Err(usage(if waits { "say how long" } else { "takes no length" }));
             }
-            let law = if waits { wait(amount)? } else { Law::Fixed(0.0) };
-            faults.list.push((fault, law, share));
+            let distribution = if waits { wait(amount)? } else { Distribution::Fixed(0.0) };
+            faults.list.push((fault, distribution, share));
         }
         let sum: f64 = faults.list.iter().map(|(_, _, share)| share).sum();
         if faults.list.iter().any(|(_, _, share)| !(0.0..=1.0).contains(share)) || sum > 1.0 + 1e-9
@@ -117,11 +118,11 @@ impl Faults {
         rng: &mut Rng,
         put: &mut dyn FnMut(Parcel),
     ) -> bool {
-        let Some((fault, law)) = self.draw(rng) else {
+        let Some((fault, distribution)) = self.draw(rng) else {
             put(Parcel::now(reply));
             return false;
         };
-        let mut wait_ns = || (law.sample(rng) * 1e6) as u64;
+        let mut wait_ns = || (distribution.sample(rng) * 1e6) as u64;
         match fault {
             Fault::Delay => put(Parcel::at(now_ns + wait_ns(), reply)),
             Fault::Partial => {
@@ -156,11 +157,11 @@ impl Faults {
         true
     }
 
-    fn draw(&self, rng: &mut Rng) -> Option<(Fault, &Law)> {
+    fn draw(&self, rng: &mut Rng) -> Option<(Fault, &Distribution)> {
         let mut place = rng.unit();
-        for (fault, law, share) in &self.list {
+        for (fault, distribution, share) in &self.list {
             if place < *share {
-                return Some((*fault, law));
+                return Some((*fault, distribution));
             }
             place -= share;
         }
@@ -168,11 +169,11 @@ impl Faults {
     }
 }
 
-/// A length of time, or a law of milliseconds.
-fn wait(text: &str) -> Result<Law, Error> {
+/// A length of time, or a distribution of milliseconds.
+fn wait(text: &str) -> Result<Distribution, Error> {
     match parse_ns(text, 1e6) {
-        Some(ns) => Ok(Law::Fixed(ns as f64 / 1e6)),
-        None => Ok(Law::parse(text)?),
+        Some(ns) => Ok(Distribution::Fixed(ns as f64 / 1e6)),
+        None => Ok(Distribution::parse(text)?),
     }
 }
 

@@ -4,8 +4,8 @@
 //!   null      net's loops, replies built before: what a client can reach at most; a loop of
 //!             its own for connections in shared memory
 //!   fault     a loop of its own: late, cut, slow, wrong, gone, by a seed
-//!   oracle    a loop of its own: one queue, one server, a service time by a law, so that the
-//!             percentiles that a client reports have a theory
+//!   oracle    a loop of its own: one queue, one server, drawn service times, so that queueing
+//!             theory says which percentiles a client has to report
 //! ```
 //!
 //! All speak memcached's text, meta and binary protocols and RESP2/3, told apart by the first byte,
@@ -15,7 +15,7 @@
 //! | text | responder |
 //! |---|---|
 //! | `null` | answers at once |
-//! | `oracle:exponential:0.002` | service times by a law in microseconds: here 500 on average |
+//! | `oracle:exponential:0.002` | drawn service times in microseconds: here 500 on average |
 //! | `fault:delay=5ms@0.1,close@0.01` | faults with their probabilities, see [`Faults`] |
 //!
 //! **Invariant:** what a responder draws comes from its seed, in the order of the requests.
@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use keyrack_measure::Clock;
 use keyrack_net::Endpoint;
-use keyrack_workload::Law;
+use keyrack_workload::Distribution;
 
 pub use faults::Faults;
 
@@ -62,9 +62,9 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// The law of an oracle.
+    /// The distribution of an oracle.
     #[error("service time of the oracle: {0}")]
-    Law(#[from] keyrack_workload::Error),
+    Distribution(#[from] keyrack_workload::Error),
     /// The machine.
     #[error(transparent)]
     Net(#[from] keyrack_net::Error),
@@ -86,15 +86,16 @@ pub enum Manner {
     Null,
     /// Makes faults.
     Fault(Faults),
-    /// Serves one request after the other, each for a time drawn from a law, in microseconds.
-    Oracle(Law),
+    /// Serves one request after the other, each for a time drawn from a distribution, in
+    /// microseconds.
+    Oracle(Distribution),
 }
 
 impl Manner {
-    /// Reads the text form: `null`, `fault:LIST`, `oracle:LAW`.
+    /// Reads the text form: `null`, `fault:LIST`, `oracle:DIST`.
     ///
     /// # Errors
-    /// An unknown name, a law or a list that cannot be read.
+    /// An unknown name, a distribution or a list that cannot be read.
     pub fn parse(text: &str) -> Result<Manner, Error> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let usage = |problem: &str| Error::Usage { text: text.to_owned(), problem: problem.into() };
@@ -105,14 +106,14 @@ impl Manner {
                 Err(usage("say how long a request is served, such as oracle:exponential:0.002"))
             }
             "oracle" => {
-                let law = Law::parse(rest)?;
-                let mean_us = law.mean();
+                let distribution = Distribution::parse(rest)?;
+                let mean_us = distribution.mean();
                 if !(mean_us.is_finite() && mean_us > 0.0) {
                     return Err(usage("the mean service time must be more than 0 microseconds"));
                 }
-                Ok(Manner::Oracle(law))
+                Ok(Manner::Oracle(distribution))
             }
-            _ => Err(usage("expected null, fault:LIST or oracle:LAW")),
+            _ => Err(usage("expected null, fault:LIST or oracle:DIST")),
         }
     }
 }

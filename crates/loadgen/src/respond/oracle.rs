@@ -3,26 +3,26 @@
 //! ```text
 //!   arrival    a1  a2        a3
 //!   begins     a1  |d1       a3         max(arrival, departure of the one before)
-//!   departure      d1   d2       d3     begin + service time drawn from the law
+//!   departure      d1   d2       d3     begin + service time drawn from the distribution
 //! ```
 //!
 //! A reply leaves at its departure. The times come from the model and not from when the loop got
 //! round to it, so lateness of the loop does not add up: a client sees the model's response time
 //! plus the way there and back.
 
-use keyrack_workload::{Law, Rng};
+use keyrack_workload::{Distribution, Rng};
 
 /// The queue.
 #[derive(Debug)]
 pub(super) struct Oracle {
-    service_us: Law,
+    service_us: Distribution,
     rng: Rng,
     /// When the last request leaves.
     departure_ns: f64,
 }
 
 impl Oracle {
-    pub(super) fn new(service_us: Law, rng: Rng) -> Oracle {
+    pub(super) fn new(service_us: Distribution, rng: Rng) -> Oracle {
         Oracle { service_us, rng, departure_ns: 0.0 }
     }
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use keyrack_net::{ConnectOptions, Stream as Client};
-use keyrack_workload::{Law, Rng};
+use keyrack_workload::{Distribution, Rng};
 
 use super::clerk::{After, Parcel};
 use super::faults::Faults;
@@ -252,7 +252,7 @@ fn texts_that_are_no_responder_are_refused() {
 /// in order.
 fn simulate(service: &str, rate_per_us: f64, count: usize) -> Vec<f64> {
     let mut rng = Rng::from_seed(SEED);
-    let mut oracle = Oracle::new(Law::parse(service).unwrap(), Rng::from_seed(SEED + 1));
+    let mut oracle = Oracle::new(Distribution::parse(service).unwrap(), Rng::from_seed(SEED + 1));
     let mut now_ns = 0.0;
     let mut responses: Vec<f64> = (0..count)
         .map(|_| {

@@ -139,11 +139,13 @@ impl Verdict {
         }
         if let Some(test) = test_gaps(evidence.gaps_ns) {
             let is_passed = test.p_value >= P_VALUE_MIN;
-            let law = if is_passed { "exponential" } else { "not exponential" };
+            let distribution = if is_passed { "exponential" } else { "not exponential" };
             let GapTest { p_value, gaps } = test;
             let text = match is_passed {
-                true => format!("{law} (p {p_value:.2}, {gaps} of them)"),
-                false => format!("{law} (p {p_value:.1e}, {gaps} of them): sends kept no schedule"),
+                true => format!("{distribution} (p {p_value:.2}, {gaps} of them)"),
+                false => format!(
+                    "{distribution} (p {p_value:.1e}, {gaps} of them): sends kept no schedule"
+                ),
             };
             verdict.add("gaps", is_passed, text);
         }

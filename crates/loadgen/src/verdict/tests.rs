@@ -87,7 +87,7 @@ fn a_rate_that_was_not_served_is_said() {
     let lines = warnings(&evidence);
     assert_eq!(lines[0], "rate: 80000 of 100000 requests/s (80.0 %): offered load not sustained");
     assert_eq!(lines[1], "backlog: 200000 requests were due and not sent in the end, 2 s of them");
-    // Under it by a fiftieth, by a law that leaves nothing to chance: the same.
+    // Under it by a fiftieth, by a distribution that leaves nothing to chance: the same.
     let fixed = Evidence { variation: 0.0, completed: 980_000, ..case.evidence() };
     assert!(warnings(&fixed)[0].starts_with("rate: 98000 of 100000 requests/s (98.0 %): offered"));
     // One request a second, none of them by chance in this one: nobody can tell.

@@ -144,16 +144,23 @@ impl Lane {
             // Each phase has gaps of its own; the first has those of the seed.
             let seed = self.stream.seed.wrapping_add(u64::from(phase.number) << 40);
             let stream = Stream { seed, ..self.stream };
-            let law = &plan.gaps;
+            let distribution = &plan.gaps;
             self.schedule = Some(match &plan.ramp {
                 Some(ramp) if phase.is_ramped => {
                     // The rate of the settings is the mean of the whole ramp.
                     let share = phase.rate / plan.settings.rate;
-                    Schedule::Ramped(RampSchedule::new(ramp, law, &stream, index, count, share)?)
+                    Schedule::Ramped(RampSchedule::new(
+                        ramp,
+                        distribution,
+                        &stream,
+                        index,
+                        count,
+                        share,
+                    )?)
                 }
                 _ => {
                     let rate = phase.rate;
-                    Schedule::Steady(arrival::schedule(law, rate, &stream, index, count)?)
+                    Schedule::Steady(arrival::schedule(distribution, rate, &stream, index, count)?)
                 }
             });
             self.advance(phase, clock);

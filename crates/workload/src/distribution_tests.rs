@@ -1,17 +1,18 @@
-//! Laws against theory: Kolmogorov-Smirnov for those with a density, chi-square for the others.
+//! Distributions against theory: Kolmogorov-Smirnov for those with a density, chi-square for the
+//! others.
 
 use statrs::distribution::{ContinuousCDF, LogNormal, Normal};
 
 use super::*;
 use crate::check::{SEED, assert_chi_square, assert_ks};
 
-fn law(text: &str) -> Law {
-    Law::parse(text).unwrap()
+fn distribution(text: &str) -> Distribution {
+    Distribution::parse(text).unwrap()
 }
 
-fn draws(law: &Law, count: usize) -> Vec<f64> {
+fn draws(distribution: &Distribution, count: usize) -> Vec<f64> {
     let mut rng = Rng::from_seed(SEED);
-    (0..count).map(|_| law.sample(&mut rng)).collect()
+    (0..count).map(|_| distribution.sample(&mut rng)).collect()
 }
 
 fn pareto_cdf(location: f64, scale: f64, shape: f64) -> impl Fn(f64) -> f64 {
@@ -25,7 +26,7 @@ fn gev_cdf(location: f64, scale: f64, shape: f64) -> impl Fn(f64) -> f64 {
 #[test]
 fn draws_follow_their_laws() {
     let check = |text: &str, cdf: &dyn Fn(f64) -> f64| {
-        assert_ks(text, draws(&law(text), 50_000), cdf);
+        assert_ks(text, draws(&distribution(text), 50_000), cdf);
     };
     check("uniform:400", &|x| x / 400.0);
     let normal = Normal::new(200.0, 25.0).unwrap();
@@ -44,7 +45,7 @@ fn draws_follow_their_laws() {
 
 #[test]
 fn a_normal_law_has_no_number_below_zero() {
-    let cut = law("normal:1,2");
+    let cut = distribution("normal:1,2");
     let sample = draws(&cut, 50_000);
     assert!(sample.iter().all(|x| *x >= 0.0));
     let zeros = sample.iter().filter(|x| **x == 0.0).count() as u64;
@@ -56,13 +57,13 @@ fn a_normal_law_has_no_number_below_zero() {
 
 #[test]
 fn two_numbers_and_measured_points() {
-    let bimodal = draws(&law("bimodal:100,900,0.1"), 50_000);
+    let bimodal = draws(&distribution("bimodal:100,900,0.1"), 50_000);
     let high = bimodal.iter().filter(|x| **x == 900.0).count() as u64;
     assert_eq!(bimodal.iter().filter(|x| **x == 100.0).count() as u64, 50_000 - high);
     assert_chi_square("bimodal", &[high, 50_000 - high], &[0.1, 0.9]);
 
     // Half of all is 10; the rest lies evenly on 10 to 20 (30 %) and on 20 to 100 (20 %).
-    let points = Law::empirical("# size share\n10 50\n20, 80\n100\t100\n").unwrap();
+    let points = Distribution::empirical("# size share\n10 50\n20, 80\n100\t100\n").unwrap();
     let sample = draws(&points, 50_000);
     let count =
         |low: f64, high: f64| sample.iter().filter(|x| (low..=high).contains(*x)).count() as u64;
@@ -73,7 +74,7 @@ fn two_numbers_and_measured_points() {
 
 #[test]
 fn value_sizes_of_the_pool_are_those_of_the_size_distribution() {
-    let sample = draws(&Law::FbValue, 100_000);
+    let sample = draws(&Distribution::FbValue, 100_000);
     let share =
         |low: f64, high: f64| sample.iter().filter(|x| (low..high).contains(*x)).count() as u64;
     let tail = pareto_cdf(15.0, 214.476, 0.348238);
@@ -103,7 +104,7 @@ fn means_are_those_of_theory() {
         ("fb_value", 194.0),
     ];
     for (text, expected) in cases {
-        let mean = law(text).mean();
+        let mean = distribution(text).mean();
         let tolerance = if text == "fb_value" { 0.01 } else { 1e-6 };
         assert!((mean / expected - 1.0).abs() < tolerance, "{text}: {mean}, not {expected}");
     }
@@ -125,20 +126,22 @@ fn a_law_is_fitted_to_a_mean() {
         "fb_value",
     ];
     for text in texts {
-        let fitted = law(text).with_mean(0.25).unwrap();
+        let fitted = distribution(text).with_mean(0.25).unwrap();
         let mean = fitted.mean();
         assert!((mean / 0.25 - 1.0).abs() < 1e-3, "{text}: {fitted} has mean {mean}");
     }
     for text in ["bimodal:0,0,0.5", "gev", "normal:-9,0.1", "pareto:-9,1,-1"] {
-        assert!(law(text).with_mean(0.25).is_err(), "{text}");
+        assert!(distribution(text).with_mean(0.25).is_err(), "{text}");
     }
-    assert!(law("fixed:1").with_mean(0.0).is_err());
+    assert!(distribution("fixed:1").with_mean(0.0).is_err());
 }
 
 #[test]
 fn a_law_is_scaled_to_a_mean_in_all_its_lengths() {
-    let scaled = |text: &str, mean| law(text).with_mean(mean).unwrap().to_string();
-    let Law::Normal { mean, stddev } = law("normal:10,2").with_mean(1e-3).unwrap() else {
+    let scaled = |text: &str, mean| distribution(text).with_mean(mean).unwrap().to_string();
+    let Distribution::Normal { mean, stddev } =
+        distribution("normal:10,2").with_mean(1e-3).unwrap()
+    else {
         panic!("it is no longer normal");
     };
     assert!((mean / 1e-3 - 1.0).abs() < 1e-6 && (stddev / 2e-4 - 1.0).abs() < 1e-6);
@@ -157,7 +160,7 @@ fn a_law_is_scaled_to_a_mean_in_all_its_lengths() {
         "bimodal:1,10,0.1",
         "fb_value",
     ] {
-        let (own, fitted) = (law(text), law(text).with_mean(1e-3).unwrap());
+        let (own, fitted) = (distribution(text), distribution(text).with_mean(1e-3).unwrap());
         let (before, after) = (own.variation(), fitted.variation());
         // The table of value sizes is cut, and becomes points with lines between them.
         assert!((after / before - 1.0).abs() < 1e-2, "{text}: {before} and {after}");
@@ -170,21 +173,21 @@ fn a_law_is_scaled_to_a_mean_in_all_its_lengths() {
         let found = square.sqrt() / mean;
         assert!((found / after - 1.0).abs() < 0.1, "{text}: {found}, not {after}; SEED={SEED}");
     }
-    assert_eq!(law("pareto:1,2,0.5").variation(), f64::INFINITY);
-    assert_eq!(law("fixed:3").variation(), 0.0);
+    assert_eq!(distribution("pareto:1,2,0.5").variation(), f64::INFINITY);
+    assert_eq!(distribution("fixed:3").variation(), 0.0);
 }
 
 #[test]
 fn names_are_found_as_mutilate_finds_them() {
-    assert_eq!(law("200"), Law::Fixed(200.0));
-    assert_eq!(law("0.5"), Law::Fixed(0.5));
-    assert_eq!(law("FIXED:3"), Law::Fixed(3.0));
-    assert_eq!(law("gpareto:1,2,0.3"), law("pareto:1,2,0.3"));
-    assert_eq!(law("Exponential"), Law::Exponential { rate: 0.0 });
-    assert_eq!(law("fb_key").to_string(), "gev:30.7984,8.20449,0.078688");
-    assert_eq!(law("fb_ia").to_string(), "pareto:0,16.0292,0.154971");
+    assert_eq!(distribution("200"), Distribution::Fixed(200.0));
+    assert_eq!(distribution("0.5"), Distribution::Fixed(0.5));
+    assert_eq!(distribution("FIXED:3"), Distribution::Fixed(3.0));
+    assert_eq!(distribution("gpareto:1,2,0.3"), distribution("pareto:1,2,0.3"));
+    assert_eq!(distribution("Exponential"), Distribution::Exponential { rate: 0.0 });
+    assert_eq!(distribution("fb_key").to_string(), "gev:30.7984,8.20449,0.078688");
+    assert_eq!(distribution("fb_ia").to_string(), "pareto:0,16.0292,0.154971");
     for text in ["uniform:9", "normal:1,2", "lognormal:1,2", "bimodal:1,2,0.5", "gev:1,2,0.3"] {
-        assert_eq!(law(text).to_string(), text);
+        assert_eq!(distribution(text).to_string(), text);
     }
 }
 
@@ -205,7 +208,7 @@ fn mistakes_are_named() {
         ("exponential:inf", "rate is inf"),
     ];
     for (text, problem) in cases {
-        let message = Law::parse(text).unwrap_err().to_string();
+        let message = Distribution::parse(text).unwrap_err().to_string();
         assert!(message.contains(problem), "{text}: {message}");
     }
     let files = [
@@ -217,7 +220,7 @@ fn mistakes_are_named() {
         ("-1 1\n", "below 0"),
     ];
     for (text, problem) in files {
-        let message = Law::empirical(text).unwrap_err().to_string();
+        let message = Distribution::empirical(text).unwrap_err().to_string();
         assert!(message.contains(problem), "{text:?}: {message}");
     }
 }
@@ -225,17 +228,17 @@ fn mistakes_are_named() {
 #[test]
 fn key_sizes_are_those_of_mutilate() {
     // Sizes by its arithmetic, for hashes that are a tenth, a half, nine tenths of all.
-    let key = law("fb_key");
+    let key = distribution("fb_key");
     let expected = |u: f64| 30.7984 + 8.20449 * ((-u.ln()).powf(-0.078688) - 1.0) / 0.078688;
     for u in [1e-9, 0.1, 0.5, 0.9, 0.999_999] {
         assert_eq!(key.key_size(u), expected(u));
     }
-    assert_eq!(law("uniform:50").key_size(0.5), 25.0);
-    assert_eq!(law("exponential:0.1").key_size(0.5), -(0.5f64.ln()) / 0.1);
-    assert_eq!(law("fb_value").key_size(0.1), 2.0);
+    assert_eq!(distribution("uniform:50").key_size(0.5), 25.0);
+    assert_eq!(distribution("exponential:0.1").key_size(0.5), -(0.5f64.ln()) / 0.1);
+    assert_eq!(distribution("fb_value").key_size(0.1), 2.0);
     let tail = 15.0 + 214.476 * (0.5f64.powf(-0.348238) - 1.0) / 0.348238;
-    assert_eq!(law("fb_value").key_size(0.5), tail);
-    let normal = law("normal:30,5");
+    assert_eq!(distribution("fb_value").key_size(0.5), tail);
+    let normal = distribution("normal:30,5");
     assert!((normal.key_size(0.975) - (30.0 + 5.0 * 1.959_963_984_540_054)).abs() < 1e-7);
     assert!((normal.key_size(0.001) - (30.0 - 5.0 * 3.090_232_306_167_813_5)).abs() < 1e-7);
 }
