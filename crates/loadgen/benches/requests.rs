@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use keyrack_loadgen::plan::{Loading, Plan, Settings, Waiting};
-use keyrack_loadgen::respond::{self, Manner, Responder};
+use keyrack_loadgen::respond::{self, Responder, ResponderKind};
 use keyrack_loadgen::run::{Surroundings, run};
 use keyrack_loadgen::target::Protocol;
 use keyrack_measure::Clock;
@@ -46,7 +46,7 @@ fn main() {
     let shared: PathBuf = directory.join("shm");
     let responder = Responder::start(&respond::Settings {
         shared: vec![shared.clone()],
-        ..respond::Settings::on_loopback(Manner::Null)
+        ..respond::Settings::on_loopback(ResponderKind::Null)
     })
     .unwrap();
     let places = [

@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use keyrack_loadgen::account::Report;
 use keyrack_loadgen::plan::{Settings, Waiting};
-use keyrack_loadgen::respond::{self, Manner, Responder};
+use keyrack_loadgen::respond::{self, Responder, ResponderKind};
 use keyrack_loadgen::target::Protocol;
 use tempfile::TempDir;
 
 use crate::support::{load, patiently, settings, try_load};
 
 /// A responder at `shm:PATH`, in a directory of its own.
-fn responder(manner: &str) -> (Responder, PathBuf, TempDir) {
+fn responder(kind: &str) -> (Responder, PathBuf, TempDir) {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("shm");
     let settings = respond::Settings {
         endpoints: Vec::new(),
         shared: vec![path.clone()],
-        ..respond::Settings::on_loopback(Manner::parse(manner).unwrap())
+        ..respond::Settings::on_loopback(ResponderKind::parse(kind).unwrap())
     };
     (Responder::start(&settings).unwrap(), path, directory)
 }
@@ -37,8 +37,8 @@ fn answered(report: &Report) -> u64 {
 
 #[test]
 fn both_sides_count_the_same() {
-    for manner in ["null", "fault:"] {
-        let (responder, path, _directory) = responder(manner);
+    for kind in ["null", "fault:"] {
+        let (responder, path, _directory) = responder(kind);
         let mut asked = 0;
         for (protocol, waiting, connections, depth) in [
             (Protocol::Text, Waiting::Block, 1, 1),
@@ -66,8 +66,8 @@ fn both_sides_count_the_same() {
             asked += answered(&report) + 100;
             asked += if protocol == Protocol::Resp3 { connections as u64 } else { 0 };
         }
-        assert_eq!(responder.shutdown().unwrap().requests, asked, "{manner}");
-        assert!(!path.exists(), "{manner}");
+        assert_eq!(responder.shutdown().unwrap().requests, asked, "{kind}");
+        assert!(!path.exists(), "{kind}");
     }
 }
 
@@ -107,7 +107,7 @@ fn a_responder_that_goes_is_named_and_one_that_comes_back_is_found() {
             let settings = respond::Settings {
                 endpoints: Vec::new(),
                 shared: vec![path.clone()],
-                ..respond::Settings::on_loopback(Manner::Null)
+                ..respond::Settings::on_loopback(ResponderKind::Null)
             };
             let back = again.insert(Responder::start(&settings).unwrap());
             patiently("the run goes on", || back.counts().requests > 500);

@@ -11,7 +11,7 @@
 
 use keyrack_loadgen::account::Report;
 use keyrack_loadgen::plan::{Loading, Settings};
-use keyrack_loadgen::respond::{self, Manner, Responder, theory};
+use keyrack_loadgen::respond::{self, Responder, ResponderKind, theory};
 
 use crate::support::{Manners, Small, load, settings};
 
@@ -41,13 +41,13 @@ fn percentiles_are_those_of_the_queue_in_front_of_an_oracle() {
         // distribution jumps.
         (format!("oracle:fixed:{service_us}"), 0.6, theory::md1_response),
     ];
-    for (manner, busy, expected) in cases {
+    for (kind, busy, expected) in cases {
         let rate_per_us = busy / service_us;
         let mut worst: f64 = 0.0;
         let responders: Vec<Responder> = (0..queues)
             .map(|seed| {
-                let manner = Manner::parse(&manner).unwrap();
-                let settings = respond::Settings { seed, ..respond::Settings::on_loopback(manner) };
+                let kind = ResponderKind::parse(&kind).unwrap();
+                let settings = respond::Settings { seed, ..respond::Settings::on_loopback(kind) };
                 Responder::start(&settings).unwrap()
             })
             .collect();
@@ -63,18 +63,18 @@ fn percentiles_are_those_of_the_queue_in_front_of_an_oracle() {
             ..settings("")
         });
         let counts = &report.account.counts;
-        assert_eq!((counts.ops, counts.unsent), (counts.offered, 0), "{manner}");
-        println!("{manner}: {} requests", counts.ops);
+        assert_eq!((counts.ops, counts.unsent), (counts.offered, 0), "{kind}");
+        println!("{kind}: {} requests", counts.ops);
         for p in [50.0, 90.0, 99.0] {
             let (found, expected) =
                 (response_us(&report, p), expected(rate_per_us, service_us, p / 100.0));
             let off = 100.0 * (found / expected - 1.0);
-            println!("{manner} p{p}: {found:.0} us, in theory {expected:.0}: {off:+.2} %");
+            println!("{kind} p{p}: {found:.0} us, in theory {expected:.0}: {off:+.2} %");
             // Few requests say little; a machine that stands still says too much.
-            assert!(asked_s.is_some() || found > 0.5 * expected, "{manner} p{p}: {found} us");
+            assert!(asked_s.is_some() || found > 0.5 * expected, "{kind} p{p}: {found} us");
             worst = worst.max(off.abs());
         }
-        assert!(asked_s.is_none() || worst < 3.0, "{manner}: {worst} %");
+        assert!(asked_s.is_none() || worst < 3.0, "{kind}: {worst} %");
     }
 }
 

@@ -69,16 +69,16 @@ pub(crate) fn run_as(matches: &ArgMatches, style: &LoadStyle) -> u8 {
 
 /// Is a server until a signal comes.
 fn respond(kind: &str, options: &Options) -> Result<u8, String> {
-    let manner = respond::Manner::parse(kind).map_err(|error| error.to_string())?;
-    let mut settings = respond::Settings::on_loopback(manner);
+    let kind = respond::ResponderKind::parse(kind).map_err(|error| error.to_string())?;
+    let mut settings = respond::Settings::on_loopback(kind);
     if !options.listen.is_empty() {
         settings.endpoints.clear();
         for text in &options.listen {
-            let place =
-                respond::Place::parse(text).map_err(|error| format!("--listen: {error}"))?;
+            let place = respond::ListenAddress::parse(text)
+                .map_err(|error| format!("--listen: {error}"))?;
             match place {
-                respond::Place::Socket(endpoint) => settings.endpoints.push(endpoint),
-                respond::Place::Memory(path) => settings.shared.push(path),
+                respond::ListenAddress::Socket(endpoint) => settings.endpoints.push(endpoint),
+                respond::ListenAddress::Memory(path) => settings.shared.push(path),
             }
         }
     }

@@ -19,7 +19,7 @@ pub struct Live {
     /// Requests of any kind that went out.
     pub sent: LiveCounter,
     /// Those that will get no reply any more: answered, or lost with their connection.
-    pub settled: LiveCounter,
+    pub completed: LiveCounter,
 }
 
 /// Those figures of all threads, at one moment.
@@ -52,9 +52,9 @@ impl Sampled {
                 latency.snapshot_into(&mut one);
                 class.merge(&one);
             }
-            // What was settled is read first: a request cannot be settled before it was sent.
-            let settled = live.settled.get();
-            sampled.outstanding += live.sent.get().saturating_sub(settled);
+            // What was completed is read first: a request cannot be completed before it was sent.
+            let completed = live.completed.get();
+            sampled.outstanding += live.sent.get().saturating_sub(completed);
         }
         sampled.classes.iter().for_each(|class| sampled.latency.merge(class));
         sampled

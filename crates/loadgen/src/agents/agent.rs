@@ -24,12 +24,12 @@ use keyrack_measure::Clock;
 use keyrack_net::Endpoint;
 
 use super::message::{Message, NAME, Prepared, VERSION};
+use super::message_stream::{MessageStream, wait};
 use super::token::{self, Side};
-use super::wire::{Wire, wait};
 use super::{Deadlines, Error, Outcome};
 
 /// How long a turn of waiting lasts, in which nothing else is seen.
-const TURN: Duration = Duration::from_millis(10);
+const WAIT: Duration = Duration::from_millis(10);
 /// How long the wait for a master lasts before the order to stop is looked at.
 const LISTEN_TURN: Duration = Duration::from_millis(100);
 
@@ -186,7 +186,7 @@ fn become_busy(is_busy: &AtomicBool, patience: Duration) -> bool {
         if u128::from(clock.ns_between(start, now)) > patience.as_nanos() {
             return false;
         }
-        let turn_ns = u64::try_from(TURN.as_nanos()).unwrap_or(u64::MAX);
+        let turn_ns = u64::try_from(WAIT.as_nanos()).unwrap_or(u64::MAX);
         clock.wait_until(now + clock.ticks_of_ns(turn_ns));
     }
 }
@@ -194,10 +194,10 @@ fn become_busy(is_busy: &AtomicBool, patience: Duration) -> bool {
 /// Tells a second master that there is one. Best effort: it may be gone.
 fn refuse(stream: TcpStream, options: &AgentOptions) {
     let reason = "is busy with another master".to_owned();
-    if let Ok(mut wire) = Wire::over(stream, options.deadlines.answer)
-        && wire.send(&Message::Refused { reason }).is_ok()
+    if let Ok(mut stream) = MessageStream::over(stream, options.deadlines.answer)
+        && stream.send(&Message::Refused { reason }).is_ok()
     {
-        wire.part(options.deadlines.beat * 2);
+        stream.part(options.deadlines.beat * 2);
     }
 }
 
@@ -206,7 +206,7 @@ type End = String;
 
 /// One master.
 struct Session<'a> {
-    wire: Wire,
+    stream: MessageStream,
     options: &'a AgentOptions,
     stop: &'a (dyn Fn() -> bool + Sync),
     master: String,
@@ -219,9 +219,10 @@ impl<'a> Session<'a> {
         options: &'a AgentOptions,
         stop: &'a (dyn Fn() -> bool + Sync),
     ) -> Result<Session<'a>, End> {
-        let wire = Wire::over(stream, options.deadlines.answer).map_err(|e| e.to_string())?;
-        let master = wire.peer();
-        let mut session = Session { wire, options, stop, master };
+        let stream =
+            MessageStream::over(stream, options.deadlines.answer).map_err(|e| e.to_string())?;
+        let master = stream.peer();
+        let mut session = Session { stream, options, stop, master };
         let nonce = token::nonce().map_err(|error| format!("no random bytes: {error}"))?;
         let wants_token = options.token.is_some();
         let (name, version) = (NAME.to_owned(), VERSION);
@@ -245,7 +246,7 @@ impl<'a> Session<'a> {
             None => None,
         };
         session.send(&Message::Welcome { proof })?;
-        session.wire.trust();
+        session.stream.trust();
         Ok(session)
     }
 
@@ -314,7 +315,7 @@ impl<'a> Session<'a> {
             };
             let mut ending = None;
             loop {
-                match results.recv_timeout(TURN) {
+                match results.recv_timeout(WAIT) {
                     Ok(result) => return ending.map_or(Ok(result), Err),
                     Err(mpsc::RecvTimeoutError::Disconnected) => {
                         // What the panic said is on standard error.
@@ -349,9 +350,9 @@ impl<'a> Session<'a> {
     /// What the master has just said, if anything. Beats are taken note of, and sent.
     fn look(&mut self, ops: u64) -> Result<Option<Message>, End> {
         let Deadlines { beat, silence, .. } = self.options.deadlines;
-        let heard = self.wire.beat(beat, ops).and_then(|()| self.wire.receive(Duration::ZERO));
+        let heard = self.stream.beat(beat, ops).and_then(|()| self.stream.receive(Duration::ZERO));
         match heard {
-            Ok(None) if self.wire.silence() > silence => {
+            Ok(None) if self.stream.silence() > silence => {
                 Err(self.end(&format!("said nothing for {silence:?}")))
             }
             Ok(Some(Message::Beat { .. })) => Ok(None),
@@ -374,19 +375,19 @@ impl<'a> Session<'a> {
             if u128::from(clock.ns_between(start, clock.ticks())) > patience.as_nanos() {
                 return Err(self.end(&format!("did not answer within {patience:?}")));
             }
-            wait([self.wire.as_fd()], TURN);
+            wait([self.stream.as_fd()], WAIT);
         }
     }
 
     fn send(&mut self, message: &Message) -> Result<(), End> {
-        self.wire.send(message).map_err(|error| self.end(&error.to_string()))
+        self.stream.send(message).map_err(|error| self.end(&error.to_string()))
     }
 
     /// Says why this goes no further, to both sides.
     fn turn_away(&mut self, reason: &str) -> End {
         // The master may be gone; the other side has the words.
-        if self.wire.send(&Message::Refused { reason: reason.to_owned() }).is_ok() {
-            self.wire.part(self.options.deadlines.beat * 2);
+        if self.stream.send(&Message::Refused { reason: reason.to_owned() }).is_ok() {
+            self.stream.part(self.options.deadlines.beat * 2);
         }
         self.end(&format!("was turned away: the agent {reason}"))
     }

@@ -29,11 +29,11 @@
 mod agent;
 mod link;
 mod message;
+mod message_stream;
 mod outcome;
 mod shares;
 mod team;
 mod token;
-mod wire;
 
 #[cfg(test)]
 mod tests;

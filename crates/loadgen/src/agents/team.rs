@@ -15,18 +15,18 @@ use keyrack_measure::Clock;
 use keyrack_net::Endpoint;
 
 use super::message::{Message, NAME, Prepared, VERSION};
+use super::message_stream::{MessageStream, wait};
 use super::token::{self, Side};
-use super::wire::{Wire, wait};
 use super::{Deadlines, Error, Outcome};
 
 /// How long a turn of waiting lasts.
-const TURN: Duration = Duration::from_millis(20);
+const WAIT: Duration = Duration::from_millis(20);
 
 /// One agent.
 #[derive(Debug)]
 struct Agent {
     name: String,
-    wire: Wire,
+    stream: MessageStream,
     /// Requests that it said were answered.
     ops: u64,
     /// Why it is no longer there.
@@ -96,9 +96,9 @@ impl Team {
             }
             let name = endpoint.to_string();
             let agent = |reason: String| Error::Agent { name: name.clone(), reason };
-            let wire = Wire::connect(endpoint, deadlines.connect)
+            let stream = MessageStream::connect(endpoint, deadlines.connect)
                 .map_err(|cause| agent(format!("cannot be reached: {cause}")))?;
-            team.agents.push(Agent { name: name.clone(), wire, ops: 0, lost: None });
+            team.agents.push(Agent { name: name.clone(), stream, ops: 0, lost: None });
             team.greet(secret)?;
         }
         Ok(team)
@@ -140,7 +140,7 @@ impl Team {
         if !is_known {
             return Err(self.fail(last, "does not know the token"));
         }
-        self.agents[last].wire.trust();
+        self.agents[last].stream.trust();
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Team {
             if !is_stopping && stop() {
                 is_stopping = true;
                 (start, patience) = (self.clock.ticks(), self.deadlines.finish);
-                self.tell_all(&Message::Abort);
+                self.broadcast(&Message::Abort);
             }
             let is_late = self.is_over(start, patience);
             for (agent, outcome) in self.agents.iter_mut().zip(&mut outcomes) {
@@ -281,10 +281,10 @@ impl Team {
 
     /// Lets the agents go, and waits a little until they have.
     pub fn dismiss(mut self) {
-        self.tell_all(&Message::Bye);
+        self.broadcast(&Message::Bye);
         let patience = self.deadlines.beat * 2;
         for agent in self.agents.iter_mut().filter(|agent| agent.lost.is_none()) {
-            agent.wire.part(patience);
+            agent.stream.part(patience);
         }
     }
 
@@ -299,7 +299,7 @@ impl Team {
         let mut answers: Vec<Option<T>> = self.agents.iter().map(|_| None).collect();
         while let Some(waiting) = answers.iter().position(Option::is_none) {
             if stop() {
-                self.tell_all(&Message::Abort);
+                self.broadcast(&Message::Abort);
                 return Err(Error::Interrupted);
             }
             if self.is_over(start, patience) {
@@ -347,26 +347,26 @@ impl Team {
                 let reason = format!("has not answered within {:?}", deadlines.answer);
                 return Err(self.fail(index, reason));
             }
-            wait([self.agents[index].wire.as_fd()], TURN);
+            wait([self.agents[index].stream.as_fd()], WAIT);
         }
     }
 
     fn send(&mut self, index: usize, message: &Message) -> Result<(), Error> {
-        self.agents[index].wire.send(message).map_err(|e| self.fail(index, e.to_string()))
+        self.agents[index].stream.send(message).map_err(|e| self.fail(index, e.to_string()))
     }
 
     /// One agent has failed before anything was measured: the others are told to stop.
     fn fail(&mut self, index: usize, reason: impl Into<String>) -> Error {
         let reason = reason.into();
         self.agents[index].lost = Some(reason.clone());
-        self.tell_all(&Message::Abort);
+        self.broadcast(&Message::Abort);
         Error::Agent { name: self.agents[index].name.clone(), reason }
     }
 
     /// Says something to all who are there. Who is not will be missed at the next step.
-    fn tell_all(&mut self, message: &Message) {
+    fn broadcast(&mut self, message: &Message) {
         for agent in self.agents.iter_mut().filter(|agent| agent.lost.is_none()) {
-            let _ = agent.wire.send(message);
+            let _ = agent.stream.send(message);
         }
     }
 
@@ -377,20 +377,20 @@ impl Team {
     /// Waits until an agent has said something, but not long.
     fn wait(&self) {
         let alive = self.agents.iter().filter(|agent| agent.lost.is_none());
-        wait(alive.map(|agent| agent.wire.as_fd()), TURN);
+        wait(alive.map(|agent| agent.stream.as_fd()), WAIT);
     }
 }
 
 impl Agent {
     /// What the agent has just said, if anything but a beat. Beats are sent.
     fn look(&mut self, deadlines: &Deadlines) -> io::Result<Option<Message>> {
-        self.wire.beat(deadlines.beat, 0)?;
-        match self.wire.receive(Duration::ZERO)? {
+        self.stream.beat(deadlines.beat, 0)?;
+        match self.stream.receive(Duration::ZERO)? {
             Some(Message::Beat { ops }) => {
                 self.ops = ops;
                 Ok(None)
             }
-            None if self.wire.silence() > deadlines.silence => {
+            None if self.stream.silence() > deadlines.silence => {
                 let words = format!("said nothing for {:?}", deadlines.silence);
                 Err(io::Error::new(io::ErrorKind::TimedOut, words))
             }

@@ -16,7 +16,7 @@ use keyrack_workload::Rng;
 use serde_json::json;
 
 use super::message::{Message, NAME, VERSION};
-use super::wire::Wire;
+use super::message_stream::MessageStream;
 use super::*;
 
 const SEED: u64 = 20_261_122;
@@ -158,31 +158,31 @@ fn with_agents(
 fn raw_agent(
     scope: &thread::Scope<'_, '_>,
     answers: Vec<Message>,
-    then: impl FnOnce(Wire) + Send + 'static,
+    then: impl FnOnce(MessageStream) + Send + 'static,
 ) -> Endpoint {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Endpoint::Ip(listener.local_addr().unwrap());
     // Its thread ends with the connection; the scope of the test does not wait for it.
     let _ = scope;
     thread::spawn(move || {
-        let mut wire = Wire::over(listener.accept().unwrap().0, MINUTE).unwrap();
+        let mut stream = MessageStream::over(listener.accept().unwrap().0, MINUTE).unwrap();
         let mut answers = answers.into_iter();
         // The greeting comes unasked.
         for answer in answers.by_ref().take(1) {
-            wire.send(&answer).unwrap();
+            stream.send(&answer).unwrap();
         }
         for answer in answers {
-            while matches!(wire.receive(MINUTE), Ok(Some(Message::Beat { .. }) | None)) {}
-            wire.send(&answer).unwrap();
+            while matches!(stream.receive(MINUTE), Ok(Some(Message::Beat { .. }) | None)) {}
+            stream.send(&answer).unwrap();
         }
-        then(wire);
+        then(stream);
     });
     address
 }
 
-fn hang_up(mut wire: Wire) {
+fn hang_up(mut stream: MessageStream) {
     // The question that will have no answer.
-    while matches!(wire.receive(MINUTE), Ok(Some(Message::Beat { .. }) | None)) {}
+    while matches!(stream.receive(MINUTE), Ok(Some(Message::Beat { .. }) | None)) {}
 }
 
 fn greeting() -> Message {
@@ -328,10 +328,10 @@ fn an_agent_that_says_nothing_is_dead() {
     thread::scope(|scope| {
         let answers = vec![greeting(), Message::Welcome { proof: None }];
         let (hold, released) = mpsc::channel::<()>();
-        let mute = raw_agent(scope, answers, move |wire| {
+        let mute = raw_agent(scope, answers, move |stream| {
             // Held open until the test is over.
             let _ = released.recv();
-            drop(wire);
+            drop(stream);
         });
         let mut team = Team::enlist(std::slice::from_ref(&mute), None, patient()).unwrap();
         // From here on it has nothing to say.
@@ -479,11 +479,11 @@ fn versions_must_be_equal() {
         assert!(refused.contains("speaks version 4, and this master version 3"), "{refused}");
     });
     let complaints = with_agents(1, None, patient(), |agents| {
-        let mut wire = Wire::connect(&agents[0], MINUTE).unwrap();
+        let mut stream = MessageStream::connect(&agents[0], MINUTE).unwrap();
         let nonce = "00".to_owned();
-        wire.send(&Message::Hello { version: VERSION + 1, nonce, proof: None }).unwrap();
+        stream.send(&Message::Hello { version: VERSION + 1, nonce, proof: None }).unwrap();
         let mut heard = Vec::new();
-        while let Ok(message) = wire.receive(MINUTE) {
+        while let Ok(message) = stream.receive(MINUTE) {
             heard.extend(message);
         }
         let Some(Message::Refused { reason }) = heard.last() else { panic!("{heard:?}") };
@@ -502,7 +502,7 @@ fn what_is_no_message_ends_a_session_and_not_the_agent() {
             vec![0xff; 8],
             [&5000u32.to_be_bytes()[..], b"{"].concat(),
             frame("{\"type\":\"hello\"}"),
-            frame("{\"type\":\"launch\"}"),
+            frame("{\"type\":\"write_request\"}"),
             frame("\u{1}"),
             frame("{\"type\":\"start\",\"in_ms\":1}"),
         ] {

@@ -91,7 +91,7 @@ impl Search {
         let mut rate = peak_per_s * FIRST_SHARE;
         while rate > 0.0 && rate >= peak_per_s * LEAST_SHARE && finding.probes.len() < RATES_MAX {
             let probed = self.probe(rate, probe)?;
-            finding.take(probed);
+            finding.record(probed);
             rate = match finding.next_rate(peak_per_s) {
                 Some(rate) => rate,
                 None => {
@@ -136,7 +136,7 @@ impl Search {
 
 impl Finding {
     /// Notes a probe, and moves the end of the interval that it is for.
-    fn take(&mut self, probed: Probed) {
+    fn record(&mut self, probed: Probed) {
         let end = if probed.is_met { &mut self.met } else { &mut self.missed };
         *end = Some(probed.clone());
         self.probes.push(probed);

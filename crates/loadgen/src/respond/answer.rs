@@ -10,7 +10,7 @@ use memchr::memchr;
 
 /// What a connection speaks, and how far it is in it.
 #[derive(Debug, Default)]
-pub(super) enum Talk {
+pub(super) enum ConnectionProtocol {
     /// Nothing was said.
     #[default]
     Unknown,
@@ -26,7 +26,7 @@ pub(super) enum Talk {
 
 /// What became of the bytes at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum Answered {
     /// One request, of so many bytes.
     Request(usize),
     /// Bytes that ask for nothing.
@@ -69,33 +69,36 @@ impl Answerer {
     #[inline]
     pub(super) fn answer(
         &mut self,
-        talk: &mut Talk,
+        protocol: &mut ConnectionProtocol,
         skip: &mut u64,
         input: &[u8],
         out: &mut Vec<u8>,
-    ) -> Taken {
+    ) -> Answered {
         if *skip > 0 {
             let bytes = usize::try_from(*skip).unwrap_or(usize::MAX).min(input.len());
             *skip -= bytes as u64;
-            return if bytes == 0 { Taken::Partial } else { Taken::Skip(bytes) };
+            return if bytes == 0 { Answered::Partial } else { Answered::Skip(bytes) };
         }
-        match talk {
-            Talk::Text => self.text(skip, input, out),
-            Talk::Binary => self.binary(skip, input, out),
-            Talk::Resp { parser, protocol } => self.resp(parser, protocol, input, out),
-            Talk::Lost => Taken::Close,
-            Talk::Unknown => {
-                let Some(first) = input.first() else { return Taken::Partial };
-                *talk = match (first, sniff(input)) {
-                    (b'*', _) => {
-                        Talk::Resp { parser: Box::default(), protocol: resp::Protocol::Resp2 }
-                    }
-                    (_, None) => return Taken::Partial,
-                    (_, Some(Sniffed::Binary)) => Talk::Binary,
-                    (_, Some(Sniffed::Http)) => Talk::Lost,
-                    (_, Some(Sniffed::Text)) => Talk::Text,
+        match protocol {
+            ConnectionProtocol::Text => self.text(skip, input, out),
+            ConnectionProtocol::Binary => self.binary(skip, input, out),
+            ConnectionProtocol::Resp { parser, protocol } => {
+                self.resp(parser, protocol, input, out)
+            }
+            ConnectionProtocol::Lost => Answered::Close,
+            ConnectionProtocol::Unknown => {
+                let Some(first) = input.first() else { return Answered::Partial };
+                *protocol = match (first, sniff(input)) {
+                    (b'*', _) => ConnectionProtocol::Resp {
+                        parser: Box::default(),
+                        protocol: resp::Protocol::Resp2,
+                    },
+                    (_, None) => return Answered::Partial,
+                    (_, Some(Sniffed::Binary)) => ConnectionProtocol::Binary,
+                    (_, Some(Sniffed::Http)) => ConnectionProtocol::Lost,
+                    (_, Some(Sniffed::Text)) => ConnectionProtocol::Text,
                 };
-                self.answer(talk, skip, input, out)
+                self.answer(protocol, skip, input, out)
             }
         }
     }
@@ -106,7 +109,7 @@ impl Answerer {
     }
 
     #[inline]
-    fn text(&mut self, skip: &mut u64, input: &[u8], out: &mut Vec<u8>) -> Taken {
+    fn text(&mut self, skip: &mut u64, input: &[u8], out: &mut Vec<u8>) -> Answered {
         if let Some(line) = input.strip_prefix(b"get ")
             && let Some(end) = memchr(b'\n', line)
             && let Some(key) = line[..end].strip_suffix(b"\r")
@@ -120,22 +123,22 @@ impl Answerer {
             } else {
                 out.extend_from_slice(b"END\r\n");
             }
-            return Taken::Request(4 + end + 1);
+            return Answered::Request(4 + end + 1);
         }
         match text::parse(input, &self.limits) {
             Ok(Parsed::Complete(request, bytes)) => match self.text_request(&request, out) {
-                true => Taken::Request(bytes),
-                false => Taken::Close,
+                true => Answered::Request(bytes),
+                false => Answered::Close,
             },
-            Ok(Parsed::Incomplete(_)) => Taken::Partial,
+            Ok(Parsed::Incomplete(_)) => Answered::Partial,
             Err(refusal) => {
                 out.extend_from_slice(refusal.reply());
                 if refusal.close {
-                    return Taken::Close;
+                    return Answered::Close;
                 }
                 let here = usize::try_from(refusal.skip).unwrap_or(usize::MAX).min(input.len());
                 *skip = refusal.skip - here as u64;
-                Taken::Request(here)
+                Answered::Request(here)
             }
         }
     }
@@ -187,21 +190,21 @@ impl Answerer {
         meta::write_reply(out, request, code, None, value);
     }
 
-    fn binary(&mut self, skip: &mut u64, input: &[u8], out: &mut Vec<u8>) -> Taken {
+    fn binary(&mut self, skip: &mut u64, input: &[u8], out: &mut Vec<u8>) -> Answered {
         match binary::parse(input, &self.limits) {
             Ok(Parsed::Complete(request, bytes)) => match self.binary_request(&request, out) {
-                true => Taken::Request(bytes),
-                false => Taken::Close,
+                true => Answered::Request(bytes),
+                false => Answered::Close,
             },
-            Ok(Parsed::Incomplete(_)) => Taken::Partial,
+            Ok(Parsed::Incomplete(_)) => Answered::Partial,
             Err(refusal) => {
                 refusal.write(out);
                 if refusal.close {
-                    return Taken::Close;
+                    return Answered::Close;
                 }
                 let here = usize::try_from(refusal.skip).unwrap_or(usize::MAX).min(input.len());
                 *skip = refusal.skip - here as u64;
-                Taken::Request(here)
+                Answered::Request(here)
             }
         }
     }
@@ -248,7 +251,7 @@ impl Answerer {
         protocol: &mut resp::Protocol,
         input: &[u8],
         out: &mut Vec<u8>,
-    ) -> Taken {
+    ) -> Answered {
         let mut rest = input;
         match parser.next(&mut rest, &self.resp_limits) {
             Ok(Some(request)) => {
@@ -256,16 +259,16 @@ impl Answerer {
                 let hit = self.miss_share == 0.0 || !self.rng.chance(self.miss_share);
                 let replies = RespReplies { bulk: &self.bulk, hit };
                 match replies.write(&request, protocol, out) {
-                    true => Taken::Request(bytes),
-                    false => Taken::Close,
+                    true => Answered::Request(bytes),
+                    false => Answered::Close,
                 }
             }
             // Empty requests are passed over, and are gone.
-            Ok(None) if rest.len() < input.len() => Taken::Skip(input.len() - rest.len()),
-            Ok(None) => Taken::Partial,
+            Ok(None) if rest.len() < input.len() => Answered::Skip(input.len() - rest.len()),
+            Ok(None) => Answered::Partial,
             Err(error) => {
                 resp::Writer::new(out, *protocol).protocol_error(&error);
-                Taken::Close
+                Answered::Close
             }
         }
     }

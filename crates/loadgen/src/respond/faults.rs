@@ -20,7 +20,7 @@
 use keyrack_workload::{Distribution, Rng};
 
 use super::Error;
-use super::clerk::{After, Parcel};
+use super::delayed_server::{AfterSend, TimedReply};
 use crate::durations::parse_ns;
 
 /// Most bytes of garbage.
@@ -109,49 +109,53 @@ impl Faults {
     }
 
     /// Turns a reply into what is sent of it and when; true when that is a fault.
-    pub(super) fn deal(
+    pub(super) fn inject(
         &self,
         now_ns: u64,
         reply: Vec<u8>,
         is_binary: bool,
         is_resp: bool,
         rng: &mut Rng,
-        put: &mut dyn FnMut(Parcel),
+        put: &mut dyn FnMut(TimedReply),
     ) -> bool {
         let Some((fault, distribution)) = self.draw(rng) else {
-            put(Parcel::now(reply));
+            put(TimedReply::now(reply));
             return false;
         };
         let mut wait_ns = || (distribution.sample(rng) * 1e6) as u64;
         match fault {
-            Fault::Delay => put(Parcel::at(now_ns + wait_ns(), reply)),
+            Fault::Delay => put(TimedReply::at(now_ns + wait_ns(), reply)),
             Fault::Partial => {
                 let wait_ns = wait_ns();
                 let mut first = reply;
                 let rest = first.split_off(rng.below(first.len() as u64 + 1) as usize);
-                put(Parcel::now(first));
-                put(Parcel::at(now_ns + wait_ns, rest));
+                put(TimedReply::now(first));
+                put(TimedReply::at(now_ns + wait_ns, rest));
             }
             Fault::Drip => {
                 let mut at_ns = now_ns;
                 for byte in reply {
-                    put(Parcel::at(at_ns, vec![byte]));
+                    put(TimedReply::at(at_ns, vec![byte]));
                     at_ns += wait_ns();
                 }
             }
-            Fault::Error => put(Parcel::now(error(&reply, is_binary, is_resp))),
+            Fault::Error => put(TimedReply::now(error(&reply, is_binary, is_resp))),
             Fault::Garbage => {
                 let mut bytes = vec![0; rng.range(1, GARBAGE_BYTES_MAX) as usize];
                 rng.fill(&mut bytes);
-                put(Parcel::now(bytes));
+                put(TimedReply::now(bytes));
             }
             Fault::Cut => {
                 let mut first = reply;
                 first.truncate(rng.below(first.len() as u64) as usize);
-                put(Parcel { after: After::Close, ..Parcel::now(first) });
+                put(TimedReply { after: AfterSend::Close, ..TimedReply::now(first) });
             }
-            Fault::Close => put(Parcel { after: After::Close, ..Parcel::now(Vec::new()) }),
-            Fault::Reset => put(Parcel { after: After::Reset, ..Parcel::now(Vec::new()) }),
+            Fault::Close => {
+                put(TimedReply { after: AfterSend::Close, ..TimedReply::now(Vec::new()) })
+            }
+            Fault::Reset => {
+                put(TimedReply { after: AfterSend::Reset, ..TimedReply::now(Vec::new()) })
+            }
             Fault::Swallow => {}
         }
         true

@@ -21,10 +21,10 @@
 //! **Invariant:** what a responder draws comes from its seed, in the order of the requests.
 
 mod answer;
-mod clerk;
+mod delayed_server;
 mod faults;
 mod null;
-mod oracle;
+mod queue;
 mod shm;
 pub mod theory;
 
@@ -81,27 +81,27 @@ pub enum Error {
 /// How a responder behaves.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Manner {
+pub enum ResponderKind {
     /// Answers at once.
     Null,
     /// Makes faults.
     Fault(Faults),
     /// Serves one request after the other, each for a time drawn from a distribution, in
     /// microseconds.
-    Oracle(Distribution),
+    Queue(Distribution),
 }
 
-impl Manner {
+impl ResponderKind {
     /// Reads the text form: `null`, `fault:LIST`, `oracle:DIST`.
     ///
     /// # Errors
     /// An unknown name, a distribution or a list that cannot be read.
-    pub fn parse(text: &str) -> Result<Manner, Error> {
+    pub fn parse(text: &str) -> Result<ResponderKind, Error> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let usage = |problem: &str| Error::Usage { text: text.to_owned(), problem: problem.into() };
         match name {
-            "null" if rest.is_empty() => Ok(Manner::Null),
-            "fault" => Faults::parse(rest).map(Manner::Fault),
+            "null" if rest.is_empty() => Ok(ResponderKind::Null),
+            "fault" => Faults::parse(rest).map(ResponderKind::Fault),
             "oracle" if rest.is_empty() => {
                 Err(usage("say how long a request is served, such as oracle:exponential:0.002"))
             }
@@ -111,7 +111,7 @@ impl Manner {
                 if !(mean_us.is_finite() && mean_us > 0.0) {
                     return Err(usage("the mean service time must be more than 0 microseconds"));
                 }
-                Ok(Manner::Oracle(distribution))
+                Ok(ResponderKind::Queue(distribution))
             }
             _ => Err(usage("expected null, fault:LIST or oracle:DIST")),
         }
@@ -120,23 +120,25 @@ impl Manner {
 
 /// Where a responder listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ListenAddress {
     /// A socket.
     Socket(Endpoint),
     /// Shared memory, at the path of a Unix socket that tells of it.
     Memory(PathBuf),
 }
 
-impl Place {
+impl ListenAddress {
     /// Reads `HOST:PORT`, `unix:PATH` or `shm:PATH`.
     ///
     /// # Errors
     /// None of them.
-    pub fn parse(text: &str) -> Result<Place, Error> {
-        let Some(path) = text.strip_prefix("shm:") else { return Ok(Place::Socket(text.parse()?)) };
+    pub fn parse(text: &str) -> Result<ListenAddress, Error> {
+        let Some(path) = text.strip_prefix("shm:") else {
+            return Ok(ListenAddress::Socket(text.parse()?));
+        };
         match format!("unix:{path}").parse()? {
-            Endpoint::Unix(path) => Ok(Place::Memory(path)),
-            other => Ok(Place::Socket(other)),
+            Endpoint::Unix(path) => Ok(ListenAddress::Memory(path)),
+            other => Ok(ListenAddress::Socket(other)),
         }
     }
 }
@@ -149,7 +151,7 @@ pub struct Settings {
     /// Paths where it takes connections in shared memory.
     pub shared: Vec<PathBuf>,
     /// How it behaves.
-    pub manner: Manner,
+    pub kind: ResponderKind,
     /// Loop threads of `null`; the others have one, since one queue is what they are about.
     pub threads: usize,
     /// Bytes of the value that reads find.
@@ -164,12 +166,12 @@ impl Settings {
     /// A responder on a port of loopback that the kernel chooses, with one thread and values of 200
     /// bytes.
     #[must_use]
-    pub fn on_loopback(manner: Manner) -> Settings {
+    pub fn on_loopback(kind: ResponderKind) -> Settings {
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         Settings {
             endpoints: vec![Endpoint::Ip(address)],
             shared: Vec::new(),
-            manner,
+            kind,
             threads: 1,
             value_bytes: 200,
             miss_share: 0.0,
@@ -206,13 +208,13 @@ pub struct Counts {
 
 /// The counts, while they grow.
 #[derive(Debug, Default)]
-struct Tally {
+struct LiveCounts {
     connections: AtomicU64,
     requests: AtomicU64,
     faults: AtomicU64,
 }
 
-impl Tally {
+impl LiveCounts {
     fn read(&self) -> Counts {
         // Relaxed: each count publishes nothing but itself.
         Counts {
@@ -231,7 +233,7 @@ impl Tally {
 #[derive(Debug)]
 pub struct Responder {
     addresses: Vec<Endpoint>,
-    tally: Arc<Tally>,
+    counts: Arc<LiveCounts>,
     /// The loops of net, where they serve.
     handle: Option<keyrack_net::Handle>,
     /// The thread of another loop, and what ends it.
@@ -246,28 +248,28 @@ impl Responder {
     /// Settings that make no sense, an endpoint that cannot be listened on.
     pub fn start(settings: &Settings) -> Result<Responder, Error> {
         settings.check()?;
-        let tally = Arc::new(Tally::default());
+        let counts = Arc::new(LiveCounts::default());
         let stop = Arc::new(AtomicBool::new(false));
         let mut responder = Responder {
             addresses: Vec::new(),
-            tally: Arc::clone(&tally),
+            counts: Arc::clone(&counts),
             handle: None,
             stop: Arc::clone(&stop),
             thread: None,
         };
-        if settings.manner != Manner::Null {
-            let (clerk, addresses) = clerk::Clerk::bind(settings, tally)?;
+        if settings.kind != ResponderKind::Null {
+            let (server, addresses) = delayed_server::DelayedServer::bind(settings, counts)?;
             responder.addresses = addresses;
-            responder.thread = Some(spawn(move || clerk.run(&stop))?);
+            responder.thread = Some(spawn(move || server.run(&stop))?);
             return Ok(responder);
         }
         if !settings.endpoints.is_empty() {
-            let handle = null::start(settings, &tally)?;
+            let handle = null::start(settings, &counts)?;
             responder.addresses = handle.local_addrs().iter().flatten().cloned().collect();
             responder.handle = Some(handle);
         }
         if !settings.shared.is_empty() {
-            let looking = shm::Loop::bind(settings, tally)?;
+            let looking = shm::Loop::bind(settings, counts)?;
             responder.thread = Some(spawn(move || looking.run(&stop))?);
         }
         Ok(responder)
@@ -282,7 +284,7 @@ impl Responder {
     /// What it has counted.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.tally.read()
+        self.counts.read()
     }
 
     /// Ends it; the result is its last count.

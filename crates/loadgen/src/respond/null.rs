@@ -7,17 +7,17 @@ use keyrack_net::{
     Waker, Worker,
 };
 
-use super::answer::{Answerer, Taken, Talk};
-use super::{Error, Settings, Tally};
+use super::answer::{Answered, Answerer, ConnectionProtocol};
+use super::{Error, LiveCounts, Settings};
 use crate::arrival::{Purpose, Stream};
 
 /// Starts the loops.
-pub(super) fn start(settings: &Settings, tally: &Arc<Tally>) -> Result<Handle, Error> {
+pub(super) fn start(settings: &Settings, counts: &Arc<LiveCounts>) -> Result<Handle, Error> {
     let service = Null {
         value_bytes: settings.value_bytes,
         miss_share: settings.miss_share,
         seed: settings.seed,
-        tally: Arc::clone(tally),
+        counts: Arc::clone(counts),
     };
     let listeners = settings.endpoints.iter().cloned().map(Listener::stream).collect();
     let threads = settings.threads.max(1);
@@ -28,7 +28,7 @@ struct Null {
     value_bytes: usize,
     miss_share: f64,
     seed: u64,
-    tally: Arc<Tally>,
+    counts: Arc<LiveCounts>,
 }
 
 impl Service for Null {
@@ -40,7 +40,7 @@ impl Service for Null {
         let rng = stream.rng(Purpose::Faults);
         NullWorker {
             answerer: Answerer::new(self.value_bytes, self.miss_share, rng),
-            tally: &self.tally,
+            counts: &self.counts,
             requests: 0,
         }
     }
@@ -48,14 +48,14 @@ impl Service for Null {
 
 struct NullWorker<'a> {
     answerer: Answerer,
-    tally: &'a Tally,
+    counts: &'a LiveCounts,
     /// Requests of this iteration, which are counted together.
     requests: u64,
 }
 
 #[derive(Default)]
 struct Conversation {
-    talk: Talk,
+    protocol: ConnectionProtocol,
     skip: u64,
 }
 
@@ -63,7 +63,7 @@ impl Worker for NullWorker<'_> {
     type Connection = Conversation;
 
     fn open(&mut self, _: usize, _: &Peer, _: &mut Limits) -> Conversation {
-        Tally::add(&self.tally.connections, 1);
+        LiveCounts::add(&self.counts.connections, 1);
         Conversation::default()
     }
 
@@ -76,25 +76,25 @@ impl Worker for NullWorker<'_> {
     ) -> Served {
         let (start, mut consumed) = (output.len(), 0);
         let verdict = loop {
-            let Conversation { talk, skip } = connection;
-            match self.answerer.answer(talk, skip, &input[consumed..], output) {
-                Taken::Request(bytes) => {
+            let Conversation { protocol, skip } = connection;
+            match self.answerer.answer(protocol, skip, &input[consumed..], output) {
+                Answered::Request(bytes) => {
                     consumed += bytes;
                     self.requests += 1;
                     if output.len() - start > OUTPUT_SLICE_BYTES {
                         break Verdict::Again;
                     }
                 }
-                Taken::Skip(bytes) => consumed += bytes,
-                Taken::Partial => break Verdict::Continue,
-                Taken::Close => break Verdict::Close,
+                Answered::Skip(bytes) => consumed += bytes,
+                Answered::Partial => break Verdict::Continue,
+                Answered::Close => break Verdict::Close,
             }
         };
         Served { consumed, need: 0, verdict }
     }
 
     fn end_iteration(&mut self) -> keyrack_net::IterationEnd {
-        Tally::add(&self.tally.requests, std::mem::take(&mut self.requests));
+        LiveCounts::add(&self.counts.requests, std::mem::take(&mut self.requests));
         keyrack_net::IterationEnd::Durable
     }
 }

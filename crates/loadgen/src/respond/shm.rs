@@ -9,31 +9,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use keyrack_measure::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::answer::{Answerer, Taken, Talk};
-use super::{Error, Settings, Tally};
+use super::answer::{Answered, Answerer, ConnectionProtocol};
+use super::{Error, LiveCounts, Settings};
 use crate::arrival::{Purpose, Stream};
-use crate::ring::{Door, End, Wants};
+use crate::ring::{End, Listener, Wants};
 
 /// So long after the last request the loop goes on looking.
 const LOOK_NS: u64 = 50_000;
 /// The longest sleep, so that an order to stop is seen.
 const SLEEP_NS: u64 = 20_000_000;
-/// Of busy turns, one in so many looks at the doors and hears what sockets say.
-const DOOR_TURNS: u32 = 256;
+/// Of busy turns, one in so many looks at the listeners and hears what sockets say.
+const LISTENER_ITERATIONS: u32 = 256;
 /// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 /// A connection is not read while so much waits to be sent.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// Listens at a path.
-pub(super) fn bind(path: &Path) -> Result<Door, Error> {
+pub(super) fn bind(path: &Path) -> Result<Listener, Error> {
     let action = format!("listen on shm:{}", path.display());
-    Door::bind(path).map_err(|cause| Error::Machine { action, cause })
+    Listener::bind(path).map_err(|cause| Error::Machine { action, cause })
 }
 
 struct Connection {
     end: End,
-    talk: Talk,
+    protocol: ConnectionProtocol,
     skip: u64,
     /// Bytes that are no whole request yet.
     input: Vec<u8>,
@@ -45,26 +45,26 @@ struct Connection {
 
 /// The loop.
 pub(super) struct Loop {
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     connections: Vec<Connection>,
     answerer: Answerer,
-    tally: Arc<Tally>,
+    counts: Arc<LiveCounts>,
     clock: Clock,
     scratch: Vec<u8>,
 }
 
 impl Loop {
     /// Listens; nobody is served before [`Loop::run`].
-    pub(super) fn bind(settings: &Settings, tally: Arc<Tally>) -> Result<Loop, Error> {
-        let doors = settings.shared.iter().map(|path| bind(path)).collect::<Result<_, _>>()?;
+    pub(super) fn bind(settings: &Settings, counts: Arc<LiveCounts>) -> Result<Loop, Error> {
+        let listeners = settings.shared.iter().map(|path| bind(path)).collect::<Result<_, _>>()?;
         // Threads of sockets count from 0.
         let stream = Stream { seed: settings.seed, agent: 0, thread: u32::MAX, connection: 0 };
         let rng = stream.rng(Purpose::Faults);
         Ok(Loop {
-            doors,
+            listeners,
             connections: Vec::new(),
             answerer: Answerer::new(settings.value_bytes, settings.miss_share, rng),
-            tally,
+            counts,
             clock: Clock::vdso(),
             scratch: vec![0; READ_BYTES],
         })
@@ -73,14 +73,14 @@ impl Loop {
     /// Serves until it is told to stop.
     pub(super) fn run(mut self, stop: &AtomicBool) {
         let look = self.clock.ticks_of_ns(LOOK_NS);
-        let (mut busy_until, mut turns) = (0, 0u32);
+        let (mut busy_until, mut iterations) = (0, 0u32);
         // Acquire: pairs with the releasing store of whoever ends the responder.
         while !stop.load(Ordering::Acquire) {
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(DOOR_TURNS) {
+            iterations = iterations.wrapping_add(1);
+            if iterations.is_multiple_of(LISTENER_ITERATIONS) {
                 self.greet();
             }
-            if self.turn() {
+            if self.iterate() {
                 busy_until = self.clock.ticks() + look;
             } else if self.clock.ticks() < busy_until {
                 std::hint::spin_loop();
@@ -93,12 +93,12 @@ impl Loop {
 
     /// Lets connections in, and hears which are over.
     fn greet(&mut self) {
-        for door in &self.doors {
-            while let Some(end) = door.accept() {
-                Tally::add(&self.tally.connections, 1);
+        for listener in &self.listeners {
+            while let Some(end) = listener.accept() {
+                LiveCounts::add(&self.counts.connections, 1);
                 self.connections.push(Connection {
                     end,
-                    talk: Talk::default(),
+                    protocol: ConnectionProtocol::default(),
                     skip: 0,
                     input: Vec::new(),
                     output: Vec::new(),
@@ -107,16 +107,17 @@ impl Loop {
                 });
             }
         }
-        self.connections.iter_mut().for_each(|connection| connection.end.hear());
+        self.connections.iter_mut().for_each(|connection| connection.end.drain_wakeups());
     }
 
     /// Sleeps until somebody wakes us.
     fn sleep(&mut self) {
         if self.connections.iter().all(Connection::may_sleep) {
-            let doors = self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN));
+            let listeners =
+                self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
             let ends = self.connections.iter();
             let ends = ends.map(|connection| PollFd::new(&connection.end, PollFlags::IN));
-            let mut places: Vec<PollFd<'_>> = doors.chain(ends).collect();
+            let mut places: Vec<PollFd<'_>> = listeners.chain(ends).collect();
             let timeout = Timespec { tv_sec: 0, tv_nsec: SLEEP_NS as _ };
             // An interruption is as good as a timeout: everything is looked at in any case.
             let _ = poll(&mut places, Some(&timeout));
@@ -125,7 +126,7 @@ impl Loop {
     }
 
     /// Looks at every ring once. Was there anything?
-    fn turn(&mut self) -> bool {
+    fn iterate(&mut self) -> bool {
         let (mut has_worked, mut requests, mut index) = (false, 0, 0);
         while index < self.connections.len() {
             let connection = &mut self.connections[index];
@@ -143,7 +144,7 @@ impl Loop {
             }
         }
         if requests > 0 {
-            Tally::add(&self.tally.requests, requests);
+            LiveCounts::add(&self.counts.requests, requests);
         }
         has_worked
     }
@@ -200,14 +201,14 @@ impl Connection {
         let (mut consumed, mut answered) = (0, 0);
         loop {
             let rest = &input[consumed..];
-            match answerer.answer(&mut self.talk, &mut self.skip, rest, &mut self.output) {
-                Taken::Request(bytes) => {
+            match answerer.answer(&mut self.protocol, &mut self.skip, rest, &mut self.output) {
+                Answered::Request(bytes) => {
                     consumed += bytes;
                     answered += 1;
                 }
-                Taken::Skip(bytes) => consumed += bytes,
-                Taken::Partial => break,
-                Taken::Close => {
+                Answered::Skip(bytes) => consumed += bytes,
+                Answered::Partial => break,
+                Answered::Close => {
                     self.is_leaving = true;
                     break;
                 }

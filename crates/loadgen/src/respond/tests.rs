@@ -6,19 +6,19 @@ use std::time::Duration;
 use keyrack_net::{ConnectOptions, Stream as Client};
 use keyrack_workload::{Distribution, Rng};
 
-use super::clerk::{After, Parcel};
+use super::delayed_server::{AfterSend, TimedReply};
 use super::faults::Faults;
-use super::oracle::Oracle;
+use super::queue::QueueModel;
 use super::*;
 
 const SEED: u64 = 20_261_122;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn start(manner: &str) -> Responder {
+fn start(kind: &str) -> Responder {
     let settings = Settings {
         value_bytes: 3,
         seed: SEED,
-        ..Settings::on_loopback(Manner::parse(manner).unwrap())
+        ..Settings::on_loopback(ResponderKind::parse(kind).unwrap())
     };
     Responder::start(&settings).unwrap()
 }
@@ -86,12 +86,12 @@ fn conversations(responder: &Responder) {
 
 #[test]
 fn all_protocols_are_answered() {
-    for manner in ["null", "fault:", "oracle:fixed:1"] {
-        let responder = start(manner);
+    for kind in ["null", "fault:", "oracle:fixed:1"] {
+        let responder = start(kind);
         conversations(&responder);
         let counts = responder.shutdown().unwrap();
-        assert_eq!((counts.connections, counts.faults), (4, 0), "{manner}");
-        assert!(counts.requests >= 20, "{manner}: {counts:?}");
+        assert_eq!((counts.connections, counts.faults), (4, 0), "{kind}");
+        assert!(counts.requests >= 20, "{kind}: {counts:?}");
     }
 }
 
@@ -101,7 +101,7 @@ fn reads_miss_as_often_as_asked() {
         miss_share: 0.25,
         value_bytes: 0,
         seed: SEED,
-        ..Settings::on_loopback(Manner::Null)
+        ..Settings::on_loopback(ResponderKind::Null)
     };
     let responder = Responder::start(&settings).unwrap();
     let mut client = connect(&responder);
@@ -119,15 +119,15 @@ fn reads_miss_as_often_as_asked() {
 fn a_unix_socket_goes_when_its_responder_does() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
-    for manner in ["null", "fault:"] {
+    for kind in ["null", "fault:"] {
         let settings = Settings {
             endpoints: vec![Endpoint::Unix(path.clone())],
-            ..Settings::on_loopback(Manner::parse(manner).unwrap())
+            ..Settings::on_loopback(ResponderKind::parse(kind).unwrap())
         };
         let responder = Responder::start(&settings).unwrap();
         ask(&mut connect(&responder), b"mn\r\n", b"MN\r\n");
         responder.shutdown().unwrap();
-        assert!(!path.exists(), "{manner}");
+        assert!(!path.exists(), "{kind}");
     }
 }
 
@@ -163,12 +163,12 @@ fn connections_end_as_they_are_told_to() {
 
 #[test]
 fn replies_in_pieces_are_whole_in_the_end() {
-    for manner in ["fault:partial=1ms@1", "fault:drip=0ms@1", "fault:delay=exponential:2@1"] {
-        let responder = start(manner);
+    for kind in ["fault:partial=1ms@1", "fault:drip=0ms@1", "fault:delay=exponential:2@1"] {
+        let responder = start(kind);
         let mut client = connect(&responder);
         let reply = b"VALUE k 0 3\r\nvvv\r\nEND\r\n";
         ask(&mut client, &b"get k\r\n".repeat(20), &reply.repeat(20));
-        assert_eq!(responder.shutdown().unwrap().faults, 20, "{manner}");
+        assert_eq!(responder.shutdown().unwrap().faults, 20, "{kind}");
     }
 }
 
@@ -190,25 +190,25 @@ fn errors_are_those_of_the_protocol() {
 #[test]
 fn faults_come_as_often_as_asked_and_the_same_for_a_seed() {
     let faults = Faults::parse("delay=5ms@0.2,close@0.1,garbage@0.05").unwrap();
-    let deal = |seed| {
+    let inject = |seed| {
         let mut rng = Rng::from_seed(seed);
         (0..20_000)
             .map(|_| {
-                let mut parcels = Vec::new();
-                let put = &mut |parcel| parcels.push(parcel);
-                faults.deal(1000, b"END\r\n".to_vec(), false, false, &mut rng, put);
-                parcels
+                let mut replies = Vec::new();
+                let put = &mut |reply| replies.push(reply);
+                faults.inject(1000, b"END\r\n".to_vec(), false, false, &mut rng, put);
+                replies
             })
-            .collect::<Vec<Vec<Parcel>>>()
+            .collect::<Vec<Vec<TimedReply>>>()
     };
-    let dealt = deal(SEED);
-    let share = |holds: &dyn Fn(&Parcel) -> bool| {
-        dealt.iter().filter(|parcels| parcels.iter().any(holds)).count() as f64 / 20_000.0
+    let dealt = inject(SEED);
+    let share = |holds: &dyn Fn(&TimedReply) -> bool| {
+        dealt.iter().filter(|replies| replies.iter().any(holds)).count() as f64 / 20_000.0
     };
     assert!((share(&|p| p.due_ns == 5_001_000) - 0.2).abs() < 0.015, "SEED={SEED}");
-    assert!((share(&|p| p.after == After::Close) - 0.1).abs() < 0.012, "SEED={SEED}");
+    assert!((share(&|p| p.after == AfterSend::Close) - 0.1).abs() < 0.012, "SEED={SEED}");
     assert!((share(&|p| p.bytes == b"END\r\n" && p.due_ns == 0) - 0.65).abs() < 0.02);
-    assert_eq!(dealt, deal(SEED));
+    assert_eq!(dealt, inject(SEED));
 }
 
 #[test]
@@ -241,10 +241,10 @@ fn texts_that_are_no_responder_are_refused() {
         ("fault:freeze=2s/1s", "the length shorter"),
     ];
     for (text, problem) in cases {
-        let message = Manner::parse(text).unwrap_err().to_string();
+        let message = ResponderKind::parse(text).unwrap_err().to_string();
         assert!(message.contains(problem), "{text}: {message}");
     }
-    let nowhere = Settings { endpoints: Vec::new(), ..Settings::on_loopback(Manner::Null) };
+    let nowhere = Settings { endpoints: Vec::new(), ..Settings::on_loopback(ResponderKind::Null) };
     assert!(Responder::start(&nowhere).unwrap_err().to_string().contains("where it listens"));
 }
 
@@ -252,13 +252,14 @@ fn texts_that_are_no_responder_are_refused() {
 /// in order.
 fn simulate(service: &str, rate_per_us: f64, count: usize) -> Vec<f64> {
     let mut rng = Rng::from_seed(SEED);
-    let mut oracle = Oracle::new(Distribution::parse(service).unwrap(), Rng::from_seed(SEED + 1));
+    let mut queue =
+        QueueModel::new(Distribution::parse(service).unwrap(), Rng::from_seed(SEED + 1));
     let mut now_ns = 0.0;
     let mut responses: Vec<f64> = (0..count)
         .map(|_| {
             now_ns += rng.exponential() / rate_per_us * 1e3;
             let arrival = now_ns as u64;
-            (oracle.departure_ns(arrival) - arrival) as f64 / 1e3
+            (queue.departure_ns(arrival) - arrival) as f64 / 1e3
         })
         .collect();
     responses.sort_by(f64::total_cmp);

@@ -123,7 +123,7 @@ impl End {
     #[inline]
     fn filled(&self) -> io::Result<u64> {
         let written = load(&*self.memory, self.input.other_word)?;
-        // Acquire: pairs with the release fence of `End::put`.
+        // Acquire: pairs with the release fence of `End::write_available`.
         fence(Ordering::Acquire);
         within(written.wrapping_sub(self.input.position))
     }
@@ -132,7 +132,7 @@ impl End {
     #[inline]
     fn room(&self) -> io::Result<u64> {
         let read = load(&*self.memory, self.output.other_word)?;
-        // Acquire: pairs with the release fence of `End::take`.
+        // Acquire: pairs with the release fence of `End::read_available`.
         fence(Ordering::Acquire);
         within(self.output.position.wrapping_sub(read)).map(|used| RING_BYTES - used)
     }
@@ -180,7 +180,7 @@ impl End {
     }
 
     /// Takes what the socket has: wake-ups, or the end.
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn drain_wakeups(&mut self) {
         let mut bytes = [0; 64];
         loop {
             match self.socket.read(&mut bytes) {
@@ -196,7 +196,7 @@ impl End {
     }
 
     /// Copies out what there is, and says so.
-    fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn read_available(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.filled()?.min(buffer.len() as u64);
         if count == 0 {
             return Ok(0);
@@ -215,7 +215,7 @@ impl End {
     }
 
     /// Copies in what there is room for, and says so.
-    fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    fn write_available(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.room()?.min(bytes.len() as u64);
         if count == 0 {
             return Ok(0);
@@ -258,11 +258,11 @@ impl Read for End {
         loop {
             // What was written before the end was seen is there now.
             let was_closed = self.is_closed;
-            let count = self.take(buffer)?;
+            let count = self.read_available(buffer)?;
             if count > 0 || was_closed || buffer.is_empty() {
                 return Ok(count);
             }
-            self.hear();
+            self.drain_wakeups();
             if !self.is_closed {
                 self.wait(Wants { bytes: true, room: false })?;
             }
@@ -276,11 +276,11 @@ impl Write for End {
             if self.is_closed {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            let count = self.put(bytes)?;
+            let count = self.write_available(bytes)?;
             if count > 0 || bytes.is_empty() {
                 return Ok(count);
             }
-            self.hear();
+            self.drain_wakeups();
             if !self.is_closed {
                 self.wait(Wants { bytes: false, room: true })?;
             }

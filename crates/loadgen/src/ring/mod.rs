@@ -62,17 +62,17 @@ fn of_file(error: keyrack_vfs::Error) -> io::Error {
 
 /// Where a responder takes connections in shared memory.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct Listener {
     listener: UnixListener,
     path: PathBuf,
 }
 
-impl Door {
+impl Listener {
     /// Listens at a path. One that a responder left behind that was killed is taken over.
     ///
     /// # Errors
     /// Somebody listens there, or what is there is no socket.
-    pub(crate) fn bind(path: &Path) -> io::Result<Door> {
+    pub(crate) fn bind(path: &Path) -> io::Result<Listener> {
         let listener = match UnixListener::bind(path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 match UnixStream::connect(path) {
@@ -90,7 +90,7 @@ impl Door {
             other => other?,
         };
         listener.set_nonblocking(true)?;
-        Ok(Door { listener, path: path.to_owned() })
+        Ok(Listener { listener, path: path.to_owned() })
     }
 
     /// The next connection, if there is one. A client that cannot have one is told.
@@ -131,13 +131,13 @@ impl Door {
     }
 }
 
-impl AsFd for Door {
+impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 }
 
-impl Drop for Door {
+impl Drop for Listener {
     fn drop(&mut self) {
         // Nobody minds a name that is gone already.
         let _ = RealFs.remove_file(&self.path);

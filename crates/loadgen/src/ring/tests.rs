@@ -16,11 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn pair() -> (End, End, TempDir) {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("ring");
-    let door = Door::bind(&path).unwrap();
+    let listener = Listener::bind(&path).unwrap();
     let client = std::thread::spawn(move || End::connect(&path, PATIENCE).unwrap());
     let clock = keyrack_measure::Clock::vdso();
     let responder = loop {
-        if let Some(end) = door.accept() {
+        if let Some(end) = listener.accept() {
             break end;
         }
         clock.wait_until(clock.ticks() + 1_000_000);
@@ -58,7 +58,7 @@ fn wait(end: &mut End, wants: Wants) {
         rustix::event::poll(&mut places, None).unwrap();
     }
     end.wake();
-    end.hear();
+    end.drain_wakeups();
 }
 
 #[test]
@@ -155,11 +155,11 @@ fn a_path_that_a_dead_responder_left_is_taken_over_and_one_in_use_is_not() {
     let path = directory.path().join("s");
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists(), "a socket that nobody listens at any more");
-    let door = Door::bind(&path).unwrap();
-    assert_eq!(Door::bind(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-    drop(door);
+    let listener = Listener::bind(&path).unwrap();
+    assert_eq!(Listener::bind(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    drop(listener);
     assert!(!path.exists());
     RealFs.write_atomic(&path, b"a file").unwrap();
-    assert!(Door::bind(&path).is_err());
+    assert!(Listener::bind(&path).is_err());
     assert!(path.exists(), "what is no socket is left alone");
 }

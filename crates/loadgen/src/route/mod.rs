@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Server;
 use ketama::Continuum;
 
-pub(crate) use slots::{Redirect, Shape, Slots, parse_shape};
+pub(crate) use slots::{Redirect, Slots, Topology, parse_topology};
 
 /// How servers share the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

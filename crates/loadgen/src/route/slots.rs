@@ -63,7 +63,7 @@ impl Slots {
     }
 
     /// Gives the slots `first` to `last` to a node.
-    pub(crate) fn give(&mut self, first: u16, last: u16, node: usize) {
+    pub(crate) fn assign(&mut self, first: u16, last: u16, node: usize) {
         let node = u16::try_from(node).unwrap_or(NOBODY);
         if let Some(range) = self.nodes.get_mut(usize::from(first)..=usize::from(last)) {
             range.fill(node);
@@ -81,13 +81,13 @@ impl Slots {
 }
 
 /// Who has which slots: first, last, host and port of the master.
-pub(crate) type Shape = Vec<(u16, u16, String)>;
+pub(crate) type Topology = Vec<(u16, u16, String)>;
 
 /// Reads the answer to `CLUSTER SLOTS` of a node at `host`. `None`: it has not come whole.
 ///
 /// # Errors
 /// What the server says instead, or that it is no such answer.
-pub(crate) fn parse_shape(bytes: &[u8], host: &str) -> Result<Option<Shape>, String> {
+pub(crate) fn parse_topology(bytes: &[u8], host: &str) -> Result<Option<Topology>, String> {
     let mut rest = bytes;
     let reply = ReplyParser::new().next(&mut rest, &Limits::default());
     let Some(reply) = reply.map_err(|error| error.to_string())? else { return Ok(None) };
@@ -98,7 +98,7 @@ pub(crate) fn parse_shape(bytes: &[u8], host: &str) -> Result<Option<Shape>, Str
         Some(Token::Error(words)) => return Err(String::from_utf8_lossy(words).into_owned()),
         _ => return Err(other()),
     };
-    let mut shape = Shape::with_capacity(ranges);
+    let mut topology = Topology::with_capacity(ranges);
     for _ in 0..ranges {
         let Some(Token::Array(parts @ 3..)) = tokens.next() else { return Err(other()) };
         let mut number = || match tokens.next() {
@@ -120,9 +120,9 @@ pub(crate) fn parse_shape(bytes: &[u8], host: &str) -> Result<Option<Shape>, Str
         };
         (2..fields).for_each(|_| tokens.skip_value());
         (3..parts).for_each(|_| tokens.skip_value());
-        shape.push((first, last, place));
+        topology.push((first, last, place));
     }
-    Ok(Some(shape))
+    Ok(Some(topology))
 }
 
 fn place(named: &[u8], port: i64, host: &str) -> String {

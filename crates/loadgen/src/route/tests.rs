@@ -116,24 +116,24 @@ fn the_map_of_a_cluster_is_read() {
         *4\r\n$9\r\n127.0.0.1\r\n:7001\r\n$2\r\nid\r\n*0\r\n\
         *3\r\n$9\r\n127.0.0.1\r\n:7004\r\n$2\r\nid\r\n\
         *3\r\n:5461\r\n:16383\r\n*2\r\n$0\r\n\r\n:7002\r\n";
-    let shape = parse_shape(reply, "::1").unwrap().unwrap();
+    let topology = parse_topology(reply, "::1").unwrap().unwrap();
     let expected = [(0, 5460, "127.0.0.1:7001"), (5461, 16_383, "[::1]:7002")];
     let found: Vec<(u16, u16, &str)> =
-        shape.iter().map(|(first, last, place)| (*first, *last, place.as_str())).collect();
+        topology.iter().map(|(first, last, place)| (*first, *last, place.as_str())).collect();
     assert_eq!(found, expected);
     for cut in 0..reply.len() {
-        assert_eq!(parse_shape(&reply[..cut], "h"), Ok(None), "cut at {cut}");
+        assert_eq!(parse_topology(&reply[..cut], "h"), Ok(None), "cut at {cut}");
     }
     for other in ["+OK\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:9\r\n:16384\r\n*2\r\n$0\r\n\r\n:1\r\n"] {
-        assert!(parse_shape(other.as_bytes(), "h").is_err(), "{other}");
+        assert!(parse_topology(other.as_bytes(), "h").is_err(), "{other}");
     }
-    let refused = parse_shape(b"-ERR This instance has cluster support disabled\r\n", "h");
+    let refused = parse_topology(b"-ERR This instance has cluster support disabled\r\n", "h");
     assert!(refused.unwrap_err().contains("cluster support disabled"));
     let mut slots = Slots::new();
     assert_eq!(slots.node_of(b"foo"), 0);
-    slots.give(5461, 16_383, 1);
+    slots.assign(5461, 16_383, 1);
     assert_eq!(slots.node_of(b"foo"), 1);
-    slots.give(12_182, 12_182, 2);
+    slots.assign(12_182, 12_182, 2);
     assert_eq!(slots.node_of(b"foo"), 2);
 }
 

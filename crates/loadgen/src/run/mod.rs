@@ -127,7 +127,7 @@ impl Measurement {
 pub struct Fleet {
     plan: Arc<Plan>,
     stop: Arc<AtomicBool>,
-    orders: Vec<Sender<Phase>>,
+    phase_senders: Vec<Sender<Phase>>,
     answers: Receiver<(usize, Answer)>,
     threads: Vec<JoinHandle<()>>,
     live: Vec<Arc<Live>>,
@@ -144,7 +144,7 @@ impl std::fmt::Debug for Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        self.orders.clear();
+        self.phase_senders.clear();
         for thread in self.threads.drain(..) {
             // Its panic, if it had one, was its answer.
             let _ = thread.join();
@@ -157,8 +157,8 @@ type Answer = std::thread::Result<Result<Done>>;
 
 /// Lives a thread's `life`, and answers with its panic where it has one: the leader waits for as
 /// many answers as there are threads.
-fn answering(thread: usize, answer: &Sender<(usize, Answer)>, life: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(life)) {
+fn answering(thread: usize, answer: &Sender<(usize, Answer)>, body: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
         // A leader that is gone needs no answer.
         let _ = answer.send((thread, Err(panic)));
     }
@@ -185,7 +185,7 @@ fn work(
     let connected = Done { connections: worker.connections(), ..Done::default() };
     let _ = answer.send((thread, Ok(Ok(connected))));
     while let Ok(phase) = inbox.recv() {
-        let done = worker.mend().and_then(|()| worker.run(phase));
+        let done = worker.reopen_closed().and_then(|()| worker.run(phase));
         if answer.send((thread, Ok(done))).is_err() {
             return;
         }
@@ -221,7 +221,7 @@ impl Fleet {
         let mut fleet = Fleet {
             plan: Arc::clone(plan),
             stop: Arc::clone(&surroundings.stop),
-            orders: Vec::new(),
+            phase_senders: Vec::new(),
             answers,
             threads: Vec::new(),
             live: Vec::new(),
@@ -230,18 +230,18 @@ impl Fleet {
             load_s: 0.0,
         };
         for thread in 0..plan.settings.threads {
-            let (order, inbox) = channel::<Phase>();
+            let (sender, inbox) = channel::<Phase>();
             let (answer, live) = (answer.clone(), Arc::<Live>::default());
             fleet.live.push(Arc::clone(&live));
             let (clock, stop) = (surroundings.clock.clone(), Arc::clone(&surroundings.stop));
             let plan = Arc::clone(plan);
             let body = move || {
-                let life = || work(&plan, thread, clock, live, stop, &inbox, &answer);
-                answering(thread, &answer, life);
+                let body = || work(&plan, thread, clock, live, stop, &inbox, &answer);
+                answering(thread, &answer, body);
             };
             let started = std::thread::Builder::new().name(format!("load-{thread}")).spawn(body);
             fleet.threads.push(started.map_err(Error::machine("start a thread"))?);
-            fleet.orders.push(order);
+            fleet.phase_senders.push(sender);
         }
         drop(answer);
         let mut connections = 0;
@@ -262,7 +262,7 @@ impl Fleet {
         let records = self.plan.records_total();
         (surroundings.observer)(&Event::Loading { records });
         let began = surroundings.clock.ticks();
-        self.order(|_| Phase {
+        self.send_phase(|_| Phase {
             is_load: true,
             start: began,
             length_ns: LENGTH_NS_MAX,
@@ -311,7 +311,7 @@ impl Fleet {
         let ramp = self.plan.ramp();
         let first = ramp.map(|ramp| ramp.rate_at(0.0) * self.share_of(what.rate));
         let rate = first.filter(|rate| *rate > 0.0).unwrap_or(what.rate);
-        self.order(|_| Phase {
+        self.send_phase(|_| Phase {
             is_load: false,
             start,
             length_ns,
@@ -390,7 +390,7 @@ impl Fleet {
         (surroundings.observer)(&Event::Measuring);
         let ramp = plan.ramp().map(|ramp| (ramp, self.share_of(rate)));
         let mut series = Series::new(&self.live, start, surroundings.clock.clone(), ramp);
-        self.order(|thread| Phase {
+        self.send_phase(|thread| Phase {
             is_load: false,
             start,
             length_ns,
@@ -408,7 +408,7 @@ impl Fleet {
             ..Report::default()
         };
         let mut last_reply = start;
-        let mut threads = vec![None; self.orders.len()];
+        let mut threads = vec![None; self.phase_senders.len()];
         let mut dead = 0;
         let end = start.saturating_add(surroundings.clock.ticks_of_ns(length_ns));
         let observer = &mut *surroundings.observer;
@@ -428,7 +428,7 @@ impl Fleet {
         report.is_interrupted = self.is_stopped();
         let clock = &surroundings.clock;
         // What ended early, or was ended by a number, lasted until its last reply.
-        let is_dead = dead > 0 && dead == self.orders.len();
+        let is_dead = dead > 0 && dead == self.phase_senders.len();
         let is_whole = what.time_s > 0.0 && !report.is_interrupted && !is_dead;
         let is_spent =
             plan.settings.queries > 0 && report.account.counts.offered >= plan.settings.queries;
@@ -450,10 +450,10 @@ impl Fleet {
     }
 
     /// Gives every thread its phase.
-    fn order(&self, phase: impl Fn(usize) -> Phase) {
-        for (thread, order) in self.orders.iter().enumerate() {
+    fn send_phase(&self, phase: impl Fn(usize) -> Phase) {
+        for (thread, sender) in self.phase_senders.iter().enumerate() {
             // A thread that is gone has left its panic among the answers.
-            let _ = order.send(phase(thread));
+            let _ = sender.send(phase(thread));
         }
     }
 
@@ -463,9 +463,9 @@ impl Fleet {
     /// With the panic of a thread.
     fn collect(&mut self, take: &mut dyn FnMut(usize, Done)) -> Result<()> {
         let mut failure = None;
-        for _ in 0..self.orders.len() {
+        for _ in 0..self.phase_senders.len() {
             let answered = self.answers.recv().expect(ANSWERS);
-            self.take(answered, &mut failure, take);
+            self.collect_answer(answered, &mut failure, take);
         }
         failure.map_or(Ok(()), Err)
     }
@@ -482,12 +482,12 @@ impl Fleet {
         take: &mut dyn FnMut(usize, Done),
     ) -> Result<()> {
         let mut failure = None;
-        let mut missing = self.orders.len();
+        let mut missing = self.phase_senders.len();
         while missing > 0 {
             match self.answers.recv_timeout(series.wait().min(LOOK)) {
                 Ok(answered) => {
                     missing -= 1;
-                    self.take(answered, &mut failure, take);
+                    self.collect_answer(answered, &mut failure, take);
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if let Some(second) = series.look(end) {
@@ -500,7 +500,7 @@ impl Fleet {
         failure.map_or(Ok(()), Err)
     }
 
-    fn take(
+    fn collect_answer(
         &self,
         (thread, answer): (usize, Answer),
         failure: &mut Option<Error>,
@@ -540,7 +540,7 @@ mod tests {
         let mut fleet = Fleet {
             plan,
             stop: Arc::default(),
-            orders: Vec::new(),
+            phase_senders: Vec::new(),
             answers,
             threads: Vec::new(),
             live: vec![Arc::default(); threads],
@@ -549,7 +549,7 @@ mod tests {
             load_s: 0.0,
         };
         for thread in 0..threads {
-            let (order, inbox) = channel::<Phase>();
+            let (sender, inbox) = channel::<Phase>();
             let answer = answer.clone();
             fleet.threads.push(std::thread::spawn(move || {
                 answering(thread, &answer, || {
@@ -559,7 +559,7 @@ mod tests {
                     }
                 });
             }));
-            fleet.orders.push(order);
+            fleet.phase_senders.push(sender);
         }
         fleet
     }
@@ -583,7 +583,7 @@ mod tests {
         for threads in [1, 3] {
             for is_sampling in [false, true] {
                 let mut fleet = fleet(threads);
-                fleet.order(|_| phase());
+                fleet.send_phase(|_| phase());
                 let live = fleet.live.clone();
                 let panic = catch_unwind(AssertUnwindSafe(|| match is_sampling {
                     false => fleet.collect(&mut |_, _| {}),

@@ -56,11 +56,11 @@ impl<'a> Series<'a> {
         if now < self.next() || self.next() > end {
             return None;
         }
-        self.take(now);
+        self.sample(now);
         self.seconds.last()
     }
 
-    fn take(&mut self, now: u64) {
+    fn sample(&mut self, now: u64) {
         let sampled = Sampled::of(self.live.iter().map(|live| &**live));
         let Sampled { ops, misses, errors, latency, .. } = sampled.since(&self.seen);
         let end_s = self.clock.ns_between(self.start, now) as f64 / 1e9;
@@ -81,7 +81,7 @@ impl<'a> Series<'a> {
     /// All seconds; what is left of the last is one as well.
     pub(super) fn finish(mut self, end: u64) -> Vec<Second> {
         if self.clock.ns_between(self.at, end) >= SECOND_NS_MIN {
-            self.take(end);
+            self.sample(end);
         }
         self.seconds
     }

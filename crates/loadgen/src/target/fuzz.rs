@@ -2,12 +2,12 @@
 //! and byte by byte, keeps nothing that did not come, and takes each byte once. So do the readers
 //! of what a cluster and the other side of a team of agents say.
 
-use keyrack_testkit::fuzz::{Dice, Fuzzer, Shape, shape};
+use keyrack_testkit::fuzz::{Dice, Fuzzer, Topology, shape};
 
 use super::whole::whole_hit;
 use super::{Kind, Malformed, Outcome, Parser, Protocol, Step};
 use crate::agents;
-use crate::route::{Redirect, parse_shape};
+use crate::route::{Redirect, parse_topology};
 
 /// Which parser an input goes to is its first byte, which command it answers the second.
 const PROTOCOLS: [Protocol; 5] =
@@ -53,7 +53,7 @@ fn outcomes(
     (found, Ok(parser.is_between_replies()))
 }
 
-fn check_replies(protocol: Protocol, input: &[u8], dice: &mut Dice) -> Shape {
+fn check_replies(protocol: Protocol, input: &[u8], dice: &mut Dice) -> Topology {
     let Some((kind, bytes)) = input.split_first() else { return 0 };
     let kind = KINDS[usize::from(*kind) % KINDS.len()];
     let whole = outcomes(protocol, kind, bytes, &[bytes.len()]);
@@ -111,7 +111,7 @@ fn replies_that_were_made_up_mean_the_same_however_they_come() {
     fuzzer.run(|input, dice| {
         let Some((reader, bytes)) = input.split_first() else { return 0 };
         match reader % READERS {
-            SLOTS => match parse_shape(bytes, "host") {
+            SLOTS => match parse_topology(bytes, "host") {
                 Ok(Some(found)) => shape((SLOTS, found.len().min(9))),
                 Ok(None) => 1,
                 Err(words) => shape(words.len()),

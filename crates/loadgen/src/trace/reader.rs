@@ -92,7 +92,7 @@ impl Reader {
                 return Err(Error::Empty { path: self.path.clone(), columns, fault });
             };
             self.counts.lines += 1;
-            match self.take(line) {
+            match self.parse_line(line) {
                 Err(fault) => self.note(fault),
                 Ok(None) => {}
                 Ok(Some(row)) => {
@@ -117,7 +117,7 @@ impl Reader {
     }
 
     /// Makes a row of a line, its key in `self.key`; `None` for what is blank or somebody else's.
-    fn take(&mut self, line: Line) -> Result<Option<Unfinished>, Fault> {
+    fn parse_line(&mut self, line: Line) -> Result<Option<Unfinished>, Fault> {
         let Line::Whole(start, end) = line else { return Err(Fault::LineTooLong) };
         let line = self.lines.bytes(start, end);
         if line.iter().all(u8::is_ascii_whitespace) {

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!   queue    drawn, in order, not sent: what replies have caused
-//!   flights  [ oldest ... newest ]  sent, at most `depth`; the last `unstamped` have not left
+//!   in_flight  [ oldest ... newest ]  sent, at most `depth`; the last `unstamped` have not left
 //!   output   [ bytes of requests ]  taken up to `sent`
 //!   input    [ taken | filled | room ]  replies, whole and not
 //! ```
 //!
-//! Replies come in order, but for the binary protocol, whose opaque names the flight: a flight that
-//! was answered before older ones stays, marked, until those are.
+//! Replies come in order, but for the binary protocol, whose opaque names the request: a request
+//! that was answered before older ones stays, marked, until those are.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 
-use super::wire::Wire;
+use super::transport::Transport;
 use crate::target::{Kind, Malformed, Outcome, Parser, Protocol, Step, Template, whole_hit};
 
 /// Room for replies at first.
@@ -23,14 +23,14 @@ const READ_BYTES_MIN: usize = 4 << 10;
 /// Replies that are kept whole may have so many bytes.
 const INPUT_BYTES_MAX: usize = 1 << 30;
 
-/// What a flight is besides its command.
+/// What a request is besides its command.
 pub(super) mod flags {
     /// Sent because a lookup missed.
     pub(in crate::worker) const FILL: u8 = 1;
     /// Part of the removal half-way.
     pub(in crate::worker) const PURGE: u8 = 2;
     /// Its key is kept by its thread, not counted.
-    pub(in crate::worker) const KEPT_KEY: u8 = 4;
+    pub(in crate::worker) const TRACE_KEY: u8 = 4;
     /// Answered out of order.
     pub(in crate::worker) const DONE: u8 = 8;
     /// Part of the loading.
@@ -45,7 +45,7 @@ pub(super) mod flags {
 
 /// One request under way.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Flight {
+pub(super) struct InFlight {
     /// When it should have left, in ticks.
     pub(super) intended: u64,
     /// When it left.
@@ -63,7 +63,7 @@ pub(super) struct Flight {
 
 /// What became of reading or writing.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum ConnectionError {
     /// The server closed the connection.
     Closed,
     /// The kernel says that it is over.
@@ -75,15 +75,15 @@ pub(super) enum Trouble {
 /// A connection to one server.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) stream: Option<Wire>,
+    pub(super) stream: Option<Transport>,
     /// Its place among the nodes of its thread.
     pub(super) server: usize,
     /// Is the stream being made?
     pub(super) is_awaited: bool,
-    pub(super) queue: VecDeque<Flight>,
-    pub(super) flights: VecDeque<Flight>,
+    pub(super) queue: VecDeque<InFlight>,
+    pub(super) in_flight: VecDeque<InFlight>,
     pub(super) unstamped: usize,
-    /// The number of the oldest flight, since the connection was made.
+    /// The number of the oldest request, since the connection was made.
     first_number: u64,
     output: Vec<u8>,
     /// Bytes at the end of the output that are requests of an earlier batch, to be overwritten.
@@ -106,7 +106,7 @@ pub(super) struct Connection {
 impl Connection {
     /// A connection that does not block any more.
     pub(super) fn new(
-        stream: Wire,
+        stream: Transport,
         server: usize,
         protocol: Protocol,
         keeps_values: bool,
@@ -125,7 +125,7 @@ impl Connection {
             server,
             is_awaited: false,
             queue: VecDeque::new(),
-            flights: VecDeque::new(),
+            in_flight: VecDeque::new(),
             unstamped: 0,
             first_number: 0,
             output: Vec::with_capacity(INPUT_BYTES),
@@ -145,7 +145,7 @@ impl Connection {
     }
 
     /// Another stream to the same server, in place of one that broke.
-    pub(super) fn renew(&mut self, stream: Wire) {
+    pub(super) fn renew(&mut self, stream: Transport) {
         self.is_tls = stream.is_tls();
         self.stream = Some(stream);
         self.is_awaited = false;
@@ -160,10 +160,10 @@ impl Connection {
         self.stream.is_some()
     }
 
-    /// The number that a new flight will have, as a reply will name it.
+    /// The number that a new request will have, as a reply will name it.
     #[inline]
     pub(super) fn next_opaque(&self) -> u32 {
-        self.first_number.wrapping_add(self.flights.len() as u64) as u32
+        self.first_number.wrapping_add(self.in_flight.len() as u64) as u32
     }
 
     /// Where requests are appended.
@@ -217,16 +217,16 @@ impl Connection {
     /// Marks what has not left yet as leaving now.
     #[inline]
     pub(super) fn stamp(&mut self, now: u64) {
-        let from = self.flights.len() - self.unstamped.min(self.flights.len());
-        for flight in self.flights.range_mut(from..) {
-            flight.sent = now;
+        let from = self.in_flight.len() - self.unstamped.min(self.in_flight.len());
+        for request in self.in_flight.range_mut(from..) {
+            request.sent = now;
         }
         self.unstamped = 0;
     }
 
     /// Sends what the socket takes. `Some` says that it must be armed for writing, or must not any
     /// more.
-    pub(super) fn flush(&mut self) -> Result<Option<bool>, Trouble> {
+    pub(super) fn flush(&mut self) -> Result<Option<bool>, ConnectionError> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         if self.is_tls && stream.wants_write() {
             match stream.flush() {
@@ -234,7 +234,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(self.arm(true));
                 }
-                Err(error) => return Err(Trouble::Broken(error)),
+                Err(error) => return Err(ConnectionError::Broken(error)),
             }
         }
         let end = self.output.len() - self.spare_bytes;
@@ -251,7 +251,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(self.arm(true));
                 }
-                Err(error) => return Err(Trouble::Broken(error)),
+                Err(error) => return Err(ConnectionError::Broken(error)),
             }
         }
         match self.is_stock {
@@ -267,14 +267,14 @@ impl Connection {
     }
 
     /// Reads once. `Ok(true)` says that there may be more.
-    pub(super) fn fill(&mut self) -> Result<bool, Trouble> {
-        self.make_room();
+    pub(super) fn fill(&mut self) -> Result<bool, ConnectionError> {
+        self.reserve_input();
         let Some(stream) = &mut self.stream else { return Ok(false) };
         loop {
             let room = &mut self.input[self.filled..];
             let room_bytes = room.len();
             match stream.read(room) {
-                Ok(0) => return Err(Trouble::Closed),
+                Ok(0) => return Err(ConnectionError::Closed),
                 Ok(count) => {
                     self.filled += count;
                     self.received_bytes += count as u64;
@@ -283,16 +283,16 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(Trouble::Closed);
+                    return Err(ConnectionError::Closed);
                 }
-                Err(error) => return Err(Trouble::Broken(error)),
+                Err(error) => return Err(ConnectionError::Broken(error)),
             }
         }
     }
 
     /// Moves the input to the front when it leaves too little room behind it, and grows it when a
     /// reply that is wanted whole fills it.
-    fn make_room(&mut self) {
+    fn reserve_input(&mut self) {
         if self.taken == self.filled {
             (self.taken, self.filled) = (0, 0);
         } else if self.input.len() - self.filled < READ_BYTES_MIN && self.taken > 0 {
@@ -304,25 +304,25 @@ impl Connection {
         }
     }
 
-    /// Takes the next whole reply, if there is one: the flight that it answers, what came of it,
+    /// Takes the next whole reply, if there is one: the request that it answers, what came of it,
     /// and the value where it was kept.
     #[inline]
-    pub(super) fn next_reply(&mut self) -> Result<Option<(Flight, Outcome)>, Trouble> {
+    pub(super) fn next_reply(&mut self) -> Result<Option<(InFlight, Outcome)>, ConnectionError> {
         loop {
             let input = &self.input[self.taken..self.filled];
             if input.is_empty() {
                 return Ok(None);
             }
-            let kind = match self.flights.front() {
-                Some(flight) => flight.kind,
+            let kind = match self.in_flight.front() {
+                Some(request) => request.kind,
                 None => Kind::Flush,
             };
-            match self.parser.step(input, kind).map_err(Trouble::Malformed)? {
+            match self.parser.step(input, kind).map_err(ConnectionError::Malformed)? {
                 Step::More => return Ok(None),
                 Step::Eaten(count) => self.taken += count,
                 Step::Done(count, outcome) => {
                     self.taken += count;
-                    return self.landed(outcome).map(Some);
+                    return self.complete(outcome).map(Some);
                 }
             }
         }
@@ -331,17 +331,17 @@ impl Connection {
     /// As [`Connection::next_reply`], handing each value that came whole to `look`.
     pub(super) fn next_reply_with(
         &mut self,
-        look: &mut dyn FnMut(&Flight, &[u8]),
-    ) -> Result<Option<(Flight, Outcome)>, Trouble> {
+        look: &mut dyn FnMut(&InFlight, &[u8]),
+    ) -> Result<Option<(InFlight, Outcome)>, ConnectionError> {
         loop {
             let input = &self.input[self.taken..self.filled];
-            let Some(front) = self.flights.front().copied() else {
+            let Some(front) = self.in_flight.front().copied() else {
                 if input.is_empty() {
                     return Ok(None);
                 }
-                return Err(Trouble::Malformed(Malformed("a reply to nothing")));
+                return Err(ConnectionError::Malformed(Malformed("a reply to nothing")));
             };
-            let step = self.parser.step(input, front.kind).map_err(Trouble::Malformed)?;
+            let step = self.parser.step(input, front.kind).map_err(ConnectionError::Malformed)?;
             if let Some(range) = self.parser.take_value()
                 && step != Step::More
             {
@@ -352,7 +352,7 @@ impl Connection {
                 Step::Eaten(count) => self.taken += count,
                 Step::Done(count, outcome) => {
                     self.taken += count;
-                    return self.landed(outcome).map(Some);
+                    return self.complete(outcome).map(Some);
                 }
             }
         }
@@ -361,52 +361,53 @@ impl Connection {
     /// Takes hits at the front that are whole, as long as their requests left at one time: when
     /// that was, and how many.
     #[inline]
-    pub(super) fn take_hits(&mut self, key_bytes: usize) -> (u64, u64) {
-        let Some(front) = self.flights.front().filter(|_| self.parser.is_between_replies()) else {
+    pub(super) fn read_hits(&mut self, key_bytes: usize) -> (u64, u64) {
+        let Some(front) = self.in_flight.front().filter(|_| self.parser.is_between_replies())
+        else {
             return (0, 0);
         };
         let sent = front.sent;
         let mut count = 0;
-        for flight in &self.flights {
+        for request in &self.in_flight {
             let input = &self.input[self.taken..self.filled];
             match whole_hit(self.protocol, input, key_bytes) {
-                Some(bytes) if flight.sent == sent => self.taken += bytes,
+                Some(bytes) if request.sent == sent => self.taken += bytes,
                 _ => break,
             }
             count += 1;
         }
-        self.flights.drain(..count);
+        self.in_flight.drain(..count);
         self.first_number += count as u64;
         (sent, count as u64)
     }
 
-    /// The flight that a reply answers.
+    /// The request that a reply answers.
     #[inline]
-    fn landed(&mut self, outcome: Outcome) -> Result<(Flight, Outcome), Trouble> {
-        const STRAY: Trouble = Trouble::Malformed(Malformed("a reply to nothing"));
+    fn complete(&mut self, outcome: Outcome) -> Result<(InFlight, Outcome), ConnectionError> {
+        const STRAY: ConnectionError = ConnectionError::Malformed(Malformed("a reply to nothing"));
         if self.protocol == Protocol::Binary {
             let opaque = self.parser.take_opaque().unwrap_or(self.first_number as u32);
             let at = opaque.wrapping_sub(self.first_number as u32) as usize;
-            let flight = self.flights.get_mut(at).ok_or(STRAY)?;
-            if flight.flags & flags::DONE != 0 {
+            let request = self.in_flight.get_mut(at).ok_or(STRAY)?;
+            if request.flags & flags::DONE != 0 {
                 return Err(STRAY);
             }
-            let found = *flight;
-            flight.flags |= flags::DONE;
-            while self.flights.front().is_some_and(|flight| flight.flags & flags::DONE != 0) {
-                self.flights.pop_front();
+            let found = *request;
+            request.flags |= flags::DONE;
+            while self.in_flight.front().is_some_and(|request| request.flags & flags::DONE != 0) {
+                self.in_flight.pop_front();
                 self.first_number += 1;
             }
             return Ok((found, outcome));
         }
-        let flight = self.flights.pop_front().ok_or(STRAY)?;
+        let request = self.in_flight.pop_front().ok_or(STRAY)?;
         self.first_number += 1;
-        Ok((flight, outcome))
+        Ok((request, outcome))
     }
 
     /// Flights that are not answered.
     pub(super) fn outstanding(&self) -> usize {
-        let is_open = |flight: &&Flight| flight.flags & (flags::DONE | flags::ASKING) == 0;
-        self.flights.iter().filter(is_open).count()
+        let is_open = |request: &&InFlight| request.flags & (flags::DONE | flags::ASKING) == 0;
+        self.in_flight.iter().filter(is_open).count()
     }
 }

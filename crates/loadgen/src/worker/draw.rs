@@ -3,22 +3,22 @@
 
 use std::cmp::Reverse;
 
-use super::connection::Flight;
-use super::lane::{NEVER, Walk};
+use super::connection::InFlight;
+use super::workload::{NEVER, StridedIndexes};
 use super::{OUTPUT_BYTES_MAX, SKIP_ABOVE_NS, SKIP_TO_NS, Worker};
 
 impl Worker<'_> {
     /// The next request of a connection, if one is to leave now.
     #[inline]
-    pub(super) fn next(&mut self, at: usize) -> Option<Flight> {
-        if let Some(flight) = self.connections[at].queue.pop_front() {
-            return Some(flight);
+    pub(super) fn next(&mut self, at: usize) -> Option<InFlight> {
+        if let Some(request) = self.connections[at].queue.pop_front() {
+            return Some(request);
         }
         if self.phase.is_load {
             if self.connections[at].output_bytes() > OUTPUT_BYTES_MAX {
                 return None;
             }
-        } else if self.feed.is_some() {
+        } else if self.trace.is_some() {
             return if self.is_spent() { None } else { self.next_of_trace(at) };
         }
         if self.router.is_some() {
@@ -27,17 +27,17 @@ impl Worker<'_> {
         self.next_of(at)
     }
 
-    /// The next request that a lane draws, if one is to leave now.
+    /// The next request that a workload draws, if one is to leave now.
     #[inline]
-    pub(super) fn next_of(&mut self, at: usize) -> Option<Flight> {
-        let lane = &mut self.lanes[at];
+    pub(super) fn next_of(&mut self, at: usize) -> Option<InFlight> {
+        let workload = &mut self.workloads[at];
         if self.phase.is_load {
-            return lane.next_load(self.plan);
+            return workload.next_load(self.plan);
         }
-        if !lane.purge.is_over()
-            && let Some(flight) = lane.next_purge(self.plan)
+        if !workload.purge.is_over()
+            && let Some(request) = workload.next_purge(self.plan)
         {
-            return Some(flight);
+            return Some(request);
         }
         if self.is_spent() {
             return None;
@@ -53,40 +53,40 @@ impl Worker<'_> {
 
     /// The next row of the trace, if it is for this connection; rows in front of it that are for
     /// others are put there.
-    fn next_of_trace(&mut self, at: usize) -> Option<Flight> {
+    fn next_of_trace(&mut self, at: usize) -> Option<InFlight> {
         loop {
-            let feed = self.feed.as_mut()?;
-            if let Err(error) = feed.look_ahead(&mut self.kept) {
+            let trace = self.trace.as_mut()?;
+            if let Err(error) = trace.look_ahead(&mut self.trace_keys) {
                 self.done.troubles.push(error.to_string());
-                feed.is_over = true;
+                trace.is_over = true;
             }
-            let (mut flight, hash, at_ns) = feed.ahead?;
+            let (mut request, hash, at_ns) = trace.ahead?;
             let place = match &self.router {
                 None => spread(hash, self.connections.len()),
                 Some(router) => {
                     let client = spread(hash, router.clients);
-                    self.node_of(&flight) * self.plan.settings.connections + client
+                    self.node_of(&request) * self.plan.settings.connections + client
                 }
             };
-            let is_full = self.connections[place].flights.len() >= self.plan.settings.depth;
+            let is_full = self.connections[place].in_flight.len() >= self.plan.settings.depth;
             if is_full && self.connections[place].is_alive() {
                 return None;
             }
             if self.router.is_some() && self.connections[place].is_awaited {
                 return None;
             }
-            flight.intended = self.trace_is_due(at_ns)?;
-            let feed = self.feed.as_mut()?;
-            feed.ahead = None;
+            request.intended = self.trace_is_due(at_ns)?;
+            let trace = self.trace.as_mut()?;
+            trace.ahead = None;
             self.drawn += 1;
             self.account.counts.offered += 1;
             if !self.connections[place].is_alive() {
                 self.account.counts.unsent += 1;
-                self.kept.release(&flight);
+                self.trace_keys.release(&request);
             } else if place == at {
-                return Some(flight);
+                return Some(request);
             } else {
-                self.launch(place, flight);
+                self.write_request(place, request);
                 self.touched.push(place);
             }
             if self.is_spent() {
@@ -100,66 +100,67 @@ impl Worker<'_> {
         let due = match at_ns {
             Some(at_ns) if at_ns >= self.phase.length_ns => return None,
             Some(at_ns) => self.phase.start + self.clock.ticks_of_ns(at_ns),
-            None if self.phase.rate > 0.0 => self.lanes[0].due,
+            None if self.phase.rate > 0.0 => self.workloads[0].due,
             None => return self.is_drawing.then_some(0),
         };
         if due == NEVER {
             return None;
         }
         if due > self.clock.ticks() {
-            if self.is_drawing && !self.lanes[0].is_timed {
-                self.lanes[0].is_timed = true;
+            if self.is_drawing && !self.workloads[0].is_timed {
+                self.workloads[0].is_timed = true;
                 self.timers.push(Reverse((due, 0)));
             }
             return None;
         }
         if at_ns.is_none() {
-            self.lanes[0].advance(&self.phase, &self.clock);
+            self.workloads[0].advance(&self.phase, &self.clock);
         }
         Some(due)
     }
 
     /// The next request of a schedule, if it is due; else a timer is set.
-    fn next_due(&mut self, at: usize) -> Option<Flight> {
+    fn next_due(&mut self, at: usize) -> Option<InFlight> {
         let now = self.clock.ticks();
-        let lane = &mut self.lanes[at];
-        if self.plan.settings.skip && self.clock.ns_between(lane.due, now) > SKIP_ABOVE_NS {
-            while lane.due != NEVER && self.clock.ns_between(lane.due, now) > SKIP_TO_NS {
+        let workload = &mut self.workloads[at];
+        if self.plan.settings.skip && self.clock.ns_between(workload.due, now) > SKIP_ABOVE_NS {
+            while workload.due != NEVER && self.clock.ns_between(workload.due, now) > SKIP_TO_NS {
                 self.account.counts.skipped += 1;
-                lane.advance(&self.phase, &self.clock);
+                workload.advance(&self.phase, &self.clock);
             }
         }
-        let lane = &mut self.lanes[at];
-        let from = if lane.due == NEVER { NEVER } else { lane.due.max(lane.not_before) };
+        let workload = &mut self.workloads[at];
+        let from =
+            if workload.due == NEVER { NEVER } else { workload.due.max(workload.not_before) };
         if from > now {
-            if from != NEVER && !lane.is_timed {
-                lane.is_timed = true;
+            if from != NEVER && !workload.is_timed {
+                workload.is_timed = true;
                 self.timers.push(Reverse((from, at)));
             }
             return None;
         }
         // Under --moderate the gap behind the last send is our own: the server is not charged for
         // it. A wake-up that is a little late does not move the sends after it.
-        let intended = lane.due.max(lane.not_before);
+        let intended = workload.due.max(workload.not_before);
         if self.moderation > 0 {
             let is_prompt = now - intended < self.moderation / 2;
-            lane.not_before = if is_prompt { intended } else { now } + self.moderation;
+            workload.not_before = if is_prompt { intended } else { now } + self.moderation;
         }
-        lane.advance(&self.phase, &self.clock);
+        workload.advance(&self.phase, &self.clock);
         Some(self.drawn(at, intended))
     }
 
     /// Draws a request, which counts.
     #[inline]
-    fn drawn(&mut self, at: usize, intended: u64) -> Flight {
+    fn drawn(&mut self, at: usize, intended: u64) -> InFlight {
         self.drawn += 1;
         self.account.counts.offered += 1;
-        let flight = self.lanes[at].draw(self.plan, intended);
+        let request = self.workloads[at].draw(self.plan, intended);
         if self.plan.settings.delete90 && !self.has_purged && self.is_half_way(intended) {
             self.has_purged = true;
             self.start_purge();
         }
-        flight
+        request
     }
 
     /// Is half of the requests drawn, or half of the time over?
@@ -178,17 +179,17 @@ impl Worker<'_> {
         if let Some(router) = &self.router {
             let clients = router.clients as u64;
             let step = self.plan.settings.threads as u64 * clients;
-            for (at, lane) in (0..clients).zip(&mut self.lanes) {
+            for (at, workload) in (0..clients).zip(&mut self.workloads) {
                 let first = self.thread as u64 * clients + at;
-                lane.purge = Walk::new(first, step, self.plan.records);
+                workload.purge = StridedIndexes::new(first, step, self.plan.records);
             }
             return;
         }
         let per_server = self.plan.settings.connections as u64;
-        for at in 0..self.lanes.len() {
+        for at in 0..self.workloads.len() {
             let (first, step) = self.plan.place_at(self.thread, self.connections[at].server);
             let (place, step) = (first * per_server + at as u64 % per_server, step * per_server);
-            self.lanes[at].purge = Walk::new(place, step, self.plan.records);
+            self.workloads[at].purge = StridedIndexes::new(place, step, self.plan.records);
         }
     }
 }

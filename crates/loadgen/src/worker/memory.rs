@@ -14,7 +14,7 @@ use crate::plan::Waiting;
 use crate::ring::{End, Wants};
 
 /// Of turns that find something in memory, one in so many looks at sockets as well.
-const SOCKET_TURNS: u32 = 64;
+const SOCKET_ITERATIONS: u32 = 64;
 
 impl Worker<'_> {
     /// What is ready, with at most so long a sleep, of connections in memory and others.
@@ -32,9 +32,9 @@ impl Worker<'_> {
                 self.look_at_memory();
             }
         }
-        self.turns = self.turns.wrapping_add(1);
+        self.iterations = self.iterations.wrapping_add(1);
         let is_idle = self.ready.is_empty();
-        if (!is_idle || wait_ns == 0) && !self.turns.is_multiple_of(SOCKET_TURNS) {
+        if (!is_idle || wait_ns == 0) && !self.iterations.is_multiple_of(SOCKET_ITERATIONS) {
             return Ok(());
         }
         let sleeps = is_idle && wait_ns > 0 && self.ask_for_wake_ups();
@@ -45,9 +45,9 @@ impl Worker<'_> {
             self.memories(|end, _| end.wake());
         }
         for at in from..self.ready.len() {
-            let wire = self.connections[self.ready[at].token].stream.as_mut();
-            if let Some(end) = wire.and_then(|wire| wire.memory()) {
-                end.hear();
+            let transport = self.connections[self.ready[at].token].stream.as_mut();
+            if let Some(end) = transport.and_then(|transport| transport.memory()) {
+                end.drain_wakeups();
             }
         }
         Ok(())
@@ -56,7 +56,7 @@ impl Worker<'_> {
     fn look_at_memory(&mut self) {
         for (token, connection) in self.connections.iter_mut().enumerate() {
             let wants = Wants { bytes: true, room: connection.has_output() };
-            let end = connection.stream.as_mut().and_then(|wire| wire.memory());
+            let end = connection.stream.as_mut().and_then(|transport| transport.memory());
             if end.is_some_and(|end| end.is_ready(wants)) {
                 self.ready.push(Ready { token, is_readable: true, is_writable: false });
             }
@@ -73,7 +73,7 @@ impl Worker<'_> {
     fn memories(&mut self, mut visit: impl FnMut(&mut End, Wants)) {
         for connection in &mut self.connections {
             let wants = Wants { bytes: true, room: connection.has_output() };
-            if let Some(end) = connection.stream.as_mut().and_then(|wire| wire.memory()) {
+            if let Some(end) = connection.stream.as_mut().and_then(|transport| transport.memory()) {
                 visit(end, wants);
             }
         }

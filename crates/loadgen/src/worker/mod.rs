@@ -20,18 +20,18 @@
 
 mod connection;
 mod draw;
-mod feed;
-mod lane;
 mod memory;
 mod plain;
 mod poller;
-mod repair;
+mod reconnect;
 mod reply;
 mod route;
 mod send;
 mod setup;
 mod tier;
-mod wire;
+mod trace_source;
+mod transport;
+mod workload;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -46,11 +46,11 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, Waiting};
 use crate::target::{Keys, Template};
 use connection::Connection;
-use feed::{Feed, Kept};
-use lane::{Lane, NEVER};
 use poller::Poller;
-use repair::News;
+use reconnect::BackgroundEvent;
 use route::{Node, Router};
+use trace_source::{KeyTable, TraceSource};
+use workload::{ConnectionWorkload, NEVER};
 
 /// Bytes that may wait for a connection while it loads.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -129,15 +129,15 @@ pub(crate) struct Worker<'p> {
     /// Are there connections in shared memory?
     has_memory: bool,
     /// Waits for those so far.
-    turns: u32,
+    iterations: u32,
     connections: Vec<Connection>,
-    lanes: Vec<Lane>,
+    workloads: Vec<ConnectionWorkload>,
     /// Connections with something due: when, and which.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     ready: Vec<poller::Ready>,
     /// From threads that make connections, or ask for the map of a cluster.
-    news: (Sender<News>, Receiver<News>),
-    remaking: usize,
+    events: (Sender<BackgroundEvent>, Receiver<BackgroundEvent>),
+    reconnecting: usize,
     /// Where connections lead.
     nodes: Vec<Node>,
     /// How nodes of a cluster are connected to.
@@ -157,8 +157,8 @@ pub(crate) struct Worker<'p> {
     /// Ticks between two requests of a connection, under `--moderate`.
     moderation: u64,
     samples: Vec<Sample>,
-    feed: Option<Feed>,
-    kept: Kept,
+    trace: Option<TraceSource>,
+    trace_keys: KeyTable,
     /// Connections that have something to send besides the one that is looked at.
     touched: Vec<usize>,
     /// Connections that a reply on another one gave something to send.
@@ -200,11 +200,11 @@ impl Worker<'_> {
                 deadline = now.saturating_add(drain).max(deadline.min(end.saturating_add(drain)));
                 if self.stop.load(Ordering::Relaxed) {
                     deadline = now.saturating_add(drain.min(self.clock.ticks_of_ns(100_000_000)));
-                    self.lanes.iter_mut().for_each(|lane| lane.due = NEVER);
+                    self.workloads.iter_mut().for_each(|workload| workload.due = NEVER);
                 }
                 self.note_backlog(end.min(now));
             }
-            self.release(now);
+            self.fire_timers(now);
             if self.is_idle() || now >= deadline || self.is_dead() {
                 break;
             }
@@ -215,19 +215,19 @@ impl Worker<'_> {
                 }
             }
             let wait_ns = self.wait_ns(now, if self.is_drawing { end } else { deadline });
-            self.look(wait_ns)?;
+            self.poll_once(wait_ns)?;
             if let Some(refusal) = self.refusal.take() {
                 // No thread has a better answer to expect.
                 self.stop.store(true, Ordering::Relaxed);
                 return Err(refusal);
             }
         }
-        self.give_up(self.clock.ticks());
+        self.count_unanswered(self.clock.ticks());
         Ok(self.finish(cpu_ns))
     }
 
     /// One wait, and what it brought.
-    fn look(&mut self, wait_ns: u64) -> Result<()> {
+    fn poll_once(&mut self, wait_ns: u64) -> Result<()> {
         if self.has_memory {
             self.wait_for_memory(wait_ns)?;
         } else {
@@ -246,14 +246,14 @@ impl Worker<'_> {
                 self.pump(other);
             }
         }
-        if self.is_told() {
-            while let Ok(news) = self.news.1.try_recv() {
-                match news {
-                    News::Remade(connection, remade) => {
-                        self.remaking -= 1;
-                        self.take_over(connection, remade);
+        if self.awaits_background() {
+            while let Ok(events) = self.events.1.try_recv() {
+                match events {
+                    BackgroundEvent::Reconnected(connection, made) => {
+                        self.reconnecting -= 1;
+                        self.install(connection, made);
                     }
-                    News::Shape(shape) => self.take_map(shape),
+                    BackgroundEvent::Topology(topology) => self.receive_topology(topology),
                 }
             }
         }
@@ -262,13 +262,13 @@ impl Worker<'_> {
 
     /// Lets connections send whose timers have come.
     #[inline]
-    fn release(&mut self, now: u64) {
+    fn fire_timers(&mut self, now: u64) {
         while let Some(Reverse((tick, connection))) = self.timers.peek().copied() {
             if tick > now {
                 break;
             }
             self.timers.pop();
-            self.lanes[connection].is_timed = false;
+            self.workloads[connection].is_timed = false;
             self.wake(connection);
         }
     }
@@ -284,7 +284,8 @@ impl Worker<'_> {
             NEVER => u64::MAX,
             tick => self.clock.ns_between(now, tick),
         };
-        let wait_ns = if self.is_told() { wait_ns.min(RECONNECT_LOOK_NS) } else { wait_ns };
+        let wait_ns =
+            if self.awaits_background() { wait_ns.min(RECONNECT_LOOK_NS) } else { wait_ns };
         match self.plan.settings.waiting {
             Waiting::Adaptive => wait_ns.saturating_sub(SPIN_NS),
             _ => wait_ns,
@@ -293,8 +294,8 @@ impl Worker<'_> {
 
     /// Is there a thread that finds something out for us?
     #[inline]
-    fn is_told(&self) -> bool {
-        self.remaking > 0 || self.router.as_ref().is_some_and(|router| router.is_refreshing)
+    fn awaits_background(&self) -> bool {
+        self.reconnecting > 0 || self.router.as_ref().is_some_and(|router| router.is_refreshing)
     }
 
     /// Is nothing left to do?
@@ -304,34 +305,38 @@ impl Worker<'_> {
         }
         let is_spent = self.is_spent();
         let is_quiet = |connection: &Connection| {
-            connection.flights.is_empty() && connection.queue.is_empty() && !connection.has_output()
+            connection.in_flight.is_empty()
+                && connection.queue.is_empty()
+                && !connection.has_output()
         };
-        let is_over = |lane: &Lane| lane.load.is_over() && (lane.due == NEVER || is_spent);
-        let mut lanes = self.lanes.iter().zip(&self.connections);
-        // Where keys say where they go, a lane draws for connections beside its own.
+        let is_over = |workload: &ConnectionWorkload| {
+            workload.load.is_over() && (workload.due == NEVER || is_spent)
+        };
+        let mut workloads = self.workloads.iter().zip(&self.connections);
+        // Where keys say where they go, a workload draws for connections beside its own.
         let is_over = match &self.router {
             Some(router) => {
                 router.ahead.iter().all(Option::is_none)
-                    && lanes.all(|(lane, connection)| {
-                        is_over(lane) && (!connection.is_alive() || is_quiet(connection))
+                    && workloads.all(|(workload, connection)| {
+                        is_over(workload) && (!connection.is_alive() || is_quiet(connection))
                     })
             }
-            None => lanes.all(|(lane, connection)| {
-                !connection.is_alive() || (is_quiet(connection) && is_over(lane))
+            None => workloads.all(|(workload, connection)| {
+                !connection.is_alive() || (is_quiet(connection) && is_over(workload))
             }),
         };
-        is_over && self.remaking == 0
+        is_over && self.reconnecting == 0
     }
 
     /// Has the thread drawn as many requests as it may, or as there are?
     #[inline]
     fn is_spent(&self) -> bool {
         self.phase.budget.is_some_and(|budget| self.drawn >= budget)
-            || self.feed.as_ref().is_some_and(|feed| feed.is_over && feed.ahead.is_none())
+            || self.trace.as_ref().is_some_and(|trace| trace.is_over && trace.ahead.is_none())
     }
 
     fn is_dead(&self) -> bool {
-        self.remaking == 0 && !self.connections.iter().any(Connection::is_alive)
+        self.reconnecting == 0 && !self.connections.iter().any(Connection::is_alive)
     }
 
     /// Reads what has come on a connection, and accounts for it.
@@ -342,8 +347,8 @@ impl Worker<'_> {
             }
             let filled = self.connections[at].fill();
             // Replies that came before the end are replies.
-            let digested = self.digest(at, now);
-            match (filled, digested) {
+            let read = self.read_replies(at, now);
+            match (filled, read) {
                 (_, Err(trouble)) | (Err(trouble), Ok(())) => return self.lose(at, trouble),
                 (Ok(true), Ok(())) => {}
                 (Ok(false), Ok(())) => return,
@@ -353,7 +358,10 @@ impl Worker<'_> {
 
     /// How long the queue was when the measurement ended.
     fn note_backlog(&mut self, end: u64) {
-        let due = self.lanes.iter().map(|lane| lane.due_before(end, &self.phase, &self.clock));
+        let due = self
+            .workloads
+            .iter()
+            .map(|workload| workload.due_before(end, &self.phase, &self.clock));
         let placed = self.router.as_ref().map_or(0, |router| {
             let queued = self.connections.iter().map(|connection| connection.queue.len());
             queued.sum::<usize>() + router.ahead.iter().flatten().count()
@@ -366,21 +374,23 @@ impl Worker<'_> {
         let depth = &mut self.account.depth;
         self.depths.drain(|under_way, count| depth.record_n(under_way, count));
         self.phase.samples = None;
-        for (at, (lane, connection)) in self.lanes.iter_mut().zip(&self.connections).enumerate() {
+        for (at, (workload, connection)) in
+            self.workloads.iter_mut().zip(&self.connections).enumerate()
+        {
             self.account.counts.received_bytes += connection.received_bytes;
             self.account.counts.sent_bytes += connection.written_bytes;
-            if lane.window.accesses > 0 {
-                self.done.windows.push(reply::window(self.thread, at, &mut lane.window));
+            if workload.window.accesses > 0 {
+                self.done.windows.push(reply::window(self.thread, at, &mut workload.window));
             }
         }
         let now = self.clock.ticks();
         let mut done = std::mem::take(&mut self.done);
-        if let Some(feed) = self.feed.take() {
-            if let Some((flight, ..)) = &feed.ahead {
-                self.kept.release(flight);
+        if let Some(trace) = self.trace.take() {
+            if let Some((request, ..)) = &trace.ahead {
+                self.trace_keys.release(request);
             }
-            if feed.counts().faults_total() > 0 {
-                done.troubles.push(format!("trace: {}", feed.counts()));
+            if trace.counts().faults_total() > 0 {
+                done.troubles.push(format!("trace: {}", trace.counts()));
             }
         }
         done.is_dead = self.is_dead();

@@ -11,7 +11,7 @@
 //! Draws are those of the general way, so a seed makes the same requests. What is no whole hit, a
 //! miss, an error, a reply in pieces, goes the general way, one by one.
 
-use super::connection::Trouble;
+use super::connection::ConnectionError;
 use super::{Phase, Worker};
 use crate::plan::{Filling, Plan};
 use crate::target::{Class, Protocol};
@@ -66,17 +66,17 @@ impl Worker<'_> {
         if !connection.is_alive() {
             return;
         }
-        let under_way = connection.flights.len();
+        let under_way = connection.in_flight.len();
         let left = self.phase.budget.map_or(u64::MAX, |budget| budget.saturating_sub(self.drawn));
         let room = self.plan.settings.depth.saturating_sub(under_way) as u64;
         let count = if self.is_drawing { room.min(left) } else { 0 };
         if let (Some(template), true) = (&self.lookup, count > 0) {
-            let (lane, keys) = (&mut self.lanes[at], &self.plan.keys);
+            let (workload, keys) = (&mut self.workloads[at], &self.plan.keys);
             for _ in 0..count {
-                let flight = lane.lookup();
+                let request = workload.lookup();
                 let opaque = connection.next_opaque();
-                keys.overwrite(flight.key, template.patch(connection.copy_of(template), opaque));
-                connection.flights.push_back(flight);
+                keys.overwrite(request.key, template.patch(connection.copy_of(template), opaque));
+                connection.in_flight.push_back(request);
             }
             connection.unstamped += count as usize;
             self.live.sent.add(count);
@@ -90,16 +90,22 @@ impl Worker<'_> {
     }
 
     /// Takes all whole replies of a connection, hits by batches.
-    pub(super) fn digest_plain(&mut self, at: usize, now: u64) -> Result<(), Trouble> {
+    pub(super) fn read_plain_replies(
+        &mut self,
+        at: usize,
+        now: u64,
+    ) -> Result<(), ConnectionError> {
         let key_bytes = self.plan.keys.fixed_len().unwrap_or(0);
         loop {
-            let (sent, count) = self.connections[at].take_hits(key_bytes);
+            let (sent, count) = self.connections[at].read_hits(key_bytes);
             if count > 0 {
                 self.measure_hits(sent, count, now);
                 continue;
             }
-            let Some((flight, outcome)) = self.connections[at].next_reply()? else { return Ok(()) };
-            self.landed(at, &flight, outcome, now);
+            let Some((request, outcome)) = self.connections[at].next_reply()? else {
+                return Ok(());
+            };
+            self.complete(at, &request, outcome, now);
         }
     }
 
@@ -115,7 +121,7 @@ impl Worker<'_> {
         counts.ops_in_time += if passed_ns <= self.phase.length_ns { count } else { 0 };
         self.account.tally_mut(Class::Read).response.record_n(latency_ns, count);
         self.live.ops.add(count);
-        self.live.settled.add(count);
+        self.live.completed.add(count);
         self.live.latency[Class::Read as usize].record_n(latency_ns, count);
     }
 }

@@ -1,7 +1,7 @@
 //! What a reply changes: the account, the window of misses, the store that fills a miss.
 
-use super::connection::{Flight, Trouble, flags};
-use super::lane::MissWindow;
+use super::connection::{ConnectionError, InFlight, flags};
+use super::workload::MissWindow;
 use super::{SAMPLES, Sample, Worker};
 use crate::account::Window;
 use crate::error::Error;
@@ -17,9 +17,9 @@ pub(super) fn window(thread: usize, connection: usize, open: &mut MissWindow) ->
 
 impl Worker<'_> {
     /// Takes all whole replies of a connection.
-    pub(super) fn digest(&mut self, at: usize, now: u64) -> Result<(), Trouble> {
+    pub(super) fn read_replies(&mut self, at: usize, now: u64) -> Result<(), ConnectionError> {
         if self.is_plain {
-            return self.digest_plain(at, now);
+            return self.read_plain_replies(at, now);
         }
         let verifies = self.plan.settings.verify;
         loop {
@@ -27,21 +27,21 @@ impl Worker<'_> {
                 true => self.next_verified(at)?,
                 false => self.connections[at].next_reply()?,
             };
-            let Some((flight, outcome)) = next else { return Ok(()) };
-            self.landed(at, &flight, outcome, now);
+            let Some((request, outcome)) = next else { return Ok(()) };
+            self.complete(at, &request, outcome, now);
         }
     }
 
     /// The next reply, its value checked.
-    fn next_verified(&mut self, at: usize) -> Result<Option<(Flight, Outcome)>, Trouble> {
-        let (plan, key, kept) = (self.plan, &mut self.key, &self.kept);
+    fn next_verified(&mut self, at: usize) -> Result<Option<(InFlight, Outcome)>, ConnectionError> {
+        let (plan, key, trace_keys) = (self.plan, &mut self.key, &self.trace_keys);
         let (mut verified, mut damaged) = (0, None);
-        let next = self.connections[at].next_reply_with(&mut |flight, value| {
+        let next = self.connections[at].next_reply_with(&mut |request, value| {
             key.clear();
-            if flight.flags & flags::KEPT_KEY != 0 {
-                key.extend_from_slice(kept.key(flight.key));
+            if request.flags & flags::TRACE_KEY != 0 {
+                key.extend_from_slice(trace_keys.key(request.key));
             } else {
-                plan.keys.append(flight.key, key);
+                plan.keys.append(request.key, key);
             }
             verified += 1;
             if let Err(damage) = plan.values.check(key, value) {
@@ -58,11 +58,11 @@ impl Worker<'_> {
 
     /// Accounts for one reply.
     #[inline]
-    pub(super) fn landed(&mut self, at: usize, flight: &Flight, outcome: Outcome, now: u64) {
+    pub(super) fn complete(&mut self, at: usize, request: &InFlight, outcome: Outcome, now: u64) {
         self.done.last_reply = now;
-        self.live.settled.add(1);
+        self.live.completed.add(1);
         if let Outcome::Failed(class) = outcome {
-            if self.redirect(at, flight, class) {
+            if self.redirect(at, request, class) {
                 return;
             }
             let parser = &self.connections[at].parser;
@@ -74,32 +74,32 @@ impl Worker<'_> {
                 self.refusal = self.wants_password(at);
             }
         }
-        if flight.flags & flags::ASKING != 0 {
+        if request.flags & flags::ASKING != 0 {
             return;
         }
-        if flight.flags & flags::COPY != 0 {
-            return self.note_copy(flight, outcome);
+        if request.flags & flags::COPY != 0 {
+            return self.note_copy(request, outcome);
         }
-        if flight.flags & (flags::LOAD | flags::PURGE) != 0 {
+        if request.flags & (flags::LOAD | flags::PURGE) != 0 {
             if outcome == Outcome::Stored {
-                let is_load = flight.flags & flags::LOAD != 0;
+                let is_load = request.flags & flags::LOAD != 0;
                 self.done.loaded += u64::from(is_load);
                 self.account.counts.purged += u64::from(!is_load);
             }
             return;
         }
-        if self.descend(at, flight, outcome) {
+        if self.try_second_tier(at, request, outcome) {
             return;
         }
-        self.copy(at, flight, outcome, now);
-        let is_success = self.count(at, flight, outcome, now);
+        self.copy_to_other_tier(at, request, outcome, now);
+        let is_success = self.count(at, request, outcome, now);
         if let Outcome::Failed(_) = outcome {
             return;
         }
         if self.plan.settings.successful && !is_success {
             return;
         }
-        self.measure(flight, now);
+        self.measure(request, now);
     }
 
     /// The error of a server that wants a password where none was given. A user who may not do
@@ -116,9 +116,9 @@ impl Worker<'_> {
 
     /// Counts a reply by its outcome. Was it a success?
     #[inline]
-    fn count(&mut self, at: usize, flight: &Flight, outcome: Outcome, now: u64) -> bool {
+    fn count(&mut self, at: usize, request: &InFlight, outcome: Outcome, now: u64) -> bool {
         let counts = &mut self.account.counts;
-        let is_read = flight.kind.class() == Class::Read;
+        let is_read = request.kind.class() == Class::Read;
         let is_success = match outcome {
             Outcome::Hit { .. } => {
                 counts.gets += 1;
@@ -131,7 +131,7 @@ impl Worker<'_> {
                 false
             }
             Outcome::Hits(hits) => {
-                let keys = u64::from(flight.size);
+                let keys = u64::from(request.size);
                 let misses = keys.saturating_sub(u64::from(hits));
                 counts.gets += keys;
                 counts.misses += misses;
@@ -139,7 +139,7 @@ impl Worker<'_> {
                 misses == 0
             }
             Outcome::Stored | Outcome::Miss => {
-                counts.sets += u64::from(flight.kind.has_value());
+                counts.sets += u64::from(request.kind.has_value());
                 outcome == Outcome::Stored
             }
             Outcome::NotStored => {
@@ -149,33 +149,33 @@ impl Worker<'_> {
             }
             Outcome::Failed(_) => false,
         };
-        let is_fill = flight.flags & flags::FILL != 0;
+        let is_fill = request.flags & flags::FILL != 0;
         counts.fills += u64::from(is_fill);
         if self.plan.settings.misswindow > 0 && !is_fill {
             self.count_in_window(at, is_read, outcome == Outcome::Miss);
         }
         if is_read && outcome == Outcome::Miss && self.plan.settings.filling != Filling::Never {
-            let fill = Flight {
+            let fill = InFlight {
                 intended: now,
                 kind: Kind::Set,
-                flags: (flight.flags & !flags::ASK) | flags::FILL,
+                flags: (request.flags & !flags::ASK) | flags::FILL,
                 redirects: 0,
-                ..*flight
+                ..*request
             };
             self.connections[at].queue.push_back(fill);
-        } else if flight.flags & flags::KEPT_KEY != 0 {
-            if let (Kind::Gets, Outcome::Hit { token }, Some(feed)) =
-                (flight.kind, outcome, &mut self.feed)
+        } else if request.flags & flags::TRACE_KEY != 0 {
+            if let (Kind::Gets, Outcome::Hit { token }, Some(trace)) =
+                (request.kind, outcome, &mut self.trace)
             {
-                feed.learn(self.kept.key(flight.key), token);
+                trace.learn(self.trace_keys.key(request.key), token);
             }
-            self.kept.release(flight);
+            self.trace_keys.release(request);
         }
         is_success
     }
 
     fn count_in_window(&mut self, at: usize, is_read: bool, is_miss: bool) {
-        let open = &mut self.lanes[at].window;
+        let open = &mut self.workloads[at].window;
         open.accesses += 1;
         if is_read {
             open.gets += 1;
@@ -189,12 +189,12 @@ impl Worker<'_> {
 
     /// Files the latencies of a reply.
     #[inline]
-    fn measure(&mut self, flight: &Flight, now: u64) {
+    fn measure(&mut self, request: &InFlight, now: u64) {
         let is_open = self.is_open();
-        let service_ns = self.clock.ns_between(flight.sent, now);
+        let service_ns = self.clock.ns_between(request.sent, now);
         // What was sent elsewhere began with its first send.
-        let response_ns = match is_open || flight.redirects > 0 {
-            true => self.clock.ns_between(flight.intended, now),
+        let response_ns = match is_open || request.redirects > 0 {
+            true => self.clock.ns_between(request.intended, now),
             false => service_ns,
         };
         let account = &mut self.account;
@@ -203,9 +203,9 @@ impl Worker<'_> {
         let is_in_time = passed_ns <= self.phase.length_ns;
         account.counts.ops_in_time += u64::from(is_in_time);
         if is_open {
-            account.delay.record(self.clock.ns_between(flight.intended, flight.sent));
+            account.delay.record(self.clock.ns_between(request.intended, request.sent));
         }
-        let tally = account.tally_mut(flight.kind.class());
+        let tally = account.tally_mut(request.kind.class());
         tally.response.record(response_ns);
         if is_open {
             tally.service.record(service_ns);
@@ -215,9 +215,9 @@ impl Worker<'_> {
             Headline::Sent => service_ns,
         };
         self.live.ops.add(1);
-        self.live.latency[flight.kind.class() as usize].record(headline_ns);
-        if self.phase.samples.is_some() && flight.kind.class() == Class::Read {
-            let from = if is_open { flight.intended } else { flight.sent };
+        self.live.latency[request.kind.class() as usize].record(headline_ns);
+        if self.phase.samples.is_some() && request.kind.class() == Class::Read {
+            let from = if is_open { request.intended } else { request.sent };
             let start_ns = self.clock.ns_between(self.phase.start, from);
             self.samples.push(Sample { start_ns, latency_ns: headline_ns });
             if self.samples.len() >= SAMPLES {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   client c of a thread    one connection to each node: c, clients + c, 2 clients + c, ...
-//!   lane c                  draws for all of them; `ahead` is what it drew and could not place
-//!   a request               lane --key--> node --> its connection of this client
+//!   workload c                  draws for all of them; `ahead` is what it drew and could not place
+//!   a request               workload --key--> node --> its connection of this client
 //! ```
 //!
 //! In a closed loop a client that has drawn a request for a connection that is full waits for it,
@@ -19,15 +19,15 @@ use std::sync::Arc;
 
 use keyrack_net::ConnectOptions;
 
-use super::connection::{Connection, Flight, flags};
-use super::lane::Lane;
-use super::repair::{self, News};
+use super::connection::{Connection, InFlight, flags};
+use super::reconnect::{self, BackgroundEvent};
+use super::workload::ConnectionWorkload;
 use super::{OUTPUT_BYTES_MAX, Worker};
 use crate::arrival::Stream as Draws;
 use crate::content::split_assoc;
 use crate::error::{Error, Result};
 use crate::plan::Server;
-use crate::route::{Redirect, Shape, Sharding, Shards, Slots};
+use crate::route::{Redirect, Sharding, Shards, Slots, Topology};
 use crate::target::ErrorClass;
 
 /// Requests under a rate that wait at one connection.
@@ -65,7 +65,7 @@ pub(super) struct Router {
     /// Connections of the thread to each node.
     pub(super) clients: usize,
     /// Of each client, what was drawn and has no place yet.
-    pub(super) ahead: Vec<Option<Flight>>,
+    pub(super) ahead: Vec<Option<InFlight>>,
     key: Vec<u8>,
     /// The map is being asked for.
     pub(super) is_refreshing: bool,
@@ -85,7 +85,7 @@ impl Worker<'_> {
     ///
     /// # Errors
     /// Servers that are no cluster.
-    pub(super) fn chart(&mut self) -> Result<()> {
+    pub(super) fn discover_nodes(&mut self) -> Result<()> {
         let plan = self.plan;
         let settings = &plan.settings;
         let options = plan.connect.iter().cloned();
@@ -102,20 +102,20 @@ impl Worker<'_> {
             let mut failure = None;
             // Any of them knows.
             let found = seeds.iter().find_map(|seed| {
-                let shape = repair::shape(seed, settings);
+                let topology = reconnect::discover_topology(seed, settings);
                 let name = || seed.server.name.clone();
-                shape.map_err(|cause| failure = failure.take().or(Some((name(), cause)))).ok()
+                topology.map_err(|cause| failure = failure.take().or(Some((name(), cause)))).ok()
             });
             self.router = Some(Router::new(Map::Slots(Slots::new()), settings.connections));
             match (found, failure) {
-                (Some(shape), _) if shape.is_empty() => {
+                (Some(topology), _) if topology.is_empty() => {
                     let text = "the cluster has no slots: create it, or wait until it has formed";
                     let cause = std::io::Error::other(text);
                     return Err(Error::Server { server: seeds[0].server.name.clone(), cause });
                 }
-                (Some(shape), _) => {
+                (Some(topology), _) => {
                     self.seed = seeds.into_iter().next();
-                    self.adopt(&shape);
+                    self.apply_topology(&topology);
                 }
                 (None, Some((server, cause))) => return Err(Error::Server { server, cause }),
                 (None, None) => return Err(Error::usage("no server to ask for its cluster")),
@@ -125,11 +125,11 @@ impl Worker<'_> {
     }
 
     /// Believes a map.
-    fn adopt(&mut self, shape: &Shape) {
-        for (first, last, place) in shape {
+    fn apply_topology(&mut self, topology: &Topology) {
+        for (first, last, place) in topology {
             let Some(node) = self.node_named(place) else { continue };
             if let Some(Router { map: Map::Slots(slots), .. }) = &mut self.router {
-                slots.give(*first, *last, node);
+                slots.assign(*first, *last, node);
             }
         }
     }
@@ -159,16 +159,16 @@ impl Worker<'_> {
         let settings = &self.plan.settings;
         for client in 0..settings.connections {
             let at = self.connections.len();
-            let lane = self.lane_of(client, at)?;
-            self.lanes.push(lane);
+            let workload = self.workload_of(client, at)?;
+            self.workloads.push(workload);
             self.connections.push(Connection::absent(node, settings.protocol, settings.verify));
-            self.remake(at);
+            self.reconnect(at);
         }
         Ok(())
     }
 
-    /// The lane of the connection `at`, which is one of a client.
-    pub(super) fn lane_of(&self, client: usize, at: usize) -> Result<Lane> {
+    /// The workload of the connection `at`, which is one of a client.
+    pub(super) fn workload_of(&self, client: usize, at: usize) -> Result<ConnectionWorkload> {
         let plan = self.plan;
         let stream = Draws {
             seed: plan.settings.seed,
@@ -177,26 +177,26 @@ impl Worker<'_> {
             connection: at as u32,
         };
         let index = (self.thread * plan.settings.connections + client) as u32;
-        Lane::new(plan, stream, index, plan.sources() as u32)
+        ConnectionWorkload::new(plan, stream, index, plan.sources() as u32)
     }
 
-    /// The connection whose lane draws for this one.
+    /// The connection whose workload draws for this one.
     #[inline]
     pub(super) fn home(&self, at: usize) -> usize {
         self.router.as_ref().map_or(at, |router| at % router.clients)
     }
 
     /// The place of the node of a request.
-    pub(super) fn node_of(&mut self, flight: &Flight) -> usize {
+    pub(super) fn node_of(&mut self, request: &InFlight) -> usize {
         let Some(router) = &mut self.router else { return 0 };
         if matches!(router.map, Map::Tiers) {
-            return usize::from(flight.flags & flags::LOAD != 0);
+            return usize::from(request.flags & flags::LOAD != 0);
         }
-        let key = match flight.flags & flags::KEPT_KEY != 0 {
-            true => self.kept.key(flight.key),
+        let key = match request.flags & flags::TRACE_KEY != 0 {
+            true => self.trace_keys.key(request.key),
             false => {
                 router.key.clear();
-                self.plan.keys.append(flight.key, &mut router.key);
+                self.plan.keys.append(request.key, &mut router.key);
                 router.key.as_slice()
             }
         };
@@ -212,45 +212,45 @@ impl Worker<'_> {
 
     /// The next request of a client, if it is for this connection; those in front of it that are
     /// for others are put there.
-    pub(super) fn next_routed(&mut self, at: usize) -> Option<Flight> {
+    pub(super) fn next_routed(&mut self, at: usize) -> Option<InFlight> {
         let client = self.home(at);
         let mut gone = 0;
         loop {
             let held = self.router.as_mut().and_then(|router| router.ahead[client].take());
-            let flight = match held {
-                Some(flight) => flight,
+            let request = match held {
+                Some(request) => request,
                 None => self.next_of(client)?,
             };
             let clients = self.router.as_ref().map_or(1, |router| router.clients);
-            let place = self.node_of(&flight) * clients + client;
+            let place = self.node_of(&request) * clients + client;
             if place == at {
-                return Some(flight);
+                return Some(request);
             }
             let waits = self.phase.rate > 0.0 && !self.phase.is_load;
             let depth = self.depth();
             let other = &mut self.connections[place];
-            let has_room = other.flights.len() < depth
+            let has_room = other.in_flight.len() < depth
                 && other.queue.is_empty()
                 && !(self.phase.is_load && other.output_bytes() > OUTPUT_BYTES_MAX);
             if other.is_alive() && has_room {
-                self.launch(place, flight);
+                self.write_request(place, request);
                 self.touched.push(place);
             } else if other.is_alive() || other.is_awaited {
                 if waits && other.queue.len() < QUEUE_MAX {
-                    other.queue.push_back(flight);
+                    other.queue.push_back(request);
                     continue;
                 }
                 if let Some(router) = &mut self.router {
-                    router.ahead[client] = Some(flight);
+                    router.ahead[client] = Some(request);
                 }
                 return None;
             } else {
-                self.miss_out(&flight);
+                self.count_unsent(&request);
                 gone += 1;
                 if gone >= GONE_MAX {
-                    let lane = &mut self.lanes[client];
-                    if !lane.is_timed {
-                        lane.is_timed = true;
+                    let workload = &mut self.workloads[client];
+                    if !workload.is_timed {
+                        workload.is_timed = true;
                         let rest = self.clock.ticks_of_ns(REST_NS);
                         self.timers.push(Reverse((self.clock.ticks() + rest, client)));
                     }
@@ -261,41 +261,41 @@ impl Worker<'_> {
     }
 
     /// A request whose server is gone is not sent.
-    fn miss_out(&mut self, flight: &Flight) {
-        if flight.flags & (flags::LOAD | flags::PURGE) == 0 {
+    fn count_unsent(&mut self, request: &InFlight) {
+        if request.flags & (flags::LOAD | flags::PURGE) == 0 {
             self.account.counts.unsent += 1;
             if self.is_open() {
-                let waited_ns = self.clock.ns_between(flight.intended, self.clock.ticks());
-                self.account.tally_mut(flight.kind.class()).response.record(waited_ns);
+                let waited_ns = self.clock.ns_between(request.intended, self.clock.ticks());
+                self.account.tally_mut(request.kind.class()).response.record(waited_ns);
             }
         }
-        self.kept.release(flight);
+        self.trace_keys.release(request);
     }
 
     /// Everything that was drawn and waits at no connection or in a queue, at the end of a phase.
-    pub(super) fn give_up_routed(&mut self) {
+    pub(super) fn count_unplaced(&mut self) {
         let ahead = self.router.iter_mut().flat_map(|router| &mut router.ahead);
-        let mut left: Vec<Flight> = ahead.filter_map(Option::take).collect();
+        let mut left: Vec<InFlight> = ahead.filter_map(Option::take).collect();
         if self.router.is_some() {
             let queues = self.connections.iter_mut().map(|connection| &mut connection.queue);
-            left.extend(queues.flat_map(std::mem::take::<VecDeque<Flight>>));
+            left.extend(queues.flat_map(std::mem::take::<VecDeque<InFlight>>));
         }
-        for flight in &left {
-            match flight.flags & (flags::FILL | flags::COPY) != 0 {
+        for request in &left {
+            match request.flags & (flags::FILL | flags::COPY) != 0 {
                 // Nobody asked for it.
-                true => self.kept.release(flight),
-                false => self.miss_out(flight),
+                true => self.trace_keys.release(request),
+                false => self.count_unsent(request),
             }
         }
     }
 
     /// Follows a redirection. `false`: there is none, or it leads nowhere.
-    pub(super) fn redirect(&mut self, at: usize, flight: &Flight, class: ErrorClass) -> bool {
+    pub(super) fn redirect(&mut self, at: usize, request: &InFlight, class: ErrorClass) -> bool {
         let is_cluster = matches!(&self.router, Some(Router { map: Map::Slots(_), .. }));
         let is_ask = class == ErrorClass::Ask;
         if !is_cluster
             || !(is_ask || class == ErrorClass::Moved)
-            || flight.redirects >= REDIRECTS_MAX
+            || request.redirects >= REDIRECTS_MAX
         {
             return false;
         }
@@ -308,11 +308,11 @@ impl Worker<'_> {
         if !self.connections[to].is_alive() && !self.connections[to].is_awaited {
             return false;
         }
-        let mut again = Flight { redirects: flight.redirects + 1, ..*flight };
+        let mut again = InFlight { redirects: request.redirects + 1, ..*request };
         again.flags &= !flags::ASK;
-        if flight.redirects == 0 && !self.is_open() {
+        if request.redirects == 0 && !self.is_open() {
             // It began with the first send.
-            again.intended = flight.sent;
+            again.intended = request.sent;
         }
         if is_ask {
             self.account.counts.asked += 1;
@@ -320,7 +320,7 @@ impl Worker<'_> {
         } else {
             self.account.counts.moved += 1;
             if let Some(Router { map: Map::Slots(slots), .. }) = &mut self.router {
-                slots.give(slot, slot, node);
+                slots.assign(slot, slot, node);
             }
             self.refresh(node);
         }
@@ -338,11 +338,12 @@ impl Worker<'_> {
             return;
         }
         router.refresh_from = now + pause;
-        let (node, sender) = (self.nodes[node].clone(), self.news.0.clone());
+        let (node, sender) = (self.nodes[node].clone(), self.events.0.clone());
         let settings = Arc::new(self.plan.settings.clone());
         let ask = move || {
             // Nobody listens any more when the run is over.
-            let _ = sender.send(News::Shape(repair::shape(&node, &settings)));
+            let _ = sender
+                .send(BackgroundEvent::Topology(reconnect::discover_topology(&node, &settings)));
         };
         let spawned = std::thread::Builder::new().name("slots".to_owned()).spawn(ask);
         router.is_refreshing = spawned.is_ok();
@@ -358,12 +359,12 @@ impl Worker<'_> {
     }
 
     /// Takes a map that was asked for. One that could not be had changes nothing.
-    pub(super) fn take_map(&mut self, shape: std::io::Result<Shape>) {
+    pub(super) fn receive_topology(&mut self, topology: std::io::Result<Topology>) {
         if let Some(router) = &mut self.router {
             router.is_refreshing = false;
         }
-        if let Ok(shape) = shape {
-            self.adopt(&shape);
+        if let Ok(topology) = topology {
+            self.apply_topology(&topology);
         }
     }
 }

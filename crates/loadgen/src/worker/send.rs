@@ -1,8 +1,8 @@
 //! Requests on their way out: drawn, written behind what waits, sent with one reading of the clock.
 
-use super::connection::{Flight, Trouble, flags};
-use super::feed::Feed;
-use super::wire::Wire;
+use super::connection::{ConnectionError, InFlight, flags};
+use super::trace_source::TraceSource;
+use super::transport::Transport;
 use super::{GAPS_MAX, Worker};
 use crate::target::{ASKING, Kind, Request, encode};
 
@@ -16,9 +16,9 @@ impl Worker<'_> {
             return;
         }
         let depth = self.depth();
-        while self.connections[at].flights.len() < depth {
-            let Some(flight) = self.next(at) else { break };
-            self.launch(at, flight);
+        while self.connections[at].in_flight.len() < depth {
+            let Some(request) = self.next(at) else { break };
+            self.write_request(at, request);
         }
         if self.connections[at].has_output() || self.connections[at].unstamped > 0 {
             self.flush(at);
@@ -34,9 +34,9 @@ impl Worker<'_> {
         if self.phase.is_load { self.plan.load_depth } else { self.plan.settings.depth }
     }
 
-    /// Lets a connection send, or where it is gone another that draws from the same lane.
+    /// Lets a connection send, or where it is gone another that draws from the same workload.
     pub(super) fn wake(&mut self, at: usize) {
-        let shares = |other: &usize| match (&self.router, &self.feed) {
+        let shares = |other: &usize| match (&self.router, &self.trace) {
             (_, Some(_)) => true,
             (Some(router), None) => other % router.clients == at % router.clients,
             (None, None) => *other == at,
@@ -51,85 +51,85 @@ impl Worker<'_> {
     /// Do latencies count from an intended start?
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        self.phase.rate > 0.0 || self.feed.as_ref().is_some_and(Feed::is_paced)
+        self.phase.rate > 0.0 || self.trace.as_ref().is_some_and(TraceSource::is_paced)
     }
 
     /// Writes a request behind a connection's output.
     #[inline]
-    pub(super) fn launch(&mut self, at: usize, flight: Flight) {
+    pub(super) fn write_request(&mut self, at: usize, request: InFlight) {
         let plan = self.plan;
-        let (lane, connection) = (&mut self.lanes[at], &mut self.connections[at]);
-        if flight.flags & (flags::KEPT_KEY | flags::ASK) == 0
+        let (workload, connection) = (&mut self.workloads[at], &mut self.connections[at]);
+        if request.flags & (flags::TRACE_KEY | flags::ASK) == 0
             && let (Kind::Get, Some(template), _) | (Kind::Set, _, Some(template)) =
-                (flight.kind, &self.lookup, &self.store)
-            && (flight.kind == Kind::Get || template.fits(flight.size as usize, flight.ttl_s))
+                (request.kind, &self.lookup, &self.store)
+            && (request.kind == Kind::Get || template.fits(request.size as usize, request.ttl_s))
         {
             let opaque = connection.next_opaque();
             let output = connection.output();
             let start = output.len();
             output.extend_from_slice(template.head());
-            plan.keys.overwrite(flight.key, template.patch(&mut output[start..], opaque));
-            if flight.kind == Kind::Set {
-                let value = plan.values.plain(flight.size as usize, &mut lane.offset);
+            plan.keys.overwrite(request.key, template.patch(&mut output[start..], opaque));
+            if request.kind == Kind::Set {
+                let value = plan.values.plain(request.size as usize, &mut workload.offset);
                 output.extend_from_slice(value);
                 output.extend_from_slice(template.tail());
             }
-            return self.add(at, flight);
+            return self.add(at, request);
         }
         self.key.clear();
-        if flight.flags & flags::KEPT_KEY != 0 {
-            self.key.extend_from_slice(self.kept.key(flight.key));
+        if request.flags & flags::TRACE_KEY != 0 {
+            self.key.extend_from_slice(self.trace_keys.key(request.key));
         } else {
-            plan.keys.append(flight.key, &mut self.key);
+            plan.keys.append(request.key, &mut self.key);
         }
-        let mut request = Request::new(flight.kind, &self.key, &[]);
-        if flight.kind == Kind::Mget {
+        let mut encoded = Request::new(request.kind, &self.key, &[]);
+        if request.kind == Kind::Mget {
             self.many.clear();
             self.many.push(&self.key);
-            for _ in 1..flight.size {
+            for _ in 1..request.size {
                 self.value.clear();
-                plan.keys.append(lane.draw_key(), &mut self.value);
+                plan.keys.append(workload.draw_key(), &mut self.value);
                 self.many.push(&self.value);
             }
-            request.keys = Some(&self.many);
-        } else if flight.kind.has_value() {
-            request.value = if plan.settings.verify {
+            encoded.keys = Some(&self.many);
+        } else if request.kind.has_value() {
+            encoded.value = if plan.settings.verify {
                 self.value.clear();
-                lane.nonce = lane.nonce.wrapping_add(1);
-                let size = flight.size as usize;
-                plan.values.append_checked(&self.key, lane.nonce, size, &mut self.value);
+                workload.nonce = workload.nonce.wrapping_add(1);
+                let size = request.size as usize;
+                plan.values.append_checked(&self.key, workload.nonce, size, &mut self.value);
                 &self.value
             } else {
-                plan.values.plain(flight.size as usize, &mut lane.offset)
+                plan.values.plain(request.size as usize, &mut workload.offset)
             };
         }
-        request.number = match (flight.kind, &self.feed) {
-            (Kind::Cas, Some(feed)) => feed.token(&self.key),
+        encoded.number = match (request.kind, &self.trace) {
+            (Kind::Cas, Some(trace)) => trace.token(&self.key),
             _ => 1,
         };
-        request.ttl_s = flight.ttl_s;
-        request.opaque = connection.next_opaque();
-        request.assoc = plan.settings.assoc;
-        if flight.flags & flags::ASK != 0 {
+        encoded.ttl_s = request.ttl_s;
+        encoded.opaque = connection.next_opaque();
+        encoded.assoc = plan.settings.assoc;
+        if request.flags & flags::ASK != 0 {
             connection.output().extend_from_slice(ASKING);
             let (kind, flags) = (Kind::Flush, flags::ASKING);
-            connection.flights.push_back(Flight { kind, flags, ..flight });
+            connection.in_flight.push_back(InFlight { kind, flags, ..request });
             connection.unstamped += 1;
             self.live.sent.add(1);
         }
-        encode(plan.settings.protocol, connection.output(), &request);
-        self.add(at, flight);
+        encode(plan.settings.protocol, connection.output(), &encoded);
+        self.add(at, request);
     }
 
     /// What was written behind the output is under way.
     #[inline]
-    fn add(&mut self, at: usize, flight: Flight) {
+    fn add(&mut self, at: usize, request: InFlight) {
         let connection = &mut self.connections[at];
-        connection.flights.push_back(flight);
+        connection.in_flight.push_back(request);
         connection.unstamped += 1;
         self.live.sent.add(1);
-        if flight.flags & (flags::LOAD | flags::PURGE) == 0 {
-            self.account.depth.record(connection.flights.len() as u64);
+        if request.flags & (flags::LOAD | flags::PURGE) == 0 {
+            self.account.depth.record(connection.in_flight.len() as u64);
         }
     }
 
@@ -154,10 +154,10 @@ impl Worker<'_> {
             Ok(None) => {}
             Ok(Some(is_armed)) => {
                 // Memory wakes by itself when there is room.
-                if let Some(stream @ Wire::Socket(_)) = &connection.stream
+                if let Some(stream @ Transport::Socket(_)) = &connection.stream
                     && let Err(cause) = self.poller.arm_write(stream, at, is_armed)
                 {
-                    self.lose(at, Trouble::Broken(cause));
+                    self.lose(at, ConnectionError::Broken(cause));
                 }
             }
             Err(trouble) => self.lose(at, trouble),

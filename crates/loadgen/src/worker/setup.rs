@@ -1,4 +1,4 @@
-//! The beginning of a thread and of each phase: connections, lanes, what is due first.
+//! The beginning of a thread and of each phase: connections, workloads, what is due first.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use std::sync::mpsc::channel;
 use keyrack_measure::{Clock, reduce_timer_slack};
 
 use super::connection::Connection;
-use super::feed::{Feed, Kept};
-use super::lane::{Lane, Walk};
 use super::poller::Poller;
+use super::trace_source::{KeyTable, TraceSource};
+use super::workload::{ConnectionWorkload, StridedIndexes};
 use super::{Done, Phase, Worker, plain};
 use crate::account::{Account, Live};
 use crate::arrival::Stream as Draws;
@@ -42,13 +42,13 @@ impl<'p> Worker<'p> {
             stop,
             poller: Poller::new().map_err(Error::machine("make an epoll"))?,
             has_memory: plan.servers.iter().any(|server| server.is_shared),
-            turns: 0,
+            iterations: 0,
             connections: Vec::new(),
-            lanes: Vec::new(),
+            workloads: Vec::new(),
             timers: BinaryHeap::new(),
             ready: Vec::new(),
-            news: channel(),
-            remaking: 0,
+            events: channel(),
+            reconnecting: 0,
             account: Account::default(),
             done: Done::default(),
             phase: Phase {
@@ -68,8 +68,8 @@ impl<'p> Worker<'p> {
             refusal: None,
             moderation: 0,
             samples: Vec::new(),
-            feed: None,
-            kept: Kept::default(),
+            trace: None,
+            trace_keys: KeyTable::default(),
             touched: Vec::new(),
             woken: Vec::new(),
             nodes: Vec::new(),
@@ -88,7 +88,7 @@ impl<'p> Worker<'p> {
     }
 
     fn connect(&mut self) -> Result<()> {
-        self.chart()?;
+        self.discover_nodes()?;
         let settings = &self.plan.settings;
         let mut index = self.plan.connections_before(self.thread) as u32;
         let servers = match self.router {
@@ -102,8 +102,8 @@ impl<'p> Worker<'p> {
                 self.poller.add(&stream, at).map_err(Error::machine("watch a socket"))?;
                 let protocol = settings.protocol;
                 self.connections.push(Connection::new(stream, server, protocol, settings.verify));
-                let lane = match self.router {
-                    Some(_) => self.lane_of(client, at)?,
+                let workload = match self.router {
+                    Some(_) => self.workload_of(client, at)?,
                     None => {
                         let stream = Draws {
                             seed: settings.seed,
@@ -111,10 +111,15 @@ impl<'p> Worker<'p> {
                             thread: self.thread as u32,
                             connection: at as u32,
                         };
-                        Lane::new(self.plan, stream, index, self.plan.sources() as u32)?
+                        ConnectionWorkload::new(
+                            self.plan,
+                            stream,
+                            index,
+                            self.plan.sources() as u32,
+                        )?
                     }
                 };
-                self.lanes.push(lane);
+                self.workloads.push(workload);
                 index += 1;
             }
         }
@@ -138,7 +143,7 @@ impl<'p> Worker<'p> {
         if !self.phase.is_load {
             // Each phase replays from the start.
             let threads = self.plan.settings.threads as u32;
-            self.feed = Feed::open(self.plan, self.thread as u32, threads)?;
+            self.trace = TraceSource::open(self.plan, self.thread as u32, threads)?;
         }
         self.moderation = match self.plan.settings.moderate && self.phase.rate > 0.0 {
             true => {
@@ -148,22 +153,23 @@ impl<'p> Worker<'p> {
             false => 0,
         };
         let per_server = self.plan.settings.connections;
-        for (at, (lane, connection)) in self.lanes.iter_mut().zip(&mut self.connections).enumerate()
+        for (at, (workload, connection)) in
+            self.workloads.iter_mut().zip(&mut self.connections).enumerate()
         {
-            lane.begin(self.plan, &self.phase, &self.clock)?;
+            workload.begin(self.plan, &self.phase, &self.clock)?;
             (connection.received_bytes, connection.written_bytes) = (0, 0);
-            lane.load = Walk::default();
-            lane.purge = Walk::default();
+            workload.load = StridedIndexes::default();
+            workload.purge = StridedIndexes::default();
             // The first connection to a server loads this thread's part; where keys say where they
             // go, the first of all.
             if self.phase.is_load && self.router.is_some() {
                 if at == 0 {
                     let (first, step) = (self.thread as u64, self.plan.settings.threads as u64);
-                    lane.load = Walk::new(first, step, self.plan.records);
+                    workload.load = StridedIndexes::new(first, step, self.plan.records);
                 }
             } else if self.phase.is_load && at % per_server == 0 {
                 let (first, step) = self.plan.place_at(self.thread, connection.server);
-                lane.load = Walk::new(first, step, self.plan.records);
+                workload.load = StridedIndexes::new(first, step, self.plan.records);
             }
         }
         Ok(())

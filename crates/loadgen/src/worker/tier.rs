@@ -14,7 +14,7 @@
 //! are counted when they are stored. Node 0 is the first tier, node 1 the second.
 
 use super::Worker;
-use super::connection::{Flight, flags};
+use super::connection::{InFlight, flags};
 use crate::plan::Filling;
 use crate::route::Sharding;
 use crate::target::{Class, Kind, Outcome};
@@ -33,8 +33,13 @@ impl Worker<'_> {
     }
 
     /// Takes a lookup that the first tier missed to the second. `false`: it stays what it is.
-    pub(super) fn descend(&mut self, at: usize, flight: &Flight, outcome: Outcome) -> bool {
-        if !self.is_tiered() || outcome != Outcome::Miss || flight.kind.class() != Class::Read {
+    pub(super) fn try_second_tier(
+        &mut self,
+        at: usize,
+        request: &InFlight,
+        outcome: Outcome,
+    ) -> bool {
+        if !self.is_tiered() || outcome != Outcome::Miss || request.kind.class() != Class::Read {
             return false;
         }
         let (to, is_first) = self.other_tier(at);
@@ -42,10 +47,10 @@ impl Worker<'_> {
             return false;
         }
         self.account.counts.tier_misses += 1;
-        let mut again = Flight { redirects: 1, ..*flight };
+        let mut again = InFlight { redirects: 1, ..*request };
         if !self.is_open() {
             // It began with the first send.
-            again.intended = flight.sent;
+            again.intended = request.sent;
         }
         self.connections[to].queue.push_back(again);
         self.woken.push(to);
@@ -54,14 +59,20 @@ impl Worker<'_> {
 
     /// Copies to the other tier what one has and the other has not. Before the reply is counted,
     /// which gives up a key that is kept.
-    pub(super) fn copy(&mut self, at: usize, flight: &Flight, outcome: Outcome, now: u64) {
+    pub(super) fn copy_to_other_tier(
+        &mut self,
+        at: usize,
+        request: &InFlight,
+        outcome: Outcome,
+        now: u64,
+    ) {
         if !self.is_tiered() {
             return;
         }
         let (to, is_first) = self.other_tier(at);
-        let is_due = match (flight.kind.class(), outcome) {
+        let is_due = match (request.kind.class(), outcome) {
             (Class::Read, Outcome::Hit { .. } | Outcome::Miss) => !is_first,
-            (Class::Update, Outcome::Stored) => is_first && flight.flags & flags::FILL == 0,
+            (Class::Update, Outcome::Stored) => is_first && request.flags & flags::FILL == 0,
             _ => false,
         };
         let stores = self.plan.settings.filling != Filling::Never;
@@ -69,16 +80,16 @@ impl Worker<'_> {
         if !is_due || !stores || !is_there {
             return;
         }
-        self.kept.share(flight);
-        let flags = flight.flags & flags::KEPT_KEY | flags::COPY;
-        let copy = Flight { intended: now, kind: Kind::Set, flags, redirects: 0, ..*flight };
+        self.trace_keys.share(request);
+        let flags = request.flags & flags::TRACE_KEY | flags::COPY;
+        let copy = InFlight { intended: now, kind: Kind::Set, flags, redirects: 0, ..*request };
         self.connections[to].queue.push_back(copy);
         self.woken.push(to);
     }
 
     /// Counts a copy that was answered.
-    pub(super) fn note_copy(&mut self, flight: &Flight, outcome: Outcome) {
+    pub(super) fn note_copy(&mut self, request: &InFlight, outcome: Outcome) {
         self.account.counts.copies += u64::from(outcome == Outcome::Stored);
-        self.kept.release(flight);
+        self.trace_keys.release(request);
     }
 }

@@ -25,7 +25,7 @@ const READ_BYTES: usize = 64 << 10;
 
 /// A connection that carries messages.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct MessageStream {
     stream: TcpStream,
     input: Vec<u8>,
     message_bytes_max: usize,
@@ -34,14 +34,14 @@ pub(super) struct Wire {
     last_sent: u64,
 }
 
-impl Wire {
-    pub(super) fn connect(endpoint: &Endpoint, timeout: Duration) -> io::Result<Wire> {
+impl MessageStream {
+    pub(super) fn connect(endpoint: &Endpoint, timeout: Duration) -> io::Result<MessageStream> {
         let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for place in endpoint.resolve().map_err(io::Error::other)? {
             let Endpoint::Ip(address) = place else { continue };
             for address in address.to_socket_addrs()? {
                 match TcpStream::connect_timeout(&address, timeout) {
-                    Ok(stream) => return Wire::over(stream, timeout),
+                    Ok(stream) => return MessageStream::over(stream, timeout),
                     Err(cause) => failure = cause,
                 }
             }
@@ -50,7 +50,7 @@ impl Wire {
     }
 
     /// Takes a connection over. What the other side does not read within `timeout` is an error.
-    pub(super) fn over(stream: TcpStream, timeout: Duration) -> io::Result<Wire> {
+    pub(super) fn over(stream: TcpStream, timeout: Duration) -> io::Result<MessageStream> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(timeout))?;
@@ -58,7 +58,7 @@ impl Wire {
         stream.set_read_timeout(Some(timeout))?;
         let clock = Clock::vdso();
         let now = clock.ticks();
-        Ok(Wire {
+        Ok(MessageStream {
             stream,
             input: Vec::new(),
             message_bytes_max: STRANGER_BYTES_MAX,
@@ -107,12 +107,12 @@ impl Wire {
 
     /// The next message that has come; `None` when none has come within `patience`.
     pub(super) fn receive(&mut self, patience: Duration) -> io::Result<Option<Message>> {
-        if let Some(message) = self.take()? {
+        if let Some(message) = self.next_message()? {
             return Ok(Some(message));
         }
         if wait([self.as_fd()], patience) {
             self.fill()?;
-            return self.take();
+            return self.next_message();
         }
         Ok(None)
     }
@@ -152,7 +152,7 @@ impl Wire {
     }
 
     /// Takes a whole message from what has come.
-    fn take(&mut self) -> io::Result<Option<Message>> {
+    fn next_message(&mut self) -> io::Result<Option<Message>> {
         let Some(head) = self.input.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
         let length = u32::from_be_bytes(*head) as usize;
         let refuse = |words: String| io::Error::new(io::ErrorKind::InvalidData, words);
@@ -167,7 +167,7 @@ impl Wire {
     }
 }
 
-impl AsFd for Wire {
+impl AsFd for MessageStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }

@@ -28,10 +28,10 @@ use keyrack_workload::Rng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 
-use super::answer::{Answerer, Taken, Talk};
+use super::answer::{Answered, Answerer, ConnectionProtocol};
 use super::faults::Faults;
-use super::oracle::Oracle;
-use super::{Error, Manner, Settings, Tally, shm};
+use super::queue::QueueModel;
+use super::{Error, LiveCounts, ResponderKind, Settings, shm};
 use crate::arrival::{Purpose, Stream};
 use crate::ring;
 
@@ -47,9 +47,9 @@ const READ_BYTES: usize = 64 << 10;
 /// A connection is not read while so much waits to be sent.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
-/// What happens when a parcel was sent.
+/// What happens when a reply was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum AfterSend {
     Nothing,
     Close,
     Reset,
@@ -57,33 +57,33 @@ pub(super) enum After {
 
 /// Bytes that leave together, and when.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Parcel {
+pub(super) struct TimedReply {
     pub(super) due_ns: u64,
     pub(super) bytes: Vec<u8>,
-    pub(super) after: After,
+    pub(super) after: AfterSend,
 }
 
-impl Parcel {
-    pub(super) fn now(bytes: Vec<u8>) -> Parcel {
-        Parcel::at(0, bytes)
+impl TimedReply {
+    pub(super) fn now(bytes: Vec<u8>) -> TimedReply {
+        TimedReply::at(0, bytes)
     }
 
-    pub(super) fn at(due_ns: u64, bytes: Vec<u8>) -> Parcel {
-        Parcel { due_ns, bytes, after: After::Nothing }
+    pub(super) fn at(due_ns: u64, bytes: Vec<u8>) -> TimedReply {
+        TimedReply { due_ns, bytes, after: AfterSend::Nothing }
     }
 }
 
 #[derive(Debug)]
 enum Behaviour {
     Faults(Faults),
-    Oracle(Box<Oracle>),
+    Queue(Box<QueueModel>),
 }
 
 #[derive(Debug)]
-enum Door {
+enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
-    Memory(ring::Door),
+    Memory(ring::Listener),
 }
 
 #[derive(Debug)]
@@ -96,12 +96,12 @@ enum Socket {
 #[derive(Debug)]
 struct Connection {
     socket: Socket,
-    talk: Talk,
+    protocol: ConnectionProtocol,
     skip: u64,
     input: Vec<u8>,
-    outbox: VecDeque<Parcel>,
-    outbox_bytes: usize,
-    /// Bytes of the first parcel that are sent.
+    replies: VecDeque<TimedReply>,
+    replies_bytes: usize,
+    /// Bytes of the first reply that are sent.
     sent: usize,
     /// The kernel takes no more at the moment.
     is_full: bool,
@@ -113,62 +113,62 @@ struct Connection {
 
 /// The server.
 #[derive(Debug)]
-pub(super) struct Clerk {
-    doors: Vec<Door>,
+pub(super) struct DelayedServer {
+    listeners: Vec<Listener>,
     connections: Vec<Connection>,
     answerer: Answerer,
     behaviour: Behaviour,
     rng: Rng,
-    tally: Arc<Tally>,
+    counts: Arc<LiveCounts>,
     clock: Clock,
     /// When a client in memory was heard last.
     heard_ns: u64,
     scratch: Vec<u8>,
 }
 
-impl Clerk {
-    /// Listens; nobody is served before [`Clerk::run`].
+impl DelayedServer {
+    /// Listens; nobody is served before [`DelayedServer::run`].
     pub(super) fn bind(
         settings: &Settings,
-        tally: Arc<Tally>,
-    ) -> Result<(Clerk, Vec<Endpoint>), Error> {
-        let mut doors = Vec::new();
+        counts: Arc<LiveCounts>,
+    ) -> Result<(DelayedServer, Vec<Endpoint>), Error> {
+        let mut listeners = Vec::new();
         let mut addresses = Vec::new();
         for endpoint in &settings.endpoints {
             for place in endpoint.resolve()? {
-                let (door, address) = listen(&place).map_err(|cause| {
+                let (listener, address) = listen(&place).map_err(|cause| {
                     let action = format!("listen on {place}");
                     Error::Machine { action, cause }
                 })?;
-                doors.push(door);
+                listeners.push(listener);
                 addresses.push(address);
             }
         }
         for path in &settings.shared {
-            doors.push(Door::Memory(shm::bind(path)?));
+            listeners.push(Listener::Memory(shm::bind(path)?));
         }
         let of = |connection| Stream { seed: settings.seed, agent: 0, thread: 0, connection };
-        let behaviour = match &settings.manner {
-            Manner::Oracle(distribution) => {
+        let behaviour = match &settings.kind {
+            ResponderKind::Queue(distribution) => {
                 let rng = of(1).rng(Purpose::Faults);
-                Behaviour::Oracle(Box::new(Oracle::new(distribution.clone(), rng)))
+                Behaviour::Queue(Box::new(QueueModel::new(distribution.clone(), rng)))
             }
-            Manner::Fault(faults) => Behaviour::Faults(faults.clone()),
-            Manner::Null => Behaviour::Faults(Faults::default()),
+            ResponderKind::Fault(faults) => Behaviour::Faults(faults.clone()),
+            ResponderKind::Null => Behaviour::Faults(Faults::default()),
         };
         let misses = of(0).rng(Purpose::Faults);
-        let clerk = Clerk {
-            doors,
+        let server = DelayedServer {
+            listeners,
             connections: Vec::new(),
             answerer: Answerer::new(settings.value_bytes, settings.miss_share, misses),
             behaviour,
             rng: of(2).rng(Purpose::Faults),
-            tally,
+            counts,
             clock: Clock::vdso(),
             heard_ns: 0,
             scratch: vec![0; READ_BYTES],
         };
-        Ok((clerk, addresses))
+        Ok((server, addresses))
     }
 
     /// Serves until it is told to stop.
@@ -186,22 +186,22 @@ impl Clerk {
                 continue;
             }
             let is_called = self.wait(now_ns);
-            self.turn(is_called);
+            self.iterate(is_called);
         }
     }
 
     /// Sleeps until a socket has something, or until shortly before the next reply is due. Is
-    /// somebody at a door?
+    /// somebody at a listener?
     fn wait(&mut self, now_ns: u64) -> bool {
         let due_ns = self.connections.iter().filter(|connection| !connection.is_full);
-        let due_ns = due_ns.filter_map(|connection| connection.outbox.front()).map(|p| p.due_ns);
+        let due_ns = due_ns.filter_map(|connection| connection.replies.front()).map(|p| p.due_ns);
         let until_ns = due_ns.min().unwrap_or(u64::MAX);
         let sleep_ns = until_ns.saturating_sub(now_ns.saturating_add(LOOK_NS)).min(SLEEP_NS_MAX);
         let is_watching = now_ns.saturating_sub(self.heard_ns) < WATCH_NS;
         let may_sleep = !is_watching && self.connections.iter().all(Connection::may_sleep);
         let sleep_ns = if may_sleep { sleep_ns } else { 0 };
         let timeout = Timespec { tv_sec: 0, tv_nsec: sleep_ns as _ };
-        let doors = self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN));
+        let listeners = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
         let sockets = self.connections.iter().map(|connection| {
             let mut flags = PollFlags::empty();
             // Memory wakes through bytes that come, whatever for.
@@ -210,14 +210,17 @@ impl Clerk {
             flags.set(PollFlags::IN, connection.wants_input() || is_memory);
             PollFd::new(&connection.socket, flags)
         });
-        let mut places: Vec<PollFd<'_>> = doors.chain(sockets).collect();
+        let mut places: Vec<PollFd<'_>> = listeners.chain(sockets).collect();
         // An interruption is as good as a timeout: every connection is looked at in any case. The
-        // doors are not: the kernel makes a socket before it finds nobody to accept, and frees
+        // listeners are not: the kernel makes a socket before it finds nobody to accept, and frees
         // thousands of them at once, which takes milliseconds.
         let _ = poll(&mut places, Some(&timeout));
-        let is_called = places[..self.doors.len()].iter().any(|door| !door.revents().is_empty());
-        let is_heard: Vec<bool> =
-            places[self.doors.len()..].iter().map(|place| !place.revents().is_empty()).collect();
+        let is_called =
+            places[..self.listeners.len()].iter().any(|listener| !listener.revents().is_empty());
+        let is_heard: Vec<bool> = places[self.listeners.len()..]
+            .iter()
+            .map(|place| !place.revents().is_empty())
+            .collect();
         drop(places);
         for (connection, is_heard) in self.connections.iter_mut().zip(is_heard) {
             connection.wake(is_heard);
@@ -225,11 +228,11 @@ impl Clerk {
         is_called
     }
 
-    fn turn(&mut self, is_called: bool) {
-        let doors = if is_called { self.doors.len() } else { 0 };
-        for index in 0..doors {
-            while let Some(socket) = self.doors[index].accept() {
-                Tally::add(&self.tally.connections, 1);
+    fn iterate(&mut self, is_called: bool) {
+        let listeners = if is_called { self.listeners.len() } else { 0 };
+        for index in 0..listeners {
+            while let Some(socket) = self.listeners[index].accept() {
+                LiveCounts::add(&self.counts.connections, 1);
                 self.connections.push(Connection::new(socket));
             }
         }
@@ -273,33 +276,33 @@ impl Clerk {
         let mut consumed = 0;
         while !connection.is_leaving {
             let mut reply = Vec::new();
-            let Connection { talk, skip, input, .. } = connection;
-            let taken = self.answerer.answer(talk, skip, &input[consumed..], &mut reply);
+            let Connection { protocol, skip, input, .. } = connection;
+            let taken = self.answerer.answer(protocol, skip, &input[consumed..], &mut reply);
             match taken {
-                Taken::Request(bytes) => consumed += bytes,
-                Taken::Skip(bytes) => {
+                Answered::Request(bytes) => consumed += bytes,
+                Answered::Skip(bytes) => {
                     consumed += bytes;
                     continue;
                 }
-                Taken::Partial => break,
-                Taken::Close => {
-                    let last = Parcel { after: After::Close, ..Parcel::now(reply) };
+                Answered::Partial => break,
+                Answered::Close => {
+                    let last = TimedReply { after: AfterSend::Close, ..TimedReply::now(reply) };
                     connection.put(last);
                     break;
                 }
             }
-            Tally::add(&self.tally.requests, 1);
+            LiveCounts::add(&self.counts.requests, 1);
             match &mut self.behaviour {
-                Behaviour::Oracle(oracle) => {
-                    let due_ns = oracle.departure_ns(now_ns);
-                    connection.put(Parcel::at(due_ns, reply));
+                Behaviour::Queue(queue) => {
+                    let due_ns = queue.departure_ns(now_ns);
+                    connection.put(TimedReply::at(due_ns, reply));
                 }
                 Behaviour::Faults(faults) => {
-                    let is_binary = matches!(connection.talk, Talk::Binary);
-                    let is_resp = matches!(connection.talk, Talk::Resp { .. });
-                    let put = &mut |parcel| connection.put(parcel);
-                    if faults.deal(now_ns, reply, is_binary, is_resp, &mut self.rng, put) {
-                        Tally::add(&self.tally.faults, 1);
+                    let is_binary = matches!(connection.protocol, ConnectionProtocol::Binary);
+                    let is_resp = matches!(connection.protocol, ConnectionProtocol::Resp { .. });
+                    let put = &mut |reply| connection.put(reply);
+                    if faults.inject(now_ns, reply, is_binary, is_resp, &mut self.rng, put) {
+                        LiveCounts::add(&self.counts.faults, 1);
                     }
                 }
             }
@@ -308,10 +311,10 @@ impl Clerk {
     }
 }
 
-impl Drop for Clerk {
+impl Drop for DelayedServer {
     fn drop(&mut self) {
-        for door in &self.doors {
-            if let Door::Unix(_, path) = door {
+        for listener in &self.listeners {
+            if let Listener::Unix(_, path) = listener {
                 // Nobody minds a name that is gone already.
                 let _ = RealFs.remove_file(path);
             }
@@ -323,11 +326,11 @@ impl Connection {
     fn new(socket: Socket) -> Connection {
         Connection {
             socket,
-            talk: Talk::default(),
+            protocol: ConnectionProtocol::default(),
             skip: 0,
             input: Vec::new(),
-            outbox: VecDeque::new(),
-            outbox_bytes: 0,
+            replies: VecDeque::new(),
+            replies_bytes: 0,
             sent: 0,
             is_full: false,
             is_ended: false,
@@ -336,7 +339,7 @@ impl Connection {
     }
 
     fn wants_input(&self) -> bool {
-        !self.is_ended && !self.is_leaving && self.outbox_bytes < OUTPUT_BYTES_MAX
+        !self.is_ended && !self.is_leaving && self.replies_bytes < OUTPUT_BYTES_MAX
     }
 
     /// May the loop sleep, as far as this connection knows without a socket that says so?
@@ -354,26 +357,26 @@ impl Connection {
         if let Socket::Memory(end) = &mut self.socket {
             end.wake();
             if is_heard {
-                end.hear();
+                end.drain_wakeups();
             }
         }
     }
 
-    fn put(&mut self, parcel: Parcel) {
-        self.outbox_bytes += parcel.bytes.len();
-        self.is_leaving |= parcel.after != After::Nothing;
-        self.outbox.push_back(parcel);
+    fn put(&mut self, reply: TimedReply) {
+        self.replies_bytes += reply.bytes.len();
+        self.is_leaving |= reply.after != AfterSend::Nothing;
+        self.replies.push_back(reply);
     }
 
     /// Sends what is due; false when the connection is over.
     fn send(&mut self, now_ns: u64) -> bool {
         self.is_full = false;
-        while let Some(parcel) = self.outbox.front() {
-            if parcel.due_ns > now_ns {
+        while let Some(reply) = self.replies.front() {
+            if reply.due_ns > now_ns {
                 return true;
             }
-            while self.sent < parcel.bytes.len() {
-                match self.socket.write(&parcel.bytes[self.sent..]) {
+            while self.sent < reply.bytes.len() {
+                match self.socket.write(&reply.bytes[self.sent..]) {
                     Ok(bytes) => self.sent += bytes,
                     Err(error) if is_nothing(&error) => {
                         self.is_full = true;
@@ -382,47 +385,49 @@ impl Connection {
                     Err(_) => return false,
                 }
             }
-            self.outbox_bytes -= parcel.bytes.len();
-            match parcel.after {
-                After::Nothing => {}
-                After::Close => return false,
-                After::Reset => {
+            self.replies_bytes -= reply.bytes.len();
+            match reply.after {
+                AfterSend::Nothing => {}
+                AfterSend::Close => return false,
+                AfterSend::Reset => {
                     self.socket.make_reset();
                     return false;
                 }
             }
             self.sent = 0;
-            self.outbox.pop_front();
+            self.replies.pop_front();
         }
         !self.is_ended
     }
 }
 
-impl Door {
+impl Listener {
     fn accept(&self) -> Option<Socket> {
         match self {
-            Door::Tcp(listener) => {
+            Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept().ok()?;
                 stream.set_nonblocking(true).ok()?;
                 stream.set_nodelay(true).ok()?;
                 Some(Socket::Tcp(stream))
             }
-            Door::Unix(listener, _) => {
+            Listener::Unix(listener, _) => {
                 let (stream, _) = listener.accept().ok()?;
                 stream.set_nonblocking(true).ok()?;
                 Some(Socket::Unix(stream))
             }
-            Door::Memory(door) => door.accept().map(|end| Socket::Memory(Box::new(end))),
+            Listener::Memory(listener) => {
+                listener.accept().map(|end| Socket::Memory(Box::new(end)))
+            }
         }
     }
 }
 
-impl AsFd for Door {
+impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Door::Tcp(listener) => listener.as_fd(),
-            Door::Unix(listener, _) => listener.as_fd(),
-            Door::Memory(door) => door.as_fd(),
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener, _) => listener.as_fd(),
+            Listener::Memory(listener) => listener.as_fd(),
         }
     }
 }
@@ -468,18 +473,18 @@ fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-fn listen(place: &Endpoint) -> io::Result<(Door, Endpoint)> {
+fn listen(place: &Endpoint) -> io::Result<(Listener, Endpoint)> {
     match place {
         Endpoint::Ip(address) => {
             let listener = TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
-            Ok((Door::Tcp(listener), Endpoint::Ip(address)))
+            Ok((Listener::Tcp(listener), Endpoint::Ip(address)))
         }
         Endpoint::Unix(path) => {
             let listener = UnixListener::bind(path)?;
             listener.set_nonblocking(true)?;
-            Ok((Door::Unix(listener, path.clone()), place.clone()))
+            Ok((Listener::Unix(listener, path.clone()), place.clone()))
         }
         // Names are resolved before.
         _ => Err(io::ErrorKind::AddrNotAvailable.into()),

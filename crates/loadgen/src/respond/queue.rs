@@ -14,16 +14,16 @@ use keyrack_workload::{Distribution, Rng};
 
 /// The queue.
 #[derive(Debug)]
-pub(super) struct Oracle {
+pub(super) struct QueueModel {
     service_us: Distribution,
     rng: Rng,
     /// When the last request leaves.
     departure_ns: f64,
 }
 
-impl Oracle {
-    pub(super) fn new(service_us: Distribution, rng: Rng) -> Oracle {
-        Oracle { service_us, rng, departure_ns: 0.0 }
+impl QueueModel {
+    pub(super) fn new(service_us: Distribution, rng: Rng) -> QueueModel {
+        QueueModel { service_us, rng, departure_ns: 0.0 }
     }
 
     /// When a request that arrives now leaves.

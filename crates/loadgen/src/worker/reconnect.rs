@@ -7,45 +7,45 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::connection::{Flight, Trouble, flags};
-use super::lane::NEVER;
+use super::connection::{ConnectionError, InFlight, flags};
 use super::route::Node;
-use super::wire::Wire;
+use super::transport::Transport;
+use super::workload::NEVER;
 use super::{RECONNECT_PAUSE_NS, Worker};
 use crate::error::{Error, Result};
 use crate::plan::Settings;
-use crate::route::{Shape, parse_shape};
+use crate::route::{Topology, parse_topology};
 use crate::target::{self, ErrorClass};
 
 /// Bytes of a cluster's map at most: a range for each slot, and replicas of each.
-const SHAPE_BYTES_MAX: usize = 64 << 20;
+const TOPOLOGY_BYTES_MAX: usize = 64 << 20;
 
 /// What threads that may wait have found out for the one that may not.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum BackgroundEvent {
     /// A connection was made, or not.
-    Remade(usize, io::Result<Wire>),
+    Reconnected(usize, io::Result<Transport>),
     /// Who has which slots of a cluster.
-    Shape(io::Result<Shape>),
+    Topology(io::Result<Topology>),
 }
 
 /// Flights that no reply has come for.
-fn unsettled(flights: &VecDeque<Flight>) -> u64 {
-    flights.iter().filter(|flight| flight.flags & flags::DONE == 0).count() as u64
+fn unanswered(in_flight: &VecDeque<InFlight>) -> u64 {
+    in_flight.iter().filter(|request| request.flags & flags::DONE == 0).count() as u64
 }
 
 impl Worker<'_> {
     /// A connection is gone: what was under way on it is not answered any more.
-    pub(super) fn lose(&mut self, at: usize, trouble: Trouble) {
+    pub(super) fn lose(&mut self, at: usize, trouble: ConnectionError) {
         let connection = &mut self.connections[at];
         let name = &self.nodes[connection.server].server.name;
         let closed = || (ErrorClass::Closed, format!("{name}: the server closed the connection"));
         let (class, words) = match trouble {
-            Trouble::Closed => closed(),
+            ConnectionError::Closed => closed(),
             // The same, found out by a write before a read.
-            Trouble::Broken(cause) if cause.kind() == io::ErrorKind::BrokenPipe => closed(),
-            Trouble::Broken(cause) => (ErrorClass::Reset, format!("{name}: {cause}")),
-            Trouble::Malformed(what) => (
+            ConnectionError::Broken(cause) if cause.kind() == io::ErrorKind::BrokenPipe => closed(),
+            ConnectionError::Broken(cause) => (ErrorClass::Reset, format!("{name}: {cause}")),
+            ConnectionError::Malformed(what) => (
                 ErrorClass::Protocol,
                 format!(
                     "{name}: the server does not speak {}: it sent {} that is none",
@@ -58,9 +58,9 @@ impl Worker<'_> {
         self.account.errors.add(class, lost.max(1), || words.clone());
         self.live.errors.add(lost.max(1));
         self.account.counts.broken += 1;
-        self.live.settled.add(unsettled(&connection.flights));
-        connection.flights.drain(..).for_each(|flight| self.kept.release(&flight));
-        connection.queue.drain(..).for_each(|flight| self.kept.release(&flight));
+        self.live.completed.add(unanswered(&connection.in_flight));
+        connection.in_flight.drain(..).for_each(|request| self.trace_keys.release(&request));
+        connection.queue.drain(..).for_each(|request| self.trace_keys.release(&request));
         connection.unstamped = 0;
         if let Some(stream) = connection.stream.take() {
             self.poller.remove(&stream, at);
@@ -69,17 +69,17 @@ impl Worker<'_> {
             self.done.troubles.push(words);
         }
         if self.plan.settings.reconnect && (self.is_drawing || self.phase.is_load) {
-            self.remake(at);
+            self.reconnect(at);
         }
         self.ask_others();
     }
 
     /// Makes a connection again, in a thread that may wait.
-    pub(super) fn remake(&mut self, at: usize) {
+    pub(super) fn reconnect(&mut self, at: usize) {
         let plan = self.plan;
         let node = self.nodes[self.connections[at].server].clone();
         let settings = plan.settings.clone();
-        let (sender, clock) = (self.news.0.clone(), self.clock.clone());
+        let (sender, clock) = (self.events.0.clone(), self.clock.clone());
         let stop = Arc::clone(&self.stop);
         // A connection to a node that came up is tried once, one that broke to the end.
         let give_up = match settings.reconnect {
@@ -92,7 +92,7 @@ impl Worker<'_> {
                 let is_over = clock.ticks() >= give_up || stop.load(Ordering::Relaxed);
                 if opened.is_ok() || is_over {
                     // Nobody listens any more when the run is over.
-                    let _ = sender.send(News::Remade(at, opened));
+                    let _ = sender.send(BackgroundEvent::Reconnected(at, opened));
                     return;
                 }
                 clock.wait_until(clock.ticks() + clock.ticks_of_ns(RECONNECT_PAUSE_NS));
@@ -100,15 +100,15 @@ impl Worker<'_> {
         };
         match std::thread::Builder::new().name("reconnect".to_owned()).spawn(attempts) {
             Ok(_) => {
-                self.remaking += 1;
+                self.reconnecting += 1;
                 self.connections[at].is_awaited = true;
             }
             Err(cause) => self.account.errors.add(ErrorClass::Connect, 1, || cause.to_string()),
         }
     }
 
-    pub(super) fn take_over(&mut self, at: usize, remade: io::Result<Wire>) {
-        let watched = remade.and_then(|stream| self.poller.add(&stream, at).map(|()| stream));
+    pub(super) fn install(&mut self, at: usize, made: io::Result<Transport>) {
+        let watched = made.and_then(|stream| self.poller.add(&stream, at).map(|()| stream));
         match watched {
             Ok(stream) => {
                 self.connections[at].renew(stream);
@@ -120,7 +120,7 @@ impl Worker<'_> {
                 connection.is_awaited = false;
                 // What waited for it fails with it.
                 let lost = (connection.queue.len() as u64).max(1);
-                connection.queue.drain(..).for_each(|flight| self.kept.release(&flight));
+                connection.queue.drain(..).for_each(|request| self.trace_keys.release(&request));
                 let name = &self.nodes[connection.server].server.name;
                 self.account.errors.add(ErrorClass::Connect, lost, || format!("{name}: {cause}"));
                 self.live.errors.add(lost);
@@ -130,39 +130,40 @@ impl Worker<'_> {
     }
 
     /// Accounts for what will not be answered any more.
-    pub(super) fn give_up(&mut self, now: u64) {
+    pub(super) fn count_unanswered(&mut self, now: u64) {
         let is_open = self.is_open();
-        self.give_up_routed();
+        self.count_unplaced();
         for at in 0..self.connections.len() {
-            let flights = std::mem::take(&mut self.connections[at].flights);
-            self.live.settled.add(unsettled(&flights));
-            let is_open_flight =
-                |flight: &&Flight| flight.flags & (flags::DONE | flags::ASKING | flags::COPY) == 0;
-            for flight in flights.iter().filter(is_open_flight) {
-                if flight.flags & (flags::LOAD | flags::PURGE) != 0 {
+            let in_flight = std::mem::take(&mut self.connections[at].in_flight);
+            self.live.completed.add(unanswered(&in_flight));
+            let is_unanswered = |request: &&InFlight| {
+                request.flags & (flags::DONE | flags::ASKING | flags::COPY) == 0
+            };
+            for request in in_flight.iter().filter(is_unanswered) {
+                if request.flags & (flags::LOAD | flags::PURGE) != 0 {
                     let words = || "no reply while records were written or removed".to_owned();
                     self.account.errors.add(ErrorClass::Timeout, 1, words);
                     continue;
                 }
                 self.account.counts.unanswered += 1;
-                let from = if is_open { flight.intended } else { flight.sent };
+                let from = if is_open { request.intended } else { request.sent };
                 let response_ns = self.clock.ns_between(from, now);
-                let tally = self.account.tally_mut(flight.kind.class());
+                let tally = self.account.tally_mut(request.kind.class());
                 tally.response.record(response_ns);
-                tally.service.record(self.clock.ns_between(flight.sent, now));
+                tally.service.record(self.clock.ns_between(request.sent, now));
             }
-            flights.iter().for_each(|flight| self.kept.release(flight));
+            in_flight.iter().for_each(|request| self.trace_keys.release(request));
             // A later phase must not take the replies for its own.
-            if !flights.is_empty() {
+            if !in_flight.is_empty() {
                 self.abandon(at);
             }
             let mut unsent = 0;
-            while self.lanes[at].due != NEVER && !self.is_spent() {
-                let due = self.lanes[at].due;
-                let class = self.lanes[at].draw(self.plan, due).kind.class();
+            while self.workloads[at].due != NEVER && !self.is_spent() {
+                let due = self.workloads[at].due;
+                let class = self.workloads[at].draw(self.plan, due).kind.class();
                 let tally = self.account.tally_mut(class);
                 tally.response.record(self.clock.ns_between(due, now));
-                self.lanes[at].advance(&self.phase, &self.clock);
+                self.workloads[at].advance(&self.phase, &self.clock);
                 unsent += 1;
             }
             self.account.counts.unsent += unsent;
@@ -181,7 +182,7 @@ impl Worker<'_> {
     }
 
     /// A connection to a node.
-    pub(super) fn open(&self, node: usize) -> Result<Wire> {
+    pub(super) fn open(&self, node: usize) -> Result<Transport> {
         let node = &self.nodes[node];
         let server = node.server.name.clone();
         open(node, &self.plan.settings).map_err(|cause| Error::Server { server, cause })
@@ -191,7 +192,7 @@ impl Worker<'_> {
     ///
     /// # Errors
     /// A server that does not let us.
-    pub(crate) fn mend(&mut self) -> Result<()> {
+    pub(crate) fn reopen_closed(&mut self) -> Result<()> {
         for at in 0..self.connections.len() {
             if self.connections[at].is_alive() {
                 continue;
@@ -205,14 +206,14 @@ impl Worker<'_> {
 }
 
 /// A connection to a node that has been greeted and does not block.
-fn open(node: &Node, settings: &Settings) -> io::Result<Wire> {
+fn open(node: &Node, settings: &Settings) -> io::Result<Transport> {
     let mut stream = greeted(node, settings)?;
     stream.set_nonblocking()?;
     Ok(stream)
 }
 
 /// Asks a node of a cluster who has which slots.
-pub(super) fn shape(node: &Node, settings: &Settings) -> io::Result<Shape> {
+pub(super) fn discover_topology(node: &Node, settings: &Settings) -> io::Result<Topology> {
     let mut stream = greeted(node, settings)?;
     stream.write_all(b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n")?;
     stream.flush()?;
@@ -223,20 +224,20 @@ pub(super) fn shape(node: &Node, settings: &Settings) -> io::Result<Shape> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         reply.extend_from_slice(&chunk[..count]);
-        let shape = parse_shape(&reply, &node.server.host);
-        if let Some(shape) = shape.map_err(io::Error::other)? {
-            return Ok(shape);
+        let topology = parse_topology(&reply, &node.server.host);
+        if let Some(topology) = topology.map_err(io::Error::other)? {
+            return Ok(topology);
         }
-        if reply.len() > SHAPE_BYTES_MAX {
+        if reply.len() > TOPOLOGY_BYTES_MAX {
             return Err(io::Error::other("an endless answer to CLUSTER SLOTS"));
         }
     }
 }
 
 /// A connection to a node that has been greeted.
-fn greeted(node: &Node, settings: &Settings) -> io::Result<Wire> {
+fn greeted(node: &Node, settings: &Settings) -> io::Result<Transport> {
     let patience = Duration::from_secs_f64(settings.connect_timeout_s);
-    let mut stream = Wire::connect(node, patience)?;
+    let mut stream = Transport::connect(node, patience)?;
     if !settings.nodelay {
         stream.set_nodelay(false)?;
     }

@@ -5,7 +5,7 @@ use keyrack_measure::Clock;
 use keyrack_workload::{ArrivalSchedule, KeySource, Rng, mix64};
 
 use super::Phase;
-use super::connection::{Flight, flags};
+use super::connection::{InFlight, flags};
 use crate::arrival::{self, Purpose, Stream};
 use crate::control::RampSchedule;
 use crate::error::Result;
@@ -17,16 +17,16 @@ pub(super) const NEVER: u64 = u64::MAX;
 
 /// Indexes that one connection walks over.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Walk {
+pub(super) struct StridedIndexes {
     next: u64,
     step: u64,
     end: u64,
 }
 
-impl Walk {
+impl StridedIndexes {
     /// Every `step`th index from `first` on, below `end`.
-    pub(super) fn new(first: u64, step: u64, end: u64) -> Walk {
-        Walk { next: first, step, end }
+    pub(super) fn new(first: u64, step: u64, end: u64) -> StridedIndexes {
+        StridedIndexes { next: first, step, end }
     }
 
     #[inline]
@@ -35,7 +35,7 @@ impl Walk {
     }
 }
 
-impl Iterator for Walk {
+impl Iterator for StridedIndexes {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
@@ -78,7 +78,7 @@ impl Schedule {
 
 /// One connection's share of the workload.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct ConnectionWorkload {
     stream: Stream,
     /// Which of all connections of the process, and how many there are.
     index: u32,
@@ -95,16 +95,21 @@ pub(super) struct Lane {
     pub(super) is_timed: bool,
     /// When the next request may leave, under `--moderate`.
     pub(super) not_before: u64,
-    pub(super) load: Walk,
-    pub(super) purge: Walk,
+    pub(super) load: StridedIndexes,
+    pub(super) purge: StridedIndexes,
     pub(super) window: MissWindow,
 }
 
-impl Lane {
-    pub(super) fn new(plan: &Plan, stream: Stream, index: u32, count: u32) -> Result<Lane> {
+impl ConnectionWorkload {
+    pub(super) fn new(
+        plan: &Plan,
+        stream: Stream,
+        index: u32,
+        count: u32,
+    ) -> Result<ConnectionWorkload> {
         let shard = (index, count);
         let mut sizes = stream.rng(Purpose::Values);
-        Ok(Lane {
+        Ok(ConnectionWorkload {
             stream,
             index,
             count,
@@ -117,8 +122,8 @@ impl Lane {
             due: NEVER,
             is_timed: false,
             not_before: 0,
-            load: Walk::default(),
-            purge: Walk::default(),
+            load: StridedIndexes::default(),
+            purge: StridedIndexes::default(),
             window: MissWindow::default(),
         })
     }
@@ -194,7 +199,7 @@ impl Lane {
 
     /// Draws a request that was intended at `intended`.
     #[inline]
-    pub(super) fn draw(&mut self, plan: &Plan, intended: u64) -> Flight {
+    pub(super) fn draw(&mut self, plan: &Plan, intended: u64) -> InFlight {
         let settings = &plan.settings;
         let stores = settings.filling != Filling::GetSet
             && settings.update > 0.0
@@ -212,15 +217,16 @@ impl Lane {
         };
         let ttl_s = if sized { settings.ttl_s } else { 0 };
         let key = self.keys.next_index();
-        Flight { intended, sent: 0, key, size, ttl_s, kind, flags: 0, redirects: 0 }
+        InFlight { intended, sent: 0, key, size, ttl_s, kind, flags: 0, redirects: 0 }
     }
 
-    /// A lookup of a closed loop, as [`Lane::draw`] draws it where there is nothing but lookups.
+    /// A lookup of a closed loop, as [`ConnectionWorkload::draw`] draws it where there is nothing
+    /// but lookups.
     #[inline]
-    pub(super) fn lookup(&mut self) -> Flight {
+    pub(super) fn lookup(&mut self) -> InFlight {
         let key = self.keys.next_index();
         let (kind, flags, redirects) = (Kind::Get, 0, 0);
-        Flight { intended: 0, sent: 0, key, size: 0, ttl_s: 0, kind, flags, redirects }
+        InFlight { intended: 0, sent: 0, key, size: 0, ttl_s: 0, kind, flags, redirects }
     }
 
     /// Draws one more key, for a lookup of several.
@@ -230,18 +236,18 @@ impl Lane {
     }
 
     /// A store of the loading.
-    pub(super) fn next_load(&mut self, plan: &Plan) -> Option<Flight> {
+    pub(super) fn next_load(&mut self, plan: &Plan) -> Option<InFlight> {
         let key = self.load.next()?;
         let size = plan.sizes.sample(&mut self.sizes);
         let ttl_s = plan.settings.ttl_s;
         let (kind, flags) = (Kind::Set, flags::LOAD);
-        Some(Flight { intended: 0, sent: 0, key, size, ttl_s, kind, flags, redirects: 0 })
+        Some(InFlight { intended: 0, sent: 0, key, size, ttl_s, kind, flags, redirects: 0 })
     }
 
     /// A removal half-way.
-    pub(super) fn next_purge(&mut self, plan: &Plan) -> Option<Flight> {
+    pub(super) fn next_purge(&mut self, plan: &Plan) -> Option<InFlight> {
         let key = self.purge.find(|key| plan.purged.contains(*key))?;
         let (kind, flags) = (Kind::Delete, flags::PURGE);
-        Some(Flight { intended: 0, sent: 0, key, size: 0, ttl_s: 0, kind, flags, redirects: 0 })
+        Some(InFlight { intended: 0, sent: 0, key, size: 0, ttl_s: 0, kind, flags, redirects: 0 })
     }
 }

@@ -6,7 +6,7 @@
 
 use keyrack_workload::mix64;
 
-use super::connection::{Flight, flags};
+use super::connection::{InFlight, flags};
 use crate::plan::{Filling, Plan};
 use crate::target::Kind;
 use crate::trace::{self, Op, Pace, Paced, Reader, Row, Share};
@@ -16,14 +16,14 @@ const TOKENS_MAX: usize = 1 << 20;
 
 /// Keys that are in use, by number.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct KeyTable {
     keys: Vec<Vec<u8>>,
     /// Who uses each.
     uses: Vec<u32>,
     free: Vec<u64>,
 }
 
-impl Kept {
+impl KeyTable {
     fn keep(&mut self, key: &[u8]) -> u64 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.keys.push(Vec::new());
@@ -37,10 +37,10 @@ impl Kept {
         number
     }
 
-    /// The key of a flight is that of another one as well, if it was kept.
-    pub(super) fn share(&mut self, flight: &Flight) {
-        if flight.flags & flags::KEPT_KEY != 0 {
-            self.uses[flight.key as usize] += 1;
+    /// The key of a request is that of another one as well, if it was kept.
+    pub(super) fn share(&mut self, request: &InFlight) {
+        if request.flags & flags::TRACE_KEY != 0 {
+            self.uses[request.key as usize] += 1;
         }
     }
 
@@ -50,14 +50,14 @@ impl Kept {
         &self.keys[number as usize]
     }
 
-    /// The key of a flight is not needed any more, if it was kept.
+    /// The key of a request is not needed any more, if it was kept.
     #[inline]
-    pub(super) fn release(&mut self, flight: &Flight) {
-        if flight.flags & flags::KEPT_KEY != 0 {
-            let uses = &mut self.uses[flight.key as usize];
+    pub(super) fn release(&mut self, request: &InFlight) {
+        if request.flags & flags::TRACE_KEY != 0 {
+            let uses = &mut self.uses[request.key as usize];
             *uses -= 1;
             if *uses == 0 {
-                self.free.push(flight.key);
+                self.free.push(request.key);
             }
         }
     }
@@ -73,19 +73,23 @@ enum Source {
 
 /// The trace of one thread.
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(super) struct TraceSource {
     source: Source,
     is_loop: bool,
     filling: Filling,
     /// The row ahead, the hash of its key, and its offset where it has one.
-    pub(super) ahead: Option<(Flight, u64, Option<u64>)>,
+    pub(super) ahead: Option<(InFlight, u64, Option<u64>)>,
     pub(super) is_over: bool,
     tokens: std::collections::HashMap<u64, u64>,
 }
 
-impl Feed {
+impl TraceSource {
     /// Opens the trace for one of `shares`.
-    pub(super) fn open(plan: &Plan, index: u32, shares: u32) -> Result<Option<Feed>, trace::Error> {
+    pub(super) fn open(
+        plan: &Plan,
+        index: u32,
+        shares: u32,
+    ) -> Result<Option<TraceSource>, trace::Error> {
         let Some(trace) = &plan.settings.trace else { return Ok(None) };
         let share = Share { index, shares };
         let options = trace::Options { share, ..plan.trace_options(trace) };
@@ -97,7 +101,7 @@ impl Feed {
             }
             None => Source::Plain(Box::new(reader)),
         };
-        Ok(Some(Feed {
+        Ok(Some(TraceSource {
             source,
             is_loop: trace.is_loop,
             filling: plan.settings.filling,
@@ -117,7 +121,7 @@ impl Feed {
     /// # Errors
     /// The trace cannot be read on.
     #[inline]
-    pub(super) fn look_ahead(&mut self, kept: &mut Kept) -> Result<(), trace::Error> {
+    pub(super) fn look_ahead(&mut self, trace_keys: &mut KeyTable) -> Result<(), trace::Error> {
         if self.ahead.is_some() || self.is_over {
             return Ok(());
         }
@@ -129,8 +133,8 @@ impl Feed {
             };
             if let Some((at_ns, row)) = found {
                 let hash = hash(row.key);
-                let flight = flight(&row, self.filling, kept);
-                self.ahead = Some((flight, hash, at_ns));
+                let request = request_of(&row, self.filling, trace_keys);
+                self.ahead = Some((request, hash, at_ns));
                 return Ok(());
             }
             match &mut self.source {
@@ -176,7 +180,7 @@ fn hash(key: &[u8]) -> u64 {
 }
 
 /// A request of a row.
-fn flight(row: &Row<'_>, filling: Filling, kept: &mut Kept) -> Flight {
+fn request_of(row: &Row<'_>, filling: Filling, trace_keys: &mut KeyTable) -> InFlight {
     let kind = match row.op {
         _ if filling == Filling::GetSet => Kind::Get,
         Op::Get => Kind::Get,
@@ -192,6 +196,6 @@ fn flight(row: &Row<'_>, filling: Filling, kept: &mut Kept) -> Flight {
         Op::Decr => Kind::Decr,
     };
     let (size, ttl_s) = (row.value_bytes, row.ttl_s);
-    let (key, flags) = (kept.keep(row.key), flags::KEPT_KEY);
-    Flight { intended: 0, sent: 0, key, size, ttl_s, kind, flags, redirects: 0 }
+    let (key, flags) = (trace_keys.keep(row.key), flags::TRACE_KEY);
+    InFlight { intended: 0, sent: 0, key, size, ttl_s, kind, flags, redirects: 0 }
 }

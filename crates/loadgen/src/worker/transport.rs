@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use keyrack_net::{Endpoint, Stream};
 
-use super::repair::unheard;
+use super::reconnect::unheard;
 use super::route::Node;
 use crate::ring::End;
 
 /// A connection's transport.
 #[derive(Debug)]
-pub(super) enum Wire {
+pub(super) enum Transport {
     Socket(Stream),
     Memory(Box<End>),
 }
 
-impl Wire {
+impl Transport {
     /// Connects to a node, and blocks for as long as the plan says.
-    pub(super) fn connect(node: &Node, patience: Duration) -> io::Result<Wire> {
+    pub(super) fn connect(node: &Node, patience: Duration) -> io::Result<Transport> {
         let told =
             |cause: io::Error| io::Error::new(cause.kind(), format!("cannot connect: {cause}"));
         if let (true, Endpoint::Unix(path)) = (node.server.is_shared, &node.server.endpoint) {
@@ -27,10 +27,10 @@ impl Wire {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => unheard(cause),
                 _ => told(cause),
             })?;
-            return Ok(Wire::Memory(Box::new(end)));
+            return Ok(Transport::Memory(Box::new(end)));
         }
         let stream = Stream::connect(&node.server.endpoint, &node.options);
-        stream.map(Wire::Socket).map_err(|error| match error {
+        stream.map(Transport::Socket).map_err(|error| match error {
             keyrack_net::Error::Endpoint { cause, .. } => told(cause),
             other => io::Error::other(other.to_string()),
         })
@@ -39,8 +39,8 @@ impl Wire {
     /// From now on nothing waits.
     pub(super) fn set_nonblocking(&mut self) -> io::Result<()> {
         match self {
-            Wire::Socket(stream) => stream.set_nonblocking(true),
-            Wire::Memory(end) => {
+            Transport::Socket(stream) => stream.set_nonblocking(true),
+            Transport::Memory(end) => {
                 end.set_nonblocking();
                 Ok(())
             }
@@ -49,61 +49,61 @@ impl Wire {
 
     pub(super) fn set_nodelay(&self, is_nodelay: bool) -> io::Result<()> {
         match self {
-            Wire::Socket(stream) => stream.set_nodelay(is_nodelay),
-            Wire::Memory(_) => Ok(()),
+            Transport::Socket(stream) => stream.set_nodelay(is_nodelay),
+            Transport::Memory(_) => Ok(()),
         }
     }
 
     pub(super) fn is_tls(&self) -> bool {
-        matches!(self, Wire::Socket(stream) if stream.is_tls())
+        matches!(self, Transport::Socket(stream) if stream.is_tls())
     }
 
     pub(super) fn wants_write(&self) -> bool {
-        matches!(self, Wire::Socket(stream) if stream.wants_write())
+        matches!(self, Transport::Socket(stream) if stream.wants_write())
     }
 
     /// The memory, where it is that.
     #[inline]
     pub(super) fn memory(&mut self) -> Option<&mut End> {
         match self {
-            Wire::Socket(_) => None,
-            Wire::Memory(end) => Some(end),
+            Transport::Socket(_) => None,
+            Transport::Memory(end) => Some(end),
         }
     }
 }
 
-impl Read for Wire {
+impl Read for Transport {
     #[inline]
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
-            Wire::Socket(stream) => stream.read(bytes),
-            Wire::Memory(end) => end.read(bytes),
+            Transport::Socket(stream) => stream.read(bytes),
+            Transport::Memory(end) => end.read(bytes),
         }
     }
 }
 
-impl Write for Wire {
+impl Write for Transport {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Wire::Socket(stream) => stream.write(bytes),
-            Wire::Memory(end) => end.write(bytes),
+            Transport::Socket(stream) => stream.write(bytes),
+            Transport::Memory(end) => end.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Wire::Socket(stream) => stream.flush(),
-            Wire::Memory(end) => end.flush(),
+            Transport::Socket(stream) => stream.flush(),
+            Transport::Memory(end) => end.flush(),
         }
     }
 }
 
-impl AsFd for Wire {
+impl AsFd for Transport {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Wire::Socket(stream) => stream.as_fd(),
-            Wire::Memory(end) => end.as_fd(),
+            Transport::Socket(stream) => stream.as_fd(),
+            Transport::Memory(end) => end.as_fd(),
         }
     }
 }
