@@ -97,7 +97,7 @@ impl Collected {
 }
 
 /// A loaded store that `--seed-once` keeps.
-struct Kept {
+struct ReusedStore {
     stage: Stage,
     load: Option<Load>,
     /// The measurement it served last.
@@ -123,7 +123,7 @@ impl Grid<'_> {
         };
         let steps = grid::steps(&dimensions, self.plan.order, settings.seed);
         let mut collected: HashMap<String, Collected> = HashMap::new();
-        let mut kept: Option<Kept> = None;
+        let mut kept: Option<ReusedStore> = None;
         for (place, step) in steps.iter().enumerate() {
             if self.stop.is_set() || outputs.all_failed() {
                 break;
@@ -135,7 +135,7 @@ impl Grid<'_> {
             }
             // A store of another cell goes before the next one comes: they may not fit together.
             // That it did not close is the failure of the cell it served.
-            if let Some(Kept { stage, step: served, .. }) =
+            if let Some(ReusedStore { stage, step: served, .. }) =
                 kept.take_if(|kept| !self.fits(kept, step))
                 && let Err(reason) = stage.close()
             {
@@ -164,7 +164,7 @@ impl Grid<'_> {
         if self.stop.is_set() {
             self.flush_partial(&steps, &mut collected, record, outputs);
         }
-        if let Some(Kept { stage, step: served, .. }) = kept
+        if let Some(ReusedStore { stage, step: served, .. }) = kept
             && let Err(reason) = stage.close()
         {
             self.fail(&served, Failed::new(reason), record, outputs, observer);

@@ -37,11 +37,11 @@ pub(crate) struct Step {
 }
 
 /// All measurements of a grid in their order.
-pub(crate) fn steps(dimensions: &Dimensions<'_>, order: Order, seed: u64) -> Vec<Step> {
+pub(crate) fn steps(dimensions: &Dimensions<'_>, order: MeasurementOrder, seed: u64) -> Vec<Step> {
     let engines: Vec<usize> = (0..dimensions.engines.len()).collect();
     let mut steps = Vec::new();
     match order {
-        Order::Engine => {
+        MeasurementOrder::Engine => {
             for &engine in &engines {
                 for (threads, value, rate) in inner(dimensions) {
                     for repeat in 1..=dimensions.repeats {
@@ -50,7 +50,7 @@ pub(crate) fn steps(dimensions: &Dimensions<'_>, order: Order, seed: u64) -> Vec
                 }
             }
         }
-        Order::Interleave => {
+        MeasurementOrder::Interleave => {
             for (threads, value, rate) in inner(dimensions) {
                 for repeat in 1..=dimensions.repeats {
                     for turn in 0..engines.len() {
@@ -60,8 +60,8 @@ pub(crate) fn steps(dimensions: &Dimensions<'_>, order: Order, seed: u64) -> Vec
                 }
             }
         }
-        Order::Shuffle => {
-            steps = self::steps(dimensions, Order::Engine, seed);
+        MeasurementOrder::Shuffle => {
+            steps = self::steps(dimensions, MeasurementOrder::Engine, seed);
             let mut rng = Rng::from_seed(seed);
             for last in (1..steps.len()).rev() {
                 steps.swap(last, rng.below(last as u64 + 1) as usize);
@@ -131,29 +131,31 @@ mod tests {
 
     #[test]
     fn engine_order_is_the_originals() {
-        let steps = steps(&dimensions(2), Order::Engine, 1);
+        let steps = steps(&dimensions(2), MeasurementOrder::Engine, 1);
         assert_eq!(shape(&steps), ["a1r1", "a1r2", "a4r1", "a4r2", "b1r1", "b1r2", "b4r1", "b4r2"]);
     }
 
     #[test]
     fn drift_does_not_masquerade_as_an_engine_difference() {
         // Engines take turns within each cell, and none is always first.
-        let steps = steps(&dimensions(2), Order::Interleave, 1);
+        let steps = steps(&dimensions(2), MeasurementOrder::Interleave, 1);
         assert_eq!(shape(&steps), ["a1r1", "b1r1", "b1r2", "a1r2", "a4r1", "b4r1", "b4r2", "a4r2"]);
     }
 
     #[test]
     fn a_shuffle_is_a_permutation_that_the_seed_decides() {
-        let (one, again) =
-            (steps(&dimensions(4), Order::Shuffle, 7), steps(&dimensions(4), Order::Shuffle, 7));
+        let (one, again) = (
+            steps(&dimensions(4), MeasurementOrder::Shuffle, 7),
+            steps(&dimensions(4), MeasurementOrder::Shuffle, 7),
+        );
         assert_eq!(one, again);
-        let other = steps(&dimensions(4), Order::Shuffle, 8);
+        let other = steps(&dimensions(4), MeasurementOrder::Shuffle, 8);
         assert_ne!(shape(&one), shape(&other));
         let sorted = |steps: &[Step]| {
             let mut names = shape(steps);
             names.sort();
             names
         };
-        assert_eq!(sorted(&one), sorted(&steps(&dimensions(4), Order::Engine, 7)));
+        assert_eq!(sorted(&one), sorted(&steps(&dimensions(4), MeasurementOrder::Engine, 7)));
     }
 }

@@ -42,13 +42,13 @@ mod pin;
 mod plan;
 pub mod probe;
 mod program;
+mod quiesce;
 mod recording;
 mod replay;
 mod rows;
 mod search;
 mod seconds;
 mod settings;
-mod settle;
 pub mod sink;
 mod stage;
 mod verbs;
@@ -70,7 +70,9 @@ pub use plan::{Facts, PROBES, Plan, PlannedEngine, Refusal, Surroundings};
 pub use program::{Sweep, Workload};
 pub use replay::{apply_config, render as render_replay};
 pub use seconds::{OpSecond, Second};
-pub use settings::{Bound, Form, Goal, KEYS, Key, Order, Override, ProgressMode, Settings};
+pub use settings::{
+    Bound, Form, Goal, KEYS, Key, MeasurementOrder, Override, ProgressMode, Settings,
+};
 pub use verify::Verify;
 
 /// The script machine that this build has.

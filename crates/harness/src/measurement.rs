@@ -4,31 +4,31 @@
 //! never holds a lock that a worker needs. It samples by its own clock, or, where the clocks are
 //! fake, whenever the first worker says that it is time (see [`crate::worker`]).
 
-mod crew;
 mod progress;
 mod reduce;
+mod roles;
 mod stop;
 mod workers;
 
-pub(crate) use crew::{TimedPhase, workers_max};
+pub(crate) use roles::{TimedPhase, workers_max};
 pub(crate) use stop::Failed;
 pub use stop::Stop;
 
-use self::crew::{Background, Crew};
 use self::progress::Progress;
 use self::reduce::{check, first_error, span};
+use self::roles::{Background, Role};
 use crate::interrupt::Breaker;
 use crate::live::{LiveWorker, Totals};
 use crate::observer::{At, Event, Observer};
 use crate::plan::Plan;
 use crate::probe::{CgroupTotals, LinuxHost, PerfCounters};
-use crate::program::{MakeVerbs, Prepared, Seat, Workload};
+use crate::program::{MakeVerbs, Prepared, WorkerShare, Workload};
+use crate::quiesce::Before;
 use crate::recording::Recording;
 use crate::settings::Bound;
-use crate::settle::Before;
 use crate::stage::Stage;
 use crate::verbs::{Mode, Verbs};
-use crate::worker::{self, Job, Outcome, Rendezvous, Schedule, Until, Watch, Word};
+use crate::worker::{self, Job, Outcome, Schedule, StartBarrier, Until, Watch, WorkerMessage};
 use keyrack_measure::{Clock, ClockSource, usage};
 use keyrack_record::{Cell, Load, Phase, Repeat, TimelineRow};
 use keyrack_store::Store;
@@ -132,20 +132,19 @@ impl Measurement<'_> {
         let version = stage.store().version();
         let lives = live_workers(threads);
         observer.event(&Event::Seeding { at: self.at(&version, None), threads });
-        let rendezvous = Rendezvous::default();
+        let barrier = StartBarrier::default();
         let mut progress = Progress::new(self, stage, &version, &lives, None);
-        let outcomes =
-            self.phase(threads, &mut progress, observer, rows, &rendezvous, |t, leader| {
-                let clock = self.clock.clone();
-                let place = (RecordedPhase::Load, t);
-                let make = self.maker(place, &lives[t as usize], &clock);
-                let bound = self.workload.bound();
-                let seat = Seat { bound, ..Seat::new(StreamPhase::Load, (t, threads)) };
-                let task =
-                    worker::build(|| self.prepared.task(seat, stage.store(), &make, &self.breaker));
-                let live = &lives[t as usize];
-                worker::load(task, &clock, &rendezvous, &self.stop.flag, live, leader)
-            });
+        let outcomes = self.phase(threads, &mut progress, observer, rows, &barrier, |t, leader| {
+            let clock = self.clock.clone();
+            let place = (RecordedPhase::Load, t);
+            let make = self.maker(place, &lives[t as usize], &clock);
+            let bound = self.workload.bound();
+            let share = WorkerShare { bound, ..WorkerShare::new(StreamPhase::Load, (t, threads)) };
+            let task =
+                worker::build(|| self.prepared.task(share, stage.store(), &make, &self.breaker));
+            let live = &lives[t as usize];
+            worker::load(task, &clock, &barrier, &self.stop.flag, live, leader)
+        });
         let (start, end) = span(&outcomes);
         let totals = Totals::of(lives.iter());
         check(&outcomes, self.stop)?;
@@ -199,7 +198,7 @@ impl Measurement<'_> {
         let repeats = settings.repeat;
         let at = self.at(&version, Some(phase));
         observer.event(&Event::Running { at, repeat: self.repeat, repeats });
-        let rendezvous = Rendezvous::default();
+        let barrier = StartBarrier::default();
         let mut progress = Progress::new(self, stage, &version, &lives, Some(phase));
         let probes = &self.plan.probes;
         let mut perf = probes.contains(&"perf").then(|| PerfCounters::open(&LinuxHost));
@@ -217,25 +216,26 @@ impl Measurement<'_> {
         };
         let background = Background::new(phase.foreground());
         let outcomes = {
-            let (begun, meet) = (&mut begun, &rendezvous);
+            let (begun, meet) = (&mut begun, &barrier);
             self.phase_started(workers, &mut progress, observer, rows, meet, begun, |t, leader| {
-                let (index, thread) = phase.crew_of(t);
-                let crew = &phase.crews[index];
-                let _end = crew.bound.map(|_| background.foreground());
+                let (index, thread) = phase.role_of(t);
+                let role = &phase.roles[index];
+                let _end = role.bound.map(|_| background.foreground());
                 let clock = self.clock.clone();
                 let place = (RecordedPhase::Warmup, t);
                 let make = self.maker(place, &unused[t as usize], &clock);
-                let seat = Seat {
+                let share = WorkerShare {
                     phase: StreamPhase::Run,
-                    who: (thread, crew.threads),
-                    place: crew.place,
+                    who: (thread, role.threads),
+                    role: role.index,
                     // A role in the background has no count.
-                    bound: crew.bound.unwrap_or(Bound::Secs(0.0)),
+                    bound: role.bound.unwrap_or(Bound::Secs(0.0)),
                 };
-                let task =
-                    worker::build(|| self.prepared.task(seat, stage.store(), &make, &self.breaker));
-                let stop = if crew.bound.is_some() { &self.stop.flag } else { &background.stop };
-                let job = self.job((phase, crew), t, thread, &lives[t as usize], stop, leader);
+                let task = worker::build(|| {
+                    self.prepared.task(share, stage.store(), &make, &self.breaker)
+                });
+                let stop = if role.bound.is_some() { &self.stop.flag } else { &background.stop };
+                let job = self.job((phase, role), t, thread, &lives[t as usize], stop, leader);
                 worker::run(task, &clock, meet, job)
             })
         };
@@ -248,7 +248,7 @@ impl Measurement<'_> {
         self.note_differences(&outcomes);
         let mut paces = std::mem::take(&mut progress.paces).into_iter();
         let mut results = Vec::new();
-        let ranges = phase.crews.iter().map(|crew| crew.workers.clone());
+        let ranges = phase.roles.iter().map(|role| role.workers.clone());
         for (cell, range) in phase.cells.iter().zip(std::iter::once(0..workers).chain(ranges)) {
             let range = range.start as usize..range.end as usize;
             let (lives, outcomes) = (&lives[range.clone()], &outcomes[range]);
@@ -284,29 +284,29 @@ impl Measurement<'_> {
 
     fn job<'l>(
         &'l self,
-        (phase, crew): (&TimedPhase, &Crew),
+        (phase, role): (&TimedPhase, &Role),
         worker: u32,
         thread: u32,
         live: &'l LiveWorker,
         stop: &'l AtomicBool,
-        leader: &Sender<Word>,
+        leader: &Sender<WorkerMessage>,
     ) -> Job<'l> {
         let settings = &self.plan.settings;
-        let threads = crew.threads;
+        let threads = role.threads;
         let trace = self.workload.trace();
-        let arrivals = crew.rate.and_then(|rate| {
+        let arrivals = role.rate.and_then(|rate| {
             if let Some(trace) = trace {
                 return Some(Schedule::Recorded(Box::new(trace.offsets((thread, threads))?)));
             }
             let rng = Rng::stream(settings.seed, StreamPhase::Other(1), worker, phase.index as u32);
             let share = rate / f64::from(threads);
-            let schedule = ArrivalSchedule::new(crew.arrivals, share, rng);
+            let schedule = ArrivalSchedule::new(role.arrivals, share, rng);
             let schedule = schedule.expect("rates are checked before a phase begins");
             Some(Schedule::Drawn(schedule.staggered(thread, threads)))
         });
         Job {
             warmup_ns: (phase.warmup_s * 1e9) as u64,
-            until: match crew.bound {
+            until: match role.bound {
                 // Until it is stopped.
                 None => Until::Count(u64::MAX),
                 Some(Bound::Secs(secs)) => Until::Ns((secs * 1e9) as u64),

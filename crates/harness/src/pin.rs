@@ -12,7 +12,7 @@
 //!
 //! A thread begins where the one that started it may run. What an engine starts from a worker, such
 //! as LevelDB its compactions, would so share the worker's CPU while another one idles; the leader
-//! finds such threads and gives them all CPUs ([`Dealt::free_others`]).
+//! finds such threads and gives them all CPUs ([`CpuAssignment::free_others`]).
 
 use std::collections::HashSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -75,7 +75,7 @@ fn allowed_cpus() -> Vec<usize> {
 
 /// The CPUs that are dealt out to the workers of a phase.
 #[derive(Debug)]
-pub(crate) struct Dealt {
+pub(crate) struct CpuAssignment {
     /// None where workers are not pinned.
     cpus: Vec<usize>,
     /// Workers that have come for theirs.
@@ -84,13 +84,13 @@ pub(crate) struct Dealt {
     refusal: OnceLock<String>,
 }
 
-impl Dealt {
-    pub(crate) fn new(cpus: Vec<usize>) -> Dealt {
-        Dealt { cpus, workers: Mutex::default(), refusal: OnceLock::new() }
+impl CpuAssignment {
+    pub(crate) fn new(cpus: Vec<usize>) -> CpuAssignment {
+        CpuAssignment { cpus, workers: Mutex::default(), refusal: OnceLock::new() }
     }
 
     /// Pins the calling thread to the CPU of worker `thread`, where there are any. A refusal leaves
-    /// it unpinned; [`Dealt::refusal`] tells.
+    /// it unpinned; [`CpuAssignment::refusal`] tells.
     pub(crate) fn pin(&self, thread: u32) {
         if self.cpus.is_empty() {
             return;
@@ -162,7 +162,7 @@ mod tests {
             let cpus = allowed_cpus();
             let turn = cpus.len() as u32;
             // The CPUs are dealt out again from the first.
-            Dealt::new(cpus.clone()).pin(turn);
+            CpuAssignment::new(cpus.clone()).pin(turn);
             assert_eq!(allowed_cpus(), &cpus[..1]);
         })
         .join()
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_a_worker_starts_is_not_left_on_its_cpu() {
-        let (all, dealt) = (allowed_cpus(), Dealt::new(allowed_cpus()));
+        let (all, dealt) = (allowed_cpus(), CpuAssignment::new(allowed_cpus()));
         let (started, is_started) = channel();
         let (free, is_free) = channel::<()>();
         std::thread::scope(|scope| {
@@ -210,7 +210,7 @@ mod tests {
         else {
             return;
         };
-        let dealt = Dealt::new(vec![none]);
+        let dealt = CpuAssignment::new(vec![none]);
         assert_eq!(dealt.refusal(), None);
         std::thread::scope(|scope| {
             scope.spawn(|| dealt.pin(0));

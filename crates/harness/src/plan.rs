@@ -11,7 +11,7 @@ use crate::lua::Print;
 use crate::measurement::workers_max;
 use crate::params::Params;
 use crate::program::{ScriptEnv, Sweep, Workload, unknown_workload};
-use crate::settings::{Bound, Order, Settings};
+use crate::settings::{Bound, MeasurementOrder, Settings};
 use crate::sink::{SinkKind, SinkSpec, SpecError, Target};
 use crate::verify::Verify;
 use engines::plan_engines;
@@ -72,7 +72,7 @@ pub struct Plan {
     /// Probes to print.
     pub probes: Vec<&'static str>,
     /// The order of the measurements.
-    pub order: Order,
+    pub order: MeasurementOrder,
     /// What readers and the user must know.
     pub warnings: Vec<String>,
     /// Notes for the user alone.
@@ -219,7 +219,7 @@ fn check_answers(settings: &Settings, workloads: &[Workload], engines: &mut [Pla
         let is_server = planned.engine.name.contains("://");
         let (verify, what) = match is_alone && !is_server {
             true => (Verify::Model, "every answer was held against what was written"),
-            false => (Verify::Order, "the order of ranges was checked"),
+            false => (Verify::RangeOrder, "the order of ranges was checked"),
         };
         planned.verify = Some(verify);
         planned.remarks.push(format!("verified: {what}; times include the checks"));
@@ -256,13 +256,13 @@ fn plan_sinks(settings: &Settings) -> Result<Vec<SinkSpec>, Refusal> {
     })
 }
 
-fn plan_order(settings: &Settings) -> Result<Order, Refusal> {
+fn plan_order(settings: &Settings) -> Result<MeasurementOrder, Refusal> {
     let order = settings.order.unwrap_or(if settings.repeat > 1 && !settings.seed_once {
-        Order::Interleave
+        MeasurementOrder::Interleave
     } else {
-        Order::Engine
+        MeasurementOrder::Engine
     });
-    if settings.seed_once && order != Order::Engine {
+    if settings.seed_once && order != MeasurementOrder::Engine {
         return Err(refusal(format!(
             "--seed-once keeps one store per engine and needs --order engine, not {}",
             order.name()

@@ -21,7 +21,7 @@ pub(crate) struct Timeline {
 }
 
 /// What is sampled beside the workers.
-pub(crate) struct Around<'a> {
+pub(crate) struct SampleContext<'a> {
     pub(crate) store: &'a dyn Store,
     /// Metrics of the machine.
     pub(crate) system: &'a [(&'static str, Option<f64>)],
@@ -47,7 +47,7 @@ impl Timeline {
         &mut self,
         elapsed_s: f64,
         totals: Totals,
-        around: Option<&Around<'_>>,
+        context: Option<&SampleContext<'_>>,
         rows: &mut dyn FnMut(TimelineRow),
     ) {
         let span_s = elapsed_s - self.last_s;
@@ -71,8 +71,8 @@ impl Timeline {
             row("wu_per_s", since(totals.units, before.map(|b| b.units)) / span_s);
             row("ops_per_s", ops / span_s);
             percentiles(&totals, before, &mut row);
-            if let Some(around) = around {
-                around.rows(&mut row);
+            if let Some(context) = context {
+                context.rows(&mut row);
             }
         }
         (self.last_s, self.last) = (elapsed_s, Some(totals));

@@ -32,7 +32,7 @@ pub enum Bound {
 
 /// The order of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum MeasurementOrder {
     /// Engines take turns within each repeat of a cell, so that drift hits all alike.
     Interleave,
     /// All of one engine, then the next: the original's order.
@@ -41,14 +41,14 @@ pub enum Order {
     Shuffle,
 }
 
-impl Order {
+impl MeasurementOrder {
     /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Order::Interleave => "interleave",
-            Order::Engine => "engine",
-            Order::Shuffle => "shuffle",
+            MeasurementOrder::Interleave => "interleave",
+            MeasurementOrder::Engine => "engine",
+            MeasurementOrder::Shuffle => "shuffle",
         }
     }
 }
@@ -104,7 +104,7 @@ pub struct Settings {
     /// Repeats of each cell.
     pub repeat: u32,
     /// Order asked for.
-    pub order: Option<Order>,
+    pub order: Option<MeasurementOrder>,
     /// Base seed.
     pub seed: u64,
     /// When a cell ends.
@@ -358,9 +358,9 @@ impl Settings {
                 self.order = Some(choice(
                     value,
                     &[
-                        ("interleave", Order::Interleave),
-                        ("engine", Order::Engine),
-                        ("shuffle", Order::Shuffle),
+                        ("interleave", MeasurementOrder::Interleave),
+                        ("engine", MeasurementOrder::Engine),
+                        ("shuffle", MeasurementOrder::Shuffle),
                     ],
                 )?);
             }

@@ -28,7 +28,7 @@ pub enum Verify {
     /// All: one worker, a store that begins empty.
     Model,
     /// That ranges are in order.
-    Order,
+    RangeOrder,
 }
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -420,7 +420,7 @@ mod tests {
     /// What other workers write is not known, and not held against the engine.
     #[test]
     fn with_many_workers_order_alone_is_checked() {
-        let (model, store) = stores(Verify::Order);
+        let (model, store) = stores(Verify::RangeOrder);
         model.session().unwrap().put(b"b", b"other").unwrap();
         assert!(calls(&store).iter().all(|(_, said)| said.is_empty()), "{:?}", calls(&store));
         Box::new(store).close().unwrap();

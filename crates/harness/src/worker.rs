@@ -22,7 +22,7 @@
 
 use crate::live::{KINDS, LiveWorker};
 use crate::lua::ScriptError;
-use crate::program::{Around, Differences, JobTask, MixTask, Offsets, PlaybackTask, Task};
+use crate::program::{Differences, JobContext, JobTask, MixTask, Offsets, PlaybackTask, Task};
 use crate::verbs::Verbs;
 use keyrack_measure::{Clock, Histogram, usage};
 use keyrack_record::ThreadRow;
@@ -36,7 +36,7 @@ use std::time::Duration;
 
 /// What the workers of a phase and their leader share: nobody starts before all are ready.
 #[derive(Debug, Default)]
-pub(crate) struct Rendezvous {
+pub(crate) struct StartBarrier {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -54,14 +54,19 @@ struct State {
 /// How often the leader looks up from waiting.
 const LOOK: Duration = Duration::from_millis(100);
 
-impl Rendezvous {
+impl StartBarrier {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The leader's side: waits until `workers` have come, calling `look` now and then, and lets
     /// them start together. Returns the tick; `None` when some worker could not be built.
-    pub(crate) fn lead(&self, clock: &Clock, workers: u32, look: &mut dyn FnMut()) -> Option<u64> {
+    pub(crate) fn release_when_ready(
+        &self,
+        clock: &Clock,
+        workers: u32,
+        look: &mut dyn FnMut(),
+    ) -> Option<u64> {
         let mut state = self.lock();
         while state.ready < workers {
             let waited = self.changed.wait_timeout(state, LOOK);
@@ -80,13 +85,13 @@ impl Rendezvous {
     }
 
     /// Lets everybody go without a start; workers that were never spawned do not come.
-    pub(crate) fn dissolve(&self) {
+    pub(crate) fn cancel(&self) {
         self.lock().decision = Some(None);
         self.changed.notify_all();
     }
 
     /// A worker's side. `None` when some worker could not be built: nobody starts.
-    fn join(&self, clock: &Clock, built: bool) -> Option<u64> {
+    fn arrive(&self, clock: &Clock, built: bool) -> Option<u64> {
         let mut state = self.lock();
         state.ready += 1;
         state.abandoned |= !built;
@@ -114,9 +119,9 @@ pub(crate) fn build<'s>(
 
 /// What a worker says to its leader.
 #[derive(Debug)]
-pub(crate) enum Word {
+pub(crate) enum WorkerMessage {
     /// Its clock, a fake one, has come to this tick. It goes on when the sender is dropped.
-    Look(u64, Sender<Infallible>),
+    SampleDue(u64, Sender<Infallible>),
     /// It has ended, at this tick; 0 when it never began.
     Ended(u64),
     /// A line for the user from a job.
@@ -133,7 +138,7 @@ pub(crate) enum Word {
 /// How the first worker of a fake clock keeps its leader informed.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    pub(crate) leader: Sender<Word>,
+    pub(crate) leader: Sender<WorkerMessage>,
     /// Nanoseconds from one look to the next.
     pub(crate) every_ns: u64,
 }
@@ -185,7 +190,7 @@ pub(crate) struct Job<'a> {
     /// Where the timed part counts; the task's verbs were made for the warm-up's counts.
     pub(crate) live: &'a LiveWorker,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) leader: Sender<Word>,
+    pub(crate) leader: Sender<WorkerMessage>,
     /// For the first worker on a fake clock.
     pub(crate) watch: Option<Watch>,
 }
@@ -232,11 +237,11 @@ impl WorkerFailure {
 pub(crate) fn run<'s>(
     task: Result<Task<'s>, ScriptError>,
     clock: &Clock,
-    rendezvous: &Rendezvous,
+    barrier: &StartBarrier,
     mut job: Job<'s>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    let start = rendezvous.join(clock, task.is_ok());
+    let start = barrier.arrive(clock, task.is_ok());
     let mut task = match task {
         Ok(task) => task,
         Err(error) => {
@@ -275,13 +280,13 @@ pub(crate) fn run<'s>(
 pub(crate) fn load<'s>(
     task: Result<Task<'s>, ScriptError>,
     clock: &Clock,
-    rendezvous: &Rendezvous,
+    barrier: &StartBarrier,
     stop: &AtomicBool,
     live: &'s LiveWorker,
-    leader: &Sender<Word>,
+    leader: &Sender<WorkerMessage>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    let start = rendezvous.join(clock, task.is_ok());
+    let start = barrier.arrive(clock, task.is_ok());
     let mut task = match task {
         Ok(task) => task,
         Err(error) => {
@@ -291,7 +296,7 @@ pub(crate) fn load<'s>(
     };
     let Some(start) = start else { return outcome };
     outcome.start = start;
-    if let Err(error) = task.load(&Around { clock, start, stop, live, leader }) {
+    if let Err(error) = task.load(&JobContext { clock, start, stop, live, leader }) {
         let what = if matches!(task, Task::Job(_)) { "load" } else { "load() error" };
         outcome.failure = Some(WorkerFailure::of(what, error));
     }
@@ -388,7 +393,7 @@ impl<'s> Unit<'s> for Watched<'_, 's> {
             let every = self.clock.ticks_of_ns(self.watch.every_ns).max(1);
             self.next += ((now - self.next) / every + 1) * every;
             let (seen, wait) = channel();
-            if self.watch.leader.send(Word::Look(now, seen)).is_ok() {
+            if self.watch.leader.send(WorkerMessage::SampleDue(now, seen)).is_ok() {
                 // Nothing comes but the end of the sender.
                 let _ = wait.recv();
             }
@@ -428,7 +433,7 @@ fn run_jobs<'s>(
 ) {
     let Job { stop, live, leader, .. } = job;
     let cpu_before_ns = usage::thread_cpu_ns();
-    let (rows, failure) = jobs.run(&Around { clock, start, stop, live, leader });
+    let (rows, failure) = jobs.run(&JobContext { clock, start, stop, live, leader });
     outcome.cpu_ns = usage::thread_cpu_ns().saturating_sub(cpu_before_ns);
     (outcome.start, outcome.end, outcome.rows) = (start, clock.ticks(), rows);
     outcome.failure = failure.map(|reason| WorkerFailure { reason, detail: String::new() });
@@ -590,16 +595,16 @@ fn open<'s, U: Unit<'s>>(
 mod tests {
     use super::*;
 
-    /// What each worker gets from a rendezvous that `lead` brings about.
-    fn meet(built: &[bool], lead: impl FnOnce(&Rendezvous)) -> Vec<Option<u64>> {
-        let rendezvous = Rendezvous::default();
+    /// What each worker gets from a barrier that `release` opens.
+    fn meet(built: &[bool], release: impl FnOnce(&StartBarrier)) -> Vec<Option<u64>> {
+        let barrier = StartBarrier::default();
         std::thread::scope(|scope| {
             let join = |built: &bool| {
-                let (rendezvous, built) = (&rendezvous, *built);
-                scope.spawn(move || rendezvous.join(&Clock::fake(1), built))
+                let (barrier, built) = (&barrier, *built);
+                scope.spawn(move || barrier.arrive(&Clock::fake(1), built))
             };
             let handles: Vec<_> = built.iter().map(join).collect();
-            lead(&rendezvous);
+            release(&barrier);
             handles.into_iter().map(|handle| handle.join().unwrap()).collect()
         })
     }
@@ -608,7 +613,8 @@ mod tests {
     fn all_workers_start_at_the_tick_of_their_leader() {
         let clock = Clock::fake(1);
         let mut tick = None;
-        let starts = meet(&[true; 4], |rendezvous| tick = rendezvous.lead(&clock, 4, &mut || {}));
+        let starts =
+            meet(&[true; 4], |barrier| tick = barrier.release_when_ready(&clock, 4, &mut || {}));
         assert!(tick.is_some());
         assert_eq!(starts, [tick; 4]);
     }
@@ -616,16 +622,16 @@ mod tests {
     #[test]
     fn one_worker_that_could_not_be_built_starts_nobody() {
         let clock = Clock::fake(1);
-        let lead = |rendezvous: &Rendezvous| {
-            assert_eq!(rendezvous.lead(&clock, 3, &mut || {}), None);
+        let release = |barrier: &StartBarrier| {
+            assert_eq!(barrier.release_when_ready(&clock, 3, &mut || {}), None);
         };
-        assert_eq!(meet(&[true, false, true], lead), [None; 3]);
+        assert_eq!(meet(&[true, false, true], release), [None; 3]);
     }
 
     #[test]
     fn workers_do_not_wait_for_others_that_never_came() {
         for present in 0..4 {
-            let starts = meet(&vec![true; present], Rendezvous::dissolve);
+            let starts = meet(&vec![true; present], StartBarrier::cancel);
             assert_eq!(starts, vec![None; present]);
         }
     }

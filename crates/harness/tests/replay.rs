@@ -3,8 +3,8 @@
 
 use crate::support::{Bench, SCRIPT, repeat};
 use keyrack_harness::{
-    Bound, Goal, Order, Override, Pin, Plan, ProgressMode, Sandbox, Settings, apply_config,
-    render_replay,
+    Bound, Goal, MeasurementOrder, Override, Pin, Plan, ProgressMode, Sandbox, Settings,
+    apply_config, render_replay,
 };
 use keyrack_store::Durability;
 use keyrack_vfs::Fs;
@@ -34,7 +34,7 @@ fn rich(dir: &Path) -> Settings {
         batch: vec![2, 64],
         depth: 16,
         repeat: 3,
-        order: Some(Order::Shuffle),
+        order: Some(MeasurementOrder::Shuffle),
         seed: 987_654_321,
         bound: Bound::Secs(0.125),
         bounded: true,
@@ -115,7 +115,7 @@ fn a_replay_file_gives_the_settings_that_it_was_written_from() {
     settings.report = None;
     settings.report_dir = Some(PathBuf::from("/reports"));
     settings.seed_once = true;
-    settings.order = Some(Order::Engine);
+    settings.order = Some(MeasurementOrder::Engine);
     settings.durability = Some(Durability::None);
     settings.probe = Some(vec!["none".to_owned()]);
     settings.pin = Pin::Auto;

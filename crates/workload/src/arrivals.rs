@@ -199,7 +199,7 @@ impl ArrivalSchedule {
     /// instead, and gaps of a Poisson process have no memory. To be called before the first
     /// arrival.
     #[must_use]
-    pub fn settled(mut self) -> ArrivalSchedule {
+    pub fn stationary(mut self) -> ArrivalSchedule {
         /// Mean gaps after which a schedule has forgotten how it began.
         const GAPS: f64 = 64.0;
         if matches!(self.gaps, Gaps::Constant | Gaps::Poisson) {
@@ -357,8 +357,9 @@ mod tests {
         for text in texts {
             let distribution = Distribution::parse(text).unwrap();
             let rng = Rng::from_seed(SEED);
-            let mut schedule =
-                ArrivalSchedule::from_distribution(&distribution, 5000.0, rng).unwrap().settled();
+            let mut schedule = ArrivalSchedule::from_distribution(&distribution, 5000.0, rng)
+                .unwrap()
+                .stationary();
             let offsets: Vec<u64> = (0..200_000).map(|_| schedule.next_at_ns()).collect();
             assert!(offsets.is_sorted(), "{text}");
             let rate = offsets.len() as f64 / (*offsets.last().unwrap() as f64 / 1e9);
@@ -371,14 +372,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_gap_of_a_settled_schedule_is_what_is_left_of_one() {
+    fn the_first_gap_of_a_stationary_schedule_is_what_is_left_of_one() {
         // Of a uniform gap from 0 to 2 the rest at a random moment has the density 1 - x/2.
         let distribution = Distribution::parse("uniform").unwrap();
         let firsts = (0..20_000).map(|seed| {
             let rng = Rng::stream(SEED, crate::Phase::Run, 0, seed);
             let schedule =
                 ArrivalSchedule::from_distribution(&distribution, 1e9 / 1e6, rng).unwrap();
-            schedule.settled().next_at_ns() as f64 / 1e6
+            schedule.stationary().next_at_ns() as f64 / 1e6
         });
         assert_ks("first gaps", firsts.collect(), |x| {
             let x = x.clamp(0.0, 2.0);
@@ -394,7 +395,7 @@ mod tests {
                 let rng = Rng::stream(seed, crate::Phase::Run, 0, 0);
                 let mut one = ArrivalSchedule::from_distribution(&distribution, 1000.0, rng)
                     .unwrap()
-                    .settled();
+                    .stationary();
                 let first_ns = one.next_at_ns();
                 assert!(first_ns < 65_000_000, "{text} with seed {seed}: {first_ns} ns");
             }

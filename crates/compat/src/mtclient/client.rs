@@ -317,7 +317,7 @@ impl Client for NetClient<'_> {
         self.window.send(&Command::Remove { key }, Wanted::Removed, &[], &[])
     }
 
-    fn take(&mut self, key: &[u8]) -> Result<bool, Halt> {
+    fn delete_existing(&mut self, key: &[u8]) -> Result<bool, Halt> {
         self.check_others()?;
         let answer = self.window.ask(&Command::Remove { key }, |reply| match reply {
             Reply::Removed { removed, .. } => Some(*removed),

@@ -193,7 +193,7 @@ pub(super) fn tri1(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), 
     acts_until_lost(client, "ops", |client, n| {
         if let Some(from) = &from {
             tri1_key(&mut key, from, n);
-            while !client.take(&key)? {
+            while !client.delete_existing(&key)? {
                 if client.expired(0) {
                     return Ok(());
                 }

@@ -288,10 +288,10 @@ impl Client for Direct<'_> {
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<(), Halt> {
-        self.take(key).map(|_| ())
+        self.delete_existing(key).map(|_| ())
     }
 
-    fn take(&mut self, key: &[u8]) -> Result<bool, Halt> {
+    fn delete_existing(&mut self, key: &[u8]) -> Result<bool, Halt> {
         self.begin()?;
         let was_there = self.session.remove(key).map_err(|error| in_words(&error))?;
         self.log().map(|()| was_there)

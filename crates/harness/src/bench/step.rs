@@ -2,7 +2,7 @@
 //! time the engine has come to rest.
 
 use super::remarks::recorded;
-use super::{Collected, Grid, Kept};
+use super::{Collected, Grid, ReusedStore};
 use crate::drop_caches::drop_caches;
 use crate::grid::Step;
 use crate::interrupt::Breaker;
@@ -10,8 +10,8 @@ use crate::measurement::{Failed, Measurement, Timed, TimedPhase};
 use crate::observer::Observer;
 use crate::outputs::Outputs;
 use crate::program::Prepared;
+use crate::quiesce;
 use crate::search;
-use crate::settle;
 use crate::stage::Stage;
 use crate::verbs::Mode;
 use keyrack_measure::ClockSource;
@@ -27,7 +27,7 @@ impl Grid<'_> {
     pub(super) fn step(
         &self,
         step: &Step,
-        kept: &mut Option<Kept>,
+        kept: &mut Option<ReusedStore>,
         collected: &mut HashMap<String, Collected>,
         key: &str,
         outputs: &mut Outputs,
@@ -57,7 +57,7 @@ impl Grid<'_> {
             breaker: Breaker::default(),
         };
         let (stage, load) = match kept.take() {
-            Some(Kept { stage, load, .. }) => (stage, load),
+            Some(ReusedStore { stage, load, .. }) => (stage, load),
             None => {
                 let mut stage = self.open(step)?;
                 observer.opened(stage.store());
@@ -74,7 +74,7 @@ impl Grid<'_> {
                     }
                 }
                 if load.is_some() {
-                    self.wait().for_calm(stage.store());
+                    self.wait().until_idle(stage.store());
                 }
                 (stage, load)
             }
@@ -91,7 +91,7 @@ impl Grid<'_> {
                     |(mut repeat, found)| {
                         cell.notes.push(found);
                         // Others were tried on the same store: what it moved is not this one's.
-                        self.settle(&mut repeat, settle::Before::default(), &stage, observer)?;
+                        self.add_costs(&mut repeat, quiesce::Before::default(), &stage, observer)?;
                         Ok(vec![(step.cell.clone(), repeat)])
                     },
                 )
@@ -110,7 +110,7 @@ impl Grid<'_> {
         if settings.seed_once && !self.workload.is_jobs() && result.is_ok() {
             let load = load.map(|load| Load { reused: true, ..load });
             let value = self.load_value(step);
-            *kept = Some(Kept { stage, load, step: step.clone(), value });
+            *kept = Some(ReusedStore { stage, load, step: step.clone(), value });
             return result;
         }
         let closed = stage.close().map_err(Failed::new);
@@ -145,7 +145,7 @@ impl Grid<'_> {
             let Timed { mut repeats, before } =
                 in_phase.run(stage, &phase, load, observer, &mut |row| outputs.row(&row))?;
             if let Some(whole) = repeats.first_mut() {
-                self.settle(whole, before, stage, observer)?;
+                self.add_costs(whole, before, stage, observer)?;
             }
             // What the machine moved for a role cannot be told apart.
             let is_on_disk = stage.dir().is_some();
@@ -163,30 +163,30 @@ impl Grid<'_> {
     }
 
     /// Waits for the engine's own threads, and adds what the phase has cost by then.
-    fn settle(
+    fn add_costs(
         &self,
         repeat: &mut Repeat,
-        before: settle::Before,
+        before: quiesce::Before,
         stage: &Stage,
         observer: &mut dyn Observer,
     ) -> Result<(), Failed> {
         observer.measured(stage.store());
-        self.take_up(repeat, before, stage)?;
+        self.add_aftermath(repeat, before, stage)?;
         if self.clock.source() == ClockSource::Fake {
             // Such a run is the same to the byte, and memory is not.
             return Ok(());
         }
         let fs = &*self.plan.surroundings.fs;
-        let held = settle::footprint(stage, fs, self.clock, self.stop);
+        let held = quiesce::footprint(stage, fs, self.clock, self.stop);
         repeat.footprint = Some(held.map_err(|error| Failed::new(error.to_string()))?);
         Ok(())
     }
 
     /// What a store on disk has cost, once it was waited for.
-    fn take_up(
+    fn add_aftermath(
         &self,
         repeat: &mut Repeat,
-        before: settle::Before,
+        before: quiesce::Before,
         stage: &Stage,
     ) -> Result<(), Failed> {
         if stage.dir().is_none() {
@@ -194,7 +194,7 @@ impl Grid<'_> {
             return Ok(());
         }
         let fs = &*self.plan.surroundings.fs;
-        let aftermath = before.until_calm(stage, fs, repeat.cpu_s, self.wait());
+        let aftermath = before.aftermath(stage, fs, repeat.cpu_s, self.wait());
         let aftermath = aftermath.map_err(|error| Failed::new(error.to_string()))?;
         if let Some(traffic) = &mut repeat.traffic {
             traffic.written_bytes = aftermath.written_bytes;
@@ -248,9 +248,9 @@ impl Grid<'_> {
         Ok(is_relaxed.then_some(level))
     }
 
-    fn wait(&self) -> settle::Wait<'_> {
+    fn wait(&self) -> quiesce::IdleWait<'_> {
         let limit_s = self.plan.settings.settle;
-        settle::Wait { clock: self.clock, limit_s, stop: self.stop }
+        quiesce::IdleWait { clock: self.clock, limit_s, stop: self.stop }
     }
 
     /// The swept value, where the loaded data depends on it.
@@ -259,7 +259,7 @@ impl Grid<'_> {
     }
 
     /// Whether the kept store is the one that `step` would load.
-    pub(super) fn fits(&self, kept: &Kept, step: &Step) -> bool {
+    pub(super) fn fits(&self, kept: &ReusedStore, step: &Step) -> bool {
         kept.step.engine == step.engine && kept.value == self.load_value(step)
     }
 

@@ -1,15 +1,15 @@
 //! The leader's view of a running phase: ticks for people, rows for the timeline, guards.
 
-use super::crew::{Crew, TimedPhase};
+use super::roles::{Role, TimedPhase};
 use super::{Measurement, RowSink};
 use crate::live::{self, LiveWorker, Totals};
 use crate::observer::{At, Event, Observer};
-use crate::pin::Dealt;
+use crate::pin::CpuAssignment;
 use crate::probe::{LinuxHost, Sampler};
 use crate::rows;
 use crate::seconds::Seconds;
 use crate::stage::Stage;
-use crate::worker::Word;
+use crate::worker::WorkerMessage;
 use keyrack_measure::LiveCounter;
 use keyrack_record::{LOOK_S, Pace, PaceKeeper, Phase, TimelineRow};
 use keyrack_store::Store;
@@ -60,8 +60,8 @@ impl<'a> Progress<'a> {
     fn parts(&self) -> Vec<&'a [LiveWorker]> {
         let mut parts = vec![self.lives];
         if let Some(timed) = self.timed.filter(|timed| timed.has_roles()) {
-            let range = |crew: &Crew| crew.workers.start as usize..crew.workers.end as usize;
-            parts.extend(timed.crews.iter().map(|crew| &self.lives[range(crew)]));
+            let range = |role: &Role| role.workers.start as usize..role.workers.end as usize;
+            parts.extend(timed.roles.iter().map(|role| &self.lives[range(role)]));
         }
         parts
     }
@@ -73,8 +73,8 @@ impl<'a> Progress<'a> {
         &mut self,
         start: u64,
         threads: u32,
-        dealt: &Dealt,
-        words: &Receiver<Word>,
+        cpus: &CpuAssignment,
+        messages: &Receiver<WorkerMessage>,
         observer: &mut dyn Observer,
         rows: RowSink<'_>,
         begun: &mut dyn FnMut(),
@@ -115,8 +115,8 @@ impl<'a> Progress<'a> {
             let dir = dir.map(|dir| (&*m.plan.surroundings.fs, dir));
             for (index, (timeline, totals)) in timelines.iter_mut().zip(totals).enumerate() {
                 // Engine and machine are those of the whole phase.
-                let around = rows::Around { store, system: &system, dir };
-                timeline.sample(elapsed, totals, (index == 0).then_some(&around), rows);
+                let context = rows::SampleContext { store, system: &system, dir };
+                timeline.sample(elapsed, totals, (index == 0).then_some(&context), rows);
             }
             elapsed
         };
@@ -134,17 +134,17 @@ impl<'a> Progress<'a> {
                 wait = (next - elapsed_at(clock.ticks())).clamp(0.0, wait);
             }
             // The sender within a look is dropped at the end of the round: the worker goes on.
-            let (now, look) = match words.recv_timeout(Duration::from_secs_f64(wait)) {
-                Ok(Word::Ended(tick)) => {
+            let (now, look) = match messages.recv_timeout(Duration::from_secs_f64(wait)) {
+                Ok(WorkerMessage::Ended(tick)) => {
                     (waiting, end) = (waiting - 1, end.max(tick));
                     if waiting == 0 {
                         break;
                     }
                     continue;
                 }
-                Ok(Word::Look(tick, look)) => (tick, Some(look)),
-                Ok(Word::Notice { thread, text, is_warning }) => {
-                    self.pass_on(observer, thread, &text, is_warning);
+                Ok(WorkerMessage::SampleDue(tick, look)) => (tick, Some(look)),
+                Ok(WorkerMessage::Notice { thread, text, is_warning }) => {
+                    self.report_notice(observer, thread, &text, is_warning);
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -154,7 +154,7 @@ impl<'a> Progress<'a> {
             };
             let elapsed = elapsed_at(now);
             if elapsed + warmup_s >= next_freeing {
-                dealt.free_others(&host, &mut seen);
+                cpus.free_others(&host, &mut seen);
                 next_freeing = elapsed + warmup_s + FREEING_S;
             }
             if elapsed >= next_begin {
@@ -177,7 +177,7 @@ impl<'a> Progress<'a> {
                 let rate = (units.saturating_sub(last.1)) as f64 / (elapsed - last.0);
                 last = (elapsed, units);
                 next_tick = elapsed.floor() + 1.0;
-                self.tell(observer, elapsed, units, rate);
+                self.report_tick(observer, elapsed, units, rate);
                 if let Some(second) =
                     seconds.as_mut().and_then(|seconds| seconds.look(elapsed, lives))
                 {
@@ -224,7 +224,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn tell(&self, observer: &mut dyn Observer, elapsed_s: f64, units: u64, rate: f64) {
+    fn report_tick(&self, observer: &mut dyn Observer, elapsed_s: f64, units: u64, rate: f64) {
         let m = self.measurement;
         let at = m.at(self.version, self.timed);
         let is_job = m.workload.is_jobs();
@@ -246,7 +246,13 @@ impl<'a> Progress<'a> {
     }
 
     /// Tells the user what a job says: a warning wherever the user looks.
-    fn pass_on(&self, observer: &mut dyn Observer, thread: u32, text: &str, is_warning: bool) {
+    fn report_notice(
+        &self,
+        observer: &mut dyn Observer,
+        thread: u32,
+        text: &str,
+        is_warning: bool,
+    ) {
         let at = self.measurement.at(self.version, self.timed);
         if is_warning {
             let At { workload, engine, threads, .. } = at;

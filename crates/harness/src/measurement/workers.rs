@@ -3,8 +3,8 @@
 use super::progress::Progress;
 use super::{Measurement, RowSink};
 use crate::observer::Observer;
-use crate::pin::{Dealt, Pin};
-use crate::worker::{Outcome, Rendezvous, Word, WorkerFailure};
+use crate::pin::{CpuAssignment, Pin};
+use crate::worker::{Outcome, StartBarrier, WorkerFailure, WorkerMessage};
 use std::sync::PoisonError;
 use std::sync::mpsc::{Sender, channel};
 
@@ -15,13 +15,13 @@ impl Measurement<'_> {
         progress: &mut Progress<'_>,
         observer: &mut dyn Observer,
         rows: RowSink<'_>,
-        rendezvous: &Rendezvous,
+        barrier: &StartBarrier,
         work: F,
     ) -> Vec<Outcome>
     where
-        F: Fn(u32, &Sender<Word>) -> Outcome + Sync,
+        F: Fn(u32, &Sender<WorkerMessage>) -> Outcome + Sync,
     {
-        self.phase_started(threads, progress, observer, rows, rendezvous, &mut || {}, work)
+        self.phase_started(threads, progress, observer, rows, barrier, &mut || {}, work)
     }
 
     /// Runs `work` on every worker, calls `begun` when all are about to start and when their
@@ -36,16 +36,16 @@ impl Measurement<'_> {
         progress: &mut Progress<'_>,
         observer: &mut dyn Observer,
         rows: RowSink<'_>,
-        rendezvous: &Rendezvous,
+        barrier: &StartBarrier,
         begun: &mut dyn FnMut(),
         work: F,
     ) -> Vec<Outcome>
     where
-        F: Fn(u32, &Sender<Word>) -> Outcome + Sync,
+        F: Fn(u32, &Sender<WorkerMessage>) -> Outcome + Sync,
     {
         let (done, finished) = channel();
         let settings = &self.plan.settings;
-        let dealt = Dealt::new(match settings.cpus.as_slice() {
+        let cpus = CpuAssignment::new(match settings.cpus.as_slice() {
             [] => settings.pin.cpus(threads),
             _ if settings.pin == Pin::Never => Vec::new(),
             cpus => cpus.to_vec(),
@@ -53,11 +53,11 @@ impl Measurement<'_> {
         std::thread::scope(|scope| {
             let mut handles = Vec::new();
             for thread in 0..threads {
-                let (done, work, dealt) = (done.clone(), &work, &dealt);
+                let (done, work, cpus) = (done.clone(), &work, &cpus);
                 let body = move || {
                     // Sent when the thread ends in any way, so that the leader never waits for it.
                     let mut done = Done { leader: done, end: 0 };
-                    dealt.pin(thread);
+                    cpus.pin(thread);
                     let outcome = work(thread, &done.leader);
                     done.end = outcome.end;
                     outcome
@@ -65,7 +65,7 @@ impl Measurement<'_> {
                 let name = format!("worker-{thread}");
                 match std::thread::Builder::new().name(name).spawn_scoped(scope, body) {
                     Ok(handle) => handles.push(handle),
-                    Err(error) => return vec![no_thread(&error, rendezvous, handles, threads)],
+                    Err(error) => return vec![no_thread(&error, barrier, handles, threads)],
                 }
             }
             drop(done);
@@ -77,8 +77,8 @@ impl Measurement<'_> {
                     self.breaker.break_all();
                 }
             };
-            if let Some(start) = rendezvous.lead(&self.clock, threads, &mut look) {
-                progress.follow(start, threads, &dealt, &finished, observer, rows, begun);
+            if let Some(start) = barrier.release_when_ready(&self.clock, threads, &mut look) {
+                progress.follow(start, threads, &cpus, &finished, observer, rows, begun);
             }
             let panicked = |_| Outcome {
                 failure: Some(WorkerFailure {
@@ -89,7 +89,7 @@ impl Measurement<'_> {
             };
             let outcomes =
                 handles.into_iter().map(|handle| handle.join().unwrap_or_else(panicked)).collect();
-            if let Some(refusal) = dealt.refusal() {
+            if let Some(refusal) = cpus.refusal() {
                 let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
                 findings.push(refusal.to_owned());
             }
@@ -100,7 +100,7 @@ impl Measurement<'_> {
 
 /// Says when it is dropped that the worker has ended.
 struct Done {
-    leader: Sender<Word>,
+    leader: Sender<WorkerMessage>,
     /// The tick of the end.
     end: u64,
 }
@@ -108,18 +108,18 @@ struct Done {
 impl Drop for Done {
     fn drop(&mut self) {
         // The leader may have stopped listening.
-        let _ = self.leader.send(Word::Ended(self.end));
+        let _ = self.leader.send(WorkerMessage::Ended(self.end));
     }
 }
 
 /// A thread could not be started: those that were must not wait for it for ever.
 fn no_thread(
     error: &std::io::Error,
-    rendezvous: &Rendezvous,
+    barrier: &StartBarrier,
     handles: Vec<std::thread::ScopedJoinHandle<'_, Outcome>>,
     threads: u32,
 ) -> Outcome {
-    rendezvous.dissolve();
+    barrier.cancel();
     for handle in handles {
         // Their outcome is that nothing began.
         let _ = handle.join();

@@ -53,7 +53,7 @@ type Options = [(String, String)];
 
 /// Settles the terms of `engine`, whose own section is `own`. `run` is the durability that the run
 /// insists on. `opens` tries a store out and says which durability it has, or why it cannot.
-pub(super) fn settle(
+pub(super) fn negotiate(
     engine: &Engine,
     own: &Options,
     common: &Options,
@@ -189,7 +189,7 @@ mod tests {
                 Some(level) => Err(format!("no {level}")),
             }
         };
-        let terms = settle(&ENGINE, &pairs(own), &pairs(common), run, &mut opens);
+        let terms = negotiate(&ENGINE, &pairs(own), &pairs(common), run, &mut opens);
         (terms, tries)
     }
 

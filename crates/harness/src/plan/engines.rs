@@ -236,8 +236,13 @@ fn try_open(
             let with = PlannedEngine { options: options.to_vec(), durability, ..planned.clone() };
             try_with(&with).map(|(durability, ..)| durability)
         };
-        let Terms { options, durability, remarks: of_terms } =
-            common::settle(&planned.engine, &own, &settings.common, planned.durability, &mut probe);
+        let Terms { options, durability, remarks: of_terms } = common::negotiate(
+            &planned.engine,
+            &own,
+            &settings.common,
+            planned.durability,
+            &mut probe,
+        );
         (planned.options, planned.durability, remarks) = (options, durability, of_terms);
     }
     let name = planned.engine.name;

@@ -1,7 +1,7 @@
 //! A job: a workload that is a program of its own, which each worker runs once.
 //!
 //! ```text
-//!   common start --> job 0 --> gate --> job 1 --> ... --> rows
+//!   common start --> job 0 --> barrier --> job 1 --> ... --> rows
 //!                     |          all workers wait, the time starts again
 //!                     +-- JobClient: operations --> Verbs --> session
 //! ```
@@ -21,7 +21,7 @@
 //! every so many operations, up to 64, as long as those take less than 50 us together.
 //!
 //! **Ends.** A worker whose job fails halts the others at their next operation, and so does a stop
-//! of the run. A gate that waits for a worker that has halted lets everybody go.
+//! of the run. A barrier that waits for a worker that has halted lets everybody go.
 //!
 //! A job counts one unit per operation, and one per key in batches.
 
@@ -31,7 +31,7 @@ use crate::live::LiveWorker;
 use crate::params::Params;
 use crate::settings::Bound;
 use crate::verbs::Verbs;
-use crate::worker::Word;
+use crate::worker::WorkerMessage;
 use keyrack_measure::Clock;
 use keyrack_record::{FieldValue, ThreadRow};
 use keyrack_workload::kvtest::{End, GlibcRandom, Halt, Job, Lcg, Value};
@@ -121,13 +121,13 @@ pub(crate) struct Shared {
     /// Whether the store had rows before it was loaded.
     has_rows: AtomicBool,
     random: Mutex<GlibcRandom>,
-    gate: Mutex<Gate>,
+    barrier: Mutex<JobBarrier>,
     opened: Condvar,
 }
 
-/// Where workers meet between two jobs.
+/// Where workers wait for each other between two jobs.
 #[derive(Debug, Default)]
-struct Gate {
+struct JobBarrier {
     waiting: u32,
     /// How often it has opened, and the tick of the last time.
     opened: u32,
@@ -138,8 +138,8 @@ struct Gate {
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Shared {
-    fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    fn barrier(&self) -> MutexGuard<'_, JobBarrier> {
+        self.barrier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that the store has rows already.
@@ -148,30 +148,30 @@ impl Shared {
     }
 
     fn halt(&self) {
-        let _gate = self.gate();
+        let _barrier = self.barrier();
         self.halted.store(true, Ordering::Relaxed);
         self.opened.notify_all();
     }
 
     /// Waits for all `workers`; the last one starts the time again. Returns the tick of the start.
-    fn meet(&self, workers: u32, clock: &Clock, stop: &AtomicBool) -> Result<u64, Halt> {
-        let mut gate = self.gate();
-        let turn = gate.opened;
-        gate.waiting += 1;
-        if gate.waiting == workers {
-            *gate = Gate { waiting: 0, opened: turn + 1, tick: clock.ticks() };
+    fn wait_for_all(&self, workers: u32, clock: &Clock, stop: &AtomicBool) -> Result<u64, Halt> {
+        let mut barrier = self.barrier();
+        let round = barrier.opened;
+        barrier.waiting += 1;
+        if barrier.waiting == workers {
+            *barrier = JobBarrier { waiting: 0, opened: round + 1, tick: clock.ticks() };
             self.expired.store(false, Ordering::Relaxed);
             self.through.store(0, Ordering::Relaxed);
             self.opened.notify_all();
         }
-        while gate.opened == turn {
+        while barrier.opened == round {
             if stop.load(Ordering::Relaxed) || self.halted.load(Ordering::Relaxed) {
                 return Err(Halt::Stopped);
             }
-            let waited = self.opened.wait_timeout(gate, LOOK);
-            gate = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.opened.wait_timeout(barrier, LOOK);
+            barrier = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        Ok(gate.tick)
+        Ok(barrier.tick)
     }
 }
 
@@ -199,28 +199,28 @@ pub(crate) struct JobTask<'s> {
 }
 
 /// What a worker has around it while its jobs run.
-pub(crate) struct Around<'a, 's> {
+pub(crate) struct JobContext<'a, 's> {
     pub(crate) clock: &'a Clock,
     /// The tick of the common start.
     pub(crate) start: u64,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) live: &'s LiveWorker,
-    pub(crate) leader: &'a Sender<Word>,
+    pub(crate) leader: &'a Sender<WorkerMessage>,
 }
 
 impl<'s> JobTask<'s> {
     /// Runs the jobs. Returns the rows of those that came to their end, and the failure in words
     /// where there was one.
-    pub(crate) fn run(&mut self, around: &Around<'_, 's>) -> (Vec<ThreadRow>, Option<String>) {
-        self.verbs.switch(around.live);
+    pub(crate) fn run(&mut self, context: &JobContext<'_, 's>) -> (Vec<ThreadRow>, Option<String>) {
+        self.verbs.switch(context.live);
         let (plan, shared) = (Arc::clone(&self.plan), Arc::clone(&self.shared));
         let mut others = HaltOthers(Some(&shared));
-        let (mut rows, mut random, mut start) = (Vec::new(), Lcg::default(), around.start);
+        let (mut rows, mut random, mut start) = (Vec::new(), Lcg::default(), context.start);
         for (place, job) in plan.jobs.iter().enumerate() {
             let test = plan.test(place);
             let mut result = Ok(());
             if self.who.0 < self.who.1 + job.beside {
-                let mut client = self.client(around, &shared, job, place, start);
+                let mut client = self.client(context, &shared, job, place, start);
                 result = job.run(&mut client, &mut random);
                 let fields = client.row.into_fields().into_iter();
                 if result.is_ok() {
@@ -233,7 +233,7 @@ impl<'s> JobTask<'s> {
             }
             if result.is_ok() && place + 1 < plan.jobs.len() {
                 let workers = self.who.1 + plan.beside();
-                let met = shared.meet(workers, around.clock, around.stop);
+                let met = shared.wait_for_all(workers, context.clock, context.stop);
                 result = met.map(|tick| start = tick);
             }
             match result {
@@ -249,11 +249,11 @@ impl<'s> JobTask<'s> {
     }
 
     /// Loads this worker's share of what the first job works on. The failure in words.
-    pub(crate) fn load(&mut self, around: &Around<'_, 's>) -> Result<(), String> {
+    pub(crate) fn load(&mut self, context: &JobContext<'_, 's>) -> Result<(), String> {
         let (plan, shared) = (Arc::clone(&self.plan), Arc::clone(&self.shared));
         let Some(job) = plan.jobs.first() else { return Ok(()) };
         let mut others = HaltOthers(Some(&shared));
-        let mut client = self.loader(around, &shared, job);
+        let mut client = self.loader(context, &shared, job);
         match job.load(&mut client) {
             Ok(()) => others.0 = None,
             Err(Halt::Stopped) => {}
@@ -283,17 +283,17 @@ mod tests {
             let (shared, clock, stop) = (Shared::default(), Clock::fake(1), AtomicBool::new(false));
             shared.expired.store(true, Ordering::Relaxed);
             let ticks: Vec<Result<u64, Halt>> = std::thread::scope(|scope| {
-                let meet = |id: u32| {
+                let wait_for_all = |id: u32| {
                     let (shared, clock, stop) = (&shared, clock.share(), &stop);
                     scope.spawn(move || {
                         let _others = HaltOthers((fails && id == 0).then_some(shared));
                         if fails && id == 0 {
                             return Err(Halt::Stopped);
                         }
-                        shared.meet(threads, &clock, stop)
+                        shared.wait_for_all(threads, &clock, stop)
                     })
                 };
-                let handles: Vec<_> = (0..threads).map(meet).collect();
+                let handles: Vec<_> = (0..threads).map(wait_for_all).collect();
                 handles.into_iter().map(|handle| handle.join().unwrap()).collect()
             });
             (ticks, shared.expired.load(Ordering::Relaxed))
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn a_stop_opens_the_gate() {
         let (shared, clock, stop) = (Shared::default(), Clock::fake(1), AtomicBool::new(true));
-        assert_eq!(shared.meet(2, &clock, &stop), Err(Halt::Stopped));
+        assert_eq!(shared.wait_for_all(2, &clock, &stop), Err(Halt::Stopped));
     }
 
     #[test]

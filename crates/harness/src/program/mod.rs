@@ -16,11 +16,11 @@ mod prepared;
 mod script;
 mod workload;
 
-pub(crate) use job::{Around, JobTask};
+pub(crate) use job::{JobContext, JobTask};
 pub(crate) use mix::MixTask;
-pub(crate) use phases::{PhasePlan, Place, RolePlan};
+pub(crate) use phases::{PhasePlan, RoleIndex, RolePlan};
 pub(crate) use playback::{Differences, Offsets, Playback, PlaybackTask, share_of};
-pub(crate) use prepared::{MakeVerbs, Prepared, Seat, Task};
+pub(crate) use prepared::{MakeVerbs, Prepared, Task, WorkerShare};
 pub use workload::{Sweep, Workload};
 
 use crate::lua::{Print, Sandbox};

@@ -50,7 +50,7 @@ pub(crate) struct RolePlan {
 
 /// Where a role stands in the file: indices from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RoleIndex {
     pub(crate) phase: usize,
     pub(crate) role: usize,
 }
@@ -171,7 +171,7 @@ fn role_of(
 }
 
 /// The table of the role at `place`, which was checked when the file was read.
-pub(super) fn table_at(vm: &Vm<'_>, place: Place) -> Result<Table, ScriptError> {
+pub(super) fn table_at(vm: &Vm<'_>, place: RoleIndex) -> Result<Table, ScriptError> {
     let phases: Table = vm.workload().get("phases")?;
     let phase: Table = phases.get(place.phase + 1)?;
     Ok(match phase.get::<Option<Table>>("roles")? {

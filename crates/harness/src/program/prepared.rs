@@ -2,7 +2,9 @@
 
 use super::job::Shared;
 use super::workload::Kind;
-use super::{Around, JobTask, MixTask, Place, PlaybackTask, ScriptEnv, Workload, phases, script};
+use super::{
+    JobContext, JobTask, MixTask, PlaybackTask, RoleIndex, ScriptEnv, Workload, phases, script,
+};
 use crate::interrupt::Breaker;
 use crate::lua::{Counters, ScriptError, Vm, VmSetup};
 use crate::settings::Bound;
@@ -16,24 +18,24 @@ use std::sync::atomic::Ordering;
 
 /// Whose share of a workload a task is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct WorkerShare {
     pub(crate) phase: Phase,
     /// The thread, of how many that share the work.
     pub(crate) who: (u32, u32),
     /// The declared role.
-    pub(crate) place: Option<Place>,
+    pub(crate) role: Option<RoleIndex>,
     pub(crate) bound: Bound,
 }
 
-impl Seat {
+impl WorkerShare {
     pub(crate) fn new(phase: Phase, who: (u32, u32)) -> Self {
-        Seat { phase, who, place: None, bound: Bound::Ops(1) }
+        WorkerShare { phase, who, role: None, bound: Bound::Ops(1) }
     }
 
     /// The streams of random numbers: those of two roles, or of two phases, have nothing in common.
     pub(super) fn stream(&self) -> Phase {
-        match self.place {
-            Some(Place { phase, role }) => {
+        match self.role {
+            Some(RoleIndex { phase, role }) => {
                 Phase::Other(16 + (phase * phases::ROLES_MAX + role) as u32)
             }
             None => self.phase,
@@ -122,14 +124,14 @@ impl<'w> Prepared<'w> {
     /// have numbers behind theirs.
     pub(crate) fn task<'s>(
         &self,
-        seat: Seat,
+        share: WorkerShare,
         store: &'s dyn Store,
         make: &MakeVerbs<'s>,
         breaker: &Breaker,
     ) -> Result<Task<'s>, ScriptError> {
         let session = store.session().map_err(|e| ScriptError::plain(e.to_string()))?;
         let verbs = make(session);
-        let (phase, (thread, threads)) = (seat.phase, seat.who);
+        let (phase, (thread, threads)) = (share.phase, share.who);
         if let Some(plan) = &self.workload.playback {
             // A store that syncs every write has no other way to store.
             let verbs = verbs.syncing_all(!store.has_synced_put());
@@ -150,16 +152,16 @@ impl<'w> Prepared<'w> {
         let lua_load = self.workload.kind == Kind::Script
             || self.workload.kind == (Kind::Declarative { load_function: true })
             || self.workload.kind == (Kind::Phases { load_function: true });
-        let part = seat.place.and_then(|at| self.parts.get(at.phase)?.get(at.role)?.as_ref());
+        let part = share.role.and_then(|at| self.parts.get(at.phase)?.get(at.role)?.as_ref());
         let script = match phase {
             Phase::Load => lua_load,
-            _ => self.workload.kind == Kind::Script || (seat.place.is_some() && part.is_none()),
+            _ => self.workload.kind == Kind::Script || (share.role.is_some() && part.is_none()),
         };
         match (&self.workload.script, &self.mix) {
             (Some(script_text), _) if script => {
                 let counters = self.counters.clone();
                 let sweep = self.sweep.clone();
-                let setup = self.workload.setup(script_text, self.env, counters, seat, sweep);
+                let setup = self.workload.setup(script_text, self.env, counters, share, sweep);
                 let mut vm =
                     Vm::load(&VmSetup { idle: self.idle, breaker: breaker.clone(), ..setup })?;
                 let make = Rc::clone(make);
@@ -169,7 +171,7 @@ impl<'w> Prepared<'w> {
                 if phase != Phase::Load && vm.pin("setup")? {
                     vm.unit(0)?;
                 }
-                match seat.place {
+                match share.role {
                     Some(place) => {
                         let table = phases::table_at(&vm, place)?;
                         vm.pin_of(&table, "run")?
@@ -180,7 +182,7 @@ impl<'w> Prepared<'w> {
             }
             (_, Some((spec, counters))) => {
                 let (seed, spec) = (self.env.seed, part.unwrap_or(spec));
-                MixTask::new(spec, counters, seed, seat.stream(), seat.who, verbs)
+                MixTask::new(spec, counters, seed, share.stream(), share.who, verbs)
                     .map(|task| Task::Mix(Box::new(task)))
                     .map_err(|error| ScriptError::plain(error.to_string()))
             }
@@ -193,14 +195,18 @@ impl<'w> Prepared<'w> {
 fn silent_vm<'s>(
     workload: &Workload,
     env: &ScriptEnv,
-    place: Option<Place>,
+    role: Option<RoleIndex>,
     sweep: Option<(String, i64)>,
 ) -> Result<Vm<'s>, ScriptError> {
     let Some(script) = &workload.script else {
         return Err(ScriptError::plain("a declarative script has no text".into()));
     };
-    let seat = Seat { place, bound: workload.bound(), ..Seat::new(Phase::Setup, (0, 1)) };
-    let setup = workload.setup(script, env, Counters::default(), seat, sweep);
+    let share = WorkerShare {
+        role: place,
+        bound: workload.bound(),
+        ..WorkerShare::new(Phase::Setup, (0, 1))
+    };
+    let setup = workload.setup(script, env, Counters::default(), share, sweep);
     Vm::load(&VmSetup { print: None, ..setup })
 }
 
@@ -218,7 +224,7 @@ fn mixes_of_phases(
                 mixes.push(None);
                 continue;
             }
-            let place = Place { phase, role };
+            let place = RoleIndex { phase, role };
             let vm = silent_vm(workload, env, Some(place), sweep.cloned())?;
             let table = phases::table_at(&vm, place)?;
             let what = match &plan_of_role.name {
@@ -234,12 +240,12 @@ fn mixes_of_phases(
 
 impl<'s> Task<'s> {
     /// Runs the whole load of this worker's shard.
-    pub(crate) fn load(&mut self, around: &Around<'_, 's>) -> Result<(), ScriptError> {
+    pub(crate) fn load(&mut self, context: &JobContext<'_, 's>) -> Result<(), ScriptError> {
         match self {
             Task::Script(vm) => vm.unit(0),
-            Task::Mix(mix) => mix.load(&|| around.stop.load(Ordering::Relaxed)),
-            Task::Playback(trace) => trace.load(&|| around.stop.load(Ordering::Relaxed)),
-            Task::Job(job) => job.load(around).map_err(ScriptError::plain),
+            Task::Mix(mix) => mix.load(&|| context.stop.load(Ordering::Relaxed)),
+            Task::Playback(trace) => trace.load(&|| context.stop.load(Ordering::Relaxed)),
+            Task::Job(job) => job.load(context).map_err(ScriptError::plain),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A workload as it was read: a script, a native mix, jobs or a trace, with its name and settings.
 
 use super::job::{JOB_SECONDS, JobPlan};
-use super::{PhasePlan, Playback, Prepared, ScriptEnv, Seat, job_names, script};
+use super::{PhasePlan, Playback, Prepared, ScriptEnv, WorkerShare, job_names, script};
 use crate::interrupt::Breaker;
 use crate::lua::{Counters, Ctx, Script, ScriptError, Vm, VmSetup};
 use crate::params::Params;
@@ -251,8 +251,9 @@ impl Workload {
         };
         let inspect = |workload: &mut Workload| {
             let (counters, who) = (Counters::default(), (0, 1));
-            let seat = Seat { bound: workload.bound(), ..Seat::new(Phase::Setup, who) };
-            let setup = workload.setup(&script, env, counters, seat, None);
+            let share =
+                WorkerShare { bound: workload.bound(), ..WorkerShare::new(Phase::Setup, who) };
+            let setup = workload.setup(&script, env, counters, share, None);
             let vm = Vm::load(&VmSetup { print: None, ..setup })?;
             script::inspect(&vm, workload, batch)
         };
@@ -294,11 +295,11 @@ impl Workload {
         script: &Arc<Script>,
         env: &ScriptEnv,
         counters: Counters,
-        seat: Seat,
+        share: WorkerShare,
         sweep: Option<(String, i64)>,
     ) -> VmSetup {
-        let (thread, threads) = seat.who;
-        let part = seat.place.and_then(|place| {
+        let (thread, threads) = share.who;
+        let part = share.role.and_then(|place| {
             let phase = self.phases.get(place.phase)?;
             Some((phase.name.clone(), phase.roles.get(place.role)?.name.clone()))
         });
@@ -308,7 +309,7 @@ impl Workload {
             ctx: Ctx {
                 users: self.settings.users.expect("a workload has the run's users, or its own"),
                 items: self.settings.items.expect("a workload has the run's items, or its own"),
-                ops: match seat.bound {
+                ops: match share.bound {
                     Bound::Ops(ops) => ops,
                     Bound::Secs(_) => 0,
                 },
@@ -318,7 +319,7 @@ impl Workload {
                 sweep,
                 part,
             },
-            phase: seat.stream(),
+            phase: share.stream(),
             params: env.params.with(&self.settings.params),
             counters,
             clock: env.clock.clone(),

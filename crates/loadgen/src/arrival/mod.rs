@@ -119,7 +119,7 @@ pub fn schedule(
     let share = rate_per_s / f64::from(schedules);
     let schedule =
         ArrivalSchedule::from_distribution(distribution, share, stream.rng(Purpose::Gaps))?;
-    Ok(schedule.settled().staggered(index, schedules))
+    Ok(schedule.stationary().staggered(index, schedules))
 }
 
 #[cfg(test)]

@@ -219,7 +219,7 @@ impl RampSchedule {
         assert!(index < schedules, "a schedule is one of those that share the rate");
         let schedule =
             ArrivalSchedule::from_distribution(distribution, 1.0, stream.rng(Purpose::Gaps))?;
-        let schedule = schedule.settled().staggered(index, schedules);
+        let schedule = schedule.stationary().staggered(index, schedules);
         let scale = f64::from(schedules) / share;
         Ok(RampSchedule { ramp: ramp.clone(), schedule, scale, after: 0 })
     }

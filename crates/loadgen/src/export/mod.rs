@@ -157,7 +157,7 @@ mod tests {
         exporter.enter(Stage::Measuring);
         live[0].ops.add(3);
         live[1].sent.add(9);
-        live[1].settled.add(2);
+        live[1].completed.add(2);
         live[1].ops.add(4);
         live[1].misses.add(1);
         for ns in [9_000, 15_000, 3_000_000_000, 30_000_000_000] {

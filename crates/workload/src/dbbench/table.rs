@@ -1,7 +1,7 @@
 //! The jobs by name.
 
 use super::reads::{self, Keys};
-use super::writes::{self, Order};
+use super::writes::{self, WriteOrder};
 use super::{flodb, params};
 use crate::kvtest::{Client, End, Halt, Job, Lcg, limited};
 
@@ -53,8 +53,12 @@ const fn loaded(
 }
 
 const JOBS: &[Job] = &[
-    fill("db/fillseq", "put num entries in order of their keys", |c, _| writes::put(c, Order::Seq)),
-    fill("db/fillrandom", "put num entries with drawn keys", |c, _| writes::put(c, Order::Random)),
+    fill("db/fillseq", "put num entries in order of their keys", |c, _| {
+        writes::put(c, WriteOrder::Seq)
+    }),
+    fill("db/fillrandom", "put num entries with drawn keys", |c, _| {
+        writes::put(c, WriteOrder::Random)
+    }),
     Job {
         params: SYNCED,
         syncs: true,
@@ -63,7 +67,7 @@ const JOBS: &[Job] = &[
         })
     },
     loaded("db/overwrite", "put num drawn keys of a full store", OVERWRITES, |c, _| {
-        writes::put(c, Order::Random)
+        writes::put(c, WriteOrder::Random)
     }),
     loaded("db/readrandom", "get drawn keys", READS, |c, _| reads::get(c, Keys::All)),
     loaded("db/readmissing", "get keys that are not there", READS, |c, _| {
@@ -78,10 +82,10 @@ const JOBS: &[Job] = &[
         reads::seek(c)
     }),
     loaded("db/deleteseq", "remove every key in order", OVERWRITES, |c, _| {
-        writes::remove(c, Order::Seq)
+        writes::remove(c, WriteOrder::Seq)
     }),
     loaded("db/deleterandom", "remove num drawn keys", OVERWRITES, |c, _| {
-        writes::remove(c, Order::Random)
+        writes::remove(c, WriteOrder::Random)
     }),
     Job {
         beside: 1,

@@ -12,26 +12,26 @@ const SYNC_SHARE: u64 = 1000;
 
 /// Which keys, one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum WriteOrder {
     Seq,
     Random,
 }
 
 /// Numbers of keys for one thread.
-fn numbers(client: &dyn Client, order: Order, num: u64) -> impl FnMut() -> u64 + use<> {
+fn numbers(client: &dyn Client, order: WriteOrder, num: u64) -> impl FnMut() -> u64 + use<> {
     let (mut rng, mut next) = (stream(client, Draws::Keys), 0);
     move || match order {
-        Order::Seq => {
+        WriteOrder::Seq => {
             let number = next % num;
             next += 1;
             number
         }
-        Order::Random => rng.below(num),
+        WriteOrder::Random => rng.below(num),
     }
 }
 
 /// Puts `num` entries in batches of `batch`.
-pub(super) fn put(client: &mut dyn Client, order: Order) -> Result<(), Halt> {
+pub(super) fn put(client: &mut dyn Client, order: WriteOrder) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
     let mut next = numbers(client, order, shape.num);
     let mut values = value_source(client, &shape.values)?;
@@ -73,7 +73,7 @@ fn put_all(client: &mut dyn Client, batch: &[(Decimal, Vec<u8>)]) -> Result<u64,
 /// Puts a thousandth of the entries, each of them synced.
 pub(super) fn put_synced(client: &mut dyn Client) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
-    let mut next = numbers(client, Order::Random, shape.num);
+    let mut next = numbers(client, WriteOrder::Random, shape.num);
     let mut values = value_source(client, &shape.values)?;
     let count = (shape.num / SYNC_SHARE).max(1).min(client.limit());
     let (mut tally, mut bytes) = (Tally::begin(client), 0);
@@ -91,7 +91,7 @@ pub(super) fn put_synced(client: &mut dyn Client) -> Result<(), Halt> {
 }
 
 /// Removes `num` entries in batches of `batch`.
-pub(super) fn remove(client: &mut dyn Client, order: Order) -> Result<(), Halt> {
+pub(super) fn remove(client: &mut dyn Client, order: WriteOrder) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
     let mut next = numbers(client, order, shape.num);
     let count = shape.num.min(client.limit());
@@ -118,7 +118,7 @@ pub(super) fn remove(client: &mut dyn Client, order: Order) -> Result<(), Halt> 
 
 /// The thread beside the readers of `db/readwhilewriting`: puts until they are through.
 pub(super) fn put_beside(client: &mut dyn Client, shape: &Shape) -> Result<(), Halt> {
-    let mut next = numbers(client, Order::Random, shape.num);
+    let mut next = numbers(client, WriteOrder::Random, shape.num);
     let mut values = value_source(client, &shape.values)?;
     let (begin_s, mut puts) = (client.seconds(), 0);
     while !client.is_alone() {

@@ -109,7 +109,7 @@ pub(crate) fn insert(client: &mut dyn Client, key: &[u8], value: &[u8]) -> Resul
 
 /// Removes `key`, which must be there.
 pub(crate) fn remove(client: &mut dyn Client, key: &[u8]) -> Result<(), Halt> {
-    if client.take(key)? {
+    if client.delete_existing(key)? {
         return Ok(());
     }
     let key = shown(key);

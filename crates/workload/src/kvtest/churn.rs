@@ -36,7 +36,7 @@ pub(crate) fn wd1(client: &mut dyn Client, first: u64, step: u64) -> Result<(), 
         while limit >= LEAD && !client.get(&ahead, &mut |_| {})? && !client.expired(0) {}
         while !client.expired(0) && ops <= limit {
             ops += 1;
-            if client.take(&Decimal::new(pos))? {
+            if client.delete_existing(&Decimal::new(pos))? {
                 pos += step;
             }
         }

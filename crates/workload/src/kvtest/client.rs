@@ -145,7 +145,7 @@ pub trait Client {
     ///
     /// # Errors
     /// As for all operations.
-    fn take(&mut self, key: &[u8]) -> Result<bool, Halt>;
+    fn delete_existing(&mut self, key: &[u8]) -> Result<bool, Halt>;
 
     /// Visits up to `rows_max` rows in ascending order, from `first` on.
     ///

@@ -12,11 +12,11 @@
 //! | a walk over the store | one scan, each row of which is a unit |
 //! | a synced put, on a store whose writes are all synced | a put |
 
-use super::{Around, JobPlan, JobTask, Shared};
+use super::{JobContext, JobPlan, JobTask, Shared};
 use crate::live::{Kind, LiveWorker};
 use crate::params::Params;
 use crate::verbs::Verbs;
-use crate::worker::Word;
+use crate::worker::WorkerMessage;
 use keyrack_measure::Clock;
 use keyrack_store::{Batch, Removed, Update};
 use keyrack_workload::kvtest::{Client, GlibcRandom, Halt, Job, Row, column_of, with_column};
@@ -61,7 +61,7 @@ pub(super) struct JobClient<'a, 's> {
     shared: &'a Shared,
     stop: &'a AtomicBool,
     live: &'s LiveWorker,
-    leader: &'a Sender<Word>,
+    leader: &'a Sender<WorkerMessage>,
     plan: &'a JobPlan,
     params: &'a Params,
     who: (u32, u32),
@@ -89,22 +89,22 @@ impl<'s> JobTask<'s> {
     /// The client of the job at `place`, whose time starts at `start`.
     pub(super) fn client<'a>(
         &'a mut self,
-        around: &'a Around<'a, 's>,
+        context: &'a JobContext<'a, 's>,
         shared: &'a Shared,
         job: &Job,
         place: usize,
         start: u64,
     ) -> JobClient<'a, 's> {
-        let clock = around.clock;
+        let clock = context.clock;
         let duration = JobPlan::duration_ns(job, self.bound).map(|ns| clock.ticks_of_ns(ns));
         let (id, threads) = self.who;
         JobClient {
             verbs: &mut self.verbs,
             clock,
             shared,
-            stop: around.stop,
-            live: around.live,
-            leader: around.leader,
+            stop: context.stop,
+            live: context.live,
+            leader: context.leader,
             plan: &self.plan,
             params: &self.params,
             who: self.who,
@@ -127,12 +127,12 @@ impl<'s> JobTask<'s> {
     /// The client of the load before `job`, which has all the time that it needs.
     pub(super) fn loader<'a>(
         &'a mut self,
-        around: &'a Around<'a, 's>,
+        context: &'a JobContext<'a, 's>,
         shared: &'a Shared,
         job: &Job,
     ) -> JobClient<'a, 's> {
         let is_first = !shared.has_rows.load(Ordering::Relaxed);
-        let client = self.client(around, shared, job, 0, around.start);
+        let client = self.client(context, shared, job, 0, context.start);
         JobClient { is_first, deadline: u64::MAX, limit: u64::MAX, ..client }
     }
 }
@@ -228,7 +228,7 @@ impl JobClient<'_, '_> {
     fn say(&self, text: &str, is_warning: bool) {
         let text = text.to_owned();
         // A leader that has gone has nobody to tell.
-        let _ = self.leader.send(Word::Notice { thread: self.who.0, text, is_warning });
+        let _ = self.leader.send(WorkerMessage::Notice { thread: self.who.0, text, is_warning });
     }
 }
 
@@ -339,7 +339,7 @@ impl Client for JobClient<'_, '_> {
         self.end(answer, 1).map(|_| ())
     }
 
-    fn take(&mut self, key: &[u8]) -> Result<bool, Halt> {
+    fn delete_existing(&mut self, key: &[u8]) -> Result<bool, Halt> {
         self.begin()?;
         let found = self.sight != Sight::Tells && self.verbs.get(key, &mut |_| {});
         let answer = self.verbs.del(key);

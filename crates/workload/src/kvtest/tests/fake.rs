@@ -302,10 +302,10 @@ impl Client for Fake {
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<(), Halt> {
-        self.take(key).map(|_| ())
+        self.delete_existing(key).map(|_| ())
     }
 
-    fn take(&mut self, key: &[u8]) -> Result<bool, Halt> {
+    fn delete_existing(&mut self, key: &[u8]) -> Result<bool, Halt> {
         self.op("remove", key, b"")?;
         let kept = self.lie == Lie::KeepKey(self.removals);
         self.removals += 1;

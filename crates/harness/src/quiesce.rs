@@ -19,17 +19,17 @@ use keyrack_store::Store;
 use keyrack_vfs::Fs;
 
 const WINDOW_NS: u64 = 50_000_000;
-const CALM_WINDOWS: u32 = 4;
-/// CPU time of the process in a calm window.
-const CALM_CPU_NS: u64 = WINDOW_NS / 20;
+const IDLE_WINDOWS: u32 = 4;
+/// CPU time of the process in an idle window.
+const IDLE_CPU_NS: u64 = WINDOW_NS / 20;
 
 /// What a wait has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Waited {
-    /// Until the calm began, in seconds.
+    /// Until it was idle, in seconds.
     seconds: f64,
-    /// Whether it did.
-    is_calm: bool,
+    /// Whether it was idle before the limit.
+    is_idle: bool,
 }
 
 /// Readings before the timed phase; the default is of a phase of which nobody knows.
@@ -53,12 +53,12 @@ impl Before {
     }
 
     /// What the store has cost since, its phase and the wait together.
-    pub(crate) fn until_calm(
+    pub(crate) fn aftermath(
         self,
         stage: &Stage,
         fs: &dyn Fs,
         phase_cpu_s: f64,
-        wait: Wait<'_>,
+        wait: IdleWait<'_>,
     ) -> keyrack_vfs::Result<Aftermath> {
         let cpu_before_ns = cpu_ns();
         let waited = wait.run(stage.store());
@@ -66,7 +66,7 @@ impl Before {
         let written = written_bytes(&LinuxHost).zip(self.written_bytes);
         Ok(Aftermath {
             settle_s: waited.seconds,
-            is_settled: waited.is_calm,
+            is_settled: waited.is_idle,
             cpu_s: phase_cpu_s + cpu_ns as f64 / 1e9,
             written_bytes: written.map(|(now, before)| now.saturating_sub(before)),
             disk_bytes: disk_bytes(stage, fs)?,
@@ -81,7 +81,7 @@ fn disk_bytes(stage: &Stage, fs: &dyn Fs) -> keyrack_vfs::Result<Option<u64>> {
 
 /// How long and for what to wait.
 #[derive(Clone, Copy)]
-pub(crate) struct Wait<'a> {
+pub(crate) struct IdleWait<'a> {
     pub(crate) clock: &'a Clock,
     /// Not at all when 0.
     pub(crate) limit_s: f64,
@@ -89,9 +89,9 @@ pub(crate) struct Wait<'a> {
     pub(crate) stop: &'a Stop,
 }
 
-impl Wait<'_> {
+impl IdleWait<'_> {
     /// After the load.
-    pub(crate) fn for_calm(self, store: &dyn Store) {
+    pub(crate) fn until_idle(self, store: &dyn Store) {
         self.run(store);
     }
 
@@ -102,25 +102,25 @@ impl Wait<'_> {
     fn run_with(self, is_busy: &dyn Fn() -> bool, cpu_ns: &dyn Fn() -> u64) -> Waited {
         let start = self.clock.ticks();
         let seconds_since = |tick| self.clock.ns_between(tick, self.clock.ticks()) as f64 / 1e9;
-        let mut calm = 0;
-        let mut calm_since = start;
-        while calm < CALM_WINDOWS {
+        let mut idle = 0;
+        let mut idle_since = start;
+        while idle < IDLE_WINDOWS {
             if seconds_since(start) >= self.limit_s || self.stop.is_set() {
-                return Waited { seconds: seconds_since(start), is_calm: false };
+                return Waited { seconds: seconds_since(start), is_idle: false };
             }
             let window = self.clock.ticks();
             let cpu_before = cpu_ns();
             self.clock.wait_until(window + self.clock.ticks_of_ns(WINDOW_NS));
-            if cpu_ns().saturating_sub(cpu_before) < CALM_CPU_NS && !is_busy() {
-                if calm == 0 {
-                    calm_since = window;
+            if cpu_ns().saturating_sub(cpu_before) < IDLE_CPU_NS && !is_busy() {
+                if idle == 0 {
+                    idle_since = window;
                 }
-                calm += 1;
+                idle += 1;
             } else {
-                calm = 0;
+                idle = 0;
             }
         }
-        Waited { seconds: self.clock.ns_between(start, calm_since) as f64 / 1e9, is_calm: true }
+        Waited { seconds: self.clock.ns_between(start, idle_since) as f64 / 1e9, is_idle: true }
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
             used.get()
         };
         let stop = Stop::default();
-        let wait = Wait { clock: &clock, limit_s, stop: &stop };
+        let wait = IdleWait { clock: &clock, limit_s, stop: &stop };
         let waited = wait.run_with(&|| running(windows.get()), &cpu);
         (waited, windows.get())
     }
@@ -194,11 +194,11 @@ mod tests {
     #[test]
     fn calm_is_four_windows_without_work() {
         let (waited, windows) = wait(&[], 10.0, &|_| false);
-        assert_eq!((waited, windows), (Waited { seconds: 0.0, is_calm: true }, 4));
+        assert_eq!((waited, windows), (Waited { seconds: 0.0, is_idle: true }, 4));
         let busy = [WINDOW_NS, WINDOW_NS, 0, 0, 0, WINDOW_NS];
         let (waited, windows) = wait(&busy, 10.0, &|_| false);
         assert_eq!(windows, 10);
-        assert!(waited.is_calm && (waited.seconds - 0.3).abs() < 1e-6, "{waited:?}");
+        assert!(waited.is_idle && (waited.seconds - 0.3).abs() < 1e-6, "{waited:?}");
     }
 
     #[test]
@@ -212,9 +212,9 @@ mod tests {
     fn the_limit_ends_a_wait_that_finds_none() {
         let (waited, windows) = wait(&[WINDOW_NS; 100], 1.0, &|_| false);
         assert_eq!(windows, 20);
-        assert!(!waited.is_calm, "{waited:?}");
+        assert!(!waited.is_idle, "{waited:?}");
         let (waited, windows) = wait(&[], 0.0, &|_| false);
-        assert_eq!((waited, windows), (Waited { seconds: 0.0, is_calm: false }, 0));
+        assert_eq!((waited, windows), (Waited { seconds: 0.0, is_idle: false }, 0));
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
         let clock = Clock::fake(0);
         let stop = Stop::default();
         stop.set("enough");
-        let wait = Wait { clock: &clock, limit_s: 10.0, stop: &stop };
-        assert!(!wait.run_with(&|| false, &|| 0).is_calm);
+        let wait = IdleWait { clock: &clock, limit_s: 10.0, stop: &stop };
+        assert!(!wait.run_with(&|| false, &|| 0).is_idle);
     }
 }

@@ -1,13 +1,13 @@
 //! Who works in a timed phase: its roles, each with so many workers, an end and perhaps a rate.
 //!
 //! ```text
-//!   phase   |  crew 0: workers 0, 1  |  crew 1: workers 2, 3, 4  |     threads of the phase
-//!   cells      the phase; crew 0; crew 1                               what gets results
+//!   phase   |  role 0: workers 0, 1  |  role 1: workers 2, 3, 4  |     threads of the phase
+//!   cells      the phase; role 0; role 1                               what gets results
 //! ```
 //!
-//! A workload that declares no phases has one, with one crew and one cell, which is the grid's.
+//! A workload that declares no phases has one, with one role and one cell, which is the grid's.
 
-use crate::program::{PhasePlan, Place, RolePlan, Workload};
+use crate::program::{PhasePlan, RoleIndex, RolePlan, Workload};
 use crate::settings::{Bound, Settings};
 use keyrack_record::{Cell, Part};
 use keyrack_workload::{ArrivalSchedule, Arrivals, Rng};
@@ -22,16 +22,16 @@ pub(crate) struct TimedPhase {
     /// The declared name.
     pub(crate) name: Option<String>,
     pub(crate) warmup_s: f64,
-    pub(crate) crews: Vec<Crew>,
+    pub(crate) roles: Vec<Role>,
     /// What gets results: the whole phase, then its roles where they have names.
     pub(crate) cells: Vec<Cell>,
 }
 
 /// The workers of one role.
 #[derive(Clone, Debug)]
-pub(crate) struct Crew {
-    pub(crate) place: Option<Place>,
-    /// Workers of this crew among those of the phase.
+pub(crate) struct Role {
+    pub(crate) index: Option<RoleIndex>,
+    /// Workers of this role among those of the phase.
     pub(crate) workers: Range<u32>,
     /// Workers that share the bound and the rate: all but those beside a job.
     pub(crate) threads: u32,
@@ -46,8 +46,8 @@ impl TimedPhase {
     pub(crate) fn all(workload: &Workload, settings: &Settings, cell: &Cell) -> Vec<TimedPhase> {
         if workload.phases.is_empty() {
             let threads = cell.threads;
-            let crew = Crew {
-                place: None,
+            let role = Role {
+                index: None,
                 workers: 0..threads + workload.beside(),
                 threads,
                 bound: Some(workload.bound()),
@@ -58,7 +58,7 @@ impl TimedPhase {
                 index: 0,
                 name: None,
                 warmup_s: settings.warmup,
-                crews: vec![crew],
+                roles: vec![role],
                 cells: vec![cell.clone()],
             }];
         }
@@ -67,27 +67,27 @@ impl TimedPhase {
     }
 
     pub(crate) fn workers(&self) -> u32 {
-        self.crews.last().map_or(0, |crew| crew.workers.end)
+        self.roles.last().map_or(0, |role| role.workers.end)
     }
 
-    /// The crew of a worker, and its number within.
-    pub(crate) fn crew_of(&self, worker: u32) -> (usize, u32) {
-        let index = self.crews.iter().position(|crew| crew.workers.contains(&worker));
-        let index = index.expect("each worker of a phase is in a crew");
-        (index, worker - self.crews[index].workers.start)
+    /// The role of a worker, and its number within.
+    pub(crate) fn role_of(&self, worker: u32) -> (usize, u32) {
+        let index = self.roles.iter().position(|role| role.workers.contains(&worker));
+        let index = index.expect("each worker of a phase is in a role");
+        (index, worker - self.roles[index].workers.start)
     }
 
-    /// Whether its crews can be started at their rates. A rate that is too low for a schedule would
+    /// Whether its roles can be started at their rates. A rate that is too low for a schedule would
     /// else be a closed loop.
     ///
     /// # Errors
     /// The rate and its bounds, in words.
     pub(crate) fn check_rates(&self) -> Result<(), String> {
-        for crew in &self.crews {
-            let Some(rate) = crew.rate else { continue };
-            let (share, rng) = (rate / f64::from(crew.threads), Rng::from_seed(1));
-            ArrivalSchedule::new(crew.arrivals, share, rng).map_err(|error| {
-                format!("{rate} units/s over {} threads: {error}", crew.threads)
+        for role in &self.roles {
+            let Some(rate) = role.rate else { continue };
+            let (share, rng) = (rate / f64::from(role.threads), Rng::from_seed(1));
+            ArrivalSchedule::new(role.arrivals, share, rng).map_err(|error| {
+                format!("{rate} units/s over {} threads: {error}", role.threads)
             })?;
         }
         Ok(())
@@ -100,21 +100,21 @@ impl TimedPhase {
 
     /// Workers that end by themselves.
     pub(crate) fn foreground(&self) -> u32 {
-        let crews = self.crews.iter().filter(|crew| crew.bound.is_some());
-        crews.map(|crew| crew.workers.len() as u32).sum()
+        let roles = self.roles.iter().filter(|role| role.bound.is_some());
+        roles.map(|role| role.workers.len() as u32).sum()
     }
 
-    /// The longest time that a crew is to work, where all that end by themselves end by time.
+    /// The longest time that a role is to work, where all that end by themselves end by time.
     pub(crate) fn secs(&self) -> Option<f64> {
-        let bounds = self.crews.iter().filter_map(|crew| crew.bound);
+        let bounds = self.roles.iter().filter_map(|role| role.bound);
         bounds
             .map(|bound| if let Bound::Secs(secs) = bound { Some(secs) } else { None })
             .try_fold(0.0, |most: f64, secs| Some(most.max(secs?)))
     }
 
-    /// Units in all, where every crew has a count.
+    /// Units in all, where every role has a count.
     pub(crate) fn ops(&self) -> Option<u64> {
-        self.crews.iter().map(|crew| crew.bound).try_fold(0, |sum, bound| match bound {
+        self.roles.iter().map(|role| role.bound).try_fold(0, |sum, bound| match bound {
             Some(Bound::Ops(ops)) => Some(sum + ops),
             _ => None,
         })
@@ -136,12 +136,12 @@ fn declared(
     plan: &PhasePlan,
 ) -> TimedPhase {
     let mut next = 0;
-    let crew = |(role, plan): (usize, &RolePlan)| {
+    let role = |(index_of_role, plan): (usize, &RolePlan)| {
         let threads = plan.threads.unwrap_or(cell.threads);
         let workers = next..next + threads;
         next = workers.end;
-        Crew {
-            place: Some(Place { phase: index, role }),
+        Role {
+            index: Some(RoleIndex { phase: index, role: index_of_role }),
             workers,
             threads,
             bound: (!plan.background).then(|| plan.bound.unwrap_or(workload.bound())),
@@ -149,24 +149,24 @@ fn declared(
             arrivals: plan.arrivals.unwrap_or(settings.arrivals),
         }
     };
-    let crews: Vec<Crew> = plan.roles.iter().enumerate().map(crew).collect();
+    let roles: Vec<Role> = plan.roles.iter().enumerate().map(role).collect();
     let cell_of = |role: Option<String>, workers: u32, rate: Option<f64>| Cell {
         part: Some(Part { phase: plan.name.clone(), role, workers }),
         rate,
         ..cell.clone()
     };
-    let only = match crews.as_slice() {
-        [crew] => crew.rate,
+    let only = match roles.as_slice() {
+        [role] => role.rate,
         _ => None,
     };
     let mut cells = vec![cell_of(None, next, only)];
-    cells.extend(crews.iter().zip(&plan.roles).filter_map(|(crew, plan)| {
-        Some(cell_of(Some(plan.name.clone()?), crew.threads, crew.rate))
+    cells.extend(roles.iter().zip(&plan.roles).filter_map(|(role, plan)| {
+        Some(cell_of(Some(plan.name.clone()?), role.threads, role.rate))
     }));
-    TimedPhase { index, name: Some(plan.name.clone()), warmup_s: plan.warmup_s, crews, cells }
+    TimedPhase { index, name: Some(plan.name.clone()), warmup_s: plan.warmup_s, roles, cells }
 }
 
-/// Ends the crews in the background when the last worker of the others has ended, in any way. A run
+/// Ends the roles in the background when the last worker of the others has ended, in any way. A run
 /// that ends early ends those, and so these too.
 #[derive(Debug)]
 pub(crate) struct Background {
@@ -206,8 +206,8 @@ mod tests {
     /// rate had passed.
     #[test]
     fn a_rate_that_is_too_low_for_a_schedule_is_no_closed_loop() {
-        let crew = |rate| Crew {
-            place: None,
+        let role = |rate| Role {
+            index: None,
             workers: 0..4,
             threads: 4,
             bound: Some(Bound::Ops(1)),
@@ -218,7 +218,7 @@ mod tests {
             index: 0,
             name: None,
             warmup_s: 0.0,
-            crews: vec![crew(None), crew(rate)],
+            roles: vec![role(None), role(rate)],
             cells: Vec::new(),
         };
         assert_eq!(phase(None).check_rates(), Ok(()));
