@@ -1,7 +1,8 @@
 //! Memcached's binary messages: 24 bytes of header, then a body whose length the header tells.
 
-use super::parser::{Malformed, Parser, Phase, Step};
-use super::{ErrorClass, Kind, Outcome, Request};
+use super::reply::{Malformed, Phase, ReplyState, Step};
+use super::request::Request;
+use super::{ErrorClass, Kind, Outcome};
 
 const HEADER_BYTES: usize = 24;
 const REQUEST: u8 = 0x80;
@@ -81,7 +82,7 @@ fn message(
     out.extend_from_slice(value);
 }
 
-pub(super) fn step(parser: &mut Parser, buffer: &[u8]) -> Result<Step, Malformed> {
+pub(super) fn step(state: &mut ReplyState, buffer: &[u8]) -> Result<Step, Malformed> {
     let Some(header) = buffer.first_chunk::<HEADER_BYTES>() else {
         return match buffer.first() {
             Some(&magic) if magic != REPLY => Err(Malformed("a first byte")),
@@ -100,31 +101,31 @@ pub(super) fn step(parser: &mut Parser, buffer: &[u8]) -> Result<Step, Malformed
     }
     let whole = HEADER_BYTES + body_bytes;
     let status = u16::from_be_bytes([status0, status1]);
-    parser.opaque = Some(u32::from_be_bytes([o0, o1, o2, o3]));
+    state.opaque = Some(u32::from_be_bytes([o0, o1, o2, o3]));
     let is_value = status == 0 && matches!(opcode, GET | GETQ);
-    if buffer.len() < whole && (!is_value || parser.keeps_values) {
+    if buffer.len() < whole && (!is_value || state.keeps_values) {
         return Ok(Step::More);
     }
     let outcome = outcome(opcode, status, u64::from_be_bytes(token));
     if let Outcome::Failed(_) = outcome {
-        parser.note_failure(outcome, &buffer[HEADER_BYTES + front..whole]);
+        state.note_failure(outcome, &buffer[HEADER_BYTES + front..whole]);
     }
     if is_value && buffer.len() >= whole {
-        parser.value = Some(HEADER_BYTES + front..whole);
+        state.value = Some(HEADER_BYTES + front..whole);
     }
     // Of several keys the hits alone answer; the no-operation ends them.
     let finished = match (opcode, outcome) {
         (GETQ, Outcome::Hit { .. }) => {
-            parser.hits += 1;
+            state.hits += 1;
             None
         }
         (GETQ, failed) => {
-            parser.failed = Some(failed);
+            state.failed = Some(failed);
             None
         }
         (NOOP, _) => {
-            let hits = std::mem::take(&mut parser.hits);
-            Some(parser.failed.take().unwrap_or(Outcome::Hits(hits)))
+            let hits = std::mem::take(&mut state.hits);
+            Some(state.failed.take().unwrap_or(Outcome::Hits(hits)))
         }
         (_, outcome) => Some(outcome),
     };
@@ -134,7 +135,7 @@ pub(super) fn step(parser: &mut Parser, buffer: &[u8]) -> Result<Step, Malformed
             None => Step::Eaten(whole),
         });
     }
-    parser.phase = Phase::Body { left: (whole - buffer.len()) as u64, outcome: finished };
+    state.phase = Phase::Body { left: (whole - buffer.len()) as u64, outcome: finished };
     Ok(Step::Eaten(buffer.len()))
 }
 

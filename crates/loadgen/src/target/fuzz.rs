@@ -2,7 +2,7 @@
 //! and byte by byte, keeps nothing that did not come, and takes each byte once. So do the readers
 //! of what a cluster and the other side of a team of agents say.
 
-use keyrack_testkit::fuzz::{Dice, Fuzzer, Topology, shape};
+use keyrack_testkit::fuzz::{Dice, Fuzzer, Shape, shape};
 
 use super::whole::whole_hit;
 use super::{Kind, Malformed, Outcome, Parser, Protocol, Step};
@@ -49,11 +49,11 @@ fn outcomes(
             }
         }
     }
-    assert!(parser.words().len() <= super::parser::WORDS_BYTES_MAX);
+    assert!(parser.words().len() <= super::reply::WORDS_BYTES_MAX);
     (found, Ok(parser.is_between_replies()))
 }
 
-fn check_replies(protocol: Protocol, input: &[u8], dice: &mut Dice) -> Topology {
+fn check_replies(protocol: Protocol, input: &[u8], dice: &mut Dice) -> Shape {
     let Some((kind, bytes)) = input.split_first() else { return 0 };
     let kind = KINDS[usize::from(*kind) % KINDS.len()];
     let whole = outcomes(protocol, kind, bytes, &[bytes.len()]);

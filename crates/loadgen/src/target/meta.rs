@@ -1,9 +1,9 @@
 //! Memcached's meta commands. Their replies are told apart by two letters.
 
-use super::encode::decimal;
-use super::parser::{Malformed, Parser, Phase, Step, line};
+use super::reply::{Malformed, Phase, ReplyState, Step, line, number};
+use super::request::{Request, decimal};
 use super::text;
-use super::{Kind, Outcome, Request};
+use super::{Kind, Outcome};
 
 pub(super) fn encode(out: &mut Vec<u8>, request: &Request<'_>) {
     match request.kind {
@@ -57,36 +57,36 @@ fn store(out: &mut Vec<u8>, request: &Request<'_>, mode: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-pub(super) fn step(parser: &mut Parser, buffer: &[u8], kind: Kind) -> Result<Step, Malformed> {
+pub(super) fn step(state: &mut ReplyState, buffer: &[u8], kind: Kind) -> Result<Step, Malformed> {
     let Some((text, line_bytes)) = line(buffer)? else { return Ok(Step::More) };
     if let Some(rest) = text.strip_prefix(b"VA ") {
         let mut words = rest.split(|byte| *byte == b' ');
-        let bytes = words.next().and_then(text::number).ok_or(Malformed("a VA line"))?;
-        let token = words.find_map(|word| word.strip_prefix(b"c")).and_then(text::number);
-        parser.token = token.unwrap_or(0);
-        parser.hits += 1;
+        let bytes = words.next().and_then(number).ok_or(Malformed("a VA line"))?;
+        let token = words.find_map(|word| word.strip_prefix(b"c")).and_then(number);
+        state.token = token.unwrap_or(0);
+        state.hits += 1;
         let here = (buffer.len() - line_bytes) as u64;
         if here < bytes {
-            if parser.keeps_values {
-                parser.hits -= 1;
+            if state.keeps_values {
+                state.hits -= 1;
                 return Ok(Step::More);
             }
-            parser.phase = Phase::Value { left: bytes - here };
+            state.phase = Phase::Value { left: bytes - here };
             return Ok(Step::Eaten(buffer.len()));
         }
         let value_end = line_bytes + bytes as usize;
-        parser.value = Some(line_bytes..value_end);
-        parser.phase = Phase::ValueEnd;
+        state.value = Some(line_bytes..value_end);
+        state.phase = Phase::ValueEnd;
         return Ok(Step::Eaten(value_end));
     }
     let outcome = match text.get(..2) {
-        Some(b"MN") if kind == Kind::Mget => parser.lookup(kind),
+        Some(b"MN") if kind == Kind::Mget => state.lookup(kind),
         Some(b"EN" | b"NF") => Outcome::Miss,
         Some(b"HD") => Outcome::Stored,
         Some(b"NS" | b"EX") => Outcome::NotStored,
         Some(b"OK") => Outcome::Stored,
         _ => text::failure(text).ok_or(Malformed("a line"))?,
     };
-    parser.note_failure(outcome, text);
+    state.note_failure(outcome, text);
     Ok(Step::Done(line_bytes, outcome))
 }

@@ -1,7 +1,8 @@
 //! Replies cut at every byte, and bytes that are no replies.
 
 use super::*;
-use crate::target::ErrorClass;
+use crate::target::reply::LINE_BYTES_MAX;
+use crate::target::{ErrorClass, Outcome};
 
 /// All outcomes of a stream that comes in pieces of `piece` bytes, each answering its kind.
 fn outcomes(

@@ -4,10 +4,9 @@
 //! n (a map 2n), an attribute adds its own without being an element, a push in front of a reply is
 //! a tree of its own that nobody waits for.
 
-use super::encode::decimal;
-use super::parser::{Malformed, Parser, Phase, Step, WORDS_BYTES_MAX, line};
-use super::text;
-use super::{ErrorClass, Kind, Outcome, Request};
+use super::reply::{Malformed, Phase, ReplyState, Step, WORDS_BYTES_MAX, line, number};
+use super::request::{Request, decimal};
+use super::{ErrorClass, Kind, Outcome};
 
 /// Elements of a reply at most: more is no answer to anything that is asked here.
 const ITEMS_MAX: u64 = 1 << 32;
@@ -34,7 +33,7 @@ pub(super) fn encode(out: &mut Vec<u8>, request: &Request<'_>) {
             bulk(out, key);
         }
         Kind::Mget => {
-            let keys = request.keys.map_or(0, super::Keys::len);
+            let keys = request.keys.map_or(0, super::request::Keys::len);
             out.push(b'*');
             decimal(out, keys as u64 + 1);
             out.extend_from_slice(b"\r\n$4\r\nMGET\r\n");
@@ -94,61 +93,61 @@ fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 #[inline]
-pub(super) fn step(parser: &mut Parser, buffer: &[u8], kind: Kind) -> Result<Step, Malformed> {
+pub(super) fn step(state: &mut ReplyState, buffer: &[u8], kind: Kind) -> Result<Step, Malformed> {
     let Some((text, line_bytes)) = line(buffer)? else { return Ok(Step::More) };
     let (&mark, rest) = text.split_first().ok_or(Malformed("an empty line"))?;
-    let is_first = parser.items == 0;
+    let is_first = state.items == 0;
     match mark {
         b'$' | b'=' | b'!' => {
             if rest == b"-1" {
-                return Ok(null(parser, line_bytes, kind));
+                return Ok(null(state, line_bytes, kind));
             }
-            let bytes = text::number(rest).ok_or(Malformed("a length"))?;
+            let bytes = number(rest).ok_or(Malformed("a length"))?;
             let here = (buffer.len() - line_bytes) as u64;
             let is_told = mark == b'!' && here < bytes.min(WORDS_BYTES_MAX as u64);
-            if is_told || (here < bytes && parser.keeps_values) {
+            if is_told || (here < bytes && state.keeps_values) {
                 return Ok(Step::More);
             }
             if mark == b'!' {
                 let words = &buffer[line_bytes..];
                 let words = &words[..words.len().min(bytes as usize)];
-                parser.fail(failure(words), words);
+                state.fail(failure(words), words);
             } else {
-                parser.hits += 1;
+                state.hits += 1;
             }
             if here < bytes {
-                parser.phase = Phase::Value { left: bytes - here };
+                state.phase = Phase::Value { left: bytes - here };
                 return Ok(Step::Eaten(buffer.len()));
             }
             let value_end = line_bytes + bytes as usize;
-            parser.value = Some(line_bytes..value_end);
-            let is_all = is_first && mark == b'$' && !parser.is_many;
+            state.value = Some(line_bytes..value_end);
+            let is_all = is_first && mark == b'$' && !state.is_many;
             if is_all && buffer[value_end..].starts_with(b"\r\n") {
-                parser.hits = 0;
+                state.hits = 0;
                 return Ok(Step::Done(value_end + 2, single(kind, true)));
             }
-            parser.phase = Phase::ValueEnd;
+            state.phase = Phase::ValueEnd;
             Ok(Step::Eaten(value_end))
         }
-        b'+' => Ok(element(parser, line_bytes, kind, true)),
+        b'+' => Ok(element(state, line_bytes, kind, true)),
         b':' => {
             let is_zero = rest == b"0";
-            Ok(element(parser, line_bytes, kind, !is_zero))
+            Ok(element(state, line_bytes, kind, !is_zero))
         }
         b'-' => {
-            parser.fail(failure(rest), rest);
-            Ok(element(parser, line_bytes, kind, true))
+            state.fail(failure(rest), rest);
+            Ok(element(state, line_bytes, kind, true))
         }
-        b'_' => Ok(null(parser, line_bytes, kind)),
-        b'#' | b',' | b'(' => Ok(element(parser, line_bytes, kind, true)),
+        b'_' => Ok(null(state, line_bytes, kind)),
+        b'#' | b',' | b'(' => Ok(element(state, line_bytes, kind, true)),
         b'*' | b'~' | b'%' | b'>' | b'|' => {
             if mark == b'*' && rest == b"-1" {
-                return Ok(null(parser, line_bytes, kind));
+                return Ok(null(state, line_bytes, kind));
             }
-            let count = text::number(rest).filter(|count| *count <= ITEMS_MAX / 2);
+            let count = number(rest).filter(|count| *count <= ITEMS_MAX / 2);
             let count = count.ok_or(Malformed("a count"))?;
             let added = if matches!(mark, b'%' | b'|') { 2 * count } else { count };
-            aggregate(parser, mark, added, line_bytes, kind)
+            aggregate(state, mark, added, line_bytes, kind)
         }
         _ => Err(Malformed("a first byte")),
     }
@@ -156,56 +155,56 @@ pub(super) fn step(parser: &mut Parser, buffer: &[u8], kind: Kind) -> Result<Ste
 
 /// An aggregate begins.
 fn aggregate(
-    parser: &mut Parser,
+    state: &mut ReplyState,
     mark: u8,
     added: u64,
     line_bytes: usize,
     kind: Kind,
 ) -> Result<Step, Malformed> {
-    let is_first = parser.items == 0;
+    let is_first = state.items == 0;
     if mark == b'>' && is_first {
-        parser.is_push = added > 0;
-        parser.items = added;
+        state.is_push = added > 0;
+        state.items = added;
         return Ok(Step::Eaten(line_bytes));
     }
     let taken = u64::from(mark != b'|');
-    let open = parser.items.max(1);
-    parser.items = (open - taken).saturating_add(added);
-    if parser.items > ITEMS_MAX {
+    let open = state.items.max(1);
+    state.items = (open - taken).saturating_add(added);
+    if state.items > ITEMS_MAX {
         return Err(Malformed("a count"));
     }
-    if parser.items == 0 {
-        return Ok(finish(parser, line_bytes, kind, true));
+    if state.items == 0 {
+        return Ok(finish(state, line_bytes, kind, true));
     }
     Ok(Step::Eaten(line_bytes))
 }
 
 /// A null: one element, and no hit.
-fn null(parser: &mut Parser, line_bytes: usize, kind: Kind) -> Step {
-    element(parser, line_bytes, kind, false)
+fn null(state: &mut ReplyState, line_bytes: usize, kind: Kind) -> Step {
+    element(state, line_bytes, kind, false)
 }
 
 /// An element ends behind `bytes` of the buffer.
 #[inline]
-pub(super) fn element(parser: &mut Parser, bytes: usize, kind: Kind, is_there: bool) -> Step {
-    if parser.items > 1 {
-        parser.items -= 1;
+pub(super) fn element(state: &mut ReplyState, bytes: usize, kind: Kind, is_there: bool) -> Step {
+    if state.items > 1 {
+        state.items -= 1;
         return Step::Eaten(bytes);
     }
-    parser.items = 0;
-    finish(parser, bytes, kind, is_there)
+    state.items = 0;
+    finish(state, bytes, kind, is_there)
 }
 
 /// A whole tree ends.
-fn finish(parser: &mut Parser, bytes: usize, kind: Kind, is_there: bool) -> Step {
-    let hits = std::mem::take(&mut parser.hits);
-    if std::mem::take(&mut parser.is_push) {
-        parser.failed = None;
+fn finish(state: &mut ReplyState, bytes: usize, kind: Kind, is_there: bool) -> Step {
+    let hits = std::mem::take(&mut state.hits);
+    if std::mem::take(&mut state.is_push) {
+        state.failed = None;
         return Step::Eaten(bytes);
     }
     Step::Done(
         bytes,
-        match (parser.failed.take(), kind) {
+        match (state.failed.take(), kind) {
             (Some(failed), _) => failed,
             (None, Kind::Mget) => Outcome::Hits(hits),
             (None, _) => single(kind, is_there),

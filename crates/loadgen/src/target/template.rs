@@ -13,7 +13,9 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::{Kind, Protocol, Request, encode};
+use super::encode::encode;
+use super::request::Request;
+use super::{Kind, Protocol};
 
 /// Bytes that no head has: for the place of the key, and of the value.
 const KEY_MARK: u8 = 0xFF;

@@ -1,8 +1,8 @@
 //! Memcached's text commands.
 
-use super::encode::decimal;
-use super::parser::{Malformed, Parser, Phase, Step, line};
-use super::{ErrorClass, Kind, Outcome, Request};
+use super::reply::{Malformed, Phase, ReplyState, Step, line, number};
+use super::request::{Request, decimal};
+use super::{ErrorClass, Kind, Outcome};
 
 /// Digits of the longest value that is skipped: petabytes.
 const LENGTH_DIGITS_MAX: usize = 15;
@@ -75,22 +75,22 @@ fn with_number(out: &mut Vec<u8>, name: &[u8], key: &[u8], number: u64) {
 
 /// The next step at a place where a line begins.
 #[inline]
-pub(super) fn step(parser: &mut Parser, buffer: &[u8], kind: Kind) -> Result<Step, Malformed> {
+pub(super) fn step(state: &mut ReplyState, buffer: &[u8], kind: Kind) -> Result<Step, Malformed> {
     let Some((text, line_bytes)) = line(buffer)? else { return Ok(Step::More) };
     if let Some(rest) = text.strip_prefix(b"VALUE ") {
         if kind.class() != super::Class::Read {
             return Err(Malformed("a value that nobody asked for"));
         }
         let (value_bytes, token) = value_line(rest).ok_or(Malformed("a VALUE line"))?;
-        parser.hits += 1;
-        parser.token = token;
-        return value(parser, buffer, line_bytes, value_bytes);
+        state.hits += 1;
+        state.token = token;
+        return value(state, buffer, line_bytes, value_bytes);
     }
     if text == b"END" {
-        return Ok(Step::Done(line_bytes, parser.lookup(kind)));
+        return Ok(Step::Done(line_bytes, state.lookup(kind)));
     }
     let outcome = simple(text, kind).ok_or(Malformed("a line"))?;
-    parser.note_failure(outcome, text);
+    state.note_failure(outcome, text);
     Ok(Step::Done(line_bytes, outcome))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn step(parser: &mut Parser, buffer: &[u8], kind: Kind) -> Result<Ste
 /// as well.
 #[inline]
 fn value(
-    parser: &mut Parser,
+    state: &mut ReplyState,
     buffer: &[u8],
     line_bytes: usize,
     value_bytes: u64,
@@ -107,21 +107,21 @@ fn value(
     let here = (buffer.len() - line_bytes) as u64;
     if here >= value_bytes {
         let value_end = line_bytes + value_bytes as usize;
-        parser.value = Some(line_bytes..value_end);
+        state.value = Some(line_bytes..value_end);
         let behind = &buffer[value_end..];
-        if behind.starts_with(END) && parser.hits == 1 && !parser.is_many {
-            let outcome = Outcome::Hit { token: parser.token };
-            parser.hits = 0;
+        if behind.starts_with(END) && state.hits == 1 && !state.is_many {
+            let outcome = Outcome::Hit { token: state.token };
+            state.hits = 0;
             return Ok(Step::Done(value_end + END.len(), outcome));
         }
-        parser.phase = Phase::ValueEnd;
+        state.phase = Phase::ValueEnd;
         return Ok(Step::Eaten(value_end));
     }
-    if parser.keeps_values {
-        parser.hits -= 1;
+    if state.keeps_values {
+        state.hits -= 1;
         return Ok(Step::More);
     }
-    parser.phase = Phase::Value { left: value_bytes - here };
+    state.phase = Phase::Value { left: value_bytes - here };
     Ok(Step::Eaten(buffer.len()))
 }
 
@@ -138,23 +138,6 @@ fn value_line(rest: &[u8]) -> Option<(u64, u64)> {
         None => 0,
     };
     words.next().is_none().then_some((bytes, token))
-}
-
-/// A decimal number and nothing else.
-#[inline]
-pub(super) fn number(word: &[u8]) -> Option<u64> {
-    if word.is_empty() || word.len() > 20 {
-        return None;
-    }
-    let mut number = 0u64;
-    for byte in word {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
-    }
-    Some(number)
 }
 
 fn simple(text: &[u8], kind: Kind) -> Option<Outcome> {
