@@ -37,10 +37,12 @@ pub mod respond;
 mod ring;
 pub mod route;
 pub mod run;
+mod server;
 pub mod target;
 pub mod trace;
 pub mod verdict;
 mod worker;
 
 pub use error::{Error, Result};
+pub use server::Server;
 pub use worker::Sample;

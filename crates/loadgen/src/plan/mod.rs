@@ -6,7 +6,6 @@
 mod endpoint;
 mod settings;
 
-pub use endpoint::Server;
 pub use settings::{Filling, Headline, Loading, Settings, TlsFiles, TraceFile, Waiting};
 
 use keyrack_net::ConnectOptions;
@@ -21,6 +20,7 @@ use crate::content::{KeyText, Popularity, Sample, Values};
 use crate::control::Ramp;
 use crate::error::{Error, Result};
 use crate::route::{Sharding, Shards};
+use crate::server::Server;
 use crate::target::MEMCACHED_KEY_BYTES_MAX;
 use crate::trace;
 

@@ -29,9 +29,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 
 use super::answer::{Answered, Answerer, ConnectionProtocol};
+use super::counts::LiveCounts;
+use super::error::Error;
 use super::faults::Faults;
 use super::queue::QueueModel;
-use super::{Error, LiveCounts, ResponderKind, Settings, shm};
+use super::settings::{ResponderKind, Settings};
+use super::shm;
+use super::timed_reply::{AfterSend, TimedReply};
 use crate::arrival::{Purpose, Stream};
 use crate::ring;
 
@@ -46,32 +50,6 @@ const SLEEP_NS_MAX: u64 = 20_000_000;
 const READ_BYTES: usize = 64 << 10;
 /// A connection is not read while so much waits to be sent.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-
-/// What happens when a reply was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AfterSend {
-    Nothing,
-    Close,
-    Reset,
-}
-
-/// Bytes that leave together, and when.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TimedReply {
-    pub(super) due_ns: u64,
-    pub(super) bytes: Vec<u8>,
-    pub(super) after: AfterSend,
-}
-
-impl TimedReply {
-    pub(super) fn now(bytes: Vec<u8>) -> TimedReply {
-        TimedReply::at(0, bytes)
-    }
-
-    pub(super) fn at(due_ns: u64, bytes: Vec<u8>) -> TimedReply {
-        TimedReply { due_ns, bytes, after: AfterSend::Nothing }
-    }
-}
 
 #[derive(Debug)]
 enum Behaviour {

@@ -19,8 +19,8 @@
 
 use keyrack_workload::{Distribution, Rng};
 
-use super::Error;
-use super::delayed_server::{AfterSend, TimedReply};
+use super::error::Error;
+use super::timed_reply::{AfterSend, TimedReply};
 use crate::durations::parse_ns;
 
 /// Most bytes of garbage.

@@ -8,7 +8,9 @@ use keyrack_net::{
 };
 
 use super::answer::{Answered, Answerer, ConnectionProtocol};
-use super::{Error, LiveCounts, Settings};
+use super::counts::LiveCounts;
+use super::error::Error;
+use super::settings::Settings;
 use crate::arrival::{Purpose, Stream};
 
 /// Starts the loops.

@@ -10,7 +10,9 @@ use keyrack_measure::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::answer::{Answered, Answerer, ConnectionProtocol};
-use super::{Error, LiveCounts, Settings};
+use super::counts::LiveCounts;
+use super::error::Error;
+use super::settings::Settings;
 use crate::arrival::{Purpose, Stream};
 use crate::ring::{End, Listener, Wants};
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use keyrack_net::{ConnectOptions, Stream as Client};
 use keyrack_workload::{Distribution, Rng};
 
-use super::delayed_server::{AfterSend, TimedReply};
 use super::faults::Faults;
 use super::queue::QueueModel;
+use super::timed_reply::{AfterSend, TimedReply};
 use super::*;
 
 const SEED: u64 = 20_261_122;

@@ -26,7 +26,7 @@ mod tests;
 use keyrack_net::Endpoint;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Server;
+use crate::server::Server;
 use ketama::Continuum;
 
 pub(crate) use slots::{Redirect, Slots, Topology, parse_topology};

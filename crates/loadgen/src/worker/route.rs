@@ -26,8 +26,8 @@ use super::{OUTPUT_BYTES_MAX, Worker};
 use crate::arrival::Stream as Draws;
 use crate::content::split_assoc;
 use crate::error::{Error, Result};
-use crate::plan::Server;
 use crate::route::{Redirect, Sharding, Shards, Slots, Topology};
+use crate::server::Server;
 use crate::target::ErrorClass;
 
 /// Requests under a rate that wait at one connection.
