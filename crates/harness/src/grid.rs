@@ -8,7 +8,7 @@
 //!
 //! Interleaved, each repeat starts with another engine, so that none is always first.
 
-use crate::settings::Order;
+use crate::settings::MeasurementOrder;
 use keyrack_record::{Cell, SweepValue};
 use keyrack_workload::Rng;
 

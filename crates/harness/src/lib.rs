@@ -40,6 +40,7 @@ mod overhead;
 mod params;
 mod pin;
 mod plan;
+mod planned_engine;
 pub mod probe;
 mod program;
 mod quiesce;
@@ -51,14 +52,17 @@ mod seconds;
 mod settings;
 pub mod sink;
 mod stage;
+mod stop;
+mod surroundings;
+mod timed_phase;
 mod verbs;
 mod verify;
 mod worker;
+mod worker_message;
 
 pub use bench::run;
 pub use live::Kind;
 pub use lua::{Print, Sandbox};
-pub use measurement::Stop;
 pub use mem_limit::MemLimit;
 pub use notebook_file::NotebookFile;
 pub use observer::{At, Event, Observer, Silent};
@@ -66,13 +70,16 @@ pub use outputs::Outputs;
 pub use overhead::{Overhead, measure as measure_overhead};
 pub use params::Params;
 pub use pin::Pin;
-pub use plan::{Facts, PROBES, Plan, PlannedEngine, Refusal, Surroundings};
+pub use plan::{PROBES, Plan};
+pub use planned_engine::PlannedEngine;
 pub use program::{Sweep, Workload};
 pub use replay::{apply_config, render as render_replay};
 pub use seconds::{OpSecond, Second};
 pub use settings::{
     Bound, Form, Goal, KEYS, Key, MeasurementOrder, Override, ProgressMode, Settings,
 };
+pub use stop::Stop;
+pub use surroundings::{Facts, Refusal, Surroundings};
 pub use verify::Verify;
 
 /// The script machine that this build has.

@@ -14,12 +14,13 @@
 
 use crate::interrupt::Breaker;
 use crate::live::Kind;
-use crate::measurement::{Failed, Measurement, Stop};
+use crate::measurement::Measurement;
 use crate::observer::Silent;
 use crate::plan::Plan;
 use crate::program::{Prepared, Workload};
 use crate::settings::Bound;
 use crate::stage::Stage;
+use crate::stop::{Failed, Stop};
 use crate::verbs::Mode;
 use keyrack_measure::stats::median;
 use keyrack_record::{Cell, Repeat};

@@ -7,56 +7,17 @@ mod engines;
 mod traces;
 
 use crate::drop_caches;
-use crate::lua::Print;
-use crate::measurement::workers_max;
 use crate::params::Params;
-use crate::program::{ScriptEnv, Sweep, Workload, unknown_workload};
+use crate::planned_engine::PlannedEngine;
+use crate::program::{ScriptEnv, Sweep, Workload, open_script, unknown_workload};
 use crate::settings::{Bound, MeasurementOrder, Settings};
 use crate::sink::{SinkKind, SinkSpec, SpecError, Target};
+use crate::surroundings::{Refusal, Surroundings, refusal};
+use crate::timed_phase::workers_max;
 use crate::verify::Verify;
 use engines::plan_engines;
-use keyrack_measure::Clock;
-use keyrack_store::{Durability, Engine, Registry, unknown};
-use keyrack_vfs::Fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// Why a run cannot start: one line for the user.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refusal(pub String);
-
-/// What the program around the harness provides.
-#[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// Engines by name.
-    pub registry: Registry,
-    /// The door to files.
-    pub fs: Arc<dyn Fs>,
-    /// Version, command line, compiler and allocator of the program.
-    pub facts: Facts,
-    /// The clock of every measurement.
-    pub clock: Clock,
-    /// Where scripts' `print` goes.
-    pub print: Option<Print>,
-    /// Scripts that are part of the program: path and text.
-    pub bundled: &'static [(&'static str, &'static str)],
-}
-
-/// What the program is.
-#[derive(Clone, Debug, Default)]
-pub struct Facts {
-    /// The name it was called by.
-    pub program: String,
-    /// Its version.
-    pub version: String,
-    /// The command line, program name first.
-    pub argv: Vec<String>,
-    /// The compiler.
-    pub compiler: String,
-    /// The memory allocator.
-    pub allocator: String,
-}
+use keyrack_store::unknown;
+use std::path::Path;
 
 /// A checked run.
 #[derive(Debug)]
@@ -79,30 +40,6 @@ pub struct Plan {
     pub notes: Vec<String>,
     pub(crate) env: ScriptEnv,
     pub(crate) surroundings: Surroundings,
-}
-
-/// An engine of a run.
-#[derive(Clone, Debug)]
-pub struct PlannedEngine {
-    /// The engine.
-    pub engine: Engine,
-    /// Its section of the configuration, without `data_dir`.
-    pub options: Vec<(String, String)>,
-    /// Where its stores live, for persistent engines.
-    pub data_dir: Option<PathBuf>,
-    /// The directory of the one store that is used and stays, where one was named.
-    pub kept_dir: Option<PathBuf>,
-    /// Whether its stores make puts that are synced.
-    pub syncs: bool,
-    /// What its stores are opened with: what the run asks for, or what `[common]` came to.
-    pub durability: Option<Durability>,
-    /// Whether its answers are checked, and how far.
-    pub verify: Option<Verify>,
-    /// What it made of `[common]`, where there is such a section.
-    pub terms: Option<String>,
-    /// What stands at every one of its results: where its terms are not those of the others, and
-    /// what its library gives away.
-    pub remarks: Vec<String>,
 }
 
 /// All probes.
@@ -224,10 +161,6 @@ fn check_answers(settings: &Settings, workloads: &[Workload], engines: &mut [Pla
         planned.verify = Some(verify);
         planned.remarks.push(format!("verified: {what}; times include the checks"));
     }
-}
-
-fn refusal(text: impl Into<String>) -> Refusal {
-    Refusal(text.into())
 }
 
 fn plan_probes(settings: &Settings) -> Result<Vec<&'static str>, Refusal> {
@@ -417,7 +350,7 @@ fn open_workload(
             Err(error) => return Err(refusal(error.to_string())),
         },
     };
-    Workload::script(source, text, env, &|name| settings.for_workload(name), &settings.batch)
+    open_script(source, text, env, &|name| settings.for_workload(name), &settings.batch)
         .map_err(|error| refusal(error.message))
 }
 

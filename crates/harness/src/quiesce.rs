@@ -10,9 +10,9 @@
 //! than a twentieth of one CPU, and the engine's statistics `compactions_running` and
 //! `flushes_running`, where it has them, are 0: a thread that waits for the disk uses no CPU.
 
-use crate::measurement::Stop;
 use crate::probe::{LinuxHost, fetched_bytes, written_bytes};
 use crate::stage::Stage;
+use crate::stop::Stop;
 use keyrack_measure::{Clock, usage};
 use keyrack_record::{Aftermath, Footprint};
 use keyrack_store::Store;

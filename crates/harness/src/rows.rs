@@ -79,7 +79,7 @@ impl Timeline {
     }
 }
 
-impl Around<'_> {
+impl SampleContext<'_> {
     fn rows(&self, row: &mut dyn FnMut(&str, f64)) {
         let mut left = ENGINE_METRICS_MAX;
         self.store.stats(&mut |name, value| {

@@ -7,12 +7,13 @@
 //! missed its rate does not meet the goal.
 
 use crate::interrupt::Breaker;
-use crate::measurement::{Failed, Measurement};
+use crate::measurement::Measurement;
 use crate::observer::Observer;
 use crate::outputs::Outputs;
 use crate::settings::Goal;
 use crate::sink::fmt_latency;
 use crate::stage::Stage;
+use crate::stop::Failed;
 use keyrack_record::{Cell, Load, Repeat};
 
 /// Probes of one search: enough for a range of 2^8 and 5 %.

@@ -1,7 +1,7 @@
 //! A store for one or more measurements: opened in a directory of its own, removed afterwards; or
 //! in one that the user named, and left there.
 
-use crate::plan::PlannedEngine;
+use crate::planned_engine::PlannedEngine;
 use crate::probe::{LinuxHost, resident_bytes};
 use crate::verify::Checked;
 use keyrack_store::{Durability, OpenOptions, Store};

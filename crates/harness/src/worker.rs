@@ -24,10 +24,10 @@ use crate::live::{KINDS, LiveWorker};
 use crate::lua::ScriptError;
 use crate::program::{Differences, JobContext, JobTask, MixTask, Offsets, PlaybackTask, Task};
 use crate::verbs::Verbs;
+use crate::worker_message::WorkerMessage;
 use keyrack_measure::{Clock, Histogram, usage};
 use keyrack_record::ThreadRow;
 use keyrack_workload::ArrivalSchedule;
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -115,24 +115,6 @@ pub(crate) fn build<'s>(
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
         Err(ScriptError::plain(format!("panicked, which is a bug: {text}")))
     })
-}
-
-/// What a worker says to its leader.
-#[derive(Debug)]
-pub(crate) enum WorkerMessage {
-    /// Its clock, a fake one, has come to this tick. It goes on when the sender is dropped.
-    SampleDue(u64, Sender<Infallible>),
-    /// It has ended, at this tick; 0 when it never began.
-    Ended(u64),
-    /// A line for the user from a job.
-    Notice {
-        /// Which worker.
-        thread: u32,
-        /// The line.
-        text: String,
-        /// Whether the results cannot be read without it.
-        is_warning: bool,
-    },
 }
 
 /// How the first worker of a fake clock keeps its leader informed.

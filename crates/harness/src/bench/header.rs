@@ -1,6 +1,7 @@
 //! What a record says before anything is measured: what was asked for, and what the probes found.
 
-use crate::plan::{Plan, PlannedEngine};
+use crate::plan::Plan;
+use crate::planned_engine::PlannedEngine;
 use crate::probe::{self, BuildFacts, LinuxHost, PinInfo};
 use crate::settings::Bound;
 use keyrack_measure::{Clock, wall};

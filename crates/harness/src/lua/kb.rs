@@ -20,7 +20,7 @@
 use super::bridge::Bridge;
 use super::objects::{CounterObject, KeyObject, MixObject, Objects, Tag, ValueObject};
 use super::raw::{Kind as Type, Stack};
-use super::vm::VmSetup;
+use super::setup::VmSetup;
 use crate::interrupt::Breaker;
 use crate::live::Kind;
 use keyrack_measure::Clock;

@@ -9,8 +9,10 @@ mod kv;
 mod objects;
 mod raw;
 mod sandbox;
+mod setup;
 mod vm;
 
 pub(crate) use objects::{Counters, KeyObject, ValueObject};
-pub(crate) use vm::{Ctx, Script, ScriptError, Vm, VmSetup};
-pub use vm::{Print, Sandbox};
+pub(crate) use setup::{Ctx, Script, ScriptError, VmSetup};
+pub use setup::{Print, Sandbox};
+pub(crate) use vm::Vm;

@@ -9,7 +9,7 @@
 //! lifts it. A script is trusted as far as that and no further: it can still burn its thread's
 //! time.
 
-use super::vm::{Print, Sandbox, ScriptError};
+use super::setup::{Print, Sandbox, ScriptError};
 use mlua::{Lua, LuaOptions, StdLib, Table, Value, Variadic};
 
 /// A fresh machine with the libraries that `sandbox` allows.

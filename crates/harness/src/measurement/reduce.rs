@@ -1,83 +1,99 @@
 //! What workers have counted, added up to the numbers of a repeat.
 
-use super::{Failed, Measurement, Stop};
+use super::context::Measurement;
 use crate::live::{Kind, LiveWorker, Totals};
+use crate::stop::{Failed, Stop};
 use crate::worker::{Outcome, WorkerFailure};
 use keyrack_record::{Load, OpStats, Repeat, ThreadRow, Traffic, UnitStats};
 
-impl Measurement<'_> {
-    pub(super) fn repeat_of(
-        &self,
-        lives: &[LiveWorker],
-        outcomes: &[Outcome],
-        (rate, warmup_s): (Option<f64>, f64),
-        load: Option<Load>,
-        cpu_ns: u64,
-    ) -> Repeat {
-        let totals = Totals::of(lives.iter());
-        let (start, end) = span(outcomes);
-        let seconds = |from, to| self.clock.ns_between(from, to) as f64 / 1e9;
-        // A count of units can end within one tick of a fake clock.
-        let wall_s = seconds(start, end).max(1e-9);
-        let first_end = outcomes.iter().map(|outcome| outcome.end).min().unwrap_or(end);
-        // A job counts operations itself, since they need not be timed.
-        let units = totals.units;
-        let prim_ops = if self.workload.is_jobs() { units } else { totals.prim_ops() };
-        let worked_ns: f64 =
-            outcomes.iter().map(|o| self.clock.ns_between(o.start, o.end) as f64).sum();
-        let ops = Kind::ALL.into_iter().filter_map(|kind| {
-            let op = &totals.ops[kind as usize];
-            let first_error =
-                outcomes.iter().find_map(|outcome| outcome.first_errors[kind as usize].clone());
-            (op.service.count() > 0).then(|| OpStats {
-                op: kind.name().to_owned(),
-                calls: op.service.count(),
-                prim_ops: op.prim_ops,
-                hits: op.hits,
-                misses: op.misses,
-                errors: op.errors,
-                first_error,
-                service: op.service.clone(),
-            })
-        });
-        Repeat {
-            index: self.repeat,
-            started_s: seconds(self.origin, start),
-            wall_s,
-            straggle_s: seconds(first_end, end),
-            warmup_s,
-            units,
-            prim_ops,
-            wu_per_s: units as f64 / wall_s,
-            ops_per_s: prim_ops as f64 / wall_s,
-            cpu_s: cpu_ns as f64 / 1e9,
-            engine_busy: (totals.engine_ns() as f64 / worked_ns.max(1.0)).min(1.0),
-            ops: ops.chain(labels(outcomes)).collect(),
-            unit: rate.map(|rate| UnitStats {
-                offered_per_s: rate,
-                achieved_per_s: units as f64 / wall_s,
-                due: outcomes.iter().map(|o| o.due).sum(),
-                backlog_max: outcomes.iter().map(|o| o.backlog_max).sum(),
-                backlog_end: outcomes.iter().map(|o| o.backlog_end).sum(),
-                response: totals.unit_response.clone(),
-                service: totals.unit_service.clone(),
-            }),
-            load,
-            trace_hashes: outcomes.iter().filter_map(|outcome| outcome.trace_hash).collect(),
-            clock_drift_ppm: self.clock.drift_ppm(),
-            rows: rows_of(outcomes),
-            aftermath: None,
-            // What the machine moved is added where there is a disk.
-            traffic: (!self.workload.is_jobs()).then(|| Traffic {
-                user_written_bytes: totals.written_bytes,
-                user_read_bytes: totals.read_bytes,
-                ..Traffic::default()
-            }),
-            pace: None,
-            counters: None,
-            cgroup: None,
-            footprint: None,
-        }
+/// The workers of a cell with results.
+pub(super) struct Part<'a> {
+    pub(super) lives: &'a [LiveWorker],
+    pub(super) outcomes: &'a [Outcome],
+    /// The rate that was offered.
+    pub(super) rate: Option<f64>,
+    pub(super) warmup_s: f64,
+}
+
+/// The numbers of a cell's repeat.
+pub(super) fn repeat_of(
+    measurement: &Measurement<'_>,
+    part: &Part<'_>,
+    load: Option<Load>,
+    cpu_ns: u64,
+) -> Repeat {
+    let (clock, outcomes) = (&measurement.clock, part.outcomes);
+    let totals = Totals::of(part.lives.iter());
+    let (start, end) = span(outcomes);
+    let seconds = |from, to| clock.ns_between(from, to) as f64 / 1e9;
+    // A count of units can end within one tick of a fake clock.
+    let wall_s = seconds(start, end).max(1e-9);
+    let first_end = outcomes.iter().map(|outcome| outcome.end).min().unwrap_or(end);
+    // A job counts operations itself, since they need not be timed.
+    let is_jobs = measurement.workload.is_jobs();
+    let prim_ops = if is_jobs { totals.units } else { totals.prim_ops() };
+    let worked_ns: f64 = outcomes.iter().map(|o| clock.ns_between(o.start, o.end) as f64).sum();
+    Repeat {
+        index: measurement.repeat,
+        started_s: seconds(measurement.origin, start),
+        wall_s,
+        straggle_s: seconds(first_end, end),
+        warmup_s: part.warmup_s,
+        units: totals.units,
+        prim_ops,
+        wu_per_s: totals.units as f64 / wall_s,
+        ops_per_s: prim_ops as f64 / wall_s,
+        cpu_s: cpu_ns as f64 / 1e9,
+        engine_busy: (totals.engine_ns() as f64 / worked_ns.max(1.0)).min(1.0),
+        ops: ops_of(&totals, outcomes).chain(labels(outcomes)).collect(),
+        unit: part.rate.map(|rate| unit_of(&totals, outcomes, rate, wall_s)),
+        load,
+        trace_hashes: outcomes.iter().filter_map(|outcome| outcome.trace_hash).collect(),
+        clock_drift_ppm: clock.drift_ppm(),
+        rows: rows_of(outcomes),
+        aftermath: None,
+        // What the machine moved is added where there is a disk.
+        traffic: (!is_jobs).then(|| Traffic {
+            user_written_bytes: totals.written_bytes,
+            user_read_bytes: totals.read_bytes,
+            ..Traffic::default()
+        }),
+        pace: None,
+        counters: None,
+        cgroup: None,
+        footprint: None,
+    }
+}
+
+/// The verbs that were called, in report order.
+fn ops_of<'a>(totals: &'a Totals, outcomes: &'a [Outcome]) -> impl Iterator<Item = OpStats> + 'a {
+    Kind::ALL.into_iter().filter_map(|kind| {
+        let op = &totals.ops[kind as usize];
+        let first_error =
+            outcomes.iter().find_map(|outcome| outcome.first_errors[kind as usize].clone());
+        (op.service.count() > 0).then(|| OpStats {
+            op: kind.name().to_owned(),
+            calls: op.service.count(),
+            prim_ops: op.prim_ops,
+            hits: op.hits,
+            misses: op.misses,
+            errors: op.errors,
+            first_error,
+            service: op.service.clone(),
+        })
+    })
+}
+
+/// The units of an open loop.
+fn unit_of(totals: &Totals, outcomes: &[Outcome], rate: f64, wall_s: f64) -> UnitStats {
+    UnitStats {
+        offered_per_s: rate,
+        achieved_per_s: totals.units as f64 / wall_s,
+        due: outcomes.iter().map(|o| o.due).sum(),
+        backlog_max: outcomes.iter().map(|o| o.backlog_max).sum(),
+        backlog_end: outcomes.iter().map(|o| o.backlog_end).sum(),
+        response: totals.unit_response.clone(),
+        service: totals.unit_service.clone(),
     }
 }
 

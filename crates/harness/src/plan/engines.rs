@@ -2,9 +2,10 @@
 //! once, so that what it refuses is said before anything is measured.
 
 use super::common::{self, Terms};
-use super::{PlannedEngine, Refusal, Surroundings, refusal};
+use crate::planned_engine::PlannedEngine;
 use crate::settings::Settings;
 use crate::stage::Stage;
+use crate::surroundings::{Refusal, Surroundings, refusal};
 use keyrack_store::{ANY_KEY, Backend, Durability, Engine, unknown};
 use keyrack_vfs::FileKind;
 use std::path::{Path, PathBuf};

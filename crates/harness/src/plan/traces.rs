@@ -1,10 +1,11 @@
 //! `--record`, `--replay`, `--format`, `--speed`: what they can be together, and the trace itself,
 //! read through once so that nothing in it can be refused later.
 
-use super::{PlannedEngine, Refusal, Surroundings, refusal};
 use crate::params::Params;
+use crate::planned_engine::PlannedEngine;
 use crate::program::{Playback, Workload, share_of};
 use crate::settings::{Bound, Settings};
+use crate::surroundings::{Refusal, Surroundings, refusal};
 use keyrack_trace::{Format, survey};
 use keyrack_workload::{Phase, Rng, SizeDistribution, ValueSource, ValueSpec};
 use std::collections::BTreeMap;

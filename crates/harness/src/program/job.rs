@@ -31,7 +31,7 @@ use crate::live::LiveWorker;
 use crate::params::Params;
 use crate::settings::Bound;
 use crate::verbs::Verbs;
-use crate::worker::WorkerMessage;
+use crate::worker_message::WorkerMessage;
 use keyrack_measure::Clock;
 use keyrack_record::{FieldValue, ThreadRow};
 use keyrack_workload::kvtest::{End, GlibcRandom, Halt, Job, Lcg, Value};

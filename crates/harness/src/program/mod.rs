@@ -10,17 +10,21 @@
 
 mod job;
 mod mix;
+mod open;
 mod phases;
 mod playback;
 mod prepared;
 mod script;
+mod share;
 mod workload;
 
 pub(crate) use job::{JobContext, JobTask};
 pub(crate) use mix::MixTask;
+pub(crate) use open::open_script;
 pub(crate) use phases::{PhasePlan, RoleIndex, RolePlan};
 pub(crate) use playback::{Differences, Offsets, Playback, PlaybackTask, share_of};
-pub(crate) use prepared::{MakeVerbs, Prepared, Task, WorkerShare};
+pub(crate) use prepared::{MakeVerbs, Prepared, Task};
+pub(crate) use share::WorkerShare;
 pub use workload::{Sweep, Workload};
 
 use crate::lua::{Print, Sandbox};

@@ -3,11 +3,11 @@
 use super::job::Shared;
 use super::workload::Kind;
 use super::{
-    JobContext, JobTask, MixTask, PlaybackTask, RoleIndex, ScriptEnv, Workload, phases, script,
+    JobContext, JobTask, MixTask, PlaybackTask, RoleIndex, ScriptEnv, WorkerShare, Workload,
+    phases, script,
 };
 use crate::interrupt::Breaker;
 use crate::lua::{Counters, ScriptError, Vm, VmSetup};
-use crate::settings::Bound;
 use crate::verbs::Verbs;
 use keyrack_measure::Histogram;
 use keyrack_store::{Durability, Session, Store};
@@ -15,33 +15,6 @@ use keyrack_workload::{MixSpec, Phase};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Whose share of a workload a task is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WorkerShare {
-    pub(crate) phase: Phase,
-    /// The thread, of how many that share the work.
-    pub(crate) who: (u32, u32),
-    /// The declared role.
-    pub(crate) role: Option<RoleIndex>,
-    pub(crate) bound: Bound,
-}
-
-impl WorkerShare {
-    pub(crate) fn new(phase: Phase, who: (u32, u32)) -> Self {
-        WorkerShare { phase, who, role: None, bound: Bound::Ops(1) }
-    }
-
-    /// The streams of random numbers: those of two roles, or of two phases, have nothing in common.
-    pub(super) fn stream(&self) -> Phase {
-        match self.role {
-            Some(RoleIndex { phase, role }) => {
-                Phase::Other(16 + (phase * phases::ROLES_MAX + role) as u32)
-            }
-            None => self.phase,
-        }
-    }
-}
 
 /// A workload made ready for one measurement: what its workers share.
 pub(crate) struct Prepared<'w> {
@@ -201,11 +174,8 @@ fn silent_vm<'s>(
     let Some(script) = &workload.script else {
         return Err(ScriptError::plain("a declarative script has no text".into()));
     };
-    let share = WorkerShare {
-        role: place,
-        bound: workload.bound(),
-        ..WorkerShare::new(Phase::Setup, (0, 1))
-    };
+    let share =
+        WorkerShare { role, bound: workload.bound(), ..WorkerShare::new(Phase::Setup, (0, 1)) };
     let setup = workload.setup(script, env, Counters::default(), share, sweep);
     Vm::load(&VmSetup { print: None, ..setup })
 }

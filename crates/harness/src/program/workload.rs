@@ -1,13 +1,15 @@
 //! A workload as it was read: a script, a native mix, jobs or a trace, with its name and settings.
 
 use super::job::{JOB_SECONDS, JobPlan};
-use super::{PhasePlan, Playback, Prepared, ScriptEnv, WorkerShare, job_names, script};
+use super::phases::PhasePlan;
+use super::playback::Playback;
+use super::share::WorkerShare;
+use super::{ScriptEnv, job_names};
 use crate::interrupt::Breaker;
-use crate::lua::{Counters, Ctx, Script, ScriptError, Vm, VmSetup};
+use crate::lua::{Counters, Ctx, Script, VmSetup};
 use crate::params::Params;
 use crate::settings::{Bound, Override};
 use keyrack_store::unknown;
-use keyrack_workload::Phase;
 use std::sync::Arc;
 
 /// A workload, read and checked.
@@ -213,62 +215,6 @@ impl Workload {
     #[must_use]
     pub fn is_jobs(&self) -> bool {
         self.kind == Kind::Jobs
-    }
-
-    /// Reads the script `text` of the file `path`: runs it once without a store and looks at the
-    /// table that it returns.
-    pub(crate) fn script(
-        path: &str,
-        text: Vec<u8>,
-        env: &ScriptEnv,
-        settings_of: &dyn Fn(&str) -> Override,
-        batch: &[i64],
-    ) -> Result<Workload, ScriptError> {
-        use sha2::Digest;
-        if let Err(error) = std::str::from_utf8(&text) {
-            let line =
-                text[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() + 1;
-            return Err(ScriptError::plain(format!(
-                "{path}:{line}: not UTF-8 text; write other bytes as escapes such as \\xff"
-            )));
-        }
-        let sha256 = sha2::Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect();
-        let script = Arc::new(Script { path: path.to_owned(), text });
-        let mut workload = Workload {
-            source: path.to_owned(),
-            name: "(unnamed)".to_owned(),
-            sha256,
-            text: String::from_utf8_lossy(&script.text).into_owned(),
-            sweep: None,
-            has_load: false,
-            load_keys: None,
-            settings: settings_of(""),
-            phases: Vec::new(),
-            kind: Kind::Script,
-            script: Some(Arc::clone(&script)),
-            jobs: None,
-            playback: None,
-        };
-        let inspect = |workload: &mut Workload| {
-            let (counters, who) = (Counters::default(), (0, 1));
-            let share =
-                WorkerShare { bound: workload.bound(), ..WorkerShare::new(Phase::Setup, who) };
-            let setup = workload.setup(&script, env, counters, share, None);
-            let vm = Vm::load(&VmSetup { print: None, ..setup })?;
-            script::inspect(&vm, workload, batch)
-        };
-        inspect(&mut workload)?;
-        workload.settings = settings_of(&workload.name);
-        if !workload.settings.params.is_empty() {
-            // The parameters of its own section may be wrong, or decide what it sweeps.
-            inspect(&mut workload)?;
-        }
-        if matches!(workload.kind, Kind::Declarative { .. } | Kind::Phases { .. }) {
-            // A mix that does not hold together is the file's mistake, not a cell's.
-            let value = workload.sweep.as_ref().map(|s| (s.param.clone(), s.values[0]));
-            Prepared::new(&workload, env, value)?;
-        }
-        Ok(workload)
     }
 
     /// The most workers of a phase, where it declares phases and says how many for every role.

@@ -16,7 +16,7 @@ use super::{JobContext, JobPlan, JobTask, Shared};
 use crate::live::{Kind, LiveWorker};
 use crate::params::Params;
 use crate::verbs::Verbs;
-use crate::worker::WorkerMessage;
+use crate::worker_message::WorkerMessage;
 use keyrack_measure::Clock;
 use keyrack_store::{Batch, Removed, Update};
 use keyrack_workload::kvtest::{Client, GlibcRandom, Halt, Job, Row, column_of, with_column};
