@@ -4,7 +4,7 @@ use keyrack_measure::{Histogram, hdr};
 use serde_json::{Value, json};
 
 use super::table::{deviation, headline};
-use crate::account::Report;
+use crate::account::{Account, AgentRate, Report, Second};
 use crate::plan::Settings;
 use crate::target::Class;
 
@@ -25,126 +25,129 @@ const PERCENTILES: [(&str, f64); 9] = [
 /// The report, with what was asked for.
 #[must_use]
 pub fn json(report: &Report, settings: &Settings) -> Value {
-    let (account, counts) = (&report.account, &report.account.counts);
-    let classes: serde_json::Map<String, Value> = Class::ALL
-        .into_iter()
-        .filter(|class| !account.tally(*class).response.is_empty())
-        .map(|class| {
-            let tally = account.tally(class);
-            let service = (!tally.service.is_empty()).then(|| latency(&tally.service));
-            let value = json!({
-                "headline": latency(headline(account, class, settings)),
-                "response": latency(&tally.response),
-                "service": service,
-                "response_hdr": hdr::export(&tally.response),
-            });
-            (class.name().to_owned(), value)
-        })
-        .collect();
-    let errors: Vec<Value> = account
-        .errors
-        .iter()
-        .map(|(class, count, words)| json!({"class": class.name(), "count": count, "first": words}))
-        .collect();
-    let series: Vec<Value> = report
-        .series
-        .iter()
-        .map(|second| {
-            json!({
-                "end_s": second.end_s,
-                "length_s": second.length_s,
-                "offered_qps": second.offered_per_s,
-                "ops": second.ops,
-                "misses": second.misses,
-                "errors": second.errors,
-                "latency": latency(&second.latency),
-            })
-        })
-        .collect();
-    let threads: Vec<Value> = report
-        .threads
-        .iter()
-        .map(|used| json!({"cpu_s": used.cpu_s, "wall_s": used.wall_s}))
-        .collect();
-    let agents: Vec<Value> = report
-        .agents
-        .iter()
-        .map(|agent| {
-            json!({
-                "name": agent.name,
-                "offered_qps": agent.offered_per_s,
-                "qps": agent.achieved_per_s,
-            })
-        })
-        .collect();
-    let master = report.master.as_ref().map(|master| {
-        json!({
-            "ops": master.counts.ops,
-            "read": latency(&master.tally(Class::Read).response),
-            "update": latency(&master.tally(Class::Update).response),
-        })
-    });
+    let account = &report.account;
+    let errors = account.errors.iter();
+    let errors = errors.map(
+        |(class, count, words)| json!({"class": class.name(), "count": count, "first": words}),
+    );
+    let threads = report.threads.iter();
+    let threads = threads.map(|used| json!({"cpu_s": used.cpu_s, "wall_s": used.wall_s}));
     json!({
         "format": FORMAT,
-        "agents": agents,
-        "master": master,
-        "settings": {
-            "servers": settings.servers,
-            "protocol": settings.protocol.name(),
-            "threads": settings.threads,
-            "connections": settings.connections,
-            "depth": settings.depth,
-            "qps": settings.rate,
-            "time_s": settings.time_s,
-            "queries": settings.queries,
-            "warmup_s": settings.warmup_s,
-            "records": settings.records,
-            "sharding": settings.sharding.name(),
-            "keysize": settings.keysize,
-            "valuesize": settings.valuesize,
-            "iadist": settings.iadist,
-            "popularity": settings.popularity,
-            "update": settings.update,
-            "mget": settings.mget,
-            "seed": settings.seed,
-        },
+        "agents": report.agents.iter().map(agent_of).collect::<Vec<_>>(),
+        "master": report.master.as_deref().map(master_of),
+        "settings": settings_of(settings),
         "window_s": report.window_s,
         "qps": report.rate(),
         "offered_qps": report.offered_rate,
         "loop": if report.offered_rate.is_some() { "open" } else { "closed" },
-        "counts": {
-            "ops": counts.ops,
-            "ops_in_time": counts.ops_in_time,
-            "offered": counts.offered,
-            "gets": counts.gets,
-            "misses": counts.misses,
-            "sets": counts.sets,
-            "not_stored": counts.not_stored,
-            "fills": counts.fills,
-            "purged": counts.purged,
-            "skipped": counts.skipped,
-            "unanswered": counts.unanswered,
-            "unsent": counts.unsent,
-            "backlog": counts.backlog,
-            "verified": counts.verified,
-            "received_bytes": counts.received_bytes,
-            "sent_bytes": counts.sent_bytes,
-            "broken": counts.broken,
-            "reconnects": counts.reconnects,
-            "moved": counts.moved,
-            "asked": counts.asked,
-            "tier_misses": counts.tier_misses,
-            "copies": counts.copies,
-            "loaded": report.loaded,
-        },
-        "classes": classes,
+        "counts": counts_of(report),
+        "classes": classes_of(account, settings),
         "delay": (!account.delay.is_empty()).then(|| latency(&account.delay)),
-        "errors": errors,
+        "errors": errors.collect::<Vec<_>>(),
         "troubles": report.troubles,
-        "series": series,
-        "threads": threads,
+        "series": report.series.iter().map(second_of).collect::<Vec<_>>(),
+        "threads": threads.collect::<Vec<_>>(),
         "interrupted": report.is_interrupted,
         "load_s": report.load_s,
+    })
+}
+
+fn agent_of(agent: &AgentRate) -> Value {
+    json!({
+        "name": agent.name,
+        "offered_qps": agent.offered_per_s,
+        "qps": agent.achieved_per_s,
+    })
+}
+
+/// The latencies that the master of agents measured itself.
+fn master_of(master: &Account) -> Value {
+    json!({
+        "ops": master.counts.ops,
+        "read": latency(&master.tally(Class::Read).response),
+        "update": latency(&master.tally(Class::Update).response),
+    })
+}
+
+fn second_of(second: &Second) -> Value {
+    json!({
+        "end_s": second.end_s,
+        "length_s": second.length_s,
+        "offered_qps": second.offered_per_s,
+        "ops": second.ops,
+        "misses": second.misses,
+        "errors": second.errors,
+        "latency": latency(&second.latency),
+    })
+}
+
+/// The classes that have replies.
+fn classes_of(account: &Account, settings: &Settings) -> serde_json::Map<String, Value> {
+    let used = Class::ALL.into_iter().filter(|class| !account.tally(*class).response.is_empty());
+    let classes = used.map(|class| {
+        let tally = account.tally(class);
+        let service = (!tally.service.is_empty()).then(|| latency(&tally.service));
+        let value = json!({
+            "headline": latency(headline(account, class, settings)),
+            "response": latency(&tally.response),
+            "service": service,
+            "response_hdr": hdr::export(&tally.response),
+        });
+        (class.name().to_owned(), value)
+    });
+    classes.collect()
+}
+
+fn settings_of(settings: &Settings) -> Value {
+    json!({
+        "servers": settings.servers,
+        "protocol": settings.protocol.name(),
+        "threads": settings.threads,
+        "connections": settings.connections,
+        "depth": settings.depth,
+        "qps": settings.rate,
+        "time_s": settings.time_s,
+        "queries": settings.queries,
+        "warmup_s": settings.warmup_s,
+        "records": settings.records,
+        "sharding": settings.sharding.name(),
+        "keysize": settings.keysize,
+        "valuesize": settings.valuesize,
+        "iadist": settings.iadist,
+        "popularity": settings.popularity,
+        "update": settings.update,
+        "mget": settings.mget,
+        "seed": settings.seed,
+    })
+}
+
+fn counts_of(report: &Report) -> Value {
+    let counts = &report.account.counts;
+    json!({
+        "ops": counts.ops,
+        "ops_in_time": counts.ops_in_time,
+        "offered": counts.offered,
+        "gets": counts.gets,
+        "misses": counts.misses,
+        "sets": counts.sets,
+        "not_stored": counts.not_stored,
+        "fills": counts.fills,
+        "purged": counts.purged,
+        "skipped": counts.skipped,
+        "unanswered": counts.unanswered,
+        "unsent": counts.unsent,
+        "backlog": counts.backlog,
+        "verified": counts.verified,
+        "received_bytes": counts.received_bytes,
+        "sent_bytes": counts.sent_bytes,
+        "broken": counts.broken,
+        "reconnects": counts.reconnects,
+        "moved": counts.moved,
+        "asked": counts.asked,
+        "tier_misses": counts.tier_misses,
+        "copies": counts.copies,
+        "loaded": report.loaded,
     })
 }
 

@@ -3,9 +3,12 @@
 //! **Invariant:** nothing in a [`Plan`] can be refused any more for what the user wrote. What can
 //! be said without a connection is said before one is made.
 
+mod check;
 mod endpoint;
 mod settings;
 
+pub(crate) use check::check_rate;
+pub use check::{CONNECTIONS_MAX, DEPTH_MAX, MGET_MAX, THREADS_MAX};
 pub use settings::{Filling, Headline, Loading, Settings, TlsFiles, TraceFile, Waiting};
 
 use keyrack_net::ConnectOptions;
@@ -19,23 +22,13 @@ use crate::arrival::{self, Sizes, VALUE_BYTES_MAX};
 use crate::content::{KeyText, Popularity, Sample, Values};
 use crate::control::Ramp;
 use crate::error::{Error, Result};
-use crate::route::{Sharding, Shards};
+use crate::route::Shards;
 use crate::server::Server;
 use crate::target::MEMCACHED_KEY_BYTES_MAX;
 use crate::trace;
 
-/// Connections of a thread to a server, as the original has it.
-pub const CONNECTIONS_MAX: usize = 512;
-/// Threads at most.
-pub const THREADS_MAX: usize = 1024;
-/// Requests under way on a connection at most: each is some bytes of memory.
-pub const DEPTH_MAX: usize = 1 << 20;
-/// Keys of a lookup at most.
-pub const MGET_MAX: usize = 10_000;
 /// The longest key of a server that is not memcached.
 const KEY_BYTES_MAX: usize = 64 << 10;
-/// Longest run: a year.
-const TIME_S_MAX: f64 = 366.0 * 86_400.0;
 /// Requests under way on a connection while it loads.
 const LOAD_DEPTH: usize = 1024;
 /// Memcached 1.6 loses what comes behind a record of TLS until more comes: while loading there is
@@ -77,7 +70,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Usage`] and its like, one line each, naming the option.
     pub fn new(mut settings: Settings, fs: &dyn Fs) -> Result<Plan> {
-        check(&settings)?;
+        check::check(&settings)?;
         let ramp = settings.ramp.take();
         if let Some(ramp) = &ramp {
             settings.rate = mean_rate(ramp, &mut settings.time_s)?;
@@ -285,158 +278,6 @@ fn mean_rate(ramp: &Ramp, time_s: &mut f64) -> Result<f64> {
         return Err(Error::usage("--ramp: no request is due within --time"));
     }
     Ok(rate)
-}
-
-/// Whether there can be so many requests a second; 0 is as many as are answered.
-pub(crate) fn check_rate(rate: f64) -> Result<()> {
-    match (0.0..=1e12).contains(&rate) {
-        true => Ok(()),
-        false => Err(Error::usage(format!("--qps is {rate}, expected 0 to 1e12"))),
-    }
-}
-
-/// What can be said of single settings, and of pairs.
-fn check(settings: &Settings) -> Result<()> {
-    let refuse = |text: String| Err(Error::Usage(text));
-    let within = |option: &str, value: usize, max: usize| match (1..=max).contains(&value) {
-        true => Ok(()),
-        false => Err(Error::usage(format!("{option} is {value}, expected 1 to {max}"))),
-    };
-    let seconds = |option: &str, value: f64| match (0.0..=TIME_S_MAX).contains(&value) {
-        true => Ok(()),
-        false => Err(Error::usage(format!("{option} is {value}, expected 0 to {TIME_S_MAX} s"))),
-    };
-    if settings.threads > 0 || settings.agents == 0 {
-        within("--threads", settings.threads, THREADS_MAX)?;
-    }
-    if settings.agents > 0 && settings.trace.is_some() {
-        return refuse("--read_file and --agent exclude each other".to_owned());
-    }
-    within("--connections", settings.connections, CONNECTIONS_MAX)?;
-    within("--depth", settings.depth, DEPTH_MAX)?;
-    within("--mget", settings.mget, MGET_MAX)?;
-    seconds("--time", settings.time_s)?;
-    seconds("--warmup", settings.warmup_s)?;
-    seconds("--wait", settings.wait_s)?;
-    seconds("--drain", settings.drain_s)?;
-    seconds("--connect-timeout", settings.connect_timeout_s)?;
-    if settings.connect_timeout_s == 0.0 {
-        return refuse("--connect-timeout is 0: nothing connects in no time".to_owned());
-    }
-    if let Some(trace) = &settings.trace {
-        if trace.speed.is_some_and(|speed| !(speed > 0.0 && speed.is_finite())) {
-            return refuse("--speed is not more than 0: time passes forwards".to_owned());
-        }
-        if trace.speed.is_some() && settings.rate > 0.0 {
-            return refuse("--speed and --qps exclude each other: a trace has one pace".to_owned());
-        }
-        if settings.mget > 1 || settings.delete90 {
-            return refuse("--read_file excludes --mget and --delete90".to_owned());
-        }
-        if trace.is_loop && settings.time_s == 0.0 && settings.queries == 0 {
-            return refuse("--loop needs --time or --queries: it has no end".to_owned());
-        }
-    }
-    let has_end = settings.trace.is_some() || settings.ramp.is_some();
-    if settings.time_s == 0.0 && settings.queries == 0 && !has_end {
-        return refuse("--time is 0: give it, or --queries, to say how long to measure".to_owned());
-    }
-    check_rate(settings.rate)?;
-    if !(0.0..=1.0).contains(&settings.update) {
-        return refuse(format!("--update is {}, expected a share from 0 to 1", settings.update));
-    }
-    if settings.records == 0 {
-        return refuse("--records is 0: there is no key to ask for".to_owned());
-    }
-    let memcached = settings.protocol.is_memcached();
-    let name = settings.protocol.name();
-    if settings.assoc.is_some() && memcached {
-        return refuse("--assoc needs --redis: memcached has no hashes".to_owned());
-    }
-    if settings.assoc.is_some() && settings.mget > 1 {
-        return refuse("--assoc and --mget exclude each other: fields have no MGET".to_owned());
-    }
-    if settings.delete90 && settings.filling == Filling::Never {
-        return refuse("--delete90 needs --getset: what was removed has to come back".to_owned());
-    }
-    if settings.filling != Filling::Never && settings.mget > 1 {
-        return refuse(
-            "--mget and --getset exclude each other: which key missed is not told".to_owned(),
-        );
-    }
-    if settings.verify && settings.mget > 1 {
-        return refuse("--verify and --mget exclude each other".to_owned());
-    }
-    check_sharding(settings)?;
-    if settings.ramp.is_some() {
-        if settings.rate > 0.0 {
-            return refuse("--ramp and --qps exclude each other: both are the rate".to_owned());
-        }
-        if settings.trace.as_ref().is_some_and(|trace| trace.speed.is_some()) {
-            return refuse(
-                "--ramp and --speed exclude each other: a trace has one pace".to_owned(),
-            );
-        }
-    }
-    let is_paced = settings.rate > 0.0 || settings.ramp.is_some();
-    if (settings.skip || settings.moderate) && !is_paced {
-        return refuse(
-            "--skip and --moderate need --qps: there is no schedule to leave".to_owned(),
-        );
-    }
-    if settings.loading == Loading::Only && settings.servers.is_empty() {
-        return refuse("--loadonly needs --server".to_owned());
-    }
-    if let Some(them) = &settings.credentials {
-        if memcached && them.user.is_empty() {
-            return refuse(format!("--password needs --username with {name}"));
-        }
-        if them.user.len() > 255 || them.password.len() > 32_768 {
-            return refuse("--username or --password is too long".to_owned());
-        }
-        if them.user.contains('\0') || them.password.contains('\0') {
-            return refuse("--username and --password cannot hold NUL".to_owned());
-        }
-    }
-    Ok(())
-}
-
-/// Keys that say where they go.
-fn check_sharding(settings: &Settings) -> Result<()> {
-    if !settings.sharding.is_some() {
-        return Ok(());
-    }
-    let option = match settings.sharding {
-        Sharding::Cluster => "--cluster",
-        Sharding::Tiers => "--tier",
-        _ => "--shard",
-    };
-    if settings.sharding == Sharding::Cluster && settings.protocol.is_memcached() {
-        return Err(Error::usage("--cluster needs --redis or --resp3: memcached has none"));
-    }
-    if settings.sharding == Sharding::Tiers {
-        let servers = settings.servers.len();
-        if servers != 2 {
-            return Err(Error::usage(format!("--tier needs two servers, and there are {servers}")));
-        }
-        if settings.filling == Filling::Never {
-            return Err(Error::usage("--tier stores what both tiers miss: it needs --getset"));
-        }
-        if settings.delete90 {
-            return Err(Error::usage("--tier and --delete90 exclude each other"));
-        }
-    }
-    if settings.roundrobin {
-        return Err(Error::usage(format!(
-            "{option} and --roundrobin exclude each other: a thread needs every server"
-        )));
-    }
-    if settings.mget > 1 {
-        return Err(Error::usage(format!(
-            "{option} and --mget exclude each other: the keys of a lookup have many servers"
-        )));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
