@@ -63,12 +63,7 @@ impl Plan {
         let probes = plan_probes(&settings)?;
         let sinks = plan_sinks(&settings)?;
         let order = plan_order(&settings)?;
-        if settings.rate_search.is_some() && !settings.rate.is_empty() {
-            return Err(refusal("--rate and --rate-search contradict each other, give one"));
-        }
-        if settings.rate_search.is_some() && !matches!(settings.bound, Bound::Secs(_)) {
-            return Err(refusal("--rate-search needs --secs S: how long each rate is tried"));
-        }
+        check_rates(&settings)?;
         if settings.drop_caches {
             drop_caches::check().map_err(Refusal)?;
         }
@@ -97,16 +92,7 @@ impl Plan {
             }
             workloads.push(workload);
         }
-        if let Some(bytes) = settings.mem_limit {
-            for planned in &mut engines {
-                planned.remarks.push(match planned.engine.name.contains("://") {
-                    true => {
-                        format!("memory limit {bytes} bytes: of this program, not of the server")
-                    }
-                    false => format!("memory limit {bytes} bytes, page cache included"),
-                });
-            }
-        }
+        remark_memory_limit(&settings, &mut engines);
         if settings.verify {
             check_answers(&settings, &workloads, &mut engines);
         }
@@ -141,6 +127,28 @@ impl Plan {
                 values.iter().map(|value| Some((param.clone(), *value))).collect()
             }
         }
+    }
+}
+
+fn check_rates(settings: &Settings) -> Result<(), Refusal> {
+    if settings.rate_search.is_some() && !settings.rate.is_empty() {
+        return Err(refusal("--rate and --rate-search contradict each other, give one"));
+    }
+    if settings.rate_search.is_some() && !matches!(settings.bound, Bound::Secs(_)) {
+        return Err(refusal("--rate-search needs --secs S: how long each rate is tried"));
+    }
+    Ok(())
+}
+
+/// Remarks `--mem-limit` at every engine.
+fn remark_memory_limit(settings: &Settings, engines: &mut [PlannedEngine]) {
+    let Some(bytes) = settings.mem_limit else { return };
+    for planned in engines {
+        let what = match planned.engine.name.contains("://") {
+            true => ": of this program, not of the server",
+            false => ", page cache included",
+        };
+        planned.remarks.push(format!("memory limit {bytes} bytes{what}"));
     }
 }
 

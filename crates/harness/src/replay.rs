@@ -16,13 +16,29 @@ use std::path::Path;
 /// Renders the replay file of `plan`.
 #[must_use]
 pub fn render(plan: &Plan) -> String {
-    let settings = &plan.settings;
     let version = &plan.surroundings.facts.version;
     let mut out = format!(
         "keyrack {version} replay file - reproduce with:  keyrack bench --config \
          <path>\n\n[bench]\n"
     );
     let mut line = |key: &str, value: String| out.push_str(&render_entry(key, &value));
+    grid_lines(plan, &mut line);
+    switch_lines(&plan.settings, &mut line);
+    trace_lines(&plan.settings, &mut line);
+    store_lines(&plan.settings, &mut line);
+    report_lines(plan, &mut line);
+    for workload in plan.workloads.iter().filter(|workload| workload.trace().is_none()) {
+        line("workload", workload.source.clone());
+    }
+    sections(&mut out, &plan.settings, &plan.workloads);
+    out
+}
+
+/// Writes a key with its value.
+type Line<'l> = &'l mut dyn FnMut(&str, String);
+
+fn grid_lines(plan: &Plan, line: Line<'_>) {
+    let settings = &plan.settings;
     // Those that were left out are not replayed.
     let engines: Vec<&str> = plan.engines.iter().map(|planned| planned.engine.name).collect();
     line("backend", engines.join(","));
@@ -51,6 +67,9 @@ pub fn render(plan: &Plan) -> String {
     if settings.seed_threads > 0 {
         line("seed_threads", settings.seed_threads.to_string());
     }
+}
+
+fn switch_lines(settings: &Settings, line: Line<'_>) {
     for (key, set) in [
         ("seed_once", settings.seed_once),
         ("verify", settings.verify),
@@ -64,6 +83,10 @@ pub fn render(plan: &Plan) -> String {
             line(key, "yes".to_owned());
         }
     }
+}
+
+/// Traces and rates.
+fn trace_lines(settings: &Settings, line: Line<'_>) {
     if let Some(path) = &settings.record {
         line("record", path.display().to_string());
     }
@@ -83,6 +106,9 @@ pub fn render(plan: &Plan) -> String {
     if let Some(goal) = settings.rate_search {
         line("rate_search", format!("p{}<{}ns", goal.percentile, goal.limit_ns));
     }
+}
+
+fn store_lines(settings: &Settings, line: Line<'_>) {
     if let Some(dir) = &settings.data_dir {
         line("data_dir", dir.display().to_string());
     }
@@ -104,6 +130,10 @@ pub fn render(plan: &Plan) -> String {
     if settings.min_free > 0 {
         line("min_free", settings.min_free.to_string());
     }
+}
+
+fn report_lines(plan: &Plan, line: Line<'_>) {
+    let settings = &plan.settings;
     match (&settings.report_dir, &settings.report) {
         (Some(dir), _) => line("report_dir", dir.display().to_string()),
         (None, Some(report)) => line("report", report.clone()),
@@ -117,11 +147,6 @@ pub fn render(plan: &Plan) -> String {
     for (name, value) in &settings.params {
         line("param", format!("{name}={value}"));
     }
-    for workload in plan.workloads.iter().filter(|workload| workload.trace().is_none()) {
-        line("workload", workload.source.clone());
-    }
-    sections(&mut out, settings, &plan.workloads);
-    out
 }
 
 fn sections(out: &mut String, settings: &Settings, workloads: &[Workload]) {

@@ -345,6 +345,20 @@ impl Settings {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let is_known = self.set_grid(key, value)?
+            || self.set_work(key, value)?
+            || self.set_machine(key, value)?
+            || self.set_reports(key, value)?;
+        if is_known {
+            return Ok(());
+        }
+        let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+        Err(unknown("key", key, &known))
+    }
+
+    /// Keys of the grid: engines, threads, rates, repeats and their order. `false`: it is no such
+    /// key.
+    fn set_grid(&mut self, key: &str, value: &str) -> Result<bool, String> {
         match key {
             "backend" => self.backend = names(value)?,
             "threads" => {
@@ -365,6 +379,19 @@ impl Settings {
                 )?);
             }
             "seed" => self.seed = count_up_to(value, 0, u64::MAX)?,
+            "seed-threads" => self.seed_threads = count_up_to(value, 0, THREADS_MAX)? as u32,
+            "seed-once" => self.seed_once = parse_bool(value)?,
+            "rate" => self.rate = list(value, rate)?,
+            "arrivals" => self.arrivals = Arrivals::parse(value).map_err(|e| e.to_string())?,
+            "rate-search" => self.rate_search = Some(goal(value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Keys of what a measurement does: bound, data, traces, scripts. `false`: it is no such key.
+    fn set_work(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
             "ops" => (self.bound, self.bounded) = (Bound::Ops(count(value, 1)?), true),
             "secs" => (self.bound, self.bounded) = (Bound::Secs(seconds(value, false)?), true),
             "limit" => self.limit = Some(count(value, 0)?),
@@ -372,18 +399,26 @@ impl Settings {
             "warmup" => self.warmup = seconds(value, true)?,
             "users" => self.users = count(value, 1)?,
             "items" => self.items = count(value, 1)?,
-            "seed-threads" => self.seed_threads = count_up_to(value, 0, THREADS_MAX)? as u32,
-            "seed-once" => self.seed_once = parse_bool(value)?,
-            "pin" => self.pin = pin(value)?,
-            "no-pin" if parse_bool(value)? => self.pin = Pin::Never,
-            "no-pin" => {}
             "record" => self.record = Some(directory(value)?),
             "replay" => self.replay = Some(directory(value)?),
             "format" => self.format = Some(choice(value, &Format::NAMES)?),
             "speed" => self.speed = speed(value)?,
-            "rate" => self.rate = list(value, rate)?,
-            "arrivals" => self.arrivals = Arrivals::parse(value).map_err(|e| e.to_string())?,
-            "rate-search" => self.rate_search = Some(goal(value)?),
+            "param" => self.params.push(pair(value)?),
+            "unsafe-lua" => self.sandbox.open = parse_bool(value)?,
+            "lua-memory" => self.sandbox.memory_max = parse_size(value)?.max(1 << 20) as usize,
+            "unit-timeout" => self.unit_timeout = seconds(value, false)?,
+            "workload" => self.workloads.push(value.to_owned()),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Keys of the machine and of the stores on it. `false`: it is no such key.
+    fn set_machine(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "pin" => self.pin = pin(value)?,
+            "no-pin" if parse_bool(value)? => self.pin = Pin::Never,
+            "no-pin" => {}
             "data-dir" => self.data_dir = Some(directory(value)?),
             "store" => self.store = Some(directory(value)?),
             "durability" => {
@@ -395,11 +430,19 @@ impl Settings {
                     value.parse().map_err(|e: keyrack_store::Error| e.to_string())?;
             }
             "settle" => self.settle = seconds(value, true)?,
-            "verify" => self.verify = parse_bool(value)?,
-            "amplification" => self.amplification = parse_bool(value)?,
             "drop-caches" => self.drop_caches = parse_bool(value)?,
             "mem-limit" => self.mem_limit = Some(parse_size(value)?),
             "min-free" => self.min_free = parse_size(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Keys of what is reported and checked. `false`: it is no such key.
+    fn set_reports(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "verify" => self.verify = parse_bool(value)?,
+            "amplification" => self.amplification = parse_bool(value)?,
             "report" => self.report = Some(value.to_owned()),
             "report-dir" => self.report_dir = Some(directory(value)?),
             "timeline" => self.timeline = seconds(value, true)?,
@@ -417,17 +460,9 @@ impl Settings {
             }
             "trace-hash" => self.trace_hash = parse_bool(value)?,
             "auto-plot" => self.auto_plot |= parse_bool(value)?,
-            "param" => self.params.push(pair(value)?),
-            "unsafe-lua" => self.sandbox.open = parse_bool(value)?,
-            "lua-memory" => self.sandbox.memory_max = parse_size(value)?.max(1 << 20) as usize,
-            "unit-timeout" => self.unit_timeout = seconds(value, false)?,
-            "workload" => self.workloads.push(value.to_owned()),
-            _ => {
-                let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-                return Err(unknown("key", key, &known));
-            }
+            _ => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// What scripts of the workload called `name` find, after its own section.

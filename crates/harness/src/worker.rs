@@ -495,6 +495,32 @@ fn closed<'s, U: Unit<'s>>(
 /// Longest sleep between two looks at the stop flag.
 const NAP_NS: u64 = 20_000_000;
 
+/// A second walk over the schedule of an open loop. It counts what is due, so that a backlog is
+/// counted exactly.
+struct DueCount {
+    schedule: Schedule,
+    begin: u64,
+    /// The tick at which the next unit is due.
+    next: u64,
+    count: u64,
+}
+
+impl DueCount {
+    fn new(mut schedule: Schedule, clock: &Clock, begin: u64) -> DueCount {
+        let next = begin + clock.ticks_of_ns(schedule.next_at_ns());
+        DueCount { schedule, begin, next, count: 0 }
+    }
+
+    /// Counts what is due before `tick`.
+    #[inline(always)]
+    fn advance(&mut self, clock: &Clock, tick: u64) {
+        while self.next < tick {
+            self.count += 1;
+            self.next = self.begin + clock.ticks_of_ns(self.schedule.next_at_ns());
+        }
+    }
+}
+
 fn open<'s, U: Unit<'s>>(
     unit: &mut U,
     clock: &Clock,
@@ -508,14 +534,11 @@ fn open<'s, U: Unit<'s>>(
         Until::Count(count) => (count, u64::MAX),
         Until::Ns(ns) => (u64::MAX, begin + clock.ticks_of_ns(ns)),
     };
-    // A second walk over the same schedule counts what is due, so that a backlog is counted
-    // exactly.
-    let Some(mut ahead) = schedule.again() else {
+    let Some(ahead) = schedule.again() else {
         return Err((0, ScriptError::plain("the trace cannot be read again".to_owned())));
     };
-    let mut next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());
+    let mut due = DueCount::new(ahead, clock, begin);
     let nap = clock.ticks_of_ns(NAP_NS);
-    let mut due: u64 = 0;
     let mut intended = begin + clock.ticks_of_ns(schedule.next_at_ns());
     let live = job.live;
     while *iter < count && intended < deadline && !job.stop.load(Ordering::Relaxed) {
@@ -530,11 +553,9 @@ fn open<'s, U: Unit<'s>>(
         if actual >= deadline {
             break;
         }
-        while next_due <= actual {
-            due += 1;
-            next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());
-        }
-        outcome.backlog_max = outcome.backlog_max.max(due.min(count).saturating_sub(*iter + 1));
+        due.advance(clock, actual + 1);
+        outcome.backlog_max =
+            outcome.backlog_max.max(due.count.min(count).saturating_sub(*iter + 1));
         *iter += 1;
         let result = unit.unit(*iter).map_err(|error| (*iter, error));
         let end = clock.ticks();
@@ -551,26 +572,49 @@ fn open<'s, U: Unit<'s>>(
     if let Some(verbs) = unit.verbs_of() {
         verbs.wait_all();
     }
-    // The phase ends here, before the bookkeeping of what was not served. When nothing more is due
-    // it still lasts to its deadline: ten units a second are ten in one second, not ten in the
-    // 0.9 s from the first to the last.
-    let now = clock.ticks();
-    let is_over = deadline != u64::MAX && intended >= deadline;
-    outcome.end = if is_over { deadline.max(now) } else { now };
-    let last = now.min(deadline);
-    while next_due < last {
-        due += 1;
-        next_due = begin + clock.ticks_of_ns(ahead.next_at_ns());
-    }
-    // In count mode the schedule goes on while late units are worked off, which shows in `due`.
-    outcome.due = due.max(*iter);
-    outcome.backlog_end = due.min(count).saturating_sub(*iter);
-    outcome.backlog_max = outcome.backlog_max.max(outcome.backlog_end);
-    for _ in 0..outcome.backlog_end {
-        live.unit_response.record(clock.ns_between(intended, last));
-        intended = begin + clock.ticks_of_ns(schedule.next_at_ns());
-    }
+    let rest = Rest { schedule, intended, deadline, units: *iter, count };
+    rest.account(clock, due, live, outcome);
     Ok(())
+}
+
+/// What an open loop leaves behind when it ends.
+struct Rest {
+    schedule: Schedule,
+    /// When the next unit would have started.
+    intended: u64,
+    deadline: u64,
+    /// Units that were served, and how many there were to be.
+    units: u64,
+    count: u64,
+}
+
+impl Rest {
+    /// Ends the phase, and files units that were due and never started with the time that they had
+    /// waited.
+    fn account(
+        mut self,
+        clock: &Clock,
+        mut due: DueCount,
+        live: &LiveWorker,
+        outcome: &mut Outcome,
+    ) {
+        // The phase ends here, before the bookkeeping of what was not served. When nothing more is
+        // due it still lasts to its deadline: ten units a second are ten in one second, not ten in
+        // the 0.9 s from the first to the last.
+        let now = clock.ticks();
+        let is_over = self.deadline != u64::MAX && self.intended >= self.deadline;
+        outcome.end = if is_over { self.deadline.max(now) } else { now };
+        let last = now.min(self.deadline);
+        due.advance(clock, last);
+        // In count mode the schedule goes on while late units are worked off, which shows in `due`.
+        outcome.due = due.count.max(self.units);
+        outcome.backlog_end = due.count.min(self.count).saturating_sub(self.units);
+        outcome.backlog_max = outcome.backlog_max.max(outcome.backlog_end);
+        for _ in 0..outcome.backlog_end {
+            live.unit_response.record(clock.ns_between(self.intended, last));
+            self.intended = due.begin + clock.ticks_of_ns(self.schedule.next_at_ns());
+        }
+    }
 }
 
 #[cfg(test)]

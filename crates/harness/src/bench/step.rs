@@ -12,6 +12,7 @@ use crate::outputs::Outputs;
 use crate::program::Prepared;
 use crate::quiesce;
 use crate::search;
+use crate::settings::Goal;
 use crate::stage::Stage;
 use crate::stop::Failed;
 use crate::timed_phase::TimedPhase;
@@ -23,6 +24,9 @@ use keyrack_trace::{Origin, Recorder};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
+
+/// The repeats of a measurement by cell, and what a search has found.
+type Measured = (Vec<(Cell, Repeat)>, Option<String>);
 
 impl Grid<'_> {
     /// Opens and loads a store, unless one is kept, and measures on it.
@@ -60,46 +64,20 @@ impl Grid<'_> {
         };
         let (stage, load) = match kept.take() {
             Some(ReusedStore { stage, load, .. }) => (stage, load),
-            None => {
-                let mut stage = self.open(step)?;
-                observer.opened(stage.store());
-                let threads = self.load_threads(step);
-                let relaxed = self.relax(step, &mut stage)?;
-                let mut load =
-                    measurement.load(&stage, threads, observer, &mut |row| outputs.row(&row))?;
-                if let Some(level) = relaxed {
-                    let (planned, fs) =
-                        (&self.plan.engines[step.engine], &self.plan.surroundings.fs);
-                    stage.harden(planned, fs, settings.seed).map_err(Failed::new)?;
-                    if let Some(load) = load.as_mut().filter(|load| !load.reused) {
-                        load.durability = Some(level.to_string());
-                    }
-                }
-                if load.is_some() {
-                    self.wait().until_idle(stage.store());
-                }
-                (stage, load)
-            }
+            None => self.loaded_store(step, &measurement, outputs, observer)?,
         };
         let cell = collected.entry(key.to_owned()).or_default();
         cell.on_disk = stage.dir().is_some();
         cell.version = stage.store().version();
         cell.durability = stage.store().durability().to_string();
         let result = match settings.rate_search {
-            Some(goal) => {
-                self.drop_caches()?;
-                let load = load.clone();
-                search::run(&measurement, &stage, goal, load, observer, outputs).and_then(
-                    |(mut repeat, found)| {
-                        cell.notes.push(found);
-                        // Others were tried on the same store: what it moved is not this one's.
-                        self.add_costs(&mut repeat, quiesce::Before::default(), &stage, observer)?;
-                        Ok(vec![(step.cell.clone(), repeat)])
-                    },
-                )
-            }
+            Some(goal) => self.search(&measurement, &stage, goal, load.clone(), observer, outputs),
             None => self.phases(&measurement, &stage, load.clone(), observer, outputs),
         };
+        let result = result.map(|(measured, found)| {
+            cell.notes.extend(found);
+            measured
+        });
         cell.notes.append(&mut findings.lock().unwrap_or_else(PoisonError::into_inner));
         let result = result.and_then(|measured| match recorder {
             Some(recorder) => {
@@ -121,6 +99,49 @@ impl Grid<'_> {
         closed.map(|()| measured)
     }
 
+    /// Opens a store and loads it.
+    fn loaded_store(
+        &self,
+        step: &Step,
+        measurement: &Measurement<'_>,
+        outputs: &mut Outputs,
+        observer: &mut dyn Observer,
+    ) -> Result<(Stage, Option<Load>), Failed> {
+        let mut stage = self.open(step)?;
+        observer.opened(stage.store());
+        let threads = self.load_threads(step);
+        let relaxed = self.relax(step, &mut stage)?;
+        let mut load = measurement.load(&stage, threads, observer, &mut |row| outputs.row(&row))?;
+        if let Some(level) = relaxed {
+            let (planned, fs) = (&self.plan.engines[step.engine], &self.plan.surroundings.fs);
+            stage.harden(planned, fs, self.plan.settings.seed).map_err(Failed::new)?;
+            if let Some(load) = load.as_mut().filter(|load| !load.reused) {
+                load.durability = Some(level.to_string());
+            }
+        }
+        if load.is_some() {
+            self.wait().until_idle(stage.store());
+        }
+        Ok((stage, load))
+    }
+
+    /// The best rate of `--rate-search`, and the finding in words.
+    fn search(
+        &self,
+        measurement: &Measurement<'_>,
+        stage: &Stage,
+        goal: Goal,
+        load: Option<Load>,
+        observer: &mut dyn Observer,
+        outputs: &mut Outputs,
+    ) -> Result<Measured, Failed> {
+        self.drop_caches()?;
+        let (mut repeat, found) = search::run(measurement, stage, goal, load, observer, outputs)?;
+        // Others were tried on the same store: what it moved is not this one's.
+        self.add_costs(&mut repeat, quiesce::Before::default(), stage, observer)?;
+        Ok((vec![(measurement.cell.clone(), repeat)], Some(found)))
+    }
+
     /// The timed phases of one measurement, one after the other, until the run is to end.
     fn phases(
         &self,
@@ -129,7 +150,7 @@ impl Grid<'_> {
         load: Option<Load>,
         observer: &mut dyn Observer,
         outputs: &mut Outputs,
-    ) -> Result<Vec<(Cell, Repeat)>, Failed> {
+    ) -> Result<Measured, Failed> {
         let mut measured = Vec::new();
         let cell = measurement.cell;
         for phase in TimedPhase::all(self.workload, &self.plan.settings, cell) {
@@ -154,7 +175,7 @@ impl Grid<'_> {
             repeats.iter_mut().filter(|_| !is_on_disk).for_each(|repeat| repeat.traffic = None);
             measured.extend(phase.cells.into_iter().zip(repeats));
         }
-        Ok(measured)
+        Ok((measured, None))
     }
 
     fn drop_caches(&self) -> Result<(), Failed> {

@@ -6,9 +6,11 @@ use crate::planned_engine::PlannedEngine;
 use crate::program::{Playback, Workload, share_of};
 use crate::settings::{Bound, Settings};
 use crate::surroundings::{Refusal, Surroundings, refusal};
-use keyrack_trace::{Format, survey};
+use keyrack_trace::{Format, Survey, survey};
+use keyrack_vfs::Fs;
 use keyrack_workload::{Phase, Rng, SizeDistribution, ValueSource, ValueSpec};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The share of a value's bytes that compresses away, where neither trace nor user says.
@@ -32,19 +34,7 @@ pub(super) fn replay(
         }
         return Ok(None);
     };
-    if let Some(workload) = settings.workloads.first() {
-        return Err(refusal(format!(
-            "--replay runs its trace instead of a workload: leave {workload} out"
-        )));
-    }
-    if !settings.rate.is_empty() || settings.rate_search.is_some() {
-        return Err(refusal(
-            "a replay has the times of its trace: say --speed X instead of --rate or --rate-search",
-        ));
-    }
-    if settings.batch.len() > 1 {
-        return Err(refusal("--batch: the batches of a replay are those of its trace"));
-    }
+    check_replay(settings)?;
     if settings.warmup > 0.0 {
         notes.push("a replay has the warm-up of its trace, running without --warmup".to_owned());
         settings.warmup = 0.0;
@@ -55,48 +45,11 @@ pub(super) fn replay(
         Some(format) => format,
         None => Format::detect(&**fs, &path).map_err(failed)?,
     };
-    let mut shares = BTreeMap::new();
-    let is_ours = format == Format::Keyrack;
-    let asked = settings.threads.clone();
-    let mut found = None;
-    // One pass for each number of workers, as each has shares of its own; ours has its threads.
-    for &threads in asked.iter().take(if is_ours { 1 } else { usize::MAX }) {
-        let thread_of =
-            |record: &_, thread| if is_ours { thread } else { share_of(record, threads) };
-        let mut survey = survey(&**fs, &path, format, &thread_of).map_err(failed)?;
-        if !is_ours {
-            survey.timed.resize(threads as usize, 0);
-        }
-        shares.insert(survey.timed.len() as u32, survey.timed.clone());
-        found = Some(survey);
-    }
-    let Some(survey) = found else { return Err(refusal("--threads names none")) };
-    if is_ours {
-        let recorded = survey.timed.len() as u32;
-        shares.insert(1, vec![survey.timed_records()]);
-        if recorded > 1 {
-            shares.insert(recorded, survey.timed.clone());
-        }
-        if !settings.threaded {
-            settings.threads = vec![recorded];
-        }
-        if let Some(other) = settings.threads.iter().find(|n| **n != 1 && **n != recorded) {
-            return Err(refusal(format!(
-                "--threads {other}: the trace is of {recorded}; leave --threads out, or say 1 for \
-                 all operations in the order of their times"
-            )));
-        }
-    }
+    let (survey, shares) = survey_shares(settings, &**fs, &path, format)?;
     if let Some(what) = &survey.skipped {
         notes.push(format!("{}: passed over {what}, which stores do not have", path.display()));
     }
-    let compress = match params.get("compress").map(str::to_owned) {
-        Some(text) => match text.parse::<f64>() {
-            Ok(share) if (0.0..=1.0).contains(&share) => share,
-            _ => return Err(refusal(format!("-P compress={text}: write a number of 0 to 1"))),
-        },
-        None => survey.compress.unwrap_or(COMPRESS),
-    };
+    let compress = compress_of(params, &survey)?;
     let size = SizeDistribution::Fixed(survey.value_bytes_max);
     let spec = ValueSpec { size, compress, seed: settings.seed };
     let values = ValueSource::new(&spec, Rng::stream(settings.seed, Phase::Run, 0, 0));
@@ -126,6 +79,80 @@ pub(super) fn replay(
         settings.bound = Bound::Ops(playback.survey.timed_records());
     }
     Ok(Some(Workload::playback(playback, settings.bound)))
+}
+
+/// What cannot be given together with `--replay`.
+fn check_replay(settings: &Settings) -> Result<(), Refusal> {
+    if let Some(workload) = settings.workloads.first() {
+        return Err(refusal(format!(
+            "--replay runs its trace instead of a workload: leave {workload} out"
+        )));
+    }
+    if !settings.rate.is_empty() || settings.rate_search.is_some() {
+        return Err(refusal(
+            "a replay has the times of its trace: say --speed X instead of --rate or --rate-search",
+        ));
+    }
+    if settings.batch.len() > 1 {
+        return Err(refusal("--batch: the batches of a replay are those of its trace"));
+    }
+    Ok(())
+}
+
+/// Timed operations of each thread, by the number of threads.
+type Shares = BTreeMap<u32, Vec<u64>>;
+
+/// Reads the trace through, once for each number of threads, as each has shares of its own. A trace
+/// of Keyrack has its own threads, which the settings get.
+fn survey_shares(
+    settings: &mut Settings,
+    fs: &dyn Fs,
+    path: &Path,
+    format: Format,
+) -> Result<(Survey, Shares), Refusal> {
+    let mut shares = BTreeMap::new();
+    let is_ours = format == Format::Keyrack;
+    let mut found = None;
+    for &threads in settings.threads.iter().take(if is_ours { 1 } else { usize::MAX }) {
+        let thread_of =
+            |record: &_, thread| if is_ours { thread } else { share_of(record, threads) };
+        let mut survey = survey(fs, path, format, &thread_of)
+            .map_err(|error| refusal(format!("--replay: {error}")))?;
+        if !is_ours {
+            survey.timed.resize(threads as usize, 0);
+        }
+        shares.insert(survey.timed.len() as u32, survey.timed.clone());
+        found = Some(survey);
+    }
+    let Some(survey) = found else { return Err(refusal("--threads names none")) };
+    if is_ours {
+        let recorded = survey.timed.len() as u32;
+        shares.insert(1, vec![survey.timed_records()]);
+        if recorded > 1 {
+            shares.insert(recorded, survey.timed.clone());
+        }
+        if !settings.threaded {
+            settings.threads = vec![recorded];
+        }
+        if let Some(other) = settings.threads.iter().find(|n| **n != 1 && **n != recorded) {
+            return Err(refusal(format!(
+                "--threads {other}: the trace is of {recorded}; leave --threads out, or say 1 for \
+                 all operations in the order of their times"
+            )));
+        }
+    }
+    Ok((survey, shares))
+}
+
+/// The share of a value's bytes that compresses away.
+fn compress_of(params: &Params, survey: &Survey) -> Result<f64, Refusal> {
+    let Some(text) = params.get("compress") else {
+        return Ok(survey.compress.unwrap_or(COMPRESS));
+    };
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err(refusal(format!("-P compress={text}: write a number of 0 to 1"))),
+    }
 }
 
 /// Whether what is to be recorded is one measurement.

@@ -41,13 +41,36 @@ pub(super) fn inspect(
     workload: &mut Workload,
     batch: &[i64],
 ) -> Result<(), ScriptError> {
-    let table = vm.workload();
     let path = workload.source.clone();
-    let refuse = |why: String| Err(ScriptError::plain(format!("{path}: {why}")));
+    inspect_table(vm.workload(), workload, batch).map_err(|why| match why {
+        Refused::Because(why) => ScriptError::plain(format!("{path}: {why}")),
+        Refused::ByLua(error) => error,
+    })
+}
+
+/// Why a table is no workload.
+enum Refused {
+    Because(String),
+    ByLua(ScriptError),
+}
+
+impl From<mlua::Error> for Refused {
+    fn from(error: mlua::Error) -> Refused {
+        Refused::ByLua(error.into())
+    }
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Refused {
+        Refused::Because(why)
+    }
+}
+
+fn inspect_table(table: &Table, workload: &mut Workload, batch: &[i64]) -> Result<(), Refused> {
     for pair in table.pairs::<Value, Value>() {
         let name = pair?.0.to_string()?;
         if !FIELDS.contains(&name.as_str()) {
-            return refuse(unknown("field of the workload table", &name, FIELDS));
+            return Err(unknown("field of the workload table", &name, FIELDS).into());
         }
     }
     match table.get::<Value>("name")? {
@@ -55,7 +78,9 @@ pub(super) fn inspect(
         Value::String(name) => {
             workload.name = name.to_string_lossy().chars().take(NAME_CHARS_MAX).collect();
         }
-        other => return refuse(format!("name must be a string, it is a {}", other.type_name())),
+        other => {
+            return Err(format!("name must be a string, it is a {}", other.type_name()).into());
+        }
     }
     let load = table.get::<Value>("load")?;
     workload.has_load = !load.is_nil();
@@ -64,75 +89,84 @@ pub(super) fn inspect(
         Value::Integer(count) if count >= 0 => Some(count as u64),
         Value::String(name) if name.to_string_lossy() == "items" => workload.settings.items,
         Value::String(name) if name.to_string_lossy() == "users" => workload.settings.users,
-        _ => return refuse("load_keys must be a number of keys, 'items' or 'users'".to_owned()),
+        _ => {
+            return Err("load_keys must be a number of keys, 'items' or 'users'".to_owned().into());
+        }
     };
     let phases = table.get::<Value>("phases")?;
-    if !phases.is_nil() {
-        workload.phases = phases_of(&phases)
-            .map_err(|why| ScriptError::plain(format!("{path}: phases: {why}")))?;
+    let has_phases = !phases.is_nil();
+    if has_phases {
+        workload.phases = phases_of(&phases).map_err(|why| format!("phases: {why}"))?;
     }
     let has_mix = workload.phases.iter().flat_map(|phase| &phase.roles).any(|role| role.is_mix);
-    workload.kind = match (table.get::<Value>("run")?, table.get::<Value>("mix")?) {
-        (Value::Nil, Value::Nil) if !phases.is_nil() => match load {
-            Value::Nil => Kind::Phases { load_function: false },
-            Value::Function(_) => Kind::Phases { load_function: true },
-            Value::Table(_) if has_mix => Kind::Phases { load_function: false },
-            _ => return refuse("load must be a function where no phase has a mix".to_owned()),
-        },
-        _ if !phases.is_nil() => {
-            return refuse("give run or mix to each of its phases, not beside them".to_owned());
+    let (run, mix) = (table.get::<Value>("run")?, table.get::<Value>("mix")?);
+    workload.kind = match (run, mix) {
+        (Value::Nil, Value::Nil) if has_phases => kind_of_phases(&load, has_mix)?,
+        _ if has_phases => {
+            let why = "give run or mix to each of its phases, not beside them";
+            return Err(why.to_owned().into());
         }
+        (run, mix) => kind_of_loop(&run, &mix, &load)?,
+    };
+    workload.sweep = sweep_of_table(table, batch)?;
+    if let Some(Sweep { param, .. }) = &workload.sweep
+        && has_phases
+        && ["phase", "role"].contains(&param.as_str())
+    {
+        let why = format!("sweep: param '{param}' is a field that ctx has with phases");
+        return Err(why.into());
+    }
+    Ok(())
+}
+
+/// The kind of a file that declares phases.
+fn kind_of_phases(load: &Value, has_mix: bool) -> Result<Kind, String> {
+    match load {
+        Value::Nil => Ok(Kind::Phases { load_function: false }),
+        Value::Function(_) => Ok(Kind::Phases { load_function: true }),
+        Value::Table(_) if has_mix => Ok(Kind::Phases { load_function: false }),
+        _ => Err("load must be a function where no phase has a mix".to_owned()),
+    }
+}
+
+/// The kind of a file with one loop, `run` or `mix`.
+fn kind_of_loop(run: &Value, mix: &Value, load: &Value) -> Result<Kind, String> {
+    match (run, mix) {
         (Value::Function(_), Value::Nil) => match load {
-            Value::Nil | Value::Function(_) => Kind::Script,
-            _ => return refuse("load must be a function when run is one".to_owned()),
+            Value::Nil | Value::Function(_) => Ok(Kind::Script),
+            _ => Err("load must be a function when run is one".to_owned()),
         },
         (Value::Nil, Value::Table(_) | Value::Function(_)) => match load {
-            Value::Nil | Value::Table(_) => Kind::Declarative { load_function: false },
-            Value::Function(_) => Kind::Declarative { load_function: true },
+            Value::Nil | Value::Table(_) => Ok(Kind::Declarative { load_function: false }),
+            Value::Function(_) => Ok(Kind::Declarative { load_function: true }),
             other => {
-                return refuse(format!(
-                    "load must be a function or a table, it is {}",
-                    other.type_name()
-                ));
+                Err(format!("load must be a function or a table, it is {}", other.type_name()))
             }
         },
         (Value::Nil, Value::Nil) => {
-            return refuse(
-                "missing run() function: the returned table needs run, mix or phases".to_owned(),
-            );
+            Err("missing run() function: the returned table needs run, mix or phases".to_owned())
         }
-        (Value::Function(_), _) => {
-            return refuse("give run or mix, not both".to_owned());
-        }
-        (run, Value::Nil) => {
-            return refuse(format!("run must be a function, it is a {}", run.type_name()));
-        }
-        (_, mix) => return refuse(format!("mix must be a table, it is a {}", mix.type_name())),
-    };
+        (Value::Function(_), _) => Err("give run or mix, not both".to_owned()),
+        (run, Value::Nil) => Err(format!("run must be a function, it is a {}", run.type_name())),
+        (_, mix) => Err(format!("mix must be a table, it is a {}", mix.type_name())),
+    }
+}
+
+/// What a file sweeps, if anything.
+fn sweep_of_table(table: &Table, batch: &[i64]) -> Result<Option<Sweep>, Refused> {
     let batched = !matches!(table.get::<Value>("batched")?, Value::Nil | Value::Boolean(false));
-    workload.sweep = match table.get::<Value>("sweep")? {
-        Value::Nil if batched => Some(Sweep {
+    match table.get::<Value>("sweep")? {
+        Value::Nil if batched => Ok(Some(Sweep {
             param: "batch".to_owned(),
             values: batch.to_vec(),
             seed_per_value: false,
             is_batch: true,
-        }),
-        Value::Nil => None,
-        Value::Table(_) if batched => {
-            return refuse("give batched or sweep, not both".to_owned());
-        }
-        Value::Table(sweep) => Some(
-            sweep_of(&sweep).map_err(|why| ScriptError::plain(format!("{path}: sweep: {why}")))?,
-        ),
-        other => return refuse(format!("sweep must be a table, it is a {}", other.type_name())),
-    };
-    if let Some(Sweep { param, .. }) = &workload.sweep
-        && !workload.phases.is_empty()
-        && ["phase", "role"].contains(&param.as_str())
-    {
-        return refuse(format!("sweep: param '{param}' is a field that ctx has with phases"));
+        })),
+        Value::Nil => Ok(None),
+        Value::Table(_) if batched => Err("give batched or sweep, not both".to_owned().into()),
+        Value::Table(sweep) => Ok(Some(sweep_of(&sweep).map_err(|why| format!("sweep: {why}"))?)),
+        other => Err(format!("sweep must be a table, it is a {}", other.type_name()).into()),
     }
-    Ok(())
 }
 
 fn sweep_of(table: &Table) -> Result<Sweep, String> {
