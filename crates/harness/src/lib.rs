@@ -62,7 +62,7 @@ mod worker_message;
 
 pub use bench::run;
 pub use live::Kind;
-pub use lua::{Print, Sandbox};
+pub use lua::{Print, Sandbox, VM};
 pub use mem_limit::MemLimit;
 pub use notebook_file::NotebookFile;
 pub use observer::{At, Event, Observer, Silent};
@@ -81,6 +81,3 @@ pub use settings::{
 pub use stop::Stop;
 pub use surroundings::{Facts, Refusal, Surroundings};
 pub use verify::Verify;
-
-/// The script machine that this build has.
-pub const VM: &str = if cfg!(feature = "lua54") { "Lua 5.4" } else { "LuaJIT" };

@@ -1,5 +1,6 @@
 //! What a record says before anything is measured: what was asked for, and what the probes found.
 
+use crate::lua::VM;
 use crate::plan::Plan;
 use crate::planned_engine::PlannedEngine;
 use crate::probe::{self, BuildFacts, LinuxHost, PinInfo};
@@ -38,7 +39,7 @@ pub(super) fn header(plan: &Plan, clock: &Clock) -> Header {
             .or(settings.data_dir.as_ref())
             .map(|dir| dir.display().to_string()),
         clock: clock.source().to_string(),
-        vm: crate::VM.to_owned(),
+        vm: VM.to_owned(),
         params: effective_params(plan),
         workloads: plan
             .workloads
@@ -106,7 +107,7 @@ pub(super) fn probes(plan: &Plan) -> Vec<Probe> {
                     rustc: &facts.compiler,
                     profile: if cfg!(debug_assertions) { "debug" } else { "release" },
                     allocator: &facts.allocator,
-                    lua: crate::VM,
+                    lua: VM,
                     features: &[],
                 });
                 // The first field is the program's version under its name.

@@ -16,3 +16,6 @@ pub(crate) use objects::{Counters, KeyObject, ValueObject};
 pub(crate) use setup::{Ctx, Script, ScriptError, VmSetup};
 pub use setup::{Print, Sandbox};
 pub(crate) use vm::Vm;
+
+/// The script machine that this build has.
+pub const VM: &str = if cfg!(feature = "lua54") { "Lua 5.4" } else { "LuaJIT" };
