@@ -18,7 +18,9 @@ use keyrack_measure::Clock;
 use keyrack_vfs::Fs;
 use serde_json::Value;
 
-use super::{Doing, Outcome, Prepared, Runner};
+use super::agent::{Doing, Runner};
+use super::message::Prepared;
+use super::outcome::Outcome;
 use crate::account::{Account, Counts, Report, ThreadUse};
 use crate::plan::{Loading, Plan, Settings, check_rate};
 use crate::run::{Event, Fleet, Measurement, Surroundings};

@@ -27,6 +27,8 @@
 //! waits without a deadline.
 
 mod agent;
+mod deadlines;
+mod error;
 mod link;
 mod message;
 mod message_stream;
@@ -56,9 +58,9 @@ pub(crate) fn fuzzed(bytes: &[u8]) -> String {
     }
 }
 
-use std::time::Duration;
-
 pub use agent::{AgentOptions, Doing, Runner, serve};
+pub use deadlines::Deadlines;
+pub use error::Error;
 pub use link::{FleetRunner, Own, outcome, report};
 pub use message::Prepared;
 pub use outcome::Outcome;
@@ -67,64 +69,3 @@ pub use team::{Collected, Lost, Team};
 
 /// The port that agents listen on unless they are told otherwise.
 pub const PORT: u16 = 5556;
-
-/// How long each step may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadlines {
-    /// For a connection.
-    pub connect: Duration,
-    /// For the answer to what needs no work: who one is, whether settings make sense.
-    pub answer: Duration,
-    /// For connecting to servers, loading and warming up.
-    pub ready: Duration,
-    /// For results, beyond the length of the run.
-    pub finish: Duration,
-    /// Between signs of life that are sent.
-    pub beat: Duration,
-    /// Without a sign of life, after which the other side is dead.
-    pub silence: Duration,
-}
-
-impl Default for Deadlines {
-    fn default() -> Deadlines {
-        Deadlines {
-            connect: Duration::from_secs(5),
-            answer: Duration::from_secs(10),
-            ready: Duration::from_secs(3600),
-            finish: Duration::from_secs(60),
-            beat: Duration::from_secs(1),
-            silence: Duration::from_secs(5),
-        }
-    }
-}
-
-/// Why agents and their master do not come together.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// An address, a token or a rate that makes no sense.
-    #[error("{0}")]
-    Usage(String),
-    /// The address of an agent.
-    #[error(transparent)]
-    Net(#[from] keyrack_net::Error),
-    /// An agent did not do what was asked.
-    #[error("agent {name}: {reason}")]
-    Agent {
-        /// Its address.
-        name: String,
-        /// What happened.
-        reason: String,
-    },
-    /// Something of the machine.
-    #[error("cannot {action}: {cause}")]
-    Machine {
-        /// What was tried.
-        action: String,
-        /// What the kernel said.
-        cause: std::io::Error,
-    },
-    /// Somebody wants it to end.
-    #[error("interrupted")]
-    Interrupted,
-}

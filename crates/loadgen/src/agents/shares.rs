@@ -17,7 +17,7 @@
 //! is `max(servers, threads * lambda_mul)`, which counts the multiplier once too little for few
 //! threads.
 
-use super::Error;
+use super::error::Error;
 use super::message::Prepared;
 
 /// A process that sends.

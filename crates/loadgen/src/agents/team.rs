@@ -14,10 +14,12 @@ use std::time::Duration;
 use keyrack_measure::Clock;
 use keyrack_net::Endpoint;
 
+use super::deadlines::Deadlines;
+use super::error::Error;
 use super::message::{Message, NAME, Prepared, VERSION};
 use super::message_stream::{MessageStream, wait};
+use super::outcome::Outcome;
 use super::token::{self, Side};
-use super::{Deadlines, Error, Outcome};
 
 /// How long a turn of waiting lasts.
 const WAIT: Duration = Duration::from_millis(20);
