@@ -1,7 +1,7 @@
 //! `keyrack db checkpoint`: a copy of a store that shares its tables.
 
 use super::store::open;
-use super::{on_store, path};
+use crate::db::args::{on_store, path};
 use clap::{Arg, ArgMatches, Command};
 use keyrack_console::{Failure, Outcome};
 use keyrack_vfs::{Fs, RealFs};

@@ -1,7 +1,7 @@
 //! `keyrack db compact`: merges tables down, and so frees what was removed or replaced.
 
 use super::store::{open, space_arg};
-use super::{Bounds, flag, hex_flag, on_store, range_args};
+use crate::db::args::{Bounds, flag, hex_flag, on_store, range_args};
 use clap::{ArgMatches, Command};
 use keyrack_console::Outcome;
 use keyrack_vfs::{Fs, RealFs};

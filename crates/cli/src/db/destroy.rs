@@ -1,6 +1,6 @@
 //! `keyrack db destroy`: removes a store, and nothing else that lies in its directory.
 
-use super::{check_store, flag, on_store, path};
+use crate::db::args::{check_store, flag, on_store, path};
 use clap::{ArgMatches, Command};
 use keyrack_console::{Failure, Outcome, say};
 use keyrack_flodb::Db;

@@ -3,7 +3,7 @@
 
 use super::store::{Keys, open_to_read, space_arg};
 use super::text::Format;
-use super::{Bounds, STATUSES, flag, hex_flag, number, path, range_args};
+use crate::db::args::{Bounds, STATUSES, flag, hex_flag, number, path, range_args};
 use clap::{Arg, ArgMatches, Command};
 use keyrack_console::{Failure, Outcome, Output};
 use keyrack_flodb::Item;
@@ -146,9 +146,9 @@ fn dump_keys(
     shape: &Shape,
     (left, out, stop): (&mut u64, &mut Output, &AtomicBool),
 ) -> Result<bool, Failure> {
-    let mut walk = keys.walk()?;
-    walk.start(shape.bounds.from.as_deref())?;
-    while let Some((key, value)) = walk.entry() {
+    let mut scan = keys.scan()?;
+    scan.start(shape.bounds.from.as_deref())?;
+    while let Some((key, value)) = scan.entry() {
         if shape.bounds.to.as_ref().is_some_and(|to| key > to.as_slice()) {
             return Ok(true);
         }
@@ -157,7 +157,7 @@ fn dump_keys(
         }
         *left -= 1;
         keyrack_console::check(stop)?;
-        walk.next()?;
+        scan.next()?;
     }
     Ok(true)
 }

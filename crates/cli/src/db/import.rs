@@ -4,7 +4,7 @@
 //! what is in memory becomes tables, which are synced. Then the new store takes the target's name.
 //! So the target is there whole or not at all, whatever happens; the source is only read.
 
-use super::{flag, path};
+use crate::db::args::{flag, path};
 use clap::{Arg, ArgMatches, Command};
 use keyrack_console::{Failure, Outcome, say};
 use keyrack_flodb::{Batch, Db, Durability, Options, WriteOptions};
@@ -29,7 +29,7 @@ pub(super) fn command() -> Command {
              cannot be read is left out and listed, and the exit status is 3. DIR must not be \
              there; it appears when all of it is written and synced.",
         )
-        .after_help(super::STATUSES)
+        .after_help(super::args::STATUSES)
         .arg(Arg::new("src").value_name("SRC").required(true).help("The directory of LevelDB"))
         .arg(Arg::new("dir").value_name("DIR").required(true).help("The directory to be made"))
         .arg(flag("lenient", "Leave out what is damaged"))

@@ -1,7 +1,7 @@
 //! `keyrack db get`, `put` and `delete`: one key.
 
 use super::store::{open, open_to_read, space_arg};
-use super::{bytes, hex_flag, on_store};
+use crate::db::args::{bytes, hex_flag, on_store};
 use clap::{Arg, ArgMatches, Command};
 use keyrack_console::{Failure, Outcome, Output, hex};
 

@@ -2,7 +2,7 @@
 
 use super::store::{file_options, has_spaces};
 use super::verify::{check_dir, findings_json, findings_text};
-use super::{explain, flag, on_store, path};
+use crate::db::args::{explain, flag, on_store, path};
 use clap::{ArgMatches, Command};
 use keyrack_console::{Failure, Outcome};
 use keyrack_flodb::RepairReport;

@@ -1,7 +1,7 @@
 //! `keyrack db stat`: what a store consists of.
 
 use super::store::{Store, open_to_read, space_arg};
-use super::{flag, on_store};
+use crate::db::args::{flag, on_store};
 use clap::{Arg, ArgMatches, Command};
 use keyrack_console::{Failure, Outcome};
 use keyrack_flodb::KeySpace;

@@ -5,7 +5,7 @@
 //! | plain store | `Store::Plain` | `Keys::Plain` |
 //! | key spaces | `Store::Spaces` | `Keys::Space`, the one that `--space` names |
 
-use super::{check_store, explain, options, path};
+use crate::db::args::{check_store, explain, options, path};
 use clap::{Arg, ArgMatches};
 use keyrack_console::Failure;
 use keyrack_flodb::{Comparator, Db, Error, Iter, KeySpace, Options, SpaceIter, Spaces};
@@ -37,8 +37,8 @@ pub(super) enum Keys {
     Space(KeySpace),
 }
 
-/// A walk over such a set.
-pub(super) enum Walk {
+/// A scan over such a set.
+pub(super) enum Scan {
     Plain(Iter),
     Space(SpaceIter),
 }
@@ -212,38 +212,38 @@ impl Keys {
         Ok(())
     }
 
-    pub(super) fn walk(&self) -> Result<Walk, Failure> {
+    pub(super) fn scan(&self) -> Result<Scan, Failure> {
         Ok(match self {
-            Keys::Plain(db) => Walk::Plain(db.iter()?),
-            Keys::Space(space) => Walk::Space(space.iter()?),
+            Keys::Plain(db) => Scan::Plain(db.iter()?),
+            Keys::Space(space) => Scan::Space(space.iter()?),
         })
     }
 }
 
-impl Walk {
+impl Scan {
     /// Goes to the first key that is not before `key`; without one, to the first of all.
     pub(super) fn start(&mut self, key: Option<&[u8]>) -> Result<(), Failure> {
         match (self, key) {
-            (Walk::Plain(iter), Some(key)) => iter.seek(key)?,
-            (Walk::Plain(iter), None) => iter.seek_first()?,
-            (Walk::Space(iter), Some(key)) => iter.seek(key)?,
-            (Walk::Space(iter), None) => iter.seek_first()?,
+            (Scan::Plain(iter), Some(key)) => iter.seek(key)?,
+            (Scan::Plain(iter), None) => iter.seek_first()?,
+            (Scan::Space(iter), Some(key)) => iter.seek(key)?,
+            (Scan::Space(iter), None) => iter.seek_first()?,
         }
         Ok(())
     }
 
     pub(super) fn next(&mut self) -> Result<(), Failure> {
         match self {
-            Walk::Plain(iter) => iter.next()?,
-            Walk::Space(iter) => iter.next()?,
+            Scan::Plain(iter) => iter.next()?,
+            Scan::Space(iter) => iter.next()?,
         }
         Ok(())
     }
 
     pub(super) fn entry(&self) -> Option<(&[u8], &[u8])> {
         match self {
-            Walk::Plain(iter) => iter.entry(),
-            Walk::Space(iter) => iter.entry(),
+            Scan::Plain(iter) => iter.entry(),
+            Scan::Space(iter) => iter.entry(),
         }
     }
 }

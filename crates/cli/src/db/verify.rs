@@ -1,7 +1,7 @@
 //! `keyrack db verify`: reads every file of a store, and says what is wrong.
 
 use super::store::{file_options, has_spaces};
-use super::{check_store, explain, flag, on_store, path};
+use crate::db::args::{check_store, explain, flag, on_store, path};
 use clap::{ArgMatches, Command};
 use keyrack_console::{Failure, Outcome};
 use keyrack_flodb::{Finding, FindingKind, Report};

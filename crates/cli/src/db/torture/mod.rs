@@ -19,7 +19,7 @@ mod script;
 mod subject;
 mod verify;
 
-use super::{STATUSES, path};
+use crate::db::args::{STATUSES, flag, path};
 use clap::{Arg, ArgMatches, Command};
 use keyrack_console::{Failure, Outcome};
 use subject::Engine;
@@ -73,7 +73,7 @@ pub(super) fn command() -> Command {
                     "Draws the order of keys and the sizes of the store [default: 1]",
                 ))
                 .arg(number("threads", "Threads that write [default: 1]"))
-                .arg(super::flag("verbose", "Say each acknowledgement on standard error, too")),
+                .arg(flag("verbose", "Say each acknowledgement on standard error, too")),
         )
         .subcommand(seeded(verify))
 }

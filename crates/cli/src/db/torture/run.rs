@@ -3,7 +3,7 @@
 use super::acks::{Acks, Log};
 use super::script::{KEYS, draw, name, value};
 use super::subject::{Engine, Subject};
-use crate::db::number;
+use crate::db::args::number;
 use clap::ArgMatches;
 use keyrack_console::{Failure, Outcome, say};
 use std::path::Path;

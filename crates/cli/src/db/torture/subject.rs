@@ -3,13 +3,13 @@
 //! ```text
 //!   Engine --open--> Subject --writer--> Writer (one a thread): put, remove: back when on disk
 //!                       |
-//!                       +--> get, walk: what verify looks at
+//!                       +--> get, scan: what verify looks at
 //! ```
 //!
 //! Sizes are small and follow from a number, so that each write is near the end of something: a
 //! table, a segment, a checkpoint.
 
-use super::super::{check_store, explain};
+use crate::db::args::{check_store, explain};
 use keyrack_console::Failure;
 use keyrack_flodb::{Db, Options, WriteOptions};
 use keyrack_rowstore::{Options as RowOptions, RowSession, RowStore, Rows};
@@ -41,7 +41,7 @@ pub(super) trait Subject: Sync {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure>;
 
     /// Everything, in order.
-    fn walk(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Failure>;
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Failure>;
 
     /// Ends it, and reports what failed.
     fn close(self: Box<Self>) -> Result<(), Failure>;
@@ -116,12 +116,12 @@ impl Subject for Db {
         Ok(Db::get(self, key)?)
     }
 
-    fn walk(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Failure> {
-        let mut walk = self.iter()?;
-        walk.seek_first()?;
-        while let Some((key, value)) = walk.entry() {
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Failure> {
+        let mut scan = self.iter()?;
+        scan.seek_first()?;
+        while let Some((key, value)) = scan.entry() {
             visit(key, value);
-            walk.next()?;
+            scan.next()?;
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Subject for Tables {
         Ok(value)
     }
 
-    fn walk(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Failure> {
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Failure> {
         let mut each = |key: &[u8], row: keyrack_rowstore::Row<'_>| {
             visit(key, row.value());
             ControlFlow::Continue(())

@@ -1,6 +1,6 @@
 //! `torture verify`: is what was acknowledged there?
 //!
-//! Each key is read by itself and met on a walk over the whole store; both must give the state of
+//! Each key is read by itself and met by a scan over the whole store; both must give the state of
 //! its acknowledged version, or of the next one, and nothing else may be there.
 
 use super::acks::Acks;
@@ -54,16 +54,16 @@ fn check(store: &dyn Subject, acks: &Acks) -> Result<Vec<String>, Failure> {
         }
         known.push(found);
     }
-    store.walk(&mut |bytes, found| match key_of(bytes) {
+    store.scan(&mut |bytes, found| match key_of(bytes) {
         None => faults.push(format!("'{}' was never written", bytes.escape_ascii())),
         Some(key) if known[key as usize].take().as_deref() != Some(found) => {
             let is = described(key, Some(found));
-            faults.push(format!("{}: a walk differs from a get; on it {is}", name(key)));
+            faults.push(format!("{}: a scan differs from a get; there {is}", name(key)));
         }
         Some(_) => {}
     })?;
     let missed = known.iter().zip(0..).filter(|(left, _)| left.is_some());
-    faults.extend(missed.map(|(_, key)| format!("{}: a walk does not meet it", name(key))));
+    faults.extend(missed.map(|(_, key)| format!("{}: a scan misses it", name(key))));
     Ok(faults)
 }
 
