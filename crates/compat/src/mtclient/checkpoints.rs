@@ -10,7 +10,7 @@
 //! behind it make one state.
 
 use super::client::NetClient;
-use super::tests::{digits, own_key, report};
+use super::plain::{digits, own_key, report};
 use keyrack_workload::kvtest::{Client, Halt, Lcg};
 
 const KEYS: u64 = 1_000_000;

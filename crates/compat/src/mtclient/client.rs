@@ -4,11 +4,11 @@
 //! answer at once waits for all before it. The clock is read once every half window, when requests
 //! are written anyway.
 
-use super::PROGRAM;
 use super::datagram_window::DatagramWindow;
-use super::options::{Options, PORTS, Server};
+use super::settings::{PORTS, Server, Settings};
+use super::slot::Wanted;
 use super::stream_window::StreamWindow;
-use super::window::{Wanted, Window};
+use super::window::Window;
 use keyrack_console::say;
 use keyrack_measure::Clock;
 use keyrack_net::ConnectOptions;
@@ -18,6 +18,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+/// The name in messages.
+pub(super) const PROGRAM: &str = "mtclient";
+
 /// Rows that one request of a scan asks for, at most.
 const SCAN_ROWS_MAX: u64 = 1024;
 /// The longest sleep of a pause between two looks for a failure of others.
@@ -25,7 +28,7 @@ const NAP_NS: u64 = 20_000_000;
 
 /// What all children share.
 pub(super) struct Run<'o> {
-    pub(super) options: &'o Options,
+    pub(super) settings: &'o Settings,
     /// What `-i` names.
     input: Option<Vec<u8>>,
     clock: Clock,
@@ -41,9 +44,9 @@ pub(super) struct Run<'o> {
 }
 
 impl<'o> Run<'o> {
-    pub(super) fn new(options: &'o Options, clock: Clock, input: Option<Vec<u8>>) -> Self {
+    pub(super) fn new(settings: &'o Settings, clock: Clock, input: Option<Vec<u8>>) -> Self {
         Run {
-            options,
+            settings,
             input,
             clock,
             start: AtomicU64::new(0),
@@ -76,8 +79,8 @@ pub(super) struct NetClient<'r> {
 
 impl<'r> NetClient<'r> {
     pub(super) fn connect(run: &'r Run<'r>, id: u32, children: u32) -> Result<Self, String> {
-        let Options { server, timeout, .. } = run.options;
-        let size = run.options.test.window.unwrap_or(run.options.window);
+        let Settings { server, timeout, in_flight: size, .. } = run.settings;
+        let size = *size;
         let window = match server {
             Server::Stream(endpoint) => {
                 let connect = ConnectOptions::with_timeout(*timeout);
@@ -104,8 +107,8 @@ impl<'r> NetClient<'r> {
         })
     }
 
-    pub(super) fn options(&self) -> &'r Options {
-        self.run.options
+    pub(super) fn settings(&self) -> &'r Settings {
+        self.run.settings
     }
 
     pub(super) fn seen(&self) -> &Mutex<HashMap<u64, Option<Vec<u8>>>> {
@@ -122,7 +125,7 @@ impl<'r> NetClient<'r> {
             self.window.drain()?;
         }
         self.run.through.fetch_add(1, Ordering::Relaxed);
-        if !self.options().is_quiet {
+        if !self.settings().is_quiet {
             say!("{} {}", self.id, crate::rows::line(&self.row));
         }
         Ok(())
@@ -163,7 +166,7 @@ impl<'r> NetClient<'r> {
     fn look_at_clock(&mut self) {
         self.left = self.stride;
         let seconds = self.seconds();
-        let [first, second] = self.options().durations_s;
+        let [first, second] = self.settings().durations_s;
         self.is_over[0] |= first > 0.0 && seconds >= first;
         self.is_over[1] |= second > 0.0 && seconds >= first + second;
     }
@@ -230,7 +233,7 @@ impl Client for NetClient<'_> {
     }
 
     fn limit(&self) -> u64 {
-        self.options().limit.unwrap_or(u64::MAX)
+        self.settings().limit.unwrap_or(u64::MAX)
     }
 
     /// Somebody else may have written: tests that read come after those that write.
@@ -243,11 +246,11 @@ impl Client for NetClient<'_> {
     }
 
     fn seed(&self) -> u64 {
-        u64::from(self.options().first_seed)
+        u64::from(self.settings().first_seed)
     }
 
     fn random_seed(&self) -> u32 {
-        self.options().first_seed.wrapping_add(self.id)
+        self.settings().first_seed.wrapping_add(self.id)
     }
 
     fn is_alone(&self) -> bool {
@@ -269,7 +272,7 @@ impl Client for NetClient<'_> {
     }
 
     fn param(&self, name: &str) -> Option<&str> {
-        self.options().param(name)
+        self.settings().param(name)
     }
 
     fn file(&self, _name: &str) -> Option<&[u8]> {
@@ -422,7 +425,7 @@ impl Client for NetClient<'_> {
     }
 
     fn notice(&mut self, text: &str) {
-        if !self.options().is_quiet {
+        if !self.settings().is_quiet {
             say!("{} {text}", self.id);
         }
     }

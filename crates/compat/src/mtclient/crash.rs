@@ -14,7 +14,7 @@
 //! good end. `acknowledged` says how many puts were answered by then.
 
 use super::client::NetClient;
-use super::tests::{digits, own_key};
+use super::plain::{digits, own_key};
 use keyrack_workload::kvtest::{Client, Halt, Lcg, Row, Value};
 use std::sync::PoisonError;
 

@@ -12,7 +12,7 @@
 //! An answer is not longer than its request may have been (see the protocol), so a request whose
 //! answer may be long is filled up with nil.
 
-use super::window::{LIMITS, Slot, Wanted};
+use super::slot::{LIMITS, Slot, Wanted};
 use keyrack_wire::masstree::{Command, Reply, ReplyParser};
 use keyrack_wire::msgpack::Int;
 use keyrack_workload::kvtest::Halt;

@@ -10,8 +10,8 @@
 //! child it is, as long as options and the first seed are those of `long_init`.
 
 use super::client::NetClient;
-use super::options::Long;
-use super::tests::{digits, report, report_both};
+use super::plain::{digits, report, report_both};
+use super::settings::Long;
 use keyrack_workload::kvtest::{Client, Halt, Lcg};
 
 /// Spreads numbers that follow each other over the seeds.
@@ -35,7 +35,7 @@ fn value_of(key: &[u8]) -> u64 {
 }
 
 pub(super) fn init(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {
-    let (long, seed) = (client.options().long.clone(), client.random_seed());
+    let (long, seed) = (client.settings().long.clone(), client.random_seed());
     let count = client.limit().min(long.keys);
     let mut key = Vec::new();
     let begin = client.seconds();
@@ -50,7 +50,8 @@ pub(super) fn init(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), 
 }
 
 pub(super) fn go(client: &mut NetClient<'_>, random: &mut Lcg) -> Result<(), Halt> {
-    let (long, seed, limit) = (client.options().long.clone(), client.random_seed(), client.limit());
+    let (long, seed, limit) =
+        (client.settings().long.clone(), client.random_seed(), client.limit());
     let keys = limit.min(long.keys);
     random.seed(seed);
     let mut key = Vec::new();

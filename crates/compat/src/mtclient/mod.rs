@@ -31,23 +31,23 @@ mod datagram_window;
 mod long;
 mod options;
 mod passing;
+mod plain;
+mod settings;
+mod slot;
 mod stream_window;
 mod table;
-mod tests;
 mod volt;
 mod window;
 
 use super::line::Tool;
 use super::rows as report;
-use client::{NetClient, Run};
+use client::{NetClient, PROGRAM, Run};
 use keyrack_measure::Clock;
 use keyrack_vfs::{Fs, RealFs};
 use keyrack_workload::kvtest::{Halt, Lcg, Row};
 use options::Options;
 use std::path::PathBuf;
 use table::{Body, Test};
-
-const PROGRAM: &str = "mtclient";
 
 const TOOL: Tool = Tool {
     name: PROGRAM,
@@ -63,11 +63,12 @@ pub(super) fn main(argv: &[String]) -> u8 {
 /// Runs all children and prints what they did.
 fn run(options: &Options) -> Result<u8, String> {
     let test = options.test;
-    let children = options.children;
+    let settings = &options.settings;
+    let children = settings.children;
     let printed = keyrack_console::print(&format!(
         "{}, w {}, test {}, children {children}\n",
-        options.server.kind(),
-        options.window,
+        settings.server.kind(),
+        settings.window,
         test.name
     ));
     if printed != keyrack_console::DONE {
@@ -77,8 +78,8 @@ fn run(options: &Options) -> Result<u8, String> {
         keyrack_console::refuse(PROGRAM, line);
     }
     let read = |path: &PathBuf| RealFs.read(path).map_err(|error| error.to_string());
-    let input = options.input.as_ref().map(read).transpose()?;
-    let run = Run::new(options, Clock::vdso(), input);
+    let input = settings.input.as_ref().map(read).transpose()?;
+    let run = Run::new(settings, Clock::vdso(), input);
     let mut clients = (0..children)
         .map(|id| NetClient::connect(&run, id, children))
         .collect::<Result<Vec<_>, String>>()?;

@@ -1,11 +1,11 @@
 //! The command line of `mtclient`.
 
+use super::settings::{Long, PORTS, Server, Settings};
 use super::table::{self, Body, Test};
 use crate::line::{
     self, COUNT, Exit, NONE, Opt, SUFFIXED, count, flag, read, seconds, suffixed, value,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use keyrack_net::Endpoint;
 use keyrack_store::unknown;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,63 +13,10 @@ use std::time::Duration;
 /// What was asked for, checked.
 #[derive(Debug)]
 pub(super) struct Options {
-    pub(super) server: Server,
-    pub(super) children: u32,
-    pub(super) window: u32,
-    /// Of the two stages, in whole seconds; 0 is no end.
-    pub(super) durations_s: [f64; 2],
-    pub(super) limit: Option<u64>,
-    pub(super) is_quiet: bool,
-    pub(super) first_seed: u32,
-    pub(super) timeout: Duration,
-    pub(super) params: Vec<(String, String)>,
-    /// What the parameter `file` of a test names.
-    pub(super) input: Option<PathBuf>,
-    pub(super) long: Long,
+    pub(super) settings: Settings,
     pub(super) test: &'static Test,
     /// What has no meaning here, a line each.
     pub(super) explained: Vec<String>,
-}
-
-/// Whom to ask, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Server {
-    /// Over a connection.
-    Stream(Endpoint),
-    /// By datagrams.
-    Datagrams {
-        host: String,
-        /// Of child 0.
-        port: u16,
-        /// Whether all children send to that one.
-        is_shared: bool,
-        /// From which child 0 sends; the kernel's choice if nothing is said.
-        local_port: Option<u16>,
-    },
-}
-
-impl Server {
-    /// What the first line calls it.
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Server::Stream(_) => "tcp",
-            Server::Datagrams { .. } => "udp",
-        }
-    }
-}
-
-/// Keys of `long_init` and `long_go`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Long {
-    pub(super) key_bytes: usize,
-    /// Bytes at the beginning that all keys share.
-    pub(super) prefix_bytes: usize,
-    /// Of each child.
-    pub(super) keys: u64,
-    /// Gets of 100 operations.
-    pub(super) get_percent: u64,
-    /// The first and the last letter of keys.
-    pub(super) letters: (u8, u8),
 }
 
 const OPTIONS: &[Opt] = &[
@@ -115,8 +62,6 @@ const WINDOW_MAX: u32 = 512;
 const DATAGRAM_WINDOW: u32 = 64;
 const TIMEOUT_S_MAX: u64 = 86_400;
 const PORT: u16 = 2117;
-/// Ports of a server at most, for children that have one each.
-pub(super) const PORTS: u32 = 48;
 /// Bytes of the longest key that every server takes.
 const KEY_BYTES_MAX: usize = 255;
 
@@ -163,11 +108,13 @@ impl Options {
             Server::Stream(_) => WINDOW_MAX,
             Server::Datagrams { .. } => DATAGRAM_WINDOW,
         };
-        Ok(Options {
+        let window = read(text("window"), "-w", "a power of two up to 512", window)?;
+        let window = window.unwrap_or(window_default);
+        let settings = Settings {
             server,
             children,
-            window: read(text("window"), "-w", "a power of two up to 512", window)?
-                .unwrap_or(window_default),
+            window,
+            in_flight: test.window.unwrap_or(window),
             durations_s: [first.unwrap_or(10.0), second.unwrap_or(0.0)],
             limit: read(text("limit"), "-l", SUFFIXED, suffixed)?,
             is_quiet: matches.get_flag("quiet"),
@@ -181,15 +128,8 @@ impl Options {
             params,
             input,
             long: long(matches)?,
-            test,
-            explained,
-        })
-    }
-
-    /// The parameter of a test.
-    pub(super) fn param(&self, name: &str) -> Option<&str> {
-        let given = self.params.iter().rev().find(|(known, _)| known == name);
-        given.map(|(_, value)| value.as_str())
+        };
+        Ok(Options { settings, test, explained })
     }
 }
 
@@ -344,8 +284,11 @@ mod unit {
     #[test]
     fn options_of_the_original_are_taken() {
         let options = parse("").unwrap();
-        assert_eq!((options.test.name, options.window, options.first_seed), ("rw1", 512, 0));
-        assert_eq!((options.durations_s, options.limit), ([10.0, 0.0], None));
+        assert_eq!(
+            (options.test.name, options.settings.window, options.settings.first_seed),
+            ("rw1", 512, 0)
+        );
+        assert_eq!((options.settings.durations_s, options.settings.limit), ([10.0, 0.0], None));
         assert_eq!(endpoint(&options), "127.0.0.1:2117");
         let options = parse(
             "-s 10.0.0.1 --fsp 99 -j3 -w 64 -d 0.2 --d2=3 -l 1.5k -q --ssp --first_seed=31949 \
@@ -353,21 +296,28 @@ mod unit {
         )
         .unwrap();
         assert_eq!((options.test.name, options.test.window), ("sync_rw1", Some(1)));
-        assert_eq!((options.children, options.window, options.is_quiet), (3, 64, true));
-        assert_eq!((options.durations_s, options.limit), ([1.0, 3.0], Some(1500)));
-        assert_eq!(options.first_seed, 31_949);
+        assert_eq!(
+            (options.settings.children, options.settings.window, options.settings.is_quiet),
+            (3, 64, true)
+        );
+        assert_eq!(
+            (options.settings.durations_s, options.settings.limit),
+            ([1.0, 3.0], Some(1500))
+        );
+        assert_eq!(options.settings.first_seed, 31_949);
         assert_eq!(endpoint(&options), "10.0.0.1:99");
         let options = parse("-s ::1 --no-fork -n 1 uscale parts=2 --rscale_partsz 7").unwrap();
-        assert_eq!((endpoint(&options), options.children), ("[::1]:2117".to_owned(), 1));
-        let params: Vec<String> = options.params.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        assert_eq!((endpoint(&options), options.settings.children), ("[::1]:2117".to_owned(), 1));
+        let params: Vec<String> =
+            options.settings.params.iter().map(|(k, v)| format!("{k}={v}")).collect();
         assert_eq!(params, ["parts=2", "partsize=7"]);
         let options = parse("ruscale_init --rsinit_part 3").unwrap();
-        assert_eq!(options.param("part"), Some("3"));
+        assert_eq!(options.settings.param("part"), Some("3"));
         assert_eq!(endpoint(&parse("-s unix:/run/m").unwrap()), "unix:/run/m");
     }
 
     fn endpoint(options: &Options) -> String {
-        match &options.server {
+        match &options.settings.server {
             Server::Stream(endpoint) => endpoint.to_string(),
             Server::Datagrams { host, port, .. } => format!("udp {host}:{port}"),
         }
@@ -382,10 +332,10 @@ mod unit {
             is_shared: false,
             local_port: Some(7),
         };
-        assert_eq!((&options.server, options.window), (&expected, 64));
+        assert_eq!((&options.settings.server, options.settings.window), (&expected, 64));
         assert!(options.explained.is_empty());
         let options = parse("-s ::1 udp1 --ssp -w 128").unwrap();
-        assert_eq!((endpoint(&options).as_str(), options.window), ("udp [::1]:2117", 128));
+        assert_eq!((endpoint(&options).as_str(), options.settings.window), ("udp [::1]:2117", 128));
         assert_eq!(parse("--ssp --flp 5").unwrap().explained.len(), 2);
     }
 
@@ -403,9 +353,9 @@ mod unit {
             get_percent: 0,
             letters: (b'a', b'z'),
         };
-        assert_eq!(options.long, expected);
-        assert_eq!(parse("-i f url").unwrap().input, Some(PathBuf::from("f")));
-        assert_eq!(parse("url file=f").unwrap().input, Some(PathBuf::from("f")));
+        assert_eq!(options.settings.long, expected);
+        assert_eq!(parse("-i f url").unwrap().settings.input, Some(PathBuf::from("f")));
+        assert_eq!(parse("url file=f").unwrap().settings.input, Some(PathBuf::from("f")));
     }
 
     #[test]

@@ -18,7 +18,7 @@
 
 use super::client::NetClient;
 use super::crash::acts_until_lost;
-use super::tests::digits;
+use super::plain::digits;
 use keyrack_workload::kvtest::{Client, Halt, Lcg, Row, Value, mismatch};
 use std::ops::Range;
 

@@ -9,7 +9,7 @@
 //! **Invariant:** answers come in the order of the requests, and each echoes the number of its
 //! request; anything else is a failure.
 
-use super::window::{ANSWER_BYTES_MAX, LIMITS, Slot, Wanted};
+use super::slot::{ANSWER_BYTES_MAX, LIMITS, Slot, Wanted};
 use keyrack_net::{ConnectOptions, Endpoint, Link};
 use keyrack_wire::masstree::{Command, Reply, ReplyParser};
 use keyrack_wire::msgpack::Int;

@@ -1,7 +1,7 @@
 //! The tests by name: jobs that `mttest` has too, and the client's own.
 
 use super::client::NetClient;
-use super::{checkpoints, crash, long, passing, tests, volt};
+use super::{checkpoints, crash, long, passing, plain, volt};
 use keyrack_workload::kvtest::{self, Halt, Job, Lcg};
 
 /// A test.
@@ -62,13 +62,13 @@ const JOBS: &[&str] = &[
 ];
 
 const OWN: &[(&str, &str, Own)] = &[
-    ("rw16", "rw1 with keys of 16 digits", tests::rw16),
-    ("w1", "put 4 million random keys of 10 digits", tests::w1),
-    ("r1", "get what w1 has put, in random order", tests::r1),
-    ("w1b", "put random keys out of 10 million until the time is over", tests::w1b),
-    ("u1", "put 10 million times into a million keys", tests::u1),
-    ("scantest", "put 200 keys, scan them from many places, checked", tests::scantest),
-    ("udp1", "put by datagrams, then get all of it", tests::udp1),
+    ("rw16", "rw1 with keys of 16 digits", plain::rw16),
+    ("w1", "put 4 million random keys of 10 digits", plain::w1),
+    ("r1", "get what w1 has put, in random order", plain::r1),
+    ("w1b", "put random keys out of 10 million until the time is over", plain::w1b),
+    ("u1", "put 10 million times into a million keys", plain::u1),
+    ("scantest", "put 200 keys, scan them from many places, checked", plain::scantest),
+    ("udp1", "put by datagrams, then get all of it", plain::udp1),
     ("cpa", "put, and ask for a checkpoint half way", checkpoints::cpa),
     ("cpb", "get what cpa has put", checkpoints::cpb),
     ("cpc", "put, then overwrite and remove during a checkpoint", checkpoints::cpc),

@@ -9,7 +9,7 @@
 //! A row is put anew with what it has, so that every read can be checked, whoever else writes.
 
 use super::client::NetClient;
-use super::tests::{digits, report, report_both};
+use super::plain::{digits, report, report_both};
 use keyrack_workload::kvtest::{Client, Halt, Lcg};
 
 /// Rows of a table; `-l` may leave less, for both halves of a pair.
