@@ -404,29 +404,12 @@ impl Options {
             (None, 0) if self.read_file.is_none() && ramp.is_none() => TIME_S,
             (None, _) => 0.0,
         };
-        let format = Format::of_option(self.twitter_trace)
-            .ok_or_else(|| format!("--twitter_trace is {}, expected 0 to 4", self.twitter_trace))?;
-        let trace = self.read_file.clone().map(|path| TraceFile {
-            fs: Arc::new(RealFs),
-            path,
-            format,
-            speed: self.speed,
-            is_loop: self.is_loop,
-        });
-        let is_named = self.username.is_some() || self.password.is_some();
         Ok(Settings {
             servers: self.servers.clone(),
             unix_socket: self.unix_socket,
             protocol: self.protocol(),
-            credentials: is_named.then(|| Credentials {
-                user: self.username.clone().unwrap_or_default(),
-                password: self.password.clone().unwrap_or_default(),
-            }),
-            tls: self.tls_ca.clone().map(|ca| TlsFiles {
-                ca,
-                identity: self.tls_cert.clone().zip(self.tls_key.clone()),
-                name: self.tls_name.clone(),
-            }),
+            credentials: self.credentials(),
+            tls: self.tls(),
             rate: match self.measure_qps {
                 // Without agents the master is all there is.
                 Some(rate) if self.agents.is_empty() && rate > 0.0 => rate,
@@ -441,13 +424,7 @@ impl Options {
             connections: self.measure_connections.unwrap_or(self.connections),
             depth: self.measure_depth.unwrap_or(self.depth),
             roundrobin: self.roundrobin,
-            sharding: match self.shard {
-                _ if self.cluster => Sharding::Cluster,
-                _ if self.tier => Sharding::Tiers,
-                Shard::Ketama => Sharding::Ketama,
-                Shard::Modula => Sharding::Modula,
-                Shard::None => Sharding::None,
-            },
+            sharding: self.sharding(),
             records: self.records,
             keysize: self.keysize.clone(),
             valuesize: self.valuesize.clone(),
@@ -455,13 +432,7 @@ impl Options {
             popularity: self.popularity.clone(),
             prefix: self.prefix.clone(),
             update: self.update,
-            filling: match (self.getset, self.getsetorset) {
-                (_, true) => Filling::GetSetOrSet,
-                (true, false) => Filling::GetSet,
-                // Between tiers what is missed is stored.
-                (false, false) if self.tier => Filling::GetSetOrSet,
-                (false, false) => Filling::Never,
-            },
+            filling: self.filling(),
             successful: self.successful,
             delete90: self.delete90,
             assoc: self.assoc,
@@ -471,16 +442,8 @@ impl Options {
             verify: self.verify,
             skip: self.skip,
             moderate: self.moderate,
-            loading: match (self.noload || self.read_file.is_some(), self.loadonly) {
-                (_, true) => Loading::Only,
-                (true, false) => Loading::No,
-                (false, false) => Loading::Yes,
-            },
-            waiting: match self.polling {
-                Polling::Block => Waiting::Block,
-                Polling::Spin => Waiting::Spin,
-                Polling::Adaptive => Waiting::Adaptive,
-            },
+            loading: self.loading(),
+            waiting: self.waiting(),
             nodelay: !self.no_nodelay,
             affinity: self.affinity,
             reconnect: self.reconnect,
@@ -490,14 +453,83 @@ impl Options {
             },
             drain_s: self.drain,
             connect_timeout_s: self.connect_timeout,
-            trace,
+            trace: self.trace()?,
             seed: self.seed,
             agent: 0,
             agents: self.agents.len() as u32,
         })
     }
 
-    /// The rate over time, where there is one.
+    /// The trace to replay, if one is named.
+    fn trace(&self) -> Result<Option<TraceFile>, String> {
+        let format = Format::of_option(self.twitter_trace)
+            .ok_or_else(|| format!("--twitter_trace is {}, expected 0 to 4", self.twitter_trace))?;
+        Ok(self.read_file.clone().map(|path| TraceFile {
+            fs: Arc::new(RealFs),
+            path,
+            format,
+            speed: self.speed,
+            is_loop: self.is_loop,
+        }))
+    }
+
+    fn credentials(&self) -> Option<Credentials> {
+        let is_named = self.username.is_some() || self.password.is_some();
+        is_named.then(|| Credentials {
+            user: self.username.clone().unwrap_or_default(),
+            password: self.password.clone().unwrap_or_default(),
+        })
+    }
+
+    fn tls(&self) -> Option<TlsFiles> {
+        self.tls_ca.clone().map(|ca| TlsFiles {
+            ca,
+            identity: self.tls_cert.clone().zip(self.tls_key.clone()),
+            name: self.tls_name.clone(),
+        })
+    }
+
+    /// How keys are divided among servers.
+    fn sharding(&self) -> Sharding {
+        match self.shard {
+            _ if self.cluster => Sharding::Cluster,
+            _ if self.tier => Sharding::Tiers,
+            Shard::Ketama => Sharding::Ketama,
+            Shard::Modula => Sharding::Modula,
+            Shard::None => Sharding::None,
+        }
+    }
+
+    /// What follows a miss.
+    fn filling(&self) -> Filling {
+        match (self.getset, self.getsetorset) {
+            (_, true) => Filling::GetSetOrSet,
+            (true, false) => Filling::GetSet,
+            // Between tiers what is missed is stored.
+            (false, false) if self.tier => Filling::GetSetOrSet,
+            (false, false) => Filling::Never,
+        }
+    }
+
+    /// Whether records are written first.
+    fn loading(&self) -> Loading {
+        match (self.noload || self.read_file.is_some(), self.loadonly) {
+            (_, true) => Loading::Only,
+            (true, false) => Loading::No,
+            (false, false) => Loading::Yes,
+        }
+    }
+
+    /// How a thread waits for replies.
+    fn waiting(&self) -> Waiting {
+        match self.polling {
+            Polling::Block => Waiting::Block,
+            Polling::Spin => Waiting::Spin,
+            Polling::Adaptive => Waiting::Adaptive,
+        }
+    }
+
+    /// The rate over time, if it changes.
     fn ramp(&self) -> Result<Option<Ramp>, String> {
         if let Some(text) = &self.qps_step {
             let ramp = Ramp::staircase(text).map_err(|error| format!("--qps-step: {error}"))?;

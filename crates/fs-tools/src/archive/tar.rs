@@ -6,7 +6,8 @@
 //! counterpart here; they are refused by name.
 
 use super::item::{Item, ItemSink, ItemSource, end_output, entry_path, local};
-use ::tar::{Archive, Builder, EntryType, Header};
+use crate::paths::shown;
+use ::tar::{Archive, Builder, Entry, EntryType, Header};
 use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::{INLINE_BYTES_MAX, Kind};
 use std::io::{Read, Write};
@@ -95,86 +96,24 @@ fn fill(field: &mut [u8; 100], bytes: &[u8]) -> bool {
     bytes.len() <= field.len()
 }
 
-pub(super) fn read(from: impl Read, sink: &mut ItemSink<'_>) -> Result<(), Failure> {
-    let broken = |error: &std::io::Error| match error.get_ref() {
-        // What the machine said, not what the archive looks like.
+/// What the machine said, or what the archive looks like.
+fn broken(error: &std::io::Error) -> Failure {
+    match error.get_ref() {
         Some(inner) if inner.is::<keyrack_vfs::Error>() => local("cannot read the archive", error),
         _ => Failure::Usage(format!("this is no archive of tar, or a damaged one: {error}")),
-    };
+    }
+}
+
+pub(super) fn read(from: impl Read, sink: &mut ItemSink<'_>) -> Result<(), Failure> {
     let mut archive = Archive::new(from);
     for entry in archive.entries().map_err(|error| broken(&error))? {
         let mut entry = entry.map_err(|error| broken(&error))?;
-        let path = entry_path(&entry.path_bytes()).map_err(Failure::Usage)?;
-        let shown = crate::paths::shown(&path);
-        let header = entry.header();
-        let kind = match header.entry_type() {
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Kind::File,
-            EntryType::Directory => Kind::Dir,
-            EntryType::Symlink => Kind::Symlink,
-            EntryType::XGlobalHeader => continue,
-            other => {
-                let (what, remedy) = what(other);
-                return Err(Failure::Failed(format!(
-                    "{shown}: {what} have no place in a name space; {remedy}"
-                )));
-            }
-        };
-        let number = |value: std::io::Result<u64>| -> Result<u32, Failure> {
-            let value = value.map_err(|error| broken(&error))?;
-            u32::try_from(value)
-                .map_err(|_| Failure::Usage(format!("{shown}: {value} is no user or group")))
-        };
-        let mode = header.mode().map_err(|error| broken(&error))? & 0o7777;
-        let (uid, gid) = (number(header.uid())?, number(header.gid())?);
-        let seconds = header.mtime().map_err(|error| broken(&error))?;
-        let mut item = Item {
-            path,
-            kind,
-            mode,
-            uid,
-            gid,
-            mtime_ns: seconds.saturating_mul(NS_PER_S),
-            size: entry.size(),
-            data: None,
-            facts: None,
-        };
-        if kind == Kind::Symlink {
-            let target = entry.link_name_bytes().ok_or_else(|| {
-                Failure::Usage(format!("{shown}: the archive has a link without a target"))
-            })?;
-            let target = target.into_owned();
-            item.size = target.len() as u64;
-            item.data = Some(target);
-        }
-        let mut elsewhere = None;
-        if let Some(records) = entry.pax_extensions().map_err(|error| broken(&error))? {
-            for record in records {
-                let record = record.map_err(|error| broken(&error))?;
-                let text = String::from_utf8_lossy(record.value_bytes());
-                let wrong =
-                    || Failure::Usage(format!("{shown}: '{text}' in a PAX record is wrong"));
-                match record.key_bytes() {
-                    b"mtime" => item.mtime_ns = time(&text).ok_or_else(wrong)?,
-                    b"uid" => item.uid = text.parse().map_err(|_| wrong())?,
-                    b"gid" => item.gid = text.parse().map_err(|_| wrong())?,
-                    key if key == SIZE_ELSEWHERE.as_bytes() => {
-                        elsewhere = Some(text.parse::<u64>().map_err(|_| wrong())?);
-                    }
-                    _ => {}
-                }
-            }
-        }
-        match (kind, elsewhere) {
+        let Some(mut item) = read_header(&entry)? else { continue };
+        let elsewhere = read_pax(&mut entry, &mut item)?;
+        match (item.kind, elsewhere) {
             (Kind::File, Some(size)) => item.size = size,
             (Kind::File, None) if item.size <= INLINE_BYTES_MAX as u64 => {
-                let mut data = Vec::with_capacity(item.size as usize);
-                entry.read_to_end(&mut data).map_err(|error| broken(&error))?;
-                if data.len() as u64 != item.size {
-                    let (has, wants) = (data.len(), item.size);
-                    let what = format!("{shown}: the archive ends after {has} of {wants} bytes");
-                    return Err(Failure::Usage(what));
-                }
-                item.data = Some(data);
+                item.data = Some(read_data(&mut entry, &item)?);
             }
             (Kind::File, None) => {
                 let left = item.size;
@@ -186,6 +125,81 @@ pub(super) fn read(from: impl Read, sink: &mut ItemSink<'_>) -> Result<(), Failu
         sink(item, None)?;
     }
     Ok(())
+}
+
+/// The item that a header describes; none of a header that is about no entry.
+fn read_header(entry: &Entry<'_, impl Read>) -> Result<Option<Item>, Failure> {
+    let path = entry_path(&entry.path_bytes()).map_err(Failure::Usage)?;
+    let shown = shown(&path);
+    let header = entry.header();
+    let kind = match header.entry_type() {
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Kind::File,
+        EntryType::Directory => Kind::Dir,
+        EntryType::Symlink => Kind::Symlink,
+        EntryType::XGlobalHeader => return Ok(None),
+        other => {
+            let (what, remedy) = what(other);
+            return Err(Failure::Failed(format!(
+                "{shown}: {what} have no place in a name space; {remedy}"
+            )));
+        }
+    };
+    let number = |value: std::io::Result<u64>| -> Result<u32, Failure> {
+        let value = value.map_err(|error| broken(&error))?;
+        u32::try_from(value)
+            .map_err(|_| Failure::Usage(format!("{shown}: {value} is no user or group")))
+    };
+    let mode = header.mode().map_err(|error| broken(&error))? & 0o7777;
+    let (uid, gid) = (number(header.uid())?, number(header.gid())?);
+    let seconds = header.mtime().map_err(|error| broken(&error))?;
+    let mtime_ns = seconds.saturating_mul(NS_PER_S);
+    let (mut size, mut data) = (entry.size(), None);
+    if kind == Kind::Symlink {
+        let target = entry.link_name_bytes().ok_or_else(|| {
+            Failure::Usage(format!("{shown}: the archive has a link without a target"))
+        })?;
+        size = target.len() as u64;
+        data = Some(target.into_owned());
+    }
+    Ok(Some(Item { path, kind, mode, uid, gid, mtime_ns, size, data, facts: None }))
+}
+
+/// Takes PAX records into an item. Returns the size of a file whose bytes are not in the archive.
+fn read_pax(entry: &mut Entry<'_, impl Read>, item: &mut Item) -> Result<Option<u64>, Failure> {
+    let mut elsewhere = None;
+    let records = entry.pax_extensions().map_err(|error| broken(&error))?;
+    for record in records.into_iter().flatten() {
+        let record = record.map_err(|error| broken(&error))?;
+        let text = String::from_utf8_lossy(record.value_bytes());
+        let path = &item.path;
+        let wrong =
+            || Failure::Usage(format!("{}: '{text}' in a PAX record is wrong", shown(path)));
+        match record.key_bytes() {
+            b"mtime" => item.mtime_ns = time(&text).ok_or_else(wrong)?,
+            b"uid" => item.uid = text.parse().map_err(|_| wrong())?,
+            b"gid" => item.gid = text.parse().map_err(|_| wrong())?,
+            key if key == SIZE_ELSEWHERE.as_bytes() => {
+                elsewhere = Some(text.parse::<u64>().map_err(|_| wrong())?);
+            }
+            _ => {}
+        }
+    }
+    Ok(elsewhere)
+}
+
+/// All bytes of a small file.
+fn read_data(entry: &mut Entry<'_, impl Read>, item: &Item) -> Result<Vec<u8>, Failure> {
+    let mut data = Vec::with_capacity(item.size as usize);
+    entry.read_to_end(&mut data).map_err(|error| broken(&error))?;
+    if data.len() as u64 == item.size {
+        return Ok(data);
+    }
+    Err(Failure::Usage(format!(
+        "{}: the archive ends after {} of {} bytes",
+        shown(&item.path),
+        data.len(),
+        item.size
+    )))
 }
 
 /// The bytes of an entry: all of them, or an error.
