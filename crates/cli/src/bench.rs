@@ -52,9 +52,10 @@ pub(crate) fn run(matches: &ArgMatches, argv: &[String], style: &BenchStyle) -> 
     keyrack_console::set_on_signals(&stop.flag)?;
     let watch = matches.get_one::<String>("watch").map(|place| Watch::start(place)).transpose()?;
     let save = matches.get_one::<String>("save-config").map(PathBuf::from);
-    let mut progress = match matches.get_flag("tui") {
-        true => Progress::on_a_screen(style.dialect, &stop)?,
-        false => Progress::new(plan.settings.progress, style.dialect),
+    let mut progress = if matches.get_flag("tui") {
+        Progress::on_a_screen(style.dialect, &stop)?
+    } else {
+        Progress::new(plan.settings.progress, style.dialect)
     }
     .watched(watch);
     for note in plan.warnings.iter().map(|w| format!("warning: {w}")).chain(plan.notes.clone()) {

@@ -17,13 +17,12 @@ impl Way {
     fn all(test: &str) -> Vec<Way> {
         let mut ways = vec![Way::Ours];
         let path = std::env::var_os("PATH").unwrap_or_default();
-        match std::env::split_paths(&path).any(|dir| dir.join("mpirun.mpich").is_file()) {
-            true => ways.push(Way::Mpich),
-            false => {
-                let what = format!("{test}: there is no mpirun.mpich on this machine");
-                assert!(std::env::var_os("CI").is_none(), "{what}");
-                println!("SKIPPED {test} under mpich: there is no mpirun.mpich on this machine");
-            }
+        if std::env::split_paths(&path).any(|dir| dir.join("mpirun.mpich").is_file()) {
+            ways.push(Way::Mpich);
+        } else {
+            let what = format!("{test}: there is no mpirun.mpich on this machine");
+            assert!(std::env::var_os("CI").is_none(), "{what}");
+            println!("SKIPPED {test} under mpich: there is no mpirun.mpich on this machine");
         }
         ways
     }

@@ -77,9 +77,10 @@ pub fn list_views(place: &Place, as_json: bool) -> Outcome {
                 .to_string()
             } else {
                 let at = wall::rfc3339_of_ns(found.published_ns);
-                let base = match found.base.is_empty() {
-                    true => String::new(),
-                    false => format!(" on {}", joined(&found.base)),
+                let base = if found.base.is_empty() {
+                    String::new()
+                } else {
+                    format!(" on {}", joined(&found.base))
                 };
                 format!("{reference}\t{at}\t{} records\t{bytes} bytes{base}", found.records)
             };
@@ -88,9 +89,10 @@ pub fn list_views(place: &Place, as_json: bool) -> Outcome {
     }
     for name in registry.views()? {
         let of = joined(&registry.view(&name)?);
-        let line = match as_json {
-            true => json!({ "view": name, "publications": of }).to_string(),
-            false => format!("{name}\tview of {of}"),
+        let line = if as_json {
+            json!({ "view": name, "publications": of }).to_string()
+        } else {
+            format!("{name}\tview of {of}")
         };
         out.write((line + "\n").as_bytes())?;
     }

@@ -102,9 +102,10 @@ impl Page<'_> {
 
     fn head(&mut self, view: &View) {
         let width = self.area.width;
-        let state = match view.stage.is_empty() {
-            true => String::new(),
-            false => format!("{}  {}", view.stage, units::clock(view.elapsed_s)),
+        let state = if view.stage.is_empty() {
+            String::new()
+        } else {
+            format!("{}  {}", view.stage, units::clock(view.elapsed_s))
         };
         self.put(0, 0, &view.title, STRONG);
         self.put_right(0, width, &format!("  {state}"), PLAIN);

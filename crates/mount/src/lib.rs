@@ -85,9 +85,10 @@ impl Unmounter {
             Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()),
             Err(Errno::EPERM) => {
                 let mut helper = Command::new("fusermount3");
-                match helper.args(["-u", "-z", "--"]).arg(&self.at).status()?.success() {
-                    true => Ok(()),
-                    false => Err(io::Error::other("fusermount3 -u did not succeed")),
+                if helper.args(["-u", "-z", "--"]).arg(&self.at).status()?.success() {
+                    Ok(())
+                } else {
+                    Err(io::Error::other("fusermount3 -u did not succeed"))
                 }
             }
             Err(error) => Err(error.into()),

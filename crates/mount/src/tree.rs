@@ -108,10 +108,7 @@ impl Tree {
     pub(crate) fn lookup_listed(&mut self, dir: &Dir, name: &[u8], old: Stat) -> Answer<Known> {
         let root = User::root();
         let stat = answer(self.space.by(&root).stat_at(dir, name))?;
-        match stat.inode == old.inode {
-            true => self.remember(dir, name, stat),
-            false => Err(Errno::ENOENT),
-        }
+        if stat.inode == old.inode { self.remember(dir, name, stat) } else { Err(Errno::ENOENT) }
     }
 
     pub(crate) fn forget(&mut self, number: u64, count: u64) {
@@ -142,9 +139,10 @@ impl Tree {
                 if let Some(size) = set.size {
                     answer(fs.resize_at(&dir, &name, size, set.mtime))?;
                 }
-                match has_others {
-                    true => answer(fs.set_attributes_at(&dir, &name, &others)),
-                    false => answer(fs.stat_at(&dir, &name)),
+                if has_others {
+                    answer(fs.set_attributes_at(&dir, &name, &others))
+                } else {
+                    answer(fs.stat_at(&dir, &name))
                 }
             }
             Location::Removed(_) => self.set_removed(number, set),

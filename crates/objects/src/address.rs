@@ -68,17 +68,19 @@ impl Address {
             return Ok(Address::Memory);
         }
         let Some((scheme, rest)) = given.split_once("://") else {
-            return match given.is_empty() {
-                true => Err(Error::Usage("the address of the store is empty".to_owned())),
-                false => Ok(Address::Directory(PathBuf::from(given))),
+            return if given.is_empty() {
+                Err(Error::Usage("the address of the store is empty".to_owned()))
+            } else {
+                Ok(Address::Directory(PathBuf::from(given)))
             };
         };
         if scheme == "file" {
-            return match rest.starts_with('/') {
-                true => Ok(Address::Directory(PathBuf::from(rest))),
-                false => Err(Error::Usage(format!(
+            return if rest.starts_with('/') {
+                Ok(Address::Directory(PathBuf::from(rest)))
+            } else {
+                Err(Error::Usage(format!(
                     "'{given}': give an absolute path, such as file:///shared/registry"
-                ))),
+                )))
             };
         }
         let known = SCHEMES.iter().find(|(name, _)| *name == scheme);

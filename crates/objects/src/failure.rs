@@ -82,12 +82,13 @@ impl Whose {
                 self.endpoint, self.credentials
             );
         }
-        match answer_of(error) {
-            true => format!("{address}: {}: {said}", self.endpoint),
-            false => format!(
+        if answer_of(error) {
+            format!("{address}: {}: {said}", self.endpoint)
+        } else {
+            format!(
                 "{address}: no answer from {} ({said}); check {}, {} and the network",
                 self.endpoint, self.setting, self.credentials
-            ),
+            )
         }
     }
 }

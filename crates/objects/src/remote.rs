@@ -54,9 +54,10 @@ impl Remote {
 
     /// The key of a name below the prefix.
     fn key(&self, name: &RelativePath) -> Key {
-        match self.prefix.is_empty() {
-            true => Key::from(name.as_str()),
-            false => Key::from(format!("{}/{name}", self.prefix)),
+        if self.prefix.is_empty() {
+            Key::from(name.as_str())
+        } else {
+            Key::from(format!("{}/{name}", self.prefix))
         }
     }
 

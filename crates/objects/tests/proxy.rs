@@ -83,9 +83,10 @@ impl Proxy {
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let client = client.unwrap();
-                let server = match counted.is_cut.load(Ordering::SeqCst) {
-                    true => continue,
-                    false => upstream.connect(),
+                let server = if counted.is_cut.load(Ordering::SeqCst) {
+                    continue;
+                } else {
+                    upstream.connect()
                 };
                 let Ok(server) = server else { continue };
                 let mut known = all.lock().unwrap();

@@ -138,9 +138,10 @@ impl Bytes {
     /// Fills `buffer`, or says that `what` is cut.
     pub(crate) fn fill(&mut self, buffer: &mut [u8], what: &str) -> Result<()> {
         let start = self.offset;
-        match self.take(buffer)? == buffer.len() {
-            true => Ok(()),
-            false => Err(self.fault(start, format!("the file ends within {what}"))),
+        if self.take(buffer)? == buffer.len() {
+            Ok(())
+        } else {
+            Err(self.fault(start, format!("the file ends within {what}")))
         }
     }
 
@@ -154,10 +155,7 @@ impl Bytes {
             let file = plain.get_mut();
             file.offset = file.offset.saturating_add(count - buffered);
             self.offset = self.offset.saturating_add(count);
-            return match self.offset <= file.file.len()? {
-                true => Ok(()),
-                false => Err(short(self)),
-            };
+            return if self.offset <= file.file.len()? { Ok(()) } else { Err(short(self)) };
         }
         let mut left = count;
         let mut buffer = [0; 8192];

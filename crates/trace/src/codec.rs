@@ -102,10 +102,7 @@ pub(crate) fn decode(bytes: &mut &[u8], context: &mut Context, record: &mut Reco
     record.clear(verb, context.at_ns);
     record.result = result;
     record.space = u32::try_from(varint(bytes)?).ok()?;
-    let count = match verb.is_batch() || verb.is_range() {
-        true => varint(bytes)?,
-        false => 1,
-    };
+    let count = if verb.is_batch() || verb.is_range() { varint(bytes)? } else { 1 };
     if count > ENTRIES_MAX || (verb.is_range() && !(1..=2).contains(&count)) {
         return None;
     }

@@ -137,9 +137,10 @@ impl Trace {
             Format::RocksDb => {
                 let mut first = [0; 64];
                 let count = Bytes::new(&input).take(&mut first)?;
-                match is_rocksdb(&first[..count]) {
-                    true => Kind::RocksDb(Box::new(RocksDb::open(&input)?)),
-                    false => Kind::Text(Box::new(RocksDbText::open(input))),
+                if is_rocksdb(&first[..count]) {
+                    Kind::RocksDb(Box::new(RocksDb::open(&input)?))
+                } else {
+                    Kind::Text(Box::new(RocksDbText::open(input)))
                 }
             }
         }))

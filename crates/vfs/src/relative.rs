@@ -71,12 +71,13 @@ impl RelativePath {
     /// # Errors
     /// As for [`RelativePath::new`], and for a slash.
     pub fn single(text: &str) -> Result<RelativePath, NotRelative> {
-        match text.contains('/') {
-            true => Err(NotRelative {
+        if text.contains('/') {
+            Err(NotRelative {
                 shown: text.chars().take(80).collect(),
                 why: "it must be a single name, without a slash",
-            }),
-            false => RelativePath::new(text),
+            })
+        } else {
+            RelativePath::new(text)
         }
     }
 

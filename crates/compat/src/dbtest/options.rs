@@ -101,9 +101,10 @@ fn command() -> Command {
     let mut command = line::command("db_test", OPTIONS).mut_arg("help", |help| help.short('h'));
     for (name, takes_value, _) in WITHOUT_MEANING {
         let arg = Arg::new(*name).long(*name);
-        command = command.arg(match takes_value {
-            true => arg.allow_hyphen_values(true),
-            false => arg.action(ArgAction::SetTrue),
+        command = command.arg(if takes_value {
+            arg.allow_hyphen_values(true)
+        } else {
+            arg.action(ArgAction::SetTrue)
         });
     }
     command
@@ -148,9 +149,8 @@ impl Options {
                 Some(skew.ok_or_else(|| format!("--skew expects 1 to 100, not '{text}'"))?)
             }
         };
-        let is_given = |(name, takes_value, _): &&(&str, bool, &str)| match takes_value {
-            true => matches.contains_id(name),
-            false => matches.get_flag(name),
+        let is_given = |(name, takes_value, _): &&(&str, bool, &str)| {
+            if takes_value { matches.contains_id(name) } else { matches.get_flag(name) }
         };
         let explained = WITHOUT_MEANING.iter().filter(is_given);
         let engine = text("engine").unwrap_or_else(|| "flodb".to_owned());

@@ -134,9 +134,10 @@ pub(super) fn wd2(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), H
     acts_until_lost(client, "ops", |client, act| {
         let (round, place) = (act / (2 * WD2_KEYS), act % (2 * WD2_KEYS));
         wd2_key(&mut key, client.id(), place % WD2_KEYS);
-        match place < WD2_KEYS {
-            true => client.put(&key, digits(&mut [0; 20], round, 1)),
-            false => client.remove(&key),
+        if place < WD2_KEYS {
+            client.put(&key, digits(&mut [0; 20], round, 1))
+        } else {
+            client.remove(&key)
         }
     })
 }

@@ -218,9 +218,10 @@ fn job(name: &str) -> Result<&'static Job, String> {
 
 fn dirs(option: &str, text: Option<&str>) -> Result<Vec<PathBuf>, String> {
     let dirs: Vec<PathBuf> = text.unwrap_or(".").split(',').map(PathBuf::from).collect();
-    match dirs.iter().any(|dir| dir.as_os_str().is_empty()) {
-        true => Err(format!("{option} expects directories, A,B,C, not '{}'", text.unwrap_or(""))),
-        false => Ok(dirs),
+    if dirs.iter().any(|dir| dir.as_os_str().is_empty()) {
+        Err(format!("{option} expects directories, A,B,C, not '{}'", text.unwrap_or("")))
+    } else {
+        Ok(dirs)
     }
 }
 

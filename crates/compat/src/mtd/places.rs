@@ -39,9 +39,10 @@ impl Places {
             look_for_strangers(fs, dir)?;
         }
         let store = options.checkpoint_dirs[0].join(STORE_NAME);
-        let from = match fs.exists(&store)? {
-            true => fs.canonicalize(&store)?,
-            false => fs.canonicalize(&options.checkpoint_dirs[0])?.join(STORE_NAME),
+        let from = if fs.exists(&store)? {
+            fs.canonicalize(&store)?
+        } else {
+            fs.canonicalize(&options.checkpoint_dirs[0])?.join(STORE_NAME)
         };
         let logs = (0..LOGS_MAX.min(options.threads as usize)).map(|log| {
             let dir = fs.canonicalize(&options.log_dirs[log % options.log_dirs.len()])?;

@@ -58,9 +58,10 @@ pub(crate) fn entry_path(path: &[u8]) -> Result<Vec<u8>, String> {
     }
     let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     let parts: Vec<&[u8]> = parts.collect();
-    match parts.contains(&&b".."[..]) {
-        true => wrong("the path goes up; an entry must stay below the directory of the import"),
-        false => Ok(parts.join(&b'/')),
+    if parts.contains(&&b".."[..]) {
+        wrong("the path goes up; an entry must stay below the directory of the import")
+    } else {
+        Ok(parts.join(&b'/'))
     }
 }
 

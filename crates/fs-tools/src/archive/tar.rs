@@ -32,10 +32,7 @@ fn append(
     item: &Item,
     bytes: Option<Box<dyn Read + '_>>,
 ) -> std::io::Result<()> {
-    let mut name = match item.path.is_empty() {
-        true => b".".to_vec(),
-        false => item.path.clone(),
-    };
+    let mut name = if item.path.is_empty() { b".".to_vec() } else { item.path.clone() };
     let mut header = Header::new_ustar();
     header.set_entry_type(match item.kind {
         Kind::Dir => EntryType::Directory,

@@ -85,9 +85,10 @@ fn ask<R>(
     pipe.flush()?;
     let answer = pipe.read(|this, input| {
         let Some(reply) = message(&mut this.wanted, input)? else { return Ok(None) };
-        Ok(Some(match expected.contains(&reply.status) {
-            true => Ok(take(&reply)),
-            false => Err(String::from_utf8_lossy(reply.value).into_owned()),
+        Ok(Some(if expected.contains(&reply.status) {
+            Ok(take(&reply))
+        } else {
+            Err(String::from_utf8_lossy(reply.value).into_owned())
         }))
     })?;
     answer.map_err(|words| pipe.refused(what, &words))

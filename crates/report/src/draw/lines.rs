@@ -31,9 +31,10 @@ pub(super) fn draw(scene: &mut Scene, plane: Plane, panel: &LinePanel, series: &
             dash: DASHES[look.dash],
         });
         let places: Vec<(f64, f64)> = curve.dots.iter().map(|dot| at(dot.x, dot.y)).collect();
-        let marks = match curve.marked || places.len() == 1 {
-            true => places,
-            false => spread(&places, plane, place, panel.curves.len()),
+        let marks = if curve.marked || places.len() == 1 {
+            places
+        } else {
+            spread(&places, plane, place, panel.curves.len())
         };
         for mark in marks {
             scene.mark(look.shape, mark, color, false);

@@ -145,9 +145,10 @@ impl Pen<'_> {
     fn at(&self, x: f32, y: f32) -> (f32, f32) {
         let (along, up) = (self.along + f64::from(x) * self.em, f64::from(y) * self.em);
         let words = self.words;
-        let (x, y) = match words.turned {
-            true => (words.x - up, words.y - along),
-            false => (words.x + along, words.y - up),
+        let (x, y) = if words.turned {
+            (words.x - up, words.y - along)
+        } else {
+            (words.x + along, words.y - up)
         };
         (x as f32, y as f32)
     }

@@ -33,9 +33,10 @@ fn element(out: &mut String, item: &Item, paper: &str) {
         ),
         Item::Line { points, color, width, dash } => {
             let dashes: Vec<String> = dash.iter().map(|length| number(*length)).collect();
-            let dashes = match dashes.is_empty() {
-                true => String::new(),
-                false => format!(" stroke-dasharray=\"{}\"", dashes.join(" ")),
+            let dashes = if dashes.is_empty() {
+                String::new()
+            } else {
+                format!(" stroke-dasharray=\"{}\"", dashes.join(" "))
             };
             writeln!(
                 out,

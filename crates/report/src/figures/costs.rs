@@ -64,9 +64,10 @@ pub(super) fn counters(workloads: &[Workload<'_>], series_count: usize) -> Optio
     (!panels.is_empty()).then(|| Chart {
         name: "counters".to_owned(),
         title: "Events for each operation".to_owned(),
-        notes: vec![match is_user_alone {
-            true => "the whole process, outside of the kernel alone".to_owned(),
-            false => "the whole process, kernel included".to_owned(),
+        notes: vec![if is_user_alone {
+            "the whole process, outside of the kernel alone".to_owned()
+        } else {
+            "the whole process, kernel included".to_owned()
         }],
         group: Group::System,
         body: Body::Bars(panels),

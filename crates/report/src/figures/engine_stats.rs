@@ -55,9 +55,10 @@ fn of_engine(resolver: &Resolver<'_>, workload: &Workload<'_>, series: usize) ->
     panels.truncate(METRICS_MAX);
     let panels: Vec<LinePanel> = panels.into_iter().map(|(_, panel)| panel).collect();
     // An empty plane for each would hide the others.
-    let notes = match zeros.is_empty() {
-        true => Vec::new(),
-        false => vec![format!("0 all the time: {}", zeros.join(", "))],
+    let notes = if zeros.is_empty() {
+        Vec::new()
+    } else {
+        vec![format!("0 all the time: {}", zeros.join(", "))]
     };
     let engine = &resolver.series[series];
     let stem = format!("engine_stats_{}_{}", file_name(&engine.engine), file_name(&workload.name));

@@ -61,13 +61,13 @@ pub(super) fn engines(
     // One base is named in the title, several at their rows.
     let first = rows.first().map_or("", |(base, _)| base);
     let is_one = rows.iter().all(|(base, _)| *base == first);
-    let title = match is_one {
-        true => format!("Operations per second against {first}"),
-        false => "Operations per second at equal durability".to_owned(),
+    let title = if is_one {
+        format!("Operations per second against {first}")
+    } else {
+        "Operations per second at equal durability".to_owned()
     };
-    let labelled = |(base, row): (&str, ForestRow)| match is_one {
-        true => row,
-        false => ForestRow { label: format!("{} to {base}", row.label), ..row },
+    let labelled = |(base, row): (&str, ForestRow)| {
+        if is_one { row } else { ForestRow { label: format!("{} to {base}", row.label), ..row } }
     };
     charts("comparison_engines", &title, rows.into_iter().map(labelled).collect())
 }

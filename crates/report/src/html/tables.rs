@@ -220,9 +220,8 @@ fn result(out: &mut String, charts: &Charts, point: &Point, series: usize) {
     let samples = samples(point);
     let label = charts.series.get(series).map_or(cell.engine.as_str(), |s| s.label.as_str());
     let number = |value: f64, text: String| format!("<td data-v=\"{value}\">{text}</td>");
-    let known = |is_known: bool, value: f64, text: String| match is_known {
-        true => number(value, text),
-        false => number(-1.0, "-".to_owned()),
+    let known = |is_known: bool, value: f64, text: String| {
+        if is_known { number(value, text) } else { number(-1.0, "-".to_owned()) }
     };
     let cpu_us = summary.cpu_us_per_unit;
     let _ = writeln!(

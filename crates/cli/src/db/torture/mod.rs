@@ -87,8 +87,9 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let engine = matches.get_one::<String>("engine").map(String::as_str).unwrap_or_default();
     let engine = Engine::of(engine)?;
     let (dir, ackfile) = (path(matches, "dir"), path(matches, "ackfile"));
-    match is_run {
-        true => run::run(engine, &dir, &ackfile, matches),
-        false => verify::run(engine, &dir, &ackfile),
+    if is_run {
+        run::run(engine, &dir, &ackfile, matches)
+    } else {
+        verify::run(engine, &dir, &ackfile)
     }
 }

@@ -132,12 +132,13 @@ fn verify(source: &Source, reader: &SerializedFileReader<Source>) -> Result<(), 
     if schema != SCHEMA.as_bytes() {
         return Err(damaged("its columns are not those that it was written with"));
     }
-    match found == expected {
-        true => Ok(()),
-        false => Err(Failure::Damaged(format!(
+    if found == expected {
+        Ok(())
+    } else {
+        Err(Failure::Damaged(format!(
             "the file is damaged: the digest of its first {bytes} bytes and their places is \
              {found:016x}, its footer says {expected:016x}; nothing was taken in"
-        ))),
+        )))
     }
 }
 
@@ -234,9 +235,8 @@ impl<'a> Column<'a> {
     fn fill(&mut self, rows: usize, name: &str) -> Result<(), Failure> {
         let (is_optional, is_unsigned) = (self.found.is_optional, self.found.is_unsigned);
         let levels = is_optional.then_some(&mut self.levels);
-        let wide = |value: i32| match is_unsigned {
-            true => i64::from(value.cast_unsigned()),
-            false => i64::from(value),
+        let wide = |value: i32| {
+            if is_unsigned { i64::from(value.cast_unsigned()) } else { i64::from(value) }
         };
         self.values = match &mut self.reader {
             ColumnReader::Int32ColumnReader(reader) => {

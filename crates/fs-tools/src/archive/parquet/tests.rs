@@ -162,9 +162,10 @@ fn foreign(more: &str, numbers: Option<i64>) -> Vec<u8> {
     }
     if let Some(number) = numbers {
         let mut column = group.next_column().unwrap().unwrap();
-        match more.contains("int32") {
-            true => column.typed::<Int32Type>().write_batch(&[number as i32], None, None),
-            false => column.typed::<Int64Type>().write_batch(&[number], None, None),
+        if more.contains("int32") {
+            column.typed::<Int32Type>().write_batch(&[number as i32], None, None)
+        } else {
+            column.typed::<Int64Type>().write_batch(&[number], None, None)
         }
         .unwrap();
         column.close().unwrap();
