@@ -15,6 +15,9 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// As every tool: [`Failure`], by its kind.
+///
+/// # Panics
+/// If a log that was opened has no head.
 pub fn log(place: &Place, head_only: bool) -> Outcome {
     let space = place.open_to_read()?;
     let mut out = Output::new();

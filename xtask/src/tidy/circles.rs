@@ -195,7 +195,7 @@ fn circles_of(sources: &mut BTreeMap<Module, Source>) -> Vec<Breach> {
     let tests: Vec<Module> = sources
         .iter()
         .flat_map(|(module, source)| {
-            let child = |name: &String| [module.as_slice(), &[name.clone()]].concat();
+            let child = |name: &String| [module.as_slice(), std::slice::from_ref(name)].concat();
             source.test_children.iter().map(child).collect::<Vec<_>>()
         })
         .collect();

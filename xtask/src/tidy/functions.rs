@@ -52,10 +52,10 @@ fn functions_of(code: &str) -> Vec<(usize, &str, usize)> {
                     depth = depth.saturating_sub(1);
                 }
                 // A function of a trait without a body.
-                ';' if line.trim_end().ends_with(';') => {
-                    if open.last().is_some_and(|(_, _, body)| *body == 0) {
-                        open.pop();
-                    }
+                ';' if line.trim_end().ends_with(';')
+                    && open.last().is_some_and(|(_, _, body)| *body == 0) =>
+                {
+                    open.pop();
                 }
                 _ => {}
             }

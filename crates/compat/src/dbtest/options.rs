@@ -101,7 +101,7 @@ fn command() -> Command {
     let mut command = line::command("db_test", OPTIONS).mut_arg("help", |help| help.short('h'));
     for (name, takes_value, _) in WITHOUT_MEANING {
         let arg = Arg::new(*name).long(*name);
-        command = command.arg(if takes_value {
+        command = command.arg(if *takes_value {
             arg.allow_hyphen_values(true)
         } else {
             arg.action(ArgAction::SetTrue)
@@ -150,7 +150,7 @@ impl Options {
             }
         };
         let is_given = |(name, takes_value, _): &&(&str, bool, &str)| {
-            if takes_value { matches.contains_id(name) } else { matches.get_flag(name) }
+            if *takes_value { matches.contains_id(name) } else { matches.get_flag(name) }
         };
         let explained = WITHOUT_MEANING.iter().filter(is_given);
         let engine = text("engine").unwrap_or_else(|| "flodb".to_owned());

@@ -40,9 +40,9 @@ impl Registry {
     /// Removes versions that are not to be kept, and copies that no publication names.
     ///
     /// # Errors
-    /// The machine's; [`Error::Corruption`](crate::error::Error::Corruption) if a text that says what is needed cannot be
-    /// read, or names what cannot be a copy; for a symbolic link on the way to what is to go:
-    /// nothing behind it is removed.
+    /// The machine's; `Corruption` if a text that says what is needed cannot be read, or names what
+    /// cannot be a copy; for a symbolic link on the way to what is to go: nothing behind it is
+    /// removed.
     pub fn gc(&self, options: &GcOptions) -> Result<Collected> {
         let (kept, unneeded) = self.by_need(options)?;
         let kept: BTreeSet<RelativePath> =

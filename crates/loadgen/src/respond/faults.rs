@@ -151,10 +151,10 @@ impl Faults {
                 put(TimedReply { after: AfterSend::Close, ..TimedReply::now(first) });
             }
             Fault::Close => {
-                put(TimedReply { after: AfterSend::Close, ..TimedReply::now(Vec::new()) })
+                put(TimedReply { after: AfterSend::Close, ..TimedReply::now(Vec::new()) });
             }
             Fault::Reset => {
-                put(TimedReply { after: AfterSend::Reset, ..TimedReply::now(Vec::new()) })
+                put(TimedReply { after: AfterSend::Reset, ..TimedReply::now(Vec::new()) });
             }
             Fault::Swallow => {}
         }

@@ -55,8 +55,8 @@ impl BackgroundWorker {
         Ok(decided?)
     }
 
-    /// Sends the decision; what fails now is retried. The outcome is fixed by then, so the client need
-    /// not wait for this.
+    /// Sends the decision; what fails now is retried. The outcome is fixed by then, so the client
+    /// need not wait for this.
     fn finish(&mut self, id: u128) {
         let next = self.send_decision(id);
         self.record_outcome(next, Work::SendDecision(id));

@@ -15,8 +15,8 @@
 //! A server that has locked a name answers all calls on it with "later", reads too. So nobody sees
 //! a file under both names, or under none.
 //!
-//! A coordinator that starts again aborts what it finds begun, and finishes what it finds decided. A
-//! participant that finds a transaction prepared locks the names, and asks the coordinator.
+//! A coordinator that starts again aborts what it finds begun, and finishes what it finds decided.
+//! A participant that finds a transaction prepared locks the names, and asks the coordinator.
 //!
 //! Where something moves, the records and the parts of the participants are synced, if there is a
 //! log: the servers are several machines, and one has given up what another must not lose.

@@ -143,8 +143,8 @@ impl Transaction {
         }
     }
 
-    /// Whether it moves something from one name to another. What was durable under the old name must
-    /// then survive a power loss of any server.
+    /// Whether it moves something from one name to another. What was durable under the old name
+    /// must then survive a power loss of any server.
     pub(crate) fn is_rename(&self) -> bool {
         matches!(self.action, Action::Rename | Action::Replace)
     }

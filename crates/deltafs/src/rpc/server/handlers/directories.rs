@@ -63,8 +63,8 @@ fn reply_opened(
     Ok(())
 }
 
-/// Grants a lease on all directories of a path, for how many milliseconds. A path through a symbolic
-/// link gets none, as a link changes without a revocation.
+/// Grants a lease on all directories of a path, for how many milliseconds. A path through a
+/// symbolic link gets none, as a link changes without a revocation.
 fn lease(
     core: &Core,
     space: &Namespace,

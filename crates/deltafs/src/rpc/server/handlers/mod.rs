@@ -1,7 +1,8 @@
 //! The handlers of requests, one file for each family of operations.
 //!
 //! A handler finds the open directory, and keeps its partition locked while it uses a name, so that
-//! the name stays on this server. Then it calls the name space, and appends the fields of the reply.
+//! the name stays on this server. Then it calls the name space, and appends the fields of the
+//! reply.
 
 pub(super) mod attributes;
 pub(super) mod bulk;

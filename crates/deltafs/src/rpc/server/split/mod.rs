@@ -16,9 +16,9 @@
 //! name is lost, and none is used in two places. A split that the target has not decided can be
 //! aborted.
 //!
-//! The target may split its half on before the source has heard that the half came, and a part of it
-//! may belong to the source. That part waits until the source has committed: the commit removes all
-//! names of the half, and what the source has of them until then is old.
+//! The target may split its half on before the source has heard that the half came, and a part of
+//! it may belong to the source. That part waits until the source has committed: the commit removes
+//! all names of the half, and what the source has of them until then is old.
 //!
 //! A half whose records do not fit into one batch, which is one record of the target's log, is
 //! refused before anything is sealed: it stays at the source until the next count.

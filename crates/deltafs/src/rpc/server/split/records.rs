@@ -66,8 +66,8 @@ impl Core {
     }
 }
 
-/// Visits the bytes of a large file that this log has, in chunks. A file has at least one chunk. The
-/// inner result is the error of `visit`, which ends the visit.
+/// Visits the bytes of a large file that this log has, in chunks. A file has at least one chunk.
+/// The inner result is the error of `visit`, which ends the visit.
 ///
 /// # Errors
 /// The bytes cannot be read.
