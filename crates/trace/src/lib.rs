@@ -31,12 +31,16 @@ mod record;
 mod recorder;
 mod rocksdb;
 mod rocksdb_text;
+mod skipped;
 mod survey;
 mod trace;
+mod which;
 
 pub use error::{Error, Result};
 pub use lines::{Line, Lines};
 pub use record::{Entry, Phase, Record, Result as Outcome, Verb, Write};
 pub use recorder::{Origin, Recorder, Summary, Tape};
+pub use skipped::Skipped;
 pub use survey::{Survey, survey};
-pub use trace::{Format, Skipped, Trace, Which};
+pub use trace::{Format, Trace};
+pub use which::Which;

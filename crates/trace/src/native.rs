@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::layout::{self, BlockHead, End, Head};
 use crate::record::{Phase, Record};
 use crate::recorder::Origin;
-use crate::trace::Which;
+use crate::which::Which;
 
 /// A reader of blocks.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use crate::codec::varint;
 use crate::error::{Error, Result};
 use crate::layout::{number4, number8};
 use crate::record::{Record, Verb, Write};
-use crate::trace::Skipped;
+use crate::skipped::Skipped;
 
 /// What the first record's payload begins with.
 pub(crate) const MAGIC: &[u8] = b"feedcafedeadbeef";

@@ -13,7 +13,7 @@ use crate::bytes::Input;
 use crate::error::{Error, Result};
 use crate::lines::{Line, Lines};
 use crate::record::{Record, Verb, Write};
-use crate::trace::Skipped;
+use crate::skipped::Skipped;
 use std::path::PathBuf;
 
 /// A reader.

@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use crate::record::{Record, Write};
 use crate::recorder::Origin;
-use crate::trace::{Format, Trace, Which};
+use crate::trace::{Format, Trace};
+use crate::which::Which;
 use keyrack_vfs::Fs;
 use std::path::Path;
 

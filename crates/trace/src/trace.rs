@@ -9,6 +9,7 @@ use crate::record::{Phase, Record};
 use crate::recorder::Origin;
 use crate::rocksdb::{self, RocksDb};
 use crate::rocksdb_text::RocksDbText;
+use crate::which::Which;
 use keyrack_vfs::Fs;
 use std::path::Path;
 
@@ -68,42 +69,6 @@ impl Format {
 
 fn is_rocksdb(first: &[u8]) -> bool {
     first.get(rocksdb::HEAD_BYTES..).is_some_and(|rest| rest.starts_with(rocksdb::MAGIC))
-}
-
-/// Which records of a trace of ours are wanted. Others have one phase and one thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Which {
-    /// The timed part, or all that was before it.
-    pub timed: bool,
-    /// Of one thread alone.
-    pub thread: Option<u32>,
-}
-
-impl Which {
-    pub(crate) fn takes(self, phase: Phase, thread: u32) -> bool {
-        (phase == Phase::Run) == self.timed && self.thread.is_none_or(|wanted| wanted == thread)
-    }
-}
-
-/// What was passed over, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Skipped(Vec<(&'static str, u64)>);
-
-impl Skipped {
-    pub(crate) fn add(&mut self, what: &'static str, count: u64) {
-        match self.0.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, sum)) => *sum += count,
-            None => self.0.push((what, count)),
-        }
-    }
-
-    /// One line, such as `3 removals of ranges`; nothing where nothing was passed over.
-    #[must_use]
-    pub fn words(&self) -> Option<String> {
-        let parts: Vec<String> =
-            self.0.iter().map(|(what, count)| format!("{count} {what}")).collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
-    }
 }
 
 /// The records of a file, one after the other.
