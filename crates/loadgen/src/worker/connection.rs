@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 
+use super::in_flight::{InFlight, flags};
 use super::transport::Transport;
 use crate::target::{Kind, Malformed, Outcome, Parser, Protocol, Step, Template, whole_hit};
 
@@ -22,44 +23,6 @@ const INPUT_BYTES: usize = 64 << 10;
 const READ_BYTES_MIN: usize = 4 << 10;
 /// Replies that are kept whole may have so many bytes.
 const INPUT_BYTES_MAX: usize = 1 << 30;
-
-/// What a request is besides its command.
-pub(super) mod flags {
-    /// Sent because a lookup missed.
-    pub(in crate::worker) const FILL: u8 = 1;
-    /// Part of the removal half-way.
-    pub(in crate::worker) const PURGE: u8 = 2;
-    /// Its key is kept by its thread, not counted.
-    pub(in crate::worker) const TRACE_KEY: u8 = 4;
-    /// Answered out of order.
-    pub(in crate::worker) const DONE: u8 = 8;
-    /// Part of the loading.
-    pub(in crate::worker) const LOAD: u8 = 16;
-    /// To be sent behind ASKING.
-    pub(in crate::worker) const ASK: u8 = 32;
-    /// ASKING itself, which nobody counts.
-    pub(in crate::worker) const ASKING: u8 = 64;
-    /// A copy for the other tier.
-    pub(in crate::worker) const COPY: u8 = 128;
-}
-
-/// One request under way.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct InFlight {
-    /// When it should have left, in ticks.
-    pub(super) intended: u64,
-    /// When it left.
-    pub(super) sent: u64,
-    /// The index of its key.
-    pub(super) key: u64,
-    /// The size of the value written, or to be written on a miss; of several keys, how many.
-    pub(super) size: u32,
-    pub(super) ttl_s: u32,
-    pub(super) kind: Kind,
-    pub(super) flags: u8,
-    /// How often it was sent elsewhere, by a cluster or to the second tier.
-    pub(super) redirects: u8,
-}
 
 /// What became of reading or writing.
 #[derive(Debug)]

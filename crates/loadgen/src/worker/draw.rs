@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use super::connection::InFlight;
+use super::in_flight::InFlight;
 use super::workload::{NEVER, StridedIndexes};
 use super::{OUTPUT_BYTES_MAX, SKIP_ABOVE_NS, SKIP_TO_NS, Worker};
 

@@ -20,6 +20,7 @@
 
 mod connection;
 mod draw;
+mod in_flight;
 mod memory;
 mod plain;
 mod poller;

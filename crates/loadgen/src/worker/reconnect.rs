@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::connection::{ConnectionError, InFlight, flags};
+use super::connection::ConnectionError;
+use super::in_flight::{InFlight, flags};
 use super::route::Node;
 use super::transport::Transport;
 use super::workload::NEVER;

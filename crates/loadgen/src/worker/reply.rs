@@ -1,6 +1,7 @@
 //! What a reply changes: the account, the window of misses, the store that fills a miss.
 
-use super::connection::{ConnectionError, InFlight, flags};
+use super::connection::ConnectionError;
+use super::in_flight::{InFlight, flags};
 use super::workload::MissWindow;
 use super::{SAMPLES, Sample, Worker};
 use crate::account::Window;

@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 use keyrack_net::ConnectOptions;
 
-use super::connection::{Connection, InFlight, flags};
+use super::connection::Connection;
+use super::in_flight::{InFlight, flags};
 use super::reconnect::{self, BackgroundEvent};
 use super::workload::ConnectionWorkload;
 use super::{OUTPUT_BYTES_MAX, Worker};

@@ -1,6 +1,7 @@
 //! Requests on their way out: drawn, written behind what waits, sent with one reading of the clock.
 
-use super::connection::{ConnectionError, InFlight, flags};
+use super::connection::ConnectionError;
+use super::in_flight::{InFlight, flags};
 use super::trace_source::TraceSource;
 use super::transport::Transport;
 use super::{GAPS_MAX, Worker};

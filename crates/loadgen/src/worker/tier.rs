@@ -14,7 +14,7 @@
 //! are counted when they are stored. Node 0 is the first tier, node 1 the second.
 
 use super::Worker;
-use super::connection::{InFlight, flags};
+use super::in_flight::{InFlight, flags};
 use crate::plan::Filling;
 use crate::route::Sharding;
 use crate::target::{Class, Kind, Outcome};

@@ -6,7 +6,7 @@
 
 use keyrack_workload::mix64;
 
-use super::connection::{InFlight, flags};
+use super::in_flight::{InFlight, flags};
 use crate::plan::{Filling, Plan};
 use crate::target::Kind;
 use crate::trace::{self, Op, Pace, Paced, Reader, Row, Share};

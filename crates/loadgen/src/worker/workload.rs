@@ -5,7 +5,7 @@ use keyrack_measure::Clock;
 use keyrack_workload::{ArrivalSchedule, KeySource, Rng, mix64};
 
 use super::Phase;
-use super::connection::{InFlight, flags};
+use super::in_flight::{InFlight, flags};
 use crate::arrival::{self, Purpose, Stream};
 use crate::control::RampSchedule;
 use crate::error::Result;
