@@ -18,10 +18,12 @@
 //! **Invariant:** between two waits nothing is allocated for a request, once buffers have their
 //! size.
 
+mod connect;
 mod connection;
 mod draw;
 mod in_flight;
 mod memory;
+mod node;
 mod plain;
 mod poller;
 mod reconnect;
@@ -46,10 +48,11 @@ use crate::account::{Account, Live, ThreadUse, Window};
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Waiting};
 use crate::target::{Keys, Template};
+use connect::BackgroundEvent;
 use connection::Connection;
+use node::Node;
 use poller::Poller;
-use reconnect::BackgroundEvent;
-use route::{Node, Router};
+use route::Router;
 use trace_source::{KeyTable, TraceSource};
 use workload::{ConnectionWorkload, NEVER};
 

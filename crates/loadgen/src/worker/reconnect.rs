@@ -1,34 +1,18 @@
-//! Connections that break, and what was under way on them; connections that are made, and made
-//! again.
+//! Connections that break, with their requests in flight, and connections that replace them.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
+use super::connect::{BackgroundEvent, open};
 use super::connection::ConnectionError;
 use super::in_flight::{InFlight, flags};
-use super::route::Node;
 use super::transport::Transport;
 use super::workload::NEVER;
 use super::{RECONNECT_PAUSE_NS, Worker};
 use crate::error::{Error, Result};
-use crate::plan::Settings;
-use crate::route::{Topology, parse_topology};
-use crate::target::{self, ErrorClass};
-
-/// Bytes of a cluster's map at most: a range for each slot, and replicas of each.
-const TOPOLOGY_BYTES_MAX: usize = 64 << 20;
-
-/// What threads that may wait have found out for the one that may not.
-#[derive(Debug)]
-pub(super) enum BackgroundEvent {
-    /// A connection was made, or not.
-    Reconnected(usize, io::Result<Transport>),
-    /// Who has which slots of a cluster.
-    Topology(io::Result<Topology>),
-}
+use crate::target::ErrorClass;
 
 /// Flights that no reply has come for.
 fn unanswered(in_flight: &VecDeque<InFlight>) -> u64 {
@@ -203,56 +187,5 @@ impl Worker<'_> {
             self.connections[at].renew(stream);
         }
         Ok(())
-    }
-}
-
-/// A connection to a node that has been greeted and does not block.
-fn open(node: &Node, settings: &Settings) -> io::Result<Transport> {
-    let mut stream = greeted(node, settings)?;
-    stream.set_nonblocking()?;
-    Ok(stream)
-}
-
-/// Asks a node of a cluster who has which slots.
-pub(super) fn discover_topology(node: &Node, settings: &Settings) -> io::Result<Topology> {
-    let mut stream = greeted(node, settings)?;
-    stream.write_all(b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n")?;
-    stream.flush()?;
-    let (mut reply, mut chunk) = (Vec::new(), [0; 4096]);
-    loop {
-        let count = stream.read(&mut chunk)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        reply.extend_from_slice(&chunk[..count]);
-        let topology = parse_topology(&reply, &node.server.host);
-        if let Some(topology) = topology.map_err(io::Error::other)? {
-            return Ok(topology);
-        }
-        if reply.len() > TOPOLOGY_BYTES_MAX {
-            return Err(io::Error::other("an endless answer to CLUSTER SLOTS"));
-        }
-    }
-}
-
-/// A connection to a node that has been greeted.
-fn greeted(node: &Node, settings: &Settings) -> io::Result<Transport> {
-    let patience = Duration::from_secs_f64(settings.connect_timeout_s);
-    let mut stream = Transport::connect(node, patience)?;
-    if !settings.nodelay {
-        stream.set_nodelay(false)?;
-    }
-    let credentials = settings.credentials.as_ref();
-    target::greet(&mut stream, settings.protocol, credentials).map_err(unheard)?;
-    Ok(stream)
-}
-
-/// The words for a server that is there and says nothing.
-pub(super) fn unheard(cause: io::Error) -> io::Error {
-    match cause.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            io::Error::new(io::ErrorKind::TimedOut, "connected, but there is no answer in time")
-        }
-        _ => cause,
     }
 }

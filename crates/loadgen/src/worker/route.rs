@@ -17,11 +17,10 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use keyrack_net::ConnectOptions;
-
+use super::connect::{BackgroundEvent, discover_topology};
 use super::connection::Connection;
 use super::in_flight::{InFlight, flags};
-use super::reconnect::{self, BackgroundEvent};
+use super::node::Node;
 use super::workload::ConnectionWorkload;
 use super::{OUTPUT_BYTES_MAX, Worker};
 use crate::arrival::Stream as Draws;
@@ -42,13 +41,6 @@ const REST_NS: u64 = 1_000_000;
 const REFRESH_PAUSE_NS: u64 = 100_000_000;
 /// Nodes of a cluster at most.
 const NODES_MAX: usize = 1024;
-
-/// Where connections lead: a server of the plan, or a node that a cluster told us.
-#[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) server: Server,
-    pub(super) options: ConnectOptions,
-}
 
 /// Who has which keys.
 #[derive(Debug)]
@@ -103,7 +95,7 @@ impl Worker<'_> {
             let mut failure = None;
             // Any of them knows.
             let found = seeds.iter().find_map(|seed| {
-                let topology = reconnect::discover_topology(seed, settings);
+                let topology = discover_topology(seed, settings);
                 let name = || seed.server.name.clone();
                 topology.map_err(|cause| failure = failure.take().or(Some((name(), cause)))).ok()
             });
@@ -343,8 +335,7 @@ impl Worker<'_> {
         let settings = Arc::new(self.plan.settings.clone());
         let ask = move || {
             // Nobody listens any more when the run is over.
-            let _ = sender
-                .send(BackgroundEvent::Topology(reconnect::discover_topology(&node, &settings)));
+            let _ = sender.send(BackgroundEvent::Topology(discover_topology(&node, &settings)));
         };
         let spawned = std::thread::Builder::new().name("slots".to_owned()).spawn(ask);
         router.is_refreshing = spawned.is_ok();

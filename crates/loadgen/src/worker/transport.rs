@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use keyrack_net::{Endpoint, Stream};
 
-use super::reconnect::unheard;
-use super::route::Node;
+use super::node::Node;
 use crate::ring::End;
 
 /// A connection's transport.
@@ -105,5 +104,15 @@ impl AsFd for Transport {
             Transport::Socket(stream) => stream.as_fd(),
             Transport::Memory(end) => end.as_fd(),
         }
+    }
+}
+
+/// The error for a server that accepts a connection and does not answer.
+pub(super) fn unheard(cause: io::Error) -> io::Error {
+    match cause.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            io::Error::new(io::ErrorKind::TimedOut, "connected, but there is no answer in time")
+        }
+        _ => cause,
     }
 }
