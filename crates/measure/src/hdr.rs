@@ -27,12 +27,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};
 
+use base64::DecodeError;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
 use crate::histogram::midpoint;
 use crate::layout::CLAMP_MIN;
-use crate::{Error, Histogram, base64};
+use crate::{Error, Histogram};
 
 type Peer = hdrhistogram::Histogram<u64>;
 
@@ -114,7 +116,7 @@ pub fn log_header(start_unix_s: f64) -> String {
 /// # Errors
 /// [`Error::Base64`] or [`Error::Encoding`] when the text is not an encoded histogram.
 pub fn import(encoded: &str) -> Result<Histogram, Error> {
-    let bytes = base64::decode(encoded.trim())?;
+    let bytes = base64(encoded.trim())?;
     check_length(&bytes)?;
     // The decoder trusts its input in places: an overflow there must not end the program.
     let decoded =
@@ -130,6 +132,17 @@ pub fn import(encoded: &str) -> Result<Histogram, Error> {
         histogram.record_n(value, step.count_at_value());
     }
     Ok(histogram)
+}
+
+/// Decodes standard base64 with its padding. O(length).
+fn base64(text: &str) -> Result<Vec<u8>, Error> {
+    BASE64_STANDARD.decode(text).map_err(|error| {
+        let offset = match error {
+            DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+            DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len(),
+        };
+        Error::Base64 { offset }
+    })
 }
 
 /// Compares the length that an encoding declares with the bytes there are.

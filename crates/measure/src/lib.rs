@@ -26,7 +26,6 @@
 //! Unsafe code is confined to one module of system calls.
 #![deny(unsafe_code)]
 
-mod base64;
 #[cfg(target_arch = "x86_64")]
 mod calibration;
 mod clock;

@@ -96,6 +96,9 @@ fn keys_in_base64() {
     Key::encode(&key, &mut text);
     assert_eq!(text.len(), 252, "too long as text, and so it is as a key");
     assert_eq!(Key::new(&text, true), Err(Fault::Format));
+    for text in ["Zg", "Zg=", "Z===", "Zg==Zg==", "Zm=v", "Zm-v", "Zh==", "Zm9="] {
+        assert_eq!(Key::new(text.as_bytes(), true), Err(Fault::Base64), "{text}");
+    }
     text.clear();
     Key::encode(&key[..186], &mut text);
     let request = Request::new(b'g', &text, b"b k", b"").unwrap();

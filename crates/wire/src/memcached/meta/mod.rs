@@ -15,7 +15,6 @@
 //! what is done; small letters mostly ask for something in the reply, and stand there in the order
 //! in which they were asked for.
 
-mod base64;
 mod flags;
 mod reply;
 mod request;

@@ -1,6 +1,8 @@
 //! A meta command.
 
-use super::base64;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
 use super::flags::Flags;
 use super::reply::Code;
 use crate::memcached::direction::Direction;
@@ -74,7 +76,8 @@ impl<'a> Key<'a> {
             return Err(Fault::Format);
         }
         let key = Key { text, is_base64 };
-        if is_base64 && base64::decode(text, &mut [0; KEY_BYTES_MAX]).is_none_or(|bytes| bytes == 0)
+        if is_base64
+            && !matches!(BASE64_STANDARD.decode_slice(text, &mut [0; KEY_BYTES_MAX]), Ok(1..))
         {
             return Err(Fault::Base64);
         }
@@ -96,13 +99,15 @@ impl<'a> Key<'a> {
         if !self.is_base64 {
             return self.text;
         }
-        let count = base64::decode(self.text, room).unwrap_or(0);
+        let count = BASE64_STANDARD.decode_slice(self.text, room).unwrap_or(0);
         &room[..count]
     }
 
     /// Appends the base64 of a key to `out`, for a request with the flag `b`.
     pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
-        base64::encode(bytes, out);
+        let start = out.len();
+        out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+        BASE64_STANDARD.encode_slice(bytes, &mut out[start..]).expect("the text fits exactly");
     }
 }
 
