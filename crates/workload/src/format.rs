@@ -252,7 +252,9 @@ impl KeyWriter {
         if let Some((at, key_bytes)) = self.low_digits
             && index < EIGHT_DIGITS
         {
-            self.buffer[at..at + 8].copy_from_slice(&eight_digits(index as u32));
+            // An array is stored by one instruction, where a slice may be copied by a call.
+            *self.buffer[at..].first_chunk_mut().expect("a key holds its digits") =
+                eight_digits(index as u32);
             return &self.buffer[..key_bytes];
         }
         self.write_any(index)
@@ -339,14 +341,14 @@ fn write_decimal(out: &mut [u8], value: u64, padding: Padding) -> usize {
 #[inline]
 fn fill_decimal(mut out: &mut [u8], mut value: u64) {
     while out.len() >= 8 {
-        let (rest, chunk) = out.split_at_mut(out.len() - 8);
-        chunk.copy_from_slice(&eight_digits((value % 100_000_000) as u32));
+        let (rest, chunk) = out.split_last_chunk_mut().expect("eight bytes are left");
+        *chunk = eight_digits((value % 100_000_000) as u32);
         value /= 100_000_000;
         out = rest;
     }
     while out.len() >= 2 {
-        let (rest, chunk) = out.split_at_mut(out.len() - 2);
-        chunk.copy_from_slice(&PAIRS[(value % 100) as usize]);
+        let (rest, chunk) = out.split_last_chunk_mut().expect("two bytes are left");
+        *chunk = PAIRS[(value % 100) as usize];
         value /= 100;
         out = rest;
     }
