@@ -24,14 +24,14 @@ pub(crate) struct Maintenance {
 
 impl Maintenance {
     pub(crate) fn start(core: &Arc<Core>) -> Result<Self> {
-        let mut upkeep = Maintenance { core: Arc::clone(core), threads: Vec::new() };
+        let mut maintenance = Maintenance { core: Arc::clone(core), threads: Vec::new() };
         if core.disk.is_some() && core.options.checkpoint_log_bytes > 0 {
-            upkeep.spawn("checkpoint", write_checkpoints)?;
+            maintenance.spawn("checkpoint", write_checkpoints)?;
         }
         if !core.options.sweep_interval.is_zero() {
-            upkeep.spawn("sweeper", sweep)?;
+            maintenance.spawn("sweeper", sweep)?;
         }
-        Ok(upkeep)
+        Ok(maintenance)
     }
 
     fn spawn(&mut self, name: &str, run: fn(&Core)) -> Result<()> {

@@ -24,7 +24,7 @@ const LOCK_NAME: &str = "LOCK";
 /// Rows over the index in memory, with logs and checkpoints. See the crate's documentation.
 #[derive(Debug)]
 pub struct RowStore {
-    upkeep: Option<Maintenance>,
+    maintenance: Option<Maintenance>,
     core: Arc<Core>,
     recovered: Recovered,
 }
@@ -86,8 +86,8 @@ impl RowStore {
 
     fn start(core: Core, recovered: Recovered) -> Result<Self> {
         let core = Arc::new(core);
-        let upkeep = Maintenance::start(&core)?;
-        Ok(RowStore { upkeep: Some(upkeep), core, recovered })
+        let maintenance = Maintenance::start(&core)?;
+        Ok(RowStore { maintenance: Some(maintenance), core, recovered })
     }
 
     /// The report of the recovery.
@@ -139,7 +139,7 @@ impl RowStore {
 
     /// Ends the threads, and closes the logs.
     fn end(mut self) -> Result<()> {
-        drop(self.upkeep.take());
+        drop(self.maintenance.take());
         if self.core.options.checkpoint_on_close {
             checkpoint(&self.core)?;
         }
