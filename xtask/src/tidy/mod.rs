@@ -13,6 +13,7 @@ mod functions;
 mod layers;
 mod manifest;
 mod markdown;
+mod retired;
 mod sizes;
 mod source;
 mod swallowed;
@@ -130,6 +131,9 @@ const RULES: &[Rule] = &[
     ("sleeping", source::sleeping),
     ("swallowed", swallowed::swallowed),
     ("words", words::banned),
+    ("retired", retired::retired),
+    ("files", sizes::files),
+    ("cli", sizes::cli),
     ("links", markdown::links),
     ("titles", markdown::titles),
 ];
@@ -138,8 +142,6 @@ const RULES: &[Rule] = &[
 const GOALS: &[Rule] = &[
     ("circles", circles::circles),
     ("functions", functions::functions),
-    ("files", sizes::files),
-    ("cli", sizes::cli),
     ("width", markdown::width),
 ];
 
