@@ -151,7 +151,7 @@ fn a_log_of_another_store_is_refused() {
     close(open(&other, options()));
     let both = Options { log_dirs: vec!["log".into(), "second".into()], ..options() };
     let error = open_with(Arc::new(other), both).unwrap_err();
-    assert!(error.to_string().contains("not of this store"), "{error}");
+    assert!(error.to_string().contains("a log of another store"), "{error}");
 }
 
 #[test]
