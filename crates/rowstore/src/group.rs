@@ -33,10 +33,19 @@ pub(crate) struct RecordSize {
     pub(crate) bytes_max: usize,
 }
 
+/// The change that a write in a group asks for.
+#[derive(Debug)]
+pub(crate) enum Wanted {
+    Keep,
+    Remove,
+    /// Put this row, which has no version yet.
+    Put(Vec<u8>),
+}
+
 /// The decision of a write in a group.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Decision {
-    pub(crate) change: Change,
+    pub(crate) wanted: Wanted,
     /// Bytes of the old row, expired or not.
     pub(crate) old_bytes: Option<usize>,
     /// Its version; 0 without a row.
@@ -51,13 +60,20 @@ pub(crate) fn decide_on(
     decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
 ) -> Decision {
     new.clear();
-    let change = match decide(old.filter(|row| !row.is_expired(now_ms)), new) {
+    let live = old.filter(|row| !row.is_expired(now_ms));
+    let wanted = match decide(live, new) {
+        Change::Keep => Wanted::Keep,
         // There is no row, so nothing is logged.
-        Change::Remove if old.is_none() => Change::Keep,
-        change => change,
+        Change::Remove if old.is_none() => Wanted::Keep,
+        Change::Remove => Wanted::Remove,
+        Change::Put => {
+            let mut bytes = Vec::new();
+            new.encode_over(live.as_ref(), 0, &mut bytes);
+            Wanted::Put(bytes)
+        }
     };
     let old_bytes = old.map(|row| row.bytes().len());
-    Decision { change, old_bytes, old_version: old.map_or(0, |row| row.version()) }
+    Decision { wanted, old_bytes, old_version: old.map_or(0, |row| row.version()) }
 }
 
 /// The state of a key in a group.

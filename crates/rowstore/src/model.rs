@@ -130,13 +130,17 @@ impl RowSession for ModelSession<'_> {
         let now_ms = self.now_ms;
         let old = state.rows.get(key).map(|bytes| Row::of(bytes));
         let mut buf = RowBuf::new();
-        match decide(old.filter(|row| !row.is_expired(now_ms)), &mut buf) {
+        let live = old.filter(|row| !row.is_expired(now_ms));
+        let change = decide(live, &mut buf);
+        let mut bytes = Vec::new();
+        if change == Change::Put {
+            buf.encode_over(live.as_ref(), state.version + 1, &mut bytes);
+        }
+        match change {
             Change::Keep => Ok(0),
             Change::Put => {
                 state.version += 1;
                 let version = state.version;
-                let mut bytes = Vec::new();
-                buf.encode(version, &mut bytes);
                 state.rows.insert(key.to_vec(), bytes);
                 Ok(version)
             }

@@ -77,7 +77,10 @@ impl Record {
     /// Drops all entries, and the memory beyond `keep` bytes.
     pub(crate) fn clear(&mut self, keep: usize) {
         self.bytes.truncate(RECORD_HEAD_BYTES);
-        self.bytes.shrink_to(keep);
+        // A buffer that is shrunk or grown again would be copied with all that it can hold.
+        if self.bytes.capacity() > keep {
+            *self = Record::new();
+        }
     }
 
     /// Begins an entry about `key`. It ends with one of `put`, `remove`, `cancel`.

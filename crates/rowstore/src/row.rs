@@ -12,6 +12,8 @@
 //! All numbers are little endian. An end is counted from the first of the bytes. Fields lie as
 //! name, value, name, value; names ascend, so that one is found by bisection.
 
+use std::ops::Range;
+
 /// What a row holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -219,8 +221,16 @@ impl<'a> Row<'a> {
     /// # Errors
     /// The place where a field of that name belongs, when there is none.
     pub fn find(&self, name: &[u8]) -> Result<usize, usize> {
+        self.find_from(0, name)
+    }
+
+    /// [`Row::find`] among the fields from `first` on.
+    ///
+    /// # Errors
+    /// The place where a field of that name belongs, when there is none.
+    pub fn find_from(&self, first: usize, name: &[u8]) -> Result<usize, usize> {
         let (mut low, mut high) =
-            if self.kind == Kind::Fields { (0, self.columns()) } else { (0, 0) };
+            if self.kind == Kind::Fields { (first, self.columns()) } else { (0, 0) };
         while low < high {
             let middle = low.midpoint(high);
             match self.name(middle).cmp(name) {
@@ -303,7 +313,20 @@ pub struct RowBuf {
     expires_ms: u64,
     marks: Marks,
     ends: Vec<u32>,
+    /// The bytes of the parts that were added.
     data: Vec<u8>,
+    /// What comes from the row that is replaced, in the order of the new row.
+    kept: Vec<Kept>,
+    kept_bytes: usize,
+}
+
+/// Parts of the row that is replaced.
+#[derive(Clone, Debug)]
+struct Kept {
+    /// How much of `RowBuf::data` comes before them.
+    at: usize,
+    /// Where they are among the bytes of the old row's parts.
+    bytes: Range<usize>,
 }
 
 impl RowBuf {
@@ -319,8 +342,19 @@ impl RowBuf {
         self.flags = 0;
         self.expires_ms = 0;
         self.marks = Marks::default();
+        self.clear_parts();
+    }
+
+    fn clear_parts(&mut self) {
         self.ends.clear();
         self.data.clear();
+        self.kept.clear();
+        self.kept_bytes = 0;
+    }
+
+    /// Bytes of all parts.
+    fn data_bytes(&self) -> usize {
+        self.data.len() + self.kept_bytes
     }
 
     /// Gives up memory that an unusually large row took.
@@ -341,23 +375,20 @@ impl RowBuf {
     /// Makes it a row of one value, empty as yet, to be written in place.
     pub fn value_mut(&mut self) -> &mut Vec<u8> {
         self.kind = 0;
-        self.ends.clear();
-        self.data.clear();
+        self.clear_parts();
         &mut self.data
     }
 
     /// Makes it a row of columns, none as yet; [`RowBuf::push`] adds them.
     pub fn columns(&mut self) {
         self.kind = 1;
-        self.ends.clear();
-        self.data.clear();
+        self.clear_parts();
     }
 
     /// Makes it a row of fields, none as yet; [`RowBuf::push_field`] adds them.
     pub fn fields(&mut self) {
         self.kind = 2;
-        self.ends.clear();
-        self.data.clear();
+        self.clear_parts();
     }
 
     /// Adds a column.
@@ -371,6 +402,34 @@ impl RowBuf {
         debug_assert_eq!(self.kind, 2, "a row of fields");
         self.part(name);
         self.part(value);
+    }
+
+    /// Adds the fields `range` of the row that this one replaces. Their names must lie between the
+    /// last name added and the next. Their bytes are copied when the row is encoded: O(fields).
+    ///
+    /// # Panics
+    /// If `old` has no such fields.
+    pub fn keep_fields(&mut self, old: &Row<'_>, range: Range<usize>) {
+        debug_assert_eq!(self.kind, 2, "a row of fields");
+        assert!(
+            old.kind == Kind::Fields && range.start <= range.end && range.end <= old.columns(),
+            "the fields {range:?} of a row of {} columns",
+            old.columns()
+        );
+        if range.is_empty() {
+            return;
+        }
+        let (first, last) = (2 * range.start, 2 * range.end);
+        let start = if first == 0 { 0 } else { old.end(first - 1) };
+        let bytes = start..old.end(last - 1);
+        // Where the kept bytes begin in the new row, less where they begin in the old one. Modulo
+        // 2^32, like the sums below; the last of them is checked.
+        let moved = (self.data_bytes() as u32).wrapping_sub(start as u32);
+        self.kept_bytes += bytes.len();
+        u32::try_from(self.data_bytes()).expect("a row is shorter than 4 GiB");
+        let (ends, _) = old.body[4 + 4 * first..4 + 4 * last].as_chunks::<4>();
+        self.ends.extend(ends.iter().map(|end| u32::from_le_bytes(*end).wrapping_add(moved)));
+        self.kept.push(Kept { at: self.data.len(), bytes });
     }
 
     /// Sets the flags.
@@ -401,14 +460,22 @@ impl RowBuf {
         let flags = if self.flags == 0 { 0 } else { 4 };
         let expiry = if self.expires_ms == 0 { 0 } else { 8 };
         let cas = if self.marks.cas == 0 { 0 } else { 8 };
-        HEAD_BYTES + flags + expiry + cas + parts + self.data.len()
+        HEAD_BYTES + flags + expiry + cas + parts + self.data_bytes()
     }
 
     /// Appends the row's bytes to `out`.
     ///
     /// # Panics
-    /// If the row has 2^32 parts or more.
+    /// If the row has 2^32 parts or more, or keeps fields of a row that it replaces.
     pub fn encode(&self, version: u64, out: &mut Vec<u8>) {
+        self.encode_over(None, version, out);
+    }
+
+    /// Appends the bytes of a row that replaces `old` to `out`.
+    ///
+    /// # Panics
+    /// If the row has 2^32 parts or more, or keeps fields that `old` does not have.
+    pub fn encode_over(&self, old: Option<&Row<'_>>, version: u64, out: &mut Vec<u8>) {
         out.reserve(self.encoded_bytes());
         let mut head = self.kind;
         if self.flags != 0 {
@@ -444,12 +511,19 @@ impl RowBuf {
                 out.extend_from_slice(&end.to_le_bytes());
             }
         }
-        out.extend_from_slice(&self.data);
+        let mut next = 0;
+        for Kept { at, bytes } in &self.kept {
+            let old = old.expect("the row whose fields are kept");
+            out.extend_from_slice(&self.data[next..*at]);
+            out.extend_from_slice(&old.body[4 + 4 * old.count()..][bytes.clone()]);
+            next = *at;
+        }
+        out.extend_from_slice(&self.data[next..]);
     }
 
     fn part(&mut self, bytes: &[u8]) {
         self.data.extend_from_slice(bytes);
-        self.ends.push(u32::try_from(self.data.len()).expect("a row is shorter than 4 GiB"));
+        self.ends.push(u32::try_from(self.data_bytes()).expect("a row is shorter than 4 GiB"));
     }
 }
 
@@ -512,6 +586,60 @@ mod tests {
         buf.encode(1, &mut bytes);
         let row = Row::check(&bytes).unwrap();
         assert_eq!((row.kind(), row.value(), row.columns()), (Kind::Value, &b"v"[..], 1));
+    }
+
+    #[test]
+    fn kept_fields_are_those_of_the_old_row() {
+        let (mut old, mut bytes) = (RowBuf::new(), Vec::new());
+        old.fields();
+        let names = ["a", "bb", "c", "dddd"];
+        names.iter().for_each(|name| old.push_field(name.as_bytes(), name.repeat(3).as_bytes()));
+        old.encode(1, &mut bytes);
+        let row = Row::check(&bytes).unwrap();
+        for (start, end) in (0..=4).flat_map(|start| (start..=4).map(move |end| (start, end))) {
+            for before in [&b""[..], b"longer than what was before"] {
+                let (mut by_run, mut by_field) = (RowBuf::new(), RowBuf::new());
+                for buf in [&mut by_run, &mut by_field] {
+                    buf.fields();
+                    buf.push_field(b"", before);
+                }
+                by_run.keep_fields(&row, start..end);
+                for (name, value) in (start..end).map(|index| row.field(index).unwrap()) {
+                    by_field.push_field(name, value);
+                }
+                let (mut run, mut field) = (Vec::new(), Vec::new());
+                [&mut by_run, &mut by_field].iter_mut().for_each(|buf| buf.push_field(b"x", b"y"));
+                assert_eq!(by_run.encoded_bytes(), by_field.encoded_bytes());
+                by_run.encode_over(Some(&row), 9, &mut run);
+                by_field.encode(9, &mut field);
+                assert_eq!(run, field, "fields {start}..{end} after {before:?}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the fields 3..5 of a row of 4 columns")]
+    fn fields_that_a_row_does_not_have_are_not_kept() {
+        let (mut old, mut bytes) = (RowBuf::new(), Vec::new());
+        old.fields();
+        [b"a", b"b", b"c", b"d"].iter().for_each(|name| old.push_field(*name, b""));
+        old.encode(1, &mut bytes);
+        let mut buf = RowBuf::new();
+        buf.fields();
+        buf.keep_fields(&Row::of(&bytes), 3..5);
+    }
+
+    #[test]
+    #[should_panic(expected = "the row whose fields are kept")]
+    fn kept_fields_are_not_encoded_without_their_row() {
+        let (mut old, mut bytes) = (RowBuf::new(), Vec::new());
+        old.fields();
+        old.push_field(b"a", b"1");
+        old.encode(1, &mut bytes);
+        let mut buf = RowBuf::new();
+        buf.fields();
+        buf.keep_fields(&Row::of(&bytes), 0..1);
+        buf.encode(2, &mut Vec::new());
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use super::Session;
 use super::write::{Outcome, admit};
-use crate::group::{Found, Group, decide_on};
+use crate::group::{Found, Group, Wanted, decide_on};
 use crate::memory::cost;
-use crate::row::HEAD_BYTES;
+use crate::row::{HEAD_BYTES, set_version};
 use crate::watermarks::hash;
 use crate::{Change, Position, Row, RowBuf, RowSession};
 use keyrack_concurrent::pin;
@@ -34,17 +34,16 @@ impl Session<'_> {
         let memory = |bytes: usize| cost(key.len(), bytes);
         let old_memory = decision.old_bytes.map_or(0, memory);
         let was_there = decision.old_bytes.is_some();
-        let outcome = match decision.change {
-            Change::Keep => Ok(Outcome::Kept),
-            Change::Remove => group.write(key, None, was_there).map(|()| {
+        let outcome = match decision.wanted {
+            Wanted::Keep => Ok(Outcome::Kept),
+            Wanted::Remove => group.write(key, None, was_there).map(|()| {
                 group.memory_added -= old_memory;
                 Outcome::Removed(0)
             }),
-            Change::Put => {
-                let mut bytes = Vec::new();
+            Wanted::Put(mut bytes) => {
                 let watermark = core.watermarks.of(hash(key));
                 let version = decision.old_version.max(self.clock).max(watermark) + 1;
-                self.row.encode(version, &mut bytes);
+                set_version(&mut bytes, version);
                 let (row_bytes, new_memory) = (bytes.len(), memory(bytes.len()));
                 let own = self.unreported_bytes.saturating_add(group.memory_added);
                 match admit(core, row_bytes, new_memory, old_memory, own) {

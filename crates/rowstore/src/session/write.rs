@@ -268,7 +268,7 @@ impl Session<'_> {
         let outcome = self.change(key, entry, None, |old, out| {
             let change = decide(old, &mut row);
             if change == Change::Put {
-                row.encode(0, out);
+                row.encode_over(old.as_ref(), 0, out);
             }
             change
         });

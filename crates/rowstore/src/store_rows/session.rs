@@ -3,7 +3,7 @@
 use super::core::{Core, count_rows, entry_bytes, not_a_row};
 use super::counts::RowCounts;
 use super::writers::{WriterLock, lock};
-use crate::group::{Found, Group, RecordSize, decide_on};
+use crate::group::{Found, Group, RecordSize, Wanted, decide_on};
 use crate::row::set_version;
 use crate::{Change, Position, Row, RowBuf, RowSession};
 use keyrack_store::{Batch, Result, Session, Update};
@@ -59,13 +59,12 @@ impl<'a> StoreSession<'a> {
             }
         };
         let was_there = decision.old_bytes.is_some();
-        match decision.change {
-            Change::Keep => Ok(0),
-            Change::Remove => group.write(key, None, was_there).map(|()| 0),
-            Change::Put => {
-                let mut bytes = Vec::new();
+        match decision.wanted {
+            Wanted::Keep => Ok(0),
+            Wanted::Remove => group.write(key, None, was_there).map(|()| 0),
+            Wanted::Put(mut bytes) => {
                 let version = core.version_after(decision.old_version);
-                self.row.encode(version, &mut bytes);
+                set_version(&mut bytes, version);
                 group.write(key, Some(bytes), was_there).map(|()| version)
             }
         }
@@ -100,7 +99,7 @@ impl<'a> StoreSession<'a> {
                 }
                 Change::Put => {
                     version = core.version_after(row.map_or(0, |row| row.version()));
-                    new.encode(0, out);
+                    new.encode_over(row.as_ref(), 0, out);
                     set_version(out, version);
                     let row = Row::of(out);
                     core.expiry.note(row.expires_ms());
