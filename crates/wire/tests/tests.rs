@@ -11,6 +11,10 @@ mod masstree_messages;
 #[cfg(test)]
 mod memcached;
 #[cfg(test)]
+mod outcome;
+#[cfg(test)]
+mod outcome_fuzz;
+#[cfg(test)]
 mod resp_fuzz;
 #[cfg(test)]
 mod resp_reply;

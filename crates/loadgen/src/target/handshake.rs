@@ -3,7 +3,9 @@
 
 use std::io::{self, Read, Write};
 
-use super::{ErrorClass, Kind, Outcome, Parser, Protocol, Step, resp};
+use keyrack_wire::outcome::{Failure, Kind, Outcome, Parser, Step};
+
+use super::{Protocol, resp};
 
 /// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -73,8 +75,8 @@ pub fn greet(
     let spoken = if protocol == Protocol::Meta { Protocol::Text } else { protocol };
     let (outcome, words) = answer(stream, spoken, kind)?;
     match outcome {
-        Outcome::Failed(class) if credentials.is_none() => Err(match class {
-            ErrorClass::Auth => wants_password(&words),
+        Outcome::Failed(failure) if credentials.is_none() => Err(match failure {
+            Failure::Auth => wants_password(&words),
             _ => {
                 let text = format!("the server does not speak {}{}", protocol.name(), said(&words));
                 io::Error::new(io::ErrorKind::InvalidData, text)
@@ -128,7 +130,7 @@ pub(super) fn answer(
     protocol: Protocol,
     kind: Kind,
 ) -> io::Result<(Outcome, Vec<u8>)> {
-    let mut parser = Parser::new(protocol, false);
+    let mut parser = Parser::new(protocol.dialect(), false);
     let mut buffer: Vec<u8> = Vec::new();
     let mut chunk = [0; 4096];
     loop {

@@ -1,17 +1,9 @@
-//! What is said to a server, and what it answers: requests to bytes, bytes to outcomes.
+//! Requests to a server as bytes, and the classes by which its replies are counted.
 //!
 //! ```text
 //!   Request --encode--> bytes at the end of a connection's output
-//!   input   --Parser::step--> More | Eaten(n) | Done(n, Outcome)
+//!   input   --keyrack_wire::outcome::Parser--> Outcome --> Class, ErrorClass
 //! ```
-//!
-//! The codecs of `wire` check and lend everything that a message holds. A load generator wants to
-//! know of a reply where it ends and whether it was a hit, so the hot path here looks at no more
-//! than that: value bytes are skipped without being copied, and a value longer than the buffer is
-//! counted down.
-//!
-//! **Invariant:** a reply means the same however it was cut into reads; memory is never taken for a
-//! length that was announced.
 
 mod binary;
 mod encode;
@@ -19,23 +11,19 @@ mod encode;
 mod fuzz;
 mod handshake;
 mod meta;
-mod parser;
-mod reply;
 mod request;
 mod resp;
 mod template;
 mod text;
-mod whole;
 
 pub use encode::encode;
 pub(crate) use handshake::wants_password;
 pub use handshake::{Credentials, greet};
-pub use parser::Parser;
-pub use reply::{Malformed, Step};
 pub use request::{Keys, Request};
 pub(crate) use resp::ASKING;
 pub use template::Template;
-pub use whole::whole_hit;
+
+use keyrack_wire::outcome::{Dialect, Failure, Kind};
 
 /// Longest key that memcached takes.
 pub const MEMCACHED_KEY_BYTES_MAX: usize = 250;
@@ -62,6 +50,18 @@ impl Protocol {
         matches!(self, Protocol::Text | Protocol::Binary | Protocol::Meta)
     }
 
+    /// How its replies are framed.
+    #[inline]
+    #[must_use]
+    pub fn dialect(self) -> Dialect {
+        match self {
+            Protocol::Text => Dialect::Text,
+            Protocol::Binary => Dialect::Binary,
+            Protocol::Meta => Dialect::Meta,
+            Protocol::Resp2 | Protocol::Resp3 => Dialect::Resp,
+        }
+    }
+
     /// The name, as options and reports have it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -81,39 +81,6 @@ impl Protocol {
     }
 }
 
-/// A command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// One key.
-    Get,
-    /// One key with its token for [`Kind::Cas`].
-    Gets,
-    /// Several keys.
-    Mget,
-    /// Writes whatever is there.
-    Set,
-    /// Writes if nothing is there.
-    Add,
-    /// Writes if something is there.
-    Replace,
-    /// Writes if the token is still the one.
-    Cas,
-    /// Puts bytes behind a value.
-    Append,
-    /// Puts bytes before a value.
-    Prepend,
-    /// Removes.
-    Delete,
-    /// Adds to a decimal value.
-    Incr,
-    /// Takes from a decimal value.
-    Decr,
-    /// Sets the time to live.
-    Touch,
-    /// Removes everything.
-    Flush,
-}
-
 /// The classes that are accounted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
@@ -131,6 +98,20 @@ impl Class {
     /// All, in the order of tables.
     pub const ALL: [Class; 4] = [Class::Read, Class::Update, Class::Delete, Class::Other];
 
+    /// The class of a command.
+    #[inline]
+    #[must_use]
+    pub fn of(kind: Kind) -> Class {
+        match kind {
+            Kind::Get | Kind::Gets | Kind::Mget => Class::Read,
+            Kind::Set | Kind::Add | Kind::Replace | Kind::Cas | Kind::Append | Kind::Prepend => {
+                Class::Update
+            }
+            Kind::Delete => Class::Delete,
+            Kind::Incr | Kind::Decr | Kind::Touch | Kind::Flush => Class::Other,
+        }
+    }
+
     /// The name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -141,48 +122,6 @@ impl Class {
             Class::Other => "other",
         }
     }
-}
-
-impl Kind {
-    /// Where it is accounted.
-    #[inline]
-    #[must_use]
-    pub fn class(self) -> Class {
-        match self {
-            Kind::Get | Kind::Gets | Kind::Mget => Class::Read,
-            Kind::Set | Kind::Add | Kind::Replace | Kind::Cas | Kind::Append | Kind::Prepend => {
-                Class::Update
-            }
-            Kind::Delete => Class::Delete,
-            Kind::Incr | Kind::Decr | Kind::Touch | Kind::Flush => Class::Other,
-        }
-    }
-
-    /// Does its request carry a value?
-    #[must_use]
-    pub fn has_value(self) -> bool {
-        self.class() == Class::Update
-    }
-}
-
-/// What came of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The key was there; its token, where one was asked for.
-    Hit {
-        /// For [`Kind::Cas`].
-        token: u64,
-    },
-    /// It was not.
-    Miss,
-    /// So many of several keys were there.
-    Hits(u32),
-    /// Done.
-    Stored,
-    /// Not done, since the condition did not hold.
-    NotStored,
-    /// Refused.
-    Failed(ErrorClass),
 }
 
 /// Why something did not work, as far as it is counted apart.
@@ -271,5 +210,22 @@ impl ErrorClass {
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
+    }
+}
+
+impl From<Failure> for ErrorClass {
+    fn from(failure: Failure) -> ErrorClass {
+        match failure {
+            Failure::Server => ErrorClass::Server,
+            Failure::Client => ErrorClass::Client,
+            Failure::UnknownCommand => ErrorClass::UnknownCommand,
+            Failure::OutOfMemory => ErrorClass::OutOfMemory,
+            Failure::TooLarge => ErrorClass::TooLarge,
+            Failure::Busy => ErrorClass::Busy,
+            Failure::Auth => ErrorClass::Auth,
+            Failure::Moved => ErrorClass::Moved,
+            Failure::Ask => ErrorClass::Ask,
+            Failure::Other => ErrorClass::Other,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A request, as the encoders of all protocols take it.
 
-use super::Kind;
+use keyrack_wire::outcome::Kind;
 
 /// Several keys, one behind the other.
 #[derive(Debug, Default, Clone)]

@@ -11,11 +11,12 @@
 
 use std::ops::Range;
 
+use keyrack_wire::outcome::Kind;
 use memchr::memmem;
 
+use super::Protocol;
 use super::encode::encode;
 use super::request::Request;
-use super::{Kind, Protocol};
 
 /// Bytes that no head has: for the place of the key, and of the value.
 const KEY_MARK: u8 = 0xFF;

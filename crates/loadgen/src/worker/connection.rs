@@ -13,9 +13,11 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 
+use keyrack_wire::outcome::{Dialect, Kind, Malformed, Outcome, Parser, Step, whole_hit};
+
 use super::in_flight::{InFlight, flags};
 use super::transport::Transport;
-use crate::target::{Kind, Malformed, Outcome, Parser, Protocol, Step, Template, whole_hit};
+use crate::target::{Protocol, Template};
 
 /// Room for replies at first.
 const INPUT_BYTES: usize = 64 << 10;
@@ -60,7 +62,7 @@ pub(super) struct Connection {
     taken: usize,
     filled: usize,
     pub(super) parser: Parser,
-    protocol: Protocol,
+    dialect: Dialect,
     keeps_values: bool,
     pub(super) received_bytes: u64,
     pub(super) written_bytes: u64,
@@ -82,6 +84,7 @@ impl Connection {
 
     /// A connection that is still to be made.
     pub(super) fn absent(server: usize, protocol: Protocol, keeps_values: bool) -> Connection {
+        let dialect = protocol.dialect();
         Connection {
             is_tls: false,
             stream: None,
@@ -99,8 +102,8 @@ impl Connection {
             input: vec![0; INPUT_BYTES],
             taken: 0,
             filled: 0,
-            parser: Parser::new(protocol, keeps_values),
-            protocol,
+            parser: Parser::new(dialect, keeps_values),
+            dialect,
             keeps_values,
             received_bytes: 0,
             written_bytes: 0,
@@ -112,7 +115,7 @@ impl Connection {
         self.is_tls = stream.is_tls();
         self.stream = Some(stream);
         self.is_awaited = false;
-        self.parser = Parser::new(self.protocol, self.keeps_values);
+        self.parser = Parser::new(self.dialect, self.keeps_values);
         (self.taken, self.filled, self.sent_bytes) = (0, 0, 0);
         (self.is_armed, self.first_number, self.unstamped) = (false, 0, 0);
         self.clear_output();
@@ -333,7 +336,7 @@ impl Connection {
         let mut count = 0;
         for request in &self.in_flight {
             let input = &self.input[self.taken..self.filled];
-            match whole_hit(self.protocol, input, key_bytes) {
+            match whole_hit(self.dialect, input, key_bytes) {
                 Some(bytes) if request.sent == sent => self.taken += bytes,
                 _ => break,
             }
@@ -348,7 +351,7 @@ impl Connection {
     #[inline]
     fn complete(&mut self, outcome: Outcome) -> Result<(InFlight, Outcome), ConnectionError> {
         const STRAY: ConnectionError = ConnectionError::Malformed(Malformed("a reply to nothing"));
-        if self.protocol == Protocol::Binary {
+        if self.dialect == Dialect::Binary {
             let opaque = self.parser.take_opaque().unwrap_or(self.first_number as u32);
             let at = opaque.wrapping_sub(self.first_number as u32) as usize;
             let request = self.in_flight.get_mut(at).ok_or(STRAY)?;

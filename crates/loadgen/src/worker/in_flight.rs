@@ -1,6 +1,6 @@
 //! A request between the moment it is drawn and its reply.
 
-use crate::target::Kind;
+use keyrack_wire::outcome::Kind;
 
 /// One request that is queued or sent.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,7 @@ use super::transport::Transport;
 use super::workload::NEVER;
 use super::{RECONNECT_PAUSE_NS, Worker};
 use crate::error::{Error, Result};
-use crate::target::ErrorClass;
+use crate::target::{Class, ErrorClass};
 
 /// Flights that no reply has come for.
 fn unanswered(in_flight: &VecDeque<InFlight>) -> u64 {
@@ -133,7 +133,7 @@ impl Worker<'_> {
                 self.account.counts.unanswered += 1;
                 let from = if is_open { request.intended } else { request.sent };
                 let response_ns = self.clock.ns_between(from, now);
-                let tally = self.account.tally_mut(request.kind.class());
+                let tally = self.account.tally_mut(Class::of(request.kind));
                 tally.response.record(response_ns);
                 tally.service.record(self.clock.ns_between(request.sent, now));
             }
@@ -145,7 +145,7 @@ impl Worker<'_> {
             let mut unsent = 0;
             while self.workloads[at].due != NEVER && !self.is_spent() {
                 let due = self.workloads[at].due;
-                let class = self.workloads[at].draw(self.plan, due).kind.class();
+                let class = Class::of(self.workloads[at].draw(self.plan, due).kind);
                 let tally = self.account.tally_mut(class);
                 tally.response.record(self.clock.ns_between(due, now));
                 self.workloads[at].advance(&self.phase, &self.clock);

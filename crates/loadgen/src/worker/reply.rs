@@ -1,5 +1,7 @@
 //! What a reply changes: the account, the window of misses, the store that fills a miss.
 
+use keyrack_wire::outcome::{Kind, Outcome};
+
 use super::connection::ConnectionError;
 use super::in_flight::{InFlight, flags};
 use super::workload::MissWindow;
@@ -7,7 +9,7 @@ use super::{SAMPLES, Sample, Worker};
 use crate::account::Window;
 use crate::error::Error;
 use crate::plan::{Filling, Headline};
-use crate::target::{Class, ErrorClass, Kind, Outcome, wants_password};
+use crate::target::{Class, ErrorClass, wants_password};
 
 /// Takes a window that is full, or the last.
 pub(super) fn window(thread: usize, connection: usize, open: &mut MissWindow) -> Window {
@@ -62,7 +64,8 @@ impl Worker<'_> {
     pub(super) fn complete(&mut self, at: usize, request: &InFlight, outcome: Outcome, now: u64) {
         self.done.last_reply = now;
         self.live.completed.add(1);
-        if let Outcome::Failed(class) = outcome {
+        if let Outcome::Failed(failure) = outcome {
+            let class = ErrorClass::from(failure);
             if self.redirect(at, request, class) {
                 return;
             }
@@ -119,7 +122,7 @@ impl Worker<'_> {
     #[inline]
     fn count(&mut self, at: usize, request: &InFlight, outcome: Outcome, now: u64) -> bool {
         let counts = &mut self.account.counts;
-        let is_read = request.kind.class() == Class::Read;
+        let is_read = request.kind.is_lookup();
         let is_success = match outcome {
             Outcome::Hit { .. } => {
                 counts.gets += 1;
@@ -206,7 +209,7 @@ impl Worker<'_> {
         if is_open {
             account.delay.record(self.clock.ns_between(request.intended, request.sent));
         }
-        let tally = account.tally_mut(request.kind.class());
+        let tally = account.tally_mut(Class::of(request.kind));
         tally.response.record(response_ns);
         if is_open {
             tally.service.record(service_ns);
@@ -216,8 +219,8 @@ impl Worker<'_> {
             Headline::Sent => service_ns,
         };
         self.live.ops.add(1);
-        self.live.latency[request.kind.class() as usize].record(headline_ns);
-        if self.phase.samples.is_some() && request.kind.class() == Class::Read {
+        self.live.latency[Class::of(request.kind) as usize].record(headline_ns);
+        if self.phase.samples.is_some() && request.kind.is_lookup() {
             let from = if is_open { request.intended } else { request.sent };
             let start_ns = self.clock.ns_between(self.phase.start, from);
             self.samples.push(Sample { start_ns, latency_ns: headline_ns });

@@ -28,7 +28,7 @@ use crate::content::split_assoc;
 use crate::error::{Error, Result};
 use crate::route::{Redirect, Sharding, Shards, Slots, Topology};
 use crate::server::Server;
-use crate::target::ErrorClass;
+use crate::target::{Class, ErrorClass};
 
 /// Requests under a rate that wait at one connection.
 const QUEUE_MAX: usize = 1 << 16;
@@ -259,7 +259,7 @@ impl Worker<'_> {
             self.account.counts.unsent += 1;
             if self.is_open() {
                 let waited_ns = self.clock.ns_between(request.intended, self.clock.ticks());
-                self.account.tally_mut(request.kind.class()).response.record(waited_ns);
+                self.account.tally_mut(Class::of(request.kind)).response.record(waited_ns);
             }
         }
         self.trace_keys.release(request);

@@ -1,11 +1,13 @@
 //! Requests on their way out: drawn, written behind what waits, sent with one reading of the clock.
 
+use keyrack_wire::outcome::Kind;
+
 use super::connection::ConnectionError;
 use super::in_flight::{InFlight, flags};
 use super::trace_source::TraceSource;
 use super::transport::Transport;
 use super::{GAPS_MAX, Worker};
-use crate::target::{ASKING, Kind, Request, encode};
+use crate::target::{ASKING, Request, encode};
 
 impl Worker<'_> {
     /// Puts as many requests on a connection as may be under way, and sends them.

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 
 use keyrack_measure::{Clock, reduce_timer_slack};
+use keyrack_wire::outcome::Kind;
 
 use super::connection::Connection;
 use super::poller::Poller;
@@ -16,7 +17,7 @@ use crate::account::{Account, Live};
 use crate::arrival::Stream as Draws;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::target::{Keys, Kind, Template};
+use crate::target::{Keys, Template};
 
 impl<'p> Worker<'p> {
     /// Connects to the servers of thread `thread`.

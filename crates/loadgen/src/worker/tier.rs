@@ -13,11 +13,13 @@
 //! what they drop. A lookup is one request with one latency, over both tiers; copies have none, and
 //! are counted when they are stored. Node 0 is the first tier, node 1 the second.
 
+use keyrack_wire::outcome::{Kind, Outcome};
+
 use super::Worker;
 use super::in_flight::{InFlight, flags};
 use crate::plan::Filling;
 use crate::route::Sharding;
-use crate::target::{Class, Kind, Outcome};
+use crate::target::Class;
 
 impl Worker<'_> {
     #[inline]
@@ -39,7 +41,7 @@ impl Worker<'_> {
         request: &InFlight,
         outcome: Outcome,
     ) -> bool {
-        if !self.is_tiered() || outcome != Outcome::Miss || request.kind.class() != Class::Read {
+        if !self.is_tiered() || outcome != Outcome::Miss || !request.kind.is_lookup() {
             return false;
         }
         let (to, is_first) = self.other_tier(at);
@@ -70,7 +72,7 @@ impl Worker<'_> {
             return;
         }
         let (to, is_first) = self.other_tier(at);
-        let is_due = match (request.kind.class(), outcome) {
+        let is_due = match (Class::of(request.kind), outcome) {
             (Class::Read, Outcome::Hit { .. } | Outcome::Miss) => !is_first,
             (Class::Update, Outcome::Stored) => is_first && request.flags & flags::FILL == 0,
             _ => false,

@@ -4,11 +4,11 @@
 //! A key has one connection, by its hash, so that requests for it keep their order and find their
 //! server. While that connection is full the trace waits, and what waits is late: it counts.
 
+use keyrack_wire::outcome::Kind;
 use keyrack_workload::mix64;
 
 use super::in_flight::{InFlight, flags};
 use crate::plan::{Filling, Plan};
-use crate::target::Kind;
 use crate::trace::{self, Op, Pace, Paced, Reader, Row, Share};
 
 /// Tokens of `gets` that are remembered at most.

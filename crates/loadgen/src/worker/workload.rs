@@ -2,6 +2,7 @@
 //! loading and of the removal half-way, its window of misses.
 
 use keyrack_measure::Clock;
+use keyrack_wire::outcome::Kind;
 use keyrack_workload::{ArrivalSchedule, KeySource, Rng, mix64};
 
 use super::Phase;
@@ -10,7 +11,6 @@ use crate::arrival::{self, Purpose, Stream};
 use crate::control::RampSchedule;
 use crate::error::Result;
 use crate::plan::{Filling, Plan};
-use crate::target::Kind;
 
 /// No tick: nothing is due.
 pub(super) const NEVER: u64 = u64::MAX;

@@ -8,13 +8,27 @@
 
 use std::ops::Range;
 
-use super::reply::{Malformed, Phase, ReplyState, Step};
-use super::{Kind, Protocol, binary, meta, resp, text};
+use super::kind::Kind;
+use super::state::{Malformed, Phase, ReplyState, Step};
+use super::{binary, meta, resp, text};
+
+/// How the replies of a server are framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Memcached's text commands.
+    Text,
+    /// Memcached's binary messages.
+    Binary,
+    /// Memcached's meta commands.
+    Meta,
+    /// Redis, both versions of its dialect.
+    Resp,
+}
 
 /// The state between the reads of a connection.
 #[derive(Debug)]
 pub struct Parser {
-    protocol: Protocol,
+    dialect: Dialect,
     state: ReplyState,
 }
 
@@ -22,8 +36,8 @@ impl Parser {
     /// A parser at the start of a connection's first reply. With `keeps_values`, a step takes a
     /// value only when all of it is in the buffer.
     #[must_use]
-    pub fn new(protocol: Protocol, keeps_values: bool) -> Parser {
-        Parser { protocol, state: ReplyState::new(keeps_values) }
+    pub fn new(dialect: Dialect, keeps_values: bool) -> Parser {
+        Parser { dialect, state: ReplyState::new(keeps_values) }
     }
 
     /// Does the next byte begin a reply?
@@ -46,11 +60,11 @@ impl Parser {
         match self.state.phase {
             Phase::Start => {
                 self.state.is_many = kind == Kind::Mget;
-                match self.protocol {
-                    Protocol::Text => text::step(&mut self.state, buffer, kind),
-                    Protocol::Binary => binary::step(&mut self.state, buffer),
-                    Protocol::Meta => meta::step(&mut self.state, buffer, kind),
-                    Protocol::Resp2 | Protocol::Resp3 => resp::step(&mut self.state, buffer, kind),
+                match self.dialect {
+                    Dialect::Text => text::step(&mut self.state, buffer, kind),
+                    Dialect::Binary => binary::step(&mut self.state, buffer),
+                    Dialect::Meta => meta::step(&mut self.state, buffer, kind),
+                    Dialect::Resp => resp::step(&mut self.state, buffer, kind),
                 }
             }
             Phase::Value { left } => {
@@ -86,9 +100,9 @@ impl Parser {
             _ => return Err(Malformed("the end of a value")),
         }
         self.state.phase = Phase::Start;
-        Ok(match self.protocol {
-            Protocol::Resp2 | Protocol::Resp3 => resp::element(&mut self.state, 2, kind, true),
-            Protocol::Meta if !self.state.is_many => Step::Done(2, self.state.lookup(kind)),
+        Ok(match self.dialect {
+            Dialect::Resp => resp::element(&mut self.state, 2, kind, true),
+            Dialect::Meta if !self.state.is_many => Step::Done(2, self.state.lookup(kind)),
             _ => Step::Eaten(2),
         })
     }
@@ -111,7 +125,3 @@ impl Parser {
         self.state.value.take()
     }
 }
-
-#[cfg(test)]
-#[path = "parser_tests.rs"]
-mod tests;

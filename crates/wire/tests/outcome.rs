@@ -1,18 +1,19 @@
 //! Replies cut at every byte, and bytes that are no replies.
 
-use super::*;
-use crate::target::reply::LINE_BYTES_MAX;
-use crate::target::{ErrorClass, Outcome};
+use keyrack_wire::outcome::{Dialect, Failure, Kind, Malformed, Outcome, Parser, Step};
+
+/// The longest line of a reply.
+const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// All outcomes of a stream that comes in pieces of `piece` bytes, each answering its kind.
 fn outcomes(
-    protocol: Protocol,
+    dialect: Dialect,
     keeps_values: bool,
     stream: &[u8],
     kinds: &[Kind],
     piece: usize,
 ) -> Result<Vec<Outcome>, Malformed> {
-    let mut parser = Parser::new(protocol, keeps_values);
+    let mut parser = Parser::new(dialect, keeps_values);
     let mut buffer = Vec::new();
     let mut found = Vec::new();
     for part in stream.chunks(piece) {
@@ -36,13 +37,13 @@ fn outcomes(
 }
 
 /// The same outcomes wherever the stream is cut.
-fn assert_outcomes(protocol: Protocol, stream: &[u8], expected: &[(Kind, Outcome)]) {
+fn assert_outcomes(dialect: Dialect, stream: &[u8], expected: &[(Kind, Outcome)]) {
     let kinds: Vec<Kind> = expected.iter().map(|(kind, _)| *kind).collect();
     let wanted: Vec<Outcome> = expected.iter().map(|(_, outcome)| *outcome).collect();
     for keeps_values in [false, true] {
         for piece in 1..=stream.len() {
-            let found = outcomes(protocol, keeps_values, stream, &kinds, piece);
-            assert_eq!(found.as_ref(), Ok(&wanted), "{protocol:?} in pieces of {piece}");
+            let found = outcomes(dialect, keeps_values, stream, &kinds, piece);
+            assert_eq!(found.as_ref(), Ok(&wanted), "{dialect:?} in pieces of {piece}");
         }
     }
 }
@@ -58,7 +59,7 @@ fn text_replies_mean_the_same_however_they_are_cut() {
         SERVER_ERROR out of memory storing object\r\n";
     let failed = Outcome::Failed;
     assert_outcomes(
-        Protocol::Text,
+        Dialect::Text,
         stream,
         &[
             (Kind::Get, HIT),
@@ -73,10 +74,10 @@ fn text_replies_mean_the_same_however_they_are_cut() {
             (Kind::Delete, Outcome::Stored),
             (Kind::Delete, Outcome::Miss),
             (Kind::Incr, Outcome::Stored),
-            (Kind::Set, failed(ErrorClass::TooLarge)),
-            (Kind::Get, failed(ErrorClass::Client)),
-            (Kind::Get, failed(ErrorClass::UnknownCommand)),
-            (Kind::Set, failed(ErrorClass::OutOfMemory)),
+            (Kind::Set, failed(Failure::TooLarge)),
+            (Kind::Get, failed(Failure::Client)),
+            (Kind::Get, failed(Failure::UnknownCommand)),
+            (Kind::Set, failed(Failure::OutOfMemory)),
         ],
     );
 }
@@ -86,7 +87,7 @@ fn meta_replies_mean_the_same_however_they_are_cut() {
     let stream = b"VA 3\r\nabc\r\nEN\r\nVA 0 c12\r\n\r\nHD\r\nNS\r\nEX\r\nNF\r\n\
         VA 2\r\nMN\r\nVA 1\r\nx\r\nMN\r\nMN\r\nSERVER_ERROR busy\r\n";
     assert_outcomes(
-        Protocol::Meta,
+        Dialect::Meta,
         stream,
         &[
             (Kind::Get, HIT),
@@ -98,7 +99,7 @@ fn meta_replies_mean_the_same_however_they_are_cut() {
             (Kind::Delete, Outcome::Miss),
             (Kind::Mget, Outcome::Hits(2)),
             (Kind::Mget, Outcome::Hits(0)),
-            (Kind::Get, Outcome::Failed(ErrorClass::Busy)),
+            (Kind::Get, Outcome::Failed(Failure::Busy)),
         ],
     );
 }
@@ -110,7 +111,7 @@ fn redis_replies_mean_the_same_however_they_are_cut() {
         |1\r\n+ttl\r\n:3\r\n$1\r\ny\r\n%1\r\n+proto\r\n:3\r\n-ERR unknown command 'X'\r\n\
         !9\r\nOOM there\r\n";
     assert_outcomes(
-        Protocol::Resp3,
+        Dialect::Resp,
         stream,
         &[
             (Kind::Get, HIT),
@@ -126,8 +127,8 @@ fn redis_replies_mean_the_same_however_they_are_cut() {
             (Kind::Get, HIT),
             (Kind::Get, HIT),
             (Kind::Get, HIT),
-            (Kind::Get, Outcome::Failed(ErrorClass::UnknownCommand)),
-            (Kind::Get, Outcome::Failed(ErrorClass::OutOfMemory)),
+            (Kind::Get, Outcome::Failed(Failure::UnknownCommand)),
+            (Kind::Get, Outcome::Failed(Failure::OutOfMemory)),
         ],
     );
 }
@@ -135,24 +136,24 @@ fn redis_replies_mean_the_same_however_they_are_cut() {
 #[test]
 fn redirections_and_refusals_of_redis_have_their_classes() {
     for (text, class) in [
-        ("-MOVED 12 127.0.0.1:1\r\n", ErrorClass::Moved),
-        ("-ASK 12 127.0.0.1:1\r\n", ErrorClass::Ask),
-        ("-LOADING Redis is loading\r\n", ErrorClass::Busy),
-        ("-BUSY script\r\n", ErrorClass::Busy),
-        ("-OOM command not allowed\r\n", ErrorClass::OutOfMemory),
-        ("-NOAUTH Authentication required.\r\n", ErrorClass::Auth),
-        ("-WRONGTYPE Operation\r\n", ErrorClass::Other),
-        ("-ERR syntax error\r\n", ErrorClass::Server),
+        ("-MOVED 12 127.0.0.1:1\r\n", Failure::Moved),
+        ("-ASK 12 127.0.0.1:1\r\n", Failure::Ask),
+        ("-LOADING Redis is loading\r\n", Failure::Busy),
+        ("-BUSY script\r\n", Failure::Busy),
+        ("-OOM command not allowed\r\n", Failure::OutOfMemory),
+        ("-NOAUTH Authentication required.\r\n", Failure::Auth),
+        ("-WRONGTYPE Operation\r\n", Failure::Other),
+        ("-ERR syntax error\r\n", Failure::Server),
     ] {
-        assert_outcomes(Protocol::Resp2, text.as_bytes(), &[(Kind::Get, Outcome::Failed(class))]);
+        assert_outcomes(Dialect::Resp, text.as_bytes(), &[(Kind::Get, Outcome::Failed(class))]);
     }
     // An error inside an array makes the whole reply one, and the next is clean.
     let stream = b"*2\r\n-ERR one\r\n$1\r\na\r\n$1\r\nb\r\n";
-    let first = (Kind::Mget, Outcome::Failed(ErrorClass::Server));
-    assert_outcomes(Protocol::Resp2, stream, &[first, (Kind::Get, HIT)]);
+    let first = (Kind::Mget, Outcome::Failed(Failure::Server));
+    assert_outcomes(Dialect::Resp, stream, &[first, (Kind::Get, HIT)]);
 }
 
-/// A reply of the binary protocol.
+/// A reply of the binary dialect.
 fn message(opcode: u8, status: u16, opaque: u32, extras: &[u8], value: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x81, opcode, 0, 0, extras.len() as u8, 0];
     bytes.extend_from_slice(&status.to_be_bytes());
@@ -180,14 +181,14 @@ fn binary_replies_mean_the_same_however_they_are_cut() {
     ]
     .concat();
     assert_outcomes(
-        Protocol::Binary,
+        Dialect::Binary,
         &stream,
         &[
             (Kind::Get, Outcome::Hit { token: 9 }),
             (Kind::Get, Outcome::Miss),
             (Kind::Set, Outcome::Stored),
-            (Kind::Set, Outcome::Failed(ErrorClass::TooLarge)),
-            (Kind::Get, Outcome::Failed(ErrorClass::Auth)),
+            (Kind::Set, Outcome::Failed(Failure::TooLarge)),
+            (Kind::Get, Outcome::Failed(Failure::Auth)),
             (Kind::Cas, Outcome::NotStored),
             (Kind::Mget, Outcome::Hits(2)),
             (Kind::Mget, Outcome::Hits(0)),
@@ -198,36 +199,36 @@ fn binary_replies_mean_the_same_however_they_are_cut() {
 #[test]
 fn what_is_no_reply_is_refused_without_taking_memory() {
     let huge_line = vec![b'x'; LINE_BYTES_MAX + 2];
-    let cases: &[(Protocol, &[u8])] = &[
-        (Protocol::Text, b"HTTP/1.1 400 Bad Request\r\n"),
-        (Protocol::Text, b"VALUE k 0 -1\r\n"),
-        (Protocol::Text, b"VALUE k 0 9223372036854775808\r\n"),
-        (Protocol::Text, b"VALUE k 0\r\n"),
-        (Protocol::Text, b"VALUE k 0 1\r\nxENDD"),
-        (Protocol::Text, b"END\n"),
-        (Protocol::Text, &huge_line),
-        (Protocol::Meta, b"VA x\r\n"),
-        (Protocol::Meta, b"?? 1\r\n"),
-        (Protocol::Resp2, b"$x\r\n"),
-        (Protocol::Resp2, b"$-2\r\n"),
-        (Protocol::Resp2, b"*99999999999999\r\n"),
-        (Protocol::Resp2, b"$1\r\nxyz"),
-        (Protocol::Resp2, b"\r\n"),
-        (Protocol::Resp2, b"STORED\r\n"),
-        (Protocol::Binary, b"VALUE k 0 1"),
-        (Protocol::Binary, b"\x81\0\0\x09\x04\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0x"),
+    let cases: &[(Dialect, &[u8])] = &[
+        (Dialect::Text, b"HTTP/1.1 400 Bad Request\r\n"),
+        (Dialect::Text, b"VALUE k 0 -1\r\n"),
+        (Dialect::Text, b"VALUE k 0 9223372036854775808\r\n"),
+        (Dialect::Text, b"VALUE k 0\r\n"),
+        (Dialect::Text, b"VALUE k 0 1\r\nxENDD"),
+        (Dialect::Text, b"END\n"),
+        (Dialect::Text, &huge_line),
+        (Dialect::Meta, b"VA x\r\n"),
+        (Dialect::Meta, b"?? 1\r\n"),
+        (Dialect::Resp, b"$x\r\n"),
+        (Dialect::Resp, b"$-2\r\n"),
+        (Dialect::Resp, b"*99999999999999\r\n"),
+        (Dialect::Resp, b"$1\r\nxyz"),
+        (Dialect::Resp, b"\r\n"),
+        (Dialect::Resp, b"STORED\r\n"),
+        (Dialect::Binary, b"VALUE k 0 1"),
+        (Dialect::Binary, b"\x81\0\0\x09\x04\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0x"),
     ];
-    for (protocol, bytes) in cases {
+    for (dialect, bytes) in cases {
         let kinds = [Kind::Get];
-        let found = outcomes(*protocol, false, bytes, &kinds, bytes.len());
-        assert!(found.is_err(), "{protocol:?} took {:?}", String::from_utf8_lossy(bytes));
+        let found = outcomes(*dialect, false, bytes, &kinds, bytes.len());
+        assert!(found.is_err(), "{dialect:?} took {:?}", String::from_utf8_lossy(bytes));
     }
 }
 
 #[test]
 fn a_value_longer_than_any_buffer_is_counted_down() {
     const BYTES: u64 = 3 << 30;
-    let mut parser = Parser::new(Protocol::Text, false);
+    let mut parser = Parser::new(Dialect::Text, false);
     let head = format!("VALUE k 0 {BYTES}\r\n");
     let taken = parser.step(head.as_bytes(), Kind::Get);
     assert_eq!(taken, Ok(Step::Eaten(head.len())));
@@ -241,14 +242,14 @@ fn a_value_longer_than_any_buffer_is_counted_down() {
 
 #[test]
 fn values_can_be_looked_at() {
-    for (protocol, stream) in [
-        (Protocol::Text, b"VALUE k 0 3\r\nabc\r\nEND\r\n".to_vec()),
-        (Protocol::Meta, b"VA 3\r\nabc\r\n".to_vec()),
-        (Protocol::Resp2, b"$3\r\nabc\r\n".to_vec()),
-        (Protocol::Binary, message(0, 0, 1, &[0; 4], b"abc")),
+    for (dialect, stream) in [
+        (Dialect::Text, b"VALUE k 0 3\r\nabc\r\nEND\r\n".to_vec()),
+        (Dialect::Meta, b"VA 3\r\nabc\r\n".to_vec()),
+        (Dialect::Resp, b"$3\r\nabc\r\n".to_vec()),
+        (Dialect::Binary, message(0, 0, 1, &[0; 4], b"abc")),
     ] {
         for cut in 0..stream.len() {
-            let mut parser = Parser::new(protocol, true);
+            let mut parser = Parser::new(dialect, true);
             let mut buffer = stream[..cut].to_vec();
             let mut seen = Vec::new();
             let mut fed = false;
@@ -267,7 +268,7 @@ fn values_can_be_looked_at() {
                     }
                 }
             }
-            assert_eq!(seen, b"abc", "{protocol:?} cut at {cut}");
+            assert_eq!(seen, b"abc", "{dialect:?} cut at {cut}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Hits that have come whole, which is what nearly all replies of a busy connection are: where such
 //! a one ends, without the machine that takes replies in pieces.
 
-use super::Protocol;
+use super::parser::Dialect;
 
 /// Digits of a value's length that are looked at here.
 const DIGITS_MAX: usize = 9;
@@ -10,10 +10,10 @@ const DIGITS_MAX: usize = 9;
 /// of `key_bytes`. Anything else is `None`, and has to go through the parser.
 #[inline]
 #[must_use]
-pub fn whole_hit(protocol: Protocol, buffer: &[u8], key_bytes: usize) -> Option<usize> {
-    let (start, end): (usize, &[u8]) = match (protocol, buffer.first()?) {
-        (Protocol::Resp2 | Protocol::Resp3, b'$') => (1, b"\r\n"),
-        (Protocol::Text, b'V') => {
+pub fn whole_hit(dialect: Dialect, buffer: &[u8], key_bytes: usize) -> Option<usize> {
+    let (start, end): (usize, &[u8]) = match (dialect, buffer.first()?) {
+        (Dialect::Resp, b'$') => (1, b"\r\n"),
+        (Dialect::Text, b'V') => {
             // VALUE KEY FLAGS BYTES
             let flags = 7 + key_bytes;
             if !buffer.starts_with(b"VALUE ") || buffer.get(flags - 1) != Some(&b' ') {
@@ -22,7 +22,7 @@ pub fn whole_hit(protocol: Protocol, buffer: &[u8], key_bytes: usize) -> Option<
             let (_, digits) = number(buffer.get(flags..)?, b' ')?;
             (flags + digits + 1, b"\r\nEND\r\n")
         }
-        (Protocol::Meta, b'V') if buffer.starts_with(b"VA ") => (3, b"\r\n"),
+        (Dialect::Meta, b'V') if buffer.starts_with(b"VA ") => (3, b"\r\n"),
         _ => return None,
     };
     let (value_bytes, digits) = number(buffer.get(start..)?, b'\r')?;
@@ -51,40 +51,40 @@ fn number(buffer: &[u8], end: u8) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::{Kind, Outcome, Parser, Step};
+    use crate::outcome::{Kind, Outcome, Parser, Step};
 
     /// What is found here, the parser finds as well; what is cut anywhere is not found.
     #[test]
     fn a_whole_hit_is_what_the_parser_says() {
-        let cases: [(Protocol, &[u8], bool); 16] = [
-            (Protocol::Resp2, b"$3\r\nabc\r\n", true),
-            (Protocol::Resp3, b"$0\r\n\r\n", true),
-            (Protocol::Resp2, b"$11\r\n\r\n$-1\r\n\r\n45\r\n", true),
-            (Protocol::Resp2, b"$-1\r\n", false),
-            (Protocol::Resp2, b"$\r\n\r\n", false),
-            (Protocol::Resp2, b"+OK\r\n", false),
-            (Protocol::Resp2, b"-ERR no\r\n", false),
-            (Protocol::Resp2, b"$3\rxabc\r\n", false),
-            (Protocol::Resp2, b"$9999999999\r\n", false),
-            (Protocol::Text, b"VALUE key 0 3\r\nabc\r\nEND\r\n", true),
-            (Protocol::Text, b"VALUE key 17 0\r\n\r\nEND\r\n", true),
-            (Protocol::Text, b"VALUE other 0 3\r\nabc\r\nEND\r\n", false),
-            (Protocol::Text, b"VALUE key 0 3 5\r\nabc\r\nEND\r\n", false),
-            (Protocol::Text, b"END\r\n", false),
-            (Protocol::Meta, b"VA 3\r\nabc\r\n", true),
-            (Protocol::Meta, b"EN\r\n", false),
+        let cases: [(Dialect, &[u8], bool); 16] = [
+            (Dialect::Resp, b"$3\r\nabc\r\n", true),
+            (Dialect::Resp, b"$0\r\n\r\n", true),
+            (Dialect::Resp, b"$11\r\n\r\n$-1\r\n\r\n45\r\n", true),
+            (Dialect::Resp, b"$-1\r\n", false),
+            (Dialect::Resp, b"$\r\n\r\n", false),
+            (Dialect::Resp, b"+OK\r\n", false),
+            (Dialect::Resp, b"-ERR no\r\n", false),
+            (Dialect::Resp, b"$3\rxabc\r\n", false),
+            (Dialect::Resp, b"$9999999999\r\n", false),
+            (Dialect::Text, b"VALUE key 0 3\r\nabc\r\nEND\r\n", true),
+            (Dialect::Text, b"VALUE key 17 0\r\n\r\nEND\r\n", true),
+            (Dialect::Text, b"VALUE other 0 3\r\nabc\r\nEND\r\n", false),
+            (Dialect::Text, b"VALUE key 0 3 5\r\nabc\r\nEND\r\n", false),
+            (Dialect::Text, b"END\r\n", false),
+            (Dialect::Meta, b"VA 3\r\nabc\r\n", true),
+            (Dialect::Meta, b"EN\r\n", false),
         ];
-        for (protocol, reply, is_hit) in cases {
-            let told = || format!("{protocol:?} {}", reply.escape_ascii());
-            let found = whole_hit(protocol, reply, 3);
+        for (dialect, reply, is_hit) in cases {
+            let told = || format!("{dialect:?} {}", reply.escape_ascii());
+            let found = whole_hit(dialect, reply, 3);
             assert_eq!(found, is_hit.then_some(reply.len()), "{}", told());
             for cut in 0..reply.len() {
-                assert_eq!(whole_hit(protocol, &reply[..cut], 3), None, "{} at {cut}", told());
+                assert_eq!(whole_hit(dialect, &reply[..cut], 3), None, "{} at {cut}", told());
             }
             let followed = [reply, b"$1\r\nx\r\n"].concat();
-            assert_eq!(whole_hit(protocol, &followed, 3), found, "{}", told());
+            assert_eq!(whole_hit(dialect, &followed, 3), found, "{}", told());
             if is_hit {
-                let (mut parser, mut at) = (Parser::new(protocol, false), 0);
+                let (mut parser, mut at) = (Parser::new(dialect, false), 0);
                 let outcome = loop {
                     match parser.step(&reply[at..], Kind::Get) {
                         Ok(Step::Eaten(bytes)) => at += bytes,

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Kind, Outcome};
+use super::kind::Kind;
+use super::result::Outcome;
 
 /// A line of a reply at most; a longer one is no reply.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
