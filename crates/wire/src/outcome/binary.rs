@@ -1,41 +1,40 @@
-//! Replies in memcached's binary messages: 24 bytes of header, then a body whose length the header
-//! tells.
+//! Replies in memcached's binary messages: a header, then a body whose length the header has.
 
 use super::result::{Failure, Outcome};
 use super::state::{Malformed, Phase, ReplyState, Step};
+use crate::memcached::binary::header::{HEADER_BYTES, Header, REPLY};
+use crate::memcached::binary::{Opcode, Status};
 
-const HEADER_BYTES: usize = 24;
-const REPLY: u8 = 0x81;
+const GET: u8 = Opcode::Get.number();
+const GETQ: u8 = Opcode::Getq.number();
+const NOOP: u8 = Opcode::Noop.number();
 
-const GET: u8 = 0x00;
-const GETQ: u8 = 0x09;
-const NOOP: u8 = 0x0a;
-
+#[inline]
 pub(super) fn step(state: &mut ReplyState, buffer: &[u8]) -> Result<Step, Malformed> {
-    let Some(header) = buffer.first_chunk::<HEADER_BYTES>() else {
+    let Some(header) = buffer.first_chunk() else {
         return match buffer.first() {
             Some(&magic) if magic != REPLY => Err(Malformed("a first byte")),
             _ => Ok(Step::More),
         };
     };
-    let [magic, opcode, key0, key1, extras_bytes, _, status0, status1, rest @ ..] = *header;
-    let [b0, b1, b2, b3, o0, o1, o2, o3, token @ ..] = rest;
-    if magic != REPLY {
+    let header = Header::read(header);
+    if header.magic != REPLY {
         return Err(Malformed("a first byte"));
     }
-    let body_bytes = u32::from_be_bytes([b0, b1, b2, b3]) as usize;
-    let front = usize::from(extras_bytes) + usize::from(u16::from_be_bytes([key0, key1]));
+    let body_bytes = header.body_bytes as usize;
+    let front = usize::from(header.extras_bytes) + usize::from(header.key_bytes);
     if front > body_bytes {
         return Err(Malformed("a body shorter than its parts"));
     }
     let whole = HEADER_BYTES + body_bytes;
-    let status = u16::from_be_bytes([status0, status1]);
-    state.opaque = Some(u32::from_be_bytes([o0, o1, o2, o3]));
-    let is_value = status == 0 && matches!(opcode, GET | GETQ);
+    let Header { opcode, cas, .. } = header;
+    let status = Status(header.status);
+    state.opaque = Some(header.opaque);
+    let is_value = status == Status::OK && matches!(opcode, GET | GETQ);
     if buffer.len() < whole && (!is_value || state.keeps_values) {
         return Ok(Step::More);
     }
-    let outcome = outcome(opcode, status, u64::from_be_bytes(token));
+    let outcome = outcome(opcode, status, cas);
     if let Outcome::Failed(_) = outcome {
         state.note_failure(outcome, &buffer[HEADER_BYTES + front..whole]);
     }
@@ -68,18 +67,19 @@ pub(super) fn step(state: &mut ReplyState, buffer: &[u8]) -> Result<Step, Malfor
     Ok(Step::Eaten(buffer.len()))
 }
 
-fn outcome(opcode: u8, status: u16, token: u64) -> Outcome {
-    match (status, opcode) {
-        (0, GET | GETQ) => Outcome::Hit { token },
-        (0, _) => Outcome::Stored,
-        (1, _) => Outcome::Miss,
-        (2 | 5, _) => Outcome::NotStored,
-        (3, _) => Outcome::Failed(Failure::TooLarge),
-        (4 | 6, _) => Outcome::Failed(Failure::Client),
-        (0x20 | 0x21, _) => Outcome::Failed(Failure::Auth),
-        (0x81, _) => Outcome::Failed(Failure::UnknownCommand),
-        (0x82, _) => Outcome::Failed(Failure::OutOfMemory),
-        (0x85 | 0x86, _) => Outcome::Failed(Failure::Busy),
-        _ => Outcome::Failed(Failure::Server),
-    }
+#[inline]
+fn outcome(opcode: u8, status: Status, token: u64) -> Outcome {
+    Outcome::Failed(match status {
+        Status::OK if matches!(opcode, GET | GETQ) => return Outcome::Hit { token },
+        Status::OK => return Outcome::Stored,
+        Status::KEY_NOT_FOUND => return Outcome::Miss,
+        Status::KEY_EXISTS | Status::NOT_STORED => return Outcome::NotStored,
+        Status::TOO_LARGE => Failure::TooLarge,
+        Status::INVALID | Status::NOT_A_NUMBER => Failure::Client,
+        Status::AUTH_ERROR | Status::AUTH_CONTINUE => Failure::Auth,
+        Status::UNKNOWN_COMMAND => Failure::UnknownCommand,
+        Status::OUT_OF_MEMORY => Failure::OutOfMemory,
+        Status::BUSY | Status::TEMPORARY_FAILURE => Failure::Busy,
+        _ => Failure::Server,
+    })
 }

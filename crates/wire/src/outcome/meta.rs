@@ -5,6 +5,7 @@ use super::result::Outcome;
 use super::state::{Malformed, Phase, ReplyState, Step, line, number};
 use super::text;
 
+#[inline]
 pub(super) fn step(state: &mut ReplyState, buffer: &[u8], kind: Kind) -> Result<Step, Malformed> {
     let Some((text, line_bytes)) = line(buffer)? else { return Ok(Step::More) };
     if let Some(rest) = text.strip_prefix(b"VA ") {

@@ -93,6 +93,7 @@ impl Parser {
     }
 
     /// The CRLF behind a value, which ends a meta reply and an element of Redis.
+    #[inline]
     fn value_end(&mut self, buffer: &[u8], kind: Kind) -> Result<Step, Malformed> {
         match buffer {
             [b'\r', b'\n', ..] => {}

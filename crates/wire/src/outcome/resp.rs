@@ -99,6 +99,7 @@ fn aggregate(
 }
 
 /// A null: one element, and no hit.
+#[inline]
 fn null(state: &mut ReplyState, line_bytes: usize, kind: Kind) -> Step {
     element(state, line_bytes, kind, false)
 }
@@ -115,6 +116,7 @@ pub(super) fn element(state: &mut ReplyState, bytes: usize, kind: Kind, is_there
 }
 
 /// A whole tree ends.
+#[inline]
 fn finish(state: &mut ReplyState, bytes: usize, kind: Kind, is_there: bool) -> Step {
     let hits = std::mem::take(&mut state.hits);
     if std::mem::take(&mut state.is_push) {

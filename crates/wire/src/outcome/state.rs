@@ -4,12 +4,16 @@ use std::ops::Range;
 
 use super::kind::Kind;
 use super::result::Outcome;
+use crate::number::parse_u64;
 
 /// A line of a reply at most; a longer one is no reply.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of an error that are kept for people.
 pub(super) const WORDS_BYTES_MAX: usize = 200;
+
+/// Digits of the largest number.
+const DIGITS_MAX: usize = 20;
 
 /// What a step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +88,7 @@ impl ReplyState {
     }
 
     /// The outcome of a lookup whose values have been counted.
+    #[inline]
     pub(super) fn lookup(&mut self, kind: Kind) -> Outcome {
         match (kind, std::mem::take(&mut self.hits)) {
             (Kind::Mget, hits) => Outcome::Hits(hits),
@@ -124,19 +129,11 @@ pub(super) fn line(buffer: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> {
     }
 }
 
-/// A decimal number and nothing else.
+/// A decimal number of at most [`DIGITS_MAX`] digits.
 #[inline]
 pub(super) fn number(word: &[u8]) -> Option<u64> {
-    if word.is_empty() || word.len() > 20 {
+    if word.len() > DIGITS_MAX {
         return None;
     }
-    let mut number = 0u64;
-    for byte in word {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
-    }
-    Some(number)
+    parse_u64(word)
 }

@@ -74,6 +74,7 @@ fn value_line(rest: &[u8]) -> Option<(u64, u64)> {
     words.next().is_none().then_some((bytes, token))
 }
 
+#[inline]
 fn simple(text: &[u8], kind: Kind) -> Option<Outcome> {
     Some(match text {
         b"STORED" | b"DELETED" | b"TOUCHED" | b"OK" => Outcome::Stored,

@@ -6,7 +6,7 @@ pub const HEADER_BYTES: usize = 24;
 /// First byte of a request.
 pub(crate) const REQUEST: u8 = 0x80;
 /// First byte of a reply.
-pub(super) const REPLY: u8 = 0x81;
+pub(crate) const REPLY: u8 = 0x81;
 
 /// A header, as it was read or is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    #[inline]
     pub(crate) fn read(bytes: &[u8; HEADER_BYTES]) -> Header {
         let [magic, opcode, key0, key1, extras_bytes, data_type, status0, status1, rest @ ..] =
             *bytes;

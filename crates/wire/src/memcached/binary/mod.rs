@@ -19,7 +19,7 @@
 //! **Invariant:** of a message that is read, `extras + key + value = body`, with the extras that
 //! its operation has, a key of at most 250 bytes, and a value within its limit.
 
-pub(super) mod header;
+pub(crate) mod header;
 mod opcode;
 mod parse;
 mod parse_reply;

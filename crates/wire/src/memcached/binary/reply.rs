@@ -29,6 +29,10 @@ impl Status {
     pub const UNKNOWN_COMMAND: Status = Status(0x81);
     /// No memory is left.
     pub const OUT_OF_MEMORY: Status = Status(0x82);
+    /// The server is busy.
+    pub const BUSY: Status = Status(0x85);
+    /// The operation failed this time.
+    pub const TEMPORARY_FAILURE: Status = Status(0x86);
 
     /// The words that go with it, as memcached has them.
     #[must_use]
