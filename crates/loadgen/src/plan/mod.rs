@@ -15,6 +15,7 @@ use keyrack_net::ConnectOptions;
 #[cfg(feature = "tls")]
 use keyrack_net::TlsClient;
 use keyrack_vfs::Fs;
+use keyrack_wire::memcached;
 use keyrack_workload::Distribution;
 use std::time::Duration;
 
@@ -24,7 +25,6 @@ use crate::control::Ramp;
 use crate::error::{Error, Result};
 use crate::route::Shards;
 use crate::server::Server;
-use crate::target::MEMCACHED_KEY_BYTES_MAX;
 use crate::trace;
 
 /// The longest key of a server that is not memcached.
@@ -90,7 +90,7 @@ impl Plan {
         }
         let key_sizes = named("--keysize", arrival::distribution(&settings.keysize, fs))?;
         let key_bytes_max = match settings.protocol.is_memcached() {
-            true => MEMCACHED_KEY_BYTES_MAX,
+            true => memcached::KEY_BYTES_MAX,
             false => KEY_BYTES_MAX,
         };
         if let Distribution::Fixed(bytes) = key_sizes

@@ -3,16 +3,14 @@
 
 use std::io::{self, Read, Write};
 
+use keyrack_wire::memcached::binary::{self, Command};
 use keyrack_wire::outcome::{Failure, Kind, Outcome, Parser, Step};
+use keyrack_wire::resp::command;
 
-use super::{Protocol, resp};
+use super::Protocol;
 
 /// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// Bytes of a header of memcached's binary protocol.
-const HEADER_BYTES: usize = 24;
-/// Its opcode for authentication.
-const SASL_AUTH: u8 = 0x21;
 
 /// A name and a password.
 #[derive(Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -48,17 +46,17 @@ pub fn greet(
             let auth = credentials.map(|them| (user_or_default(them), them.password.as_bytes()));
             match auth {
                 Some((user, password)) => {
-                    resp::command(&mut request, &[b"HELLO", b"3", b"AUTH", user, password]);
+                    command(&mut request, &[b"HELLO", b"3", b"AUTH", user, password]);
                 }
-                None => resp::command(&mut request, &[b"HELLO", b"3"]),
+                None => command(&mut request, &[b"HELLO", b"3"]),
             }
         }
         (_, None) => return Ok(()),
         (Protocol::Resp2, Some(them)) if them.user.is_empty() => {
-            resp::command(&mut request, &[b"AUTH", them.password.as_bytes()]);
+            command(&mut request, &[b"AUTH", them.password.as_bytes()]);
         }
         (Protocol::Resp2, Some(them)) => {
-            resp::command(&mut request, &[b"AUTH", them.user.as_bytes(), them.password.as_bytes()]);
+            command(&mut request, &[b"AUTH", them.user.as_bytes(), them.password.as_bytes()]);
         }
         (Protocol::Binary, Some(them)) => sasl_plain(&mut request, them),
         (Protocol::Text | Protocol::Meta, Some(them)) => {
@@ -109,19 +107,9 @@ fn user_or_default(credentials: &Credentials) -> &[u8] {
 
 /// SASL's mechanism PLAIN: no other identity, the user, the password, with NUL in front of each.
 fn sasl_plain(request: &mut Vec<u8>, credentials: &Credentials) {
-    const MECHANISM: &[u8] = b"PLAIN";
-    let body = MECHANISM.len() + credentials.user.len() + credentials.password.len() + 2;
-    let mut header = [0; HEADER_BYTES];
-    header[0] = 0x80;
-    header[1] = SASL_AUTH;
-    header[3] = MECHANISM.len() as u8;
-    header[8..12].copy_from_slice(&(body as u32).to_be_bytes());
-    request.extend_from_slice(&header);
-    request.extend_from_slice(MECHANISM);
-    for part in [&credentials.user, &credentials.password] {
-        request.push(0);
-        request.extend_from_slice(part.as_bytes());
-    }
+    let data = format!("\0{}\0{}", credentials.user, credentials.password);
+    let command = Command::SaslAuth { mechanism: b"PLAIN", data: data.as_bytes() };
+    binary::Request::new(command, false).write(request);
 }
 
 /// One whole answer, with the words of a failure.

@@ -1,8 +1,9 @@
 //! Memcached's meta commands.
 
 use keyrack_wire::outcome::Kind;
+use keyrack_wire::write_u64;
 
-use super::request::{Request, decimal};
+use super::request::Request;
 
 pub(super) fn encode(out: &mut Vec<u8>, request: &Request<'_>) {
     match request.kind {
@@ -36,20 +37,20 @@ fn command(out: &mut Vec<u8>, name: &[u8], key: &[u8], tail: &[u8]) {
 
 fn with_number(out: &mut Vec<u8>, name: &[u8], key: &[u8], flag: &[u8], number: u64) {
     command(out, name, key, flag);
-    decimal(out, number);
+    write_u64(out, number);
     out.extend_from_slice(b"\r\n");
 }
 
 fn store(out: &mut Vec<u8>, request: &Request<'_>, mode: &[u8]) {
     command(out, b"ms ", request.key, b" ");
-    decimal(out, request.value.len() as u64);
+    write_u64(out, request.value.len() as u64);
     out.extend_from_slice(mode);
     if request.kind == Kind::Cas {
-        decimal(out, request.number);
+        write_u64(out, request.number);
     }
     if request.ttl_s > 0 {
         out.extend_from_slice(b" T");
-        decimal(out, u64::from(request.ttl_s));
+        write_u64(out, u64::from(request.ttl_s));
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(request.value);

@@ -25,9 +25,6 @@ pub use template::Template;
 
 use keyrack_wire::outcome::{Dialect, Failure, Kind};
 
-/// Longest key that memcached takes.
-pub const MEMCACHED_KEY_BYTES_MAX: usize = 250;
-
 /// The language of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Protocol {

@@ -69,9 +69,3 @@ impl<'a> Request<'a> {
         Request { kind, key, keys: None, value, ttl_s: 0, number: 0, opaque: 0, assoc: None }
     }
 }
-
-/// Appends a number in decimal.
-#[inline]
-pub(super) fn decimal(out: &mut Vec<u8>, number: u64) {
-    out.extend_from_slice(&keyrack_decimal::Decimal::new(number));
-}

@@ -1,8 +1,9 @@
 //! Memcached's text commands.
 
 use keyrack_wire::outcome::Kind;
+use keyrack_wire::write_u64;
 
-use super::request::{Request, decimal};
+use super::request::Request;
 
 pub(super) fn encode(out: &mut Vec<u8>, request: &Request<'_>) {
     match request.kind {
@@ -49,13 +50,13 @@ fn store(out: &mut Vec<u8>, name: &[u8], request: &Request<'_>) {
         out.extend_from_slice(b" 0 0 ");
     } else {
         out.extend_from_slice(b" 0 ");
-        decimal(out, u64::from(request.ttl_s));
+        write_u64(out, u64::from(request.ttl_s));
         out.push(b' ');
     }
-    decimal(out, request.value.len() as u64);
+    write_u64(out, request.value.len() as u64);
     if request.kind == Kind::Cas {
         out.push(b' ');
-        decimal(out, request.number);
+        write_u64(out, request.number);
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(request.value);
@@ -66,6 +67,6 @@ fn with_number(out: &mut Vec<u8>, name: &[u8], key: &[u8], number: u64) {
     out.extend_from_slice(name);
     out.extend_from_slice(key);
     out.push(b' ');
-    decimal(out, number);
+    write_u64(out, number);
     out.extend_from_slice(b"\r\n");
 }
