@@ -5,14 +5,18 @@ use super::parser::Dialect;
 
 /// Digits of a value's length that are looked at here.
 const DIGITS_MAX: usize = 9;
+/// What follows a value.
+const END: &[u8] = b"\r\n";
+/// What follows a value that answers a text command.
+const TEXT_END: &[u8] = b"\r\nEND\r\n";
 
 /// Bytes of the reply at the front of `buffer`, if it is a value that is whole, asked for by a key
 /// of `key_bytes`. Anything else is `None`, and has to go through the parser.
 #[inline]
 #[must_use]
 pub fn whole_hit(dialect: Dialect, buffer: &[u8], key_bytes: usize) -> Option<usize> {
-    let (start, end): (usize, &[u8]) = match (dialect, buffer.first()?) {
-        (Dialect::Resp, b'$') => (1, b"\r\n"),
+    let start = match (dialect, buffer.first()?) {
+        (Dialect::Resp, b'$') => 1,
         (Dialect::Text, b'V') => {
             // VALUE KEY FLAGS BYTES
             let flags = 7 + key_bytes;
@@ -20,18 +24,25 @@ pub fn whole_hit(dialect: Dialect, buffer: &[u8], key_bytes: usize) -> Option<us
                 return None;
             }
             let (_, digits) = number(buffer.get(flags..)?, b' ')?;
-            (flags + digits + 1, b"\r\nEND\r\n")
+            flags + digits + 1
         }
-        (Dialect::Meta, b'V') if buffer.starts_with(b"VA ") => (3, b"\r\n"),
+        (Dialect::Meta, b'V') if buffer.starts_with(b"VA ") => 3,
         _ => return None,
     };
     let (value_bytes, digits) = number(buffer.get(start..)?, b'\r')?;
     let line_end = start + digits + 1;
     let value_end = line_end + 1 + value_bytes;
-    if *buffer.get(line_end)? != b'\n' || !buffer.get(value_end..)?.starts_with(end) {
+    if *buffer.get(line_end)? != b'\n' {
         return None;
     }
-    Some(value_end + end.len())
+    // Each end is compared as a constant, which is no call.
+    let behind = buffer.get(value_end..)?;
+    let end_bytes = if dialect == Dialect::Text {
+        behind.starts_with(TEXT_END).then_some(TEXT_END.len())?
+    } else {
+        behind.starts_with(END).then_some(END.len())?
+    };
+    Some(value_end + end_bytes)
 }
 
 /// A number in front of a byte, and its digits.
