@@ -41,8 +41,7 @@ const OTHER_PROGRAMS: [&str; 19] = [
 ];
 
 /// Options of other programs that stand alone in a text, each with whose it is.
-const OF_OTHERS: [(&str, &str); 11] = [
-    ("--all", "cargo xtask"),
+const OF_OTHERS: [(&str, &str); 10] = [
     ("--bigkeys", "redis-cli"),
     ("--cfg", "rustc, in RUSTFLAGS"),
     ("--features", "cargo"),
