@@ -13,8 +13,7 @@
 
 use crate::key::SlotPosition;
 use crate::node::{BorderRef, CODE_MAX, Entry, InteriorRef, Kind, NodeRef, Space};
-use crate::shape::Shape;
-use crate::tree::Stats;
+use crate::shape::{Shape, Stats};
 
 /// A node to check, with the values that its parent implies.
 struct Due<'g> {

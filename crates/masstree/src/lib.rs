@@ -81,5 +81,6 @@ mod tree;
 pub use change::Change;
 pub use engine::engine;
 pub use hint::Hint;
+pub use shape::Stats;
 pub use slot::{Boxed, Bytes, BytesRef, Comparable, Slot};
-pub use tree::{Stats, Tree};
+pub use tree::Tree;

@@ -21,6 +21,22 @@ pub(crate) struct Shape {
     pub(crate) layers: Counter,
 }
 
+/// Counts of a tree. Estimates while writers are active.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Keys.
+    pub keys: u64,
+    /// Border nodes.
+    pub borders: u64,
+    /// Interior nodes.
+    pub interiors: u64,
+    /// Layers, the first included.
+    pub layers: u64,
+    /// Bytes of node memory, free nodes included, without values and the ends of long keys.
+    pub node_bytes: u64,
+}
+
 impl Shape {
     /// One empty border node.
     pub(crate) fn new(pointers: bool) -> Self {
@@ -120,12 +136,17 @@ impl Shape {
         self.arena.free(kind, self.space().handle(node));
     }
 
-    pub(crate) fn borders(&self) -> i64 {
-        self.arena.live(BORDER)
-    }
-
-    pub(crate) fn interiors(&self) -> i64 {
-        self.arena.live(INTERIOR)
+    /// The counts. Estimates while writers are active.
+    pub(crate) fn stats(&self) -> Stats {
+        // A sum may be below zero for a moment, while writers change the stripes of the counter.
+        let sum = |counter: &Counter| counter.sum().try_into().unwrap_or(0);
+        Stats {
+            keys: sum(&self.keys),
+            borders: self.arena.live(BORDER).try_into().unwrap_or(0),
+            interiors: self.arena.live(INTERIOR).try_into().unwrap_or(0),
+            layers: sum(&self.layers),
+            node_bytes: self.bytes(),
+        }
     }
 
     /// Bytes of node memory.

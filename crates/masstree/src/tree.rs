@@ -2,14 +2,15 @@
 
 use crate::cell::Cell;
 use crate::change::Change;
+use crate::check::check;
 use crate::descent::{Finger, Value, get, get_here, value_of};
 use crate::hint::Hint;
 use crate::many::search_many;
 use crate::node::{Entry, Kind};
 use crate::scan;
-use crate::shape::Shape;
+use crate::shape::{Shape, Stats};
 use crate::slot::{Comparable, Slot, Unpublished};
-use keyrack_concurrent::{Counter, Guard};
+use keyrack_concurrent::Guard;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -31,22 +32,6 @@ const MULTI_PUT_MAX: usize = 64;
 
 /// Keys after which [`Tree::bulk_load`] pins again.
 const BULK_PIN_KEYS: u64 = 1024;
-
-/// Counts of a tree. Estimates while writers are active.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Keys.
-    pub keys: u64,
-    /// Border nodes.
-    pub borders: u64,
-    /// Interior nodes.
-    pub interiors: u64,
-    /// Layers, the first included.
-    pub layers: u64,
-    /// Bytes of node memory, free nodes included, without values and the ends of long keys.
-    pub node_bytes: u64,
-}
 
 impl<V: Slot> Default for Tree<V> {
     fn default() -> Self {
@@ -405,15 +390,7 @@ impl<V: Slot> Tree<V> {
     /// The counts.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        // A sum may be below zero for a moment, while writers change the stripes of the counter.
-        let sum = |counter: &Counter| counter.sum().try_into().unwrap_or(0);
-        Stats {
-            keys: sum(&self.shape.keys),
-            borders: self.shape.borders().try_into().unwrap_or(0),
-            interiors: self.shape.interiors().try_into().unwrap_or(0),
-            layers: sum(&self.shape.layers),
-            node_bytes: self.shape.bytes(),
-        }
+        self.shape.stats()
     }
 
     /// Checks every invariant of the structure, and the counts. O(n).
@@ -421,7 +398,7 @@ impl<V: Slot> Tree<V> {
     /// # Errors
     /// A description of the first violation.
     pub fn check(&mut self) -> Result<Stats, String> {
-        let found = crate::check::check(&self.shape)?;
+        let found = check(&self.shape)?;
         let counted = self.stats();
         if found == counted {
             return Ok(found);
