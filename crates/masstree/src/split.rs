@@ -138,6 +138,8 @@ fn after_slice(entry: Entry) -> Entry {
 }
 
 /// Inserts `entry` at `index` into the full node `border`, whose lock is `locked`.
+// Inlined, its frame would be set up at each insert of a new key.
+#[inline(never)]
 pub(crate) fn split_insert<'t>(
     shape: &'t Shape,
     border: BorderRef<'t>,

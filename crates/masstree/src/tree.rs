@@ -1,7 +1,7 @@
 //! The tree: the public operations. `change.rs` has the change of one key.
 
 use crate::cell::Cell;
-use crate::change::Change;
+use crate::change::{Change, change, change_at, change_hinted, search_leaf};
 use crate::check::check;
 use crate::descent::{Finger, Value, get, get_here, value_of};
 use crate::hint::Hint;
@@ -94,7 +94,7 @@ impl<V: Slot> Tree<V> {
         't: 'g,
     {
         let value = Unpublished::<V>::new(value);
-        let old = self.change_hinted(key, guard, hint, |_| Change::Put(value));
+        let old = change_hinted(&self.shape, key, guard, hint, |_| Change::Put(value));
         old.map(|raw| lend::<V>(raw, guard))
     }
 
@@ -109,7 +109,7 @@ impl<V: Slot> Tree<V> {
     where
         't: 'g,
     {
-        let old = self.change_hinted(key, guard, hint, |_| Change::Remove);
+        let old = change_hinted::<V>(&self.shape, key, guard, hint, |_| Change::Remove);
         old.map(|raw| lend::<V>(raw, guard))
     }
 
@@ -125,8 +125,8 @@ impl<V: Slot> Tree<V> {
     where
         't: 'g,
     {
-        let old = self.change_hinted(key, guard, hint, |old| {
-            decide(old.map(|raw| lend::<V>(raw, guard))).map(Unpublished::new)
+        let old = change_hinted(&self.shape, key, guard, hint, |old| {
+            decide(old.map(|raw| lend::<V>(raw, guard))).map(Unpublished::<V>::new)
         });
         old.map(|raw| lend::<V>(raw, guard))
     }
@@ -187,8 +187,8 @@ impl<V: Slot> Tree<V> {
                 leaves[index] = Some(here.leaf());
             });
             for ((key, value), leaf) in keys.iter().zip(values.drain(..)).zip(&leaves) {
-                let mut leaf = leaf.unwrap_or_else(|| self.search(key, guard));
-                self.change_at(key, &mut leaf, guard, |_| Change::Put(value));
+                let mut leaf = leaf.unwrap_or_else(|| search_leaf(&self.shape, key, guard));
+                change_at(&self.shape, key, &mut leaf, guard, |_| Change::Put(value));
             }
         }
     }
@@ -201,7 +201,7 @@ impl<V: Slot> Tree<V> {
         guard: &'g Guard,
     ) -> Option<V::Ref<'g>> {
         let value = Unpublished::<V>::new(value);
-        let old = self.change(key, guard, |_| Change::Put(value));
+        let old = change(&self.shape, key, guard, |_| Change::Put(value));
         old.map(|raw| lend::<V>(raw, guard))
     }
 
@@ -214,7 +214,7 @@ impl<V: Slot> Tree<V> {
     ) -> Option<V::Ref<'g>> {
         // Not the closure's own: a value that is not stored is dropped when no lock is held.
         let mut value = Some(Unpublished::<V>::new(value));
-        let old = self.change(key, guard, |old| match old {
+        let old = change(&self.shape, key, guard, |old| match old {
             Some(_) => Change::Keep,
             None => value.take().map_or(Change::Keep, Change::Put),
         });
@@ -223,7 +223,7 @@ impl<V: Slot> Tree<V> {
 
     /// Removes `key` and returns the value that was there.
     pub fn remove<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<V::Ref<'g>> {
-        let old = self.change(key, guard, |_| Change::Remove);
+        let old = change::<V>(&self.shape, key, guard, |_| Change::Remove);
         old.map(|raw| lend::<V>(raw, guard))
     }
 
@@ -236,8 +236,8 @@ impl<V: Slot> Tree<V> {
         guard: &'g Guard,
         decide: impl FnOnce(Option<V::Ref<'g>>) -> Change<V::In<'v>>,
     ) -> Option<V::Ref<'g>> {
-        let old = self.change(key, guard, |old| {
-            decide(old.map(|raw| lend::<V>(raw, guard))).map(Unpublished::new)
+        let old = change(&self.shape, key, guard, |old| {
+            decide(old.map(|raw| lend::<V>(raw, guard))).map(Unpublished::<V>::new)
         });
         old.map(|raw| lend::<V>(raw, guard))
     }
@@ -298,8 +298,8 @@ impl<V: Slot> Tree<V> {
                 Some((last, finger)) => finger.follow(last.as_ref(), bytes),
                 None => None,
             };
-            let mut leaf = here.unwrap_or_else(|| self.search(bytes, guard));
-            self.change_at(bytes, &mut leaf, guard, |_| Change::Put(value));
+            let mut leaf = here.unwrap_or_else(|| search_leaf(&self.shape, bytes, guard));
+            change_at(&self.shape, bytes, &mut leaf, guard, |_| Change::Put(value));
             let finger = Finger::at(&leaf, bytes);
             last = Some((key, finger));
             stored += 1;
