@@ -133,43 +133,58 @@ pub(crate) fn change_at<'t, 'k, V: Slot>(
                 return None;
             }
         };
-        // SAFETY: the entry is live, and its node locked.
-        let cell = unsafe { entry.cell() };
-        if cell.is_some_and(|cell| cell.suffix() != suffix_of(rest)) {
-            if let Change::Put(value) = decide(None) {
-                let value = publish(shape, value);
-                make_layer_of(shape, border, locked, slot, rest, value, guard);
-            }
-            return None;
-        }
-        // What is linked now stays valid under the guard.
-        guard.cover();
-        let old = cell.map_or(entry.value, |cell| cell.value());
-        match decide(Some(old)) {
-            Change::Keep => {}
-            Change::Put(value) => {
-                match cell {
-                    Some(cell) => cell.set_value(publish(shape, value)),
-                    None => border.set_value(slot, publish(shape, value)),
-                }
-                drop(locked);
-                retire_value::<V>(old, guard);
-            }
-            Change::Remove => {
-                let permutation = border.permutation();
-                let left = permutation.remove(permutation.index_of(slot));
-                border.set_stale(slot);
-                border.publish(left);
-                shape.keys.add(-1);
-                retire_cells(shape, locked, cell.as_slice(), guard);
-                retire_value::<V>(old, guard);
-                if left.len() == 0 {
-                    reclaim_nodes(shape, key, rest.len(), guard);
-                }
-            }
-        }
-        return Some(old);
+        return change_found(shape, key, leaf, locked, (slot, entry), guard, decide);
     }
+}
+
+/// As [`change_at`], if the locked node has an entry of the key's slice, tail and rank.
+#[inline]
+fn change_found<'t, V: Slot>(
+    shape: &'t Shape,
+    key: &[u8],
+    leaf: &LeafPosition<'t, '_>,
+    locked: Locked<'t>,
+    (slot, entry): (usize, Entry),
+    guard: &Guard,
+    decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
+) -> Option<u64> {
+    let (border, rest) = (leaf.border, leaf.rest);
+    // SAFETY: the entry is live, and its node locked.
+    let cell = unsafe { entry.cell() };
+    if cell.is_some_and(|cell| cell.suffix() != suffix_of(rest)) {
+        if let Change::Put(value) = decide(None) {
+            let value = publish(shape, value);
+            make_layer_of(shape, border, locked, slot, rest, value, guard);
+        }
+        return None;
+    }
+    // What is linked now stays valid under the guard.
+    guard.cover();
+    let old = cell.map_or(entry.value, |cell| cell.value());
+    match decide(Some(old)) {
+        Change::Keep => {}
+        Change::Put(value) => {
+            match cell {
+                Some(cell) => cell.set_value(publish(shape, value)),
+                None => border.set_value(slot, publish(shape, value)),
+            }
+            drop(locked);
+            retire_value::<V>(old, guard);
+        }
+        Change::Remove => {
+            let permutation = border.permutation();
+            let left = permutation.remove(permutation.index_of(slot));
+            border.set_stale(slot);
+            border.publish(left);
+            shape.keys.add(-1);
+            retire_cells(shape, locked, cell.as_slice(), guard);
+            retire_value::<V>(old, guard);
+            if left.len() == 0 {
+                reclaim_nodes(shape, key, rest.len(), guard);
+            }
+        }
+    }
+    Some(old)
 }
 
 /// The word of a value that becomes the tree's.
