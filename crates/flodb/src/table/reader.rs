@@ -56,11 +56,8 @@ impl Table {
         comparator: Comparator,
     ) -> Result<Self> {
         let file = fs.open(path, &OpenOptions::new().read(true))?;
-        let (handle, footer_at) = read_footer(&*file)?;
+        let (handle, properties) = read_properties(&*file)?;
         let damage = |handle: Handle, what| Error::corruption(path, handle.offset, what);
-        let stored = read_block(&*file, handle, BlockType::Properties)?;
-        let properties = Properties::decode(&stored, footer_at + FOOTER_BYTES as u64)
-            .map_err(|what| damage(handle, what))?;
         if properties.comparator != comparator.name() {
             return Err(Error::Usage(format!(
                 "{}: sorted by the comparator '{}', not by '{}'",
@@ -89,15 +86,10 @@ impl Table {
         let filter = properties.filter.map(parse_filter).transpose()?;
         let range_tombstones =
             properties.range_deletes.map(parse_tombstones).transpose()?.flatten().map(Arc::new);
-        if let Some(index) = range_tombstones.as_ref().filter(|_| !properties.ranges_among_entries)
+        if let Some(ranges) = range_tombstones.as_ref().filter(|_| !properties.ranges_among_entries)
+            && !reaches_over(&properties.meta, ranges, &comparator)
         {
-            let low = key::user_of(&properties.meta.smallest);
-            let high = key::user_of(&properties.meta.largest);
-            if comparator.user(index.low(), low).is_lt()
-                || comparator.user(index.high(), high).is_gt()
-            {
-                return Err(damage(handle, "bounds that do not reach over the ranges"));
-            }
+            return Err(damage(handle, "bounds that do not reach over the ranges"));
         }
         let meta = TableMeta {
             range_deletes: range_tombstones.as_ref().map_or(0, |index| index.len() as u64),
@@ -126,10 +118,7 @@ impl Table {
     /// As for [`Table::open`].
     pub(crate) fn stored_order(fs: &dyn Fs, path: &Path) -> Result<String> {
         let file = fs.open(path, &OpenOptions::new().read(true))?;
-        let (handle, footer_at) = read_footer(&*file)?;
-        let stored = read_block(&*file, handle, BlockType::Properties)?;
-        let properties = Properties::decode(&stored, footer_at + FOOTER_BYTES as u64)
-            .map_err(|what| Error::corruption(path, handle.offset, what))?;
+        let (_, properties) = read_properties(&*file)?;
         Ok(properties.comparator)
     }
 
@@ -287,6 +276,21 @@ impl Table {
     pub(super) fn corrupt_block(&self, index: usize, what: impl Into<String>) -> Error {
         Error::corruption(self.path(), self.index.block(index).offset, what)
     }
+}
+
+/// Reads the footer, and the properties in the block that it names.
+fn read_properties(file: &dyn File) -> Result<(Handle, Properties)> {
+    let (handle, footer_at) = read_footer(file)?;
+    let stored = read_block(file, handle, BlockType::Properties)?;
+    let properties = Properties::decode(&stored, footer_at + FOOTER_BYTES as u64)
+        .map_err(|what| Error::corruption(file.path(), handle.offset, what))?;
+    Ok((handle, properties))
+}
+
+/// Whether the bounds of the table include those of its range tombstones.
+fn reaches_over(meta: &TableMeta, ranges: &RangeTombstoneIndex, comparator: &Comparator) -> bool {
+    comparator.user(ranges.low(), key::user_of(&meta.smallest)).is_ge()
+        && comparator.user(ranges.high(), key::user_of(&meta.largest)).is_le()
 }
 
 /// The range tombstones in their block, or what is wrong with it.
