@@ -60,14 +60,12 @@ fn mean_ns(threads: usize, operation: &(dyn Fn(u32) + Sync)) -> f64 {
     total / threads as f64
 }
 
-fn main() {
-    let mut arguments = std::env::args().skip(1).map_while(|argument| argument.parse().ok());
-    let threads: usize = arguments.next().unwrap_or(1).max(1);
-    let rounds: usize = arguments.next().unwrap_or(7).max(1);
+/// What is measured: a name, and a function that repeats it.
+type Operation<'a> = (&'static str, Box<dyn Fn(u32) + Sync + 'a>);
 
-    let word = AtomicPtr::new(ptr::null_mut::<u8>());
-    let arena = Arena::new([5]);
-    let operations: [(&str, Box<dyn Fn(u32) + Sync + '_>); 11] = [
+/// All operations. `word` is what is protected, and `arena` is what blocks come from.
+fn operations<'a>(word: &'a AtomicPtr<u8>, arena: &'a Arena<1>) -> [Operation<'a>; 11] {
+    [
         ("pin, unpin", Box::new(|n| (0..n).for_each(|_| drop(black_box(pin()))))),
         (
             "pin, unpin: crossbeam-epoch",
@@ -123,9 +121,18 @@ fn main() {
                 }
             }),
         ),
-    ];
+    ]
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).map_while(|argument| argument.parse().ok());
+    let threads: usize = arguments.next().unwrap_or(1).max(1);
+    let rounds: usize = arguments.next().unwrap_or(7).max(1);
+
+    let word = AtomicPtr::new(ptr::null_mut());
+    let arena = Arena::new([5]);
     println!("{threads} threads, {rounds} rounds; ns: median, least");
-    for (name, operation) in &operations {
+    for (name, operation) in &operations(&word, &arena) {
         let mut rounds: Vec<f64> = (0..rounds).map(|_| mean_ns(threads, operation)).collect();
         rounds.sort_by(f64::total_cmp);
         println!("{name:36} {:8.2} {:8.2}", rounds[rounds.len() / 2], rounds[0]);
