@@ -212,7 +212,7 @@ impl Guard {
         unsafe { domain().retire(self.0, object) };
     }
 
-    /// Unpins and pins again, so that a long walk does not hold back what was unlinked meanwhile.
+    /// Unpins and pins again, so that a long scan does not hold back what was unlinked meanwhile.
     /// No effect while the thread has another guard. It takes the guard exclusively: nothing
     /// borrowed from it is left.
     #[inline]

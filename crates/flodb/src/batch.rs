@@ -5,9 +5,9 @@
 //!   entry               = kind: u8 | key length: varint | key | value length: varint | value
 //! ```
 //!
-//! The entry at index i has the sequence number of the record's position plus i; a record is longer
-//! than its count, so no number comes twice. A removal has no value length and no value; a removal
-//! of a range has the first key that stays as its value.
+//! The entry at index i has the sequence number of the record's LSN plus i; a record is longer
+//! than its count, so no number comes twice. A tombstone has no value length and no value. The
+//! value of a range tombstone is the first key that stays.
 
 use crate::coding::{Reader, put_string, put_varint};
 use crate::key::{Comparator, Kind};

@@ -71,7 +71,7 @@ impl Finding {
 pub struct Report {
     /// Tables that were read.
     pub tables: u64,
-    /// Sound entries in them: all versions of all keys, removals of keys and ranges included.
+    /// Sound entries in them: all versions of all keys, tombstones included.
     pub entries: u64,
     /// Bytes of these tables.
     pub bytes: u64,

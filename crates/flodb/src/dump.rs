@@ -149,7 +149,7 @@ fn changes(edit: &VersionEdit) -> Vec<String> {
     changes
 }
 
-/// The position that a segment's name says that it begins at.
+/// The LSN at which a segment begins, by its name.
 fn segment_start(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SEGMENT_SUFFIX)?;
     if digits.len() != 16 {

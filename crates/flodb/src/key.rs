@@ -5,7 +5,7 @@
 //! ```
 //!
 //! User keys ascend by the store's comparator; of one user key, the newest comes first, so the
-//! trailers descend. A sequence number is the position of the write in the log (`keyrack-wal`), so
+//! trailers descend. A sequence number is the LSN of the write in the log (`keyrack-wal`), so
 //! it has 56 bits and only ever grows.
 
 use crate::error::{Error, Result};

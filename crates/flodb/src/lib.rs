@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   put --> log (mapped segments) --> hash level of a memtable      no system call, no order
-//!                                          |  full, or a walk begins
+//!                                          |  full, or an iterator starts
 //!                                          v
 //!                                     sorted runs of the memtable
 //!                                          |  immutable
@@ -16,10 +16,10 @@
 //! | from FloDB | here |
 //! |---|---|
 //! | writes reach no log | the log comes first; `Durability` says what an acknowledged write survives |
-//! | one version a key, updated in place | versions are kept as long as a snapshot or a walk needs them |
+//! | one version a key, updated in place | versions are kept as long as a snapshot or an iterator needs them |
 //! | keys of eight bytes | any bytes; any order of them |
 //! | a thread drains the hash level all the time | it is sorted when it is read in order, or flushed |
-//! | scans begin again when a writer interferes | a walk sees one moment, and stops nobody |
+//! | scans begin again when a writer interferes | an iterator sees one moment, and stops nobody |
 //! | a full hash level sends writes to the skip list | a full memtable is made immutable, and a new one opened |
 //!
 //! ```

@@ -1,19 +1,19 @@
 //! Range tombstones of keys, and what is removed where.
 //!
 //! ```text
-//!   removals      [a ........ f)@3   [c ... e)@9   [h .. k)@5
+//!   tombstones    [a ........ f)@3   [c ... e)@9   [h .. k)@5
 //!   bounds         a     c     e     f     h     k
 //!   newest         3     9     3     -     5
 //! ```
 //!
-//! The bounds cut the keys into intervals, in each of which the same removals count. Of each the
-//! index holds the newest, so a search by halves answers every reader of now. A reader of a moment
-//! before the newest one there goes through the removals by age, newest first, and compares numbers
-//! of intervals. All of it is O(removals) of memory, whatever lies over what: a list of the
-//! removals of each interval would be their square where each one begins where all begin, as when
-//! a log is cut off at its old end again and again.
+//! The bounds split the keys into intervals, in each of which the same tombstones count. The index
+//! holds the newest of each interval, so a binary search answers every current reader. A reader of
+//! a moment before the newest one goes through the tombstones by age, newest first, and compares
+//! numbers of intervals. The memory is O(tombstones), however they overlap. A list of the
+//! tombstones of each interval would be quadratic where all begin at one key, as when a log is cut
+//! off at its old end again and again.
 //!
-//! Removals of no key, whose end is not behind their beginning, are in no index.
+//! Tombstones of no key, whose end is not behind their beginning, are in no index.
 
 use crate::key::Comparator;
 use std::cmp::Ordering;
@@ -45,7 +45,7 @@ impl fmt::Debug for RangeTombstone {
 /// In [`RangeIndex::newest`]: nothing. No write has this sequence number.
 const NOTHING: u64 = u64::MAX;
 
-/// A removal, from one interval up to but not with another.
+/// A tombstone, from one interval up to but not with another.
 #[derive(Clone, Copy)]
 struct Stretch {
     sequence: u64,
@@ -53,7 +53,7 @@ struct Stretch {
     to: u32,
 }
 
-/// Some removals, at least one. See the header.
+/// Some tombstones, at least one. See the header.
 pub(crate) struct RangeTombstoneIndex {
     order: Comparator,
     /// Ascending.
@@ -67,7 +67,7 @@ pub(crate) struct RangeTombstoneIndex {
 /// What counts at a key, and how far.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Span<'a> {
-    /// The newest removal.
+    /// The newest tombstone.
     pub(crate) newest: Option<u64>,
     /// The same from this key on; from the first on, if there is none.
     pub(crate) low: Option<&'a [u8]>,
@@ -76,7 +76,7 @@ pub(crate) struct Span<'a> {
 }
 
 impl RangeTombstoneIndex {
-    /// Of these removals; `None` if none of them removes anything. O(n log n).
+    /// Of these tombstones; `None` if none of them removes anything. O(n log n).
     pub(crate) fn new(
         ranges: impl IntoIterator<Item = RangeTombstone>,
         order: &Comparator,
@@ -106,7 +106,7 @@ impl RangeTombstoneIndex {
         })
     }
 
-    /// The newest removal of `key` up to the sequence number `upto`. O(log n), O(n) if there is a
+    /// The newest tombstone of `key` up to the sequence number `upto`. O(log n), O(n) if there is a
     /// newer one. Allocates nothing.
     #[inline(never)]
     pub(crate) fn newest(&self, key: &[u8], upto: u64) -> Option<u64> {
@@ -152,7 +152,7 @@ impl RangeTombstoneIndex {
         self.newest[from..=to].iter().all(|newest| *newest != NOTHING && *newest > sequence)
     }
 
-    /// All removals, newest first.
+    /// All tombstones, newest first.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         self.by_age.iter().map(|stretch| RangeTombstone {
             begin: self.bounds[stretch.from as usize].to_vec(),
@@ -161,7 +161,7 @@ impl RangeTombstoneIndex {
         })
     }
 
-    /// Disjoint removals, by key, that leave what all of them together leave.
+    /// Disjoint tombstones, by key, that leave what all of them together leave.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -174,7 +174,7 @@ impl RangeTombstoneIndex {
         })
     }
 
-    /// How many removals there are.
+    /// How many tombstones there are.
     pub(crate) fn len(&self) -> usize {
         self.by_age.len()
     }
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!((index.low(), index.high(), index.len()), (&b"c"[..], &b"d"[..], 1));
     }
 
-    /// A log whose old end is cut off again and again: all removals begin alike.
+    /// A log whose old end is cut off again and again: all tombstones begin alike.
     #[test]
     fn an_index_is_as_large_as_its_list() {
         let order = Comparator::Bytewise;

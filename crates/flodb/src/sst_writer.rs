@@ -83,7 +83,7 @@ impl SstWriter {
         self.add(Kind::Put, key, value)
     }
 
-    /// Adds the removal of a key: what the store has of it is gone once the table is taken in.
+    /// Adds a tombstone for a key: what the store has of it is gone once the table is taken in.
     ///
     /// # Errors
     /// As for [`SstWriter::put`].

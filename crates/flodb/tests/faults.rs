@@ -401,7 +401,7 @@ fn nothing_is_left_over(disk: &MemFs, what: &str) {
     assert!(report.is_sound() && !extra, "{what}: {report:?}");
 }
 
-/// Without a log the memory component is all there is: it is kept until there is space.
+/// Without a log the memtables are all there is: they are kept until there is space.
 #[test]
 fn a_flush_on_a_full_disk_without_a_log_keeps_what_is_in_memory() {
     let disk = MemFs::new();

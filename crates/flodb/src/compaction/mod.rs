@@ -9,12 +9,12 @@
 //! A compaction merges its inputs into new tables of the output level. It may instead
 //! - move a table down as it is, when nothing shares keys with it there;
 //! - merge tables of level 0 into one of level 0, when the level below is busy;
-//! - rewrite one table in its place, to be rid of removals that hide nothing any more.
+//! - rewrite one table in its place, to be rid of tombstones that hide nothing any more.
 //!
 //! **Several at once.** A table is read by one compaction at a time, and two never write to one
 //! level in overlapping ranges of keys. [`InProgressCompactions`] knows both. Whoever chooses does
 //! it under one lock, with the newest version, from `pick` to [`InProgressCompactions::start`], and
-//! gives the ticket back once the version with the outputs is in place.
+//! ends it by its id once the version with the outputs is in place.
 //!
 //! **Newer above older.** Of two writes of a key the newer is never below the older. Therefore a
 //! compaction takes, besides a table of level 0, all others there that share keys with its tables;
@@ -68,7 +68,7 @@ pub(crate) enum Reason {
     Size,
     /// A level is not needed any more for so little data.
     Drain,
-    /// A table is largely removals that hide nothing.
+    /// A table is largely tombstones that hide nothing.
     Tombstones,
     /// Somebody asked for it.
     Manual,
@@ -127,14 +127,14 @@ impl Compaction {
         self.edit(self.inputs[0].iter().cloned())
     }
 
-    /// Whether something older of `key` may lie outside the inputs, so that a removal of it still
+    /// Whether something older of `key` may lie outside the inputs, so that a tombstone of it still
     /// has something to hide. `version` is the one that the compaction was chosen in, or any later.
     pub(crate) fn may_hide(&self, version: &Version, key: &[u8]) -> bool {
         // Within level 0 older tables stay beside the output.
         self.output_level == 0 || version.holds_below(self.output_level, key)
     }
 
-    /// The same for a removal of the keys from `low` to `high`.
+    /// The same for a range tombstone from `low` to `high`.
     pub(crate) fn may_hide_range(&self, version: &Version, low: &[u8], high: &[u8]) -> bool {
         self.output_level == 0 || version.overlaps_below(self.output_level, Some(low), Some(high))
     }
@@ -184,7 +184,7 @@ impl OutputSplits<'_> {
     }
 
     /// Where the next grandparent begins, behind the last key: an output without keys there, but
-    /// with a removal of them, may end.
+    /// with a range tombstone over them, may end.
     pub(crate) fn next_table(&self) -> Option<&[u8]> {
         self.grandparents.get(self.next).map(|file| file.first())
     }

@@ -18,7 +18,7 @@
 //! **Order.** Level 0 has as its score its tables over `level0_tables`, others their bytes over
 //! their target; tables that are being compacted do not count. The largest score of 1 or more comes
 //! first, the upper level if two are equal. A level that is above the base that its data need is
-//! drained when nothing else is to do; last come tables that are largely removals, or remove a
+//! drained when nothing else is to do; last come tables that are largely tombstones, or remove a
 //! range, which may hide much of its own table.
 //!
 //! **Inputs**, as in LevelDB. A level begins after the key where its last compaction ended, with
@@ -285,7 +285,7 @@ impl Choice<'_> {
             .find_map(|file| self.assemble(level, level + 1, vec![Arc::clone(file)], reason))
     }
 
-    /// A table that is largely removals, none of which hides anything from anybody.
+    /// A table that is largely tombstones, none of which hides anything from anybody.
     fn dense_tombstones(&self) -> Option<Compaction> {
         let levels = (1..LEVELS).filter(|level| self.version.dense_files(*level) > 0);
         levels.into_iter().find_map(|level| {
@@ -297,7 +297,7 @@ impl Choice<'_> {
         })
     }
 
-    /// Whether a table would lose its removals, and much of its size, if it were rewritten to
+    /// Whether a table would lose its tombstones, and much of its size, if it were rewritten to
     /// `level`.
     fn is_idle(&self, level: usize, file: &FileMeta) -> bool {
         file.is_dense()

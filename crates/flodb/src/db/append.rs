@@ -17,9 +17,9 @@
 //!
 //! *Mostly:* the number decides. The memtable is still there: it is flushed when all records below
 //! the beginning of the next one are published, and this one is not.
-//! *In turn:* memtables begin under the exchange lock only. The active one began at a position that
+//! *In turn:* memtables begin under the exchange lock only. The active one began at an LSN that
 //! was reserved before this writer took the lock, or before it looked at the log; so the number is
-//! not below it. The next memtable begins after the lock is given back, at a position that is
+//! not below it. The next memtable begins after the lock is given back, at an LSN that is
 //! reserved then, and the number is below that (`Log::reserved`).
 //!
 //! **Progress.** A write takes its turn at most once: there, room comes first, and a number is to
@@ -29,7 +29,7 @@
 //! a flush would wait for, and no lock but those of its keys, which no flush takes.
 //!
 //! A record of the log has at most 1 GiB, and its entries take at most 12 times that in memory
-//! (removals of the empty key, 24 bytes for 2): less than the 16 GiB of the largest memtable.
+//! (tombstones of the empty key, 24 bytes for 2): less than the 16 GiB of the largest memtable.
 
 use super::Inner;
 use super::rotate::{may_rotate, new_memtable, replace_active, rotate};

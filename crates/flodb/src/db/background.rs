@@ -1,9 +1,9 @@
 //! The threads behind a store: one that flushes, and those that compact.
 //!
 //! Each does its work as long as there is some, and sleeps until somebody changes the read state. A
-//! failure is final for the store, see the header of `db`; but on a full disk it is tried again
-//! after a pause, see `halt`. When nothing has been written for
-//! [`IDLE`], the thread that flushes gives back the space of the log's spare segments.
+//! failure is final for the store, see the header of `db`. On a full disk the work is tried again
+//! after a pause, see `background_error`. When nothing has been written for [`IDLE`], the thread
+//! that flushes gives back the space of the log's spare segments.
 
 use super::background_error::{PAUSE_MAX, PAUSE_MIN, is_retryable};
 use super::{Inner, compact, flush, lock};

@@ -1,10 +1,10 @@
 //! Turning a sorted sequence of entries into tables, without what nobody can see any more.
 //!
 //! Of a key, everything stays that is newer than the oldest moment in use, and the newest version
-//! up to there. A removal that is the newest up to there goes as well, when no level below has the
-//! key. Nothing stays that is older than a removal of its range, if that is not newer than the
-//! oldest moment. What the filter of the embedder drops goes like a removal, and becomes a
-//! tombstone where a level below may have the key.
+//! up to there. If that version is a tombstone and no level below has the key, it is dropped too.
+//! Nothing stays that is older than a range tombstone over it, if that is not newer than the oldest
+//! moment. An entry that the drop filter names is dropped, or becomes a tombstone where a level
+//! below may have the key.
 //!
 //! ```text
 //!   entries          a   c   d       k   m      q         z
@@ -57,7 +57,7 @@ pub(crate) struct BuildOptions<'a> {
     pub(crate) dropped: Option<&'a DropFilter>,
 }
 
-/// Whether something older may lie below, that a removal has to hide.
+/// Whether something older may lie below, that a tombstone has to hide.
 pub(crate) trait LowerLevels {
     /// Of this key.
     fn has(&self, key: &[u8]) -> bool;
@@ -230,7 +230,7 @@ impl Output<'_> {
     ) -> Result<()> {
         let order = &self.inner.options.comparator;
         // The last key, whether a version of it up to the oldest moment was met, and the newest
-        // removal that hides from everybody.
+        // tombstone that hides from everybody.
         let mut last: Vec<u8> = Vec::new();
         let (mut first, mut covered, mut tombstone) = (true, false, None);
         entries.seek_first()?;

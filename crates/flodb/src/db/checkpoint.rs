@@ -14,7 +14,7 @@
 //! that are in memory still, so a copy with them would have a write without one before it. An
 //! ingestion that ended before the flush began is older than the end of what the flush wrote, and
 //! so are all writes before it; and none comes between the flush and the look at the state. So the
-//! copy needs no log, and is the store as of a position: all that was acknowledged before the
+//! copy needs no log, and is the store as of an LSN: all that was acknowledged before the
 //! call, and of what came during it a beginning.
 //!
 //! A table never changes, so two stores can have it in common. Its file goes when the last of its

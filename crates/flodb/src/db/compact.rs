@@ -72,7 +72,7 @@ fn run_manual(job: CompactionJob<'_>) -> Result<()> {
 }
 
 /// The tables from level 1 on with keys from `low` to `high` that may hold what nobody sees any
-/// more, each with its level: versions that were replaced, and removals where nothing lies below.
+/// more, each with its level: versions that were replaced, and tombstones where nothing lies below.
 fn with_obsolete_entries(
     inner: &Inner,
     low: Option<&[u8]>,
@@ -281,7 +281,7 @@ impl<'a> CompactionJob<'a> {
     fn table(&self, level: usize, number: u64) -> Arc<OpenTable> {
         let found =
             self.read_state.levels[level].iter().find(|table| table.file().number == number);
-        Arc::clone(found.expect("a compaction is chosen among the open tables of its view"))
+        Arc::clone(found.expect("a compaction is chosen among the open tables of its read state"))
     }
 }
 

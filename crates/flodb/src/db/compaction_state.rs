@@ -14,7 +14,7 @@ pub(crate) struct CompactionState {
     pub(crate) in_progress: RankedMutex<InProgressCompactions>,
     /// Limits the bytes that flushes and compactions write in a second.
     pub(crate) rate_limiter: RateLimiter,
-    /// How fast flushes and compactions are: the pace of writers that are slowed down.
+    /// How fast flushes and compactions are: the rate of writers that are slowed down.
     pub(crate) throughput: Throughput,
     /// Set once, see [`Db::set_drop_filter`](super::Db::set_drop_filter).
     pub(crate) drop_filter: OnceLock<DropFilter>,

@@ -6,7 +6,7 @@
 //!   flush             if memory has keys between theirs
 //!   --- writers wait from here on ---
 //!   flush             what came meanwhile, and sync the log
-//!   reserve           a record of the log: its position is the sequence number of all entries
+//!   reserve           a record of the log: its LSN is the sequence number of all entries
 //!   install           each table in the lowest level that has nothing above or beside it, or in
 //!                     level 0: those that the data do not need would be drained again at once
 //!   publish           the record: now they are visible
@@ -85,7 +85,7 @@ impl Db {
     }
 
     /// Reads and checks tables as [`Db::ingest`] does, and shows each entry: its key, and its value
-    /// unless it is a removal. File by file in the given order, by keys in each. Nothing is taken
+    /// unless it is a tombstone. File by file in the given order, by keys in each. Nothing is taken
     /// in before [`CheckedTables::ingest`].
     ///
     /// # Errors

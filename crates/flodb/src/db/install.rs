@@ -70,12 +70,12 @@ impl Inner {
         }
         // A tenth slower than flushes, so that the memtables never fill up.
         let flush = throughput.flush().filter(|_| immutable > 0 && immutable == immutable_max);
-        let flush = flush.map(|speed| speed - speed / 10);
-        // From twice the speed of compactions of level 0 down to nothing, evenly.
+        let flush = flush.map(|rate| rate - rate / 10);
+        // From twice the rate of compactions of level 0 down to nothing, evenly.
         let merge = throughput.level0().filter(|_| compacts && level0 >= options.level0_slow);
         let span = (options.level0_stop - options.level0_slow).max(1) as u64;
         let left = options.level0_stop.saturating_sub(level0) as u64;
-        let merge = merge.map(|speed| speed.saturating_mul(2 * left) / span);
+        let merge = merge.map(|rate| rate.saturating_mul(2 * left) / span);
         match flush.into_iter().chain(merge).min() {
             Some(bytes_per_ms) => controller.slow_down(bytes_per_ms),
             None => controller.release(),

@@ -4,10 +4,10 @@
 //! an update that holds it sees no other write between its own read and write. Nobody holds two but
 //! batches, which take theirs in order, and range tombstones, which take all.
 //!
-//! A range is of more keys than one can hash, and an update of one of them that has read must write
-//! before the removal, or read again behind it. Otherwise it would bring back what it had read. So
-//! a range tombstone waits for whoever holds any lock: some microseconds, for a write that is
-//! rare, where a lock that updates share would cost each of them a cache line that all write to.
+//! A range has more keys than can be hashed. An update of one of them that has read must write
+//! before the range tombstone, or it would bring back what it read. So a range tombstone takes
+//! every lock. That costs a rare write some microseconds. A lock that all updates share would cost
+//! each of them a cache line that all write to.
 
 use super::ranked_lock::HeldRank;
 use super::{LockRank, lock};

@@ -1,6 +1,6 @@
 //! Opening a store: take the lock, read the manifest, replay the log, start the background.
 //!
-//! The records of the log from the manifest's position on go into memtables, as they
+//! The records of the log from the manifest's LSN on go into memtables, as they
 //! were before the store was closed or died; the background writes them into tables as always.
 //! Nothing of what is on disk changes before all of it has been read. Opening for reading only
 //! ends there, see `read_only`.

@@ -20,12 +20,12 @@ impl Db {
     /// | `leveldb.num-files-at-level<N>` | tables of level N, from 0 to 6 |
     /// | `leveldb.stats` | lines for people: tables, sizes, and times and megabytes of compactions of each level that has any |
     /// | `leveldb.sstables` | lines for people: every table of each level, with its size and its first and last key |
-    /// | `leveldb.approximate-memory-usage` | bytes of the memory component and of cached blocks |
+    /// | `leveldb.approximate-memory-usage` | bytes of memtables and of cached blocks |
     /// | `keyrack.comparator` | the name of the order of keys |
     /// | `keyrack.read-only` | `1` if the store was opened for reading only, `0` otherwise |
     /// | `keyrack.background-error` | why the store takes no writes, for a while or for good; empty while it does |
     /// | `keyrack.last-sequence` | the sequence number up to which everything is visible; of a store that was opened for reading only, the last one that a write has |
-    /// | `keyrack.estimate-num-keys` | about how many keys there are: the entries in memory, and of tables the entries less twice the removals |
+    /// | `keyrack.estimate-num-keys` | about how many keys there are: the entries in memory, and of tables the entries less twice the tombstones |
     /// | `keyrack.cache-bytes` | bytes of cached blocks |
     /// | `keyrack.NAME` | the number that [`Db::stats`] visits as `NAME` |
     ///

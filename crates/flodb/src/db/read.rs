@@ -5,7 +5,7 @@
 //! hash levels and all filters.
 //!
 //! Each memtable and table that a point read comes to is asked for range tombstones: one load,
-//! until one has some; then the read begins again, and minds them. What lies below a removal of
+//! until one has some; then the read begins again, and minds them. What lies below a tombstone of
 //! the key is older than it, so the read ends there; what lies beside it is compared by sequence
 //! number.
 //!
@@ -89,7 +89,7 @@ impl Db {
         Ok(())
     }
 
-    /// A walk over all keys, as they are now.
+    /// An iterator over all keys, as they are now.
     ///
     /// # Errors
     /// As for [`Db::get`].
@@ -97,7 +97,7 @@ impl Db {
         self.inner().iter(None)
     }
 
-    /// A walk over all keys, as they were at the moment of `snapshot`.
+    /// An iterator over all keys, as they were at the moment of `snapshot`.
     ///
     /// # Errors
     /// As for [`Db::get`].

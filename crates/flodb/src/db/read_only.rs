@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   CURRENT, manifest --> state A
-//!   log from A's position on --> memory        tables of A: all opened
+//!   log from A's LSN on --> memtables          tables of A: all opened
 //!   CURRENT, manifest --> state B              B is A: done; otherwise once more
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! A full memtable becomes immutable, and a new one takes the writes that come.
 //!
 //! Which memtable a write belongs to is a matter of its sequence number alone: the new one begins
-//! at the first position that is reserved after it is in the read state. Until that position is
+//! at the first LSN that is reserved after it is in the read state. Until that LSN is
 //! known, for a few instructions, writers wait for it (`Memtable::first_sequence`). So the
 //! memtables have disjoint ranges of sequence numbers, and a reader may stop at the first that has
 //! its key.

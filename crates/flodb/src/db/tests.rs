@@ -164,7 +164,7 @@ fn what_is_removed_for_everybody_is_dropped_and_ranges_are_made_disjoint() {
         ["[a..z] 26 [a, e)@2 [c, k)@20 [d, f)@40 [h, p)@30"],
         "everything may be seen"
     );
-    // `a` is older than its removal, `b` is as new: what remains of it are c to j at 20.
+    // `a` is older than its tombstone, `b` is as new: what remains of it are c to j at 20.
     assert_eq!(built(20), ["[a..z] 17 [a, c)@2 [c, k)@20 [d, f)@40 [h, p)@30"]);
     assert_eq!(built(40), ["[a..z] 12 [a, c)@2 [c, d)@20 [d, f)@40 [f, h)@20 [h, p)@30"]);
 }

@@ -1,4 +1,5 @@
-//! How fast the background is, in bytes of the log a millisecond: what writers are paced by.
+//! The throughput of flushes and compactions, in bytes of the log a millisecond: the rate at which
+//! writers are slowed down.
 
 use keyrack_measure::Clock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,8 @@
 //! Writing: into the log, into memory, and then visible.
 //!
 //! ```text
-//!   gate -> key lock -> log.reserve (position = sequence) -> room -> copies -> publish -> sync?
+//!   write controller -> key lock -> log.reserve (LSN = sequence number) -> memtable.reserve
+//!                    -> copies -> publish -> sync, if asked for
 //! ```
 //!
 //! The writer that finds the memtable full afterwards opens the next one; the one that finds its
@@ -10,8 +11,8 @@
 //! Nothing else here calls the system or allocates, but for the lock of the key when it is
 //! contended, the end of a segment, a full memtable (`append`), and the sync that was asked for.
 //!
-//! A range tombstone is one write, at one position: it removes what lies before it in the log,
-//! and nothing behind. It takes all key locks, see `locks`.
+//! A range tombstone is one write, at one LSN: it deletes what lies before it in the log, and
+//! nothing after it. It takes all key locks, see `key_locks`.
 
 use super::append::{Record, size_of};
 use super::flush::flush_all;

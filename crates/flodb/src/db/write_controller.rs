@@ -1,15 +1,16 @@
-//! Where writers are slowed down when the background falls behind.
+//! The write controller: it slows writers down, or stops them, when flushes or compactions fall
+//! behind.
 //!
 //! | state | when | a writer |
 //! |---|---|---|
-//! | open | mostly | passes with one load |
-//! | paced | the background begins to fall behind | takes its bytes out of a bucket; when that is empty, it waits |
-//! | shut | the memory is full and its tables are not written, or level 0 is full | waits until it is not |
-//! | halted | the disk is full | passes, and asks why it must not write |
+//! | released | flushes and compactions keep up | passes with one load |
+//! | slowdown | they begin to fall behind | takes its bytes from a token bucket; if it is empty, it waits |
+//! | stop | too many memtables are immutable, or level 0 is full | waits until that changes |
+//! | refused | the disk is full | passes, and asks why it must not write |
 //!
-//! The background sets the state whenever the read state changes. It paces writers by what it
-//! achieves itself, so that the write controller is not shut: many waits of a millisecond, and none
-//! of a hundred.
+//! Each change of the read state sets the state (`install`). The rate of a slowdown follows the
+//! measured throughput, so that writers rarely stop: many waits of a millisecond, and none of a
+//! hundred.
 
 use super::lock;
 use super::token_bucket::TokenBucket;
@@ -25,7 +26,7 @@ const REFUSED: u64 = u64::MAX - 1;
 /// A writer looks again after so long, should nobody wake it.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// And so often when it is paced: the pace changes.
+/// And this often in a slowdown, since the rate changes.
 const PAUSE_NS_MAX: u64 = 10_000_000;
 
 pub(crate) struct WriteController {
@@ -40,7 +41,7 @@ pub(crate) struct WriteController {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fixed {
     Not,
-    /// Until [`Gate::resume`].
+    /// Until [`WriteController::resume`].
     Refused,
     Disabled,
 }
@@ -108,7 +109,7 @@ impl WriteController {
         self.set(STOPPED);
     }
 
-    /// Nobody waits any more: writes fail by themselves now.
+    /// No writer waits any more: every write fails from now on.
     pub(crate) fn disable(&self) {
         let mut fixed = lock(&self.fixed);
         *fixed = Fixed::Disabled;
@@ -116,7 +117,7 @@ impl WriteController {
         self.changed.notify_all();
     }
 
-    /// Nobody waits until [`Gate::resume`]: writes are refused for a while.
+    /// Until [`WriteController::resume`], no writer waits: writes are refused.
     pub(crate) fn refuse(&self) {
         let mut fixed = lock(&self.fixed);
         if *fixed == Fixed::Not {
@@ -126,7 +127,7 @@ impl WriteController {
         }
     }
 
-    /// It is open, and follows the read state again.
+    /// Writers pass, and the state follows the read state again.
     pub(crate) fn resume(&self) {
         let mut fixed = lock(&self.fixed);
         if *fixed == Fixed::Refused {

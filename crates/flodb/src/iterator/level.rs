@@ -1,4 +1,4 @@
-//! A level of disjoint tables as one cursor. A table's cursor is made when the walk comes to it.
+//! A level of disjoint tables as one cursor. It opens a table's cursor when it comes to the table.
 
 use crate::cursor::Cursor;
 use crate::error::Result;

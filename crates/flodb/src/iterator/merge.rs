@@ -82,7 +82,7 @@ impl<C: Cursor> Merge<C> {
         self.children[child].entry().map(|(key, _)| key)
     }
 
-    /// Whether `a` comes before `b` in the direction of the walk.
+    /// Whether `a` comes before `b` in the direction of the iterator.
     fn precedes(&self, a: &[u8], b: &[u8]) -> bool {
         let order = self.order.internal(a, b);
         match self.direction {
@@ -124,9 +124,10 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Places all children behind (or before) the current entry, where they are when one walks so.
+    /// Places all children after (or before) the current entry, where they are when the cursor
+    /// moves that way.
     fn turn(&mut self, direction: Direction) -> Result<()> {
-        let current = self.current.expect("a walk turns at an entry");
+        let current = self.current.expect("a cursor turns at an entry");
         let key = self.key(current).expect("the current child has an entry").to_vec();
         for child in (0..self.children.len()).filter(|&child| child != current) {
             let cursor = &mut self.children[child];
@@ -143,16 +144,16 @@ impl<C: Cursor> Merge<C> {
         Ok(())
     }
 
-    /// In a walk upward, passes over the entries before `target` of the children from `first` on,
-    /// which the walk does not need.
+    /// Moving up, passes over the entries before `target` of the children from `first` on, which
+    /// the iterator does not need.
     pub(crate) fn skip_up(&mut self, first: usize, target: &[u8]) -> Result<()> {
-        debug_assert!(self.direction == Direction::Up, "the walk is upward");
+        debug_assert!(self.direction == Direction::Up, "the cursor moves up");
         self.skip(first, target, Ordering::Less)
     }
 
-    /// In a walk downward, those not before `target`.
+    /// Moving down, passes over those not before `target`.
     pub(crate) fn skip_down(&mut self, first: usize, target: &[u8]) -> Result<()> {
-        debug_assert!(self.direction == Direction::Down, "the walk is downward");
+        debug_assert!(self.direction == Direction::Down, "the cursor moves down");
         self.skip(first, target, Ordering::Greater)
     }
 

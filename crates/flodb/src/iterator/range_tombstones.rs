@@ -1,4 +1,4 @@
-//! What range tombstones hide from a walk.
+//! What range tombstones hide from an iterator.
 //!
 //! ```text
 //!   child 0   memory      p@90 .................. q@80
@@ -6,19 +6,19 @@
 //!   child 2   level 6     a@1  d@2  e@3  f@4  ...  m@9
 //! ```
 //!
-//! The walk asks for the newest removal at each key that it comes to. The answer holds from one
-//! bound of a removal to the next, and is kept that long; so a step costs two comparisons, and a
-//! search in each source where a bound is passed.
+//! The iterator asks for the newest tombstone at each key that it comes to. The answer holds from
+//! one bound of a tombstone to the next, and is kept that long. So a next costs two comparisons,
+//! and a search in each source where a bound is passed.
 //!
-//! What lies below a removal is older than it. So where a run of keys is removed, the children
-//! behind that of the removal may skip all of it; those before it, and its own, may not.
+//! What lies below a tombstone is older than it. So where a run of keys is removed, the children
+//! behind that of the tombstone may skip all of it; those before it, and its own, may not.
 
 use crate::key::Comparator;
 use crate::range_tombstones::{RangeTombstoneIndex, Span};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Removals that belong to a child of the merged cursor: indexes one behind the other.
+/// Tombstones that belong to a child of the merged cursor: indexes one behind the other.
 pub(crate) struct TombstoneSource {
     pub(crate) child: usize,
     pub(crate) indexes: Arc<[Arc<RangeTombstoneIndex>]>,
@@ -47,13 +47,13 @@ impl TombstoneSource {
     }
 }
 
-/// The removals that a walk sees.
+/// The tombstones that an iterator sees.
 pub(crate) struct VisibleTombstones {
     sources: Vec<TombstoneSource>,
     order: Comparator,
-    /// Removals up to this sequence number count.
+    /// Tombstones up to this sequence number count.
     sequence: u64,
-    /// What is known, if anything: the newest removal from `low` on and before `high`.
+    /// What is known, if anything: the newest tombstone from `low` on and before `high`.
     known: bool,
     newest: Option<u64>,
     low: Bound,
@@ -94,7 +94,7 @@ impl VisibleTombstones {
         })
     }
 
-    /// The newest removal of `key`.
+    /// The newest tombstone of `key`.
     #[inline]
     pub(crate) fn newest(&mut self, key: &[u8]) -> Option<u64> {
         let VisibleTombstones { order, low, high, .. } = self;
@@ -132,7 +132,7 @@ impl VisibleTombstones {
     }
 
     /// For each source that removes `key`: the first child that may skip, and the key up to which,
-    /// or in a walk downward the one down to which, all is removed.
+    /// or moving down the one down to which, all is removed.
     pub(crate) fn skips<'a>(
         &'a self,
         key: &'a [u8],
@@ -155,8 +155,8 @@ mod tests {
     use crate::range_tombstones::RangeTombstone;
     use crate::version::tests::{Draw, seeds};
 
-    /// Sources of random removals, some of several indexes; the walk's answers beside those of the
-    /// list of all, in any order of questions.
+    /// Sources of random tombstones, some of several indexes; the answers beside those of the list
+    /// of all, in any order of questions.
     #[test]
     fn a_walk_is_told_what_the_list_of_removals_says() {
         let order = Comparator::Bytewise;

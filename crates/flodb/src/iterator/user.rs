@@ -1,4 +1,4 @@
-//! What a user walks over: the newest visible value of each key.
+//! The iterator of a caller: the newest visible value of each key.
 //!
 //! ```text
 //!   internal   a@9 put  a@4 put  b@7 delete  b@2 put  c@12 put  c@3 put       visible up to 10
@@ -10,7 +10,7 @@
 //! older ones pass, and the cursor stands before the key.
 //!
 //! What a range tombstone hides is passed over one by one at first; after a few the cursors below
-//! the removal skip the rest of it at once, which costs as much as a few steps.
+//! the tombstone skip the rest of it at once, which costs as much as a few steps.
 
 use super::{Merge, VisibleTombstones};
 use crate::cursor::Cursor;
@@ -33,9 +33,10 @@ enum State {
     Down,
 }
 
-/// A walk over the keys of a store, both ways, as they were when it was made. It starts nowhere.
+/// An iterator over the keys of a store, in both directions, as they were when it was made. It
+/// starts nowhere.
 ///
-/// It keeps what it walks over on disk and in memory, so it should not live long.
+/// It keeps what it reads on disk and in memory, so it should not live long.
 pub struct Iter {
     merge: Merge,
     tombstones: Option<VisibleTombstones>,
@@ -90,7 +91,7 @@ impl Iter {
     /// Goes to the first key.
     ///
     /// # Errors
-    /// A table cannot be read, or is damaged; the walk is nowhere then. So for all moves.
+    /// A table cannot be read, or is damaged; the iterator is nowhere then. So for all moves.
     pub fn seek_first(&mut self) -> Result<()> {
         self.state = State::Out;
         self.merge.seek_first()?;
@@ -190,7 +191,7 @@ impl Iter {
 
     /// Keeps the key that is shown, before the merged cursor leaves it.
     fn keep_key(&mut self) {
-        let (key, _) = self.merge.entry().expect("a walk upward stands at an entry");
+        let (key, _) = self.merge.entry().expect("an iterator that moves up stands at an entry");
         self.key.clear();
         self.key.extend_from_slice(user_of(key));
     }
@@ -263,7 +264,7 @@ impl Iter {
         Ok(())
     }
 
-    /// The cursors below the removals of the key in `key` pass over what these remove.
+    /// The cursors below the tombstones of the key in `key` pass over what these remove.
     fn skip(&mut self, is_upward: bool) -> Result<()> {
         // No range is removed.
         let Some(tombstones) = &self.tombstones else { return Ok(()) };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) struct State {
     /// The tables.
     pub(crate) version: Arc<Version>,
-    /// The log is replayed from this position on: what lies before is in tables.
+    /// The log is replayed from this LSN on: what lies before is in tables.
     pub(crate) log_from: u64,
     /// Numbers of files are smaller.
     pub(crate) next_file: u64,

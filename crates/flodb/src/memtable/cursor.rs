@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// How many entries ahead memory is asked for: about what a step takes, several times.
 const AHEAD: usize = 6;
 
-/// Walks the entries that a memtable had when the cursor was made. What is inserted later does
+/// Visits the entries that a memtable had when the cursor was made. What is inserted later does
 /// not appear. Keeps the memtable alive.
 pub(crate) struct MemtableCursor {
     pub(super) runs: Runs,

@@ -5,7 +5,7 @@
 //!   entry:   copy -> slot or version chain (one swap) -> index
 //!   get:     hash -> slot -> entry; older versions by links         no lock, no allocation
 //!   order:   tail of the index -> sorted run -> merged runs         when somebody asks
-//!   flush:   all published -> freeze -> cursor -> table of level 0
+//!   flush:   all published -> immutable -> cursor -> table of level 0
 //! ```
 //!
 //! This is FloDB's idea of a hash level in front of a sorted one (EuroSys 2017, section 3), turned
@@ -54,7 +54,7 @@ use std::sync::Arc;
 /// The first sequence number is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Versions of one key that a get walks one by one before it looks for its own in the runs.
+/// Versions of one key that a get visits one by one before it looks for its own in the runs.
 const CHAIN_VERSIONS_MAX: usize = 64;
 
 /// The memtable takes no more: it has no room for this write, or it is made immutable.

@@ -18,7 +18,7 @@ const ENTRY_BYTES: usize = 64;
 /// Room beyond a full memory.
 const SLACK_BYTES: usize = 1 << 20;
 
-/// What the log has from a position on.
+/// What the log has from an LSN on.
 pub(super) struct Look {
     pub(super) salvaged: Salvaged,
     /// What is wrong.

@@ -14,8 +14,8 @@
 //! tell: so they are merged, entry by entry. The log is above all tables, since only records behind
 //! the last one that is in a table are taken.
 //!
-//! **What cannot be helped**: a removal that is lost brings an older value back, if one is left in
-//! another table. Without a manifest, a table that a compaction had replaced, and that was not
+//! **Limits.** If a tombstone is lost, an older value comes back that is left in another table.
+//! Without a manifest, a table that a compaction had replaced, and that was not
 //! removed yet, counts again.
 //!
 //! **Records behind a hole** of the log are kept if a mark says that the log went on there (see
@@ -46,7 +46,7 @@ use std::sync::Arc;
 pub struct RepairReport {
     /// Tables that the store has now.
     pub tables: u64,
-    /// Entries in them: all versions of all keys, removals included.
+    /// Entries in them: all versions of all keys, tombstones included.
     pub entries: u64,
     /// Records of the log that are in no table, or went into one now.
     pub log_records: u64,

@@ -1,19 +1,19 @@
-//! A walk over the keys of one space: a walk over the store that stays within it.
+//! An iterator over the keys of one space: an iterator over the store that stays within it.
 
 use super::key::with_key;
 use super::order::Prefix;
 use crate::error::Result;
 use crate::iterator::Iter;
 
-/// A walk over the keys of a key space, both ways, as they were when it was made. It starts
+/// An iterator over the keys of a key space, both ways, as they were when it was made. It starts
 /// nowhere.
 ///
-/// It keeps what it walks over on disk and in memory, so it should not live long.
+/// It keeps what it reads on disk and in memory, so it should not live long.
 #[derive(Debug)]
 pub struct SpaceIter {
     inner: Iter,
     prefix: Prefix,
-    /// Whether the walk below stands on a key of the space.
+    /// Whether the iterator below stands on a key of the space.
     is_valid: bool,
 }
 
@@ -38,7 +38,7 @@ impl SpaceIter {
     /// Goes to the first key.
     ///
     /// # Errors
-    /// A table cannot be read, or is damaged; the walk is nowhere then. So for all moves.
+    /// A table cannot be read, or is damaged; the iterator is nowhere then. So for all moves.
     pub fn seek_first(&mut self) -> Result<()> {
         let prefix = self.prefix;
         self.moved(|inner| inner.seek(prefix.low()))
@@ -94,7 +94,7 @@ impl SpaceIter {
         if self.is_valid { self.moved(Iter::prev) } else { Ok(()) }
     }
 
-    /// After a move of the walk below it may stand in another space.
+    /// After a move of the iterator below it may stand in another space.
     fn moved(&mut self, step: impl FnOnce(&mut Iter) -> Result<()>) -> Result<()> {
         self.is_valid = false;
         step(&mut self.inner)?;

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A space is a number before its keys (`order`). So there is one log, and a batch over several
-//! spaces is a batch; one memory component, and one set of levels, whose compactions need not know
-//! of spaces. Space 0 is the catalog (`catalog`).
+//! spaces is a batch; one memtable, and one set of levels, whose compactions need not know of
+//! spaces. Space 0 is the catalog (`catalog`).
 //!
 //! * The name of the store's order says that it has spaces: `Db::open` does not open it, and
 //!   [`Spaces::open`] opens no other.
@@ -258,12 +258,12 @@ impl Spaces {
     }
 
     /// Removes a key space and all its keys. `false` if there is none of that name. Its handles are
-    /// of no use afterwards. Snapshots and walks of before still have what they have.
+    /// of no use afterwards. Earlier snapshots and iterators still have what they have.
     ///
     /// The name is free at once, and whatever happens. O(keys), with a write for each of them.
     ///
     /// # Errors
-    /// As for [`Db::put`], and those of walking. The space is there unless its name was removed;
+    /// As for [`Db::put`], and those of a scan. The space is there unless its name was removed;
     /// keys that remain are removed when the store is opened the next time.
     pub fn drop_space(&self, name: &str) -> Result<bool> {
         let space = {

@@ -178,7 +178,7 @@ impl KeySpace {
         Ok(())
     }
 
-    /// A walk over all keys of the space, as they are now.
+    /// An iterator over all keys of the space, as they are now.
     ///
     /// # Errors
     /// As for [`Db::iter`].
@@ -187,7 +187,7 @@ impl KeySpace {
         Ok(SpaceIter::new(self.db.iter()?, self.space.prefix))
     }
 
-    /// A walk over all keys of the space, as they were at the moment of `snapshot`.
+    /// An iterator over all keys of the space, as they were at the moment of `snapshot`.
     ///
     /// # Errors
     /// As for [`Db::iter`].

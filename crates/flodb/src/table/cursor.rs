@@ -1,4 +1,4 @@
-//! A walk through a table.
+//! A scan of a table.
 //!
 //! Keys are put together in one buffer; values are lent out of the block. The cursor keeps its
 //! block alive by a reference of its own, so it may outlive any guard, and the block may leave the
@@ -8,11 +8,11 @@
 //! two blocks' bytes the first time, twice as much each further time, up to a limit. The bytes stay
 //! in a buffer as they are in the file, and blocks are decoded from it as the cursor comes to them.
 //! Any other movement to a block outside of the buffer reads one block, and the next read ahead
-//! begins small again. So a short scan reads little in vain, and a long one in large pieces. A walk
+//! begins small again. So a short scan reads little in vain, and a long one in large pieces. A scan
 //! that goes on into another table ([`TableCursor::onward_to`]) goes on as it was.
 //!
-//! **Long walks leave the cache alone.** Once a walk has come to the limit it puts no more blocks
-//! into the cache: a walk over a store would replace everything that others ask for by what nobody
+//! **Long scans leave the cache alone.** Once a scan has come to the limit it puts no more blocks
+//! into the cache: a scan over a store would replace everything that others ask for by what nobody
 //! asks for again, and would pay for fresh memory all the way. It takes what is there, and decodes
 //! the rest into the memory of the block that it leaves.
 
@@ -27,9 +27,9 @@ use std::sync::Arc;
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadOptions {
-    /// Do blocks that had to be read go into the cache? Those of a long walk never do.
+    /// Do blocks that had to be read go into the cache? Those of a long scan never do.
     pub(crate) fill_cache: bool,
-    /// The most bytes read at once for a forward walk; 0 reads block by block.
+    /// The most bytes read at once for a forward scan; 0 reads block by block.
     pub(crate) readahead_bytes_max: usize,
 }
 
@@ -171,7 +171,7 @@ impl TableCursor {
         Ok(Cached::new(block))
     }
 
-    /// Reads what is needed and more, if the walk is sequential; else forgets what was read. The
+    /// Reads what is needed and more, if the scan is sequential; else forgets what was read. The
     /// bytes are a guess at what will be needed: if they cannot be read, the block is read alone,
     /// and that may fail.
     fn read_ahead(&mut self, offset: u64, len: usize, arrival: Arrival) {
@@ -226,7 +226,7 @@ impl Cursor for TableCursor {
             // Between the last key of the block and its separator: the next block begins behind it.
             self.enter(index + 1, Arrival::Sought, first)?;
         }
-        // A removal that is newer than the target has the least trailer there is in the file.
+        // A tombstone that is newer than the target has the least trailer there is in the file.
         let is_before = |(key, _)| table.comparator.internal(key, target).is_lt();
         if table.sequence.is_some() && self.entry().is_some_and(is_before) {
             return self.next();

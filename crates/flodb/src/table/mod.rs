@@ -18,8 +18,8 @@
 //! * `writer`: makes a table from entries in ascending order.
 //! * `reader`: a table in use: lookups, and the check of everything.
 //! * `inspect`: the check of a whole table.
-//! * `scrape`: finds the sound blocks of a file that does not open as a table.
-//! * `cursor`: walks through a table, reading ahead.
+//! * `salvage`: finds the sound blocks of a file that does not open as a table.
+//! * `cursor`: scans a table, reading ahead.
 //!
 //! Index, filter and range deletes of an open table are in memory; data blocks come through the
 //! cache.

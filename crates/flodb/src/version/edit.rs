@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) struct VersionEdit {
     /// The name of the order of keys: in the first record of a manifest.
     pub(crate) comparator: Option<String>,
-    /// The log is replayed from this position on.
+    /// The log is replayed from this LSN on.
     pub(crate) log_from: Option<u64>,
     /// All numbers of files given out so far are smaller. The manifest fills it in.
     pub(crate) next_file: Option<u64>,

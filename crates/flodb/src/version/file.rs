@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering as AtomicOrdering};
 
-/// A table with at least this share of removals, one in so many, is worth rewriting for them alone.
+/// A table is rewritten for its tombstones alone if at least one entry in this many is a tombstone.
 const DENSE_SHARE: u64 = 4;
 
 /// A table of a version. The numbers never change.
@@ -26,7 +26,7 @@ pub(crate) struct FileMeta {
     pub(crate) smallest: Vec<u8>,
     /// The last internal key, or an open bound.
     pub(crate) largest: Vec<u8>,
-    /// Entries, removals included.
+    /// Entries, tombstones included.
     pub(crate) entries: u64,
     /// Tombstones of keys and of ranges.
     pub(crate) deletes: u64,
@@ -78,7 +78,7 @@ impl FileMeta {
         order.user(self.first(), key) != Ordering::Greater && !self.ends_before(key, order)
     }
 
-    /// Whether removals are a large part of the table, or hide one perhaps: those of ranges.
+    /// Whether tombstones are a large part of the table, or hide one perhaps: those of ranges.
     pub(crate) fn is_dense(&self) -> bool {
         self.range_deletes > 0
             || self.deletes > 0 && self.deletes >= self.entries.div_ceil(DENSE_SHARE)

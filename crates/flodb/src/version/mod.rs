@@ -61,7 +61,7 @@ impl fmt::Display for Invalid {
 struct Level {
     files: Vec<Arc<FileMeta>>,
     bytes: u64,
-    /// Tables with many removals.
+    /// Tables with many tombstones.
     dense: usize,
     /// Where the order is that of bytes, from level 1 on.
     fences: Option<Fences>,
@@ -103,7 +103,7 @@ impl Version {
         self.levels.iter().map(|level| level.bytes).fold(0, u64::saturating_add)
     }
 
-    /// Tables of a level of which a large part is removals.
+    /// Tables of a level of which a large part is tombstones.
     pub(crate) fn dense_files(&self, level: usize) -> usize {
         self.levels[level].dense
     }
@@ -175,7 +175,7 @@ impl Version {
         near.iter().filter(move |file| level > 0 || (begins(file) && ends(file)))
     }
 
-    /// Whether a level below `level` may hold `key`: if none does, a removal of it that nobody
+    /// Whether a level below `level` may hold `key`: if none does, a tombstone of it that nobody
     /// older looks at has nothing left to hide. O(levels x log n), without allocation.
     pub(crate) fn holds_below(&self, level: usize, key: &[u8]) -> bool {
         (level + 1..LEVELS).any(|below| self.find(below, key).is_some())

@@ -73,7 +73,7 @@ pub(crate) fn plain(number: u64, first: &str, last: &str, bytes: u64) -> FileMet
     }
 }
 
-/// A table of removals for the most part.
+/// A table of tombstones for the most part.
 pub(crate) fn dense(number: u64, first: &str, last: &str) -> Arc<FileMeta> {
     Arc::new(FileMeta { deletes: 8, ..plain(number, first, last, 100) })
 }

@@ -530,7 +530,7 @@ fn updates_come_before_a_removal_or_behind_it() {
                 for _ in 0..steps {
                     db.update(key, WriteOptions::default(), |old| {
                         let step = done.fetch_add(1, AtomicOrdering::SeqCst) + 1;
-                        // A generation of the counter: the removals that came before it.
+                        // A range tombstone before this update may have reset the count.
                         let count = old.map_or(0, number) + 1;
                         assert!(count <= step);
                         Change::Put(count.to_le_bytes().to_vec())

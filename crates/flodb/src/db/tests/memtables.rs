@@ -55,7 +55,7 @@ fn value(number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (number + at) as u8).collect()
 }
 
-/// "The memory component is full", for good: 600 to 1,000 threads that put 64 KiB at a time had
+/// "The memtable is full", for good: 600 to 1,000 threads that put 64 KiB at a time had
 /// more under way than the room beyond a full memtable. As many are under way as there are key
 /// locks.
 #[test]

@@ -1,5 +1,5 @@
-//! A memtable as a whole under shuttle: puts of all threads, gets, walks while runs are made,
-//! freezing and draining, in random schedules.
+//! A memtable as a whole under shuttle: puts of all threads, gets, cursors while runs are made,
+//! the end of inserts and the flush, in random schedules.
 
 use super::*;
 use crate::key::SEQUENCE_MAX;

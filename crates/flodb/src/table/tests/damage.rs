@@ -8,7 +8,7 @@ use super::*;
 use crate::cursor::Cursor;
 use crate::key::SEQUENCE_MAX;
 
-/// A table of a few small blocks, of versions, removals and ranges.
+/// A table of a few small blocks, of versions, tombstones and ranges.
 fn sample(compression: Compression) -> (Vec<u8>, Vec<Entry>) {
     let mut entries = Vec::new();
     for number in 0..14_u64 {
