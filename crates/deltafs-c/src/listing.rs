@@ -52,10 +52,11 @@ pub unsafe extern "C" fn keyrack_fs_opendir(
         let log = unsafe { log(fs) }?;
         // SAFETY: the caller promises the same.
         let path = unsafe { bytes(path) }?;
-        let after = match after.is_null() {
-            true => None,
+        let after = if after.is_null() {
+            None
+        } else {
             // SAFETY: the caller promises the same.
-            false => Some(unsafe { bytes(after) }?.to_vec()),
+            Some(unsafe { bytes(after) }?.to_vec())
         };
         if dir.is_null() {
             return Err(Failure::invalid("the place of a result is a null pointer"));

@@ -135,9 +135,10 @@ impl Caller<'_> {
             // Two steps: the size, then the rest.
             let stat = self.resize_at(dir, name, size, set.mtime)?;
             let rest = SetAttributes { size: None, mtime: None, ..*set };
-            return match rest == SetAttributes::default() {
-                true => Ok(stat),
-                false => Ok(self.set_in_record(dir, name, &rest)?.0),
+            return if rest == SetAttributes::default() {
+                Ok(stat)
+            } else {
+                Ok(self.set_in_record(dir, name, &rest)?.0)
             };
         }
         let contents = &self.inner.contents;
@@ -283,9 +284,10 @@ impl Caller<'_> {
     }
 
     pub(crate) fn check_write(&self, attributes: &Attributes, name: &[u8]) -> Result<()> {
-        match self.user.may(WRITE, attributes.mode, attributes.uid, attributes.gid) {
-            true => Ok(()),
-            false => Err(Error::Denied(shown(name))),
+        if self.user.may(WRITE, attributes.mode, attributes.uid, attributes.gid) {
+            Ok(())
+        } else {
+            Err(Error::Denied(shown(name)))
         }
     }
 

@@ -132,9 +132,10 @@ impl Caller<'_> {
             return Err(Error::Stale(shown(name)));
         }
         let node = &info.node;
-        match self.user.may(wanted, node.mode, node.uid, node.gid) {
-            true => Ok(()),
-            false => Err(Error::Denied(shown(name))),
+        if self.user.may(wanted, node.mode, node.uid, node.gid) {
+            Ok(())
+        } else {
+            Err(Error::Denied(shown(name)))
         }
     }
 

@@ -267,10 +267,7 @@ impl Contents {
 
     /// Files are about to lose their records: what a crash leaves of them is to be swept.
     pub(crate) fn mark(&self) -> Result<()> {
-        match self.dirs[0].1 || self.is_begun() {
-            true => self.set_mark(),
-            false => Ok(()),
-        }
+        if self.dirs[0].1 || self.is_begun() { self.set_mark() } else { Ok(()) }
     }
 
     fn set_mark(&self) -> Result<()> {

@@ -32,14 +32,12 @@ impl Caller<'_> {
     pub fn read_at(&self, dir: &Dir, name: &[u8], offset: u64, count: usize) -> Result<Vec<u8>> {
         check_name(name)?;
         self.check(&dir.state.read(), PASS, name)?;
-        let may = |attributes: &Attributes| match self.user.may(
-            READ,
-            attributes.mode,
-            attributes.uid,
-            attributes.gid,
-        ) {
-            true => Ok(()),
-            false => Err(Error::Denied(shown(name))),
+        let may = |attributes: &Attributes| {
+            if self.user.may(READ, attributes.mode, attributes.uid, attributes.gid) {
+                Ok(())
+            } else {
+                Err(Error::Denied(shown(name)))
+            }
         };
         let contents = &self.inner.contents;
         let mut guard = None;

@@ -121,9 +121,10 @@ impl DirState {
     pub(crate) fn record(&self, info: &DirInfo) -> Vec<u8> {
         let (mtime_ns, ctime_ns) = self.times(info);
         let touched = Touched { subdirs: info.own_subdirs, mtime_ns, ctime_ns };
-        let node = match info.own_is_full {
-            true => Node::Dir(info.node.clone(), touched),
-            false => Node::Touched(touched),
+        let node = if info.own_is_full {
+            Node::Dir(info.node.clone(), touched)
+        } else {
+            Node::Touched(touched)
         };
         node.encode()
     }

@@ -135,9 +135,10 @@ impl Caller<'_> {
             }
             self.inner.top(&shown(name))?;
             let moved = self.moved_out(&mut state, dir, name, &stat)?;
-            match size < stat.size {
-                true => moved.file.check_cut(size)?,
-                false => moved.file.set_len(size)?,
+            if size < stat.size {
+                moved.file.check_cut(size)?;
+            } else {
+                moved.file.set_len(size)?;
             }
             if let Some(changed) = self.note_size(dir, name, &moved, |_| size, mtime)? {
                 if size < stat.size {
@@ -156,9 +157,10 @@ impl Caller<'_> {
         if stat.kind != Kind::File || size == 0 || stat.size == 0 {
             return Ok(false);
         }
-        match stat.has_data {
-            true => Ok(size > INLINE_BYTES_MAX as u64),
-            false => Ok(self.inner.contents.open(stat.inode)?.is_some()),
+        if stat.has_data {
+            Ok(size > INLINE_BYTES_MAX as u64)
+        } else {
+            Ok(self.inner.contents.open(stat.inode)?.is_some())
         }
     }
 

@@ -114,10 +114,7 @@ impl LargeFile {
     /// Refuses a file that is shorter than its record says.
     pub(crate) fn check_len(&self, size: u64) -> Result<()> {
         let has = self.len()?.min(self.covered());
-        match has < size {
-            true => Err(self.damaged(format!("it has {has} of {size} bytes"))),
-            false => Ok(()),
-        }
+        if has < size { Err(self.damaged(format!("it has {has} of {size} bytes"))) } else { Ok(()) }
     }
 
     fn covered(&self) -> u64 {
@@ -149,9 +146,10 @@ impl LargeFile {
     /// Whether the file can be cut there: the block that is cut in two is held against its
     /// checksum. Asked before the record says so.
     pub(crate) fn check_cut(&self, size: u64) -> Result<()> {
-        match size < self.covered() && !size.is_multiple_of(BLOCK_BYTES) {
-            true => self.open_up(&[size / BLOCK_BYTES]),
-            false => Ok(()),
+        if size < self.covered() && !size.is_multiple_of(BLOCK_BYTES) {
+            self.open_up(&[size / BLOCK_BYTES])
+        } else {
+            Ok(())
         }
     }
 

@@ -123,9 +123,10 @@ impl Caller<'_> {
         let attributes = self.attributes(&info, mode, now);
         let (key, value) = (Key::entry(dir.state.id, name), Entry::File(attributes, &[]).encode());
         self.inner.name_count.check_length(name)?;
-        match self.inner.name_count.is_counted() {
-            false => top.put(&key, &value)?,
-            true => self.put_counted(top, (dir.state.id, name), &key, value)?,
+        if self.inner.name_count.is_counted() {
+            self.put_counted(top, (dir.state.id, name), &key, value)?;
+        } else {
+            top.put(&key, &value)?;
         }
         self.touch(dir, &info, now)
     }

@@ -92,9 +92,10 @@ impl LogHead {
         let Some(format) = get(b"format")? else {
             let mut iter = db.iter()?;
             iter.seek_first()?;
-            return match iter.is_valid() {
-                false => Ok(None),
-                true => Err(not_ours(db.dir(), "holds other keys")),
+            return if iter.is_valid() {
+                Err(not_ours(db.dir(), "holds other keys"))
+            } else {
+                Ok(None)
             };
         };
         if format != FORMAT {

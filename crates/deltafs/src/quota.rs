@@ -132,22 +132,20 @@ impl NameCount {
     /// Refuses a new name that is too long.
     #[inline]
     pub(crate) fn check_length(&self, name: &[u8]) -> Result<()> {
-        match name.len() > self.quota.name_bytes {
-            true => {
-                let what = format!("the name '{}'", shown(name));
-                Err(too_long(&what, name.len(), self.quota.name_bytes))
-            }
-            false => Ok(()),
+        if name.len() > self.quota.name_bytes {
+            let what = format!("the name '{}'", shown(name));
+            Err(too_long(&what, name.len(), self.quota.name_bytes))
+        } else {
+            Ok(())
         }
     }
 
     /// Refuses a new directory that is too deep.
     pub(crate) fn check_depth(&self, depth: usize) -> Result<()> {
-        match depth > self.quota.depth {
-            true => {
-                Err(too_long("the way from the root to the directory", depth, self.quota.depth))
-            }
-            false => Ok(()),
+        if depth > self.quota.depth {
+            Err(too_long("the way from the root to the directory", depth, self.quota.depth))
+        } else {
+            Ok(())
         }
     }
 }

@@ -215,10 +215,7 @@ impl Move<'_> {
 
     /// The directory that gets another parent, if it is one.
     fn moved(&self) -> Result<Option<Dir>> {
-        match self.old.state.id == self.new.state.id {
-            true => Ok(None),
-            false => self.open(Some(self.source)),
-        }
+        if self.old.state.id == self.new.state.id { Ok(None) } else { self.open(Some(self.source)) }
     }
 
     fn open(&self, found: Option<Found>) -> Result<Option<Dir>> {
@@ -249,9 +246,10 @@ impl Move<'_> {
         // Of the root's entries too: a quota of 0 has no directories.
         inner.name_count.check_depth(depth)?;
         let limit = inner.name_count.quota.depth;
-        match inner.is_deeper_than(moved, limit - depth)? {
-            true => Err(too_long("the way from the root to a directory in it", limit + 1, limit)),
-            false => Ok(()),
+        if inner.is_deeper_than(moved, limit - depth)? {
+            Err(too_long("the way from the root to a directory in it", limit + 1, limit))
+        } else {
+            Ok(())
         }
     }
 
@@ -282,10 +280,13 @@ impl Move<'_> {
         }
         match (self.source, self.target) {
             (_, None) => Ok(()),
-            (Found::Dir(_), Some(Found::Dir(target))) => match caller.inner.is_empty(target)? {
-                true => Ok(()),
-                false => Err(Error::NotEmpty(shown(self.new_name))),
-            },
+            (Found::Dir(_), Some(Found::Dir(target))) => {
+                if caller.inner.is_empty(target)? {
+                    Ok(())
+                } else {
+                    Err(Error::NotEmpty(shown(self.new_name)))
+                }
+            }
             (Found::Dir(_), Some(Found::Other(_))) => Err(Error::NotDir(shown(self.new_name))),
             (Found::Other(_), Some(Found::Dir(_))) => Err(Error::IsDir(shown(self.new_name))),
             (Found::Other(_), Some(Found::Other(_))) => Ok(()),

@@ -213,9 +213,10 @@ struct Failing<'a>(&'a [u8]);
 
 impl std::io::Read for Failing<'_> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        match self.0.is_empty() {
-            true => Err(std::io::Error::other("the source is gone")),
-            false => self.0.read(buf),
+        if self.0.is_empty() {
+            Err(std::io::Error::other("the source is gone"))
+        } else {
+            self.0.read(buf)
         }
     }
 }

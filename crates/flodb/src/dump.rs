@@ -79,9 +79,10 @@ fn kind_name(kind: Kind) -> &'static str {
 
 fn table(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Result<()> {
     let cache = Arc::new(BlockCache::new(0));
-    let order = match Table::stored_order(fs, path)? == SPACES_ORDER {
-        true => Spaces::comparator(&[])?,
-        false => Comparator::Bytewise,
+    let order = if Table::stored_order(fs, path)? == SPACES_ORDER {
+        Spaces::comparator(&[])?
+    } else {
+        Comparator::Bytewise
     };
     let table = Table::open(fs, path, 0, cache, order.clone());
     order.check_complete(path)?;

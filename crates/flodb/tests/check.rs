@@ -47,10 +47,12 @@ fn each_damaged_byte_is_found_where_it_is() {
     for (path, bytes) in files(&disk) {
         // Segments below the newest have been released. Of that one, the header is in use. The log
         // does without one of the slots that mark it.
-        let places: Vec<usize> = match path.starts_with(LOG) {
-            false => (0..bytes.len()).collect(),
-            true if path == newest => vec![0, 61, 8 * 61],
-            true => continue,
+        let places: Vec<usize> = if path == newest {
+            vec![0, 61, 8 * 61]
+        } else if path.starts_with(LOG) {
+            continue;
+        } else {
+            (0..bytes.len()).collect()
         };
         for at in places.into_iter().filter(|at| at % 61 == 0) {
             let damaged = copy(&disk);

@@ -261,10 +261,8 @@ fn every_answer_is_the_models() {
 #[test]
 fn a_million_answers_over_64_seeds_are_the_models() {
     const SEEDS: u64 = 64;
-    let (first, rounds) = match is_brief() {
-        true => (seeds()[0], 500),
-        false => (1, 1_000_000 / SEEDS as usize),
-    };
+    let (first, rounds) =
+        if is_brief() { (seeds()[0], 500) } else { (1, 1_000_000 / SEEDS as usize) };
     for seed in (first..).take(if is_brief() { 2 } else { SEEDS as usize }) {
         let _seed = Announced(seed);
         let mut draw = Draw::new(seed);

@@ -221,12 +221,12 @@ fn a_flipped_byte_costs_a_block_or_a_record() {
     let (disk, model) = sample(2);
     let newest = newest_segment(&disk);
     for (path, bytes) in files(&disk) {
-        let places: Vec<usize> = match path.extension().is_some_and(|it| it == "wal") {
-            false => (0..bytes.len()).step_by(239).collect(),
-            true if path == newest => {
-                (0..512).step_by(73).chain((4096..8192).step_by(631)).collect()
-            }
-            true => continue,
+        let places: Vec<usize> = if path == newest {
+            (0..512).step_by(73).chain((4096..8192).step_by(631)).collect()
+        } else if path.extension().is_some_and(|it| it == "wal") {
+            continue;
+        } else {
+            (0..bytes.len()).step_by(239).collect()
         };
         for at in places {
             let damaged = copy(&disk);

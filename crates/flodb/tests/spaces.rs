@@ -603,9 +603,8 @@ fn every_answer_is_the_models() {
                         spaces.write(&batch, WriteOptions::default()).unwrap();
                     }
                     let is_backwards = matches!(order, Comparator::Custom(_));
-                    model.0.retain(|it, _| match is_backwards {
-                        true => *it > key || *it <= to,
-                        false => *it < key || *it >= to,
+                    model.0.retain(|it, _| {
+                        if is_backwards { *it > key || *it <= to } else { *it < key || *it >= to }
                     });
                 }
                 40..50 => {

@@ -138,13 +138,14 @@ impl Group {
 
     /// Fails if the group is too large.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.is_too_large {
-            false => Ok(()),
-            true => Err(Error::usage(format!(
+        if self.is_too_large {
+            Err(Error::usage(format!(
                 "the writes of one step come to more than {} bytes of log, and none was made; \
                  make them in smaller steps",
                 self.size.bytes_max
-            ))),
+            )))
+        } else {
+            Ok(())
         }
     }
 

@@ -104,10 +104,8 @@ impl StoreRows {
             group_bytes_max: store.batch_bytes_max().min(GROUP_BYTES_MAX),
             store,
         });
-        let sweeper = match interval.is_zero() {
-            true => None,
-            false => Some(Sweeper::start(&core, interval)?),
-        };
+        let sweeper =
+            if interval.is_zero() { None } else { Some(Sweeper::start(&core, interval)?) };
         Ok(StoreRows { sweeper, core })
     }
 

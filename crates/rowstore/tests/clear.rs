@@ -76,9 +76,10 @@ fn a_row_that_was_cleared_is_not_there_for_anything() {
                 seen.push(key.to_vec());
                 ControlFlow::Continue(())
             };
-            let visited = match is_reverse {
-                false => session.scan(b"", None, visit),
-                true => session.scan_rev(b"", None, visit),
+            let visited = if is_reverse {
+                session.scan_rev(b"", None, visit)
+            } else {
+                session.scan(b"", None, visit)
             };
             assert_eq!(visited.unwrap(), 1);
         }

@@ -231,14 +231,16 @@ fn a_scan_in_a_group_reads_no_more_than_its_page() {
             page.push(String::from_utf8(key.to_vec()).unwrap());
             if page.len() < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        let visited = match is_reverse {
-            false => session.scan(b"", None, &mut visit).unwrap(),
-            true => session.scan_rev(b"", Some(b"000006"), &mut visit).unwrap(),
+        let visited = if is_reverse {
+            session.scan_rev(b"", Some(b"000006"), &mut visit).unwrap()
+        } else {
+            session.scan(b"", None, &mut visit).unwrap()
         };
         assert_eq!(visited, 5);
-        let expected = match is_reverse {
-            false => ["000000", "000001", "000003", "000003x", "000004"],
-            true => ["000005", "000004", "000003x", "000003", "000001"],
+        let expected = if is_reverse {
+            ["000005", "000004", "000003x", "000003", "000001"]
+        } else {
+            ["000000", "000001", "000003", "000003x", "000004"]
         };
         assert_eq!(page, expected);
         assert!(watch.visited.load(Ordering::Relaxed) < 10, "{watch:?}");

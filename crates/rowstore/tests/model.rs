@@ -265,9 +265,10 @@ fn rows_on_disk_are_those_of_the_model_over_restarts_checkpoints_and_other_numbe
 fn a_million_answers_over_64_seeds_are_those_of_the_model() {
     const SEEDS: u64 = 64;
     const STEPS: usize = 4_000;
-    let (first, count, lives) = match is_brief() {
-        true => (seeds()[0], 1, 1),
-        false => (1, SEEDS, 1_000_000 / STEPS / SEEDS as usize + 1),
+    let (first, count, lives) = if is_brief() {
+        (seeds()[0], 1, 1)
+    } else {
+        (1, SEEDS, 1_000_000 / STEPS / SEEDS as usize + 1)
     };
     for seed in (first..).take(count as usize) {
         let _seed = Announced(seed);

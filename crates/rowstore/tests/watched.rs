@@ -18,9 +18,10 @@ pub(crate) struct Watch {
 
 impl Watch {
     fn check(&self) -> Result<()> {
-        match self.refuses.load(Ordering::Relaxed) {
-            true => Err(Error::io("writing", std::io::Error::other("refused by the test"))),
-            false => Ok(()),
+        if self.refuses.load(Ordering::Relaxed) {
+            Err(Error::io("writing", std::io::Error::other("refused by the test")))
+        } else {
+            Ok(())
         }
     }
 }

@@ -95,9 +95,8 @@ fn record(bytes: &[u8], header: &Header, incarnation: Incarnation, at: usize) ->
 
 /// A marker whose checksums are right, with a number now and then that no log would write.
 fn marks(id: u64, start: u64, dice: &mut Dice) -> Vec<u8> {
-    let odd = |dice: &mut Dice, number: u64| match dice.once_in(12) {
-        true => *dice.one_of(&[0, 8, u64::MAX - 7, u64::MAX]),
-        false => number,
+    let odd = |dice: &mut Dice, number: u64| {
+        if dice.once_in(12) { *dice.one_of(&[0, 8, u64::MAX - 7, u64::MAX]) } else { number }
     };
     let end = if dice.once_in(2) { 0 } else { start.wrapping_add(*dice.one_of(&[8, 32, 80])) };
     let mut slot = |sequence: u64| {

@@ -294,12 +294,13 @@ fn folded(
 }
 
 fn check_rank(rank: u32, size: u32) -> Result<()> {
-    match rank < size && size <= collectives::RANKS_MAX {
-        true => Ok(()),
-        false => Err(Error::Usage(format!(
+    if rank < size && size <= collectives::RANKS_MAX {
+        Ok(())
+    } else {
+        Err(Error::Usage(format!(
             "rank {rank} of {size}: ranks count from 0, and there are 1 to {}",
             collectives::RANKS_MAX
-        ))),
+        )))
     }
 }
 

@@ -40,10 +40,7 @@ fn key_at(before: &dyn Fn(&[u8]) -> u64, bytes: u64) -> Vec<u8> {
         while low < high {
             let middle = low + (high - low).div_ceil(2);
             *key.last_mut().unwrap_or(&mut 0) = middle;
-            match before(&key) <= bytes {
-                true => low = middle,
-                false => high = middle - 1,
-            }
+            if before(&key) <= bytes { low = middle } else { high = middle - 1 }
         }
         *key.last_mut().unwrap_or(&mut 0) = low;
         if bytes.saturating_sub(before(&key)) < CLOSE_BYTES {

@@ -58,9 +58,10 @@ impl Placement {
     /// The depth at which partitions split no more.
     #[must_use]
     pub fn depth_max(&self) -> u32 {
-        let wanted = match self.servers.is_power_of_two() {
-            true => self.servers,
-            false => self.servers.saturating_mul(16),
+        let wanted = if self.servers.is_power_of_two() {
+            self.servers
+        } else {
+            self.servers.saturating_mul(16)
         };
         wanted.next_power_of_two().trailing_zeros().min(DEPTH_MAX)
     }

@@ -253,10 +253,7 @@ impl Shard {
         if hash & mask != u64::from(self.number) {
             return Route::Elsewhere;
         }
-        match self.is_splitting && hash >> self.depth & 1 == 1 {
-            true => Route::Moving,
-            false => Route::Here,
-        }
+        if self.is_splitting && hash >> self.depth & 1 == 1 { Route::Moving } else { Route::Here }
     }
 
     /// Begins to split. `None` while it does already, and at the greatest depth.

@@ -61,9 +61,10 @@ impl List {
             return Ok(Err(format!("it is the text of {}", read.name)));
         }
         let bare = List { sha256: String::new(), ..read.clone() };
-        match digest_of(&bare)? == read.sha256 {
-            true => Ok(Ok(read)),
-            false => Ok(Err("its digest is not that of its content".to_owned())),
+        if digest_of(&bare)? == read.sha256 {
+            Ok(Ok(read))
+        } else {
+            Ok(Err("its digest is not that of its content".to_owned()))
         }
     }
 }

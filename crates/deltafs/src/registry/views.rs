@@ -37,12 +37,13 @@ impl Registry {
         if !self.versions(name)?.is_empty() {
             return Err(Error::Usage(format!("'{name}' is the name of a publication already")));
         }
-        match self.save(&format!("views/{name}"), references)? {
-            true => Ok(()),
-            false => Err(Error::Conflict(format!(
+        if self.save(&format!("views/{name}"), references)? {
+            Ok(())
+        } else {
+            Err(Error::Conflict(format!(
                 "the view '{name}' was changed by somebody else meanwhile; look at it, and save it \
                  again"
-            ))),
+            )))
         }
     }
 
@@ -51,11 +52,12 @@ impl Registry {
     /// # Errors
     /// The machine's.
     pub fn hold(&self, log: LogId, references: &[Reference]) -> Result<()> {
-        match self.save(&format!("holds/{log}"), references)? {
-            true => Ok(()),
-            false => Err(Error::Conflict(format!(
+        if self.save(&format!("holds/{log}"), references)? {
+            Ok(())
+        } else {
+            Err(Error::Conflict(format!(
                 "what the log {log} was begun on is being noted by somebody else; begin it again"
-            ))),
+            )))
         }
     }
 

@@ -275,10 +275,8 @@ impl Choice<'_> {
         let pointer = self.version.pointer(level);
         let is_behind =
             |file: &Arc<FileMeta>| self.version.order().user(file.last(), pointer).is_gt();
-        let start = match pointer.is_empty() {
-            true => 0,
-            false => files.partition_point(|file| !is_behind(file)),
-        };
+        let start =
+            if pointer.is_empty() { 0 } else { files.partition_point(|file| !is_behind(file)) };
         let round = files[start..].iter().chain(&files[..start]);
         round
             .into_iter()

@@ -395,9 +395,8 @@ impl Output<'_> {
         };
         let is_paranoid = self.inner.options.paranoid_checks;
         let opened = self.inner.open_table(Arc::new(file_meta(number, meta)));
-        let checked = opened.and_then(|table| match is_paranoid {
-            true => table.table().verify().map(|()| table),
-            false => Ok(table),
+        let checked = opened.and_then(|table| {
+            if is_paranoid { table.table().verify().map(|()| table) } else { Ok(table) }
         });
         match checked {
             Ok(table) => self.built.push(table),

@@ -67,18 +67,18 @@ impl Db {
         }
         let directory_lock = take_lock(&*fs, dir)?;
         let order = options.comparator.clone();
-        let manifest = match Manifest::exists(&*fs, dir)? {
-            true if options.error_if_exists => {
+        let manifest = if Manifest::exists(&*fs, dir)? {
+            if options.error_if_exists {
                 return Err(Error::Usage(format!("{}: there is a store already", dir.display())));
             }
-            true => Manifest::open(Arc::clone(&fs), dir, order)?,
-            false if options.create_if_missing => Manifest::create(Arc::clone(&fs), dir, order)?,
-            false => {
-                return Err(Error::Usage(format!(
-                    "{}: there is no store; create it with create_if_missing",
-                    dir.display()
-                )));
-            }
+            Manifest::open(Arc::clone(&fs), dir, order)?
+        } else if options.create_if_missing {
+            Manifest::create(Arc::clone(&fs), dir, order)?
+        } else {
+            return Err(Error::Usage(format!(
+                "{}: there is no store; create it with create_if_missing",
+                dir.display()
+            )));
         };
         let access = Access::Write(directory_lock);
         let inner = Arc::new(assemble(fs, dir, options, manifest, access)?);

@@ -198,11 +198,10 @@ impl Inner {
             return self.sync_if_asked(self.write_path.log.published(), options);
         }
         self.admit(RECORD_BYTES + batch.entries().len())?;
-        let held = match batch.has_ranges() {
-            true => self.write_path.key_locks.lock_every(),
-            false => {
-                self.write_path.key_locks.lock_all(batch.writes().map(|write| hash(write.key)))
-            }
+        let held = if batch.has_ranges() {
+            self.write_path.key_locks.lock_every()
+        } else {
+            self.write_path.key_locks.lock_all(batch.writes().map(|write| hash(write.key)))
         };
         let head = batch.head();
         let size = size_of(batch.writes(), &self.options.comparator);

@@ -140,9 +140,10 @@ impl VisibleTombstones {
     ) -> impl Iterator<Item = (usize, &'a [u8])> + 'a {
         self.sources.iter().filter_map(move |source| {
             let index = source.indexes.get(source.position(key, &self.order))?;
-            let bound = match is_upward {
-                true => index.deleted_up_to(key, self.sequence),
-                false => index.deleted_down_to(key, self.sequence),
+            let bound = if is_upward {
+                index.deleted_up_to(key, self.sequence)
+            } else {
+                index.deleted_down_to(key, self.sequence)
             };
             Some((source.child + 1, bound?))
         })

@@ -271,9 +271,10 @@ impl Iter {
         for (first, bound) in tombstones.skips(&self.key, is_upward) {
             self.seek.clear();
             append(&mut self.seek, bound, SEQUENCE_MAX, Kind::LAST);
-            match is_upward {
-                true => self.merge.skip_up(first, &self.seek)?,
-                false => self.merge.skip_down(first, &self.seek)?,
+            if is_upward {
+                self.merge.skip_up(first, &self.seek)?;
+            } else {
+                self.merge.skip_down(first, &self.seek)?;
             }
         }
         Ok(())

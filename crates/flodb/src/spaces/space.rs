@@ -33,9 +33,10 @@ impl Space {
 
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
-        match self.dropped.load(Ordering::Relaxed) {
-            false => Ok(()),
-            true => Err(Error::Usage(format!("the key space {:?} was dropped", self.name))),
+        if self.dropped.load(Ordering::Relaxed) {
+            Err(Error::Usage(format!("the key space {:?} was dropped", self.name)))
+        } else {
+            Ok(())
         }
     }
 }

@@ -109,10 +109,8 @@ impl Properties {
         };
         handle(&mut out, TAG_INDEX, self.index);
         self.filter.into_iter().for_each(|filter| handle(&mut out, TAG_FILTER, filter));
-        let ranges_tag = match self.ranges_among_entries {
-            true => TAG_RANGES_AMONG_ENTRIES,
-            false => TAG_RANGE_DELETES,
-        };
+        let ranges_tag =
+            if self.ranges_among_entries { TAG_RANGES_AMONG_ENTRIES } else { TAG_RANGE_DELETES };
         self.range_deletes.into_iter().for_each(|all| handle(&mut out, ranges_tag, all));
         for (tag, number) in [
             (TAG_DATA_BYTES, self.data_bytes),

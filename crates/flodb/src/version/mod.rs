@@ -217,9 +217,10 @@ impl Version {
                     Ordering::Less => offset_of(file, low)?,
                     _ => 0,
                 };
-                let end = match file.ends_before(high, &self.order) {
-                    true => file.bytes,
-                    false => offset_of(file, high)?.min(file.bytes),
+                let end = if file.ends_before(high, &self.order) {
+                    file.bytes
+                } else {
+                    offset_of(file, high)?.min(file.bytes)
                 };
                 bytes = bytes.saturating_add(end.saturating_sub(begin));
             }

@@ -51,9 +51,10 @@ impl<'a> StoreSession<'a> {
             Found::Stored => {
                 let mut old = Vec::new();
                 let found = self.session.get(key, &mut |value| old.extend_from_slice(value))?;
-                let row = match found {
-                    true => Some(Row::check(&old).ok_or_else(|| not_a_row(dir, key))?),
-                    false => None,
+                let row = if found {
+                    Some(Row::check(&old).ok_or_else(|| not_a_row(dir, key))?)
+                } else {
+                    None
                 };
                 decide_on(row, now_ms, &mut self.row, decide)
             }
@@ -185,9 +186,10 @@ impl<'a> StoreSession<'a> {
                     ControlFlow::Break(())
                 }
             };
-            match is_reverse {
-                true => self.session.scan_rev(low, high, &mut visit),
-                false => self.session.scan(low, high, &mut visit),
+            if is_reverse {
+                self.session.scan_rev(low, high, &mut visit)
+            } else {
+                self.session.scan(low, high, &mut visit)
             }
         };
         match merged.take() {

@@ -146,17 +146,14 @@ impl Tree {
         let opened = Opened { path: path.to_vec(), inode, at, map, until_ns };
         // One that was opened long ago gives up its place; its number at servers stays open until
         // the session ends, which is bounded there.
-        let number = match self.dirs.len() < DIRS_MAX {
-            true => {
-                self.dirs.push(opened);
-                self.dirs.len() - 1
-            }
-            false => {
-                let number = 1 + usize::try_from(inode % (DIRS_MAX as u128 - 1)).unwrap_or(0);
-                self.close_dir(number);
-                self.dirs[number] = opened;
-                number
-            }
+        let number = if self.dirs.len() < DIRS_MAX {
+            self.dirs.push(opened);
+            self.dirs.len() - 1
+        } else {
+            let number = 1 + usize::try_from(inode % (DIRS_MAX as u128 - 1)).unwrap_or(0);
+            self.close_dir(number);
+            self.dirs[number] = opened;
+            number
         };
         self.by_path.insert(path.to_vec(), number);
         DirNumber(number)
@@ -184,8 +181,9 @@ impl Tree {
 }
 
 fn joined(names: &[Vec<u8>]) -> Vec<u8> {
-    match names.is_empty() {
-        true => b"/".to_vec(),
-        false => names.iter().flat_map(|name| [b"/", &name[..]].concat()).collect(),
+    if names.is_empty() {
+        b"/".to_vec()
+    } else {
+        names.iter().flat_map(|name| [b"/", &name[..]].concat()).collect()
     }
 }

@@ -37,17 +37,13 @@ impl Tree {
             let (source, target) = (self.server_of(old, name), self.server_of(new, to_name));
             let server = if is_dir { 0 } else { source };
             let (dir, to_dir) = (self.number_at(old, server)?, self.number_at(new, server)?);
-            let done = match is_dir || source != target {
-                false => {
-                    let request = Request::Rename { dir, name, to_dir, to_name, replace };
-                    self.client.call(server, &request, done_reply)
-                }
-                true => {
-                    let target = target as u32;
-                    let request =
-                        Request::RenameAcross { dir, name, to_dir, to_name, replace, target };
-                    self.run_operation(server, &request)
-                }
+            let done = if is_dir || source != target {
+                let target = target as u32;
+                let request = Request::RenameAcross { dir, name, to_dir, to_name, replace, target };
+                self.run_operation(server, &request)
+            } else {
+                let request = Request::Rename { dir, name, to_dir, to_name, replace };
+                self.client.call(server, &request, done_reply)
             };
             match done {
                 Ok(done) => break done?,

@@ -172,10 +172,13 @@ impl Wire {
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
             Wire::Stream(link) => link.flush(),
-            Wire::Piped(piped) => match piped.output.is_empty() {
-                true => Ok(()),
-                false => piped.line.send(&std::mem::take(&mut piped.output)),
-            },
+            Wire::Piped(piped) => {
+                if piped.output.is_empty() {
+                    Ok(())
+                } else {
+                    piped.line.send(&std::mem::take(&mut piped.output))
+                }
+            }
             Wire::Datagrams(datagrams) => datagrams.send(),
         }
     }

@@ -63,9 +63,10 @@ impl Tree {
         for behind in std::mem::take(&mut self.write_behind) {
             self.send_batch(behind);
         }
-        match self.failed.is_empty() {
-            true => Ok(()),
-            false => Err(Error::WriteBehind { failed: std::mem::take(&mut self.failed) }),
+        if self.failed.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::WriteBehind { failed: std::mem::take(&mut self.failed) })
         }
     }
 

@@ -124,15 +124,12 @@ fn two_renames_of_directories_make_no_circle() {
         let done = movers.map(|mover| mover.join().unwrap());
         assert_eq!(done.iter().filter(|done| **done).count(), 1);
         cluster.pass(1001);
-        match done[0] {
-            true => {
-                tree.rmdir(b"/y/x").unwrap();
-                tree.rmdir(b"/y").unwrap();
-            }
-            false => {
-                tree.rmdir(b"/x/y").unwrap();
-                tree.rmdir(b"/x").unwrap();
-            }
+        if done[0] {
+            tree.rmdir(b"/y/x").unwrap();
+            tree.rmdir(b"/y").unwrap();
+        } else {
+            tree.rmdir(b"/x/y").unwrap();
+            tree.rmdir(b"/x").unwrap();
         }
         tree = cluster.tree();
     }
@@ -286,9 +283,10 @@ fn a_client_that_dies_after_asking_leaves_no_half_of_a_directory() {
             let mut tree = cluster.tree();
             let probe = format!("/{name}");
             // Asking for the same settles what is under way.
-            let again = match is_made {
-                true => tree.mkdir(probe.as_bytes(), 0o700),
-                false => tree.rmdir(probe.as_bytes()),
+            let again = if is_made {
+                tree.mkdir(probe.as_bytes(), 0o700)
+            } else {
+                tree.rmdir(probe.as_bytes())
             };
             let expected = if is_made { "EEXIST" } else { "ENOENT" };
             if let Err(error) = again {

@@ -102,9 +102,10 @@ fn run(mut worker: BackgroundWorker, receiver: &Receiver<Work>) -> Result<()> {
     let clock = Clock::vdso();
     let mut round_start = clock.ticks();
     loop {
-        let work = match worker.is_idle() {
-            true => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            false => receiver.recv_timeout(RETRY),
+        let work = if worker.is_idle() {
+            receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            receiver.recv_timeout(RETRY)
         };
         match work {
             Ok(Work::Stop) | Err(RecvTimeoutError::Disconnected) => return worker.end(),

@@ -57,10 +57,7 @@ impl Core {
 
     /// The partition map of a directory, for clients.
     pub(crate) fn map_of(&self, part: &Part) -> Vec<u8> {
-        match self.parts.has_all {
-            true => self.parts.widest(),
-            false => part.read().map.to_bytes(),
-        }
+        if self.parts.has_all { self.parts.widest() } else { part.read().map.to_bytes() }
     }
 
     /// Revokes all leases on directories that are about to change, but those of `client`. No lease

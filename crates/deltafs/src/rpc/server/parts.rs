@@ -235,9 +235,10 @@ impl Parts {
         if let Some(part) = table.parts.get(&dir) {
             return Ok(Arc::clone(part));
         }
-        let state = match self.has_all {
-            true => State::new(SplitMap::new(), vec![Shard::first()]),
-            false => self.load(space, dir)?,
+        let state = if self.has_all {
+            State::new(SplitMap::new(), vec![Shard::first()])
+        } else {
+            self.load(space, dir)?
         };
         let part = Arc::new(Part {
             dir,

@@ -98,14 +98,15 @@ impl Plan {
     fn draw(seed: u64, has_faults: bool) -> Plan {
         let mut rng = Rng::from_seed(seed);
         let (servers, clients) = (2 + rng.below(2) as usize, 2 + rng.below(2) as usize);
-        let faults = match has_faults {
-            false => Faults { delay_ms_max: 5, ..Faults::default() },
-            true => Faults {
+        let faults = if has_faults {
+            Faults {
                 lost: [0.0, 0.05, 0.2][rng.below(3) as usize],
                 breaks: [0.0, 0.01, 0.05][rng.below(3) as usize],
                 delay_ms_max: [1, 10, 300][rng.below(3) as usize],
                 mischief_ms: [0, 1500, 6000][rng.below(3) as usize],
-            },
+            }
+        } else {
+            Faults { delay_ms_max: 5, ..Faults::default() }
         };
         let mut ops = Vec::new();
         for _ in 0..CALLS {

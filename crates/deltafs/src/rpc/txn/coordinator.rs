@@ -99,9 +99,10 @@ impl BackgroundWorker {
         if !all_know {
             return Ok(Progress::Later);
         }
-        match commits {
-            true => core.forget_txn(space, id)?,
-            false => core.finish_txn(space, id, false)?,
+        if commits {
+            core.forget_txn(space, id)?;
+        } else {
+            core.finish_txn(space, id, false)?;
         }
         Ok(Progress::Done)
     }

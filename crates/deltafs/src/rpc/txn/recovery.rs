@@ -43,12 +43,13 @@ fn identity(db: &Db) -> Result<Option<Identity>> {
     let (words, rest) = record.as_chunks::<4>();
     let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
     let is_sane = words.len() == 2 && rest.is_empty() && words[0] < words[1];
-    match is_sane {
-        true => Ok(Some((words[0], words[1]))),
-        false => Err(Error::Corruption {
+    if is_sane {
+        Ok(Some((words[0], words[1])))
+    } else {
+        Err(Error::Corruption {
             path: db.dir().to_owned(),
             what: "the record of which server wrote the log is damaged".to_owned(),
-        }),
+        })
     }
 }
 

@@ -26,9 +26,10 @@ impl Transactions {
             pending.phase == Phase::Prepared && !name.is_empty() && (old == name || new == name)
         };
         let mut names = path.split(|byte| *byte == b'/');
-        match names.any(|name| pending.values().any(|pending| locks(pending, name))) {
-            true => Err(RpcError::new("EAGAIN", LOCKED)),
-            false => Ok(()),
+        if names.any(|name| pending.values().any(|pending| locks(pending, name))) {
+            Err(RpcError::new("EAGAIN", LOCKED))
+        } else {
+            Ok(())
         }
     }
 }

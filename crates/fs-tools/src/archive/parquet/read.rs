@@ -35,10 +35,13 @@ pub(crate) fn read(file: Arc<dyn File>, sink: &mut ItemSink<'_>) -> Result<(), F
         is_taken = taken.is_ok();
         taken
     });
-    read.map_err(|failure| match is_taken {
-        true => failure.named(&name),
-        // What is wrong with an entry has the entry's name.
-        false => failure,
+    read.map_err(|failure| {
+        if is_taken {
+            failure.named(&name)
+        } else {
+            // What is wrong with an entry has the entry's name.
+            failure
+        }
     })
 }
 

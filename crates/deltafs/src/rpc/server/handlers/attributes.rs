@@ -10,12 +10,11 @@ impl Context<'_> {
     /// The attributes of a name, or of the directory itself if the name is empty.
     pub(crate) fn stat(&self, dir: u32, name: &[u8], out: &mut Vec<u8>) -> RpcResult {
         let at = self.at(dir)?;
-        let stat = match name.is_empty() {
-            true => self.caller.stat_dir(&at.dir)?,
-            false => {
-                let _admitted = admitted(at, name, Access::Read)?;
-                self.caller.stat_at(&at.dir, name)?
-            }
+        let stat = if name.is_empty() {
+            self.caller.stat_dir(&at.dir)?
+        } else {
+            let _admitted = admitted(at, name, Access::Read)?;
+            self.caller.stat_at(&at.dir, name)?
         };
         Reply::Facts(Facts(stat)).fields(out);
         Ok(())
@@ -29,17 +28,19 @@ impl Context<'_> {
     ) -> RpcResult {
         let (at, set) = (self.at(dir)?, attributes(set));
         let changes_rights = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
-        let (admitted, dir) = match name.is_empty() {
-            true => (None, Some(at.part.dir)),
-            false => {
-                let admitted = admitted(at, name, Access::Write)?;
-                (Some(admitted), self.dir_id(at, name)?)
-            }
+        let (admitted, dir) = if name.is_empty() {
+            (None, Some(at.part.dir))
+        } else {
+            let admitted = admitted(at, name, Access::Write)?;
+            (Some(admitted), self.dir_id(at, name)?)
         };
         let dir = dir.filter(|_| changes_rights);
-        let stat = self.without_leases(dir.as_slice(), || match name.is_empty() {
-            true => self.caller.set_dir_attributes(&at.dir, &set),
-            false => self.caller.set_attributes_at(&at.dir, name, &set),
+        let stat = self.without_leases(dir.as_slice(), || {
+            if name.is_empty() {
+                self.caller.set_dir_attributes(&at.dir, &set)
+            } else {
+                self.caller.set_attributes_at(&at.dir, name, &set)
+            }
         })?;
         drop(admitted);
         Reply::Facts(Facts(stat)).fields(out);

@@ -42,12 +42,11 @@ pub(crate) fn opened(session: &Session, dir: u32) -> RpcResult<&Opened> {
 
 /// Refuses a change of directories where several servers have them.
 pub(crate) fn check_is_alone(core: &Core) -> RpcResult {
-    match core.parts.has_all {
-        true => Ok(()),
-        false => {
-            let message = "a directory on several servers is changed by all of them together";
-            Err(RpcError::new("EXDEV", message))
-        }
+    if core.parts.has_all {
+        Ok(())
+    } else {
+        let message = "a directory on several servers is changed by all of them together";
+        Err(RpcError::new("EXDEV", message))
     }
 }
 

@@ -40,10 +40,7 @@ pub(crate) fn mkdir(
 }
 
 pub(crate) fn close_dir(session: &mut Session, dir: u32) -> RpcResult {
-    match session.close(dir) {
-        true => Ok(()),
-        false => Err(not_open(dir)),
-    }
+    if session.close(dir) { Ok(()) } else { Err(not_open(dir)) }
 }
 
 fn reply_opened(

@@ -27,9 +27,10 @@ pub(crate) fn page(
     }
     let count = count.clamp(1, PAGE_ENTRIES_MAX) as usize;
     let after = (!after.is_empty()).then_some(after);
-    let mut page = match plus {
-        true => caller.list_plus_at(&at.dir, after, count)?,
-        false => caller.list_at(&at.dir, after, count)?,
+    let mut page = if plus {
+        caller.list_plus_at(&at.dir, after, count)?
+    } else {
+        caller.list_at(&at.dir, after, count)?
     };
     let shards = state.shards();
     if !core.parts.has_all {

@@ -40,13 +40,14 @@ impl Context<'_> {
             both.reverse();
         }
         let first = admitted(both[0].0, both[0].1, Access::Write)?;
-        let _second = match is_one {
+        let _second = if is_one {
             // The lock is held already.
-            true => match first.admit(to.part.dir, both[1].1, Access::Write) {
+            match first.admit(to.part.dir, both[1].1, Access::Write) {
                 None => None,
                 Some(redirect) => return Err(RpcError::redirect(to.part.dir, redirect)),
-            },
-            false => Some(admitted(both[1].0, both[1].1, Access::Write)?),
+            }
+        } else {
+            Some(admitted(both[1].0, both[1].1, Access::Write)?)
         };
         if !self.core.parts.has_all {
             let found = self.caller.stat_at(&from.dir, name)?;
