@@ -98,9 +98,10 @@ fn entry(
         DeValue::Array(list) => {
             let words: Option<Vec<String>> = list.iter().map(|item| word(item.get_ref())).collect();
             let words = words.ok_or_else(|| refuse("a list holds words and numbers"))?;
-            Ok(match REPEATED.contains(&name.as_ref()) {
-                true => words.into_iter().map(one).collect(),
-                false => vec![one(words.join(","))],
+            Ok(if REPEATED.contains(&name.as_ref()) {
+                words.into_iter().map(one).collect()
+            } else {
+                vec![one(words.join(","))]
             })
         }
         DeValue::Table(table) if name == "param" => {

@@ -144,9 +144,10 @@ fn check_rates(settings: &Settings) -> Result<(), Refusal> {
 fn remark_memory_limit(settings: &Settings, engines: &mut [PlannedEngine]) {
     let Some(bytes) = settings.mem_limit else { return };
     for planned in engines {
-        let what = match planned.engine.name.contains("://") {
-            true => ": of this program, not of the server",
-            false => ", page cache included",
+        let what = if planned.engine.name.contains("://") {
+            ": of this program, not of the server"
+        } else {
+            ", page cache included"
         };
         planned.remarks.push(format!("memory limit {bytes} bytes{what}"));
     }
@@ -162,9 +163,10 @@ fn check_answers(settings: &Settings, workloads: &[Workload], engines: &mut [Pla
         && workloads.iter().all(|workload| workers_max(workload, 1).unwrap_or(1) == 1);
     for planned in engines.iter_mut().filter(|planned| planned.engine.stores) {
         let is_server = planned.engine.name.contains("://");
-        let (verify, what) = match is_alone && !is_server {
-            true => (Verify::Model, "every answer was held against what was written"),
-            false => (Verify::RangeOrder, "the order of ranges was checked"),
+        let (verify, what) = if is_alone && !is_server {
+            (Verify::Model, "every answer was held against what was written")
+        } else {
+            (Verify::RangeOrder, "the order of ranges was checked")
         };
         planned.verify = Some(verify);
         planned.remarks.push(format!("verified: {what}; times include the checks"));

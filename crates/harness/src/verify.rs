@@ -90,14 +90,10 @@ impl Checked {
         let mut expected = range.map(|rows| rows.range::<[u8], _>((Bound::Included(low), upper)));
         let mut is_broken_off = false;
         let mut checked = |key: &[u8], value: &[u8]| {
-            let wanted = expected.as_mut().map(|rows| match reverse {
-                true => rows.next_back(),
-                false => rows.next(),
-            });
-            let is_ordered = last.as_deref().is_none_or(|last| match reverse {
-                true => key < last,
-                false => key > last,
-            });
+            let wanted =
+                expected.as_mut().map(|rows| if reverse { rows.next_back() } else { rows.next() });
+            let is_ordered =
+                last.as_deref().is_none_or(|last| if reverse { key < last } else { key > last });
             let is_within = key >= low && high.is_none_or(|high| key < high);
             let wrong = match wanted {
                 _ if !is_within => Some("is out of bounds".to_owned()),
@@ -121,16 +117,20 @@ impl Checked {
             is_broken_off = flow.is_break();
             flow
         };
-        let visited = match reverse {
-            true => session.scan_rev(low, high, &mut checked),
-            false => session.scan(low, high, &mut checked),
-        }?;
+        let visited = if reverse {
+            session.scan_rev(low, high, &mut checked)?
+        } else {
+            session.scan(low, high, &mut checked)?
+        };
         let mut rest = expected;
         let missing = match rest.as_mut() {
-            Some(rows) if !is_broken_off && fault.is_none() => match reverse {
-                true => rows.next_back(),
-                false => rows.next(),
-            },
+            Some(rows) if !is_broken_off && fault.is_none() => {
+                if reverse {
+                    rows.next_back()
+                } else {
+                    rows.next()
+                }
+            }
             _ => None,
         };
         let fault = fault.or(missing.map(|(key, _)| format!("row {} is missing", key_text(key))));
@@ -398,9 +398,10 @@ mod tests {
     fn wrong_answers_are_failed_calls() {
         for lost in [true, false] {
             let (model, store) = stores(Verify::Model);
-            match lost {
-                true => model.session().unwrap().remove(b"b").map(|_| ()).unwrap(),
-                false => model.session().unwrap().put(b"b", b"other").unwrap(),
+            if lost {
+                model.session().unwrap().remove(b"b").map(|_| ()).unwrap();
+            } else {
+                model.session().unwrap().put(b"b", b"other").unwrap();
             }
             for (call, said) in calls(&store) {
                 assert!(said.contains("verify: ") && said.contains('b'), "{call}: {said}");

@@ -113,14 +113,16 @@ pub(crate) fn decode(bytes: &mut &[u8], context: &mut Context, record: &mut Reco
         if shared > context.key.len() {
             return None;
         }
-        let write = match verb.writes() {
-            false if verb == Verb::Del => Write::Remove,
-            false => Write::Nothing,
-            true => match varint(bytes)? {
+        let write = if verb.writes() {
+            match varint(bytes)? {
                 0 => Write::Nothing,
                 1 => Write::Remove,
                 more => Write::Put(u32::try_from(more - 2).ok()?),
-            },
+            }
+        } else if verb == Verb::Del {
+            Write::Remove
+        } else {
+            Write::Nothing
         };
         record.push_parts(&context.key[..shared], rest, write);
         context.key.truncate(shared);

@@ -241,9 +241,10 @@ impl ArrivalSchedule {
 }
 
 fn check_rate(rate_per_s: f64) -> Result<(), Error> {
-    match (1e-6..=1e12).contains(&rate_per_s) {
-        true => Ok(()),
-        false => Err(Error::parameter("rate per second", rate_per_s, "1e-6 to 1e12")),
+    if (1e-6..=1e12).contains(&rate_per_s) {
+        Ok(())
+    } else {
+        Err(Error::parameter("rate per second", rate_per_s, "1e-6 to 1e12"))
     }
 }
 

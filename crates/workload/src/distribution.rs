@@ -222,17 +222,26 @@ impl Distribution {
     ///
     /// [`Error::Parameter`] names the first number that is out of its range.
     pub fn check(&self) -> Result<(), Error> {
-        let natural = |name, value: f64| match value.is_finite() && value >= 0.0 {
-            true => Ok(()),
-            false => Err(Error::parameter(name, value, "a finite number of at least 0")),
+        let natural = |name, value: f64| {
+            if value.is_finite() && value >= 0.0 {
+                Ok(())
+            } else {
+                Err(Error::parameter(name, value, "a finite number of at least 0"))
+            }
         };
-        let finite = |name, value: f64| match value.is_finite() {
-            true => Ok(()),
-            false => Err(Error::parameter(name, value, "a finite number")),
+        let finite = |name, value: f64| {
+            if value.is_finite() {
+                Ok(())
+            } else {
+                Err(Error::parameter(name, value, "a finite number"))
+            }
         };
-        let shaped = |shape: f64| match (-10.0..1.0).contains(&shape) {
-            true => Ok(()),
-            false => Err(Error::parameter("shape", shape, "-10 to less than 1, so with a mean")),
+        let shaped = |shape: f64| {
+            if (-10.0..1.0).contains(&shape) {
+                Ok(())
+            } else {
+                Err(Error::parameter("shape", shape, "-10 to less than 1, so with a mean"))
+            }
         };
         match *self {
             Distribution::Fixed(value) => natural("value", value),

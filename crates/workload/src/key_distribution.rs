@@ -119,9 +119,8 @@ impl KeyDistribution {
     ///
     /// [`Error::Parameter`] names the first number that is out of its range.
     pub fn check(&self) -> Result<(), Error> {
-        let within = |name, value: f64, ok: bool, expected| match ok {
-            true => Ok(()),
-            false => Err(Error::parameter(name, value, expected)),
+        let within = |name, value: f64, ok: bool, expected| {
+            if ok { Ok(()) } else { Err(Error::parameter(name, value, expected)) }
         };
         match *self {
             KeyDistribution::Sequential | KeyDistribution::Insert | KeyDistribution::Uniform => {
@@ -185,9 +184,10 @@ pub(crate) fn read_numbers(
 ) -> Result<Vec<f64>, Error> {
     let mut numbers = defaults.to_vec();
     if list.is_empty() {
-        return match text.ends_with(':') {
-            true => Err(Error::syntax(what, text, "nothing follows the colon")),
-            false => Ok(numbers),
+        return if text.ends_with(':') {
+            Err(Error::syntax(what, text, "nothing follows the colon"))
+        } else {
+            Ok(numbers)
         };
     }
     for (i, word) in list.split(',').enumerate() {

@@ -115,9 +115,12 @@ impl SizeDistribution {
     ///
     /// [`Error::Parameter`] names the first number that is out of its range.
     pub fn check(&self) -> Result<(), Error> {
-        let ordered = |min: u32, max: u32| match min <= max {
-            true => Ok(()),
-            false => Err(Error::parameter("smallest size", min, "at most the largest size")),
+        let ordered = |min: u32, max: u32| {
+            if min <= max {
+                Ok(())
+            } else {
+                Err(Error::parameter("smallest size", min, "at most the largest size"))
+            }
         };
         match *self {
             SizeDistribution::Fixed(_) | SizeDistribution::FbValue => {}

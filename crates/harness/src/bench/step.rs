@@ -56,9 +56,10 @@ impl Grid<'_> {
             clock: self.clock.clone(),
             origin: self.origin,
             stop: self.stop,
-            mode: match self.workload.is_jobs() && !settings.timing {
-                true => Mode::Untimed,
-                false => Mode::Timed,
+            mode: if self.workload.is_jobs() && !settings.timing {
+                Mode::Untimed
+            } else {
+                Mode::Timed
             },
             breaker: Breaker::default(),
         };
@@ -179,10 +180,7 @@ impl Grid<'_> {
     }
 
     fn drop_caches(&self) -> Result<(), Failed> {
-        match self.plan.settings.drop_caches {
-            true => drop_caches().map_err(Failed::new),
-            false => Ok(()),
-        }
+        if self.plan.settings.drop_caches { drop_caches().map_err(Failed::new) } else { Ok(()) }
     }
 
     /// Waits for the engine's own threads, and adds what the phase has cost by then.

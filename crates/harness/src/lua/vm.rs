@@ -70,9 +70,10 @@ impl<'s> Vm<'s> {
         let chunk = lua.load(setup.script.text.as_slice()).set_name(format!("@{path}"));
         let evaluated = chunk.eval::<Value>().map_err(|error| {
             let ScriptError { message, traceback } = ScriptError::from(error);
-            let message = match message.starts_with(path.as_str()) {
-                true => message,
-                false => format!("{path}: {message}"),
+            let message = if message.starts_with(path.as_str()) {
+                message
+            } else {
+                format!("{path}: {message}")
             };
             ScriptError { message, traceback }
         })?;

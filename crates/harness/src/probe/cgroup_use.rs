@@ -73,9 +73,12 @@ impl CgroupTotals {
 /// The facts of a probe: which group, by which version, and what of it is told.
 pub(crate) fn cgroup_info(host: &dyn Host) -> Vec<(String, String)> {
     let dirs = own_dirs(host);
-    let shown = |own: &OwnDir| match own.is_root {
-        true => format!("{} (the root: the whole machine)", own.dir),
-        false => own.dir.clone(),
+    let shown = |own: &OwnDir| {
+        if own.is_root {
+            format!("{} (the root: the whole machine)", own.dir)
+        } else {
+            own.dir.clone()
+        }
     };
     let of = |name: &str| {
         let found = dirs.iter().find(|own| own.controllers.split(',').any(|own| own == name));
@@ -83,9 +86,12 @@ pub(crate) fn cgroup_info(host: &dyn Host) -> Vec<(String, String)> {
     };
     let two = dirs.iter().find(|own| own.controllers.is_empty());
     let CgroupTotals(totals) = CgroupTotals::read(host);
-    let told = |is_told: bool| match is_told {
-        true => "told".to_owned(),
-        false => format!("{}: the group has no such file", super::NOT_AVAILABLE),
+    let told = |is_told: bool| {
+        if is_told {
+            "told".to_owned()
+        } else {
+            format!("{}: the group has no such file", super::NOT_AVAILABLE)
+        }
     };
     let rows = [
         ("version_2", two.map_or_else(|| super::NOT_AVAILABLE.to_owned(), shown)),

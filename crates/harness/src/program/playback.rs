@@ -87,10 +87,8 @@ impl Playback {
             let trace = Trace::open(&*self.fs, &self.path, self.format, which);
             trace.map_err(|error| error.to_string())
         };
-        let recorded = match timed {
-            true => self.recorded_threads(),
-            false => Some(self.survey.before.len() as u32),
-        };
+        let recorded =
+            if timed { self.recorded_threads() } else { Some(self.survey.before.len() as u32) };
         match recorded {
             Some(recorded) if timed && recorded == threads => {
                 Ok(Cursor::One { trace: open(Some(thread))?, share: None })
@@ -278,12 +276,11 @@ impl<'s> PlaybackTask<'s> {
 
     /// Runs one operation.
     pub(crate) fn unit(&mut self) -> Result<(), ScriptError> {
-        match self.cursor.next(&mut self.record).map_err(ScriptError::plain)? {
-            true => self.perform(),
+        if self.cursor.next(&mut self.record).map_err(ScriptError::plain)? {
+            self.perform();
+        } else {
             // The survey has counted them.
-            false => {
-                return Err(ScriptError::plain("the trace has changed since it was read".into()));
-            }
+            return Err(ScriptError::plain("the trace has changed since it was read".into()));
         }
         Ok(())
     }

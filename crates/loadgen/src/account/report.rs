@@ -125,16 +125,15 @@ impl Report {
         }));
         self.window_s += other.window_s;
         self.offered_rate = other.offered_rate.or(self.offered_rate);
-        self.threads = match self.threads.len() == other.threads.len() {
-            true => {
-                let pairs = self.threads.iter().zip(&other.threads);
-                let sum = |(a, b): (&ThreadUse, &ThreadUse)| ThreadUse {
-                    cpu_s: a.cpu_s + b.cpu_s,
-                    wall_s: a.wall_s + b.wall_s,
-                };
-                pairs.map(sum).collect()
-            }
-            false => other.threads,
+        self.threads = if self.threads.len() == other.threads.len() {
+            let pairs = self.threads.iter().zip(&other.threads);
+            let sum = |(a, b): (&ThreadUse, &ThreadUse)| ThreadUse {
+                cpu_s: a.cpu_s + b.cpu_s,
+                wall_s: a.wall_s + b.wall_s,
+            };
+            pairs.map(sum).collect()
+        } else {
+            other.threads
         };
         self.windows.extend(other.windows);
         self.send_gaps_ns.extend(other.send_gaps_ns);

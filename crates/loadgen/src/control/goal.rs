@@ -77,9 +77,10 @@ impl Goal {
     #[must_use]
     pub fn guess(&self, figures: &Figures) -> Judgement {
         let percentile = figures.with_lost().percentile(self.percentile);
-        match percentile.is_some_and(|found| found < self.limit_ns) && figures.is_sustained() {
-            true => Judgement::Met,
-            false => Judgement::Missed,
+        if percentile.is_some_and(|found| found < self.limit_ns) && figures.is_sustained() {
+            Judgement::Met
+        } else {
+            Judgement::Missed
         }
     }
 }

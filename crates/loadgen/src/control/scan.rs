@@ -39,10 +39,8 @@ impl Scan {
             return Err(Error::usage(text, problem));
         }
         // Computed, not added up; a hair above the largest is still the largest.
-        let rate = |k: usize| match is_geometric {
-            true => min * step.powi(k as i32),
-            false => min + step * k as f64,
-        };
+        let rate =
+            |k: usize| if is_geometric { min * step.powi(k as i32) } else { min + step * k as f64 };
         let rates_per_s: Vec<f64> =
             (0..=RATES_MAX).map(rate).take_while(|rate| *rate <= max * (1.0 + 1e-12)).collect();
         if rates_per_s.len() > RATES_MAX {

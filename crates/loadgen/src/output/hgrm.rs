@@ -32,9 +32,10 @@ pub fn hgrm(values: &Histogram) -> String {
         // Writing to a String cannot fail, here and below.
         let _ = write!(out, "{:>12.3} {share:>2.12} {seen:>10}", us(value));
         // The last has no such number.
-        let _ = match seen < total {
-            true => writeln!(out, " {:>14.2}", 1.0 / (1.0 - share)),
-            false => writeln!(out),
+        let _ = if seen < total {
+            writeln!(out, " {:>14.2}", 1.0 / (1.0 - share))
+        } else {
+            writeln!(out)
         };
     }
     let (mean, deviation) = (values.mean().unwrap_or(0.0), deviation(values).unwrap_or(0.0));

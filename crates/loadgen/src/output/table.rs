@@ -211,9 +211,8 @@ pub fn table(report: &Report, settings: &Settings, columns: Columns) -> String {
     if is_ours {
         out.push_str(&remarks(report));
     }
-    let rate = |bytes: u64| match report.window_s > 0.0 {
-        true => bytes as f64 / BYTES_PER_MB / report.window_s,
-        false => 0.0,
+    let rate = |bytes: u64| {
+        if report.window_s > 0.0 { bytes as f64 / BYTES_PER_MB / report.window_s } else { 0.0 }
     };
     for (name, bytes) in [("RX", counts.received_bytes), ("TX", counts.sent_bytes)] {
         let gap = if name == "RX" { "\n" } else { "" };

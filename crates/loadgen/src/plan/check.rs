@@ -41,13 +41,19 @@ fn refuse_if(is_wrong: bool, why: &str) -> Result<()> {
 }
 
 fn check_limits(settings: &Settings) -> Result<()> {
-    let within = |option: &str, value: usize, max: usize| match (1..=max).contains(&value) {
-        true => Ok(()),
-        false => Err(Error::usage(format!("{option} is {value}, expected 1 to {max}"))),
+    let within = |option: &str, value: usize, max: usize| {
+        if (1..=max).contains(&value) {
+            Ok(())
+        } else {
+            Err(Error::usage(format!("{option} is {value}, expected 1 to {max}")))
+        }
     };
-    let seconds = |option: &str, value: f64| match (0.0..=TIME_S_MAX).contains(&value) {
-        true => Ok(()),
-        false => Err(Error::usage(format!("{option} is {value}, expected 0 to {TIME_S_MAX} s"))),
+    let seconds = |option: &str, value: f64| {
+        if (0.0..=TIME_S_MAX).contains(&value) {
+            Ok(())
+        } else {
+            Err(Error::usage(format!("{option} is {value}, expected 0 to {TIME_S_MAX} s")))
+        }
     };
     if settings.threads > 0 || settings.agents == 0 {
         within("--threads", settings.threads, THREADS_MAX)?;
@@ -151,9 +157,10 @@ fn check_credentials(settings: &Settings) -> Result<()> {
 
 /// Whether there can be so many requests a second; 0 is as many as are answered.
 pub(crate) fn check_rate(rate: f64) -> Result<()> {
-    match (0.0..=1e12).contains(&rate) {
-        true => Ok(()),
-        false => Err(Error::usage(format!("--qps is {rate}, expected 0 to 1e12"))),
+    if (0.0..=1e12).contains(&rate) {
+        Ok(())
+    } else {
+        Err(Error::usage(format!("--qps is {rate}, expected 0 to 1e12")))
     }
 }
 

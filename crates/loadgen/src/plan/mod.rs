@@ -80,19 +80,18 @@ impl Plan {
             .iter()
             .map(|server| connect_options(&settings, server, fs))
             .collect::<Result<_>>()?;
-        let records = match settings.sharding.is_some() {
-            true => settings.records,
-            false => (settings.records / servers.len() as u64).max(1),
+        let records = if settings.sharding.is_some() {
+            settings.records
+        } else {
+            (settings.records / servers.len() as u64).max(1)
         };
         let gaps = named("--iadist", arrival::distribution(&settings.iadist, fs))?;
         if settings.rate > 0.0 {
             named("--iadist", gaps.with_mean(1.0 / settings.rate))?;
         }
         let key_sizes = named("--keysize", arrival::distribution(&settings.keysize, fs))?;
-        let key_bytes_max = match settings.protocol.is_memcached() {
-            true => memcached::KEY_BYTES_MAX,
-            false => KEY_BYTES_MAX,
-        };
+        let key_bytes_max =
+            if settings.protocol.is_memcached() { memcached::KEY_BYTES_MAX } else { KEY_BYTES_MAX };
         if let Distribution::Fixed(bytes) = key_sizes
             && bytes + settings.prefix.len() as f64 > key_bytes_max as f64
         {
@@ -111,12 +110,11 @@ impl Plan {
         let values = Values::new(sizes.max().max(traced) as usize, settings.seed);
         let purged = Sample::new(PURGED_SHARE, settings.seed);
         let shards = Shards::new(settings.sharding, &servers);
-        let load_depth = match settings.tls.is_some() && settings.protocol.is_memcached() {
-            true => {
-                let request = keys.len_max() + sizes.max() as usize + FRAMING_BYTES;
-                (TLS_RECORD_BYTES / 2 / request).clamp(1, LOAD_DEPTH)
-            }
-            false => LOAD_DEPTH,
+        let load_depth = if settings.tls.is_some() && settings.protocol.is_memcached() {
+            let request = keys.len_max() + sizes.max() as usize + FRAMING_BYTES;
+            (TLS_RECORD_BYTES / 2 / request).clamp(1, LOAD_DEPTH)
+        } else {
+            LOAD_DEPTH
         };
         Ok(Plan {
             settings,
@@ -198,18 +196,20 @@ impl Plan {
     /// where they go the clients that have one to each server.
     #[must_use]
     pub fn sources(&self) -> usize {
-        match self.settings.sharding.is_some() {
-            true => self.settings.threads * self.settings.connections,
-            false => self.connections(),
+        if self.settings.sharding.is_some() {
+            self.settings.threads * self.settings.connections
+        } else {
+            self.connections()
         }
     }
 
     /// Records of all servers together.
     #[must_use]
     pub fn records_total(&self) -> u64 {
-        match self.settings.sharding.is_some() {
-            true => self.records,
-            false => self.records * self.servers.len() as u64,
+        if self.settings.sharding.is_some() {
+            self.records
+        } else {
+            self.records * self.servers.len() as u64
         }
     }
 

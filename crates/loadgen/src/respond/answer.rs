@@ -126,10 +126,13 @@ impl Answerer {
             return Answered::Request(4 + end + 1);
         }
         match text::parse(input, &self.limits) {
-            Ok(Parsed::Complete(request, bytes)) => match self.text_request(&request, out) {
-                true => Answered::Request(bytes),
-                false => Answered::Close,
-            },
+            Ok(Parsed::Complete(request, bytes)) => {
+                if self.text_request(&request, out) {
+                    Answered::Request(bytes)
+                } else {
+                    Answered::Close
+                }
+            }
             Ok(Parsed::Incomplete(_)) => Answered::Partial,
             Err(refusal) => {
                 out.extend_from_slice(refusal.reply());
@@ -192,10 +195,13 @@ impl Answerer {
 
     fn binary(&mut self, skip: &mut u64, input: &[u8], out: &mut Vec<u8>) -> Answered {
         match binary::parse(input, &self.limits) {
-            Ok(Parsed::Complete(request, bytes)) => match self.binary_request(&request, out) {
-                true => Answered::Request(bytes),
-                false => Answered::Close,
-            },
+            Ok(Parsed::Complete(request, bytes)) => {
+                if self.binary_request(&request, out) {
+                    Answered::Request(bytes)
+                } else {
+                    Answered::Close
+                }
+            }
             Ok(Parsed::Incomplete(_)) => Answered::Partial,
             Err(refusal) => {
                 refusal.write(out);
@@ -258,9 +264,10 @@ impl Answerer {
                 let bytes = input.len() - rest.len();
                 let hit = self.miss_share == 0.0 || !self.rng.chance(self.miss_share);
                 let replies = RespReplies { bulk: &self.bulk, hit };
-                match replies.write(&request, protocol, out) {
-                    true => Answered::Request(bytes),
-                    false => Answered::Close,
+                if replies.write(&request, protocol, out) {
+                    Answered::Request(bytes)
+                } else {
+                    Answered::Close
                 }
             }
             // Empty requests are passed over, and are gone.
@@ -303,10 +310,7 @@ impl RespReplies<'_> {
             b"MGET" => {
                 writer.array(request.len() - 1);
                 for _ in 1..request.len() {
-                    match self.hit {
-                        true => writer.append(self.bulk),
-                        false => writer.null(),
-                    }
+                    if self.hit { writer.append(self.bulk) } else { writer.null() }
                 }
             }
             b"SET" | b"AUTH" | b"SELECT" | b"FLUSHALL" | b"FLUSHDB" | b"CLIENT" | b"READONLY"

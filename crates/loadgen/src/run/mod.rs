@@ -382,10 +382,7 @@ impl Fleet {
         surroundings: &mut Surroundings<'_>,
     ) -> Result<Report> {
         let number = self.next_phase();
-        let length_ns = match what.time_s > 0.0 {
-            true => (what.time_s * 1e9) as u64,
-            false => LENGTH_NS_MAX,
-        };
+        let length_ns = if what.time_s > 0.0 { (what.time_s * 1e9) as u64 } else { LENGTH_NS_MAX };
         let (plan, rate) = (Arc::clone(&self.plan), what.rate);
         (surroundings.observer)(&Event::Measuring);
         let ramp = plan.ramp().map(|ramp| (ramp, self.share_of(rate)));
@@ -432,9 +429,10 @@ impl Fleet {
         let is_whole = what.time_s > 0.0 && !report.is_interrupted && !is_dead;
         let is_spent =
             plan.settings.queries > 0 && report.account.counts.offered >= plan.settings.queries;
-        report.window_s = match is_whole && !is_spent {
-            true => what.time_s,
-            false => clock.ns_between(start, last_reply) as f64 / 1e9,
+        report.window_s = if is_whole && !is_spent {
+            what.time_s
+        } else {
+            clock.ns_between(start, last_reply) as f64 / 1e9
         };
         report.series = series.finish(clock.ticks().min(end));
         Ok(report)
@@ -585,12 +583,13 @@ mod tests {
                 let mut fleet = fleet(threads);
                 fleet.send_phase(|_| phase());
                 let live = fleet.live.clone();
-                let panic = catch_unwind(AssertUnwindSafe(|| match is_sampling {
-                    false => fleet.collect(&mut |_, _| {}),
-                    true => {
+                let panic = catch_unwind(AssertUnwindSafe(|| {
+                    if is_sampling {
                         let clock = Clock::calibrated();
                         let mut series = Series::new(&live, clock.ticks(), clock, None);
                         fleet.collect_sampling(&mut series, u64::MAX, &mut |_| {}, &mut |_, _| {})
+                    } else {
+                        fleet.collect(&mut |_, _| {})
                     }
                 }))
                 .expect_err("a result without the thread");

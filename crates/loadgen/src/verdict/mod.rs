@@ -141,11 +141,10 @@ impl Verdict {
             let is_passed = test.p_value >= P_VALUE_MIN;
             let distribution = if is_passed { "exponential" } else { "not exponential" };
             let GapTest { p_value, gaps } = test;
-            let text = match is_passed {
-                true => format!("{distribution} (p {p_value:.2}, {gaps} of them)"),
-                false => format!(
-                    "{distribution} (p {p_value:.1e}, {gaps} of them): sends kept no schedule"
-                ),
+            let text = if is_passed {
+                format!("{distribution} (p {p_value:.2}, {gaps} of them)")
+            } else {
+                format!("{distribution} (p {p_value:.1e}, {gaps} of them): sends kept no schedule")
             };
             verdict.add("gaps", is_passed, text);
         }
@@ -182,20 +181,17 @@ impl Verdict {
         let grade = if off <= due * RATE_SHARE_MAX {
             Grade::Pass
         } else if off > chance {
-            text.push_str(match is_above {
-                true => ": more was sent than asked for",
-                false => ": offered load not sustained",
+            text.push_str(if is_above {
+                ": more was sent than asked for"
+            } else {
+                ": offered load not sustained"
             });
             Grade::Warn
         } else {
-            text.push_str(&match chance < due {
-                true => {
-                    format!(
-                        ": chance moves it by up to {:.1} %, measure longer",
-                        100.0 * chance / due
-                    )
-                }
-                false => ": chance moves it by as much, measure longer".to_owned(),
+            text.push_str(&if chance < due {
+                format!(": chance moves it by up to {:.1} %, measure longer", 100.0 * chance / due)
+            } else {
+                ": chance moves it by as much, measure longer".to_owned()
             });
             Grade::Open
         };
@@ -221,27 +217,28 @@ impl Verdict {
         let is_passed = delay as f64 <= limit;
         let found =
             format!("p99 {} of a response p99 of {}", words(delay as f64), words(response as f64));
-        let text = match is_passed {
-            true => found,
-            false => format!("{found}: this program was late, or the queue was full (-c, -d, -T)"),
+        let text = if is_passed {
+            found
+        } else {
+            format!("{found}: this program was late, or the queue was full (-c, -d, -T)")
         };
         self.add("client delay", is_passed, text);
     }
 
     fn cpu(&mut self, threads: &[ThreadUse]) {
-        let busy = |thread: &ThreadUse| match thread.wall_s > 0.0 {
-            true => thread.cpu_s / thread.wall_s,
-            false => 0.0,
+        let busy = |thread: &ThreadUse| {
+            if thread.wall_s > 0.0 { thread.cpu_s / thread.wall_s } else { 0.0 }
         };
         let worst = threads.iter().map(busy).enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((index, share)) = worst else { return };
         let (is_passed, percent) = (share <= BUSY_MAX, share * 100.0);
-        let text = match is_passed {
-            true => format!("thread {index} was busiest: {percent:.0} % of the time"),
-            false => format!(
+        let text = if is_passed {
+            format!("thread {index} was busiest: {percent:.0} % of the time")
+        } else {
+            format!(
                 "thread {index} was busy for {percent:.0} % of the time: give it fewer connections \
                  (-T, agents)"
-            ),
+            )
         };
         self.add("cpu", is_passed, text);
     }
@@ -258,9 +255,10 @@ impl Verdict {
                 format!("{name} served {achieved_per_s:.0} of its {offered_per_s:.0} requests/s")
             })
             .collect();
-        let text = match slow.is_empty() {
-            true => format!("all {} served their shares", agents.len()),
-            false => slow.join(", "),
+        let text = if slow.is_empty() {
+            format!("all {} served their shares", agents.len())
+        } else {
+            slow.join(", ")
         };
         self.add("agents", slow.is_empty(), text);
     }

@@ -220,9 +220,10 @@ impl Connection {
                 Err(error) => return Err(ConnectionError::Broken(error)),
             }
         }
-        match self.is_stock {
-            true => self.spare_bytes = self.output.len(),
-            false => self.output.clear(),
+        if self.is_stock {
+            self.spare_bytes = self.output.len();
+        } else {
+            self.output.clear();
         }
         self.sent_bytes = 0;
         Ok(self.arm(false))

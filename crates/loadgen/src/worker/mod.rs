@@ -187,9 +187,10 @@ impl Worker<'_> {
         self.begin(phase)?;
         let cpu_ns = usage::thread_cpu_ns();
         self.clock.wait_until(self.phase.start);
-        let end = match self.phase.is_load {
-            true => NEVER,
-            false => self.phase.start.saturating_add(self.clock.ticks_of_ns(self.phase.length_ns)),
+        let end = if self.phase.is_load {
+            NEVER
+        } else {
+            self.phase.start.saturating_add(self.clock.ticks_of_ns(self.phase.length_ns))
         };
         let drain = self.clock.ticks_of_ns((self.plan.settings.drain_s * 1e9) as u64);
         let mut deadline = end.saturating_add(drain);

@@ -67,9 +67,10 @@ impl Worker<'_> {
         let (sender, clock) = (self.events.0.clone(), self.clock.clone());
         let stop = Arc::clone(&self.stop);
         // A connection to a node that came up is tried once, one that broke to the end.
-        let give_up = match settings.reconnect {
-            true => self.phase.start.saturating_add(clock.ticks_of_ns(self.phase.length_ns)),
-            false => 0,
+        let give_up = if settings.reconnect {
+            self.phase.start.saturating_add(clock.ticks_of_ns(self.phase.length_ns))
+        } else {
+            0
         };
         let attempts = move || {
             loop {

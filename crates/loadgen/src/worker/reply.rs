@@ -26,9 +26,10 @@ impl Worker<'_> {
         }
         let verifies = self.plan.settings.verify;
         loop {
-            let next = match verifies {
-                true => self.next_verified(at)?,
-                false => self.connections[at].next_reply()?,
+            let next = if verifies {
+                self.next_verified(at)?
+            } else {
+                self.connections[at].next_reply()?
             };
             let Some((request, outcome)) = next else { return Ok(()) };
             self.complete(at, &request, outcome, now);
@@ -197,9 +198,10 @@ impl Worker<'_> {
         let is_open = self.is_open();
         let service_ns = self.clock.ns_between(request.sent, now);
         // What was sent elsewhere began with its first send.
-        let response_ns = match is_open || request.redirects > 0 {
-            true => self.clock.ns_between(request.intended, now),
-            false => service_ns,
+        let response_ns = if is_open || request.redirects > 0 {
+            self.clock.ns_between(request.intended, now)
+        } else {
+            service_ns
         };
         let account = &mut self.account;
         account.counts.ops += 1;

@@ -185,13 +185,12 @@ impl Worker<'_> {
         if matches!(router.map, Map::Tiers) {
             return usize::from(request.flags & flags::LOAD != 0);
         }
-        let key = match request.flags & flags::TRACE_KEY != 0 {
-            true => self.trace_keys.key(request.key),
-            false => {
-                router.key.clear();
-                self.plan.keys.append(request.key, &mut router.key);
-                router.key.as_slice()
-            }
+        let key = if request.flags & flags::TRACE_KEY != 0 {
+            self.trace_keys.key(request.key)
+        } else {
+            router.key.clear();
+            self.plan.keys.append(request.key, &mut router.key);
+            router.key.as_slice()
         };
         // With --assoc the server knows the first part of a key alone.
         let split = self.plan.settings.assoc.and_then(|bytes| split_assoc(key, bytes));
@@ -274,10 +273,11 @@ impl Worker<'_> {
             left.extend(queues.flat_map(std::mem::take::<VecDeque<InFlight>>));
         }
         for request in &left {
-            match request.flags & (flags::FILL | flags::COPY) != 0 {
+            if request.flags & (flags::FILL | flags::COPY) != 0 {
                 // Nobody asked for it.
-                true => self.trace_keys.release(request),
-                false => self.count_unsent(request),
+                self.trace_keys.release(request);
+            } else {
+                self.count_unsent(request);
             }
         }
     }

@@ -146,12 +146,11 @@ impl<'p> Worker<'p> {
             let threads = self.plan.settings.threads as u32;
             self.trace = TraceSource::open(self.plan, self.thread as u32, threads)?;
         }
-        self.moderation = match self.plan.settings.moderate && self.phase.rate > 0.0 {
-            true => {
-                let gap_ns = self.plan.sources() as f64 * 1e9 / self.phase.rate;
-                self.clock.ticks_of_ns(gap_ns as u64)
-            }
-            false => 0,
+        self.moderation = if self.plan.settings.moderate && self.phase.rate > 0.0 {
+            let gap_ns = self.plan.sources() as f64 * 1e9 / self.phase.rate;
+            self.clock.ticks_of_ns(gap_ns as u64)
+        } else {
+            0
         };
         let per_server = self.plan.settings.connections;
         for (at, (workload, connection)) in
@@ -181,11 +180,10 @@ impl<'p> Worker<'p> {
 fn template(plan: &Plan, kind: Kind) -> Option<Template> {
     let settings = &plan.settings;
     let key_bytes = plan.keys.fixed_len().filter(|_| settings.assoc.is_none())?;
-    let value_bytes = match kind.has_value() {
-        true if settings.verify => return None,
-        true => plan.sizes.fixed()? as usize,
-        false => 0,
-    };
+    if kind.has_value() && settings.verify {
+        return None;
+    }
+    let value_bytes = if kind.has_value() { plan.sizes.fixed()? as usize } else { 0 };
     let mut key = vec![0; key_bytes];
     plan.keys.write(0, &mut key);
     let ttl_s = if kind.has_value() { settings.ttl_s } else { 0 };

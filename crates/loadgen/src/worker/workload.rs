@@ -135,9 +135,10 @@ impl ConnectionWorkload {
         self.schedule = None;
         // A trace has one schedule for all connections of its thread, and a client whose keys say
         // where they go has one for all of its: the first has it.
-        let (index, count) = match plan.settings.trace.is_some() {
-            true => (self.stream.thread, plan.settings.threads as u32),
-            false => (self.index, self.count),
+        let (index, count) = if plan.settings.trace.is_some() {
+            (self.stream.thread, plan.settings.threads as u32)
+        } else {
+            (self.index, self.count)
         };
         let at = self.stream.connection as usize;
         let is_scheduled = match (plan.settings.trace.is_some(), plan.settings.sharding.is_some()) {
@@ -204,10 +205,12 @@ impl ConnectionWorkload {
         let stores = settings.filling != Filling::GetSet
             && settings.update > 0.0
             && self.mix.chance(settings.update);
-        let kind = match stores {
-            true => Kind::Set,
-            false if settings.mget > 1 => Kind::Mget,
-            false => Kind::Get,
+        let kind = if stores {
+            Kind::Set
+        } else if settings.mget > 1 {
+            Kind::Mget
+        } else {
+            Kind::Get
         };
         let sized = stores || settings.filling != Filling::Never;
         let size = match (kind, sized) {

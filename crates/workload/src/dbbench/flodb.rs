@@ -158,12 +158,16 @@ pub(super) fn run(client: &mut dyn Client) -> Result<(), Halt> {
         let key = number.to_be_bytes();
         // Of 200: an odd percentage has halves too.
         let dice = dice.below(200);
-        let choice = match shape.has_one_writer {
-            true if client.id() == 0 => Choice::Put,
-            true => Choice::Read,
-            false if dice < shape.updates => Choice::Put,
-            false if dice < 2 * shape.updates => Choice::Remove,
-            false => Choice::Read,
+        let choice = if shape.has_one_writer && client.id() == 0 {
+            Choice::Put
+        } else if shape.has_one_writer {
+            Choice::Read
+        } else if dice < shape.updates {
+            Choice::Put
+        } else if dice < 2 * shape.updates {
+            Choice::Remove
+        } else {
+            Choice::Read
         };
         match choice {
             Choice::Put => {

@@ -55,9 +55,10 @@ pub(super) fn walk(client: &mut dyn Client, is_reverse: bool) -> Result<(), Halt
     let count = shape.reads.min(client.limit());
     let (mut tally, mut bytes) = (Tally::begin(client), 0);
     let mut visit = |key: &[u8], value: &[u8]| bytes += (key.len() + value.len()) as u64;
-    tally.ops = match is_reverse {
-        true => client.walk_rev(count, &mut visit)?,
-        false => client.walk(count, &mut visit)?,
+    tally.ops = if is_reverse {
+        client.walk_rev(count, &mut visit)?
+    } else {
+        client.walk(count, &mut visit)?
     };
     client.wait_all()?;
     tally.bytes = Some(bytes);

@@ -195,14 +195,16 @@ impl JobClient<'_, '_> {
             live.units.add(*unit);
             let is_stopped = stop.load(Ordering::Relaxed) || shared.halted.load(Ordering::Relaxed);
             let is_late = || *deadline != u64::MAX && clock.ticks() >= *deadline;
-            match is_stopped || visited % WALK_LOOK == 0 && is_late() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if is_stopped || visited % WALK_LOOK == 0 && is_late() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         };
-        match is_reverse {
-            true => verbs.scan_rev(&[], None, rows_max, &mut each),
-            false => verbs.scan(&[], None, rows_max, &mut each),
+        if is_reverse {
+            verbs.scan_rev(&[], None, rows_max, &mut each)
+        } else {
+            verbs.scan(&[], None, rows_max, &mut each)
         };
         if self.verbs.first_error().is_some() {
             return Err(self.failure());
@@ -217,9 +219,10 @@ impl JobClient<'_, '_> {
             return true;
         }
         let gap = now.saturating_sub(self.pace.last);
-        let stride = match gap < self.short {
-            true => (self.pace.stride * 2).min(STRIDE_MAX),
-            false => (self.pace.stride / 2).max(1),
+        let stride = if gap < self.short {
+            (self.pace.stride * 2).min(STRIDE_MAX)
+        } else {
+            (self.pace.stride / 2).max(1)
         };
         self.pace = Pace { last: now, stride, left: stride - 1 };
         false
