@@ -163,10 +163,12 @@ fn net_options(options: &Options, state: &State, fs: &dyn Fs) -> Result<keyrack_
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(keyrack_net::Options {
         threads: options.loops(),
-        cpus: match options.pin {
-            true if options.cpus.is_empty() => (0..processors).collect(),
-            true => options.cpus.clone(),
-            false => Vec::new(),
+        cpus: if !options.pin {
+            Vec::new()
+        } else if options.cpus.is_empty() {
+            (0..processors).collect()
+        } else {
+            options.cpus.clone()
         },
         listeners: listeners.collect::<Result<_>>()?,
         connections_max: options.connections_max,

@@ -53,9 +53,10 @@ pub(crate) fn command(workspace: &Workspace, options: &Options) -> Outcome {
     let is_quick = options.has("--quick");
     let binary =
         stage("build", || smoke::build_with(workspace, &claim.features, &claim.rustflags))?;
-    let out = match is_quick {
-        true => workspace.target("bench-quick"),
-        false => workspace.root().join(RECORD).join(machine::stamp()),
+    let out = if is_quick {
+        workspace.target("bench-quick")
+    } else {
+        workspace.root().join(RECORD).join(machine::stamp())
     };
     stage(name, || reproduce(workspace, &binary, &out.join(name), claim, text, is_quick))
 }

@@ -48,10 +48,10 @@ impl Page {
         while let Some(dir) = left.pop() {
             for name in crate::support::names_in(&root().join(&dir)) {
                 let path = format!("{dir}/{name}");
-                match root().join(&path).is_dir() {
-                    true => left.push(path),
-                    false if name.ends_with(".md") => names.push(path),
-                    false => {}
+                if root().join(&path).is_dir() {
+                    left.push(path);
+                } else if name.ends_with(".md") {
+                    names.push(path);
                 }
             }
         }

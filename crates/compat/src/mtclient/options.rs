@@ -200,15 +200,13 @@ fn server(
     if matches.get_flag("udp") || test.is_by_datagrams {
         let fits = |first: u16, more: u32| u32::from(first) + more <= u32::from(u16::MAX);
         let more = if is_shared { 0 } else { children.min(PORTS) - 1 };
-        return match unix {
-            true => Err("datagrams (-u) need a host, not a unix socket".to_owned()),
-            false if !fits(port, more) || !fits(local_port.unwrap_or(1), children - 1) => {
-                Err(format!("{children} children have ports above 65535"))
-            }
-            false => {
-                let host = in_brackets;
-                Ok((Server::Datagrams { host, port, is_shared, local_port }, Vec::new()))
-            }
+        return if unix {
+            Err("datagrams (-u) need a host, not a unix socket".to_owned())
+        } else if !fits(port, more) || !fits(local_port.unwrap_or(1), children - 1) {
+            Err(format!("{children} children have ports above 65535"))
+        } else {
+            let host = in_brackets;
+            Ok((Server::Datagrams { host, port, is_shared, local_port }, Vec::new()))
         };
     }
     let mut explained = Vec::new();

@@ -185,10 +185,13 @@ impl Connection {
                     }
                 }
             }
-            (request, Some(_)) => match execute::execute(cx, &request, output) {
-                true => Verdict::Continue,
-                false => Verdict::Close,
-            },
+            (request, Some(_)) => {
+                if execute::execute(cx, &request, output) {
+                    Verdict::Continue
+                } else {
+                    Verdict::Close
+                }
+            }
         }
     }
 }

@@ -54,9 +54,10 @@ pub(super) fn begin(
         let rows = cx.rows.scan(first, None, &mut |key, row| {
             write_row(&mut answer, key, &row, columns);
             left -= 1;
-            match left == 0 || answer.bytes() >= REPLY_BYTES_MAX {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if left == 0 || answer.bytes() >= REPLY_BYTES_MAX {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })?;
         cx.counts.scanned_rows.add(rows);

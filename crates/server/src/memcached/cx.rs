@@ -94,9 +94,10 @@ impl Cx<'_> {
 
     pub(super) fn count(&mut self, delta: &Delta<'_>) -> (Answer, Counted) {
         let counted = items::count(self.rows, delta, self.now_ms);
-        let (hits, misses) = match delta.up {
-            true => (&self.counts.incr_hits, &self.counts.incr_misses),
-            false => (&self.counts.decr_hits, &self.counts.decr_misses),
+        let (hits, misses) = if delta.up {
+            (&self.counts.incr_hits, &self.counts.incr_misses)
+        } else {
+            (&self.counts.decr_hits, &self.counts.decr_misses)
         };
         match counted {
             (Answer::Done(_), Counted { created: false, .. }) => hits.add(1),

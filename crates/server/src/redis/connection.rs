@@ -195,9 +195,10 @@ impl Connection {
 
 /// Bytes of output after which the connection yields.
 fn output_max(options: &Options, state: &State) -> usize {
-    match state.is_authenticated {
-        true => options.iteration_output_bytes_max,
-        false => options.iteration_output_bytes_max_before_auth,
+    if state.is_authenticated {
+        options.iteration_output_bytes_max
+    } else {
+        options.iteration_output_bytes_max_before_auth
     }
 }
 

@@ -55,17 +55,19 @@ pub(crate) fn resolve(request: &Request<'_, '_>) -> Result<Resolved, Fault> {
     let command = &table::COMMANDS[usize::from(index)];
     let handlers = &HANDLERS[usize::from(index)];
     if command.subcommands.is_empty() || request.len() < 2 {
-        return match command.takes(request.len()) {
-            true => Ok(Resolved { index, command, run: handlers.run }),
-            false => Err(Fault::arity(command.name, None)),
+        return if command.takes(request.len()) {
+            Ok(Resolved { index, command, run: handlers.run })
+        } else {
+            Err(Fault::arity(command.name, None))
         };
     }
     let Some(sub_index) = command.subcommand_index(request.arg(1)) else {
         return Err(unknown_subcommand(command.name, request.arg(1)));
     };
     let subcommand = &command.subcommands[sub_index];
-    match subcommand.takes(request.len()) {
-        true => Ok(Resolved { index, command: subcommand, run: handlers.subcommands[sub_index] }),
-        false => Err(Fault::arity(subcommand.name, Some(command.name))),
+    if subcommand.takes(request.len()) {
+        Ok(Resolved { index, command: subcommand, run: handlers.subcommands[sub_index] })
+    } else {
+        Err(Fault::arity(subcommand.name, Some(command.name)))
     }
 }

@@ -189,14 +189,16 @@ impl Range {
             next = Some(if *is_reverse { key.to_vec() } else { successor(key) });
             ControlFlow::Break(())
         };
-        match is_reverse {
-            true => ctx.rows.scan_rev(low, high.as_deref(), &mut visit)?,
-            false => ctx.rows.scan(low, high.as_deref(), &mut visit)?,
+        if *is_reverse {
+            ctx.rows.scan_rev(low, high.as_deref(), &mut visit)?
+        } else {
+            ctx.rows.scan(low, high.as_deref(), &mut visit)?
         };
         let Some(next) = next else { return Ok(true) };
-        match is_reverse {
-            true => *high = Some(next),
-            false => *low = next,
+        if *is_reverse {
+            *high = Some(next);
+        } else {
+            *low = next;
         }
         Ok(false)
     }

@@ -153,9 +153,10 @@ impl<'a> Victims<'a> {
 
 pub(crate) fn kill(call: &mut Call<'_>) -> Done {
     let is_old = call.count() == 3;
-    let victims = match is_old {
-        true => Victims { peer: Some(call.arg(2)), and_me: true, ..Victims::default() },
-        false => Victims::parse(call)?,
+    let victims = if is_old {
+        Victims { peer: Some(call.arg(2)), and_me: true, ..Victims::default() }
+    } else {
+        Victims::parse(call)?
     };
     let me = call.state.client.id;
     let mut killed = 0;

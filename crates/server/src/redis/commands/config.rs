@@ -137,17 +137,15 @@ fn check(call: &Call<'_>, known: &[(String, String)], index: usize) -> Done {
         return if is_exposed { failed("others can reach this server") } else { Ok(()) };
     }
     if number(&call.ctx.shared.settings, &name).is_none() {
-        return match old.as_bytes() == value {
-            true => Ok(()),
-            false => failed("can't set immutable config"),
-        };
+        return if old.as_bytes() == value { Ok(()) } else { failed("can't set immutable config") };
     }
     match natural(value) {
         None => failed("argument couldn't be parsed into an integer"),
         Some(bytes) if name == "proto-max-bulk-len" => {
-            match (BULK_BYTES_MIN..=call.ctx.shared.options.bulk_bytes_max).contains(&bytes) {
-                true => Ok(()),
-                false => failed("argument must be between 1 MiB and what the server was given"),
+            if (BULK_BYTES_MIN..=call.ctx.shared.options.bulk_bytes_max).contains(&bytes) {
+                Ok(())
+            } else {
+                failed("argument must be between 1 MiB and what the server was given")
             }
         }
         Some(_) => Ok(()),

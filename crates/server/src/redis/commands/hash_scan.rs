@@ -29,9 +29,10 @@ pub(crate) fn hscan(call: &mut Call<'_>) -> Done {
         let (mut count, mut next) = (0, 0);
         if let Some(hash) = hash {
             let first = from.as_ref().map_or(0, |name| hash.seek(name));
-            let last = match hash.len() <= small_max {
-                true => hash.len(),
-                false => first.saturating_add(options.count).min(hash.len()),
+            let last = if hash.len() <= small_max {
+                hash.len()
+            } else {
+                first.saturating_add(options.count).min(hash.len())
             };
             for (name, value) in (first..last).map(|index| hash.field(index)) {
                 match options.matches(&name) {

@@ -211,9 +211,10 @@ fn keyspace(call: &mut Call<'_>, text: &mut String) {
                 expiring += 1;
                 ttl_ms = ttl_ms.saturating_add(row.expires_ms().saturating_sub(now_ms));
             }
-            match seen < SAMPLE_KEYS {
-                true => std::ops::ControlFlow::Continue(()),
-                false => std::ops::ControlFlow::Break(()),
+            if seen < SAMPLE_KEYS {
+                std::ops::ControlFlow::Continue(())
+            } else {
+                std::ops::ControlFlow::Break(())
             }
         });
         if let Err(error) = scanned {

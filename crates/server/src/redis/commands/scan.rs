@@ -180,9 +180,10 @@ pub(crate) fn randomkey(call: &mut Call<'_>) -> Done {
         prefix.clear();
         prefix.extend_from_slice(&next[..(shared + 1).min(next.len())]);
     }
-    match key.is_empty() && !call.ctx.rows.get(&key, &mut |_| {})? {
-        true => call.reply.null(),
-        false => call.reply.bulk(&key),
+    if key.is_empty() && !call.ctx.rows.get(&key, &mut |_| {})? {
+        call.reply.null();
+    } else {
+        call.reply.bulk(&key);
     }
     Ok(())
 }
