@@ -277,12 +277,10 @@ mod tests {
     fn every_feature_of_the_binary_is_built_by_a_chore() {
         let workspace = Workspace::find().expect("found");
         let manifest = std::fs::read_to_string(workspace.root().join("crates/cli/Cargo.toml"));
-        let manifest = manifest.expect("read");
-        let (_, features) = manifest.split_once("\n[features]\n").expect("a table of features");
-        let features = features.split_once("\n[").map_or(features, |(features, _)| features);
-        let mut rows = features.lines().filter_map(|line| line.split_once(" = "));
-        let (_, defaults) = rows.next().expect("the defaults come first");
-        for (feature, _) in rows {
+        let manifest: toml::Table = manifest.expect("read").parse().expect("TOML");
+        let mut features = manifest["features"].as_table().expect("a table").clone();
+        let defaults = features.remove("default").expect("defaults").to_string();
+        for feature in features.keys().map(String::as_str) {
             let is_built = defaults.contains(&format!("\"{feature}\""))
                 || ["luajit", "peers"].contains(&feature)
                 || TEST_FEATURES.split(',').any(|of| of.ends_with(&format!("/{feature}")));

@@ -23,15 +23,19 @@
 //! ```
 //!
 //! `{out}` is the folder of the record, `{data}` a scratch folder that goes afterwards. Words are
-//! split at blanks; single quotes hold one together. Of TOML there is what stands above: tables,
-//! arrays of tables, strings in double quotes, whole numbers, comments.
+//! split at blanks; single quotes hold one together.
+
+use toml::{Table, Value};
+
+/// How often the runs of a claim are made, at most.
+const TURNS_MAX: i64 = 1000;
 
 /// A definition, read.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Claim {
     pub(super) about: String,
     pub(super) docs: String,
-    pub(super) turns: u64,
+    pub(super) turns: i64,
     pub(super) features: String,
     pub(super) rustflags: String,
     pub(super) servers: Vec<Server>,
@@ -39,7 +43,7 @@ pub(super) struct Claim {
 }
 
 /// A process that lives while the runs are made.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) command: String,
@@ -48,7 +52,7 @@ pub(super) struct Server {
 }
 
 /// One command.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Run {
     pub(super) name: String,
     pub(super) command: String,
@@ -61,109 +65,61 @@ pub(super) struct Run {
 /// Reads a definition.
 ///
 /// # Errors
-/// The line, from 1, and what is wrong with it.
+/// What is wrong with it, with the line where the text is not TOML.
 pub(super) fn parse(text: &str) -> Result<Claim, String> {
-    let mut claim = Claim { turns: 1, ..Claim::default() };
-    let mut table = "";
-    for (index, raw) in text.lines().enumerate() {
-        let line = raw.trim();
-        let fail = |what: &str| Err(format!("line {}: {what}: {line}", index + 1));
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        match line {
-            "[claim]" => table = "claim",
-            "[[server]]" => {
-                table = "server";
-                claim.servers.push(Server::default());
-            }
-            "[[run]]" => {
-                table = "run";
-                claim.runs.push(Run::default());
-            }
-            _ if line.starts_with('[') => return fail("no such table"),
-            _ => {
-                let Some((key, value)) = line.split_once('=') else {
-                    return fail("neither a table nor a key");
-                };
-                let Some(value) = value_of(value.trim()) else {
-                    return fail("neither a string nor a whole number");
-                };
-                if !set(&mut claim, table, key.trim(), value) {
-                    return fail("no such key here");
-                }
-            }
-        }
+    let mut root: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let Some(Value::Table(mut claim)) = root.remove("claim") else {
+        return Err("there is no table [claim]".to_owned());
+    };
+    let turns = claim.remove("turns").unwrap_or(Value::Integer(1));
+    let turns = turns.as_integer().ok_or("turns is not a whole number")?;
+    let [about, docs, features, rustflags] =
+        strings(&claim, ["about", "docs", "features", "rustflags"])?;
+    let server = |table: &Table| {
+        let [name, command, address, cpu] = strings(table, ["name", "command", "address", "cpu"])?;
+        Ok(Server { name, command, address, cpu })
+    };
+    let run = |table: &Table| {
+        let keys = ["name", "command", "full", "quick", "server", "cpu"];
+        let [name, command, full, quick, server, cpu] = strings(table, keys)?;
+        Ok(Run { name, command, full, quick, server, cpu })
+    };
+    let (servers, runs) = (tables(&mut root, "server", server)?, tables(&mut root, "run", run)?);
+    if let Some(other) = root.keys().next() {
+        return Err(format!("there is no table [{other}]"));
     }
+    let claim = Claim { about, docs, turns, features, rustflags, servers, runs };
     check(&claim).map(|()| claim)
 }
 
-/// A string in quotes, or a number as it is; a comment may follow.
-fn value_of(text: &str) -> Option<String> {
-    let Some(rest) = text.strip_prefix('"') else {
-        let digits = text.split('#').next()?.trim();
-        return digits.parse::<u64>().ok().map(|number| number.to_string());
-    };
-    let mut value = String::new();
-    let mut letters = rest.chars();
-    loop {
-        match letters.next()? {
-            '"' => break,
-            '\\' => match letters.next()? {
-                escaped @ ('"' | '\\') => value.push(escaped),
-                _ => return None,
-            },
-            letter => value.push(letter),
-        }
-    }
-    let rest = letters.as_str().trim();
-    (rest.is_empty() || rest.starts_with('#')).then_some(value)
+/// What is read from each table `[[name]]`, of which there may be none.
+fn tables<T>(
+    root: &mut Table,
+    name: &str,
+    read: impl Fn(&Table) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    let tables = root.remove(name).unwrap_or(Value::Array(Vec::new()));
+    let tables = tables.as_array().ok_or_else(|| format!("tables of this kind are [[{name}]]"))?;
+    let found = tables.iter().map(|table| read(table.as_table().ok_or("not a table")?));
+    found.collect()
 }
 
-fn set(claim: &mut Claim, table: &str, key: &str, value: String) -> bool {
-    let place = match (table, key) {
-        ("claim", "turns") => match value.parse() {
-            Ok(turns @ 1..=1000) => {
-                claim.turns = turns;
-                return true;
-            }
-            _ => return false,
-        },
-        ("claim", "about") => &mut claim.about,
-        ("claim", "docs") => &mut claim.docs,
-        ("claim", "features") => &mut claim.features,
-        ("claim", "rustflags") => &mut claim.rustflags,
-        ("server", _) => {
-            let Some(server) = claim.servers.last_mut() else { return false };
-            match key {
-                "name" => &mut server.name,
-                "command" => &mut server.command,
-                "address" => &mut server.address,
-                "cpu" => &mut server.cpu,
-                _ => return false,
-            }
+/// The strings under these keys, which are all that there may be. A missing one is empty.
+fn strings<const N: usize>(table: &Table, keys: [&str; N]) -> Result<[String; N], String> {
+    for (key, value) in table {
+        if !keys.contains(&key.as_str()) || !value.is_str() {
+            return Err(format!("no such key here, or not a string: {key} = {value}"));
         }
-        ("run", _) => {
-            let Some(run) = claim.runs.last_mut() else { return false };
-            match key {
-                "name" => &mut run.name,
-                "command" => &mut run.command,
-                "full" => &mut run.full,
-                "quick" => &mut run.quick,
-                "server" => &mut run.server,
-                "cpu" => &mut run.cpu,
-                _ => return false,
-            }
-        }
-        _ => return false,
-    };
-    *place = value;
-    true
+    }
+    Ok(keys.map(|key| table.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()))
 }
 
 fn check(claim: &Claim) -> Result<(), String> {
     if claim.about.is_empty() || claim.docs.is_empty() || claim.runs.is_empty() {
         return Err("a claim has `about`, `docs` and at least one [[run]]".to_owned());
+    }
+    if !(1..=TURNS_MAX).contains(&claim.turns) {
+        return Err(format!("turns must be 1 to {TURNS_MAX} (got {})", claim.turns));
     }
     let names: Vec<&str> = claim.runs.iter().map(|run| run.name.as_str()).collect();
     for (index, run) in claim.runs.iter().enumerate() {
@@ -236,13 +192,13 @@ mod tests {
         for (from, to, why) in [
             ("[[run]]\nname = \"two\"", "[[run]]\nname = \"one\"", "two runs are called 'one'"),
             ("server = \"s\"", "server = \"t\"", "no server 't'"),
-            ("turns = 3", "turns = 0", "line 5"),
-            ("turns = 3", "turms = 3", "line 5: no such key"),
-            ("[[server]]", "[server]", "no such table"),
+            ("turns = 3", "turns = 0", "turns must be 1 to 1000 (got 0)"),
+            ("turns = 3", "turms = 3", "no such key here, or not a string: turms"),
+            ("[[server]]", "[server]", "are [[server]]"),
             ("name = \"one\"", "name = \"../one\"", "no plain name"),
             ("about =", "# about =", "`about`"),
             ("address = \"a\"\n", "", "lacks name, command or address"),
-            ("command = \"x\"\n", "command = x\n", "neither a string"),
+            ("command = \"x\"\n", "command = x\n", "line 16"),
         ] {
             assert!(GOOD.contains(from), "{from}");
             let error = parse(&GOOD.replacen(from, to, 1)).unwrap_err();

@@ -1,13 +1,10 @@
 //! The part of a `Cargo.toml` that the layer rules need: the package's name and description, and
 //! its dependencies with their lines.
 //!
-//! Read by hand, line by line. Understood are tables (`[dependencies]`, `[dev-dependencies]`,
-//! `[target.'cfg(unix)'.dependencies]`, `[dependencies.NAME]`) and the three ways to write an
-//! entry:
-//!
-//! ```text
-//! name = "1"    name = { workspace = true }    name.workspace = true
-//! ```
+//! Tables of one target (`[target.'cfg(unix)'.dependencies]`) count like those of all targets.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// What a dependency is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,126 +36,34 @@ pub(super) struct Manifest {
     pub(super) dependencies: Vec<Dependency>,
 }
 
-/// Where in the file a line stands.
-enum Table {
-    Package,
-    Dependencies(Kind),
-    /// The table of one dependency; its entry is the last one.
-    OneDependency,
-    Other,
-}
-
-/// Reads a manifest; O(length).
+/// Reads a manifest; one that is not TOML gives nothing. O(length).
 pub(super) fn parse(text: &str) -> Manifest {
-    let mut manifest = Manifest::default();
-    let mut table = Table::Other;
-    for (index, line) in text.lines().enumerate() {
-        let line = without_comment(line).trim();
-        if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            table = open_table(header.trim(), index + 1, &mut manifest);
-            continue;
-        }
-        let Some((key, value)) = line.split_once('=') else { continue };
-        let (key, value) = (key.trim(), value.trim());
-        match table {
-            Table::Package => match key {
-                "name" => manifest.name = unquoted(value),
-                "description" => manifest.description = unquoted(value),
-                _ => {}
-            },
-            Table::Dependencies(kind) => {
-                manifest.dependencies.push(entry(key, value, kind, index + 1));
-            }
-            Table::OneDependency => {
-                if let Some(dependency) = manifest.dependencies.last_mut() {
-                    match key {
-                        "workspace" => dependency.inherited = value == "true",
-                        "package" => dependency.name = unquoted(value).unwrap_or_default(),
-                        _ => {}
-                    }
-                }
-            }
-            Table::Other => {}
-        }
+    let Ok(root) = DeTable::parse(text) else { return Manifest::default() };
+    let root = DeValue::Table(root.into_inner());
+    let package = |key| Some(root.get("package")?.get_ref().get(key)?.get_ref().as_str()?.into());
+    let of_workspace = root.get("workspace").and_then(|table| table.get_ref().get("dependencies"));
+    let mut dependencies = entries(text, of_workspace, Kind::Workspace);
+    let targets = root.get("target").and_then(|table| table.get_ref().as_table());
+    let targets = targets.into_iter().flatten().map(|(_, target)| target.get_ref());
+    for place in std::iter::once(&root).chain(targets) {
+        dependencies.extend(entries(text, place.get("dependencies"), Kind::Normal));
+        dependencies.extend(entries(text, place.get("dev-dependencies"), Kind::Dev));
+        dependencies.extend(entries(text, place.get("build-dependencies"), Kind::Build));
     }
-    manifest
+    dependencies.sort_by_key(|dependency| dependency.line);
+    Manifest { name: package("name"), description: package("description"), dependencies }
 }
 
-fn open_table(header: &str, line: usize, manifest: &mut Manifest) -> Table {
-    if header == "package" {
-        return Table::Package;
-    }
-    if let Some(kind) = kind_of(header) {
-        return Table::Dependencies(kind);
-    }
-    if let Some((parent, name)) = header.rsplit_once('.')
-        && let Some(kind) = kind_of(parent)
-    {
-        let name = name.trim_matches(['"', '\'']).to_string();
-        manifest.dependencies.push(Dependency { name, kind, line, inherited: false });
-        return Table::OneDependency;
-    }
-    Table::Other
-}
-
-fn kind_of(header: &str) -> Option<Kind> {
-    if header == "workspace.dependencies" {
-        return Some(Kind::Workspace);
-    }
-    let last = match header.strip_prefix("target.") {
-        Some(rest) => rest.rsplit('.').next()?,
-        None => header,
-    };
-    match last {
-        "dependencies" => Some(Kind::Normal),
-        "dev-dependencies" => Some(Kind::Dev),
-        "build-dependencies" => Some(Kind::Build),
-        _ => None,
-    }
-}
-
-fn entry(key: &str, value: &str, kind: Kind, line: usize) -> Dependency {
-    let (name, dotted) = match key.split_once('.') {
-        Some((name, rest)) => (name, Some(rest.trim())),
-        None => (key, None),
-    };
-    let name = field(value, "package").and_then(unquoted).unwrap_or_else(|| name.trim().into());
-    let inherited = match dotted {
-        Some("workspace") => value == "true",
-        Some(_) => false,
-        None => field(value, "workspace") == Some("true"),
-    };
-    Dependency { name: name.trim_matches(['"', '\'']).to_string(), kind, line, inherited }
-}
-
-/// The value of a key in `{ a = 1, b = [2, 3] }`, up to the next comma. The closing brace may stand
-/// on a later line.
-fn field<'a>(value: &'a str, key: &str) -> Option<&'a str> {
-    let inside = value.strip_prefix('{')?.trim_end_matches('}');
-    inside.split(',').find_map(|part| {
-        let (name, value) = part.split_once('=')?;
-        (name.trim() == key).then_some(value.trim())
-    })
-}
-
-fn unquoted(value: &str) -> Option<String> {
-    let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
-    let (text, _) = value[1..].split_once(quote)?;
-    Some(text.to_string())
-}
-
-/// The line up to a `#` that stands outside of quotes.
-fn without_comment(line: &str) -> &str {
-    let mut quote = None;
-    for (at, letter) in line.char_indices() {
-        match (quote, letter) {
-            (None, '#') => return &line[..at],
-            (None, '"' | '\'') => quote = Some(letter),
-            (Some(open), _) if open == letter => quote = None,
-            _ => {}
-        }
-    }
-    line
+fn entries(text: &str, table: Option<&Spanned<DeValue<'_>>>, kind: Kind) -> Vec<Dependency> {
+    let table = table.and_then(|table| table.get_ref().as_table());
+    let entries = table.into_iter().flatten().map(|(key, value)| {
+        let field = |name| value.get_ref().get(name).map(Spanned::get_ref);
+        let name = field("package").and_then(DeValue::as_str).unwrap_or(key.get_ref());
+        let line = text[..key.span().start].matches('\n').count() + 1;
+        let inherited = field("workspace").and_then(DeValue::as_bool) == Some(true);
+        Dependency { name: name.into(), kind, line, inherited }
+    });
+    entries.collect()
 }
 
 #[cfg(test)]
