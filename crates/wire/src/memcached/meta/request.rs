@@ -104,6 +104,9 @@ impl<'a> Key<'a> {
     }
 
     /// Appends the base64 of a key to `out`, for a request with the flag `b`.
+    ///
+    /// # Panics
+    /// Never: the text fits exactly.
     pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + bytes.len().div_ceil(3) * 4, 0);
