@@ -12,13 +12,13 @@
 
 use crate::batch::Batch as Writes;
 use crate::compress::Compression;
-use crate::db::{Change, Db, Snapshot as Moment, WriteOptions};
+use crate::db::{Change, Db, Snapshot as Moment};
 use crate::error::Error as DbError;
 use crate::iterator::Iter;
 use crate::options::{Durability as LogDurability, Options};
 use keyrack_store::{
     Batch, BatchOp, DropFilter, Durability, Engine, EngineOption, Error, OpenOptions, Removed,
-    Result, Session, Snapshot, Store, Update,
+    Result, Session, Snapshot, Store, StoreInfo, Update, WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -187,22 +187,12 @@ impl Store for FloStore {
         Ok(Box::new(FloSession { db: &self.db, writes: Writes::new(), buffer: Vec::new() }))
     }
 
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    /// Without a log nothing can be synced.
-    fn has_synced_put(&self) -> bool {
-        self.durability != Durability::None
-    }
-
-    fn version(&self) -> String {
-        concat!("flodb ", env!("CARGO_PKG_VERSION")).to_owned()
-    }
-
-    /// What a record of the log takes, without the count that it begins with.
-    fn batch_bytes_max(&self) -> usize {
-        self.db.batch_bytes_max()
+    fn info(&self) -> StoreInfo {
+        // Without a log nothing can be synced.
+        let info = StoreInfo::new(concat!("flodb ", env!("CARGO_PKG_VERSION")), self.durability)
+            .with_synced_puts(self.durability != Durability::None);
+        // The limit is that of a log record without the count at its start.
+        StoreInfo { batch_bytes_max: self.db.batch_bytes_max(), ..info }
     }
 
     fn set_drop_filter(&self, filter: DropFilter) -> bool {
@@ -288,11 +278,11 @@ impl Session for FloSession<'_> {
         self.db.put(key, value).map_err(convert)
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.db.options().durability == LogDurability::None {
+    fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        if options.sync && self.db.options().durability == LogDurability::None {
             return Err(Error::usage("with durability none there is no log to sync"));
         }
-        self.db.put_with(key, value, WriteOptions { sync: true }).map_err(convert)
+        self.db.put_with(key, value, options).map_err(convert)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {

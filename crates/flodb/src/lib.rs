@@ -67,14 +67,14 @@ mod version;
 pub use batch::Batch;
 pub use check::{Finding, FindingKind, Report, verify};
 pub use compress::Compression;
-pub use db::{
-    Change, CheckedTables, Db, DropFilter, IngestOptions, Snapshot, Transfer, WriteOptions,
-};
+pub use db::{Change, CheckedTables, Db, DropFilter, IngestOptions, Snapshot, Transfer};
 pub use dump::{Item, dump};
 pub use engine::engine;
 pub use error::{Error, Result};
 pub use iterator::Iter;
+// Of the contract, and part of every write here: one declaration serves both.
 pub use key::{Comparator, Compare};
+pub use keyrack_store::WriteOptions;
 pub use options::{Durability, Options};
 pub use repair::{RepairReport, repair};
 pub use spaces::{KeySpace, SpaceIter, Spaces, SpacesBatch};

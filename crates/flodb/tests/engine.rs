@@ -3,7 +3,7 @@
 
 use crate::rng::{Announced, factor, seeds};
 use keyrack_flodb::engine;
-use keyrack_store::{Durability, Error, OpenOptions, Result, Store};
+use keyrack_store::{Durability, Error, OpenOptions, Result, Store, WriteOptions};
 use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn every_durability_is_offered() {
     for durability in [Durability::None, Durability::Os, Durability::Interval(5), Durability::Sync]
     {
         let store = (engine().open)(&options(Some(durability))).unwrap();
-        assert_eq!(store.durability(), durability);
+        assert_eq!(store.info().durability, durability);
         let mut session = store.session().unwrap();
         session.put(b"key", b"value").unwrap();
         let mut seen = Vec::new();
@@ -98,9 +98,9 @@ fn a_synced_put_survives_a_power_loss_and_a_plain_one_may_not() {
         fs.sync_dir(Path::new("/")).unwrap();
         let options = OpenOptions { fs: Arc::new(fs.clone()), ..options(Some(durability)) };
         let store = (engine().open)(&options).unwrap();
-        assert!(store.has_synced_put());
+        assert!(store.info().syncs_single_puts);
         let mut session = store.session().unwrap();
-        session.put_synced(b"synced", b"1").unwrap();
+        session.put_with(b"synced", b"1", WriteOptions::SYNC).unwrap();
         session.put(b"plain", b"2").unwrap();
         let survives = after_a_loss(&fs, &options);
         assert!(survives.contains(&b"synced".to_vec()), "{durability}");
@@ -108,8 +108,9 @@ fn a_synced_put_survives_a_power_loss_and_a_plain_one_may_not() {
         assert_eq!(plain, durability == Durability::Sync, "{durability}");
     }
     let store = (engine().open)(&options(Some(Durability::None))).unwrap();
-    assert!(!store.has_synced_put());
-    let error = store.session().unwrap().put_synced(b"key", b"value").unwrap_err();
+    assert!(!store.info().syncs_single_puts);
+    let error =
+        store.session().unwrap().put_with(b"key", b"value", WriteOptions::SYNC).unwrap_err();
     assert!(matches!(error, Error::Usage { .. }), "{error}");
 }
 
@@ -137,7 +138,7 @@ fn its_options_are_taken_or_refused_by_name() {
         assert!(session.get(&99u32.to_be_bytes(), &mut |_| {}).unwrap(), "{pair:?}");
         drop(session);
         if pair.0 == "durability" {
-            assert_eq!(store.durability().to_string(), pair.1);
+            assert_eq!(store.info().durability.to_string(), pair.1);
         }
         store.close().unwrap();
     }
@@ -157,5 +158,5 @@ fn its_options_are_taken_or_refused_by_name() {
     let Err(error) = both else { panic!("two durabilities") };
     assert_eq!(error.to_string(), "durability: none contradicts that of the run, sync; give one");
     let same = with(&[("durability", "sync")], Some(Durability::Sync)).unwrap();
-    assert_eq!(same.durability(), Durability::Sync);
+    assert_eq!(same.info().durability, Durability::Sync);
 }

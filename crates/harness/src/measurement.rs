@@ -67,7 +67,7 @@ impl Measurement<'_> {
         if has_rows && !self.workload.is_jobs() {
             return Ok(Some(load));
         }
-        let version = stage.store().version();
+        let version = stage.store().info().version;
         observer.event(&Event::Seeding { at: self.at(&version, None), threads });
         let (wall_s, keys) = self.run_load(
             stage,

@@ -7,7 +7,7 @@
 use crate::live::{KINDS, Kind, LiveWorker};
 use crate::recording::Recording;
 use keyrack_measure::Clock;
-use keyrack_store::{Batch, Error, Removed, Session, Update};
+use keyrack_store::{Batch, Error, Removed, Session, Update, WriteOptions};
 use keyrack_trace::{Outcome, Verb, Write};
 use keyrack_workload::TraceHash;
 use std::ops::ControlFlow;
@@ -272,7 +272,8 @@ impl<'s> Verbs<'s> {
             return self.put(key, value);
         }
         self.trace(key);
-        let done = self.timed(Kind::Put, |session| session.put_synced(key, value));
+        let done =
+            self.timed(Kind::Put, |session| session.put_with(key, value, WriteOptions::SYNC));
         self.wrote(done.is_some(), key.len() + value.len());
         self.record(Verb::PutSynced, outcome(done), key, put_of(value), value);
         done
@@ -424,11 +425,11 @@ impl<'s> Verbs<'s> {
 
     /// Waits for the writes that are under way; a failed one is filed as a put. `None` where there
     /// was one.
-    pub(crate) fn wait_all(&mut self) -> Option<()> {
+    pub(crate) fn flush(&mut self) -> Option<()> {
         if self.mode == Mode::Idle {
             return Some(());
         }
-        let result = self.session.wait_all();
+        let result = self.session.flush();
         result.map_err(|error| self.failed(Kind::Put, &error)).ok()
     }
 

@@ -15,7 +15,8 @@
 //! times are no figures.
 
 use keyrack_store::{
-    Batch, BatchOp, Durability, Error, Removed, Result, Session, Snapshot, Store, Update,
+    Batch, BatchOp, Error, Removed, Result, Session, Snapshot, Store, StoreInfo, Update,
+    WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -164,16 +165,8 @@ impl Store for Checked {
         Ok(Box::new(CheckedSession { store: self, inner: self.inner.session()? }))
     }
 
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn has_synced_put(&self) -> bool {
-        self.inner.has_synced_put()
-    }
-
-    fn version(&self) -> String {
-        self.inner.version()
+    fn info(&self) -> StoreInfo {
+        self.inner.info()
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
@@ -182,10 +175,6 @@ impl Store for Checked {
 
     fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
         self.inner.stats(visit);
-    }
-
-    fn caveats(&self) -> Vec<String> {
-        self.inner.caveats()
     }
 
     fn data_dir(&self) -> Option<&Path> {
@@ -244,8 +233,8 @@ impl Session for CheckedSession<'_> {
         Ok(())
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.inner.put_synced(key, value)?;
+    fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        self.inner.put_with(key, value, options)?;
         self.store.put(key, value);
         Ok(())
     }
@@ -318,8 +307,8 @@ impl Session for CheckedSession<'_> {
         Ok(())
     }
 
-    fn wait_all(&mut self) -> Result<()> {
-        self.inner.wait_all()
+    fn flush(&mut self) -> Result<()> {
+        self.inner.flush()
     }
 }
 
@@ -337,12 +326,8 @@ mod tests {
             self.0.session()
         }
 
-        fn durability(&self) -> Durability {
-            self.0.durability()
-        }
-
-        fn version(&self) -> String {
-            self.0.version()
+        fn info(&self) -> StoreInfo {
+            self.0.info()
         }
     }
 

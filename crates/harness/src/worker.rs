@@ -487,7 +487,7 @@ fn closed<'s, U: Unit<'s>>(
     }
     // What is under way is part of the work, and its failures are the work's.
     if let Some(verbs) = unit.verbs_of() {
-        verbs.wait_all();
+        verbs.flush();
     }
     Ok(())
 }
@@ -570,7 +570,7 @@ fn open<'s, U: Unit<'s>>(
         }
     }
     if let Some(verbs) = unit.verbs_of() {
-        verbs.wait_all();
+        verbs.flush();
     }
     let rest = Rest { schedule, intended, deadline, units: *iter, count };
     rest.account(clock, due, live, outcome);

@@ -12,7 +12,7 @@ use keyrack_measure::Clock;
 use keyrack_record::{Failure, OpStats, Point, Repeat, Run};
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, ModelStore, OpenOptions, Registry,
-    Removed, Result, Session, Store, Update,
+    Removed, Result, Session, Store, StoreInfo, Update,
 };
 use keyrack_vfs::{Fs, MemFs};
 use std::collections::BTreeMap;
@@ -294,12 +294,8 @@ impl Store for Spy {
         self.0.session()
     }
 
-    fn durability(&self) -> Durability {
-        self.0.durability()
-    }
-
-    fn version(&self) -> String {
-        "spy".to_owned()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new("spy", self.0.info().durability)
     }
 }
 
@@ -323,12 +319,8 @@ impl Store for Shelf {
         self.model.session()
     }
 
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn version(&self) -> String {
-        "shelf".to_owned()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new("shelf", self.durability)
     }
 }
 
@@ -363,12 +355,8 @@ impl Store for Odd {
         }
     }
 
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
-    fn version(&self) -> String {
-        "odd".to_owned()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new("odd", Durability::None)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

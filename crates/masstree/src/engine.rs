@@ -13,7 +13,8 @@
 use crate::{Bytes, Change, Hint, Tree};
 use keyrack_concurrent::pin;
 use keyrack_store::{
-    Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Store, Update,
+    Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Store,
+    StoreInfo, Update,
 };
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
@@ -52,12 +53,8 @@ impl Store for TreeStore {
         Ok(Box::new(TreeSession { store: self, hint: Hint::new(), buffer: Vec::new() }))
     }
 
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
-    fn version(&self) -> String {
-        concat!("masstree ", env!("CARGO_PKG_VERSION")).to_owned()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new(concat!("masstree ", env!("CARGO_PKG_VERSION")), Durability::None)
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {

@@ -50,8 +50,8 @@ fn it_does_not_pretend_to_survive() {
     let error = (engine().open)(&options).err().unwrap().to_string();
     assert!(error.contains("masstree") && error.contains("'sync'"), "{error}");
     let store = open().unwrap();
-    assert_eq!(store.durability(), Durability::None);
-    assert!(store.version().starts_with("masstree "));
+    assert_eq!(store.info().durability, Durability::None);
+    assert!(store.info().version.starts_with("masstree "));
 }
 
 /// A writer that had to wait for a visit would wait for ever here.

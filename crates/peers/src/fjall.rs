@@ -8,7 +8,7 @@
 //! | durability `os` (the default) | the journal is handed to the kernel before the reply |
 //! | durability `none` | the journal stays in a buffer of 8 KiB; there is no doing without it |
 //! | durability `interval:MS` | `os`, and a thread of ours that syncs the journal |
-//! | durability `sync`, `put_synced` | the journal is synced (`fdatasync`) before the reply |
+//! | durability `sync`, synced put | the journal is synced (`fdatasync`) before the reply |
 //! | `remove` | writes a tombstone and does not look: `Removed::Unknown` |
 //! | `update` | reads and writes under a lock of ours that writers of the key respect |
 //! | `apply` | one record of the journal; one moment to scans, but `get` may see half of it |
@@ -39,7 +39,7 @@ use ::fjall::{
 };
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, Update,
+    Snapshot, Store, StoreInfo, Update, WriteOptions,
 };
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
@@ -154,16 +154,8 @@ impl Store for FjallStore {
         Ok(Box::new(FjallSession { store: self, buffer: Vec::new() }))
     }
 
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn has_synced_put(&self) -> bool {
-        true
-    }
-
-    fn version(&self) -> String {
-        VERSION.to_owned()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new(VERSION, self.durability).with_synced_puts(true)
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
@@ -208,9 +200,9 @@ impl Session for FjallSession<'_> {
         self.store.write("put", || self.store.keyspace.insert(&*key, value))
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
         self.put(key, value)?;
-        self.store.sync()
+        if options.sync { self.store.sync() } else { Ok(()) }
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {

@@ -151,8 +151,8 @@ mod tests {
             assert!(error.contains(engine.name) && error.contains("'sync'"), "{error}");
             options.durability = Some(Durability::None);
             let store = (engine.open)(&options).unwrap();
-            assert_eq!(store.durability(), Durability::None);
-            assert!(store.version().starts_with(engine.name), "{}", store.version());
+            assert_eq!(store.info().durability, Durability::None);
+            assert!(store.info().version.starts_with(engine.name), "{}", store.info().version);
         }
     }
 }

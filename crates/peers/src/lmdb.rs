@@ -11,7 +11,7 @@
 //! | durability `os` | `MDB_NOSYNC`: a commit is in the page cache |
 //! | durability `none` | as `os`: there is nothing cheaper without a writable map |
 //! | `interval:MS` | refused: between two syncs pages reach the disk in any order, so that a power loss may leave a damaged file and not an older one |
-//! | `put_synced` | with `sync` alone, for the same reason |
+//! | synced put | with `sync` alone, for the same reason |
 //! | `remove` of an absent key, `update` that keeps | aborted: nothing is written, nothing synced |
 //! | `close` | one sync |
 //!
@@ -48,7 +48,7 @@ use ::heed::{
 use bucket::Damage;
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, Update,
+    Snapshot, Store, StoreInfo, Update, WriteOptions,
 };
 use keyrack_vfs::Fs;
 use std::io::{Error as IoError, ErrorKind};
@@ -178,18 +178,13 @@ impl Store for LmdbStore {
         Ok(Box::new(LmdbSession { store: self, buffer: Vec::new() }))
     }
 
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    /// After a synced commit, later ones without a sync may damage what it wrote.
-    fn has_synced_put(&self) -> bool {
-        self.durability == Durability::Sync
-    }
-
-    fn version(&self) -> String {
+    fn info(&self) -> StoreInfo {
         let linked = ::heed::lmdb_version();
-        format!("lmdb {}.{}.{} ({HEED_VERSION})", linked.major, linked.minor, linked.patch)
+        let version =
+            format!("lmdb {}.{}.{} ({HEED_VERSION})", linked.major, linked.minor, linked.patch);
+        // After a synced commit, later ones without a sync may damage what it wrote.
+        StoreInfo::new(version, self.durability)
+            .with_synced_puts(self.durability == Durability::Sync)
     }
 
     /// O(1); old pages stay in the file as long as the snapshot lives.
@@ -258,11 +253,11 @@ impl Session for LmdbSession<'_> {
         })
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.store.has_synced_put() {
-            return self.put(key, value);
+    fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        if options.sync && self.store.durability != Durability::Sync {
+            return Err(Error::usage("lmdb has synced puts with durability sync alone"));
         }
-        Err(Error::usage("lmdb has synced puts with durability sync alone"))
+        self.put(key, value)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {

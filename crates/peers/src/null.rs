@@ -21,7 +21,7 @@ use self::faulty::{Faults, FaultySession};
 use crate::{RowVisitor, check_in_memory};
 use keyrack_store::{
     Batch, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session, Store,
-    Update,
+    StoreInfo, Update,
 };
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
@@ -135,12 +135,8 @@ impl Store for NullStore {
         })
     }
 
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
-    fn version(&self) -> String {
-        ENGINE.name.to_owned()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new(ENGINE.name, Durability::None)
     }
 }
 

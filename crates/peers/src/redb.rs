@@ -25,7 +25,7 @@ use ::redb::{
 };
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, Update,
+    Snapshot, Store, StoreInfo, Update, WriteOptions,
 };
 use keyrack_vfs::Fs;
 use std::io::ErrorKind;
@@ -134,16 +134,8 @@ impl Store for RedbStore {
         Ok(Box::new(RedbSession { store: self, buffer: Vec::new() }))
     }
 
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn has_synced_put(&self) -> bool {
-        true
-    }
-
-    fn version(&self) -> String {
-        VERSION.to_owned()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new(VERSION, self.durability).with_synced_puts(true)
     }
 
     /// O(1); old pages stay in the file as long as the snapshot lives.
@@ -207,7 +199,10 @@ impl Session for RedbSession<'_> {
         })
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        if !options.sync {
+            return self.put(key, value);
+        }
         self.store.write_with(RedbDurability::Immediate, "put", |table| {
             table.insert(key, value)?;
             Ok(((), true))
@@ -384,7 +379,7 @@ mod tests {
             (Some(Durability::None), Durability::None),
         ] {
             let store = open(&options(directory.path(), asked)).unwrap();
-            assert_eq!(store.durability(), given);
+            assert_eq!(store.info().durability, given);
         }
     }
 

@@ -9,7 +9,7 @@
 //! | durability `os` (the default) | the log is written before the reply |
 //! | durability `none` | no log: what was not written out by `close` is lost |
 //! | durability `interval:MS` | `os`, and a thread of ours that syncs the log |
-//! | durability `sync`, `put_synced` | the log is synced (`fdatasync`) before the reply |
+//! | durability `sync`, synced put | the log is synced (`fdatasync`) before the reply |
 //! | `remove` | writes a tombstone and does not look: `Removed::Unknown` |
 //! | `update` | reads and writes under a lock of ours that writers of the key respect |
 //! | `apply` | one record of the log; one moment to every reader |
@@ -43,7 +43,7 @@ use ::rocksdb::{
 };
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, Update,
+    Snapshot, Store, StoreInfo, Update,
 };
 use std::io::{Error as IoError, ErrorKind};
 use std::ops::ControlFlow;
@@ -172,17 +172,10 @@ impl Store for RocksStore {
         Ok(Box::new(RocksSession { store: self, family, reads, buffer: Vec::new() }))
     }
 
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    /// Not without a log.
-    fn has_synced_put(&self) -> bool {
-        self.durability != Durability::None
-    }
-
-    fn version(&self) -> String {
-        VERSION.to_owned()
+    fn info(&self) -> StoreInfo {
+        // Without a log nothing can be synced.
+        StoreInfo::new(VERSION, self.durability)
+            .with_synced_puts(self.durability != Durability::None)
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
@@ -254,12 +247,18 @@ impl Session for RocksSession<'_> {
         self.store.write("put", || self.store.database.put_opt(key, value, &self.store.how))
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if !self.store.has_synced_put() {
+    fn put_with(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        options: keyrack_store::WriteOptions,
+    ) -> Result<()> {
+        if options.sync && self.store.durability == Durability::None {
             return Err(Error::usage("with durability none there is no log to sync"));
         }
+        let how = if options.sync { &self.store.synced } else { &self.store.how };
         let _shared = self.store.stripes.share(key);
-        self.store.write("put", || self.store.database.put_opt(key, value, &self.store.synced))
+        self.store.write("put", || self.store.database.put_opt(key, value, how))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {

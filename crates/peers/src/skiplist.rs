@@ -43,7 +43,8 @@ use crate::{RowVisitor, check_in_memory};
 use crossbeam_skiplist::SkipMap;
 use crossbeam_skiplist::map::Entry;
 use keyrack_store::{
-    Batch, BatchOp, Durability, Engine, OpenOptions, Removed, Result, Session, Store, Update,
+    Batch, BatchOp, Durability, Engine, OpenOptions, Removed, Result, Session, Store, StoreInfo,
+    Update,
 };
 use std::ops::{Bound, ControlFlow};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -156,12 +157,8 @@ impl Store for SkipListStore {
         Ok(Box::new(SkipListSession { store: self, buffer: Vec::new() }))
     }
 
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
-    fn version(&self) -> String {
-        VERSION.to_owned()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new(VERSION, Durability::None)
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {

@@ -13,7 +13,7 @@
 //! | durability `os` | `synchronous=NORMAL`: the log is with the kernel; synced before a checkpoint |
 //! | durability `interval:MS` | `os`, and a thread of ours that syncs the log |
 //! | durability `none` | `synchronous=OFF`: nothing is synced before the end |
-//! | `put_synced` | by a second connection with `FULL`; refused with `none`, whose checkpoints are not synced |
+//! | synced put | by a second connection with `FULL`; refused with `none`, whose checkpoints are not synced |
 //! | `remove` of an absent key, `update` that keeps | nothing is written, nothing synced |
 //! | `close` | a checkpoint, and one sync |
 //!
@@ -42,7 +42,7 @@ use ::rusqlite::{
 };
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, Update,
+    Snapshot, Store, StoreInfo, Update, WriteOptions,
 };
 use keyrack_vfs::{File, Fs, OpenOptions as FileOptions};
 use std::io::{Error as IoError, ErrorKind};
@@ -248,17 +248,11 @@ impl Store for SqliteStore {
         Ok(Box::new(SqliteSession { store: self, connection, synced: None, buffer: Vec::new() }))
     }
 
-    fn durability(&self) -> Durability {
-        self.settings.durability
-    }
-
-    /// A sync of the log saves nothing where the file under it was never synced.
-    fn has_synced_put(&self) -> bool {
-        self.settings.durability != Durability::None
-    }
-
-    fn version(&self) -> String {
-        format!("sqlite {} ({RUSQLITE_VERSION})", ::rusqlite::version())
+    fn info(&self) -> StoreInfo {
+        let version = format!("sqlite {} ({RUSQLITE_VERSION})", ::rusqlite::version());
+        let durability = self.settings.durability;
+        // A sync of the log saves nothing where the file under it was never synced.
+        StoreInfo::new(version, durability).with_synced_puts(durability != Durability::None)
     }
 
     /// A read transaction; the log cannot be emptied as long as it lives.
@@ -311,7 +305,7 @@ impl Store for SqliteStore {
 struct SqliteSession<'a> {
     store: &'a SqliteStore,
     connection: Connection,
-    /// For [`Session::put_synced`], once it was called.
+    /// The connection of synced puts, opened by the first one.
     synced: Option<Connection>,
     /// For [`Session::update`].
     buffer: Vec<u8>,
@@ -350,8 +344,9 @@ impl Session for SqliteSession<'_> {
         self.store.write("put", || put(&self.connection, key, value))
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
         match self.store.settings.durability {
+            _ if !options.sync => return self.put(key, value),
             Durability::Sync => return self.put(key, value),
             Durability::None => {
                 return Err(Error::usage("sqlite has no synced puts with durability none"));

@@ -10,7 +10,7 @@
 //! | durability `none` | sync mode `NONE`: a commit waits for nothing; tables are not synced either |
 //! | durability `interval:MS` | `os`, and a thread of ours that syncs the log |
 //! | durability `sync` | sync mode `FULL` |
-//! | `put_synced` | the log is synced behind the put; refused with `none`, whose tables are not synced |
+//! | synced put | the log is synced after the put; refused with `none`, whose tables are not synced |
 //! | `remove` | writes a tombstone and does not look: `Removed::Unknown` |
 //! | `update` | reads and writes under a lock of ours that writers of the key respect |
 //! | `apply` | one transaction; one moment to scans, but two `get`s see two moments |
@@ -39,7 +39,7 @@ use ::tidesdb::{
 };
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Snapshot,
-    Store, Update,
+    Store, StoreInfo, Update, WriteOptions,
 };
 use std::io::{Error as IoError, ErrorKind};
 use std::ops::ControlFlow;
@@ -225,18 +225,12 @@ impl Store for TidesStore {
         Ok(Box::new(TidesSession { store: self, family: self.family()?, buffer: Vec::new() }))
     }
 
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    /// A sync of the log saves nothing where tables are never synced.
-    fn has_synced_put(&self) -> bool {
-        self.durability != Durability::None
-    }
-
-    fn version(&self) -> String {
-        // That of the system where it has one of this major version.
-        format!("tidesdb {} ({CRATE_VERSION})", ::tidesdb::TIDESDB_LINKED_VERSION)
+    fn info(&self) -> StoreInfo {
+        // The version of the system's library where it has one of this major version.
+        let version = format!("tidesdb {} ({CRATE_VERSION})", ::tidesdb::TIDESDB_LINKED_VERSION);
+        // A sync of the log saves nothing where tables are never synced.
+        StoreInfo::new(version, self.durability)
+            .with_synced_puts(self.durability != Durability::None)
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
@@ -289,15 +283,15 @@ impl Session for TidesSession<'_> {
         self.store.write("put", |writes| writes.put(&self.family, &key, value))
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if !self.store.has_synced_put() {
+    fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        if options.sync && self.store.durability == Durability::None {
             return Err(Error::usage("tidesdb has no synced puts with durability none"));
         }
         self.put(key, value)?;
-        match self.store.durability {
-            Durability::Sync => Ok(()),
-            _ => self.store.sync(),
+        if options.sync && self.store.durability != Durability::Sync {
+            self.store.sync()?;
         }
+        Ok(())
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<Removed> {

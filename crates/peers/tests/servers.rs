@@ -49,7 +49,7 @@ fn a_refused_put_surfaces_at_the_call_that_reads_its_answer() {
     let address =
         canned(MEMCACHED_HELLO, &[(SET, b"SERVER_ERROR out of memory storing object\r\n")]);
     let store = try_open(&format!("memcached://{address}")).unwrap();
-    assert_eq!(store.version(), "memcached server 1.2.3");
+    assert_eq!(store.info().version, "memcached server 1.2.3");
     let error = store.session().unwrap().put(b"k", b"v").unwrap_err();
     assert!(matches!(error, Error::OutOfMemory { .. }), "{error:?}");
     let said = error.to_string();
@@ -77,8 +77,8 @@ fn with_a_depth_puts_return_before_their_answers_and_no_refusal_is_lost() {
     let mut session = store.session().unwrap();
     session.put(b"k", b"v").unwrap();
     session.put(b"k", b"v").unwrap();
-    assert!(session.wait_all().unwrap_err().to_string().contains("no"));
-    session.wait_all().unwrap();
+    assert!(session.flush().unwrap_err().to_string().contains("no"));
+    session.flush().unwrap();
     drop(session);
     store.close().unwrap();
     // Found by the end of the session, told by the end of the store.
@@ -112,7 +112,7 @@ fn a_server_that_goes_away_or_lies_is_named_by_every_later_call() {
             assert!(matches!(error, Error::Io { .. }), "{error:?}");
             assert!(error.to_string().contains(&address), "{error}");
         }
-        assert!(session.put(b"k", b"v").is_err() && session.wait_all().is_err());
+        assert!(session.put(b"k", b"v").is_err() && session.flush().is_err());
     }
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = try_open(&format!("redis://:secret@{nobody}")).err().unwrap().to_string();

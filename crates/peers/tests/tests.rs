@@ -154,7 +154,7 @@ fn persistent_engines_answer_as_the_model_when_they_sync() {
         }
         for seed in seeds() {
             let store = opener.open().unwrap();
-            assert_eq!(store.durability(), Durability::Sync);
+            assert_eq!(store.info().durability, Durability::Sync);
             if let Err(mismatch) = compare_random(store.as_ref(), seed, 200) {
                 panic!("{mismatch}");
             }

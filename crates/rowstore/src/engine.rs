@@ -17,7 +17,7 @@ use crate::session::Session as RowStoreSession;
 use crate::{Change, RowSession, RowStore, Rows};
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Store, Update,
+    Store, StoreInfo, Update, WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -139,27 +139,17 @@ impl Store for RowEngine {
         }))
     }
 
-    fn durability(&self) -> Durability {
-        self.rows.durability()
-    }
-
-    /// Without a log nothing can be synced.
-    fn has_synced_put(&self) -> bool {
-        self.rows.durability() != Durability::None
-    }
-
-    fn version(&self) -> String {
-        self.rows.version()
+    fn info(&self) -> StoreInfo {
+        let durability = self.rows.durability();
+        // Without a log nothing can be synced.
+        let info = StoreInfo::new(self.rows.version(), durability)
+            .with_synced_puts(durability != Durability::None);
+        // A batch is one log record, as a group is.
+        StoreInfo { batch_bytes_max: self.rows.options().group_bytes_max, ..info }
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
         self.rows.stats(visit);
-    }
-
-    fn batch_bytes_max(&self) -> usize {
-        // A batch is one record, as a group is.
-        let Options { group_bytes_max, .. } = self.rows.options();
-        *group_bytes_max
     }
 
     fn data_dir(&self) -> Option<&Path> {
@@ -242,7 +232,10 @@ impl Session for EngineSession<'_> {
         self.commit()
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        if !options.sync {
+            return self.put(key, value);
+        }
         if self.engine.rows.durability() == Durability::None {
             return Err(Error::usage("with durability none there is no log to sync"));
         }

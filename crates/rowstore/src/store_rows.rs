@@ -59,7 +59,7 @@ pub struct StoreRows {
 impl std::fmt::Debug for StoreRows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoreRows")
-            .field("store", &self.core.store.version())
+            .field("store", &self.core.store.info().version)
             .finish_non_exhaustive()
     }
 }
@@ -101,7 +101,7 @@ impl StoreRows {
             expiry,
             writers: WriterLocks::default(),
             notifier: Notifier::default(),
-            group_bytes_max: store.batch_bytes_max().min(GROUP_BYTES_MAX),
+            group_bytes_max: store.info().batch_bytes_max.min(GROUP_BYTES_MAX),
             store,
         });
         let sweeper =
@@ -132,11 +132,11 @@ impl Rows for StoreRows {
     }
 
     fn durability(&self) -> Durability {
-        self.core.store.durability()
+        self.core.store.info().durability
     }
 
     fn version(&self) -> String {
-        self.core.store.version()
+        self.core.store.info().version
     }
 
     fn len(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! The engine behind the contract of stores.
 
 use keyrack_rowstore::engine;
-use keyrack_store::{Batch, Durability, Error, OpenOptions, Store};
+use keyrack_store::{Batch, Durability, Error, OpenOptions, Store, WriteOptions};
 use keyrack_testkit::selftest;
 use keyrack_vfs::{Fs, MemFs};
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn what_was_written_is_there_after_close_and_after_drop() {
             assert_eq!(seen, [earlier, earlier]);
         }
         session.put(&[round], &[round, round]).unwrap();
-        session.put_synced(b"synced", &[round]).unwrap();
+        session.put_with(b"synced", &[round], WriteOptions::SYNC).unwrap();
         drop(session);
         if round % 2 == 0 {
             store.close().unwrap();

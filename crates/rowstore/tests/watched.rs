@@ -1,8 +1,6 @@
 //! A store that counts what is read of it, refuses when told to, and takes small batches only.
 
-use keyrack_store::{
-    Batch, Durability, Error, ModelStore, Removed, Result, Session, Store, Update,
-};
+use keyrack_store::{Batch, Error, ModelStore, Removed, Result, Session, Store, StoreInfo, Update};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,16 +42,9 @@ impl Store for Watched {
         Ok(Box::new(WatchedSession { inner: self.model.session()?, store: self }))
     }
 
-    fn durability(&self) -> Durability {
-        self.model.durability()
-    }
-
-    fn version(&self) -> String {
-        "watched".to_owned()
-    }
-
-    fn batch_bytes_max(&self) -> usize {
-        self.batch_bytes_max
+    fn info(&self) -> StoreInfo {
+        let info = StoreInfo::new("watched", self.model.info().durability);
+        StoreInfo { batch_bytes_max: self.batch_bytes_max, ..info }
     }
 }
 

@@ -79,7 +79,7 @@ impl Batch {
     }
 
     /// Bytes that the batch takes in the log of an engine, at most: what
-    /// [`crate::Store::batch_bytes_max`] is compared with.
+    /// [`crate::StoreInfo::batch_bytes_max`] is compared with.
     #[must_use]
     pub fn logged_bytes(&self) -> usize {
         self.bytes.len().saturating_add(OP_BYTES_MAX.saturating_mul(self.ops.len()))

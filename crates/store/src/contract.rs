@@ -1,42 +1,27 @@
-//! The two traits of the contract, and the small types in their signatures.
+//! The traits of the contract, and the small types in their signatures.
 
-use crate::{Batch, Error, Result};
-use std::fmt;
+use crate::replace::replace_all;
+use crate::{Batch, Error, Result, StoreInfo};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 
-/// Says of a key and its value whether an engine may drop the entry: see
-/// [`Store::set_drop_filter`].
+/// Decides whether an engine may drop an entry: see [`Store::set_drop_filter`].
 pub type DropFilter = Arc<dyn Fn(&[u8], &[u8]) -> bool + Send + Sync>;
-
-/// Bytes of a batch of removals of [`Session::replace_all`], where the engine has nothing better;
-/// and one key more. Small, so that engines with small batches take it.
-const REMOVED_BYTES_MAX: usize = 32 << 10;
 
 /// An ordered key-value store, shared by all threads that use it.
 pub trait Store: Send + Sync {
     /// Opens a session for the calling thread. Sessions are cheap; a thread keeps one.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] after a failed sync, [`Error::Io`] where the engine needs a resource
-    /// (a reader slot, a descriptor) that it cannot get.
+    /// [`Error::Poisoned`] after a failed sync, [`Error::Io`] where the engine cannot get a
+    /// resource (a reader slot, a descriptor).
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 
-    /// What an acknowledged write survives.
-    fn durability(&self) -> Durability;
+    /// The properties of the store. They do not change while it is open. Not for hot paths.
+    fn info(&self) -> StoreInfo;
 
-    /// Whether sessions have [`Session::put_synced`]. A store whose durability is
-    /// [`Durability::Sync`] needs none: all its writes are synced.
-    fn has_synced_put(&self) -> bool {
-        false
-    }
-
-    /// Name and version of the engine, as every report prints it: `redb 4.4.0`.
-    fn version(&self) -> String;
-
-    /// A read-only view of one point in time, or `None` where the engine has none.
+    /// A read-only view of one point in time, or `None` if the engine has none.
     ///
     /// # Errors
     /// As [`Store::session`].
@@ -44,32 +29,18 @@ pub trait Store: Send + Sync {
         Ok(None)
     }
 
-    /// Gives named numbers to `visit`: bytes written, cache hits, levels. Called by a sampler a few
-    /// times a second while sessions work, so it must not stop them. Names are lower case with
+    /// Calls `visit` with named numbers: bytes written, cache hits, levels. A sampler calls this a
+    /// few times a second while sessions work, so it must not stop them. Names are lower case with
     /// underscores, units last (`wal_bytes`).
     fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
         let _ = visit;
     }
 
-    /// What a reader must know before believing a measurement of this store: a library that was
-    /// built to be debugged. One sentence each; they stand at every result.
-    fn caveats(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// The largest batch that [`Session::apply`] takes, by [`Batch::logged_bytes`]. One that is
-    /// larger is refused as a whole.
-    fn batch_bytes_max(&self) -> usize {
-        usize::MAX
-    }
-
-    /// Tells an engine that rewrites its data which entries it may drop on the way. Returns whether
-    /// the engine does so; others keep everything until it is removed. Set once; the first one
-    /// counts.
+    /// Sets which entries an engine may drop when it rewrites its data. Returns whether the engine
+    /// does so; others keep every entry until it is removed. Only the first call has an effect.
     ///
-    /// The filter may say so only of entries that no reader of now can find: what it drops must
-    /// already be hidden, or be absent to everybody who reads. An engine drops nothing that a
-    /// snapshot sees, and lets nothing older come back.
+    /// The filter may accept only entries that are already hidden from, or absent to, every
+    /// current reader. An engine drops nothing that a snapshot sees, and exposes no older version.
     fn set_drop_filter(&self, filter: DropFilter) -> bool {
         let _ = filter;
         false
@@ -80,8 +51,8 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Writes out what a clean end needs and reports what could not be written. A store that is
-    /// dropped without `close` promises what it promises after a process crash.
+    /// Writes out everything that a clean end needs, and reports what could not be written. A store
+    /// that is dropped without `close` is in the state after a process crash.
     ///
     /// # Errors
     /// Any kind but the caller's mistake.
@@ -90,16 +61,16 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// One thread's way into a [`Store`].
+/// The access of one thread to a [`Store`].
 pub trait Session {
-    /// Looks `key` up and lends its value to `visit`, without a copy where the engine allows.
+    /// Looks up `key` and calls `visit` with its value, without a copy where the engine allows.
     /// Returns whether the key was there.
     ///
     /// # Errors
     /// Any [`Error`]; a key that the engine cannot hold is [`Error::Usage`].
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// Looks many keys up; calls `visit` once for each index of `keys`, in any order. Engines that
+    /// Looks up many keys; calls `visit` once for each index of `keys`, in any order. Engines that
     /// can overlap cache misses or share block reads do so here.
     ///
     /// # Errors
@@ -123,14 +94,15 @@ pub trait Session {
     /// Any [`Error`]. On an error the old value is still there, or the new one; never a mixture.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// As [`Session::put`], and when it returns, the write survives a power loss, whatever the
-    /// store's durability.
+    /// As [`Session::put`], with options for this write.
     ///
     /// # Errors
-    /// As [`Session::put`]; [`Error::Usage`] where [`Store::has_synced_put`] says no.
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let _ = (key, value);
-        Err(Error::usage("this engine has no synced put"))
+    /// As [`Session::put`]; [`Error::Usage`] for an option that [`Store::info`] does not announce.
+    fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        if options.sync {
+            return Err(Error::usage("this engine has no synced put"));
+        }
+        self.put(key, value)
     }
 
     /// Removes `key`.
@@ -140,7 +112,7 @@ pub trait Session {
     fn remove(&mut self, key: &[u8]) -> Result<Removed>;
 
     /// Reads, decides and writes one key as one atomic step. `decide` gets the current value and a
-    /// cleared buffer for the new one; it may be called again when another writer came between.
+    /// cleared buffer for the new one. It is called again if another writer changed the key.
     ///
     /// # Errors
     /// As [`Session::put`].
@@ -150,11 +122,11 @@ pub trait Session {
         decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
     ) -> Result<()>;
 
-    /// Visits the rows with `low <= key < high` in ascending order; `high = None` has no upper
-    /// bound. Returns the rows visited, the row at which `visit` broke off included.
+    /// Visits the rows with `low <= key < high` in ascending order; `high = None` means no upper
+    /// bound. Returns the number of visited rows, including the row at which `visit` broke off.
     ///
-    /// `visit` may read through another session: an engine holds no lock during the visit that a
-    /// reader or a writer could wait for. It must not write.
+    /// `visit` may read through another session: an engine holds no lock during the visit for which
+    /// a reader or a writer could wait. It must not write.
     ///
     /// # Errors
     /// As [`Session::get`]. A range with `high <= low` is empty, not an error.
@@ -183,41 +155,21 @@ pub trait Session {
     fn apply(&mut self, batch: &Batch) -> Result<()>;
 
     /// Removes every key, and then applies `batch`. Keys that others write meanwhile may stay or
-    /// go. Engines that can remove a range do both as one write, in a time that does not grow with
-    /// the keys; others remove some keys at a time, so that an error may leave some of them.
+    /// go. Engines with range tombstones do both as one write, in constant time; others remove
+    /// batches of keys, so that an error may leave some of them.
     ///
     /// # Errors
     /// As [`Session::apply`].
     fn replace_all(&mut self, batch: &Batch) -> Result<()> {
-        let (mut removals, mut from) = (Batch::new(), Vec::new());
-        loop {
-            removals.clear();
-            let mut last = None;
-            self.scan(&from, None, &mut |key, _| {
-                removals.remove(key);
-                if removals.logged_bytes() < REMOVED_BYTES_MAX {
-                    return ControlFlow::Continue(());
-                }
-                last = Some(key.to_vec());
-                ControlFlow::Break(())
-            })?;
-            if !removals.is_empty() {
-                self.apply(&removals)?;
-            }
-            match last {
-                Some(last) => from = last,
-                None => break,
-            }
-        }
-        if batch.is_empty() { Ok(()) } else { self.apply(batch) }
+        replace_all(self, batch)
     }
 
-    /// Waits until everything that was asked for is done. Engines whose calls are done when they
-    /// return have nothing to wait for; a session over a network may have writes under way.
+    /// Waits for the writes of this session that are still pipelined to a server. Local engines
+    /// complete a write before its call returns, and do nothing here.
     ///
     /// # Errors
-    /// What went wrong with writes whose call has returned.
-    fn wait_all(&mut self) -> Result<()> {
+    /// The first failure of a write whose call has returned.
+    fn flush(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -242,18 +194,30 @@ pub trait Snapshot {
     ) -> Result<u64>;
 }
 
-/// What a removal found. Engines that write tombstones without looking say `Unknown`.
+/// Options of one write. The default is the store's durability.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// The write survives a power loss when the call returns, whatever the store's durability.
+    pub sync: bool,
+}
+
+impl WriteOptions {
+    /// A synced write.
+    pub const SYNC: WriteOptions = WriteOptions { sync: true };
+}
+
+/// What a remove found. Engines that write tombstones without a lookup return `Unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
-    /// The key was there and is gone.
+    /// The key was there and is removed.
     Existed,
     /// The key was not there.
     Absent,
-    /// The key is gone; whether it was there was not looked up.
+    /// The key is removed; whether it was there is not known.
     Unknown,
 }
 
-/// What the closure of [`Session::update`] decided.
+/// The decision of the closure of [`Session::update`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
     /// Leave the key as it is.
@@ -262,67 +226,4 @@ pub enum Update {
     Put,
     /// Remove the key.
     Remove,
-}
-
-/// What an acknowledged write survives. Only equal durability is ever compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// Nothing: the data is in this process's memory.
-    None,
-    /// A crash of the process: the write is in the page cache before the reply.
-    #[default]
-    Os,
-    /// Power loss, but for the last so many milliseconds: synced in the background.
-    Interval(u32),
-    /// Power loss: the reply follows the sync.
-    Sync,
-}
-
-impl fmt::Display for Durability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Durability::None => f.write_str("none"),
-            Durability::Os => f.write_str("os"),
-            Durability::Interval(ms) => write!(f, "interval:{ms}"),
-            Durability::Sync => f.write_str("sync"),
-        }
-    }
-}
-
-impl FromStr for Durability {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "none" => Ok(Durability::None),
-            "os" => Ok(Durability::Os),
-            "sync" => Ok(Durability::Sync),
-            _ => text
-                .strip_prefix("interval:")
-                .and_then(|ms| ms.parse().ok())
-                .filter(|&ms| ms > 0)
-                .map(Durability::Interval)
-                .ok_or_else(|| {
-                    Error::usage(format!(
-                        "durability '{text}' is not one of none, os, interval:MS, sync"
-                    ))
-                }),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durability_prints_what_it_parses() {
-        for text in ["none", "os", "interval:50", "sync"] {
-            assert_eq!(text.parse::<Durability>().unwrap().to_string(), text);
-        }
-        for text in ["", "fsync", "interval", "interval:", "interval:0", "interval:-1", "OS"] {
-            let error = text.parse::<Durability>().unwrap_err();
-            assert!(error.to_string().contains("none, os, interval:MS, sync"), "{error}");
-        }
-    }
 }

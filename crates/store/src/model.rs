@@ -4,7 +4,9 @@
 //! A scan copies a chunk of rows under the lock and visits them without it, so a visitor may read
 //! through another session: a second read lock behind a waiting writer would never be granted.
 
-use crate::{Batch, BatchOp, Durability, Removed, Result, Session, Snapshot, Store, Update};
+use crate::{
+    Batch, BatchOp, Durability, Removed, Result, Session, Snapshot, Store, StoreInfo, Update,
+};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -42,12 +44,8 @@ impl Store for ModelStore {
         Ok(Box::new(ModelSession { store: self, buffer: Vec::new(), chunk: Chunk::default() }))
     }
 
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
-    fn version(&self) -> String {
-        "btree (locked)".to_owned()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new("btree (locked)", Durability::None)
     }
 
     /// O(n): copies the map.

@@ -5,7 +5,8 @@
 
 use crate::{check_scripts, compare_concurrent, compare_random, selftest};
 use keyrack_store::{
-    Batch, BatchOp, Durability, ModelStore, Removed, Result, Session, Snapshot, Store, Update,
+    Batch, BatchOp, Durability, ModelStore, Removed, Result, Session, Snapshot, Store, StoreInfo,
+    Update, WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::sync::Barrier;
@@ -80,16 +81,9 @@ impl Store for Broken {
         Ok(Box::new(BrokenSession { store: self, inner, number, met: false }))
     }
 
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
-    fn has_synced_put(&self) -> bool {
-        self.bug == Bug::SyncedPutLost
-    }
-
-    fn version(&self) -> String {
-        "broken 1".to_owned()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new("broken 1", Durability::None)
+            .with_synced_puts(self.bug == Bug::SyncedPutLost)
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
@@ -195,11 +189,12 @@ impl Session for BrokenSession<'_> {
         self.inner.put(key, value)
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
         match self.bug() {
+            _ if !options.sync => self.put(key, value),
             Bug::SyncedPutLost => Ok(()),
             Bug::SyncedPutUnannounced => self.inner.put(key, value),
-            _ => self.inner.put_synced(key, value),
+            _ => self.inner.put_with(key, value, options),
         }
     }
 

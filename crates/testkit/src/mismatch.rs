@@ -32,7 +32,7 @@ impl Mismatch {
         what: impl Into<String>,
         (expected, found): (String, String),
     ) -> Self {
-        let version = store.version();
+        let version = store.info().version;
         let engine = version.split_whitespace().next().unwrap_or_default().to_owned();
         Mismatch { engine, seed, operation, what: what.into(), expected, found }
     }

@@ -3,7 +3,7 @@
 //! each engine's own tests do.
 
 use crate::operation::{Answer, Operation, perform};
-use keyrack_store::{Error, Session, Store};
+use keyrack_store::{Error, Session, Store, WriteOptions};
 use std::collections::BTreeMap;
 
 /// How many are made. Each may wait for a disk.
@@ -19,8 +19,8 @@ const KEYS: usize = 7;
 pub(crate) fn check_synced(store: &dyn Store) -> Result<String, String> {
     let failed = |error: Error| error.to_string();
     let mut session = store.session().map_err(failed)?;
-    if !store.has_synced_put() {
-        return match session.put_synced(b"key", b"value") {
+    if !store.info().syncs_single_puts {
+        return match session.put_with(b"key", b"value", WriteOptions::SYNC) {
             Err(Error::Usage { .. }) => {
                 reads_back(session.as_mut(), b"key", None)?;
                 Ok("refused, as the store has none".to_owned())
@@ -35,7 +35,7 @@ pub(crate) fn check_synced(store: &dyn Store) -> Result<String, String> {
         if count % 4 == 3 {
             session.put(&key, &value).map_err(failed)?;
         } else {
-            session.put_synced(&key, &value).map_err(failed)?;
+            session.put_with(&key, &value, WriteOptions::SYNC).map_err(failed)?;
         }
         reads_back(session.as_mut(), &key, Some(&value))?;
         expected.insert(key, value);

@@ -58,7 +58,7 @@ mod write_controller;
 mod write_path;
 
 pub use ingest::{CheckedTables, IngestOptions, Transfer};
-pub use write::{Change, WriteOptions};
+pub use write::Change;
 
 use crate::error::{Error, Result};
 use crate::options::Options;

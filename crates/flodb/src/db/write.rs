@@ -24,6 +24,7 @@ use crate::coding::varint_into;
 use crate::error::{Error, Result};
 use crate::key::Kind;
 use crate::options::Durability;
+use keyrack_store::WriteOptions;
 use std::cmp::Ordering;
 
 /// Bytes that a record of the log takes beside its keys and values, about.
@@ -31,14 +32,6 @@ const RECORD_BYTES: usize = 16;
 
 /// Bytes of the count with which a batch begins in the log, at most.
 const COUNT_BYTES_MAX: usize = 10;
-
-/// How a write is made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriteOptions {
-    /// Returns only when the write has reached the disk, whatever the store's durability. Without a
-    /// log everything in memory becomes a table for it, see [`Db::flush`].
-    pub sync: bool,
-}
 
 /// What a closure of [`Db::update`] decides.
 #[derive(Clone, Debug, PartialEq, Eq)]

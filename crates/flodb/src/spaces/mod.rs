@@ -34,12 +34,13 @@ pub use iter::SpaceIter;
 pub use space::KeySpace;
 
 use crate::batch::Batch;
-use crate::db::{Db, Inner, Snapshot, WriteOptions};
+use crate::db::{Db, Inner, Snapshot};
 use crate::error::{Error, Result};
 use crate::key::{Comparator, SPACES_ORDER};
 use crate::options::Options;
 use crate::stored_order::stored_order;
 use catalog::{Catalog, Entry, NAME_BYTES_MAX};
+use keyrack_store::WriteOptions;
 use keyrack_vfs::{Fs, RealFs};
 use order::{IDS_MAX, Prefix, SpacesOrder};
 use space::Space;

@@ -3,9 +3,10 @@
 use super::iter::SpaceIter;
 use super::key::with_key;
 use super::order::Prefix;
-use crate::db::{Change, Db, Snapshot, WriteOptions};
+use crate::db::{Change, Db, Snapshot};
 use crate::error::{Error, Result};
 use crate::key::Comparator;
+use keyrack_store::WriteOptions;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -69,8 +69,8 @@ impl Grid<'_> {
         };
         let cell = collected.entry(key.to_owned()).or_default();
         cell.on_disk = stage.dir().is_some();
-        cell.version = stage.store().version();
-        cell.durability = stage.store().durability().to_string();
+        cell.version = stage.store().info().version;
+        cell.durability = stage.store().info().durability.to_string();
         let result = match settings.rate_search {
             Some(goal) => self.search(&measurement, &stage, goal, load.clone(), observer, outputs),
             None => self.phases(&measurement, &stage, load.clone(), observer, outputs),
@@ -260,7 +260,8 @@ impl Grid<'_> {
         // store from its opening on.
         let is_checked = self.plan.engines[step.engine].verify.is_some();
         let is_ours = self.workload.has_load && !self.workload.is_jobs() && !stage.is_kept();
-        let is_synced = stage.store().durability() == Durability::Sync && stage.dir().is_some();
+        let is_synced =
+            stage.store().info().durability == Durability::Sync && stage.dir().is_some();
         if !is_ours || is_checked || !is_synced || level == Durability::Sync {
             return Ok(None);
         }

@@ -33,7 +33,7 @@ pub(super) fn run(
     if measurement.workload.trace().is_none() {
         phase.check_rates().map_err(Failed::new)?;
     }
-    let version = stage.store().version();
+    let version = stage.store().info().version;
     let at = measurement.at(&version, Some(phase));
     let repeats = measurement.plan.settings.repeat;
     observer.event(&Event::Running { at, repeat: measurement.repeat, repeats });

@@ -6,7 +6,7 @@ use crate::planned_engine::PlannedEngine;
 use crate::settings::Settings;
 use crate::stage::Stage;
 use crate::surroundings::{Refusal, Surroundings, refusal};
-use keyrack_store::{ANY_KEY, Backend, Durability, Engine, unknown};
+use keyrack_store::{ANY_KEY, Backend, Durability, Engine, StoreInfo, unknown};
 use keyrack_vfs::FileKind;
 use std::path::{Path, PathBuf};
 
@@ -221,21 +221,18 @@ fn try_open(
     settings: &Settings,
     surroundings: &Surroundings,
 ) -> Result<PlannedEngine, Refusal> {
-    let try_with = |planned: &PlannedEngine| -> Result<(Durability, bool, Vec<String>), String> {
+    let try_with = |planned: &PlannedEngine| -> Result<StoreInfo, String> {
         let stage = Stage::open(planned, &surroundings.fs, settings.seed, planned.durability)?;
-        let store = stage.store();
-        let durability = store.durability();
-        let syncs = store.has_synced_put() || durability == Durability::Sync;
-        let caveats = store.caveats();
+        let info = stage.store().info();
         stage.close()?;
-        Ok((durability, syncs, caveats))
+        Ok(info)
     };
     let mut remarks = Vec::new();
     if !settings.common.is_empty() && planned.engine.stores {
         let own = planned.options.clone();
         let mut probe = |options: &[(String, String)], durability: Option<Durability>| {
             let with = PlannedEngine { options: options.to_vec(), durability, ..planned.clone() };
-            try_with(&with).map(|(durability, ..)| durability)
+            try_with(&with).map(|info| info.durability)
         };
         let Terms { options, durability, remarks: of_terms } = common::negotiate(
             &planned.engine,
@@ -247,9 +244,10 @@ fn try_open(
         (planned.options, planned.durability, remarks) = (options, durability, of_terms);
     }
     let name = planned.engine.name;
-    let (durability, syncs, caveats) =
+    let StoreInfo { durability, syncs_single_puts, caveats, .. } =
         try_with(&planned).map_err(|why| refusal(format!("backend '{name}': {why}")))?;
     remarks.extend(caveats.into_iter().map(|caveat| format!("{name}: {caveat}")));
+    let syncs = syncs_single_puts || durability == Durability::Sync;
     let terms = (!settings.common.is_empty() && planned.engine.stores)
         .then(|| common::got(&planned.engine, &planned.options, durability));
     Ok(PlannedEngine { syncs, terms, remarks, ..planned })

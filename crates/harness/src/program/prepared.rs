@@ -107,7 +107,7 @@ impl<'w> Prepared<'w> {
         let (phase, (thread, threads)) = (share.phase, share.who);
         if let Some(plan) = &self.workload.playback {
             // A store that syncs every write has no other way to store.
-            let verbs = verbs.syncing_all(!store.has_synced_put());
+            let verbs = verbs.syncing_all(!store.info().syncs_single_puts);
             let task = PlaybackTask::new(plan, phase, (thread, threads), verbs)?;
             return Ok(Task::Playback(Box::new(task)));
         }
@@ -115,7 +115,7 @@ impl<'w> Prepared<'w> {
             return Ok(Task::Job(Box::new(JobTask {
                 plan: Arc::clone(plan),
                 shared: Arc::clone(&self.jobs),
-                verbs: verbs.syncing_all(store.durability() == Durability::Sync),
+                verbs: verbs.syncing_all(store.info().durability == Durability::Sync),
                 params: self.env.params.with(&self.workload.settings.params),
                 bound: self.workload.bound(),
                 seed: self.env.seed,

@@ -15,13 +15,13 @@ fn every_durability_is_given_as_it_was_asked_for() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&options(directory.path(), asked)).unwrap();
-        assert_eq!(store.durability(), given);
+        assert_eq!(store.info().durability, given);
         assert_eq!(store.data_dir(), Some(directory.path()));
         store.session().unwrap().put(b"kept", b"1").unwrap();
         let mut batch = Batch::new();
         batch.put(b"too", b"2");
         store.session().unwrap().apply(&batch).unwrap();
-        store.session().unwrap().put_synced(b"synced", b"3").unwrap();
+        store.session().unwrap().put_with(b"synced", b"3", WriteOptions::SYNC).unwrap();
         store.close().unwrap();
         let store = open(&options(directory.path(), asked)).unwrap();
         assert_eq!(value_of(store.as_ref(), b"kept").as_deref(), Some(&b"1"[..]), "{given}");

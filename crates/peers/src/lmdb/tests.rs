@@ -18,11 +18,11 @@ fn a_durability_that_lmdb_lacks_is_refused_by_name() {
         (Some(Durability::None), Durability::None),
     ] {
         let store = open(&options(directory.path(), asked)).unwrap();
-        assert_eq!(store.durability(), given);
+        assert_eq!(store.info().durability, given);
         store.session().unwrap().put(b"key", given.to_string().as_bytes()).unwrap();
-        assert_eq!(store.has_synced_put(), given == Durability::Sync);
-        let synced = store.session().unwrap().put_synced(b"synced", b"");
-        assert_eq!(synced.is_ok(), store.has_synced_put());
+        assert_eq!(store.info().syncs_single_puts, given == Durability::Sync);
+        let synced = store.session().unwrap().put_with(b"synced", b"", WriteOptions::SYNC);
+        assert_eq!(synced.is_ok(), store.info().syncs_single_puts);
         assert_eq!(store.data_dir(), Some(directory.path()));
         store.close().unwrap();
         let store = open(&options(directory.path(), asked)).unwrap();
@@ -157,7 +157,7 @@ fn statistics_name_the_file() {
 fn the_version_is_the_one_that_is_linked() {
     is_linked("heed", "0.22.1");
     let directory = tempfile::tempdir().unwrap();
-    let version = open(&options(directory.path(), None)).unwrap().version();
+    let version = open(&options(directory.path(), None)).unwrap().info().version;
     assert!(version.starts_with("lmdb 0.9."), "{version}");
     assert!(version.ends_with("(heed 0.22.1)"), "{version}");
 }

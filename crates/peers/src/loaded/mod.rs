@@ -13,7 +13,7 @@
 //! | durability `os` (the default) | the log is written before the reply | the same |
 //! | durability `none` | no log: what was not written out by `close` is lost | as `os`: there is no doing without |
 //! | durability `interval:MS` | `os`, and a thread of ours that syncs the log | the same, by an empty write that is synced |
-//! | durability `sync`, `put_synced` | the log is synced before the reply | the same |
+//! | durability `sync`, synced put | the log is synced before the reply | the same |
 //! | `remove` | writes a tombstone and does not look: `Removed::Unknown` | the same |
 //! | `update` | reads and writes under a lock of ours that writers of the key respect | the same |
 //! | `apply` | one record of the log; one moment to every reader | the same |
@@ -46,7 +46,7 @@ use crate::stripes::Stripes;
 use crate::ticker::Ticker;
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, Update,
+    Snapshot, Store, StoreInfo, Update,
 };
 use std::io::{Error as IoError, ErrorKind};
 use std::ops::ControlFlow;
@@ -130,17 +130,20 @@ impl Store for LoadedStore {
         }))
     }
 
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    /// Not without a log.
-    fn has_synced_put(&self) -> bool {
-        self.durability != Durability::None
-    }
-
-    fn version(&self) -> String {
-        self.loaded.version.clone()
+    fn info(&self) -> StoreInfo {
+        let version = self.loaded.version.clone();
+        let caveats = if self.loaded.has_assertions {
+            vec![format!(
+                "{version} was built with assertions: it checks itself in ways that a release \
+                 build does not, and is slower for it"
+            )]
+        } else {
+            Vec::new()
+        };
+        // Without a log nothing can be synced.
+        let info = StoreInfo::new(version, self.durability)
+            .with_synced_puts(self.durability != Durability::None);
+        StoreInfo { caveats, ..info }
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
@@ -152,15 +155,6 @@ impl Store for LoadedStore {
             Own::Rocks(own) => rocks::stats(&self.database, own, visit),
             Own::Level(_) => level::stats(&self.database, visit),
         }
-    }
-
-    fn caveats(&self) -> Vec<String> {
-        let text = format!(
-            "{} was built with assertions: it checks itself in ways that a release build does \
-             not, and is slower for it",
-            self.loaded.version
-        );
-        if self.loaded.has_assertions { vec![text] } else { Vec::new() }
     }
 
     fn data_dir(&self) -> Option<&Path> {
@@ -221,8 +215,16 @@ impl Session for LoadedSession<'_> {
         self.write("put", |batch| batch.put(key, value))
     }
 
-    fn put_synced(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if !self.store.has_synced_put() {
+    fn put_with(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        options: keyrack_store::WriteOptions,
+    ) -> Result<()> {
+        if !options.sync {
+            return self.put(key, value);
+        }
+        if self.store.durability == Durability::None {
             return Err(Error::usage("with durability none there is no log to sync"));
         }
         let store = self.store;

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::trial::options;
+use keyrack_store::WriteOptions;
 use keyrack_vfs::{Fs as _, RealFs};
 
 /// The engines whose libraries are here.
@@ -36,10 +37,10 @@ fn every_durability_is_given_as_it_was_asked_for() {
         ] {
             let directory = tempfile::tempdir().unwrap();
             let store = (engine.open)(&options(directory.path(), asked)).unwrap();
-            assert_eq!(store.durability(), given);
-            assert!(store.version().starts_with(engine.name), "{}", store.version());
+            assert_eq!(store.info().durability, given);
+            assert!(store.info().version.starts_with(engine.name), "{}", store.info().version);
             store.session().unwrap().put(b"kept", b"1").unwrap();
-            let synced = store.session().unwrap().put_synced(b"synced", b"3");
+            let synced = store.session().unwrap().put_with(b"synced", b"3", WriteOptions::SYNC);
             assert_eq!(synced.is_ok(), given != Durability::None, "{}", engine.name);
             store.close().unwrap();
             let store = (engine.open)(&options(directory.path(), asked)).unwrap();
@@ -112,7 +113,7 @@ fn a_library_with_assertions_has_a_caveat() {
             None,
             &RealFs,
         );
-        let caveats = store.caveats();
+        let caveats = store.info().caveats;
         assert_eq!(caveats.is_empty(), !loaded.unwrap().has_assertions);
         assert!(caveats.iter().all(|text| text.contains("assertions")), "{caveats:?}");
     }

@@ -1,6 +1,7 @@
 //! What the engine promises beside the contract: durability, options, errors.
 
 use super::*;
+use keyrack_store::WriteOptions;
 use keyrack_vfs::{Fs as _, RealFs};
 
 fn options(directory: &Path, durability: Option<Durability>) -> OpenOptions {
@@ -25,19 +26,19 @@ fn every_durability_is_given_as_it_was_asked_for() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&options(directory.path(), asked)).unwrap();
-        assert_eq!(store.durability(), given);
+        assert_eq!(store.info().durability, given);
         assert_eq!(store.data_dir(), Some(directory.path()));
         store.session().unwrap().put(b"kept", b"1").unwrap();
         let mut batch = Batch::new();
         batch.put(b"too", b"2");
         store.session().unwrap().apply(&batch).unwrap();
-        let synced = store.session().unwrap().put_synced(b"synced", b"3");
-        assert_eq!(store.has_synced_put(), given != Durability::None);
-        assert_eq!(synced.is_ok(), store.has_synced_put());
+        let synced = store.session().unwrap().put_with(b"synced", b"3", WriteOptions::SYNC);
+        assert_eq!(store.info().syncs_single_puts, given != Durability::None);
+        assert_eq!(synced.is_ok(), store.info().syncs_single_puts);
         store.close().unwrap();
         let store = open(&options(directory.path(), asked)).unwrap();
         assert!(has(store.as_ref(), b"kept") && has(store.as_ref(), b"too"), "{given}");
-        assert_eq!(has(store.as_ref(), b"synced"), store.has_synced_put(), "{given}");
+        assert_eq!(has(store.as_ref(), b"synced"), store.info().syncs_single_puts, "{given}");
     }
 }
 

@@ -23,7 +23,7 @@
 //! the self-test leaves them out: it needs fresh stores, scans and atomic batches.
 //!
 //! **Depth.** With a depth above 1, a put returns when it is in the window. Its answer is read when
-//! the window is full, when a lookup follows, in [`Session::wait_all`] or when the session ends.
+//! the window is full, when a lookup follows, in [`Session::flush`], or when the session ends.
 //!
 //! **Invariant:** an answer that says no is returned by some later call of the session, or by
 //! [`Store::close`].
@@ -41,7 +41,9 @@ use self::protocol::Protocol;
 use self::session::ServerSession;
 use self::target::Target;
 use keyrack_net::{ConnectOptions, Link};
-use keyrack_store::{Durability, Engine, EngineOption, Error, OpenOptions, Result, Session, Store};
+use keyrack_store::{
+    Durability, Engine, EngineOption, Error, OpenOptions, Result, Session, Store, StoreInfo,
+};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -138,12 +140,8 @@ impl<P: Protocol> Store for ServerStore<P> {
         Ok(Box::new(self.connect()?.0))
     }
 
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
-    fn version(&self) -> String {
-        self.version.clone()
+    fn info(&self) -> StoreInfo {
+        StoreInfo::new(self.version.clone(), Durability::None)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

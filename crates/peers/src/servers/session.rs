@@ -175,7 +175,7 @@ impl<P: Protocol> Session for ServerSession<'_, P> {
         result.and(self.pipe.settle(0))
     }
 
-    fn wait_all(&mut self) -> Result<()> {
+    fn flush(&mut self) -> Result<()> {
         self.pipe.settle(0)
     }
 }

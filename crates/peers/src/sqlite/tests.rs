@@ -22,7 +22,7 @@ fn every_durability_is_given_in_the_words_of_sqlite() {
         let options = options(directory.path(), asked);
         let settings = Settings::read(&options).unwrap();
         let store = open(&options).unwrap();
-        assert_eq!(store.durability(), given);
+        assert_eq!(store.info().durability, given);
         assert_eq!(store.data_dir(), Some(directory.path()));
         let path = directory.path().join(FILE_NAME);
         let connection = settings.connect(&path, given).unwrap();
@@ -30,8 +30,15 @@ fn every_durability_is_given_in_the_words_of_sqlite() {
         drop(connection);
         let mut session = store.session().unwrap();
         session.put(b"kept", b"1").unwrap();
-        assert_eq!(session.put_synced(b"synced", b"2").is_ok(), store.has_synced_put(), "{given}");
-        assert_eq!(session.put_synced(b"synced", b"3").is_ok(), given != Durability::None);
+        assert_eq!(
+            session.put_with(b"synced", b"2", WriteOptions::SYNC).is_ok(),
+            store.info().syncs_single_puts,
+            "{given}"
+        );
+        assert_eq!(
+            session.put_with(b"synced", b"3", WriteOptions::SYNC).is_ok(),
+            given != Durability::None
+        );
         drop(session);
         store.close().unwrap();
         assert!(!directory.path().join(LOG_NAME).exists(), "{given}: the log was not emptied");
@@ -182,7 +189,7 @@ fn a_failed_sync_ends_all_writing() {
 fn the_version_is_the_one_that_is_linked() {
     is_linked("rusqlite", "0.41.1");
     let directory = tempfile::tempdir().unwrap();
-    let version = open(&options(directory.path(), None)).unwrap().version();
+    let version = open(&options(directory.path(), None)).unwrap().info().version;
     assert!(version.starts_with("sqlite 3."), "{version}");
     assert!(version.ends_with("(rusqlite 0.41.1)"), "{version}");
 }

@@ -13,15 +13,15 @@ fn every_durability_is_given_as_it_was_asked_for() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&options(directory.path(), asked)).unwrap();
-        assert_eq!(store.durability(), given);
+        assert_eq!(store.info().durability, given);
         assert_eq!(store.data_dir(), Some(directory.path()));
         store.session().unwrap().put(b"kept", b"1").unwrap();
-        let synced = store.session().unwrap().put_synced(b"synced", b"2");
-        assert_eq!(synced.is_ok(), store.has_synced_put(), "{given}");
+        let synced = store.session().unwrap().put_with(b"synced", b"2", WriteOptions::SYNC);
+        assert_eq!(synced.is_ok(), store.info().syncs_single_puts, "{given}");
         store.close().unwrap();
         let store = open(&options(directory.path(), asked)).unwrap();
         assert_eq!(value_of(store.as_ref(), b"kept").as_deref(), Some(&b"1"[..]), "{given}");
-        assert_eq!(value_of(store.as_ref(), b"synced").is_some(), store.has_synced_put());
+        assert_eq!(value_of(store.as_ref(), b"synced").is_some(), store.info().syncs_single_puts);
     }
 }
 
@@ -120,6 +120,6 @@ fn what_is_refused_for_the_moment_is_tried_again() {
 fn the_version_is_the_one_that_is_linked() {
     is_linked("tidesdb", CRATE_VERSION.trim_start_matches("tidesdb "));
     let directory = tempfile::tempdir().unwrap();
-    let version = open(&options(directory.path(), None)).unwrap().version();
+    let version = open(&options(directory.path(), None)).unwrap().info().version;
     assert!(version.starts_with("tidesdb 10."), "{version}");
 }

@@ -3,9 +3,9 @@
 use super::{Db, Options, open, stats};
 use crate::batch::{Batch, Write};
 use crate::checksum::hash;
-use crate::db::WriteOptions;
 use crate::error::Error;
 use crate::key::Kind;
+use keyrack_store::WriteOptions;
 use keyrack_vfs::{Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::collections::HashSet;
 use std::path::Path;

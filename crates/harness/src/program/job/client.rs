@@ -476,7 +476,7 @@ impl Client for JobClient<'_, '_> {
     }
 
     fn wait_all(&mut self) -> Result<(), Halt> {
-        match self.verbs.wait_all() {
+        match self.verbs.flush() {
             Some(()) => Ok(()),
             None => Err(self.failure()),
         }
