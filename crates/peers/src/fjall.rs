@@ -25,9 +25,9 @@
 //! fault injection does not reach it. It does not tell the place of damage: errors name the
 //! directory and offset 0. An `update` closure that writes to the same store waits for itself.
 
-use crate::RowVisitor;
 use crate::common::{self, Common};
 use crate::escape::{escape, unescape};
+use crate::row_visitor::RowVisitor;
 use crate::stripes::Stripes;
 use crate::ticker::Ticker;
 use ::fjall::config::{

@@ -50,6 +50,7 @@ mod null;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
+mod row_visitor;
 mod servers;
 mod skiplist;
 #[cfg(feature = "sqlite")]
@@ -80,12 +81,8 @@ mod tidesdb;
 mod trial;
 
 use keyrack_store::{Durability, Engine, Error, OpenOptions, Result};
-use std::ops::ControlFlow;
 
 pub use servers::servers;
-
-/// What a scan lends its rows to.
-type RowVisitor<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
 /// The engines of this crate that were compiled in, in the order in which programs list them.
 #[must_use]

@@ -38,8 +38,8 @@
 
 mod bucket;
 
-use crate::RowVisitor;
 use crate::escape::{escape, unescape};
+use crate::row_visitor::RowVisitor;
 use ::heed::types::Bytes;
 use ::heed::{
     AnyTls, Database, Env, EnvFlags, EnvOpenOptions, Error as HeedError, MdbError, RoTxn, RwTxn,

@@ -18,7 +18,8 @@
 mod faulty;
 
 use self::faulty::{Faults, FaultySession};
-use crate::{RowVisitor, check_in_memory};
+use crate::check_in_memory;
+use crate::row_visitor::RowVisitor;
 use keyrack_store::{
     Batch, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session, Store,
     StoreInfo, Update,

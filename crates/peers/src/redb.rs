@@ -18,7 +18,7 @@
 //! transaction and a visitor inside a read transaction: a closure that writes to the same store
 //! waits for itself.
 
-use crate::RowVisitor;
+use crate::row_visitor::RowVisitor;
 use ::redb::{
     Builder, Database, Durability as RedbDurability, Error as RedbError, ReadOnlyTable,
     ReadableDatabase as _, ReadableTable as _, Table, TableDefinition,

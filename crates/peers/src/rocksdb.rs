@@ -27,8 +27,8 @@
 //! place of damage apart from its text: errors name the directory and offset 0. An `update` closure
 //! that writes to the same store waits for itself.
 
-use crate::RowVisitor;
 use crate::common::{self, Common};
+use crate::row_visitor::RowVisitor;
 use crate::stripes::Stripes;
 use crate::ticker::Ticker;
 use ::rocksdb::properties::{

@@ -39,7 +39,8 @@
 //! through another session; the visitor of a `get` holds the cell and must not call back into the
 //! store. Tower heights come from the list's own generator; the seed of the options has no effect.
 
-use crate::{RowVisitor, check_in_memory};
+use crate::check_in_memory;
+use crate::row_visitor::RowVisitor;
 use crossbeam_skiplist::SkipMap;
 use crossbeam_skiplist::map::Entry;
 use keyrack_store::{

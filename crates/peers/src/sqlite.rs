@@ -33,7 +33,7 @@
 //! runs inside the write transaction: one that writes to the same store waits for itself. Keys and
 //! values have at most 1,000,000,000 bytes.
 
-use crate::RowVisitor;
+use crate::row_visitor::RowVisitor;
 use crate::ticker::Ticker;
 use ::rusqlite::types::ValueRef;
 use ::rusqlite::{

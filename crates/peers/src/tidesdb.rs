@@ -28,9 +28,9 @@
 
 mod settings;
 
-use crate::RowVisitor;
 use crate::common;
 use crate::escape::{escape, unescape};
+use crate::row_visitor::RowVisitor;
 use crate::stripes::Stripes;
 use crate::ticker::Ticker;
 use ::tidesdb::{

@@ -41,7 +41,7 @@ mod tests;
 
 use self::library::{Loaded, Own};
 use self::objects::{Database, Moment, ReadOptions, Rows, WriteBatch, WriteOptions};
-use crate::RowVisitor;
+use crate::row_visitor::RowVisitor;
 use crate::stripes::Stripes;
 use crate::ticker::Ticker;
 use keyrack_store::{

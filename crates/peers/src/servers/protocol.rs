@@ -2,7 +2,7 @@
 
 use super::pipe::Pipe;
 use super::target::Target;
-use crate::RowVisitor;
+use crate::row_visitor::RowVisitor;
 use keyrack_store::{Error, OpenOptions, Result, Update};
 
 /// What [`keyrack_store::Session::update`] asks.

@@ -12,7 +12,7 @@ use super::pipe::Pipe;
 use super::protocol::{Answer, Decide, Protocol, Range};
 use super::target::Target;
 use super::{DEPTH, TIMEOUT, URL, open};
-use crate::RowVisitor;
+use crate::row_visitor::RowVisitor;
 use keyrack_store::{Engine, EngineOption, Error, OpenOptions, Result, Update};
 use keyrack_wire::resp::{Limits, Reply, ReplyParser, Token, command};
 use std::io;
