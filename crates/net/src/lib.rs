@@ -13,6 +13,7 @@
 //! * [`Service`] and [`Worker`] are the contract: bytes in, bytes out, and when the replies of a
 //!   iteration may be sent. Read `service` first, then `event_loop`.
 //! * [`Stream`] is the client's side: it connects and blocks. [`Link`] is one with buffers.
+//! * [`http`] answers GETs with pages: a service upon the others, for figures of a program.
 //!
 //! Whatever clients do: a connection costs bounded memory ([`Limits`]), all together
 //! hold no more than [`ClientMemory`] allows, one that sends slowly or never reads delays no
@@ -63,8 +64,9 @@
 //! # }
 //! ```
 //!
-//! **Invariant:** nothing here knows a protocol, a key or a store, and nothing here decides which
-//! listeners are allowed: [`Endpoint::is_loopback`] says what is exposed, the program decides.
+//! **Invariant:** only [`http`] knows a protocol, and nothing here knows a key or a store. Nothing
+//! here decides which listeners are allowed: [`Endpoint::is_loopback`] says what is exposed, the
+//! program decides.
 #![forbid(unsafe_code)]
 
 mod acceptor;
@@ -76,6 +78,7 @@ mod deferred_replies;
 mod endpoint;
 mod error;
 mod event_loop;
+pub mod http;
 mod link;
 mod listen;
 mod loop_handles;

@@ -7,7 +7,7 @@
 //! **Invariant:** when [`Server::end`] returns, everything that was acknowledged is as durable as
 //! was asked for, and the threads are gone.
 
-use crate::admin::{Admin, Loops};
+use crate::admin::{self, Loops};
 use crate::service::Service;
 use crate::state::{SharedRows, State};
 use crate::{Control, Error, Listen, Options, Result, Transport};
@@ -95,7 +95,7 @@ impl Server {
         server.start_threads(options.checkpoint_interval)?;
         if let Some(address) = &options.admin {
             let admin =
-                Admin::start(address, Arc::clone(&server.state), Arc::clone(&server.loops))?;
+                admin::start(address, Arc::clone(&server.state), Arc::clone(&server.loops))?;
             let endpoints = admin.local_addrs().concat();
             server.bound.extend(
                 endpoints.into_iter().map(|endpoint| Bound { scheme: "http".to_owned(), endpoint }),

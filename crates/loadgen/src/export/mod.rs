@@ -195,7 +195,7 @@ mod tests {
         let exporter = Exporter::start("127.0.0.1:0".parse().unwrap()).unwrap();
         for (request, status) in [
             ("GET /other HTTP/1.1\r\n\r\n", "404"),
-            ("POST /metrics HTTP/1.1\r\n\r\n", "400"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
             ("hello\r\n\r\n", "400"),
         ] {
             let reply = ask(&exporter, request);

@@ -1,21 +1,7 @@
-//! A page of figures over HTTP, on an event loop of its own, so that whoever looks takes no time
-//! from the threads that work.
-//!
-//! It answers one GET a connection with what a function says at that moment.
+//! A page of figures for Prometheus, and where it is.
 
-use std::time::Duration;
-
-use keyrack_net::{
-    Endpoint, Handle, Limits, Listener, Options, Peer, Served, Server, Service, Timeouts, Verdict,
-    Waker, Worker,
-};
-
-/// Bytes of a request at most.
-const REQUEST_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a page at most.
-const OUTPUT_BYTES_MAX: usize = 64 << 20;
-/// Those who look at once, at most.
-const CONNECTIONS_MAX: usize = 16;
+use keyrack_net::http::{Reply, serve};
+use keyrack_net::{ClientMemory, Endpoint, Handle};
 
 /// Where a page is to be: `HOST:PORT`, or a port alone for this machine alone.
 ///
@@ -43,23 +29,11 @@ impl Page {
         endpoint: Endpoint,
         text: impl Fn() -> String + Send + Sync + 'static,
     ) -> keyrack_net::Result<Page> {
-        let patience = Some(Duration::from_secs(10));
-        let options = Options {
-            listeners: vec![Listener::stream(endpoint)],
-            connections_max: CONNECTIONS_MAX,
-            limits: Limits {
-                input_bytes_max: REQUEST_BYTES_MAX,
-                output_bytes_max: OUTPUT_BYTES_MAX,
-            },
-            timeouts: Timeouts {
-                first_request: patience,
-                request: patience,
-                idle: patience,
-                stalled_output: patience,
-            },
-            ..Options::default()
-        };
-        Ok(Page { handle: Server::start(Answers(text), options)? })
+        let handle = serve(endpoint, ClientMemory::unlimited(), move |get| match get.path {
+            "/" | "/metrics" => Reply::metrics(text()),
+            _ => Reply::refusal("404 Not Found", "there is /metrics"),
+        })?;
+        Ok(Page { handle })
     }
 
     /// Where it listens.
@@ -67,51 +41,6 @@ impl Page {
     pub fn endpoint(&self) -> Option<&Endpoint> {
         self.handle.local_addrs().first().and_then(|places| places.first())
     }
-}
-
-/// Answers one GET a connection.
-struct Answers<F>(F);
-
-impl<F: Fn() -> String + Send + Sync + 'static> Service for Answers<F> {
-    type Worker<'a> = &'a Answers<F>;
-
-    fn worker(&self, _: usize, _: Waker) -> &Answers<F> {
-        self
-    }
-}
-
-impl<F: Fn() -> String + Send + Sync> Worker for &Answers<F> {
-    type Connection = ();
-
-    fn open(&mut self, _: usize, _: &Peer, _: &mut Limits) {}
-
-    fn serve(&mut self, (): &mut (), input: &[u8], output: &mut Vec<u8>, _: &mut Limits) -> Served {
-        if memchr::memmem::find(input, b"\r\n\r\n").is_none() {
-            return Served { consumed: 0, need: input.len() + 1, verdict: Verdict::Continue };
-        }
-        let (status, body) = match target(input) {
-            Some("/" | "/metrics") => ("200 OK", (self.0)()),
-            Some(_) => ("404 Not Found", "there is /metrics\n".to_owned()),
-            None => ("400 Bad Request", "GET is all there is\n".to_owned()),
-        };
-        let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-             Content-Length: {}\r\nConnection: close\r\n\r\n",
-            body.len()
-        );
-        output.extend_from_slice(head.as_bytes());
-        output.extend_from_slice(body.as_bytes());
-        Served { consumed: input.len(), need: 0, verdict: Verdict::Close }
-    }
-}
-
-/// What a GET asks for, without what is behind `?`.
-fn target(request: &[u8]) -> Option<&str> {
-    let line = request.split(|byte| *byte == b'\r').next()?;
-    let mut words = std::str::from_utf8(line).ok()?.split(' ');
-    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
-    let is_known = method == "GET" && version.starts_with("HTTP/1.");
-    is_known.then(|| target.split_once('?').map_or(target, |(path, _)| path))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Random requests for the admin page, and random patterns and numbers of Redis' commands.
 
+use keyrack_net::http::Get;
 use keyrack_testkit::fuzz::{Fuzzer, Shape, shape};
 
-use super::http::{Asked, read};
+use super::is_own_host;
 use crate::redis::fuzzed;
 
 /// Which reader an input goes to is its first byte.
@@ -11,20 +12,18 @@ const GLOB: u8 = 1;
 const NUMBER: u8 = 2;
 
 fn check_http(bytes: &[u8]) -> Shape {
-    let whole = read(bytes);
+    let whole = Get::parse(bytes);
     // A beginning is not enough, or was all that there is to say.
     for cut in 0..bytes.len() {
-        match read(&bytes[..cut]) {
+        match Get::parse(&bytes[..cut]) {
             None => {}
             early => assert_eq!(early, whole, "{cut} bytes"),
         }
     }
     match whole {
         None => 0,
-        Some(Asked::Refused { status, .. }) => shape(status),
-        Some(Asked::Page) => 2,
-        Some(Asked::Json) => 3,
-        Some(Asked::Metrics) => 4,
+        Some(Err(refusal)) => shape(refusal),
+        Some(Ok(get)) => shape((get.path == "/", get.host.is_some_and(is_own_host))),
     }
 }
 

@@ -8,82 +8,46 @@
 //!
 //! It has an event loop of its own, so that its readers take no time from the server's clients.
 //! It changes nothing, and shows no key and no value.
+//!
+//! A foreign web page can make a browser send requests here, but not read the answers, unless the
+//! name it was loaded from comes to mean this address. So the header `Host` must be an address or
+//! `localhost`, which no such name is.
 
 #[cfg(test)]
 mod fuzz;
-mod http;
 mod numbers;
 mod render;
 
 use crate::Result;
 use crate::state::State;
-use http::{Asked, Reply};
 use keyrack_measure::{Clock, Histogram};
-use keyrack_net::{Handle, Limits, Listener, Peer, Served, Timeouts, Verdict, Waker};
+use keyrack_net::Handle;
+use keyrack_net::http::{Get, Reply, serve};
 use numbers::Numbers;
-use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// The loops of the server, while there are any.
 pub(crate) type Loops = Arc<Mutex<Option<Handle>>>;
 
-/// Bytes of a request.
-const REQUEST_BYTES_MAX: usize = 16 << 10;
-
-/// The maximum of connections to the page.
-const CONNECTIONS_MAX: usize = 64;
-
 /// The time over which the page's percentiles are taken, at least.
 const RECENT_NS: u64 = 900_000_000;
 
-/// The admin page.
-pub(crate) struct Admin {
+/// Starts the admin page at `address`.
+pub(crate) fn start(address: &str, state: Arc<State>, loops: Loops) -> Result<Handle> {
+    let clock = Clock::vdso();
+    let recent = Mutex::new(Recent::new(clock.ticks()));
+    let memory = Arc::clone(&state.clients_memory);
+    let page = Page { state, loops, clock, recent };
+    Ok(serve(address.parse()?, memory, move |get| page.answer(get))?)
+}
+
+/// What is shown.
+struct Page {
     state: Arc<State>,
     loops: Loops,
-}
-
-impl Admin {
-    /// Starts it at `address`.
-    pub(crate) fn start(address: &str, state: Arc<State>, loops: Loops) -> Result<Handle> {
-        let minute = Some(Duration::from_secs(60));
-        let options = keyrack_net::Options {
-            listeners: vec![Listener::stream(address.parse()?)],
-            connections_max: CONNECTIONS_MAX,
-            limits: Limits { input_bytes_max: REQUEST_BYTES_MAX, output_bytes_max: 4 << 20 },
-            timeouts: Timeouts {
-                first_request: Some(Duration::from_secs(10)),
-                request: Some(Duration::from_secs(10)),
-                idle: minute,
-                stalled_output: minute,
-            },
-            memory: Arc::clone(&state.clients_memory),
-            ..keyrack_net::Options::default()
-        };
-        Ok(keyrack_net::Server::start(Admin { state, loops }, options)?)
-    }
-}
-
-impl fmt::Debug for Admin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admin").finish_non_exhaustive()
-    }
-}
-
-impl keyrack_net::Service for Admin {
-    type Worker<'a> = Page<'a>;
-
-    fn worker(&self, _: usize, _: Waker) -> Page<'_> {
-        let clock = Clock::vdso();
-        Page { admin: self, recent: Recent::new(clock.ticks()), clock }
-    }
-}
-
-/// The page's worker.
-pub(crate) struct Page<'a> {
-    admin: &'a Admin,
     clock: Clock,
-    recent: Recent,
+    recent: Mutex<Recent>,
 }
 
 /// Iterations since a moment ago: the difference of two snapshots.
@@ -99,46 +63,59 @@ impl Recent {
     }
 }
 
-impl Page<'_> {
-    fn numbers(&mut self) -> Numbers {
-        let loops = self.admin.loops.lock().unwrap_or_else(PoisonError::into_inner);
+impl Page {
+    fn numbers(&self) -> Numbers {
+        let loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
         let net = loops.as_ref().map(Handle::stats).unwrap_or_default();
         drop(loops);
         let mut iterations = Histogram::new();
         let mut one = Histogram::new();
-        for metrics in &self.admin.state.loops {
+        for metrics in &self.state.loops {
             metrics.iteration_ns.snapshot_into(&mut one);
             iterations.merge(&one);
         }
         let now = self.clock.ticks();
-        if self.clock.ns_between(self.recent.since, now) >= RECENT_NS {
-            self.recent.shown = iterations.subtract(&self.recent.before);
-            self.recent.before = iterations.clone();
-            self.recent.since = now;
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.clock.ns_between(recent.since, now) >= RECENT_NS {
+            recent.shown = iterations.subtract(&recent.before);
+            recent.before = iterations.clone();
+            recent.since = now;
         }
-        Numbers::collect(&self.admin.state, &net, &iterations, &self.recent.shown)
+        Numbers::collect(&self.state, &net, &iterations, &recent.shown)
     }
 
-    fn answer(&mut self, asked: &Asked<'_>) -> Reply {
-        match asked {
-            Asked::Page => Reply::html(include_str!("page.html")),
-            Asked::Json => Reply::json(render::json(&self.numbers())),
-            Asked::Metrics => Reply::text(render::prometheus(&self.numbers())),
-            Asked::Refused { status, why } => Reply::refusal(status, why),
+    fn answer(&self, get: &Get<'_>) -> Reply {
+        if !get.host.is_some_and(is_own_host) {
+            return Reply::refusal("403 Forbidden", "use the address in the URL, or localhost");
+        }
+        match get.path {
+            "/" => Reply::html(include_str!("page.html")),
+            "/stats.json" => Reply::json(render::json(&self.numbers())),
+            "/metrics" => Reply::metrics(render::prometheus(&self.numbers())),
+            _ => Reply::refusal("404 Not Found", "there are /, /stats.json and /metrics"),
         }
     }
 }
 
-impl keyrack_net::Worker for Page<'_> {
-    type Connection = ();
+fn is_own_host(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    name == "localhost" || name.parse::<IpAddr>().is_ok()
+}
 
-    fn open(&mut self, _: usize, _: &Peer, _: &mut Limits) {}
+#[cfg(test)]
+mod tests {
+    use super::is_own_host;
 
-    fn serve(&mut self, (): &mut (), input: &[u8], output: &mut Vec<u8>, _: &mut Limits) -> Served {
-        let Some(asked) = http::read(input) else {
-            return Served { consumed: 0, need: input.len() + 1, verdict: Verdict::Continue };
-        };
-        self.answer(&asked).write(output);
-        Served { consumed: input.len(), need: 0, verdict: Verdict::Close }
+    #[test]
+    fn a_host_is_an_address_or_localhost() {
+        for own in ["127.0.0.1:9", "10.0.0.1", "localhost", "localhost:80", "[::1]:9"] {
+            assert!(is_own_host(own), "{own}");
+        }
+        for other in ["attacker.example", "localhost.example", "[attacker.example]:80", ""] {
+            assert!(!is_own_host(other), "{other}");
+        }
     }
 }
