@@ -12,7 +12,7 @@
 //!
 //! The operations replay from the seed; the interleaving does not.
 
-use crate::draw::{Draw, after_prefix};
+use crate::generator::{Generator, after_prefix};
 use crate::mismatch::Mismatch;
 use crate::operation::{Answer, Bytes, Operation, Range, difference, perform};
 use keyrack_store::{Batch, ModelStore, Result as StoreResult, Session, Store, Update};
@@ -113,15 +113,15 @@ impl<'a> Worker<'a> {
         let mut oracle = self.check("session", model.session())?;
         let mut session = self.check("session", self.store.session())?;
         let rng = Rng::stream(self.seed, Phase::Run, self.thread, 0);
-        let mut draw = Draw::new(rng, &self.prefix);
+        let mut generator = Generator::new(rng, &self.prefix);
         while self.operation < operations {
             if self.operation.is_multiple_of(COUNT_EVERY) {
                 self.check("counter", add_one(session.as_mut()))?;
             }
-            if draw.below(FULL_SCAN_EVERY) == 0 {
+            if generator.below(FULL_SCAN_EVERY) == 0 {
                 self.compare_all(session.as_mut(), oracle.as_mut())?;
             } else {
-                let operation = draw.operation();
+                let operation = generator.operation();
                 let expected = self.check("the model", perform(oracle.as_mut(), &operation))?;
                 let found = perform(session.as_mut(), &operation);
                 self.compare(&operation.to_string(), &expected, found)?;

@@ -27,15 +27,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod comparison;
 mod concurrent;
 pub mod damage;
-mod draw;
 mod error;
 pub mod fuzz;
+mod generator;
 mod golden;
 mod mismatch;
 mod operation;
-mod random;
 mod script;
 mod selftest;
 mod synced;
@@ -49,10 +49,10 @@ mod broken;
 #[doc = include_str!("../../../docs/adding-an-engine.md")]
 struct AddingAnEngine;
 
+pub use comparison::{Stats, compare_random};
 pub use concurrent::{ConcurrentStats, compare_concurrent};
 pub use error::Error;
 pub use golden::{Report, ScriptFailure, check_scripts, scripts};
 pub use mismatch::Mismatch;
-pub use random::{Stats, compare_random};
 pub use script::{ScriptRun, run_script};
 pub use selftest::selftest;

@@ -1,8 +1,8 @@
 //! All checks over one engine, with a line of report for each.
 
+use crate::comparison::compare_random;
 use crate::concurrent::compare_concurrent;
 use crate::golden::check_scripts;
-use crate::random::compare_random;
 use crate::synced::check_synced;
 use keyrack_store::{Result, Store};
 use std::fmt::Display;

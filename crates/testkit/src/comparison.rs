@@ -4,7 +4,7 @@
 //! The engine is used through two sessions in turn, so that what one holds back from the other
 //! shows. Up to [`SNAPSHOTS_MAX`] snapshots are kept open beside snapshots of the model.
 
-use crate::draw::Draw;
+use crate::generator::Generator;
 use crate::mismatch::Mismatch;
 use crate::operation::{
     Answer, Operation, Range, difference, perform, snapshot_get, snapshot_scan,
@@ -53,15 +53,15 @@ pub fn compare_random(store: &dyn Store, seed: u64, operations: u64) -> Result<S
     let mut sessions = [pair.open_session()?, pair.open_session()?];
     let mut oracle = model.session().map_err(|error| pair.failed("session", &error))?;
     let mut snapshots: Vec<SnapshotPair<'_>> = Vec::new();
-    let mut draw = Draw::new(Rng::from_seed(seed), b"");
+    let mut generator = Generator::new(Rng::from_seed(seed), b"");
     while pair.operation < operations {
-        let session = sessions[draw.below(2) as usize].as_mut();
-        if draw.below(FULL_SCAN_EVERY) == 0 {
+        let session = sessions[generator.below(2) as usize].as_mut();
+        if generator.below(FULL_SCAN_EVERY) == 0 {
             pair.compare(session, oracle.as_mut(), &Operation::Scan(Range::all()))?;
-        } else if draw.below(SNAPSHOT_EVERY) == 0 {
-            pair.snapshot(&mut snapshots, &mut draw)?;
+        } else if generator.below(SNAPSHOT_EVERY) == 0 {
+            pair.snapshot(&mut snapshots, &mut generator)?;
         } else {
-            pair.compare(session, oracle.as_mut(), &draw.operation())?;
+            pair.compare(session, oracle.as_mut(), &generator.operation())?;
         }
         pair.operation += 1;
     }
@@ -122,9 +122,9 @@ impl<'a> Pair<'a> {
     fn snapshot(
         &mut self,
         open: &mut Vec<SnapshotPair<'a>>,
-        draw: &mut Draw,
+        generator: &mut Generator,
     ) -> Result<(), Mismatch> {
-        let choice = draw.below(8);
+        let choice = generator.below(8);
         if open.is_empty() || (choice == 0 && open.len() < SNAPSHOTS_MAX) {
             let (found, expected) = (self.store.snapshot(), self.model.snapshot());
             let found = found.map_err(|error| self.failed("snapshot", &error))?;
@@ -132,7 +132,7 @@ impl<'a> Pair<'a> {
             open.extend(found.zip(expected));
             return Ok(());
         }
-        let index = draw.below(open.len() as u64) as usize;
+        let index = generator.below(open.len() as u64) as usize;
         if choice == 1 {
             open.swap_remove(index);
             return Ok(());
@@ -140,12 +140,12 @@ impl<'a> Pair<'a> {
         let (store, model) = &open[index];
         self.stats.snapshot_reads += 1;
         if choice < 5 {
-            let key = draw.key();
+            let key = generator.key();
             let answers = (snapshot_get(model.as_ref(), &key), snapshot_get(store.as_ref(), &key));
             let what = format!("snapshot: {}", Operation::Get(key));
             self.judge(&what, answers.0, answers.1)?;
         } else {
-            let range = Range { reverse: false, ..draw.range() };
+            let range = Range { reverse: false, ..generator.range() };
             let answers =
                 (snapshot_scan(model.as_ref(), &range), snapshot_scan(store.as_ref(), &range));
             self.judge(&format!("snapshot: {range}"), answers.0, answers.1)?;

@@ -33,16 +33,20 @@ const LONG_STEMS: [usize; 2] = [250, 4094];
 
 /// Draws operations from a seed.
 #[derive(Debug)]
-pub(crate) struct Draw {
+pub(crate) struct Generator {
     rng: Rng,
     prefix: Bytes,
     long: [Bytes; 2],
 }
 
-impl Draw {
+impl Generator {
     /// Operations on keys that begin with `prefix`. Ranges do not leave it.
     pub(crate) fn new(rng: Rng, prefix: &[u8]) -> Self {
-        Draw { rng, prefix: prefix.to_vec(), long: LONG_STEMS.map(|length| vec![b'l'; length]) }
+        Generator {
+            rng,
+            prefix: prefix.to_vec(),
+            long: LONG_STEMS.map(|length| vec![b'l'; length]),
+        }
     }
 
     /// A uniform number below `n`.
@@ -144,18 +148,18 @@ mod tests {
 
     #[test]
     fn one_seed_draws_one_sequence() {
-        let draw = |seed| {
-            let mut draw = Draw::new(Rng::from_seed(seed), b"");
-            (0..200).map(|_| draw.operation().to_string()).collect::<Vec<_>>()
+        let sequence = |seed| {
+            let mut generator = Generator::new(Rng::from_seed(seed), b"");
+            (0..200).map(|_| generator.operation().to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(draw(1), draw(1));
-        assert_ne!(draw(1), draw(2));
+        assert_eq!(sequence(1), sequence(1));
+        assert_ne!(sequence(1), sequence(2));
     }
 
     #[test]
     fn keys_are_few_and_of_all_lengths() {
-        let mut draw = Draw::new(Rng::from_seed(1), b"");
-        let keys: HashSet<Bytes> = (0..20_000).map(|_| draw.key()).collect();
+        let mut generator = Generator::new(Rng::from_seed(1), b"");
+        let keys: HashSet<Bytes> = (0..20_000).map(|_| generator.key()).collect();
         assert!((400..1000).contains(&keys.len()), "{}", keys.len());
         for length in [0, 1, 7, 8, 9, 15, 16, 17, 18, 250, 4094, 4096] {
             assert!(keys.iter().any(|key| key.len() == length), "{length}");
@@ -168,9 +172,9 @@ mod tests {
         assert_eq!(after_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
         assert_eq!(after_prefix(b"\xff"), None);
         assert_eq!(after_prefix(b""), None);
-        let mut draw = Draw::new(Rng::from_seed(1), b"t1/");
+        let mut generator = Generator::new(Rng::from_seed(1), b"t1/");
         for _ in 0..1000 {
-            let range = draw.range();
+            let range = generator.range();
             assert!(range.low.starts_with(b"t1/"));
             assert!(range.high.is_some_and(|high| high.as_slice() <= b"t10".as_slice()));
         }
