@@ -248,7 +248,7 @@ fn painted(by_age: &[Stretch], intervals: usize) -> Vec<u64> {
 mod tests {
     use super::*;
     use crate::key::{Compare, SEQUENCE_MAX};
-    use crate::version::tests::{Draw, seeds};
+    use keyrack_testkit::random::{Announced, Draw, seeds_or};
     use std::sync::Arc;
 
     fn range(begin: &[u8], end: &[u8], sequence: u64) -> RangeTombstone {
@@ -278,13 +278,13 @@ mod tests {
 
     #[test]
     fn an_index_answers_as_its_list() {
-        for seed in seeds(60) {
-            let mut draw = Draw::new(seed);
+        for seed in seeds_or(1..=60) {
+            let (mut draw, _announced) = (Draw::new(seed), Announced(seed));
             let order = match seed % 3 {
                 0 => Comparator::Custom(Arc::new(Backwards)),
                 _ => Comparator::Bytewise,
             };
-            let width = [3, 20, 60][draw.below(3) as usize];
+            let width = [3, 20, 60][draw.below(3)];
             let count = draw.below(20);
             let mut ranges: Vec<RangeTombstone> = (1..=count)
                 .map(|n| {

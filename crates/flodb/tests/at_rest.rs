@@ -2,11 +2,11 @@
 //! one of another store or of an earlier moment. What is read then is what was written, or an error
 //! that names a file; and a check finds whatever an opening refuses.
 
-use crate::rng::factor;
 use keyrack_flodb::{
     Compression, Db, Durability, IngestOptions, Options, SstWriter, WriteOptions, verify,
 };
 use keyrack_testkit::damage::{Damage, Directory, Sources, Swept, directory, disk_of, sweep};
+use keyrack_testkit::random::{factor, given_seed};
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -143,7 +143,7 @@ fn look(disk: MemFs) -> Result<Model, String> {
 }
 
 fn seed() -> u64 {
-    std::env::var("KEYRACK_SEED").map_or(7, |seed| seed.parse().expect("KEYRACK_SEED: a number"))
+    given_seed().unwrap_or(7)
 }
 
 fn swept(store: &Store, damages: &[Damage]) -> Swept {

@@ -1,9 +1,9 @@
 //! Copies of a store: whole or not there, of one moment, and independent of the original.
 
 use crate::hook::HookFs;
-use crate::rng::{Announced, Draw, factor, seeds};
 use crate::support::{files, newest_round, round, rows, tiny};
 use keyrack_flodb::{Db, Error, Options, WriteOptions};
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Power loss: of a writer's writes a beginning survives, with everything that was synced.
 
-use crate::rng::{Announced, Draw, factor, seeds};
 use keyrack_flodb::{Batch, Db, Durability, Options, WriteOptions};
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, MemFs};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Stores to damage, and what was in them.
 
-use crate::rng::Draw;
 use keyrack_flodb::{Compression, Db, Options};
+use keyrack_testkit::random::Draw;
 use keyrack_vfs::{CrashPolicy, FileKind, Fs, MemFs, OpenOptions, Operation};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

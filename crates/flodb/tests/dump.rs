@@ -1,7 +1,7 @@
 //! What the files of a store hold, one by one.
 
-use crate::rng::Draw;
 use keyrack_flodb::{Db, Error, Item, Options, dump};
+use keyrack_testkit::random::Draw;
 use keyrack_vfs::{Fs, MemFs, OpenOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! The engine goes through the same checks as every other, with memory so small that it flushes and
 //! compacts all the while.
 
-use crate::rng::{Announced, factor, seeds};
 use keyrack_flodb::engine;
 use keyrack_store::{Durability, Error, OpenOptions, Result, Store, WriteOptions};
+use keyrack_testkit::random::{Announced, factor, seeds};
 use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::path::{Path, PathBuf};

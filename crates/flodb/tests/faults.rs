@@ -2,10 +2,10 @@
 //! acknowledged is lost, nobody panics or waits for ever, and what could be read can be read.
 
 use crate::journal::{Journal, Model};
-use crate::rng::{Draw, is_brief};
 use keyrack_flodb::{
     Batch, Change, Db, Durability, Error, FindingKind, Options, Result, WriteOptions, verify,
 };
+use keyrack_testkit::random::{Draw, is_brief};
 use keyrack_vfs::{CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,10 +3,10 @@
 use crate::disk::{
     CHANGES, DIR, Model, copy, files, flip, open, options, rows, sample, tables, try_open,
 };
-use crate::rng::{Announced, Draw, factor, seeds};
 use keyrack_flodb::{
     Comparator, Compare, Db, Durability, Error, IngestOptions, Options, SstWriter, Transfer, verify,
 };
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -4,8 +4,8 @@
 //! Keys are independent, so each is looked at for itself. The search goes through what each thread
 //! has done so far and the value that results, and never twice through the same.
 
-use crate::rng::{Announced, Draw, factor, seeds};
 use keyrack_flodb::{Change, Db, Options, WriteOptions};
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::MemFs;
 use std::collections::HashSet;
 use std::path::Path;

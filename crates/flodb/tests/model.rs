@@ -1,9 +1,9 @@
 //! Random operations on a store, beside a model that keeps every version: gets, snapshots, walks
 //! with turns, batches, updates, removed ranges, flushes, compactions and reopenings.
 
-use crate::rng::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_flodb::WriteOptions;
 use keyrack_flodb::{Batch, Change, Compression, Db, Durability, Iter, Options, Snapshot};
+use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_vfs::{Fs, MemFs};
 use std::collections::BTreeMap;
 use std::path::Path;

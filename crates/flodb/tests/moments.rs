@@ -7,9 +7,9 @@
 //!   a moment    ^--------------^
 //! ```
 
-use crate::rng::factor;
 use crate::support::{rows, tiny};
 use keyrack_flodb::{Db, IngestOptions, SstWriter, Transfer};
+use keyrack_testkit::random::factor;
 use keyrack_vfs::{FaultFs, Fs, MemFs, Operation};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

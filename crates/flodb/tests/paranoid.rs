@@ -75,7 +75,7 @@ fn a_damaged_table_stops_a_compaction_and_stays() {
 fn sound_stores_pass_all_checks() {
     let disk = MemFs::new();
     let mut model = Model::new();
-    let mut draw = crate::rng::Draw::new(14);
+    let mut draw = keyrack_testkit::random::Draw::new(14);
     for _ in 0..3 {
         let db = try_open(&disk, Options { compaction_threads: 1, ..paranoid() }).unwrap();
         crate::disk::scribble(&db, &mut model, &mut draw, 2000);

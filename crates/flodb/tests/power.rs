@@ -13,8 +13,8 @@
 //! ```
 
 use crate::journal::{Journal, Model};
-use crate::rng::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_flodb::{Batch, Compression, Db, Durability, Options, WriteOptions};
+use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Lie, MemFs, Operation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

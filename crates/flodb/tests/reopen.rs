@@ -1,7 +1,7 @@
 //! Closing, dying and opening again.
 
-use crate::rng::Draw;
 use keyrack_flodb::{Comparator, Compare, Db, Durability, Error, Options};
+use keyrack_testkit::random::Draw;
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::cmp::Ordering;
 use std::path::Path;

@@ -4,10 +4,10 @@ use crate::disk::{
     CHANGES, DIR, Model, copy, files, flip, open, options, replace, rows, sample, scribble,
     segments, tables,
 };
-use crate::rng::{Announced, Draw, factor, seeds};
 use keyrack_flodb::{
     Comparator, Compare, Db, Error, IngestOptions, Options, RepairReport, SstWriter, repair, verify,
 };
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

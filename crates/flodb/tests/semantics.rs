@@ -1,8 +1,8 @@
 //! What keys, walks, snapshots, orders and ends are, one thing at a time.
 
 use crate::faults::bounded;
-use crate::rng::Draw;
 use keyrack_flodb::{Batch, Comparator, Compare, Db, Durability, Error, Iter, Options};
+use keyrack_testkit::random::Draw;
 use keyrack_vfs::{Fs, MemFs};
 use std::cmp::Ordering;
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! Key spaces: apart from each other, each in its order, written as one, and dropped.
 
-use crate::rng::{Announced, Draw, factor, seeds};
 use crate::support::{files, tiny};
 use keyrack_flodb::{
     Change, Comparator, Compare, Db, Durability, Error, KeySpace, Options, Snapshot, SpaceIter,
     Spaces, SpacesBatch, WriteOptions,
 };
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;

@@ -59,8 +59,6 @@ mod reopen;
 #[cfg(test)]
 mod repair;
 #[cfg(test)]
-mod rng;
-#[cfg(test)]
 mod semantics;
 #[cfg(test)]
 mod space_tools;

@@ -1,8 +1,8 @@
 //! The engine goes through the same checks as every other.
 
-use crate::rng::{Announced, factor, seeds};
 use keyrack_masstree::engine;
 use keyrack_store::{Durability, OpenOptions, Result, Store};
+use keyrack_testkit::random::{Announced, factor, seeds};
 use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
 use keyrack_vfs::RealFs;
 use std::ops::ControlFlow;

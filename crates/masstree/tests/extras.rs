@@ -1,8 +1,8 @@
 //! Compare-and-exchange, prefixes, many puts at once, and loading of sorted pairs.
 
-use crate::rng::{Announced, Draw, seeds};
 use keyrack_concurrent::pin;
 use keyrack_masstree::{Bytes, Change, Hint, Tree};
+use keyrack_testkit::random::{Announced, Draw, seeds};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 

@@ -1,8 +1,8 @@
 //! Every value is dropped once: when it was replaced or removed, or with the tree.
 
-use crate::rng::{Announced, Draw, seeds};
 use keyrack_concurrent::pin;
 use keyrack_masstree::{Boxed, Tree};
+use keyrack_testkit::random::{Announced, Draw, seeds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,8 +1,8 @@
 //! Many threads on one tree. Every test knows something that holds however they interleave.
 
-use crate::rng::{Announced, Draw, factor, seeds};
 use keyrack_concurrent::pin;
 use keyrack_masstree::{Bytes, Tree};
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Barrier;

@@ -1,8 +1,8 @@
 //! Shapes: orders of insertion that fill, split and empty nodes at every level.
 
-use crate::rng::{Announced, Draw, seeds};
 use keyrack_concurrent::pin;
 use keyrack_masstree::Tree;
+use keyrack_testkit::random::{Announced, Draw, seeds};
 use std::ops::ControlFlow;
 
 const COUNT: u64 = 20_000;

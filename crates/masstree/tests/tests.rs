@@ -12,8 +12,6 @@ mod extras;
 mod memory;
 #[cfg(test)]
 mod model;
-#[cfg(test)]
-mod rng;
 #[cfg(all(test, shuttle))]
 mod shuttled;
 #[cfg(test)]

@@ -2,11 +2,11 @@
 //! one of another store or of an earlier moment. What is read then is what was written, or an error
 //! that names a file.
 
-use crate::rng::factor;
 use crate::support::{Content, DIR, close, content, open, open_with, with_logs};
 use keyrack_rowstore::{Options, RowStore, Rows};
 use keyrack_store::Durability;
 use keyrack_testkit::damage::{Damage, Directory, Sources, Swept, directory, disk_of, sweep};
+use keyrack_testkit::random::{factor, given_seed};
 use keyrack_vfs::{CrashPolicy, MemFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn look(disk: MemFs) -> Result<Content, String> {
 }
 
 fn seed() -> u64 {
-    std::env::var("KEYRACK_SEED").map_or(7, |seed| seed.parse().expect("KEYRACK_SEED: a number"))
+    given_seed().unwrap_or(7)
 }
 
 fn swept(store: &Store, damages: &[Damage]) -> Swept {

@@ -1,9 +1,9 @@
 //! Checkpoints: what they hold, what they let go of, and what goes on meanwhile.
 
-use crate::rng::{Announced, Draw, seeds};
 use crate::support::{DIR, close, content, files, get, open, stat, tiny, with_logs};
 use keyrack_rowstore::{Options, RowSession, Rows};
 use keyrack_store::Error;
+use keyrack_testkit::random::{Announced, Draw, seeds};
 use keyrack_vfs::{CrashPolicy, Fs, MemFs, OpenOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

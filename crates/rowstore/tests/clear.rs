@@ -1,8 +1,8 @@
 //! Removing all rows at once: nobody sees them from then on, and their memory comes back later.
 
-use crate::rng::{Announced, Draw, factor, seeds};
 use crate::support::{close, content, get, open, stat, tiny, with_logs};
 use keyrack_rowstore::{Change, Eviction, Options, RowSession, RowStore, Rows};
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::MemFs;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};

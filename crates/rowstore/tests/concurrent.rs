@@ -1,8 +1,8 @@
 //! Several threads: versions, groups, and everything at once, with crashes.
 
-use crate::rng::{Announced, Draw, factor, seeds};
 use crate::support::{content, get, open, tiny, version, with_logs};
 use keyrack_rowstore::{Change, Options, RowStore, Rows};
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::MemFs;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -14,10 +14,10 @@
 //! A writer's step is a batch or a group: whatever of it is there, the whole of it is. Each writer
 //! has keys of its own, a session and so a log of its own, or shares a log with others.
 
-use crate::rng::{Announced, Draw, factor, seeds};
 use crate::support::{Content, Held, content, open_with, with_logs};
 use keyrack_rowstore::{Options, RowSession, RowStore, Rows};
 use keyrack_store::Durability;
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, Lie, MemFs, Operation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,11 +1,11 @@
 //! Groups: whole or not at all, never larger than the log takes, and seen by their session alone
 //! until they are flushed. Over every way of holding rows.
 
-use crate::rng::{Announced, Draw, seeds};
 use crate::support::{content, get, open, tiny};
 use crate::watched::Watched;
 use keyrack_rowstore::{Change, Eviction, Options, RowStore, Rows, StoreRows};
 use keyrack_store::{Error, OpenOptions, Store};
+use keyrack_testkit::random::{Announced, Draw, seeds};
 use keyrack_vfs::{Fs, MemFs};
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! Random changes to rows of all kinds, beside the model, over every way of holding rows.
 
-use crate::rng::{Announced, Draw, factor, is_brief, seeds};
 use crate::support::{Held, close, content, open, tiny, with_logs};
 use keyrack_rowstore::{
     Change, Eviction, Kind, ModelRows, Options, Row, RowBuf, RowSession, RowStore, Rows, StoreRows,
 };
 use keyrack_store::ModelStore;
+use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_vfs::MemFs;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -2,11 +2,11 @@
 //! takes no time.
 
 use crate::groups::{flodb, over};
-use crate::rng::{Announced, Draw, seeds};
 use crate::support::{content, get, stat};
 use crate::watched::Watched;
 use keyrack_rowstore::{Rows, StoreRows};
 use keyrack_store::{ModelStore, Store};
+use keyrack_testkit::random::{Announced, Draw, seeds};
 use keyrack_vfs::MemFs;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -35,8 +35,6 @@ mod original;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
-mod rng;
-#[cfg(test)]
 mod store_rows;
 #[cfg(test)]
 mod support;

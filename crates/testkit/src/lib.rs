@@ -36,6 +36,7 @@ mod generator;
 mod golden;
 mod mismatch;
 mod operation;
+pub mod random;
 mod script;
 mod selftest;
 mod synced;

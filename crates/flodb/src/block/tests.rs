@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::key::{Kind, append};
-use crate::table::tests::draw::{Announced, Draw, seeds};
+use keyrack_testkit::random::{Announced, Draw, seeds};
 
 fn internal(user: &[u8], sequence: u64) -> Vec<u8> {
     let mut key = Vec::new();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::block::BlockBuilder;
 use crate::key::{Kind, append};
-use crate::table::tests::draw::{Announced, Draw, seeds};
+use keyrack_testkit::random::{Announced, Draw, seeds};
 
 /// A block of one entry that says which block it is, of at least `bytes` bytes.
 fn block(table: u64, index: usize, bytes: usize) -> Block {

@@ -154,17 +154,17 @@ impl VisibleTombstones {
 mod tests {
     use super::*;
     use crate::range_tombstones::RangeTombstone;
-    use crate::version::tests::{Draw, seeds};
+    use keyrack_testkit::random::{Announced, Draw, seeds_or};
 
     /// Sources of random tombstones, some of several indexes; the answers beside those of the list
     /// of all, in any order of questions.
     #[test]
     fn a_walk_is_told_what_the_list_of_removals_says() {
         let order = Comparator::Bytewise;
-        for seed in seeds(80) {
-            let mut draw = Draw::new(seed);
+        for seed in seeds_or(1..=80) {
+            let (mut draw, _announced) = (Draw::new(seed), Announced(seed));
             let (mut all, mut sources, mut sequence) = (Vec::new(), Vec::new(), 0);
-            for child in 0..=draw.below(3) as usize {
+            for child in 0..=draw.below(3) {
                 let mut indexes = Vec::new();
                 // One behind the other, in sections of 20 keys.
                 for section in 0..=draw.below(4) {

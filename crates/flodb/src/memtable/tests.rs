@@ -11,51 +11,13 @@ mod threads;
 use super::{Full, Memtable, MemtableCursor, MemtableOptions, MemtableReservation, Size};
 use crate::cursor::Cursor;
 use crate::key::{self, Comparator, Compare, Kind, Parsed};
+use keyrack_testkit::random::{Announced, Draw, mix, seeds};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Draws that follow from a seed (splitmix).
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.0)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-}
-
-fn mixed(word: u64) -> u64 {
-    let mixed = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
-
 /// A hash of a key.
 fn hash(key: &[u8]) -> u64 {
-    key.iter().fold(key.len() as u64, |hash, byte| mixed(hash << 8 | u64::from(*byte)))
-}
-
-/// The seeds to test with.
-fn seeds() -> Vec<u64> {
-    match std::env::var("KEYRACK_SEED") {
-        Ok(seed) => vec![seed.parse().expect("KEYRACK_SEED is a number")],
-        Err(_) => vec![1, 20_260, 0xdead_beef],
-    }
-}
-
-/// Prints the seed if the test fails while it lives.
-struct Announced(u64);
-
-impl Drop for Announced {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("SEED={}", self.0);
-        }
-    }
+    key.iter().fold(key.len() as u64, |hash, byte| mix(hash << 8 | u64::from(*byte)))
 }
 
 /// Keys descend.

@@ -180,7 +180,7 @@ impl Compare for SpacesOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::tests::draw::{Draw, seeds};
+    use keyrack_testkit::random::{Draw, seeds};
     use std::sync::Arc;
 
     struct Backwards;

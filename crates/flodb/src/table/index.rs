@@ -252,7 +252,7 @@ fn take_entry<'a>(reader: &mut Reader<'a>) -> Option<StoredEntry<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::tests::draw::{Draw, seeds};
+    use keyrack_testkit::random::{Draw, seeds};
 
     fn internal(user: &[u8], sequence: u64) -> Vec<u8> {
         let mut key = Vec::new();

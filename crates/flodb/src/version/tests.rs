@@ -2,46 +2,8 @@
 
 use super::*;
 use crate::key::{Compare, Kind, SEQUENCE_MAX, append};
+use keyrack_testkit::random::{Announced, Draw, seeds_or};
 use std::collections::BTreeMap;
-
-/// Draws that follow from a seed, printed if the test fails.
-pub(crate) struct Draw {
-    seed: u64,
-    state: u64,
-}
-
-impl Draw {
-    pub(crate) fn new(seed: u64) -> Self {
-        Draw { seed, state: seed }
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ self.state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}
-
-impl Drop for Draw {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("SEED={}", self.seed);
-        }
-    }
-}
-
-/// The seeds to test with.
-pub(crate) fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("KEYRACK_SEED") {
-        Ok(seed) => vec![seed.parse().expect("KEYRACK_SEED is a number")],
-        Err(_) => (1..=count).collect(),
-    }
-}
 
 pub(crate) fn internal(user: &[u8], sequence: u64) -> Vec<u8> {
     let mut key = Vec::new();
@@ -238,10 +200,9 @@ type Model = [BTreeMap<u64, (Vec<u8>, Vec<u8>)>; LEVELS];
 
 /// A key that shares much with others.
 fn key(draw: &mut Draw) -> Vec<u8> {
-    let mut key =
-        [&b""[..], b"user", b"user0000000", b"user0000000\0\0"][draw.below(4) as usize].to_vec();
+    let mut key = [&b""[..], b"user", b"user0000000", b"user0000000\0\0"][draw.below(4)].to_vec();
     for _ in 0..draw.below(3) {
-        key.push(b"\0\x01a\xff"[draw.below(4) as usize]);
+        key.push(b"\0\x01a\xff"[draw.below(4)]);
     }
     key
 }
@@ -280,16 +241,16 @@ fn compare(version: &Version, model: &Model, draw: &mut Draw) {
 }
 
 fn random_edits(seed: u64, order: Comparator) {
-    let mut draw = Draw::new(seed);
+    let (mut draw, _announced) = (Draw::new(seed), Announced(seed));
     let mut version = Version::new(order.clone());
     let mut model = Model::default();
     for number in 1..120 {
         let mut edit = VersionEdit::default();
-        let level = draw.below(4) as usize;
-        let removed = model[level].keys().nth(draw.below(6) as usize).copied();
+        let level = draw.below(4);
+        let removed = model[level].keys().nth(draw.below(6)).copied();
         let (low, high) = (key(&mut draw), key(&mut draw));
         let (low, high) = if order.user(&low, &high).is_le() { (low, high) } else { (high, low) };
-        let to = if draw.below(2) == 0 { level } else { draw.below(4) as usize };
+        let to = if draw.below(2) == 0 { level } else { draw.below(4) };
         if let Some(number) = removed {
             edit.deleted.push((level, number));
         }
@@ -321,7 +282,7 @@ fn random_edits(seed: u64, order: Comparator) {
 
 #[test]
 fn random_edits_agree_with_a_model() {
-    for seed in seeds(20) {
+    for seed in seeds_or(1..=20) {
         random_edits(seed, Comparator::Bytewise);
         random_edits(seed, Comparator::Custom(Arc::new(Backwards)));
     }

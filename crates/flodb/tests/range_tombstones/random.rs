@@ -1,8 +1,8 @@
 //! Random writes on tables of a few entries, beside a model, with the moments that snapshots hold.
 
 use super::{Model, compare, open, rows_of, stats, tables, tiny};
-use crate::rng::{Announced, Draw, factor, seeds};
 use keyrack_flodb::{Batch, Change, Iter, Options, Snapshot, WriteOptions};
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, MemFs};
 
 const KEYS: usize = 120;

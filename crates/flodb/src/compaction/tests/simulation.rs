@@ -6,7 +6,8 @@
 
 use super::*;
 use crate::key::Comparator;
-use crate::version::tests::{Draw, internal, seeds};
+use crate::version::tests::internal;
+use keyrack_testkit::random::{Announced, Draw, seeds_or};
 use std::collections::{BTreeMap, HashMap};
 
 /// The newest write of each key in a table: its sequence number, and whether it removes.
@@ -75,7 +76,7 @@ impl Simulated {
         let mut content = Content::new();
         let start = draw.below(KEYS);
         // Sometimes a narrow range, sometimes everything, sometimes ascending.
-        let width = [5, 40, KEYS][draw.below(3) as usize];
+        let width = [5, 40, KEYS][draw.below(3)];
         for _ in 0..=draw.below(12) {
             let key = format!("{:04}", (start + draw.below(width)) % KEYS);
             content.insert(key, (self.sequence, draw.below(10) < removes_of_ten));
@@ -100,7 +101,7 @@ impl Simulated {
     fn start(&mut self, draw: &mut Draw) -> bool {
         let picked = match draw.below(12) {
             0 => {
-                let level = draw.below(7) as usize;
+                let level = draw.below(7);
                 let (low, high) = (draw.below(KEYS), draw.below(KEYS));
                 let (low, high) = (low.min(high), low.max(high));
                 let (low, high) = (format!("{low:04}"), format!("{high:04}"));
@@ -132,8 +133,7 @@ impl Simulated {
         if self.active.is_empty() {
             return;
         }
-        let (compaction, id) =
-            self.active.swap_remove(draw.below(self.active.len() as u64) as usize);
+        let (compaction, id) = self.active.swap_remove(draw.below(self.active.len()));
         let edit = if compaction.trivial_move {
             compaction.move_edit()
         } else {
@@ -187,7 +187,7 @@ impl Simulated {
 }
 
 fn simulate(seed: u64) -> (HashMap<String, usize>, usize) {
-    let mut draw = Draw::new(seed);
+    let (mut draw, _announced) = (Draw::new(seed), Announced(seed));
     let mut store = Simulated::new(&mut draw);
     for step in 0..400 {
         let removes_of_ten = if step < 300 { 2 } else { 9 };
@@ -230,7 +230,7 @@ fn simulate(seed: u64) -> (HashMap<String, usize>, usize) {
 fn a_store_reads_right_and_comes_to_rest() {
     let mut reasons: HashMap<String, usize> = HashMap::new();
     let mut most_active = 0;
-    for seed in seeds(40) {
+    for seed in seeds_or(1..=40) {
         let (seen, active) = simulate(seed);
         for (reason, count) in seen {
             *reasons.entry(reason).or_default() += count;

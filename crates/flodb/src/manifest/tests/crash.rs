@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::key::Comparator;
 use crate::manifest::{Manifest, State, table_name};
 use crate::version::VersionEdit;
-use crate::version::tests::{Draw, adding, file, seeds};
+use crate::version::tests::{adding, file};
+use keyrack_testkit::random::{Draw, seeds_or};
 use keyrack_vfs::{
     CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, MemFs, OpenOptions, Operation,
 };
@@ -146,7 +147,7 @@ fn images(disk: &MemFs, seed_count: u64, salt: u64) -> Vec<Image> {
         image("nothing unsynced", 0, CrashPolicy::DropAll),
         image("everything", 0, CrashPolicy::KeepAll),
     ];
-    for seed in seeds(seed_count) {
+    for seed in seeds_or(1..=seed_count) {
         for policy in [CrashPolicy::Ordered, CrashPolicy::Reordered] {
             images.push(image(&format!("{policy:?} SEED={seed}"), seed, policy));
         }
@@ -192,7 +193,7 @@ fn crash_again(image: &MemFs, shapes: &[Shape], index: usize, what: &str, seed: 
     assert!(recover(&fs).is_err(), "{what}");
     let seed = draw.next();
     let policy = [CrashPolicy::DropAll, CrashPolicy::Ordered, CrashPolicy::Reordered];
-    let policy = policy[draw.below(3) as usize];
+    let policy = policy[draw.below(3)];
     let what = format!("{what}, then {policy:?} SEED={seed}");
     let second = image.crash_image(seed, policy);
     // No edit was under way, so there is one state that it can be.
@@ -292,7 +293,7 @@ fn what_a_failed_sync_left_readable_is_not_believed() {
 
 #[test]
 fn what_a_failed_sync_wrote_in_part_is_whole_or_torn() {
-    for seed in seeds(2) {
+    for seed in seeds_or(1..=2) {
         failed_syncs(FailedSync::Partly { seed });
     }
 }

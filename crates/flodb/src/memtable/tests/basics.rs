@@ -195,7 +195,7 @@ fn versions_of_keys_in_the_overflow_are_told_apart() {
     let mut model = Model::new(Comparator::Bytewise);
     let mut sequence = 0;
     while sequence < (1 << 13) / 24 {
-        let key = [(mixed(sequence) % KEYS) as u8];
+        let key = [(mix(sequence) % KEYS) as u8];
         let kind = if sequence % 3 == 0 { Kind::Delete } else { Kind::Put };
         insert(&memtable, sequence, kind, &key, b"").unwrap();
         model.insert(sequence, kind, &key, b"");
@@ -360,7 +360,7 @@ fn range_deletions_are_entries_and_a_list() {
 #[test]
 fn many_range_deletions_are_found_by_index() {
     let memtable = memtable(1 << 20);
-    let mut draw = Draw(9);
+    let mut draw = Draw::new(9);
     let mut all: Vec<RangeTombstone> = Vec::new();
     for sequence in 1..=3000 {
         let (one, other) = (draw.below(1000) as u16, draw.below(1000) as u16);
@@ -391,7 +391,7 @@ fn without_a_table_gets_go_by_order() {
     let options = MemtableOptions { hash: false, ..MemtableOptions::default() };
     let memtable = Arc::new(Memtable::new(1 << 20, Comparator::Bytewise, options));
     let mut model = Model::new(Comparator::Bytewise);
-    let mut draw = Draw(5);
+    let mut draw = Draw::new(5);
     for sequence in 0..3000 {
         let key = draw.below(200).to_string();
         put(&memtable, sequence, key.as_bytes(), &sequence.to_le_bytes());

@@ -91,7 +91,7 @@ impl Pair {
 fn random_operations_agree_with_a_sorted_list() {
     for seed in seeds() {
         let _seed = Announced(seed);
-        let mut draw = Draw(seed);
+        let mut draw = Draw::new(seed);
         for round in 0..12 {
             let comparator = if round % 3 == 2 { backwards() } else { Comparator::Bytewise };
             let options = MemtableOptions { hash: round % 4 != 3, ..MemtableOptions::default() };

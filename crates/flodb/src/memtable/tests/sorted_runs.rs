@@ -13,7 +13,7 @@ fn shapes() -> Vec<(&'static str, fn(u64) -> Vec<u8>)> {
         ("a's, nested", |n| vec![b'a'; n as usize % 700]),
         ("shared kilobyte", |n| [&[b'x'; 1024][..], &n.to_be_bytes()].concat()),
         ("tenants", |n| format!("tenant-{}/{:08}/{}", n % 3, n / 7, n % 2).into_bytes()),
-        ("random", |n| mixed(n).to_le_bytes().repeat(2)),
+        ("random", |n| mix(n).to_le_bytes().repeat(2)),
         ("two alike", |n| [&(n / 2).to_be_bytes()[..], &vec![0; n as usize % 2]].concat()),
     ]
 }
@@ -26,7 +26,7 @@ fn cursors_sort_keys_of_all_shapes_and_find_each() {
                 Arc::new(Memtable::new(4 << 20, comparator.clone(), MemtableOptions::default()));
             let mut model = Model::new(comparator.clone());
             for sequence in 0..1500 {
-                let key = shape(mixed(sequence) % 1000);
+                let key = shape(mix(sequence) % 1000);
                 put(&memtable, sequence, &key, &sequence.to_le_bytes());
                 model.insert(sequence, Kind::Put, &key, &sequence.to_le_bytes());
                 if [600, 601, 1000, 1300, 1400].contains(&sequence) {
@@ -126,7 +126,7 @@ fn cursors_stay_what_they_are_while_writes_go_on() {
     let mut model = Model::new(Comparator::Bytewise);
     let mut cursors = Vec::new();
     for sequence in 0..2000 {
-        let key = format!("key{:05}", mixed(sequence) % 500);
+        let key = format!("key{:05}", mix(sequence) % 500);
         let kind = if sequence % 5 == 0 { Kind::Delete } else { Kind::Put };
         insert(&memtable, sequence, kind, key.as_bytes(), &sequence.to_le_bytes()).unwrap();
         model.insert(sequence, kind, key.as_bytes(), &sequence.to_le_bytes());
@@ -176,7 +176,7 @@ fn an_entry_that_arrives_behind_a_larger_sequence_is_not_missed() {
 fn there_are_few_runs_however_many_cursors() {
     let memtable = memtable(1 << 20);
     for sequence in 0..5000_u64 {
-        put(&memtable, sequence, &mixed(sequence).to_le_bytes(), b"");
+        put(&memtable, sequence, &mix(sequence).to_le_bytes(), b"");
         let runs = memtable.cursor(sequence).runs.clone();
         let lens: Vec<usize> = runs.iter().map(|run| run.len()).collect();
         assert_eq!(lens.iter().sum::<usize>() as u64, sequence + 1);

@@ -84,11 +84,11 @@ fn what_is_published_is_seen_and_never_goes_back() {
     // The largest sequence of each key of which its writer knows that it is published.
     let done: [AtomicU64; KEYS] = Default::default();
     let key = |n: usize| format!("key{n}").into_bytes();
-    let mut draw = Draw(1);
+    let mut draw = Draw::new(1);
     let mut seen = [(0, 0); KEYS];
     beside(
         |writer| {
-            let mut draw = Draw(writer as u64);
+            let mut draw = Draw::new(writer as u64);
             for _ in 0..WRITES {
                 // All writers write all keys.
                 let n = draw.below(KEYS);
@@ -158,14 +158,14 @@ fn a_cursor_holds_all_that_was_published_and_nothing_twice() {
             for (key, value) in entries {
                 let Parsed { user, sequence, .. } = key::parse(&key).unwrap();
                 assert_eq!(user, name(sequence));
-                assert_eq!(value, mixed(sequence).to_le_bytes());
+                assert_eq!(value, mix(sequence).to_le_bytes());
             }
         };
         beside(
             |_| {
                 for _ in 0..WRITES {
                     log.write(|sequence| {
-                        let value = mixed(sequence).to_le_bytes();
+                        let value = mix(sequence).to_le_bytes();
                         put(&memtable, sequence, &name(sequence), &value);
                     });
                 }
@@ -187,7 +187,7 @@ fn a_cursor_holds_all_that_was_published_and_nothing_twice() {
 
 /// The key of a sequence in the test above: few keys, so that many have several versions.
 fn name(sequence: u64) -> Vec<u8> {
-    (mixed(sequence) % 997).to_string().into_bytes()
+    (mix(sequence) % 997).to_string().into_bytes()
 }
 
 /// Until it is full, from all sides: exactly what was accepted is there.
@@ -201,7 +201,7 @@ fn a_race_for_the_last_room_loses_nothing() {
                 let run = |writer: u64| {
                     let memtable = &memtable;
                     move || {
-                        let mut draw = Draw(seed ^ round << 8 ^ writer);
+                        let mut draw = Draw::new(seed ^ round << 8 ^ writer);
                         let mut accepted = Vec::new();
                         let mut refused = 0;
                         for sequence in (writer..).step_by(WRITERS) {
@@ -297,7 +297,7 @@ fn races_for_slots_and_chains_keep_every_version() {
                     scope.spawn(move || {
                         let mut own: Vec<u64> =
                             (0..VERSIONS).map(|n| n * WRITERS as u64 + writer).collect();
-                        let mut draw = Draw(seed ^ writer << 32 ^ round);
+                        let mut draw = Draw::new(seed ^ writer << 32 ^ round);
                         let mut backoff = Backoff::new();
                         while !start.load(Acquire) {
                             backoff.wait();

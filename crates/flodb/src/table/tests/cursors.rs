@@ -1,10 +1,10 @@
 //! Cursors against the sorted list: every position, both ways, with turns anywhere.
 
-use super::draw::{Announced, seeds};
 use super::*;
 use crate::cursor::Cursor;
 use crate::key::SEQUENCE_MAX;
 use crate::table::TableCursor;
+use keyrack_testkit::random::{Announced, seeds};
 
 /// Where the cursor must be.
 #[track_caller]

@@ -1,8 +1,8 @@
 //! Failing disks: every operation fails once.
 
-use super::draw::Draw;
 use super::*;
 use crate::cursor::Cursor;
+use keyrack_testkit::random::Draw;
 use keyrack_vfs::{Fault, FaultFs, FaultPlan};
 
 fn sample() -> Vec<Entry> {

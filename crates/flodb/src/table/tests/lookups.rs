@@ -1,8 +1,8 @@
 //! Lookups against the sorted list, at every sequence that makes a difference.
 
-use super::draw::{Announced, seeds};
 use super::*;
 use crate::key::SEQUENCE_MAX;
+use keyrack_testkit::random::{Announced, seeds};
 
 #[test]
 fn lookups_see_the_newest_entry_of_their_time() {

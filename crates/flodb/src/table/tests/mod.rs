@@ -2,7 +2,6 @@
 
 mod cursors;
 mod damage;
-pub(crate) mod draw;
 mod faults;
 mod fixtures;
 mod fuzz;
@@ -17,7 +16,7 @@ use crate::compress::Compression;
 use crate::error::{Error, Result};
 use crate::key::{self, Comparator, Compare, Kind};
 use crate::range_tombstones::RangeTombstone;
-use draw::Draw;
+use keyrack_testkit::random::Draw;
 use keyrack_vfs::{Fs, MemFs, OpenOptions};
 use std::cmp::Ordering;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Many threads on a few tables with a cache that is much too small.
 
-use super::draw::{Announced, seeds};
 use super::*;
 use crate::cursor::Cursor;
+use keyrack_testkit::random::{Announced, seeds};
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 
 /// The value of a key in a table says which key and table it is.
