@@ -25,7 +25,6 @@ mod defects;
 mod deltafs;
 mod docs;
 mod doctor;
-mod draw;
 mod fs;
 mod fs_import;
 mod fs_json;

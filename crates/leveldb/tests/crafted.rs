@@ -3,6 +3,7 @@
 
 use crate::support::{Entries, Files, file, read};
 use keyrack_leveldb::{Error, Mode};
+use keyrack_testkit::random::{Draw, seeds_or};
 use std::collections::BTreeMap;
 
 fn masked_crc(bytes: &[u8]) -> u32 {
@@ -312,28 +313,12 @@ fn crafted_tables_are_refused() {
     assert!(what.contains("impossible length"), "{what}");
 }
 
-/// Draws that follow from a seed.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % limit
-    }
-}
-
 /// Random versions in random places against a map of the newest ones.
 #[test]
 fn random_stores_agree_with_a_model() {
-    let seeds = match std::env::var("KEYRACK_SEED") {
-        Ok(seed) => vec![seed.parse().expect("KEYRACK_SEED is a number")],
-        Err(_) => (1..40).collect::<Vec<u64>>(),
-    };
-    for seed in seeds {
+    for seed in seeds_or(1..40) {
         println!("SEED={seed}");
-        let mut draw = Draw(seed);
+        let mut draw = Draw::new(seed);
         let mut model: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
         let mut places: Vec<BTreeMap<Vec<u8>, Vec<Version>>> = vec![BTreeMap::new(); 9];
         let (writes, keys) = (draw.below(400), 1 + draw.below(90));
@@ -368,14 +353,10 @@ fn random_stores_agree_with_a_model() {
 /// nothing worse. Where the lengths come from, this is how they are reached.
 #[test]
 fn changed_contents_with_right_checksums() {
-    let seeds = match std::env::var("KEYRACK_SEED") {
-        Ok(seed) => vec![seed.parse().expect("KEYRACK_SEED is a number")],
-        Err(_) => (1..1_500).collect::<Vec<u64>>(),
-    };
     let mut outcomes = [0; 2];
-    for seed in seeds {
+    for seed in seeds_or(1..1_500) {
         println!("SEED={seed}");
-        let mut draw = Draw(seed);
+        let mut draw = Draw::new(seed);
         let versions: Vec<_> = (10..24).map(|n| put(&format!("key {n}"), n, "value")).collect();
         let mut store = Store::default();
         let mut change = |bytes: &mut Vec<u8>, odds: u64| {

@@ -9,8 +9,6 @@ mod clients;
 #[cfg(test)]
 mod datagrams;
 #[cfg(test)]
-mod draw;
-#[cfg(test)]
 mod durability;
 #[cfg(test)]
 mod ending;

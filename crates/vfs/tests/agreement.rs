@@ -7,29 +7,30 @@ use std::path::{Path, PathBuf};
 
 use keyrack_vfs::{Error, FileKind, Fs, MemFs, OpenOptions, RealFs};
 
-use crate::{Dice, at, seeds};
+use crate::at;
+use keyrack_testkit::random::{Draw, successive_seeds};
 
 const STEPS: u64 = 150;
 
 /// The paths are few, so that operations meet.
-fn path_of(dice: &mut Dice) -> PathBuf {
+fn path_of(draw: &mut Draw) -> PathBuf {
     let names = ["a", "b", "c"];
     let mut path = PathBuf::new();
-    for _ in 0..=dice.below(3) {
-        path.push(names[dice.below(3) as usize]);
+    for _ in 0..=draw.below(3) {
+        path.push(names[draw.below(3) as usize]);
     }
     path
 }
 
 /// One operation. The outcome is text, so that two can be compared and read.
-fn step(fs: &dyn Fs, root: &Path, mut dice: Dice) -> String {
-    let (first, second) = (root.join(path_of(&mut dice)), root.join(path_of(&mut dice)));
+fn step(fs: &dyn Fs, root: &Path, mut draw: Draw) -> String {
+    let (first, second) = (root.join(path_of(&mut draw)), root.join(path_of(&mut draw)));
     let options = OpenOptions::new()
         .read(true)
         .write(true)
-        .create(dice.below(2) == 0)
-        .truncate(dice.below(5) == 0);
-    let (offset, len) = (dice.below(10_000), dice.below(6_000));
+        .create(draw.below(2) == 0)
+        .truncate(draw.below(5) == 0);
+    let (offset, len) = (draw.below(10_000), draw.below(6_000));
     let tell = |result: Result<String, Error>| {
         result.unwrap_or_else(|error| match error.io_kind() {
             // POSIX leaves open which of two reasons is named.
@@ -38,7 +39,7 @@ fn step(fs: &dyn Fs, root: &Path, mut dice: Dice) -> String {
         })
     };
     let done = |result: Result<(), Error>| tell(result.map(|()| "done".to_owned()));
-    match dice.below(12) {
+    match draw.below(12) {
         0..=2 => done(fs.open(&first, &options).and_then(|file| {
             let bytes: Vec<u8> = (0..len).map(|at| (at * offset % 253) as u8).collect();
             file.write_at(offset, &bytes)
@@ -75,13 +76,13 @@ fn draw(fs: &dyn Fs, dir: &Path, indent: usize, out: &mut String) {
 #[test]
 fn random_operations_agree_with_the_real_file_system() {
     let mut met = std::collections::BTreeSet::new();
-    for seed in seeds(100) {
+    for seed in successive_seeds(100) {
         let scratch = tempfile::tempdir().unwrap();
         let memory = MemFs::new();
         for number in 0..STEPS {
-            let dice = || Dice(seed << 32 | number);
-            let real = step(&RealFs, scratch.path(), dice());
-            let simulated = step(&memory, at("/"), dice());
+            let draw = || Draw::new(seed << 32 | number);
+            let real = step(&RealFs, scratch.path(), draw());
+            let simulated = step(&memory, at("/"), draw());
             assert_eq!(real, simulated, "SEED={seed} step {number}");
             met.insert(real);
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use keyrack_vfs::{CrashPolicy, File, Fs, MemFs, OpenOptions};
 
-use crate::{Dice, at, seeds};
+use crate::at;
+use keyrack_testkit::random::{Draw, successive_seeds};
 
 const SECTOR: usize = 512;
 
@@ -409,22 +410,22 @@ fn equal_seeds_give_equal_images() {
 fn every_sector_of_every_image_holds_something_that_was_written_there() {
     const SECTORS: usize = 24;
     let (mut lost, mut kept, mut between) = (0, 0, 0);
-    for seed in seeds(30) {
-        let mut dice = Dice(seed);
+    for seed in successive_seeds(30) {
+        let mut draw = Draw::new(seed);
         let fs = MemFs::new();
         let file = durable(&fs, "/f", &[0; SECTORS * SECTOR]);
         // Contents since the last sync, the synced one first.
         let mut allowed: Vec<Vec<Vec<u8>>> = vec![vec![vec![0; SECTOR]]; SECTORS];
         let mut live = vec![0; SECTORS * SECTOR];
         for step in 0..60_u8 {
-            if dice.below(8) == 0 {
+            if draw.below(8) == 0 {
                 file.sync_data().unwrap();
                 for contents in &mut allowed {
                     contents.drain(..contents.len() - 1);
                 }
             } else {
-                let offset = dice.below((SECTORS * SECTOR) as u64) as usize;
-                let len = (1 + dice.below(3 * SECTOR as u64) as usize).min(live.len() - offset);
+                let offset = draw.below((SECTORS * SECTOR) as u64) as usize;
+                let len = (1 + draw.below(3 * SECTOR as u64) as usize).min(live.len() - offset);
                 live[offset..offset + len].fill(step + 1);
                 file.write_at(offset as u64, &vec![step + 1; len]).unwrap();
                 let touched = offset / SECTOR..(offset + len).div_ceil(SECTOR);

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use keyrack_vfs::{CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, Lie, MemFs, Operation};
 use keyrack_wal::{Error, Log, Options, Sync};
 
-use crate::tool::{Announced, Draw, Records, append, bounded, new_disk, open_from, seeds, small};
+use crate::tool::{Records, append, bounded, new_disk, open_from, payload, small};
+use keyrack_testkit::random::{Announced, Draw, successive_seeds};
 
 const POLICIES: [CrashPolicy; 4] =
     [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Ordered, CrashPolicy::Reordered];
@@ -85,7 +86,7 @@ fn crash(disk: &MemFs, expected: &Expected, draw: &mut Draw, options: Options) -
         // What is read is there for good once it is synced.
         expected.sync(&log, log.published())?;
         for _ in 0..draw.below(40) {
-            expected.append(&log, draw.payload(500))?;
+            expected.append(&log, payload(draw, 500))?;
         }
         expected.sync(&log, expected.end.max(expected.synced))
     };
@@ -108,7 +109,7 @@ fn step(
 ) -> Result<(), Error> {
     let open = log.as_ref().unwrap();
     match draw.below(20) {
-        0..=13 => expected.append(open, draw.payload(open.record_bytes_max()))?,
+        0..=13 => expected.append(open, payload(draw, open.record_bytes_max()))?,
         14..=15 => {
             let to = expected.written.last().map_or(0, |_| expected.end);
             expected.sync(open, to)?;
@@ -137,7 +138,7 @@ fn step(
 #[test]
 fn synced_records_survive_power_losses_anywhere() {
     let mut images = 0;
-    for seed in seeds(120) {
+    for seed in successive_seeds(120) {
         let _announced = Announced(seed);
         let mut draw = Draw::new(seed);
         let options = Options { recycled_max: draw.below(4) as usize, ..small() };
@@ -160,7 +161,7 @@ fn synced_records_survive_power_losses_anywhere() {
 #[test]
 fn synced_records_survive_a_power_loss_at_every_operation() {
     bounded(|| {
-        for seed in seeds(3) {
+        for seed in successive_seeds(3) {
             let _announced = Announced(seed);
             for n in 1.. {
                 let disk = new_disk();
@@ -187,7 +188,7 @@ fn history(fs: &FaultFs, seed: u64, options: Options) -> (Expected, Option<Error
         for _ in 0..3 {
             let log = expected.check(fs, options)?;
             for number in 0..25 {
-                expected.append(&log, draw.payload(1_500))?;
+                expected.append(&log, payload(&mut draw, 1_500))?;
                 if number % 6 == 5 {
                     expected.sync(&log, expected.end)?;
                     expected.release(&log, &mut draw)?;
@@ -237,7 +238,7 @@ fn a_disk_that_lies_about_syncs_is_found_out() {
 fn a_failed_sync_loses_nothing_that_was_synced() {
     bounded(|| {
         let mut poisoned = 0;
-        for seed in seeds(60) {
+        for seed in successive_seeds(60) {
             let _announced = Announced(seed);
             let failed_sync = match seed % 4 {
                 0 => FailedSync::Dropped,
@@ -287,7 +288,7 @@ fn a_failed_sync_loses_nothing_that_was_synced() {
 /// An acknowledged commit is durable, whatever other threads do at that moment.
 #[test]
 fn commits_of_many_threads_survive() {
-    for seed in seeds(8) {
+    for seed in successive_seeds(8) {
         let _announced = Announced(seed);
         let disk = new_disk();
         let options = Options { sync: Sync::Always, ..small() };
@@ -299,7 +300,7 @@ fn commits_of_many_threads_survive() {
                 scope.spawn(move || {
                     let mut draw = Draw::new(seed ^ thread << 32);
                     for _ in 0..60 {
-                        let payload = draw.payload(900);
+                        let payload = payload(&mut draw, 900);
                         let (lsn, end) = append(log, &payload).unwrap();
                         log.commit(end).unwrap();
                         acknowledged.lock().unwrap().push((lsn, payload));

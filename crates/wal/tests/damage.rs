@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use keyrack_vfs::{CrashPolicy, File, Fs, MemFs, OpenOptions};
 use keyrack_wal::{Error, Options, Recovered};
 
-use crate::tool::{Announced, DIR, Draw, Records, append, new_disk, open, open_from, seeds, small};
+use crate::tool::{DIR, Records, append, new_disk, open, open_from, small};
+use keyrack_testkit::random::{Announced, Draw, successive_seeds};
 
 /// The segments, by LSN.
 fn files(disk: &MemFs) -> Vec<PathBuf> {
@@ -212,7 +213,7 @@ fn random_damage_never_gives_a_wrong_record() {
     let (disk, written, _) = sample(false);
     let all = files(&disk);
     let mut kinds = [0; 3];
-    for seed in seeds(1_500) {
+    for seed in successive_seeds(1_500) {
         let _announced = Announced(seed);
         let mut draw = Draw::new(seed);
         let image = copy(&disk);

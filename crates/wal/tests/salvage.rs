@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use keyrack_vfs::{CrashPolicy, Fs, MemFs, OpenOptions};
 use keyrack_wal::{Error, Salvaged, salvage};
 
-use crate::tool::{Announced, DIR, Draw, Records, append, new_disk, open, open_from, seeds, small};
+use crate::tool::{DIR, Records, append, new_disk, open, open_from, payload, small};
+use keyrack_testkit::random::{Announced, Draw, successive_seeds};
 
 /// The segments, by LSN.
 fn files(disk: &MemFs) -> Vec<PathBuf> {
@@ -133,14 +134,14 @@ fn what_is_not_connected_with_the_end_needs_somebody_who_asks_for_it() {
 /// What an opening dropped stays dropped, even if the header that says so is lost.
 #[test]
 fn what_was_dropped_does_not_come_back() {
-    for seed in seeds(40) {
+    for seed in successive_seeds(40) {
         let _seed = Announced(seed);
         let mut draw = Draw::new(seed);
         let disk = new_disk();
         let (log, _) = open(&disk, small());
         let mut written = Records::new();
         for _ in 0..60 {
-            let payload = draw.payload(300);
+            let payload = payload(&mut draw, 300);
             written.push((append(&log, &payload).unwrap().0, payload));
             if draw.below(20) == 0 {
                 log.sync(log.published()).unwrap();
@@ -155,7 +156,7 @@ fn what_was_dropped_does_not_come_back() {
         let dropped = (salvaged.dropped_bytes, salvaged.dropped_records);
         assert_eq!(dropped, (recovered.dropped_bytes, recovered.dropped_records));
         for _ in 0..20 {
-            let payload = draw.payload(300);
+            let payload = payload(&mut draw, 300);
             kept.push((append(&log, &payload).unwrap().0, payload));
         }
         log.close().unwrap();

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 
 use keyrack_wal::{Log, Options, Sync};
 
-use crate::tool::{Announced, Draw, Records, append, new_disk, open, open_from, seeds, small};
+use crate::tool::{Records, append, new_disk, open, open_from, payload, small};
+use keyrack_testkit::random::{Announced, Draw, successive_seeds};
 
 /// Appends drawn records from several threads and returns all that was written, in order.
 fn write(log: &Log, seed: u64, threads: u64, count: usize) -> Records {
@@ -20,7 +21,7 @@ fn write(log: &Log, seed: u64, threads: u64, count: usize) -> Records {
                         drop(log.reserve(draw.below(500) as usize).unwrap());
                         continue;
                     }
-                    let payload = draw.payload(log.record_bytes_max());
+                    let payload = payload(&mut draw, log.record_bytes_max());
                     let (lsn, end) = append(log, &payload).unwrap();
                     assert!(log.published() >= end);
                     if draw.below(10) == 0 {
@@ -41,7 +42,7 @@ fn write(log: &Log, seed: u64, threads: u64, count: usize) -> Records {
 
 #[test]
 fn all_records_of_all_threads_come_back_in_order() {
-    for seed in seeds(6) {
+    for seed in successive_seeds(6) {
         let _announced = Announced(seed);
         let disk = new_disk();
         let (log, _) = open(&disk, small());

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use keyrack_testkit::random::Draw;
 use keyrack_vfs::{Fs, MemFs};
 use keyrack_wal::{Error, Log, Options, Recovered};
 
@@ -63,55 +64,17 @@ pub(crate) fn append(log: &Log, payload: &[u8]) -> Result<(u64, u64), Error> {
     Ok(place)
 }
 
-/// Draws that follow from a seed (splitmix64).
-pub(crate) struct Draw(u64);
-
-impl Draw {
-    pub(crate) fn new(seed: u64) -> Self {
-        Draw(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    /// A payload: mostly short, sometimes long, sometimes of the length of the last one.
-    pub(crate) fn payload(&mut self, length_max: usize) -> Vec<u8> {
-        let length = match self.below(10) {
-            0 => 0,
-            1..=5 => self.below(100),
-            6..=7 => 64,
-            8 => self.below(600),
-            _ => self.below(length_max as u64 + 1),
-        };
-        let byte = self.next();
-        (0..length.min(length_max as u64)).map(|at| (byte ^ at.wrapping_mul(37)) as u8).collect()
-    }
-}
-
-/// `count` seeds, from the one in the environment variable `KEYRACK_SEED` on, or from 0.
-pub(crate) fn seeds(count: u64) -> impl Iterator<Item = u64> {
-    let given = std::env::var("KEYRACK_SEED").ok().and_then(|seed| seed.parse().ok());
-    let first: u64 = given.unwrap_or(0);
-    (0..count).map(move |index| first.wrapping_add(index))
-}
-
-/// Prints the seed if the test fails while it lives.
-pub(crate) struct Announced(pub(crate) u64);
-
-impl Drop for Announced {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("SEED={}", self.0);
-        }
-    }
+/// A payload: mostly short, sometimes long, sometimes of the length of the last one.
+pub(crate) fn payload(draw: &mut Draw, length_max: usize) -> Vec<u8> {
+    let length = match draw.below(10) {
+        0 => 0,
+        1..=5 => draw.below(100),
+        6..=7 => 64,
+        8 => draw.below(600),
+        _ => draw.below(length_max as u64 + 1),
+    };
+    let byte = draw.next();
+    (0..length.min(length_max as u64)).map(|at| (byte ^ at.wrapping_mul(37)) as u8).collect()
 }
 
 /// Runs `work` in a thread of its own, and fails if it does not come back: some faults of a log

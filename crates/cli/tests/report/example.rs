@@ -1,13 +1,13 @@
 //! A run as people make them, with engines and numbers that were made up: eight engines, four
 //! workloads, four thread counts, five repeats, and samples of a minute.
 
-use crate::draw::Draw;
 use crate::support::Lab;
 use keyrack_measure::Histogram;
 use keyrack_record::{
     Aftermath, Cell, Header, Load, OpStats, Point, Probe, Repeat, Run, SCHEMA, Summary,
     WorkloadText,
 };
+use keyrack_testkit::random::Draw;
 
 /// Name, units a second on one thread, how they grow with threads, median of a get in nanoseconds,
 /// and whether it is on disk.
@@ -28,7 +28,7 @@ const THREADS: [u32; 4] = [1, 2, 4, 8];
 
 /// Writes `run.json` and `timeline.tsv` in a directory of the lab. `factor` is how fast `cedar` is.
 pub(super) fn write(lab: &Lab, dir: &str, factor: f64) {
-    let mut draw = Draw(factor.to_bits());
+    let mut draw = Draw::new(factor.to_bits());
     let mut points = Vec::new();
     let mut timeline = "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\t\
                         metric\tvalue\trepeat\trate\n"

@@ -9,7 +9,7 @@
 //! that with the first few of `open` carried out.
 
 use super::step::{Protocol, State, Step};
-use crate::draw::Draw;
+use keyrack_testkit::random::Draw;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -49,7 +49,7 @@ pub(super) struct Owner {
 
 impl Owner {
     pub(super) fn new(index: usize, protocol: Protocol, seed: u64) -> Owner {
-        let draw = Draw(seed ^ (index as u64) << 40);
+        let draw = Draw::new(seed ^ (index as u64) << 40);
         let (told, awaited, open) = (State::new(), State::new(), VecDeque::new());
         Owner { index, protocol, draw, told, awaited, open, acknowledged: 0 }
     }

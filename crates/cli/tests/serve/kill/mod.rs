@@ -19,9 +19,9 @@ mod shared;
 mod step;
 
 use super::{Client, Served};
-use crate::draw::{Draw, seed};
 use crate::support::{Lab, signal};
 use client::{Owner, Trigger};
+use keyrack_testkit::random::{Draw, seed_or};
 use shared::Sharer;
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -67,13 +67,13 @@ struct Siege {
 fn killed(durability: &'static str, stream: u64) {
     let given = std::env::var("KEYRACK_KILLS").ok();
     let kills = given.map_or(KILLS, |kills| kills.parse().expect("KEYRACK_KILLS is a number"));
-    let seed = seed();
+    let seed = seed_or(1);
     let protocols = [Protocol::Memcached, Protocol::Redis, Protocol::Redis];
     let owner = |(index, protocol)| Owner::new(index, protocol, seed ^ stream << 32);
     let mut siege = Siege {
         lab: Lab::new(),
         durability,
-        draw: Draw(seed ^ stream << 32),
+        draw: Draw::new(seed ^ stream << 32),
         owners: protocols.into_iter().enumerate().map(owner).collect(),
         sharers: (0..2).map(|index| Sharer { index, ..Sharer::default() }).collect(),
         counts: [0; 2],

@@ -10,7 +10,7 @@
 //! letter says what it may hold, so no step fails: `v` values, `n` counters, `h` hashes, `b` values
 //! of which some have expired before anybody can look.
 
-use crate::draw::Draw;
+use keyrack_testkit::random::Draw;
 use std::collections::BTreeMap;
 
 /// A time that is not reached, in milliseconds since 1970: the year 2100.

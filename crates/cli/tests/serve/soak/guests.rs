@@ -6,7 +6,7 @@ use super::line::{Line, Manner};
 use super::owner::SLOTS;
 use super::speech::{Op, PROTOCOLS, Protocol};
 use super::value::{key, version};
-use crate::draw::Draw;
+use keyrack_testkit::random::Draw;
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;

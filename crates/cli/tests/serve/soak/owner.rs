@@ -12,7 +12,7 @@ use super::life::{Life, Stop, add};
 use super::line::{Line, Manner};
 use super::speech::{Op, Protocol, Said, words};
 use super::value::{key, value, version};
-use crate::draw::Draw;
+use keyrack_testkit::random::Draw;
 use std::collections::VecDeque;
 
 /// Keys of one connection.
@@ -49,7 +49,7 @@ pub(super) struct Owner {
 
 impl Owner {
     pub(super) fn new(index: usize, protocol: Protocol, manner: Manner, seed: u64) -> Owner {
-        let draw = Draw(seed ^ (index as u64) << 40);
+        let draw = Draw::new(seed ^ (index as u64) << 40);
         let (told, open) = ([None; SLOTS], VecDeque::new());
         Owner { index, protocol, manner, draw, told, open, version: 0 }
     }

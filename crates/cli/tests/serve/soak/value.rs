@@ -8,7 +8,7 @@
 //! version, so a client that knows both knows every byte. Any client can check a value that it did
 //! not write.
 
-use crate::draw::Draw;
+use keyrack_testkit::random::Draw;
 
 /// Bytes of a filler, at most.
 const FILLER_MAX: u64 = 128 << 10;
@@ -20,7 +20,7 @@ pub(super) fn key(owner: usize, slot: usize) -> String {
 
 /// The value of `key` in `version`.
 pub(super) fn value(key: &str, version: u64) -> Vec<u8> {
-    let mut draw = Draw(checksum(key, version, b""));
+    let mut draw = Draw::new(checksum(key, version, b""));
     let limit = match draw.below(512) {
         0 => FILLER_MAX,
         1..16 => 8 << 10,
