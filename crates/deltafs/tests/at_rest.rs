@@ -7,6 +7,7 @@ use keyrack_deltafs::merge::Merge;
 use keyrack_deltafs::{Error, GcOptions, Kind, Namespace, Registry, Settings, User};
 use keyrack_flodb::{Compression, Db, Durability, Options};
 use keyrack_testkit::damage::{Directory, Sources, directory, disk_of, sweep};
+use keyrack_testkit::random::given_seed;
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -138,7 +139,7 @@ fn look(disk: MemFs) -> Result<Vec<String>, String> {
 }
 
 fn seed() -> u64 {
-    std::env::var("KEYRACK_SEED").map_or(7, |seed| seed.parse().expect("KEYRACK_SEED: a number"))
+    given_seed().unwrap_or(7)
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 use crate::support::{Lab, dump, path};
 use keyrack_deltafs::{IfExists, IfTaken, Namespace, SetAttributes, Settings, User};
+use keyrack_testkit::random::seeds_or;
 use keyrack_workload::Rng;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -557,12 +558,7 @@ fn shrink(mut calls: Vec<Call>) -> Vec<Call> {
 
 #[test]
 fn random_calls_answer_as_a_tree_in_memory() {
-    let given = std::env::var("KEYRACK_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seeds = match given {
-        Some(seed) => seed..seed + 1,
-        None => 1..9_u64,
-    };
-    for seed in seeds {
+    for seed in seeds_or(1..9) {
         let mut rng = Rng::from_seed(seed);
         let calls: Vec<Call> = (0..300).map(|_| draw(&mut rng)).collect();
         if compare(&calls).is_some() {

@@ -193,11 +193,6 @@ pub(crate) fn op<'r>(repeat: &'r Repeat, verb: &str) -> &'r OpStats {
     found.unwrap_or_else(|| panic!("no {verb} among {:?}", repeat.ops))
 }
 
-/// The seed of a random test: `KEYRACK_SEED`, or `default`.
-pub(crate) fn seed(default: u64) -> u64 {
-    std::env::var("KEYRACK_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,13 +4,11 @@
 //! from each seed, `KEYRACK_FUZZ_S=n` for how many seconds.
 
 use keyrack_testkit::fuzz::Budget;
+use keyrack_testkit::random::{Announced, Draw, seeds_or};
 
 /// The seeds to test with.
 pub(crate) fn seeds() -> Vec<u64> {
-    match std::env::var("KEYRACK_SEED") {
-        Ok(seed) => vec![seed.parse().expect("KEYRACK_SEED is a number")],
-        Err(_) => vec![1, 20_261],
-    }
+    seeds_or([1, 20_261])
 }
 
 /// What a fuzzer may spend on each of the seeds: messages, or its part of a protocol's time.
@@ -21,26 +19,22 @@ pub(crate) fn budget_per_seed(parts: u64) -> Budget {
 
 /// Draws numbers. Prints its seed if the test fails while it lives.
 pub(crate) struct Dice {
-    seed: u64,
-    state: u64,
+    draw: Draw,
+    _announced: Announced,
 }
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, state: seed }
+        Self { draw: Draw::new(seed), _announced: Announced(seed) }
     }
 
-    /// The next output of splitmix64.
     pub(crate) fn word(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let word = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ (word >> 31)
+        self.draw.next()
     }
 
     /// A number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.word() % end as u64) as usize
+        self.draw.below(end)
     }
 
     /// True once in `times`.
@@ -102,14 +96,6 @@ impl Dice {
                     bytes.splice(at..end, word.iter().copied());
                 }
             }
-        }
-    }
-}
-
-impl Drop for Dice {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("KEYRACK_SEED={}", self.seed);
         }
     }
 }

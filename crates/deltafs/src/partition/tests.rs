@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::partition::split::DEPTH_MAX;
+use keyrack_testkit::random::Draw;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
@@ -81,16 +82,6 @@ fn maps_lead_to_the_deepest_partition_that_they_know() {
     );
     assert_eq!(SplitMap::from_bytes(&[0; 8]), None);
     assert_eq!(SplitMap::from_bytes(&vec![0xff; 1 << DEPTH_MAX]), None);
-}
-
-/// Numbers that follow from a seed.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (spread(self.0) % bound as u64) as usize
-    }
 }
 
 /// A server: the partitions that it has, with their names, and its own map.
@@ -193,8 +184,8 @@ impl World {
 #[test]
 fn splits_under_clients_with_old_maps_lose_and_double_nothing() {
     for seed in 0..40_u64 {
-        let mut draws = Draws(seed);
-        let count = [1, 2, 3, 7][draws.below(4)];
+        let mut draw = Draw::new(seed);
+        let count = [1, 2, 3, 7][draw.below(4)];
         let placement = Placement::new(count);
         let server = || Server { map: SplitMap::new(), shards: BTreeMap::new() };
         let mut world = World {
@@ -202,7 +193,7 @@ fn splits_under_clients_with_old_maps_lose_and_double_nothing() {
             servers: (0..count).map(|_| server()).collect(),
             mail: Vec::new(),
             truth: BTreeSet::new(),
-            split_at: 8 + draws.below(30),
+            split_at: 8 + draw.below(30),
             splits: 0,
             redirects: 0,
         };
@@ -210,10 +201,10 @@ fn splits_under_clients_with_old_maps_lose_and_double_nothing() {
         world.servers[first].shards.insert(0, (Shard::first(), BTreeSet::new()));
         let mut clients: Vec<SplitMap> = vec![SplitMap::new(); 4];
         for _ in 0..4000 {
-            let who = draws.below(clients.len());
+            let who = draw.below(clients.len());
             let mut map = clients[who].clone();
-            let hash = spread(draws.below(1500) as u64);
-            match draws.below(12) {
+            let hash = spread(draw.below(1500) as u64);
+            match draw.below(12) {
                 0..=5 => {
                     if let Some(is_new) = world.call(&mut map, hash, Some(true)) {
                         assert_eq!(is_new, world.truth.insert(hash), "SEED={seed}");
@@ -229,10 +220,10 @@ fn splits_under_clients_with_old_maps_lose_and_double_nothing() {
                     assert_eq!(found, Some(world.truth.contains(&hash)), "SEED={seed}");
                 }
                 // A client that has forgotten all begins anew.
-                9 if draws.below(10) == 0 => map = SplitMap::new(),
+                9 if draw.below(10) == 0 => map = SplitMap::new(),
                 _ if !world.mail.is_empty() => {
-                    let at = draws.below(world.mail.len());
-                    let is_copy = draws.below(4) == 0;
+                    let at = draw.below(world.mail.len());
+                    let is_copy = draw.below(4) == 0;
                     world.deliver(at, is_copy);
                 }
                 _ => {}

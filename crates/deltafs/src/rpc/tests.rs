@@ -10,6 +10,7 @@ use crate::open::Settings;
 use crate::user::User;
 use keyrack_net::Worker as _;
 use keyrack_net::{Endpoint, Limits, Listener, Served as Turn, Verdict};
+use keyrack_testkit::random::Draw;
 use keyrack_vfs::{Fs as _, MemFs};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -195,20 +196,6 @@ fn lengths_above_the_limits_are_refused_before_memory_is_taken() {
     assert_eq!(Reply::decode(15, &page), None);
 }
 
-/// Numbers that follow from a seed.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040);
-        self.0 ^ self.0 >> 29
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 7) as usize % bound
-    }
-}
-
 /// A server without sockets, and what it answers to bytes that come in pieces.
 fn answered(service: &Service, pieces: &[&[u8]]) -> (Vec<u8>, Verdict) {
     let mut worker = service.new_loop();
@@ -306,7 +293,7 @@ fn a_conversation_means_the_same_however_it_is_cut() {
 #[test]
 fn hostile_bytes_end_a_connection_and_nothing_else() {
     let seed = 11;
-    let mut draws = Draws(seed);
+    let mut draw = Draw::new(seed);
     let service = Service::for_tests(Some(space()), serve_options());
     for round in 0..3000 {
         let mut bytes = match round % 3 {
@@ -314,12 +301,12 @@ fn hostile_bytes_end_a_connection_and_nothing_else() {
             _ => conversation(),
         };
         if bytes.is_empty() {
-            bytes = (0..draws.below(80)).map(|_| draws.next() as u8).collect();
+            bytes = (0..draw.below(80)).map(|_| draw.next() as u8).collect();
         }
-        for _ in 0..=draws.below(4) {
+        for _ in 0..=draw.below(4) {
             if !bytes.is_empty() {
-                let at = draws.below(bytes.len());
-                bytes[at] = draws.next() as u8;
+                let at = draw.below(bytes.len());
+                bytes[at] = draw.next() as u8;
             }
         }
         let (output, _) = answered(&service, &[&bytes]);
@@ -458,7 +445,7 @@ fn bad_road(
     }
     let address = Endpoint::Ip(front.local_addr().unwrap());
     let road = thread::spawn(move || {
-        let mut draws = Draws(seed);
+        let mut draw = Draw::new(seed);
         let mut client = None;
         let mut late: Vec<(bool, Vec<u8>)> = Vec::new();
         let mut memory = vec![0; 70_000];
@@ -472,7 +459,7 @@ fn bad_road(
                 come.push((false, memory[..bytes].to_vec()));
             }
             for (is_request, bytes) in come {
-                match draws.below(10) {
+                match draw.below(10) {
                     0 | 1 => {}
                     2 => late.push((is_request, bytes)),
                     3 => {
@@ -482,7 +469,7 @@ fn bad_road(
                     _ => late.insert(0, (is_request, bytes)),
                 }
             }
-            let keep = if draws.below(3) == 0 { 0 } else { late.len().min(1) };
+            let keep = if draw.below(3) == 0 { 0 } else { late.len().min(1) };
             for (is_request, bytes) in late.drain(..late.len() - keep) {
                 if is_request {
                     let _ = back.send(&bytes);

@@ -4,17 +4,12 @@ use keyrack_measure::Histogram;
 use keyrack_record::{
     Cell, Header, OpStats, Point, Probe, Repeat, Run, SCHEMA, Summary, UnitStats, WorkloadText,
 };
+use keyrack_testkit::random::Draw;
 
-/// Draws for the bootstrap: splitmix64.
+/// Draws for the bootstrap.
 pub(crate) fn draw(seed: u64) -> impl FnMut() -> u64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
+    let mut draw = Draw::new(seed);
+    move || draw.next()
 }
 
 /// Five repeats within one percent of `middle`, which is their median.

@@ -1,8 +1,9 @@
 //! The same requests given to a real Redis and to ours, where redis-server is installed.
 
 use crate::redis::scripts::{request, scripts};
-use crate::redis::tool::{Site, draw, seed, words};
+use crate::redis::tool::{Site, draw, words};
 use keyrack_server::redis::Options;
+use keyrack_testkit::random::seed_or;
 use keyrack_workload::Rng;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -273,7 +274,7 @@ fn a_real_redis_answers_random_requests_alike() {
         println!("redis-server 7.0 is not installed: nothing compared");
         return;
     };
-    let mut rng = Rng::from_seed(seed(1));
+    let mut rng = Rng::from_seed(seed_or(1));
     let site = Site::new(Options::default(), 1);
     let mut the_loop = site.a_loop(0);
     let mut ours = [the_loop.client(), the_loop.client()];

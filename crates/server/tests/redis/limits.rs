@@ -1,9 +1,10 @@
 //! Hostile and oversized requests, slices, and what is bounded.
 
-use crate::redis::tool::{START_MS, Site, draw, seed};
+use crate::redis::tool::{START_MS, Site, draw};
 use keyrack_net::Verdict;
 use keyrack_rowstore::{Options as RowOptions, Row, RowStore, Rows};
 use keyrack_server::redis::Options;
+use keyrack_testkit::random::seed_or;
 use keyrack_vfs::MemFs;
 use keyrack_workload::Rng;
 use std::collections::BTreeSet;
@@ -284,7 +285,7 @@ fn a_transaction_and_watched_keys_are_bounded() {
 
 #[test]
 fn a_scan_returns_every_key_that_stays_once() {
-    let mut rng = Rng::from_seed(seed(3));
+    let mut rng = Rng::from_seed(seed_or(3));
     let site = Site::new(Options::default(), 1);
     let mut the_loop = site.a_loop(0);
     let mut client = the_loop.client();
@@ -433,7 +434,7 @@ fn random_keys_are_spread() {
 /// why it does not.
 #[test]
 fn random_words_harm_nothing() {
-    let mut rng = Rng::from_seed(seed(4));
+    let mut rng = Rng::from_seed(seed_or(4));
     let mut options = small();
     options.debug = true;
     let site = Site::new(options, 1);

@@ -1,9 +1,10 @@
 //! Requests in one piece, in two, and byte by byte are answered the same; so are runs of gets.
 
-use crate::redis::tool::{Loop, Site, draw, seed};
+use crate::redis::tool::{Loop, Site, draw};
 use keyrack_net::Verdict;
 use keyrack_rowstore::{Change, Position, Row, RowBuf, RowSession};
 use keyrack_server::redis::Options;
+use keyrack_testkit::random::seed_or;
 use keyrack_workload::Rng;
 use std::ops::ControlFlow;
 
@@ -176,7 +177,7 @@ fn closures_called_twice_and_rows_from_behind_change_nothing() {
 
 #[test]
 fn gets_are_answered_in_their_order_however_many() {
-    let mut rng = Rng::from_seed(seed(2));
+    let mut rng = Rng::from_seed(seed_or(2));
     let site = Site::new(Options::default(), 1);
     let mut the_loop = site.a_loop(0);
     let mut client = the_loop.client();

@@ -159,14 +159,6 @@ impl Loop<'_> {
     }
 }
 
-/// A seed from the environment, or `default`, which is printed when the test fails.
-pub(crate) fn seed(default: u64) -> u64 {
-    let seed = std::env::var("KEYRACK_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or(default);
-    println!("KEYRACK_SEED={seed}");
-    seed
-}
-
 /// The words of a line, with quotes and escapes as redis-cli reads them.
 pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
     let mut words = Vec::new();

@@ -6,20 +6,15 @@ use keyrack_record::{
     Cell, Failure, Header, Load, OpStats, OpSummary, Phase, Point, Probe, RateSummary, Repeat, Run,
     SCHEMA, Summary, SweepValue, TimelineRow, UnitStats, WorkloadText,
 };
+use keyrack_testkit::random::Draw;
 
 /// Seed of the draws behind the intervals of the golden files.
 pub(super) const DRAW_SEED: u64 = 7;
 
-/// A fixed sequence of draws: splitmix64.
+/// A fixed sequence of draws.
 pub(super) fn draw(seed: u64) -> Box<dyn FnMut() -> u64> {
-    let mut state = seed;
-    Box::new(move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    })
+    let mut draw = Draw::new(seed);
+    Box::new(move || draw.next())
 }
 
 /// `count` latencies from `from_ns` on, ever further apart.
