@@ -14,18 +14,15 @@
 
 use crate::journal::{Journal, Model};
 use keyrack_flodb::{Batch, Compression, Db, Durability, Options, WriteOptions};
+use keyrack_testkit::camera::{self, Camera, Shot};
 use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Lie, MemFs, Operation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 const DIR: &str = "/store";
-
-const POLICIES: [CrashPolicy; 4] =
-    [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Ordered, CrashPolicy::Reordered];
 
 fn options(draw: &mut Draw, durability: Durability) -> Options {
     Options {
@@ -109,73 +106,22 @@ fn step(db: &Db, journal: &Journal, writer: (usize, &str), draw: &mut Draw, numb
     }
 }
 
-/// A disk that a power loss left, and what may be on it.
-struct Shot {
-    image: MemFs,
-    policy: CrashPolicy,
-    at_least: Vec<usize>,
-    at_most: Vec<usize>,
-    what: String,
-}
-
-/// Takes images of a disk at every few operations.
-struct Camera {
-    disk: MemFs,
+/// The journal of one life, as the camera asks for it.
+struct Life {
     journal: Arc<Journal>,
-    draw: Mutex<Draw>,
-    /// One operation of so many.
-    every: usize,
-    is_on: AtomicBool,
-    /// What the end of the process cannot undo in this life, whatever is synced; nothing without a
-    /// log.
-    has_log: AtomicBool,
-    shots: Mutex<Vec<Shot>>,
+    /// Without a log, the end of the process loses what was not synced.
+    has_log: bool,
 }
 
-impl Camera {
-    fn new(disk: &MemFs, journal: &Arc<Journal>, seed: u64, every: usize) -> Arc<Self> {
-        Arc::new(Camera {
-            disk: disk.clone(),
-            journal: Arc::clone(journal),
-            draw: Mutex::new(Draw::new(seed)),
-            every,
-            is_on: AtomicBool::new(true),
-            has_log: AtomicBool::new(false),
-            shots: Mutex::default(),
-        })
-    }
-
-    /// The disk, with this camera at it.
-    fn fs(self: &Arc<Self>) -> Arc<FaultFs> {
-        let fs = FaultFs::new(Arc::new(self.disk.clone()));
-        let camera = Arc::clone(self);
-        fs.watch(move |operation, path| camera.shoot(&|| format!("{operation} {path:?}")));
-        Arc::new(fs)
-    }
-
-    fn shoot(&self, what: &dyn Fn() -> String) {
-        if !self.is_on.load(Ordering::Relaxed) {
-            return;
-        }
-        let (policy, seed) = {
-            let mut draw = self.draw.lock().unwrap();
-            if draw.below(self.every) > 0 {
-                return;
-            }
-            (POLICIES[draw.below(4)], draw.next())
-        };
+impl camera::Journal for Life {
+    fn promised(&self, policy: CrashPolicy) -> Vec<usize> {
         // A process whose page cache survives whole loses nothing of a log.
-        let cached = policy == CrashPolicy::KeepAll && self.has_log.load(Ordering::Relaxed);
-        let at_least = if cached { self.journal.returned() } else { self.journal.synced() };
-        let image = self.disk.crash_image(seed, policy);
-        let at_most = self.journal.begun();
-        let shot = Shot { image, policy, at_least, at_most, what: what() };
-        self.shots.lock().unwrap().push(shot);
+        let is_cached = policy == CrashPolicy::KeepAll && self.has_log;
+        if is_cached { self.journal.returned() } else { self.journal.synced() }
     }
 
-    fn stop(&self) -> Vec<Shot> {
-        self.is_on.store(false, Ordering::Relaxed);
-        std::mem::take(&mut *self.shots.lock().unwrap())
+    fn begun(&self) -> Vec<usize> {
+        self.journal.begun()
     }
 }
 
@@ -212,7 +158,8 @@ fn examine(shots: Vec<Shot>, journal: &Journal, draw: &mut Draw, depth: usize) -
 /// A life on a disk where everything is durable that can be seen: `found`.
 fn live_on(image: &MemFs, found: Model, draw: &mut Draw, depth: usize) -> usize {
     let journal = Arc::new(Journal::new(&found, &[""]));
-    let camera = Camera::new(image, &journal, draw.next(), 6);
+    let life = Life { journal: Arc::clone(&journal), has_log: false };
+    let camera = Camera::new(image, life, draw.next(), 6);
     let durability = durability(draw);
     let options = options(draw, durability);
     let db = open(camera.fs(), options);
@@ -247,8 +194,8 @@ fn history(seed: u64, prefixes: &[&str], lie: Option<&FaultPlan>) -> usize {
         let what = || format!("life {life}");
         let durability = durability(&mut draw);
         let has_log = durability != Durability::None;
-        let camera = Camera::new(&disk, &journal, draw.next(), 24);
-        camera.has_log.store(has_log, Ordering::Relaxed);
+        let promises = Life { journal: Arc::clone(&journal), has_log };
+        let camera = Camera::new(&disk, promises, draw.next(), 24);
         let before = journal.returned();
         let fs = camera.fs();
         if let Some(plan) = lie {
@@ -268,7 +215,7 @@ fn history(seed: u64, prefixes: &[&str], lie: Option<&FaultPlan>) -> usize {
             0 => db.close().unwrap(),
             1 => drop(db),
             _ => {
-                camera.is_on.store(false, Ordering::Relaxed);
+                camera.pause();
                 disk = disk.process_crash_image();
                 drop(db);
             }
@@ -294,7 +241,7 @@ fn history(seed: u64, prefixes: &[&str], lie: Option<&FaultPlan>) -> usize {
 fn live(
     db: &Db,
     journal: &Journal,
-    camera: &Camera,
+    camera: &Camera<Life>,
     draw: &mut Draw,
     (life, prefixes): (usize, &[&str]),
 ) {

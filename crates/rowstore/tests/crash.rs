@@ -17,14 +17,11 @@
 use crate::support::{Content, Held, content, open_with, with_logs};
 use keyrack_rowstore::{Options, RowSession, RowStore, Rows};
 use keyrack_store::Durability;
+use keyrack_testkit::camera::{self, Camera, Shot};
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
-use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, Lie, MemFs, Operation};
+use keyrack_vfs::{CrashPolicy, Fault, FaultPlan, Fs, Lie, MemFs, Operation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-
-const POLICIES: [CrashPolicy; 4] =
-    [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Ordered, CrashPolicy::Reordered];
 
 /// What one writer did: the state of its keys after each step, and how far it is.
 #[derive(Clone, Default)]
@@ -105,72 +102,28 @@ impl Journal {
     }
 }
 
-/// A disk that a crash left, and what may be on it.
-struct Shot {
-    image: MemFs,
-    policy: CrashPolicy,
-    bounds: Vec<(usize, usize)>,
-    what: String,
+/// The journal, as the camera asks for it.
+struct Promises(Arc<Journal>);
+
+impl camera::Journal for Promises {
+    fn promised(&self, policy: CrashPolicy) -> Vec<usize> {
+        // A process whose page cache survives whole loses nothing that was flushed.
+        let bounds = self.0.bounds(policy == CrashPolicy::KeepAll);
+        bounds.into_iter().map(|(least, _)| least).collect()
+    }
+
+    fn begun(&self) -> Vec<usize> {
+        self.0.bounds(false).into_iter().map(|(_, most)| most).collect()
+    }
 }
 
-/// Takes images of a disk at every few operations.
-struct Camera {
-    disk: MemFs,
-    journal: Arc<Journal>,
-    draw: Mutex<Draw>,
-    /// One operation of so many.
-    every: usize,
-    is_on: AtomicBool,
-    shots: Mutex<Vec<Shot>>,
-}
-
-impl Camera {
-    fn new(disk: &MemFs, journal: &Arc<Journal>, seed: u64, every: usize) -> Arc<Self> {
-        Arc::new(Camera {
-            disk: disk.clone(),
-            journal: Arc::clone(journal),
-            draw: Mutex::new(Draw::new(seed)),
-            every,
-            is_on: AtomicBool::new(true),
-            shots: Mutex::default(),
-        })
+/// The disk with the camera at it, which may lie.
+fn watched(camera: &Arc<Camera<Promises>>, lie: Option<&FaultPlan>) -> Arc<dyn Fs> {
+    let fs = camera.fs();
+    if let Some(plan) = lie {
+        fs.arm(plan.clone());
     }
-
-    /// The disk, with this camera at it.
-    fn fs(self: &Arc<Self>, lie: Option<&FaultPlan>) -> Arc<dyn Fs> {
-        let fs = FaultFs::new(Arc::new(self.disk.clone()));
-        if let Some(plan) = lie {
-            fs.arm(plan.clone());
-        }
-        let camera = Arc::clone(self);
-        fs.watch(move |operation, path| camera.shoot(&|| format!("{operation} {path:?}")));
-        Arc::new(fs)
-    }
-
-    fn shoot(&self, what: &dyn Fn() -> String) {
-        if !self.is_on.load(Ordering::Relaxed) {
-            return;
-        }
-        let (policy, seed) = {
-            let mut draw = self.draw.lock().unwrap();
-            if draw.below(self.every) > 0 {
-                return;
-            }
-            (POLICIES[draw.below(4)], draw.next())
-        };
-        // First what was promised, then the image, then what was begun: the store may go on
-        // meanwhile in a thread of its own.
-        let least = self.journal.bounds(policy == CrashPolicy::KeepAll);
-        let image = self.disk.crash_image(seed, policy);
-        let most = self.journal.bounds(false);
-        let bounds = least.iter().zip(&most).map(|(least, most)| (least.0, most.1)).collect();
-        self.shots.lock().unwrap().push(Shot { image, policy, bounds, what: what() });
-    }
-
-    fn stop(&self) -> Vec<Shot> {
-        self.is_on.store(false, Ordering::Relaxed);
-        std::mem::take(&mut *self.shots.lock().unwrap())
-    }
+    fs
 }
 
 /// Which way a history goes.
@@ -255,7 +208,13 @@ fn step(
 }
 
 /// Some steps of all writers in turn.
-fn live(store: &RowStore, plan: Plan, journal: &Journal, camera: &Camera, draw: &mut Draw) {
+fn live(
+    store: &RowStore,
+    plan: Plan,
+    journal: &Journal,
+    camera: &Camera<Promises>,
+    draw: &mut Draw,
+) {
     let mut sessions: Vec<_> = (0..plan.writers).map(|_| store.session().unwrap()).collect();
     for _ in 0..12 + draw.below(40) {
         let writer = draw.below(plan.writers);
@@ -286,8 +245,8 @@ fn history(seed: u64, plan: Plan, lie: Option<&FaultPlan>) -> usize {
     let journal = Journal::new(&Content::new(), plan.writers);
     for life in 0..3 {
         let what = || format!("life {life}");
-        let camera = Camera::new(&disk, &journal, draw.next(), 5);
-        let store = open_with(camera.fs(lie), options(plan, &mut draw)).unwrap();
+        let camera = Camera::new(&disk, Promises(Arc::clone(&journal)), draw.next(), 5);
+        let store = open_with(watched(&camera, lie), options(plan, &mut draw)).unwrap();
         journal.check(&content(&store), &journal.bounds(true), &what);
         // What a recovery has found is durable from then on.
         journal.all_durable();
@@ -312,8 +271,9 @@ fn history(seed: u64, plan: Plan, lie: Option<&FaultPlan>) -> usize {
 /// Opens each image and compares it with the journal; lets some of them live on.
 fn examine(shots: Vec<Shot>, journal: &Journal, plan: Plan, draw: &mut Draw) -> usize {
     let mut images = 0;
-    for Shot { image, policy, bounds, what } in shots {
+    for Shot { image, policy, at_least, at_most, what } in shots {
         images += 1;
+        let bounds: Vec<_> = at_least.into_iter().zip(at_most).collect();
         let what = || format!("{policy:?} at {what}, depth {}", plan.depth);
         let lives_on = plan.depth > 0 && draw.below(6) == 0;
         let disk =
@@ -334,8 +294,8 @@ fn examine(shots: Vec<Shot>, journal: &Journal, plan: Plan, draw: &mut Draw) -> 
 /// A life on a disk where everything is durable that can be seen.
 fn live_on(image: &MemFs, found: &Content, plan: Plan, draw: &mut Draw) -> usize {
     let journal = Journal::new(found, plan.writers);
-    let camera = Camera::new(image, &journal, draw.next(), 3);
-    let store = open_with(camera.fs(None), options(plan, draw)).unwrap();
+    let camera = Camera::new(image, Promises(Arc::clone(&journal)), draw.next(), 3);
+    let store = open_with(camera.fs(), options(plan, draw)).unwrap();
     assert!(content(&store) == *found, "the second time otherwise");
     let mut session = store.session().unwrap();
     for _ in 0..draw.below(8) {

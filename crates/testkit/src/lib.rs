@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Readers of bytes that come from outside have a fuzzer in [`fuzz`], and stores in directories a
-//! sweep of damages in [`damage`].
+//! sweep of damages in [`damage`]. [`camera`] takes images of a disk as a power loss would leave
+//! it, and [`random`] has the random numbers and seeds of all tests.
 //!
 //! [`selftest`] runs all of it over an engine and is what a program calls. The parts are public so
 //! that an engine's own tests can choose sizes. A failure names the seed and the operation, and the
@@ -27,6 +28,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod camera;
 mod comparison;
 mod concurrent;
 pub mod damage;

@@ -10,10 +10,8 @@ use keyrack_vfs::{CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, Lie, M
 use keyrack_wal::{Error, Log, Options, Sync};
 
 use crate::tool::{Records, append, bounded, new_disk, open_from, payload, small};
+use keyrack_testkit::camera::POLICIES;
 use keyrack_testkit::random::{Announced, Draw, successive_seeds};
-
-const POLICIES: [CrashPolicy; 4] =
-    [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Ordered, CrashPolicy::Reordered];
 
 /// What a log must hold.
 #[derive(Clone, Default)]
