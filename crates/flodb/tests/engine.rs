@@ -3,8 +3,7 @@
 
 use keyrack_flodb::engine;
 use keyrack_store::{Durability, Error, OpenOptions, Result, Store, WriteOptions};
-use keyrack_testkit::random::{Announced, factor, seeds};
-use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
+use keyrack_testkit::Suite;
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,36 +27,8 @@ fn open() -> Result<Box<dyn Store>> {
 }
 
 #[test]
-fn it_answers_the_golden_scripts() {
-    let report = check_scripts(&open);
-    for failure in &report.failed {
-        eprintln!("{}\n{}", failure.script, failure.diff);
-    }
-    assert!(report.failed.is_empty());
-    assert_eq!(report.passed, keyrack_testkit::scripts().len());
-}
-
-#[test]
-fn it_answers_as_the_model() {
-    for seed in seeds() {
-        let _seed = Announced(seed);
-        let store = open().unwrap();
-        if let Err(mismatch) = compare_random(store.as_ref(), seed, 6000) {
-            panic!("{mismatch}");
-        }
-        store.close().unwrap();
-    }
-}
-
-#[test]
-fn it_keeps_its_promises_to_many_threads() {
-    for seed in seeds() {
-        let _seed = Announced(seed);
-        let operations = 1000 * factor() as u64;
-        if let Err(mismatch) = compare_concurrent(open().unwrap().as_ref(), seed, 4, operations) {
-            panic!("{mismatch}");
-        }
-    }
+fn it_passes_the_engine_suite() {
+    Suite { name: "flodb", open: &open, operations: 6000, thread_operations: 1000 }.run();
 }
 
 #[test]

@@ -2,10 +2,8 @@
 
 use keyrack_masstree::engine;
 use keyrack_store::{Durability, OpenOptions, Result, Store};
-use keyrack_testkit::random::{Announced, factor, seeds};
-use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
+use keyrack_testkit::Suite;
 use keyrack_vfs::RealFs;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 fn open() -> Result<Box<dyn Store>> {
@@ -13,34 +11,8 @@ fn open() -> Result<Box<dyn Store>> {
 }
 
 #[test]
-fn it_answers_the_golden_scripts() {
-    let report = check_scripts(&open);
-    for failure in &report.failed {
-        eprintln!("{}\n{}", failure.script, failure.diff);
-    }
-    assert!(report.failed.is_empty());
-    assert_eq!(report.passed, keyrack_testkit::scripts().len());
-}
-
-#[test]
-fn it_answers_as_the_model() {
-    for seed in seeds() {
-        let _seed = Announced(seed);
-        if let Err(mismatch) = compare_random(open().unwrap().as_ref(), seed, 6000) {
-            panic!("{mismatch}");
-        }
-    }
-}
-
-#[test]
-fn it_keeps_its_promises_to_many_threads() {
-    for seed in seeds() {
-        let _seed = Announced(seed);
-        let operations = 1000 * factor() as u64;
-        if let Err(mismatch) = compare_concurrent(open().unwrap().as_ref(), seed, 4, operations) {
-            panic!("{mismatch}");
-        }
-    }
+fn it_passes_the_engine_suite() {
+    Suite { name: "masstree", open: &open, operations: 6000, thread_operations: 1000 }.run();
 }
 
 #[test]
@@ -52,30 +24,6 @@ fn it_does_not_pretend_to_survive() {
     let store = open().unwrap();
     assert_eq!(store.info().durability, Durability::None);
     assert!(store.info().version.starts_with("masstree "));
-}
-
-/// A writer that had to wait for a visit would wait for ever here.
-#[test]
-fn visits_of_scans_hold_no_lock() {
-    let store = open().unwrap();
-    store.session().unwrap().put(b"k", b"old").unwrap();
-    let mut session = store.session().unwrap();
-    let visit = &mut |key: &[u8], value: &[u8]| {
-        assert_eq!((key, value), (&b"k"[..], &b"old"[..]));
-        let read = store.session().unwrap().get(b"k", &mut |_| {}).unwrap();
-        assert!(read);
-        std::thread::scope(|scope| {
-            let write = || {
-                let mut session = store.session().unwrap();
-                session.put(b"l", b"later").unwrap();
-                session.remove(b"l").unwrap();
-            };
-            scope.spawn(write).join().unwrap();
-        });
-        ControlFlow::Continue(())
-    };
-    assert_eq!(session.scan(b"", None, visit).unwrap(), 1);
-    assert_eq!(session.scan_rev(b"", None, visit).unwrap(), 1);
 }
 
 #[test]

@@ -1,17 +1,13 @@
-//! Every engine of the crate that holds data goes through the same checks: the golden scripts, the
-//! random comparison with the model under several seeds, and the concurrent check. `KEYRACK_SEED=n`
-//! in the environment replaces the seeds; a failure prints the one that it had.
+//! Every engine of the crate that holds data passes the engine suite of testkit. `KEYRACK_SEED=n`
+//! replaces the seeds; a failure prints its seed.
 
 #[cfg(test)]
 mod servers;
 
-use keyrack_store::{Batch, Durability, Engine, OpenOptions, Result, Session, Store, Update};
-use keyrack_testkit::random::seeds;
-use keyrack_testkit::{check_scripts, compare_concurrent, compare_random};
+use keyrack_store::{Durability, Engine, OpenOptions, Result, Store};
+use keyrack_testkit::Suite;
 use keyrack_vfs::RealFs;
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 /// Opens fresh stores of one engine, each in a directory of its own that lives as long as this.
@@ -35,6 +31,11 @@ impl Opener {
             options.data_dir = Some(directory.keep());
         }
         (self.engine.open)(&options)
+    }
+
+    fn check(&self, operations: u64, check: fn(&Suite<'_>)) {
+        let (name, open) = (self.engine.name, || self.open());
+        check(&Suite { name, open: &open, operations, thread_operations: 400 });
     }
 }
 
@@ -65,74 +66,33 @@ fn is_here(opener: &Opener) -> bool {
 
 #[test]
 fn every_engine_answers_the_golden_scripts() {
-    for opener in openers() {
-        let report = check_scripts(&|| opener.open());
-        let name = opener.engine.name;
-        for failure in &report.failed {
-            eprintln!("{name}: {}\n{}", failure.script, failure.diff);
-        }
-        assert!(report.failed.is_empty(), "{name} fails {} scripts", report.failed.len());
-        assert_eq!(report.passed, keyrack_testkit::scripts().len(), "{name}");
-        let has_snapshots = opener.open().unwrap().snapshot().unwrap().is_some();
-        assert_eq!(report.notes.is_empty(), has_snapshots, "{name}: {:?}", report.notes);
-    }
+    of_all(|suite| suite.answers_the_scripts());
 }
 
 #[test]
 fn every_engine_answers_as_the_model() {
-    for opener in openers() {
-        for seed in seeds() {
-            let store = opener.open().unwrap();
-            if let Err(mismatch) = compare_random(store.as_ref(), seed, 3000) {
-                panic!("{mismatch}");
-            }
-            store.close().unwrap();
-        }
-    }
+    of_all(|suite| suite.answers_as_the_model());
 }
 
 #[test]
 fn every_engine_keeps_its_promises_to_many_threads() {
-    for opener in openers() {
-        for seed in seeds() {
-            let store = opener.open().unwrap();
-            if let Err(mismatch) = compare_concurrent(store.as_ref(), seed, 4, 400) {
-                panic!("{mismatch}");
-            }
-            store.close().unwrap();
-        }
-    }
+    of_all(|suite| suite.keeps_its_promises_to_threads());
 }
 
-/// The contract lets a scan's visitor read through another session, and nobody waits for a scan. An
-/// engine that holds a lock during the visit hangs here.
 #[test]
 fn no_engine_holds_a_lock_while_a_scan_visits() {
+    of_all(|suite| suite.holds_no_lock_during_a_visit());
+}
+
+#[test]
+fn no_write_is_lost_to_an_update_of_its_key() {
+    of_all(|suite| suite.loses_no_write_to_an_update());
+}
+
+/// One check of the engine suite over every engine.
+fn of_all(check: fn(&Suite<'_>)) {
     for opener in openers() {
-        let store = opener.open().unwrap();
-        store.session().unwrap().put(b"a", b"1").unwrap();
-        store.session().unwrap().put(b"b", b"2").unwrap();
-        for reverse in [false, true] {
-            let mut visits = 0;
-            let mut visit = |key: &[u8], _: &[u8]| {
-                let write = || store.session().unwrap().put(b"a", b"3").unwrap();
-                std::thread::scope(|scope| scope.spawn(write).join().unwrap());
-                let mut other = store.session().unwrap();
-                assert!(other.get(key, &mut |_| {}).unwrap());
-                let rows = other.scan(b"", None, &mut |_, _| ControlFlow::Continue(()));
-                assert_eq!(rows.unwrap(), 2);
-                visits += 1;
-                ControlFlow::Continue(())
-            };
-            let mut session = store.session().unwrap();
-            let rows = if reverse {
-                session.scan_rev(b"", None, &mut visit)
-            } else {
-                session.scan(b"", None, &mut visit)
-            };
-            assert_eq!((rows.unwrap(), visits), (2, 2), "{}", opener.engine.name);
-        }
-        store.close().unwrap();
+        opener.check(3000, check);
     }
 }
 
@@ -144,65 +104,10 @@ fn persistent_engines_answer_as_the_model_when_they_sync() {
         if !is_here(&opener) {
             continue;
         }
-        for seed in seeds() {
-            let store = opener.open().unwrap();
-            assert_eq!(store.info().durability, Durability::Sync);
-            if let Err(mismatch) = compare_random(store.as_ref(), seed, 200) {
-                panic!("{mismatch}");
-            }
-            store.close().unwrap();
-        }
-    }
-}
-
-/// A write that begins when an update of its key has read comes after the update: what it wrote is
-/// there at the end. An engine that lets it in between loses it.
-#[test]
-fn no_write_is_lost_to_an_update_of_its_key() {
-    type Write = fn(&mut dyn Session) -> Result<()>;
-    let writes: [Write; 3] = [
-        |session| session.put(b"key", b"later"),
-        |session| session.remove(b"key").map(|_| ()),
-        |session| {
-            let mut batch = Batch::new();
-            batch.put(b"other", b"later");
-            batch.put(b"key", b"later");
-            session.apply(&batch)
-        },
-    ];
-    for opener in openers() {
         let store = opener.open().unwrap();
-        for (round, write) in writes.iter().cycle().take(12).enumerate() {
-            store.session().unwrap().put(b"key", b"old").unwrap();
-            let has_ended = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                let write = || {
-                    write(store.session().unwrap().as_mut()).unwrap();
-                    has_ended.store(true, Ordering::Release);
-                };
-                let update = store.session().unwrap().update(b"key", &mut |current, buffer| {
-                    assert_eq!(current, Some(&b"old"[..]), "{}", opener.engine.name);
-                    scope.spawn(write);
-                    // The write must not end here, so there is nothing to wait for but time in
-                    // which a wrong one does.
-                    for _ in 0..300 {
-                        if has_ended.load(Ordering::Acquire) {
-                            break;
-                        }
-                        std::thread::yield_now();
-                    }
-                    buffer.extend_from_slice(b"new");
-                    Update::Put
-                });
-                update.unwrap();
-            });
-            let mut found = None;
-            let mut session = store.session().unwrap();
-            session.get(b"key", &mut |value| found = Some(value.to_vec())).unwrap();
-            let expected = (round % 3 != 1).then(|| b"later".to_vec());
-            assert_eq!(found, expected, "{} loses write {}", opener.engine.name, round % 3);
-        }
-        store.close().unwrap();
+        assert_eq!(store.info().durability, Durability::Sync);
+        drop(store);
+        opener.check(200, |suite| suite.answers_as_the_model());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use keyrack_rowstore::engine;
 use keyrack_store::{Batch, Durability, Error, OpenOptions, Store, WriteOptions};
-use keyrack_testkit::selftest;
+use keyrack_testkit::Suite;
 use keyrack_vfs::{Fs, MemFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn fresh(durability: Durability, text: &[(&str, &str)]) -> Box<dyn Store> {
 }
 
 #[test]
-fn it_answers_as_the_model_does() {
+fn it_passes_the_engine_suite() {
     let small: &[_] = &[("segment_bytes", "8M"), ("checkpoint_log_bytes", "64k"), ("logs", "2")];
     for (durability, text) in [
         (Durability::Os, small),
@@ -33,10 +33,8 @@ fn it_answers_as_the_model_does() {
         (Durability::Sync, &[("segment_bytes", "8M")]),
         (Durability::Interval(1), small),
     ] {
-        let mut lines = Vec::new();
-        let open = || Ok(fresh(durability, text));
-        let passed = selftest(&open, 11, 4000, &mut |line| lines.push(line.to_owned()));
-        assert!(passed, "{durability}: {lines:#?}");
+        let (name, open) = (format!("rowstore, {durability}"), || Ok(fresh(durability, text)));
+        Suite { name: &name, open: &open, operations: 4000, thread_operations: 1000 }.run();
     }
 }
 

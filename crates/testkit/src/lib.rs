@@ -13,9 +13,9 @@
 //! sweep of damages in [`damage`]. [`camera`] takes images of a disk as a power loss would leave
 //! it, and [`random`] has the random numbers and seeds of all tests.
 //!
-//! [`selftest`] runs all of it over an engine and is what a program calls. The parts are public so
-//! that an engine's own tests can choose sizes. A failure names the seed and the operation, and the
-//! same seed draws the same operations again.
+//! [`selftest`] runs all of it over an engine and is what a program calls. The tests of an engine
+//! run [`Suite`], which checks two more promises. A failure names the seed and the operation, and
+//! the same seed draws the same operations again.
 //!
 //! ```
 //! use keyrack_store::{ModelStore, Store};
@@ -41,6 +41,7 @@ mod operation;
 pub mod random;
 mod script;
 mod selftest;
+mod suite;
 mod synced;
 mod token;
 
@@ -59,3 +60,4 @@ pub use golden::{Report, ScriptFailure, check_scripts, scripts};
 pub use mismatch::Mismatch;
 pub use script::{ScriptRun, run_script};
 pub use selftest::selftest;
+pub use suite::Suite;
