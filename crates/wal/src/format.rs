@@ -128,11 +128,17 @@ fn mask(checksum: u32) -> u32 {
 }
 
 fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    put(bytes, at, value.to_le_bytes());
 }
 
 fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    put(bytes, at, value.to_le_bytes());
+}
+
+/// Stores an array, which takes no call where copying a slice may take one.
+#[inline]
+fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+    *bytes[at..].first_chunk_mut().expect("a header holds its fields") = value;
 }
 
 fn get_u32(bytes: &[u8], at: usize) -> u32 {
@@ -371,7 +377,7 @@ pub(crate) fn small<'a>(
     let record = Record { incarnation, kind: Kind::Data, length, synced, checksum: 0 };
     put_u64(buffer, 4, incarnation.epoch);
     put_u64(buffer, 12, lsn);
-    buffer[TAIL..TAIL + 12].copy_from_slice(&record.tail());
+    put(buffer, TAIL, record.tail());
     let checksum = mask(crc32_iscsi(&buffer[4..end]));
     put_u32(buffer, SUM, checksum);
     &buffer[SMALL_PREFIX..SMALL_PREFIX + log_bytes_of(length as usize)]

@@ -64,6 +64,7 @@ struct Footprint {
 }
 
 impl Footprint {
+    #[inline]
     fn of(key: &[u8], row: Option<Row<'_>>) -> Self {
         Footprint {
             bytes: row.map_or(0, |row| cost(key.len(), row.bytes().len())),
@@ -91,6 +92,7 @@ impl Write<'_> {
     }
 
     /// The version of the write: above that of the old row, and above the delete watermark.
+    #[inline]
     fn next_version(&self, old: Option<Row<'_>>) -> u64 {
         let least = old.map_or(0, |old| old.version()).max(self.core.watermarks.of(self.hash));
         match self.version {
@@ -107,6 +109,7 @@ impl Write<'_> {
         Effect { outcome: Outcome::Removed(version), bytes, volatile, is_new: false }
     }
 
+    #[inline]
     fn put(&self, old: Option<Row<'_>>, is_dead: bool, record: &mut Record) -> Effect {
         let (version, is_new) = (self.next_version(old), old.is_none());
         let old = Footprint::of(self.key, old);
@@ -133,6 +136,7 @@ impl Write<'_> {
 
 /// Checks whether there is room for a row of `row_bytes`, which takes `new_bytes` of memory in
 /// place of `old_bytes`. `unreported_bytes` are not in the sum of the store yet.
+#[inline]
 pub(super) fn admit(
     core: &Core,
     row_bytes: usize,

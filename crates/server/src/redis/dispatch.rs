@@ -47,26 +47,33 @@ pub(crate) struct Resolved {
 }
 
 /// Finds the command of a request, which must have as many words as the command takes.
-#[inline]
+#[inline(always)]
 pub(crate) fn resolve(request: &Request<'_, '_>) -> Result<Resolved, Fault> {
     let Some(index) = table::find(request.arg(0)) else {
         return Err(unknown_command(request.arg(0), request.args().skip(1)));
     };
     let command = &table::COMMANDS[usize::from(index)];
-    let handlers = &HANDLERS[usize::from(index)];
-    if command.subcommands.is_empty() || request.len() < 2 {
-        return if command.takes(request.len()) {
-            Ok(Resolved { index, command, run: handlers.run })
-        } else {
-            Err(Fault::arity(command.name, None))
-        };
+    if !command.subcommands.is_empty() && request.len() >= 2 {
+        return resolve_subcommand(index, request);
     }
+    if command.takes(request.len()) {
+        Ok(Resolved { index, command, run: HANDLERS[usize::from(index)].run })
+    } else {
+        Err(Fault::arity(command.name, None))
+    }
+}
+
+/// As [`resolve`], for the second word of a command that has subcommands.
+#[inline(never)]
+fn resolve_subcommand(index: u16, request: &Request<'_, '_>) -> Result<Resolved, Fault> {
+    let command = &table::COMMANDS[usize::from(index)];
     let Some(sub_index) = command.subcommand_index(request.arg(1)) else {
         return Err(unknown_subcommand(command.name, request.arg(1)));
     };
     let subcommand = &command.subcommands[sub_index];
     if subcommand.takes(request.len()) {
-        Ok(Resolved { index, command: subcommand, run: handlers.subcommands[sub_index] })
+        let run = HANDLERS[usize::from(index)].subcommands[sub_index];
+        Ok(Resolved { index, command: subcommand, run })
     } else {
         Err(Fault::arity(subcommand.name, Some(command.name)))
     }
