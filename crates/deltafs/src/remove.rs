@@ -68,7 +68,7 @@ impl Caller<'_> {
             };
             match (&removed, below) {
                 (Err(_), _) => Change::Keep,
-                (Ok(()), None) => Change::Delete,
+                (Ok(()), None) => Change::Remove,
                 (Ok(()), Some(_)) => Change::Put(vec![KIND_WHITEOUT]),
             }
         };

@@ -12,17 +12,16 @@
 
 use crate::batch::Batch as Writes;
 use crate::compress::Compression;
-use crate::db::{Change, Db, Snapshot as Moment};
+use crate::db::{Db, Snapshot as Moment};
 use crate::error::Error as DbError;
 use crate::iterator::Iter;
-use crate::options::{Durability as LogDurability, Options};
+use crate::options::Options;
 use keyrack_store::{
-    Batch, BatchOp, DropFilter, Durability, Engine, EngineOption, Error, OpenOptions, Removed,
-    Result, Session, Snapshot, Store, StoreInfo, Update, WriteOptions,
+    Batch, BatchOp, Change, DropFilter, Durability, Engine, EngineOption, Error, OpenOptions,
+    Removed, Result, Session, Snapshot, Store, StoreInfo, Update, WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::Duration;
 
 /// The engine's descriptor.
 #[must_use]
@@ -91,12 +90,7 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
     };
     let durability = durability_of(given)?;
     let options = Options {
-        durability: match durability {
-            Durability::None => LogDurability::None,
-            Durability::Os => LogDurability::Os,
-            Durability::Interval(ms) => LogDurability::Interval(Duration::from_millis(ms.into())),
-            Durability::Sync => LogDurability::Sync,
-        },
+        durability,
         memtable_bytes: size("memory_bytes", defaults.memtable_bytes)?,
         cache_bytes: size("cache_bytes", defaults.cache_bytes)?,
         unordered_max: size("unordered_max", defaults.unordered_max)?,
@@ -279,7 +273,7 @@ impl Session for FloSession<'_> {
     }
 
     fn put_with(&mut self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
-        if options.sync && self.db.options().durability == LogDurability::None {
+        if options.sync && self.db.options().durability == Durability::None {
             return Err(Error::usage("with durability none there is no log to sync"));
         }
         self.db.put_with(key, value, options).map_err(convert)
@@ -300,7 +294,7 @@ impl Session for FloSession<'_> {
         let decide = |current: Option<&[u8]>| match decide(current, buffer) {
             Update::Keep => Change::Keep,
             Update::Put => Change::Put(std::mem::take(buffer)),
-            Update::Remove => Change::Delete,
+            Update::Remove => Change::Remove,
         };
         self.db.update(key, WriteOptions::default(), decide).map_err(convert)
     }

@@ -67,15 +67,15 @@ mod version;
 pub use batch::Batch;
 pub use check::{Finding, FindingKind, Report, verify};
 pub use compress::Compression;
-pub use db::{Change, CheckedTables, Db, DropFilter, IngestOptions, Snapshot, Transfer};
+pub use db::{CheckedTables, Db, DropFilter, IngestOptions, Snapshot, Transfer};
 pub use dump::{Item, dump};
 pub use engine::engine;
 pub use error::{Error, Result};
 pub use iterator::Iter;
-// Of the contract, and part of every write here: one declaration serves both.
+// Types of the contract that are part of the signatures here.
 pub use key::{Comparator, Compare};
-pub use keyrack_store::WriteOptions;
-pub use options::{Durability, Options};
+pub use keyrack_store::{Change, Durability, WriteOptions};
+pub use options::Options;
 pub use repair::{RepairReport, repair};
 pub use spaces::{KeySpace, SpaceIter, Spaces, SpacesBatch};
 pub use sst_writer::SstWriter;

@@ -3,21 +3,7 @@
 use crate::compress::Compression;
 use crate::key::Comparator;
 use crate::version::LAST_LEVEL;
-use std::time::Duration;
-
-/// What an acknowledged write survives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// A clean close only: there is no log.
-    None,
-    /// The end of the process, however it comes.
-    #[default]
-    Os,
-    /// That, and a power loss but for the last so many milliseconds.
-    Interval(Duration),
-    /// A power loss.
-    Sync,
-}
+use keyrack_store::Durability;
 
 /// How a store is opened. Start from [`Options::default`].
 #[derive(Clone, Debug)]

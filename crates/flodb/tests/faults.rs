@@ -366,7 +366,7 @@ fn a_flush_on_a_full_disk_goes_on_when_there_is_space() {
         assert!(matches!(&error, Error::Io(cause) if cause.is_no_space()), "{error:?}");
         refused_for_now(db.put(b"key", b"value"));
         refused_for_now(db.delete_with(b"key", WriteOptions { sync: true }));
-        refused_for_now(db.update(b"key", WriteOptions::default(), |_| Change::Delete));
+        refused_for_now(db.update(b"key", WriteOptions::default(), |_| Change::Remove));
         assert!(db.property("keyrack.background-error").unwrap().contains("No space left"));
         assert!(db.resume().is_err(), "the disk is still full");
         assert_eq!(rows(&db).unwrap().len(), 30 + way as usize, "reads go on");

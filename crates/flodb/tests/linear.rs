@@ -119,7 +119,7 @@ fn run(db: &Db, clock: &AtomicU64, thread: u64, draw: &mut Draw) -> Vec<Vec<Done
                 db.update(&key, WriteOptions::default(), |old| {
                     let seen = old.map(number);
                     let (left, change) = match (choice, seen) {
-                        (6, Some(_)) => (None, Change::Delete),
+                        (6, Some(_)) => (None, Change::Remove),
                         (6, None) => (None, Change::Keep),
                         _ => (Some(new), Change::Put(new.to_le_bytes().to_vec())),
                     };

@@ -20,7 +20,6 @@ use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Lie, MemFs, Operation}
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 const DIR: &str = "/store";
 
@@ -45,7 +44,7 @@ fn durability(draw: &mut Draw) -> Durability {
     match draw.below(8) {
         0 => Durability::None,
         1 => Durability::Sync,
-        2 => Durability::Interval(Duration::from_millis(1)),
+        2 => Durability::Interval(1),
         _ => Durability::Os,
     }
 }

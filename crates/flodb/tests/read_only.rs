@@ -116,7 +116,7 @@ fn every_write_says_that_it_is_read_only() {
         db.delete(b"key"),
         empty,
         db.write(&batch, WriteOptions::default()),
-        db.update(b"key", WriteOptions::default(), |_| Change::Delete),
+        db.update(b"key", WriteOptions::default(), |_| Change::Remove),
         db.flush(),
         db.compact_range(None, None),
         db.checkpoint("/copy"),

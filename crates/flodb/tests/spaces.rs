@@ -105,7 +105,7 @@ fn spaces_are_apart() {
     three
         .update(b"b", WriteOptions::default(), |old| {
             assert_eq!(old, Some(&b"b 3"[..]));
-            Change::Delete
+            Change::Remove
         })
         .unwrap();
     let moment = spaces.snapshot();
@@ -282,7 +282,7 @@ fn a_dropped_space_is_gone() {
         let refused = [
             doomed.put(b"key", b"value"),
             doomed.delete(b"key"),
-            doomed.update(b"key", WriteOptions::default(), |_| Change::Delete),
+            doomed.update(b"key", WriteOptions::default(), |_| Change::Remove),
             doomed.get(b"key").map(drop),
             doomed.iter().map(drop),
             doomed.multi_get(&[b"key"], |_, _| {}),

@@ -25,27 +25,7 @@ use crate::shape::Shape;
 use crate::slot::{Slot, Unpublished};
 use crate::split::{move_slice_to_layer, retire_cells, slice_to_move, split_insert};
 use keyrack_concurrent::{Guard, Locked};
-
-/// What the closure of [`crate::Tree::update`] decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change<T> {
-    /// Leave the key as it is.
-    Keep,
-    /// Store the value.
-    Put(T),
-    /// Remove the key.
-    Remove,
-}
-
-impl<T> Change<T> {
-    pub(crate) fn map<U>(self, make: impl FnOnce(T) -> U) -> Change<U> {
-        match self {
-            Change::Keep => Change::Keep,
-            Change::Put(value) => Change::Put(make(value)),
-            Change::Remove => Change::Remove,
-        }
-    }
-}
+use keyrack_store::Change;
 
 /// Changes one key. Returns the word that was there, covered by the guard; if it was replaced or
 /// removed, it is retired already.

@@ -78,7 +78,6 @@ mod slot;
 mod split;
 mod tree;
 
-pub use change::Change;
 pub use engine::engine;
 pub use hint::Hint;
 pub use shape::Stats;

@@ -1,7 +1,7 @@
 //! The tree: the public operations. `change.rs` has the change of one key.
 
 use crate::cell::Cell;
-use crate::change::{Change, change, change_at, change_hinted, search_leaf};
+use crate::change::{change, change_at, change_hinted, search_leaf};
 use crate::check::check;
 use crate::descent::{Finger, Value, get, get_here, value_of};
 use crate::hint::Hint;
@@ -11,6 +11,7 @@ use crate::scan;
 use crate::shape::{Shape, Stats};
 use crate::slot::{Comparable, Slot, Unpublished};
 use keyrack_concurrent::Guard;
+use keyrack_store::Change;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;

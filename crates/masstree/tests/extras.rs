@@ -1,7 +1,8 @@
 //! Compare-and-exchange, prefixes, many puts at once, and loading of sorted pairs.
 
 use keyrack_concurrent::pin;
-use keyrack_masstree::{Bytes, Change, Hint, Tree};
+use keyrack_masstree::{Bytes, Hint, Tree};
+use keyrack_store::Change;
 use keyrack_testkit::random::{Announced, Draw, seeds};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -26,7 +26,7 @@ use crate::Row;
 use crate::core::Core;
 use crate::memory::cost;
 use keyrack_concurrent::{Guard, pin};
-use keyrack_masstree::Change as TreeChange;
+use keyrack_store::Change;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -199,14 +199,14 @@ impl Core {
         self.tree.update(key, guard, |old| {
             let old = old.as_deref().map(Row::of);
             let Some(row) = old.filter(|row| self.is_dead(row)) else {
-                return TreeChange::Keep;
+                return Change::Keep;
             };
             let bytes = cost(key.len(), row.bytes().len());
             let volatile = i64::from(row.expires_ms() != 0);
             self.memory.add(-bytes);
             self.memory.add_volatile(-volatile);
             self.cleared.forget(bytes, volatile);
-            TreeChange::Remove
+            Change::Remove
         });
     }
 

@@ -17,7 +17,7 @@
 //! [`StoreRows`](crate::StoreRows) is any `Store` as rows.
 
 use crate::{Row, RowBuf};
-use keyrack_store::{Durability, Result};
+use keyrack_store::{Durability, Result, Update};
 use std::ops::ControlFlow;
 
 /// Rows under ordered keys, shared by all threads that use them.
@@ -114,7 +114,7 @@ pub trait RowSession {
     fn update(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64>;
 
     /// Stores `value` as the row of `key`, and replaces any old row. Returns the row's version.
@@ -126,7 +126,7 @@ pub trait RowSession {
             row.set_value(value);
             row.set_flags(flags);
             row.set_expires_ms(expires_ms);
-            Change::Put
+            Update::Put
         })
     }
 
@@ -138,7 +138,7 @@ pub trait RowSession {
         let mut was_there = false;
         self.update(key, &mut |row, _| {
             was_there = row.is_some();
-            if was_there { Change::Remove } else { Change::Keep }
+            if was_there { Update::Remove } else { Update::Keep }
         })?;
         Ok(was_there)
     }
@@ -210,17 +210,6 @@ pub trait RowSession {
     /// Whether everything up to `position` is as durable as the store promises. Always true below
     /// [`Durability::Sync`].
     fn is_durable(&self, position: Position) -> bool;
-}
-
-/// The decision of the closure of [`RowSession::update`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Leave the row as it is.
-    Keep,
-    /// Store the row in the buffer.
-    Put,
-    /// Remove the row.
-    Remove,
 }
 
 /// A log of the store and an LSN in it.

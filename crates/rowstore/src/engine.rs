@@ -14,7 +14,7 @@ use crate::options::{Eviction, Options};
 use crate::record::{RECORD_HEAD_BYTES, entry_bytes};
 use crate::row::HEAD_BYTES;
 use crate::session::Session as RowStoreSession;
-use crate::{Change, RowSession, RowStore, Rows};
+use crate::{RowSession, RowStore, Rows};
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
     Store, StoreInfo, Update, WriteOptions,
@@ -258,14 +258,11 @@ impl Session for EngineSession<'_> {
         let buffer = &mut self.buffer;
         self.rows.update(key, &mut |row, new| {
             buffer.clear();
-            match decide(row.map(|row| row.value()), buffer) {
-                Update::Keep => Change::Keep,
-                Update::Put => {
-                    new.set_value(buffer);
-                    Change::Put
-                }
-                Update::Remove => Change::Remove,
+            let update = decide(row.map(|row| row.value()), buffer);
+            if update == Update::Put {
+                new.set_value(buffer);
             }
+            update
         })?;
         self.commit()
     }

@@ -13,8 +13,8 @@
 //! **Invariant:** `bytes` is an upper bound for the record of the group, computed as the encoder
 //! does, and never more than `bytes_max`. A write beyond that refuses the whole group.
 
-use crate::{Change, Row, RowBuf};
-use keyrack_store::{Error, Result};
+use crate::{Row, RowBuf};
+use keyrack_store::{Error, Result, Update};
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::{Bound, ControlFlow};
@@ -57,16 +57,16 @@ pub(crate) fn decide_on(
     old: Option<Row<'_>>,
     now_ms: u64,
     new: &mut RowBuf,
-    decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+    decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
 ) -> Decision {
     new.clear();
     let live = old.filter(|row| !row.is_expired(now_ms));
     let wanted = match decide(live, new) {
-        Change::Keep => Wanted::Keep,
+        Update::Keep => Wanted::Keep,
         // There is no row, so nothing is logged.
-        Change::Remove if old.is_none() => Wanted::Keep,
-        Change::Remove => Wanted::Remove,
-        Change::Put => {
+        Update::Remove if old.is_none() => Wanted::Keep,
+        Update::Remove => Wanted::Remove,
+        Update::Put => {
             let mut bytes = Vec::new();
             new.encode_over(live.as_ref(), 0, &mut bytes);
             Wanted::Put(bytes)

@@ -28,7 +28,8 @@
 //! | removals end the recovery | removals have versions, which later rows go on from |
 //!
 //! ```
-//! use keyrack_rowstore::{Change, Options, RowSession, RowStore, Rows};
+//! use keyrack_rowstore::{Options, RowSession, RowStore, Rows};
+//! use keyrack_store::Update;
 //! use keyrack_vfs::MemFs;
 //! use std::path::Path;
 //! use std::sync::Arc;
@@ -45,7 +46,7 @@
 //!     new.columns();
 //!     new.push(row.map_or(&b""[..], |row| row.value()));
 //!     new.push(b"second");
-//!     Change::Put
+//!     Update::Put
 //! })?;
 //! session.flush()?; // from here on it survives the process
 //! drop(session);
@@ -87,7 +88,7 @@ mod store_rows;
 mod sweep;
 mod watermarks;
 
-pub use contract::{Change, Position, RowSession, Rows};
+pub use contract::{Position, RowSession, Rows};
 pub use engine::{engine, options_of};
 pub use model::ModelRows;
 pub use options::{Eviction, Options};

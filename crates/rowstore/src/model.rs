@@ -1,7 +1,7 @@
 //! The oracle: rows under one lock, in a `BTreeMap`. What [`Rows`] promises is what this does.
 
-use crate::{Change, Position, Row, RowBuf, RowSession, Rows};
-use keyrack_store::{Durability, Result};
+use crate::{Position, Row, RowBuf, RowSession, Rows};
+use keyrack_store::{Durability, Result, Update};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -124,7 +124,7 @@ impl RowSession for ModelSession<'_> {
     fn update(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64> {
         let mut state = self.rows.state();
         let now_ms = self.now_ms;
@@ -133,18 +133,18 @@ impl RowSession for ModelSession<'_> {
         let live = old.filter(|row| !row.is_expired(now_ms));
         let change = decide(live, &mut buf);
         let mut bytes = Vec::new();
-        if change == Change::Put {
+        if change == Update::Put {
             buf.encode_over(live.as_ref(), state.version + 1, &mut bytes);
         }
         match change {
-            Change::Keep => Ok(0),
-            Change::Put => {
+            Update::Keep => Ok(0),
+            Update::Put => {
                 state.version += 1;
                 let version = state.version;
                 state.rows.insert(key.to_vec(), bytes);
                 Ok(version)
             }
-            Change::Remove => {
+            Update::Remove => {
                 state.rows.remove(key);
                 Ok(0)
             }

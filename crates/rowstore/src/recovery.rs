@@ -21,7 +21,7 @@ use crate::part::PartReader;
 use crate::record::{Entries, Entry};
 use crate::watermarks::hash;
 use keyrack_concurrent::pin;
-use keyrack_masstree::Change as TreeChange;
+use keyrack_store::Change;
 use keyrack_store::{Error, Result};
 use keyrack_vfs::Fs;
 use keyrack_wal::{Log, Options as LogOptions};
@@ -419,7 +419,7 @@ impl Worker<'_> {
         self.recovery.core.tree.update(key, &pin(), |old| {
             let old = old.as_deref().map(Row::of);
             if old.is_some_and(|old| old.version() >= version) {
-                return TreeChange::Keep;
+                return Change::Keep;
             }
             (is_applied, is_new) = (true, old.is_none());
             let cost =
@@ -429,8 +429,8 @@ impl Worker<'_> {
             *bytes += cost(row) - cost(old);
             *volatile += expires(row) - expires(old);
             match row {
-                Some(row) => TreeChange::Put(row.bytes()),
-                None => TreeChange::Remove,
+                Some(row) => Change::Put(row.bytes()),
+                None => Change::Remove,
             }
         });
         if is_applied && row.is_none() {

@@ -1,7 +1,8 @@
 //! Removing all rows at once: nobody sees them from then on, and their memory comes back later.
 
 use crate::support::{close, content, get, open, stat, tiny, with_logs};
-use keyrack_rowstore::{Change, Eviction, Options, RowSession, RowStore, Rows};
+use keyrack_rowstore::{Eviction, Options, RowSession, RowStore, Rows};
+use keyrack_store::Update;
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::MemFs;
 use std::ops::ControlFlow;
@@ -63,7 +64,7 @@ fn a_row_that_was_cleared_is_not_there_for_anything() {
         let sees_nothing = &mut |row: Option<keyrack_rowstore::Row<'_>>,
                                  _: &mut keyrack_rowstore::RowBuf| {
             assert!(row.is_none());
-            Change::Remove
+            Update::Remove
         };
         assert_eq!(session.update(b"a", sees_nothing).unwrap(), 0);
         session.begin_group().unwrap();

@@ -1,7 +1,8 @@
 //! Several threads: versions, groups, and everything at once, with crashes.
 
 use crate::support::{content, get, open, tiny, version, with_logs};
-use keyrack_rowstore::{Change, Options, RowStore, Rows};
+use keyrack_rowstore::{Options, RowStore, Rows};
+use keyrack_store::Update;
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::MemFs;
 use std::collections::BTreeMap;
@@ -75,7 +76,7 @@ fn increments_of_many_threads_add_up() {
                                 u64::from_le_bytes(row.value().try_into().unwrap())
                             });
                             new.set_value(&(old + 1).to_le_bytes());
-                            Change::Put
+                            Update::Put
                         };
                     session.update(b"counter", add).unwrap();
                 }

@@ -1,8 +1,8 @@
 //! Rows that expire, and rows that give way to others.
 
 use crate::support::{close, content, get, open, stat, tiny};
-use keyrack_rowstore::{Change, Eviction, Options, RowStore, Rows};
-use keyrack_store::Error;
+use keyrack_rowstore::{Eviction, Options, RowStore, Rows};
+use keyrack_store::{Error, Update};
 use keyrack_vfs::MemFs;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn a_row_that_has_expired_is_not_there_for_anything() {
         .update(b"a", &mut |row, new| {
             assert!(row.is_none());
             new.set_value(b"2");
-            Change::Put
+            Update::Put
         })
         .unwrap();
     assert!(second > first, "the version goes on from the one that expired");

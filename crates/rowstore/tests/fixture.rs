@@ -5,7 +5,8 @@
 //! version goes up, and another store joins them.
 
 use crate::support::{Content, DIR, close, content, files, open, tiny, with_logs};
-use keyrack_rowstore::{Change, Options, Rows};
+use keyrack_rowstore::{Options, Rows};
+use keyrack_store::Update;
 use keyrack_vfs::{FileKind, Fs, MemFs, RealFs};
 use std::path::{Path, PathBuf};
 
@@ -40,7 +41,7 @@ fn build() -> (MemFs, Content) {
             new.push(b"first");
             new.push(b"");
             new.push(b"third");
-            Change::Put
+            Update::Put
         })
         .unwrap();
     session
@@ -49,7 +50,7 @@ fn build() -> (MemFs, Content) {
             new.push_field(b"name", b"value");
             new.push_field(b"other", b"");
             new.set_expires_ms(1 << 50);
-            Change::Put
+            Update::Put
         })
         .unwrap();
     session.flush().unwrap();

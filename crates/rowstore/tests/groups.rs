@@ -3,8 +3,8 @@
 
 use crate::support::{content, get, open, tiny};
 use crate::watched::Watched;
-use keyrack_rowstore::{Change, Eviction, Options, RowStore, Rows, StoreRows};
-use keyrack_store::{Error, OpenOptions, Store};
+use keyrack_rowstore::{Eviction, Options, RowStore, Rows, StoreRows};
+use keyrack_store::{Error, OpenOptions, Store, Update};
 use keyrack_testkit::random::{Announced, Draw, seeds};
 use keyrack_vfs::{Fs, MemFs};
 use std::ops::ControlFlow;
@@ -183,7 +183,7 @@ fn a_cancelled_group_has_changed_nothing_and_is_not_counted() {
         session.flush().unwrap();
         assert!(content(&*rows) == before, "{name}");
         assert_eq!((rows.len(), session.count()), (1, 1), "{name}");
-        session.update(b"a", &mut |_, _| Change::Remove).unwrap();
+        session.update(b"a", &mut |_, _| Update::Remove).unwrap();
         session.flush().unwrap();
         assert_eq!(rows.len(), 0, "{name}");
     }

@@ -1,8 +1,8 @@
 //! What is refused, and that nothing was done then.
 
 use crate::support::{close, open, open_with, tiny};
-use keyrack_rowstore::{Change, Options, RowStore, Rows};
-use keyrack_store::{Durability, Error};
+use keyrack_rowstore::{Options, RowStore, Rows};
+use keyrack_store::{Durability, Error, Update};
 use keyrack_vfs::{Fs, MemFs};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn keys_and_rows_beyond_their_limits_are_refused_with_the_limit() {
         let update = session
             .update(&key, &mut |_, new| {
                 new.set_value(&value);
-                Change::Put
+                Update::Put
             })
             .unwrap_err();
         for error in [put, update] {
@@ -72,8 +72,8 @@ fn what_was_not_changed_is_not_logged() {
     let mut session = store.session().unwrap();
     let first = session.flush().unwrap();
     assert!(!session.remove(b"nothing").unwrap());
-    assert_eq!(session.update(b"key", &mut |_, _| Change::Keep).unwrap(), 0);
-    assert_eq!(session.update(b"key", &mut |_, _| Change::Remove).unwrap(), 0);
+    assert_eq!(session.update(b"key", &mut |_, _| Update::Keep).unwrap(), 0);
+    assert_eq!(session.update(b"key", &mut |_, _| Update::Remove).unwrap(), 0);
     assert_eq!(session.flush().unwrap(), first);
     assert!(store.checkpoint().unwrap(), "and nobody waits for it");
 }

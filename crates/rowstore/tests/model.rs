@@ -2,9 +2,10 @@
 
 use crate::support::{Held, close, content, open, tiny, with_logs};
 use keyrack_rowstore::{
-    Change, Eviction, Kind, ModelRows, Options, Row, RowBuf, RowSession, RowStore, Rows, StoreRows,
+    Eviction, Kind, ModelRows, Options, Row, RowBuf, RowSession, RowStore, Rows, StoreRows,
 };
 use keyrack_store::ModelStore;
+use keyrack_store::Update;
 use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_vfs::MemFs;
 use std::collections::BTreeMap;
@@ -29,11 +30,11 @@ fn value(draw: &mut Draw) -> Vec<u8> {
 }
 
 /// What an update makes of a row, by a draw that both stores get.
-fn transform(row: Option<Row<'_>>, new: &mut RowBuf, what: u64, value: &[u8]) -> Change {
+fn transform(row: Option<Row<'_>>, new: &mut RowBuf, what: u64, value: &[u8]) -> Update {
     let mut draw = Draw::new(what);
     match (draw.below(8), row) {
-        (0, _) => return Change::Keep,
-        (1, _) => return Change::Remove,
+        (0, _) => return Update::Keep,
+        (1, _) => return Update::Remove,
         (2, Some(row)) if row.kind() == Kind::Value => {
             new.value_mut().extend_from_slice(row.value());
             new.value_mut().extend_from_slice(value);
@@ -59,7 +60,7 @@ fn transform(row: Option<Row<'_>>, new: &mut RowBuf, what: u64, value: &[u8]) ->
             new.set_expires_ms([0, 0, 500, 1500, 2500][draw.below(5)]);
         }
     }
-    Change::Put
+    Update::Put
 }
 
 fn range(

@@ -3,8 +3,8 @@
 //! thread that was missing.)
 
 use crate::support::{close, content, get, open, tiny, with_logs};
-use keyrack_rowstore::{Change, Options, Rows};
-use keyrack_store::Durability;
+use keyrack_rowstore::{Options, Rows};
+use keyrack_store::{Durability, Update};
 use keyrack_vfs::MemFs;
 use std::sync::Mutex;
 
@@ -43,7 +43,7 @@ fn changes_of_columns_of_all_lengths_come_back() {
                     let old = row.and_then(|row| row.column(index)).unwrap_or_default();
                     new.push(if index == column { &value } else { old });
                 }
-                Change::Put
+                Update::Put
             }
         };
         let key = format!("key{}", n % 7).into_bytes();

@@ -9,9 +9,10 @@
 
 use keyrack_measure::Clock;
 use keyrack_net::{ClientMemory, LoopMemory, Verdict};
-use keyrack_rowstore::{Change, ModelRows, Position, Row, RowBuf, RowSession, Rows};
+use keyrack_rowstore::{ModelRows, Position, Row, RowBuf, RowSession, Rows};
 use keyrack_server::redis::{Checkpoint, Connection, Context, Host, Local, Options, Shared};
 use keyrack_server::{Counted, ReaderSlots, Work};
+use keyrack_store::Update;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -53,7 +54,7 @@ impl RowSession for One {
     fn update(
         &mut self,
         _: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> keyrack_store::Result<u64> {
         self.buf.clear();
         decide(Some(Row::of(&self.row)), &mut self.buf);

@@ -14,8 +14,8 @@
 //! On a slow core of today a unit is less than a microsecond of an engine in memory
 //! (docs/serve.md, "Pauses").
 
-use keyrack_rowstore::{Change, Position, Row, RowBuf, RowSession};
-use keyrack_store::Result;
+use keyrack_rowstore::{Position, Row, RowBuf, RowSession};
+use keyrack_store::{Result, Update};
 use std::cell::Cell;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -201,14 +201,14 @@ impl RowSession for Counted<'_> {
     fn update(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64> {
         let work = &*self.work;
         self.rows.update(key, &mut |row, new| {
             let old_bytes = row.map_or(0, |row| row.bytes().len());
             let change = decide(row, new);
-            let new_bytes = if change == Change::Put { new.encoded_bytes() } else { 0 };
-            let units = if change == Change::Keep { 1 } else { WRITE_UNITS };
+            let new_bytes = if change == Update::Put { new.encoded_bytes() } else { 0 };
+            let units = if change == Update::Keep { 1 } else { WRITE_UNITS };
             work.add(units, old_bytes + new_bytes);
             change
         })

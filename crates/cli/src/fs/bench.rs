@@ -7,7 +7,6 @@ use keyrack_flodb::{Compression, Durability, Options};
 use keyrack_fs_tools::bench::{InProcess, Wishes, measure_in_process};
 use keyrack_store::unknown;
 use std::path::PathBuf;
-use std::time::Duration;
 
 const RANKS_MAX: u64 = 1024;
 
@@ -147,7 +146,7 @@ fn parse_durability(given: &str) -> Result<Durability, Failure> {
         ("none", _) => Ok(Durability::None),
         ("os", _) => Ok(Durability::Os),
         ("sync", _) => Ok(Durability::Sync),
-        (_, Some(ms)) => Ok(Durability::Interval(Duration::from_millis(ms))),
+        (_, Some(ms)) => Ok(Durability::Interval(ms)),
         _ => {
             let names = ["none", "os", "interval:MS", "sync"];
             Err(Failure::Usage(unknown("durability", given, &names)))

@@ -15,8 +15,9 @@ use crate::rows as report;
 use keyrack_console::say;
 use keyrack_harness::sink::Value;
 use keyrack_measure::{Clock, wall};
-use keyrack_rowstore::{Change, Row as Stored, RowSession, Rows};
+use keyrack_rowstore::{Row as Stored, RowSession, Rows};
 use keyrack_server::{Error, Result as Served};
+use keyrack_store::Update;
 use keyrack_workload::kvtest::{Client, GlibcRandom, Halt, Job, Lcg, Row};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -155,7 +156,7 @@ impl Direct<'_> {
     fn write(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Stored<'_>>, &mut keyrack_rowstore::RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Stored<'_>>, &mut keyrack_rowstore::RowBuf) -> Update,
     ) -> Result<(), Halt> {
         self.begin()?;
         self.session.update(key, decide).map_err(|error| in_words(&error))?;
@@ -275,10 +276,10 @@ impl Client for Direct<'_> {
         self.write(key, &mut |old, new| {
             is_new = old.is_none();
             if !is_new {
-                return Change::Keep;
+                return Update::Keep;
             }
             new.set_value(value);
-            Change::Put
+            Update::Put
         })?;
         Ok(is_new)
     }
@@ -370,14 +371,14 @@ impl Client for Direct<'_> {
             let count = old.map_or(0, |row| row.columns()).max(column + 1);
             if count == 1 {
                 new.set_value(value);
-                return Change::Put;
+                return Update::Put;
             }
             new.columns();
             for index in 0..count {
                 let kept = || old.and_then(|row| row.column(index)).unwrap_or_default();
                 new.push(if index == column { value } else { kept() });
             }
-            Change::Put
+            Update::Put
         })
     }
 

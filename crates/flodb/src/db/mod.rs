@@ -58,7 +58,6 @@ mod write_controller;
 mod write_path;
 
 pub use ingest::{CheckedTables, IngestOptions, Transfer};
-pub use write::Change;
 
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -68,6 +67,7 @@ use background::{Background, Signal};
 use background_error::{BackgroundErrors, Work};
 use compaction_state::CompactionState;
 use keyrack_concurrent::pin;
+use keyrack_store::Durability;
 use keyrack_vfs::{Fs, Lock};
 use read_path::ReadPath;
 use stats::Counters;
@@ -208,7 +208,7 @@ impl Db {
         let inner = &self.owner.inner;
         let flushed = if inner.is_read_only() {
             Ok(())
-        } else if inner.options.durability == crate::options::Durability::None {
+        } else if inner.options.durability == Durability::None {
             self.flush()
         } else {
             // The log syncs at its end in any case, but then there is nobody to be told.
@@ -248,7 +248,7 @@ impl Db {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if self.inner.options.durability == crate::options::Durability::None {
+        if self.inner.options.durability == Durability::None {
             // There is nobody to tell. `Db::close` tells.
             let _ = flush::flush_all(&self.inner);
         }

@@ -23,14 +23,16 @@ use crate::key::SEQUENCE_MAX;
 use crate::manifest::{CURRENT, LOCK, LOG_DIR, Manifest, State};
 use crate::memtable::Memtable;
 use crate::open_table::{FileDeleter, OpenTable};
-use crate::options::{Durability, Options};
+use crate::options::Options;
 use crate::read_state::{ReadState, Tables};
 use crate::version::{FileMeta, LEVELS, Version, VersionEdit};
+use keyrack_store::Durability;
 use keyrack_vfs::{Fs, Lock, RealFs};
 use keyrack_wal::{Log, Options as LogOptions, Recovered, Sync};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Released segments of the log that are kept for use again.
 const RECYCLED_MAX: usize = 1;
@@ -325,7 +327,7 @@ fn open_log(
         }
         Durability::None => Sync::None,
         Durability::Os => Sync::Os,
-        Durability::Interval(interval) => Sync::Interval(interval),
+        Durability::Interval(ms) => Sync::Interval(Duration::from_millis(ms.into())),
         Durability::Sync => Sync::Always,
     };
     let with = log_options(&**fs, options, state, sync);

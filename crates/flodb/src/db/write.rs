@@ -23,8 +23,7 @@ use crate::checksum::hash;
 use crate::coding::varint_into;
 use crate::error::{Error, Result};
 use crate::key::Kind;
-use crate::options::Durability;
-use keyrack_store::WriteOptions;
+use keyrack_store::{Change, Durability, WriteOptions};
 use std::cmp::Ordering;
 
 /// Bytes that a record of the log takes beside its keys and values, about.
@@ -32,17 +31,6 @@ const RECORD_BYTES: usize = 16;
 
 /// Bytes of the count with which a batch begins in the log, at most.
 const COUNT_BYTES_MAX: usize = 10;
-
-/// What a closure of [`Db::update`] decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Leave the key as it is.
-    Keep,
-    /// Store the value.
-    Put(Vec<u8>),
-    /// Remove the key.
-    Delete,
-}
 
 impl Db {
     /// Stores `value` under `key`.
@@ -123,7 +111,7 @@ impl Db {
         &self,
         key: &[u8],
         options: WriteOptions,
-        decide: impl FnOnce(Option<&[u8]>) -> Change,
+        decide: impl FnOnce(Option<&[u8]>) -> Change<Vec<u8>>,
     ) -> Result<()> {
         let inner = self.inner();
         // How large the new value is nobody knows yet.
@@ -144,7 +132,7 @@ impl Db {
         let end = match &change {
             Change::Keep => return Ok(()),
             Change::Put(value) => inner.log_one(Write { kind: Kind::Put, key, value }, hash)?,
-            Change::Delete => inner.log_one(Write { kind: Kind::Delete, key, value: &[] }, hash)?,
+            Change::Remove => inner.log_one(Write { kind: Kind::Delete, key, value: &[] }, hash)?,
         };
         drop(held);
         inner.sync_if_asked(end, options)

@@ -3,10 +3,10 @@
 use super::iter::SpaceIter;
 use super::key::with_key;
 use super::order::Prefix;
-use crate::db::{Change, Db, Snapshot};
+use crate::db::{Db, Snapshot};
 use crate::error::{Error, Result};
 use crate::key::Comparator;
-use keyrack_store::WriteOptions;
+use keyrack_store::{Change, WriteOptions};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,7 +124,7 @@ impl KeySpace {
         &self,
         key: &[u8],
         options: WriteOptions,
-        decide: impl FnOnce(Option<&[u8]>) -> Change,
+        decide: impl FnOnce(Option<&[u8]>) -> Change<Vec<u8>>,
     ) -> Result<()> {
         self.space.check()?;
         with_key(&self.space.prefix, key, |key| self.db.update(key, options, decide))

@@ -6,16 +6,16 @@ use crate::group::{Found, Group, Wanted, decide_on};
 use crate::memory::cost;
 use crate::row::{HEAD_BYTES, set_version};
 use crate::watermarks::hash;
-use crate::{Change, Position, Row, RowBuf, RowSession};
+use crate::{Position, Row, RowBuf, RowSession};
 use keyrack_concurrent::pin;
-use keyrack_store::{Batch, BatchOp, Result};
+use keyrack_store::{Batch, BatchOp, Result, Update};
 
 impl Session<'_> {
     /// As [`RowSession::update`], but the write is pending in the group.
     pub(super) fn update_group(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64> {
         self.check(key)?;
         self.group.as_ref().map_or(Ok(()), Group::check)?;
@@ -91,11 +91,11 @@ impl Session<'_> {
                 let version = Some(Row::of(row).version());
                 self.change(key, entry, version, |_, out| {
                     out.extend_from_slice(row);
-                    Change::Put
+                    Update::Put
                 });
             }
             None => {
-                self.change(key, entry, None, |_, _| Change::Remove);
+                self.change(key, entry, None, |_, _| Update::Remove);
             }
         }
     }

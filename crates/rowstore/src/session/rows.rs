@@ -5,9 +5,9 @@ use super::{LogHandle, Session};
 use crate::group::{Found, Group, RecordSize};
 use crate::record::{RECORD_HEAD_BYTES, entry_bytes};
 use crate::row::encode_value;
-use crate::{Change, Position, Row, RowBuf, RowSession};
+use crate::{Position, Row, RowBuf, RowSession};
 use keyrack_concurrent::pin;
-use keyrack_store::{Durability, Result};
+use keyrack_store::{Durability, Result, Update};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
@@ -75,7 +75,7 @@ impl RowSession for Session<'_> {
     fn update(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64> {
         if self.group.is_some() {
             return self.update_group(key, decide);
@@ -90,7 +90,7 @@ impl RowSession for Session<'_> {
                 row.set_value(value);
                 row.set_flags(flags);
                 row.set_expires_ms(expires_ms);
-                Change::Put
+                Update::Put
             });
         }
         if value.len() > self.core.options.row_bytes_max {
@@ -101,7 +101,7 @@ impl RowSession for Session<'_> {
         let entry = self.begin(key);
         // Before the lock is taken: only the version depends on the old row.
         encode_value(value, flags, expires_ms, self.record.tail());
-        let outcome = self.change(key, entry, None, |_, _| Change::Put);
+        let outcome = self.change(key, entry, None, |_, _| Update::Put);
         self.result_of(outcome)
     }
 
@@ -112,7 +112,7 @@ impl RowSession for Session<'_> {
         let mut was_there = false;
         self.update_group(key, &mut |row, _| {
             was_there = row.is_some();
-            if was_there { Change::Remove } else { Change::Keep }
+            if was_there { Update::Remove } else { Update::Keep }
         })?;
         Ok(was_there)
     }

@@ -11,10 +11,10 @@ use crate::error::out_of_memory;
 use crate::memory::cost;
 use crate::record::{OpenEntry, Record};
 use crate::watermarks::hash;
-use crate::{Change, Row, RowBuf};
+use crate::{Row, RowBuf};
 use keyrack_concurrent::pin;
-use keyrack_masstree::Change as TreeChange;
-use keyrack_store::{Error, Result};
+use keyrack_store::Change;
+use keyrack_store::{Error, Result, Update};
 
 /// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,13 +81,13 @@ impl Write<'_> {
         &self,
         old: Option<Row<'_>>,
         is_dead: bool,
-        change: Change,
+        change: Update,
         record: &mut Record,
     ) -> Effect {
         match change {
-            Change::Put => self.put(old, is_dead, record),
-            Change::Remove if old.is_some() && !is_dead => self.remove(old, record),
-            Change::Keep | Change::Remove => Effect::none(Outcome::Kept),
+            Update::Put => self.put(old, is_dead, record),
+            Update::Remove if old.is_some() && !is_dead => self.remove(old, record),
+            Update::Keep | Update::Remove => Effect::none(Outcome::Kept),
         }
     }
 
@@ -170,7 +170,7 @@ impl Session<'_> {
         key: &[u8],
         entry: OpenEntry,
         version: Option<u64>,
-        decide: impl FnOnce(Option<Row<'_>>, &mut Vec<u8>) -> Change,
+        decide: impl FnOnce(Option<Row<'_>>, &mut Vec<u8>) -> Update,
     ) -> Outcome {
         let core = self.core;
         let write = Write {
@@ -204,9 +204,9 @@ impl Session<'_> {
                 *effect = write.decide(old, is_dead, change, record);
                 let record: &Record = record;
                 match effect.outcome {
-                    Outcome::Written(_) => TreeChange::Put(record.row(entry)),
-                    Outcome::Removed(_) => TreeChange::Remove,
-                    _ => TreeChange::Keep,
+                    Outcome::Written(_) => Change::Put(record.row(entry)),
+                    Outcome::Removed(_) => Change::Remove,
+                    _ => Change::Keep,
                 }
             });
         }
@@ -262,7 +262,7 @@ impl Session<'_> {
     pub(super) fn write(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<Outcome> {
         self.make_room(0)?;
         self.prepare(key)?;
@@ -271,7 +271,7 @@ impl Session<'_> {
         row.clear();
         let outcome = self.change(key, entry, None, |old, out| {
             let change = decide(old, &mut row);
-            if change == Change::Put {
+            if change == Update::Put {
                 row.encode_over(old.as_ref(), 0, out);
             }
             change
@@ -294,7 +294,7 @@ impl Session<'_> {
                 entry,
                 None,
                 |row, _| {
-                    if is_due(row) { Change::Remove } else { Change::Keep }
+                    if is_due(row) { Update::Remove } else { Update::Keep }
                 },
             );
         Ok(matches!(outcome, Outcome::Removed(_)))

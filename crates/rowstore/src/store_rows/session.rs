@@ -5,7 +5,7 @@ use super::counts::RowCounts;
 use super::writers::{WriterLock, lock};
 use crate::group::{Found, Group, RecordSize, Wanted, decide_on};
 use crate::row::set_version;
-use crate::{Change, Position, Row, RowBuf, RowSession};
+use crate::{Position, Row, RowBuf, RowSession};
 use keyrack_store::{Batch, Result, Session, Update};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -41,7 +41,7 @@ impl<'a> StoreSession<'a> {
     fn update_group(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64> {
         self.group.as_ref().map_or(Ok(()), Group::check)?;
         let (core, now_ms, dir) = (self.core, self.now_ms, self.dir());
@@ -75,7 +75,7 @@ impl<'a> StoreSession<'a> {
     fn update_stored(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64> {
         let (core, new, dir) = (self.core, &mut self.row, self.core.store.data_dir());
         let (mut version, mut is_bad) = (0, false);
@@ -92,13 +92,13 @@ impl<'a> StoreSession<'a> {
             before = RowCounts::of(row);
             after = before;
             match decide(row, new) {
-                Change::Keep => Update::Keep,
-                Change::Remove if old.is_none() => Update::Keep,
-                Change::Remove => {
+                Update::Keep => Update::Keep,
+                Update::Remove if old.is_none() => Update::Keep,
+                Update::Remove => {
                     after = RowCounts::default();
                     Update::Remove
                 }
-                Change::Put => {
+                Update::Put => {
                     version = core.version_after(row.map_or(0, |row| row.version()));
                     new.encode_over(row.as_ref(), 0, out);
                     set_version(out, version);
@@ -221,7 +221,7 @@ impl<'a> StoreSession<'a> {
         let mut is_removed = false;
         self.update_stored(key, &mut |row, _| {
             is_removed = row.is_some_and(|row| row.is_expired(now_ms));
-            if is_removed { Change::Remove } else { Change::Keep }
+            if is_removed { Update::Remove } else { Update::Keep }
         })?;
         Ok(is_removed)
     }
@@ -303,7 +303,7 @@ impl RowSession for StoreSession<'_> {
     fn update(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64> {
         if self.group.is_some() {
             return self.update_group(key, decide);

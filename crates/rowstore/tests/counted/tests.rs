@@ -1,7 +1,8 @@
 //! How often a session of the row store allocates: a read not at all, a lookup of many keys once, a
 //! write at most once. A binary of its own, since the allocator counts for its whole process.
 
-use keyrack_rowstore::{Change, Options, RowSession, RowStore, Rows};
+use keyrack_rowstore::{Options, RowSession, RowStore, Rows};
+use keyrack_store::Update;
 use keyrack_vfs::RealFs;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -85,7 +86,7 @@ fn reads_allocate_nothing_and_writes_a_row_at_most() {
         assert!(many <= 1, "{many} for a lookup of {} keys", together.len());
         let kept = allocations_in(|| {
             for key in &keys {
-                session.update(key, &mut |_, _| Change::Keep).unwrap();
+                session.update(key, &mut |_, _| Update::Keep).unwrap();
             }
         });
         assert_eq!(kept, 0, "for updates that change nothing");

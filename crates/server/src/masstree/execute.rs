@@ -1,8 +1,8 @@
 //! Single requests: what a message does to its row.
 
 use super::Cx;
-use keyrack_rowstore::{Change, Row, RowBuf};
-use keyrack_store::Error;
+use keyrack_rowstore::{Row, RowBuf};
+use keyrack_store::{Error, Update};
 use keyrack_wire::masstree::{Changes, Columns, ReplyWriter, Request};
 use keyrack_wire::msgpack::Int;
 
@@ -38,7 +38,7 @@ fn one(cx: &mut Cx<'_>, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool
             cx.rows.update(key, &mut |old, new| {
                 inserted = old.is_none();
                 change(old, changes, new);
-                Change::Put
+                Update::Put
             })?;
             reply.put(seq, inserted);
         }
@@ -48,7 +48,7 @@ fn one(cx: &mut Cx<'_>, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool
             cx.rows.update(key, &mut |old, new| {
                 inserted = old.is_none();
                 new.set_value(value);
-                Change::Put
+                Update::Put
             })?;
             reply.replace(seq, inserted);
         }

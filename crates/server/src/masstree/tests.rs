@@ -3,7 +3,8 @@
 use super::{Connection, Counts, Cx, REPLY_BYTES_MAX, datagram};
 use crate::work::Work;
 use keyrack_net::Verdict;
-use keyrack_rowstore::{Change, ModelRows, RowSession, Rows};
+use keyrack_rowstore::{ModelRows, RowSession, Rows};
+use keyrack_store::Update;
 use keyrack_wire::masstree::{Command, Limits, Reply, ReplyParser};
 use keyrack_wire::msgpack::Int;
 use std::cell::Cell;
@@ -305,7 +306,7 @@ fn fields_are_columns_in_the_order_of_names_and_become_them() {
             row.fields();
             row.push_field(b"x", b"1");
             row.push_field(b"y", b"2");
-            Change::Put
+            Update::Put
         })
         .unwrap();
     bench.ask(&[GET, Command::Put { key: b"k", changes: &[(1, b"9")] }, GET, Command::Checkpoint]);

@@ -18,8 +18,8 @@
 //!
 //! The public source is memcached's `doc/protocol.txt`.
 
-use keyrack_rowstore::{Change, Kind, Marks, Row, RowBuf, RowSession};
-use keyrack_store::Error;
+use keyrack_rowstore::{Kind, Marks, Row, RowBuf, RowSession};
+use keyrack_store::{Error, Update};
 
 /// Seconds up to which a time of expiry counts from now: 30 days. Above it is a date.
 const RELATIVE_S_MAX: i64 = 60 * 60 * 24 * 30;
@@ -226,15 +226,15 @@ fn decide_put(
     row: Option<Row<'_>>,
     new: &mut RowBuf,
     now_ms: u64,
-) -> (Answer, Change) {
+) -> (Answer, Update) {
     let Some(old) = row else {
         let expires_ms = match put.mode {
-            _ if put.compare.is_some() => return (Answer::NotFound, Change::Keep),
+            _ if put.compare.is_some() => return (Answer::NotFound, Update::Keep),
             Mode::Set | Mode::Add => put.expires_ms,
             Mode::Append | Mode::Prepend if put.vivify_ms.is_some() => {
                 put.vivify_ms.unwrap_or_default()
             }
-            _ => return (Answer::NotStored, Change::Keep),
+            _ => return (Answer::NotStored, Update::Keep),
         };
         new.set_value(put.value);
         new.set_flags(put.flags);
@@ -251,11 +251,11 @@ fn decide_put(
             marks.stale = true;
             marks.promised = old.marks().promised;
         }
-        Some(_) => return (Answer::Exists, Change::Keep),
+        Some(_) => return (Answer::Exists, Update::Keep),
         None => {}
     }
     match put.mode {
-        Mode::Add => return (Answer::NotStored, Change::Keep),
+        Mode::Add => return (Answer::NotStored, Update::Keep),
         Mode::Set | Mode::Replace => {
             new.set_value(put.value);
             new.set_flags(put.flags);
@@ -263,7 +263,7 @@ fn decide_put(
         }
         Mode::Append | Mode::Prepend => {
             if old.value().len().saturating_add(put.value.len()) > value_bytes_max {
-                return (Answer::TooLarge, Change::Keep);
+                return (Answer::TooLarge, Update::Keep);
             }
             let (first, second) = match put.mode {
                 Mode::Append => (old.value(), put.value),
@@ -303,11 +303,11 @@ fn decide_count(
     new: &mut RowBuf,
     now_ms: u64,
     counted: &mut Counted,
-) -> (Answer, Change) {
+) -> (Answer, Update) {
     let marks = Marks { cas: delta.cas, ..Marks::default() };
     let Some(old) = row else {
         let Some((number, expires_ms)) = delta.initial else {
-            return (Answer::NotFound, Change::Keep);
+            return (Answer::NotFound, Update::Keep);
         };
         *counted = Counted { number, cas: 0, expires_ms, created: true };
         new.set_value(&keyrack_decimal::Decimal::new(number));
@@ -316,9 +316,9 @@ fn decide_count(
         return (Answer::Done(0), unless_past(expires_ms, now_ms));
     };
     if delta.compare.is_some_and(|cas| cas != old.cas()) {
-        return (Answer::Exists, Change::Keep);
+        return (Answer::Exists, Update::Keep);
     }
-    let Some(before) = number(old.value()) else { return (Answer::NotANumber, Change::Keep) };
+    let Some(before) = number(old.value()) else { return (Answer::NotANumber, Update::Keep) };
     let number =
         if delta.up { before.wrapping_add(delta.by) } else { before.saturating_sub(delta.by) };
     let digits = keyrack_decimal::Decimal::new(number);
@@ -348,13 +348,13 @@ fn decide_delete(
     row: Option<Row<'_>>,
     new: &mut RowBuf,
     now_ms: u64,
-) -> (Answer, Change) {
-    let Some(old) = row else { return (Answer::NotFound, Change::Keep) };
+) -> (Answer, Update) {
+    let Some(old) = row else { return (Answer::NotFound, Update::Keep) };
     if delete.compare.is_some_and(|cas| cas != old.cas()) {
-        return (Answer::Exists, Change::Keep);
+        return (Answer::Exists, Update::Keep);
     }
     if !delete.invalidate && !delete.empty {
-        return (Answer::Done(0), Change::Remove);
+        return (Answer::Done(0), Update::Remove);
     }
     if delete.empty {
         new.set_value(b"");
@@ -402,7 +402,7 @@ pub(crate) fn read(
         created = None;
         seen = false;
         let Some(old) = visible(row) else {
-            let Some(expires_ms) = reading.vivify_ms else { return Change::Keep };
+            let Some(expires_ms) = reading.vivify_ms else { return Update::Keep };
             created = Some(expires_ms);
             new.set_value(b"");
             new.set_expires_ms(expires_ms);
@@ -413,7 +413,7 @@ pub(crate) fn read(
         let (item, changes) = look(old, reading, now_ms);
         visit(item);
         if !changes {
-            return Change::Keep;
+            return Update::Keep;
         }
         change_value(&old, new, &[old.value()]);
         new.set_expires_ms(item.expires_ms);
@@ -479,8 +479,8 @@ fn is_past(expires_ms: u64, now_ms: u64) -> bool {
     expires_ms != 0 && expires_ms <= now_ms
 }
 
-fn unless_past(expires_ms: u64, now_ms: u64) -> Change {
-    if is_past(expires_ms, now_ms) { Change::Remove } else { Change::Put }
+fn unless_past(expires_ms: u64, now_ms: u64) -> Update {
+    if is_past(expires_ms, now_ms) { Update::Remove } else { Update::Put }
 }
 
 /// The answer with the cas unique that came of it.

@@ -8,7 +8,8 @@ use super::{Connection, Cx, Facts, Shared};
 use crate::password::Password;
 use crate::work::Work;
 use keyrack_net::Verdict;
-use keyrack_rowstore::{Change, ModelRows, RowSession, Rows};
+use keyrack_rowstore::{ModelRows, RowSession, Rows};
+use keyrack_store::Update;
 use keyrack_wire::memcached::Limits;
 use keyrack_wire::memcached::binary::{Command, Opcode, Reply, Request, Status, StoreMode};
 use std::collections::BTreeMap;
@@ -269,7 +270,7 @@ fn a_hash_is_no_item_and_columns_keep_what_is_not_touched() {
         rows.update(b"h", &mut |_, row| {
             row.fields();
             row.push_field(b"f", b"1");
-            Change::Put
+            Update::Put
         })
         .unwrap();
     };
@@ -285,7 +286,7 @@ fn a_hash_is_no_item_and_columns_keep_what_is_not_touched() {
             row.columns();
             row.push(b"5");
             row.push(b"second");
-            Change::Put
+            Update::Put
         })
         .unwrap();
     bench.send(b"get c\r\nincr c 1\r\nappend c 0 0 1\r\n0\r\ntouch c 100\r\nget c\r\n");

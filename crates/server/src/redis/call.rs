@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use keyrack_rowstore::{Change, Kind, Row, RowBuf};
+use keyrack_rowstore::{Kind, Row, RowBuf};
 use keyrack_wire::resp::{Request, Writer};
 
 use crate::redis::command::Command;
@@ -15,6 +15,7 @@ use crate::redis::fault::{Done, Fault};
 use crate::redis::number::{integer, natural};
 use crate::redis::state::State;
 use crate::redis::task::Task;
+use keyrack_store::Update;
 
 /// A command being carried out.
 pub(crate) struct Call<'a> {
@@ -103,7 +104,7 @@ impl<'a> Call<'a> {
             fault = None;
             decide(row, buf, reply).unwrap_or_else(|error| {
                 fault = Some(error);
-                Change::Keep
+                Update::Keep
             })
         })?;
         fault.map_or(Ok(version), Err)
@@ -131,7 +132,7 @@ impl<'a> Call<'a> {
 pub(crate) type Handler = fn(&mut Call<'_>) -> Done;
 
 /// The change of a row, or why the command fails.
-pub(crate) type Decided = Result<Change, Fault>;
+pub(crate) type Decided = Result<Update, Fault>;
 
 /// The string that a row holds, if there is a row.
 #[inline]

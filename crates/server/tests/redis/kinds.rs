@@ -1,15 +1,16 @@
 //! Rows that came through other protocols, as Redis' clients see and change them.
 
 use crate::redis::tool::{Site, draw};
-use keyrack_rowstore::{Change, Kind, Row};
+use keyrack_rowstore::{Kind, Row};
 use keyrack_server::redis::Options;
+use keyrack_store::Update;
 
 /// Stores a row of columns, as Masstree's clients do.
 fn put_columns(session: &mut dyn keyrack_rowstore::RowSession, key: &[u8], columns: &[&[u8]]) {
     let put = session.update(key, &mut |_, buf| {
         buf.columns();
         columns.iter().for_each(|column| buf.push(column));
-        Change::Put
+        Update::Put
     });
     assert_ne!(put.unwrap(), 0);
 }

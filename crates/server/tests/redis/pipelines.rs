@@ -2,8 +2,9 @@
 
 use crate::redis::tool::{Loop, Site, draw};
 use keyrack_net::Verdict;
-use keyrack_rowstore::{Change, Position, Row, RowBuf, RowSession};
+use keyrack_rowstore::{Position, Row, RowBuf, RowSession};
 use keyrack_server::redis::Options;
+use keyrack_store::Update;
 use keyrack_testkit::random::seed_or;
 use keyrack_workload::Rng;
 use std::ops::ControlFlow;
@@ -106,7 +107,7 @@ impl RowSession for Backwards<'_> {
     fn update(
         &mut self,
         key: &[u8],
-        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Change,
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> keyrack_store::Result<u64> {
         // As a store under contention does, the closure is called more than once.
         self.0.update(key, &mut |row, buf| {

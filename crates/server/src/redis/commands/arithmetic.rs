@@ -1,6 +1,6 @@
 //! Strings that are numbers: INCR and its relatives.
 
-use keyrack_rowstore::Change;
+use keyrack_store::Update;
 
 use crate::redis::call::{Call, keep_attributes, string_of};
 use crate::redis::fault::{Done, Fault};
@@ -33,7 +33,7 @@ fn add(call: &mut Call<'_>, by: i64) -> Done {
         keep_attributes(row.as_ref(), buf);
         buf.set_value(&IntegerText::new(new));
         reply.integer(new);
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }
@@ -51,7 +51,7 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_>) -> Done {
         keep_attributes(row.as_ref(), buf);
         buf.set_value(text.as_bytes());
         reply.bulk(text.as_bytes());
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }

@@ -3,10 +3,11 @@
 //! A row has its time in milliseconds since 1970, 0 for never. A time that has come is not stored:
 //! the key is removed.
 
-use keyrack_rowstore::{Change, Row};
+use keyrack_rowstore::Row;
 
 use crate::redis::call::{Call, copy_row};
 use crate::redis::fault::{Done, Fault};
+use keyrack_store::Update;
 
 /// How a time is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,15 +116,15 @@ fn set_time(call: &mut Call<'_>, unit: Unit) -> Done {
     call.edit(call.arg(1), |row, buf, reply| {
         let Some(row) = row.filter(|row| condition.holds(row.expires_ms(), at)) else {
             reply.integer(0);
-            return Ok(Change::Keep);
+            return Ok(Update::Keep);
         };
         reply.integer(1);
         let Some(expires_ms) = u64::try_from(at).ok().filter(|&at| at > now_ms) else {
-            return Ok(Change::Remove);
+            return Ok(Update::Remove);
         };
         copy_row(&row, buf);
         buf.set_expires_ms(expires_ms);
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }
@@ -132,12 +133,12 @@ pub(crate) fn persist(call: &mut Call<'_>) -> Done {
     call.edit(call.arg(1), |row, buf, reply| {
         let Some(row) = row.filter(|row| row.expires_ms() != 0) else {
             reply.integer(0);
-            return Ok(Change::Keep);
+            return Ok(Update::Keep);
         };
         copy_row(&row, buf);
         buf.set_expires_ms(0);
         reply.integer(1);
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }

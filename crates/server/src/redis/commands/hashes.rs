@@ -1,6 +1,6 @@
 //! The commands of hashes, but for those that walk or draw (`hash_walk`).
 
-use keyrack_rowstore::Change;
+use keyrack_store::Update;
 use keyrack_wire::resp::Writer;
 
 use crate::redis::call::Call;
@@ -50,13 +50,13 @@ fn change_fields(call: &mut Call<'_>, step: usize) -> Result<Merged, Fault> {
         let old = Hash::of(row)?;
         if step == 1 && old.is_none() {
             merged = Merged::default();
-            return Ok(Change::Keep);
+            return Ok(Update::Keep);
         }
         merged = merge(old, order.len(), change, buf);
         Ok(match merged {
-            Merged { left: 0, .. } => Change::Remove,
-            Merged { removed: 0, .. } if step == 1 => Change::Keep,
-            _ => Change::Put,
+            Merged { left: 0, .. } => Update::Remove,
+            Merged { removed: 0, .. } if step == 1 => Update::Keep,
+            _ => Update::Put,
         })
     });
     call.ctx.local.order = order;
@@ -75,11 +75,11 @@ pub(crate) fn hsetnx(call: &mut Call<'_>) -> Done {
         let old = Hash::of(row)?;
         if old.is_some_and(|old| old.value(name).is_some()) {
             reply.integer(0);
-            return Ok(Change::Keep);
+            return Ok(Update::Keep);
         }
         merge(old, 1, |_| (name, Some(value)), buf);
         reply.integer(1);
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }
@@ -180,7 +180,7 @@ pub(crate) fn hincrby(call: &mut Call<'_>) -> Done {
         let text = IntegerText::new(new);
         merge(hash, 1, |_| (name, Some(&text)), buf);
         reply.integer(new);
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }
@@ -200,7 +200,7 @@ pub(crate) fn hincrbyfloat(call: &mut Call<'_>) -> Done {
         let text = old.plus(by).ok_or(Fault::NOT_FINITE)?.text();
         merge(hash, 1, |_| (name, Some(text.as_bytes())), buf);
         reply.bulk(text.as_bytes());
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }

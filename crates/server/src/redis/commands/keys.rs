@@ -1,12 +1,13 @@
 //! Commands on keys of any type: DEL, EXISTS, TYPE, RENAME, COPY, OBJECT and the like.
 
-use keyrack_rowstore::{Change, Kind, Row};
+use keyrack_rowstore::{Kind, Row};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::redis::call::{Call, copy_row, type_name};
 use crate::redis::fault::{Done, Fault};
 use crate::redis::hash::Hash;
 use crate::redis::number::integer;
+use keyrack_store::Update;
 
 pub(crate) fn del(call: &mut Call<'_>) -> Done {
     let mut removed = 0;
@@ -120,7 +121,7 @@ fn store_copy(call: &mut Call<'_>, key: &[u8]) -> Done {
     let row = Row::of(bytes);
     call.ctx.rows.update(key, &mut |_, buf| {
         copy_row(&row, buf);
-        Change::Put
+        Update::Put
     })?;
     Ok(())
 }

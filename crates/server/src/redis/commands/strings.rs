@@ -2,7 +2,7 @@
 //!
 //! A string is a row of one value, the same that memcached's clients see.
 
-use keyrack_rowstore::Change;
+use keyrack_store::Update;
 use keyrack_wire::resp::Writer;
 
 use crate::redis::call::{Call, keep_attributes, string_of};
@@ -66,17 +66,17 @@ pub(crate) fn set(call: &mut Call<'_>) -> Done {
             (true, None) | (false, _) => reply.null(),
         }
         if !is_set {
-            return Ok(Change::Keep);
+            return Ok(Update::Keep);
         }
         if options.expires_ms != 0 && options.expires_ms <= now_ms {
-            return Ok(Change::Remove);
+            return Ok(Update::Remove);
         }
         buf.set_value(value);
         match row {
             Some(row) if options.keep_ttl => buf.set_expires_ms(row.expires_ms()),
             _ => buf.set_expires_ms(options.expires_ms),
         }
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }
@@ -101,7 +101,7 @@ pub(crate) fn setnx(call: &mut Call<'_>) -> Done {
     call.edit(call.arg(1), |row, buf, reply| {
         reply.integer(i64::from(row.is_none()));
         buf.set_value(value);
-        Ok(if row.is_none() { Change::Put } else { Change::Keep })
+        Ok(if row.is_none() { Update::Put } else { Update::Keep })
     })?;
     Ok(())
 }
@@ -111,7 +111,7 @@ pub(crate) fn getset(call: &mut Call<'_>) -> Done {
     call.edit(call.arg(1), |row, buf, reply| {
         put_or_null(string_of(row.as_ref())?, reply);
         buf.set_value(value);
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }
@@ -120,7 +120,7 @@ pub(crate) fn getdel(call: &mut Call<'_>) -> Done {
     call.edit(call.arg(1), |row, _, reply| {
         let value = string_of(row.as_ref())?;
         put_or_null(value, reply);
-        Ok(if value.is_some() { Change::Remove } else { Change::Keep })
+        Ok(if value.is_some() { Update::Remove } else { Update::Keep })
     })?;
     Ok(())
 }
@@ -141,15 +141,15 @@ pub(crate) fn getex(call: &mut Call<'_>) -> Done {
     call.edit(call.arg(1), |row, buf, reply| {
         put_or_null(string_of(row.as_ref())?, reply);
         let Some(row) = row.filter(|row| row.expires_ms() != time) else {
-            return Ok(Change::Keep);
+            return Ok(Update::Keep);
         };
         if time != 0 && time <= now_ms {
-            return Ok(Change::Remove);
+            return Ok(Update::Remove);
         }
         buf.set_value(row.value());
         buf.set_flags(row.flags());
         buf.set_expires_ms(time);
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }
@@ -202,7 +202,7 @@ pub(crate) fn append(call: &mut Call<'_>) -> Done {
         whole.extend_from_slice(value);
         whole.extend_from_slice(more);
         reply.integer(bytes.cast_signed());
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }
@@ -243,7 +243,7 @@ pub(crate) fn setrange(call: &mut Call<'_>) -> Done {
         let value = string_of(row.as_ref())?.unwrap_or_default();
         if part.is_empty() {
             reply.integer(value.len() as i64);
-            return Ok(Change::Keep);
+            return Ok(Update::Keep);
         }
         let end = offset.checked_add(part.len() as u64).filter(|&end| end <= bytes_max);
         let (Some(end), Ok(start)) = (end, usize::try_from(offset)) else {
@@ -256,7 +256,7 @@ pub(crate) fn setrange(call: &mut Call<'_>) -> Done {
         whole.resize(value.len().max(end), 0);
         whole[start..end].copy_from_slice(part);
         reply.integer(whole.len() as i64);
-        Ok(Change::Put)
+        Ok(Update::Put)
     })?;
     Ok(())
 }
