@@ -1,4 +1,4 @@
-//! What a memtable of the memory costs, and crossbeam's skip list in turn.
+//! The cost of a memtable, and that of crossbeam's skip list beside it.
 //!
 //! ```text
 //!   cargo run --release -p keyrack-flodb --example memtable -- ENTRIES THREADS ROUNDS

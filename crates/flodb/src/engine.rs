@@ -15,7 +15,7 @@ use crate::compress::Compression;
 use crate::db::{Db, Snapshot as Moment};
 use crate::error::Error as DbError;
 use crate::iterator::Iter;
-use crate::options::Options;
+use crate::options::{MEMTABLE_BYTES_MIN, Options};
 use keyrack_store::{
     Batch, BatchOp, Change, DropFilter, Durability, Engine, EngineOption, Error, OpenOptions,
     Removed, Result, Session, Snapshot, Store, StoreInfo, Update, WriteOptions,
@@ -89,9 +89,15 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
             .map_err(|_| Error::usage(format!("{key}: {value} is more than memory")))
     };
     let durability = durability_of(given)?;
+    let memtable_bytes = size("memory_bytes", defaults.memtable_bytes)?;
+    if memtable_bytes < MEMTABLE_BYTES_MIN {
+        return Err(Error::usage(format!(
+            "memory_bytes must be at least {MEMTABLE_BYTES_MIN} (got {memtable_bytes})"
+        )));
+    }
     let options = Options {
         durability,
-        memtable_bytes: size("memory_bytes", defaults.memtable_bytes)?,
+        memtable_bytes,
         cache_bytes: size("cache_bytes", defaults.cache_bytes)?,
         unordered_max: size("unordered_max", defaults.unordered_max)?,
         hash_level: given.flag("hash_level", defaults.hash_level)?,

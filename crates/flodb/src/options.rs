@@ -5,6 +5,9 @@ use crate::key::Comparator;
 use crate::version::LAST_LEVEL;
 use keyrack_store::Durability;
 
+/// Bytes of a memtable, at least.
+pub(crate) const MEMTABLE_BYTES_MIN: usize = 64 << 10;
+
 /// How a store is opened. Start from [`Options::default`].
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -14,7 +17,8 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Refuses a store that is there.
     pub error_if_exists: bool,
-    /// What an acknowledged write survives.
+    /// What an acknowledged write survives. With [`Durability::None`] there is no log, and writes
+    /// survive a clean close.
     pub durability: Durability,
     /// Bytes of a memtable: 64 MiB. When it is full it becomes a table.
     pub memtable_bytes: usize,

@@ -42,7 +42,7 @@ impl fmt::Debug for RangeTombstone {
     }
 }
 
-/// In [`RangeIndex::newest`]: nothing. No write has this sequence number.
+/// In [`RangeTombstoneIndex::newest`]: nothing. No write has this sequence number.
 const NOTHING: u64 = u64::MAX;
 
 /// A tombstone, from one interval up to but not with another.

@@ -131,3 +131,9 @@ fn its_options_are_taken_or_refused_by_name() {
     let same = with(&[("durability", "sync")], Some(Durability::Sync)).unwrap();
     assert_eq!(same.info().durability, Durability::Sync);
 }
+
+#[test]
+fn a_memtable_that_is_too_small_was_refused_by_another_options_name() {
+    let error = with(&[("memory_bytes", "1k")], None).err().unwrap().to_string();
+    assert!(error.contains("memory_bytes must be at least 65536 (got 1024)"), "{error}");
+}

@@ -2,6 +2,7 @@
 
 use crate::faults::bounded;
 use keyrack_flodb::{Batch, Comparator, Compare, Db, Durability, Error, Iter, Options};
+use keyrack_store::{Change, WriteOptions};
 use keyrack_testkit::random::Draw;
 use keyrack_vfs::{Fs, MemFs};
 use std::cmp::Ordering;
@@ -421,4 +422,18 @@ fn a_store_is_dropped_while_it_flushes_and_compacts() {
         let db = open(&disk, options());
         assert!(walk(db.iter().unwrap()).into_iter().eq(model));
     });
+}
+
+#[test]
+fn the_function_of_an_update_may_use_another_store() {
+    let (first, second) = (open(&MemFs::new(), options()), open(&MemFs::new(), options()));
+    first.put(b"key", b"old").unwrap();
+    let copy = |value: Option<&[u8]>| {
+        second.put(b"copy", value.unwrap()).unwrap();
+        second.flush().unwrap();
+        Change::Put(b"new".to_vec())
+    };
+    first.update(b"key", WriteOptions::default(), copy).unwrap();
+    assert_eq!(first.get(b"key").unwrap().unwrap(), b"new");
+    assert_eq!(second.get(b"copy").unwrap().unwrap(), b"old");
 }

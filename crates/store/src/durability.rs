@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// What an acknowledged write survives. Only equal durability is ever compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Nothing: the data is in this process's memory.
+    /// At most a clean close, in a store with files. Nothing is promised before.
     None,
     /// A crash of the process: the write is in the page cache before the reply.
     #[default]

@@ -291,7 +291,7 @@ impl Block {
         Ok(None)
     }
 
-    /// As [`Block::walk_bytes`], for any order: builds each key in `key`.
+    /// As [`Block::scan_bytes`], for any order: builds each key in `key`.
     fn scan(
         &self,
         order: &Comparator,

@@ -22,7 +22,7 @@ impl Db {
     }
 }
 
-/// Makes immutable the active memtable and writes all that are immutable.
+/// Makes the active memtable immutable, and writes all immutable memtables.
 pub(crate) fn flush_all(inner: &Inner) -> Result<()> {
     inner.check_poison()?;
     {

@@ -23,7 +23,7 @@ use crate::key::SEQUENCE_MAX;
 use crate::manifest::{CURRENT, LOCK, LOG_DIR, Manifest, State};
 use crate::memtable::Memtable;
 use crate::open_table::{FileDeleter, OpenTable};
-use crate::options::Options;
+use crate::options::{MEMTABLE_BYTES_MIN, Options};
 use crate::read_state::{ReadState, Tables};
 use crate::version::{FileMeta, LEVELS, Version, VersionEdit};
 use keyrack_store::Durability;
@@ -196,7 +196,7 @@ pub(crate) fn assemble(
 impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         let checks = [
-            (self.memtable_bytes < 64 << 10, "memtable_bytes is less than 64 KiB"),
+            (self.memtable_bytes < MEMTABLE_BYTES_MIN, "memtable_bytes is less than 64 KiB"),
             (self.block_bytes == 0, "block_bytes is 0"),
             (self.restart_interval == 0, "restart_interval is 0"),
             (self.table_bytes == 0, "table_bytes is 0"),

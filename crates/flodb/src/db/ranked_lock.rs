@@ -94,6 +94,26 @@ impl HeldRank {
     }
 }
 
+/// Runs a function of the user while locks are held. It may use other stores, whose locks have the
+/// same ranks, so it begins with no rank held.
+#[inline]
+pub(crate) fn without_ranks<T>(run: impl FnOnce() -> T) -> T {
+    #[cfg(debug_assertions)]
+    let _aside = SetAside(HELD.take());
+    run()
+}
+
+/// The ranks that the thread holds again when this is dropped.
+#[cfg(debug_assertions)]
+struct SetAside(Vec<LockRank>);
+
+#[cfg(debug_assertions)]
+impl Drop for SetAside {
+    fn drop(&mut self) {
+        HELD.set(std::mem::take(&mut self.0));
+    }
+}
+
 #[cfg(debug_assertions)]
 impl Drop for HeldRank {
     fn drop(&mut self) {

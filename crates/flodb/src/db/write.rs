@@ -16,6 +16,7 @@
 
 use super::append::{Record, size_of};
 use super::flush::flush_all;
+use super::ranked_lock::without_ranks;
 use super::stats::Counters;
 use super::{Db, Inner};
 use crate::batch::{Batch, Write};
@@ -42,7 +43,7 @@ impl Db {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// As [`Db::put`], with options.
+    /// As [`Db::put`], with options. Without a log, a synced put flushes the memtable to a table.
     ///
     /// # Errors
     /// As for [`Db::put`].
@@ -122,7 +123,7 @@ impl Db {
         let mut change = Change::Keep;
         let mut visit = |value: Option<&[u8]>| {
             if let Some(decide) = decide.take() {
-                change = decide(value);
+                change = without_ranks(|| decide(value));
             }
         };
         let found = inner.get(key, hash, None, |value| visit(Some(value)))?;
