@@ -211,7 +211,7 @@ impl Contents {
         let _ = self.fs.remove_file(file.path());
     }
 
-    /// Begins the bytes of a number whose record comes later. Until [`Contents::settle`] says that
+    /// Begins the bytes of a number whose record comes later. Until [`Contents::keep`] says that
     /// it has come they are nobody's: a crash, and the end of the use, leave them to be swept.
     pub(crate) fn begin(&self, inode: Inode) -> Result<LargeFile> {
         let mut state = self.lock_state();
@@ -248,7 +248,7 @@ impl Contents {
         Ok(())
     }
 
-    /// As [`Contents::settle`] for what another server has sent, and makes it last: the other
+    /// As [`Contents::keep`] for what another server has sent, and makes it last: the other
     /// removes its own. Where nothing was sent there is nothing to do.
     pub(crate) fn keep_received(&self, inode: Inode) -> Result<()> {
         match self.own(inode)? {

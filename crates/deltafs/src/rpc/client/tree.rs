@@ -8,7 +8,7 @@
 //! So a path is resolved where the file is, and a call on a file is one round trip. How far a
 //! directory has split is known from opening it, and may be old: a server that has not the name
 //! any more says how far it has come, and the call goes on to another. What can be asked for stands
-//! in `files`, `directories`, `listing` and `renaming`.
+//! in `files`, `directories`, `listing` and `rename`.
 
 use super::backoff::Backoff;
 use super::connection::{Client, ClientOptions};

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   directory --> Part --lock--> State   map: what was heard of     shards: what is here
-//!                                        held: names of renames under way
+//!                                        locked: names of renames under way
 //! ```
 //!
 //! A call takes the lock shared, asks whether its name is here, and keeps the lock until it is
-//! done. A split takes it exclusively, for its steps: see `splitting`. What is written down, under
+//! done. A split takes it exclusively, for its steps: see `split`. What is written down, under
 //! `part` and the directory's number among the records about the log:
 //!
 //! ```text

@@ -7,7 +7,7 @@ use crate::rpc::client::connection::Client;
 use crate::rpc::codec::{Peer, Reply, Request};
 use std::sync::Arc;
 
-/// Rounds that work waits after the store refused it.
+/// Rounds that work waits after the store refused it, or another server was away.
 const FAILED_ROUNDS: u32 = 25;
 
 /// Whether work is done.
@@ -16,6 +16,8 @@ pub(crate) enum Progress {
     Done,
     /// It is to be retried in the next round.
     Later,
+    /// Another server was away: it is to be retried after as many rounds as a failure.
+    Paused,
 }
 
 /// The background worker of a server.
@@ -51,8 +53,10 @@ impl BackgroundWorker {
         match outcome {
             Ok(progress) => {
                 self.last_failure = self.last_failure.take().filter(|(failed, _)| *failed != work);
-                if progress == Progress::Later {
-                    self.retry(work);
+                match progress {
+                    Progress::Done => {}
+                    Progress::Later => self.retry(work),
+                    Progress::Paused => self.wait(work, FAILED_ROUNDS),
                 }
             }
             Err(error) => {

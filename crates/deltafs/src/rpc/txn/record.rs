@@ -52,7 +52,6 @@ impl Role {
 }
 
 /// How far a transaction has come at a server.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {

@@ -26,6 +26,8 @@ enum Transfer {
     Done,
     /// It is to be tried again.
     Retry,
+    /// The other server is away. All is as it was before, and is tried again after a pause.
+    Away,
     /// It cannot move as it is.
     Stays,
 }
@@ -43,6 +45,7 @@ impl BackgroundWorker {
                 match self.transfer(&part, &split)? {
                     Transfer::Done => continue,
                     Transfer::Retry => return Ok(Progress::Later),
+                    Transfer::Away => return Ok(Progress::Paused),
                     Transfer::Stays => return Ok(Progress::Done),
                 }
             }
@@ -175,7 +178,7 @@ fn abort_split(core: &Core, part: &Part, is_refused: bool) -> Result<Transfer> {
     drop(state);
     part.counted(core.parts.split_at / 4 + 1);
     // Not at once: the worker has other things to do, such as to end.
-    Ok(Transfer::Retry)
+    Ok(if is_refused { Transfer::Retry } else { Transfer::Away })
 }
 
 fn chunks(records: &Records) -> Vec<&[(Vec<u8>, Vec<u8>)]> {
