@@ -38,8 +38,8 @@ fn families() -> Vec<(&'static str, Vec<Key>)> {
             })
             .collect();
     boundary.push(Vec::new());
-    let numbers = |count: u64, state: u64| {
-        (0..count).map(|n| (n * state).to_string().into_bytes()).collect::<Vec<Key>>()
+    let numbers = |count: u64, step: u64| {
+        (0..count).map(|n| (n * step).to_string().into_bytes()).collect::<Vec<Key>>()
     };
     let binary = (0..400u64).map(|n| (n << 40).to_be_bytes().to_vec()).collect();
     vec![
@@ -94,7 +94,7 @@ fn compare_scan(tree: &Tree<Bytes>, model: &Model, keys: &[Key], draw: &mut Draw
     assert_eq!(found, expected, "backwards from {high:?} to {low:?}");
 }
 
-fn state(tree: &Tree<Bytes>, model: &mut Model, keys: &[Key], draw: &mut Draw, removals: usize) {
+fn step(tree: &Tree<Bytes>, model: &mut Model, keys: &[Key], draw: &mut Draw, removals: usize) {
     let key = draw.one_of(keys);
     let value = draw.next().to_string().into_bytes();
     let value = &value[..draw.below(value.len() + 1)];
@@ -162,7 +162,7 @@ fn compare(keys: &[Key], draw: &mut Draw, operations: usize) {
     for operation in 0..operations {
         // Waves: the tree grows, and shrinks again.
         let removals = operation / (operations / 6).max(1) % 2 * 60;
-        state(&tree, &mut model, keys, draw, removals);
+        step(&tree, &mut model, keys, draw, removals);
         if operation.is_multiple_of(500) {
             tree.check().unwrap();
         }

@@ -86,7 +86,7 @@ impl Nodes {
         self.nodes.get_mut(&number)
     }
 
-    /// Notes that the kernel is told of a file that is at `place`. Returns its number.
+    /// Notes that the kernel is told of a file that is at `location`. Returns its number.
     pub(crate) fn add_lookup(&mut self, inode: Inode, location: Location) -> u64 {
         let number = self.number(inode);
         let node = self.nodes.entry(number).or_insert_with(|| Node {

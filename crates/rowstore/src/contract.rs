@@ -103,9 +103,9 @@ pub trait RowSession {
         let _ = keys;
     }
 
-    /// Reads, decides and writes one row atomically. `decide`
-    /// gets the row and an empty [`RowBuf`] for the new one; it may be called again, with an empty
-    /// buffer again. Returns the version of the row written, or 0 when none was.
+    /// Reads, decides and writes one row atomically. `decide` gets the row and an empty [`RowBuf`]
+    /// for the new one; it may be called again, with an empty buffer again. Returns the version of
+    /// the row written, or 0 when none was.
     ///
     /// # Errors
     /// Any kind; a row too large is [`keyrack_store::Error::Usage`], and a row for which there is

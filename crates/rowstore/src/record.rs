@@ -74,7 +74,7 @@ impl Record {
         &self.bytes
     }
 
-    /// Drops all entries, and the memory beyond `keep` bytes.
+    /// Drops all entries, and the whole buffer if it has more than `keep` bytes.
     pub(crate) fn clear(&mut self, keep: usize) {
         self.bytes.truncate(RECORD_HEAD_BYTES);
         // A buffer that is shrunk or grown again would be copied with all that it can hold.

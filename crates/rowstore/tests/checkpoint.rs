@@ -129,7 +129,7 @@ fn a_row_removed_before_a_checkpoint_does_not_come_back_with_an_older_put_logged
                 assert!(fast.remove(b"key").unwrap());
                 fast.flush().unwrap();
                 began.send(()).unwrap();
-                // Pending for the other one's flush.
+                // Waits for the other one's flush.
                 assert!(store.checkpoint().unwrap());
             });
             begun.recv().unwrap();

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! **Invariant:** iterations leave the queue in their order. One that leaves it is as durable as
-//! the store promises. A flush that fails for good ends the server, and nothing more leaves the
-//! queue.
+//! the store promises. A flush that fails for good ends the server, and no iteration from that one
+//! on leaves the queue.
 
 use crate::metrics::LoopMetrics;
 use crate::state::State;

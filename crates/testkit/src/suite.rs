@@ -1,9 +1,10 @@
 //! The engine suite: the checks that the tests of every engine run. A failed check panics with the
 //! seed and the operation.
 //!
-//! [`selftest`](crate::selftest()) is the part of it that an installed program can run and report.
+//! [`selftest`](crate::selftest()) is the part of them that an installed program runs and reports.
 
 use crate::random::{Announced, factor, seeds};
+use crate::synced::check_synced;
 use crate::{check_scripts, compare_concurrent, compare_random, scripts};
 use keyrack_store::{Batch, Result, Session, Store, Update};
 use std::fmt;
@@ -46,6 +47,17 @@ impl Suite<'_> {
         self.keeps_its_promises_to_threads();
         self.holds_no_lock_during_a_visit();
         self.loses_no_write_to_an_update();
+        self.syncs_a_put_or_refuses();
+    }
+
+    /// Synced puts read back, and a store without them refuses one and stores nothing.
+    ///
+    /// # Panics
+    /// If the check fails.
+    pub fn syncs_a_put_or_refuses(&self) {
+        let store = self.store();
+        check_synced(store.as_ref()).unwrap_or_else(|problem| panic!("{}: {problem}", self.name));
+        self.close(store);
     }
 
     fn store(&self) -> Box<dyn Store> {

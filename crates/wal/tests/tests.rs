@@ -3,7 +3,6 @@
 //! whole, in random schedules (`shuttled`).
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-#![expect(clippy::print_stderr, reason = "a failed test prints its seed")]
 
 mod basics;
 mod crash;

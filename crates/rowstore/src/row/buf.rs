@@ -68,6 +68,9 @@ impl RowBuf {
         if self.ends.capacity() > KEPT_BYTES_MAX / size_of::<u32>() {
             self.ends = Vec::new();
         }
+        if self.kept.capacity() > KEPT_BYTES_MAX / size_of::<Kept>() {
+            self.kept = Vec::new();
+        }
     }
 
     /// Makes it a row of one value.
@@ -247,6 +250,14 @@ mod tests {
         (0..300_000).for_each(|_| row.push_field(b"", b""));
         row.shrink();
         assert_eq!((row.ends.capacity(), row.data.capacity() > 0), (0, true));
+        let mut bytes = Vec::new();
+        row.fields();
+        row.push_field(b"a", b"1");
+        row.encode(1, &mut bytes);
+        row.fields();
+        (0..100_000).for_each(|_| row.keep_fields(&Row::of(&bytes), 0..1));
+        row.shrink();
+        assert_eq!(row.kept.capacity(), 0);
     }
 
     #[test]

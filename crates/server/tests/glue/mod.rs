@@ -126,19 +126,24 @@ fn the_admin_page_shows_what_was_counted() {
     options.admin = Some("127.0.0.1:0".to_owned());
     let (server, _) = start(Box::new(ModelRows::new()), &options);
     ask(&address(&server, 0), b"get a\r\nget b\r\n", b"END\r\nEND\r\n");
-    let get = |path: &str| {
+    let get_with = |path: &str, headers: &str| {
         let mut stream = TcpStream::connect(address(&server, 1)).unwrap();
-        stream
-            .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
-            .unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\n{headers}\r\n").as_bytes()).unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
         reply
     };
+    let get = |path: &str| get_with(path, "Host: localhost\r\n");
     assert!(get("/metrics").contains("keyrack_memcached_get_misses_total 2\n"));
     assert!(get("/stats.json").contains("\"get_misses\":2"));
     assert!(get("/").contains("<!doctype html>"));
     assert!(get("/nothing").starts_with("HTTP/1.1 404"));
+    // A page of another site whose name leads here reads nothing.
+    for headers in ["Host: attacker.example\r\n", ""] {
+        for path in ["/", "/metrics"] {
+            assert!(get_with(path, headers).starts_with("HTTP/1.1 403"), "{path} with {headers:?}");
+        }
+    }
     server.end().unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! The commands of hashes, but for those that walk or draw (`hash_walk`).
+//! The commands of hashes, but for those that walk or draw (`hash_scan`).
 
 use keyrack_store::Update;
 use keyrack_wire::resp::Writer;
