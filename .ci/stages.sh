@@ -1,4 +1,4 @@
-# Sourced by `run` and `nightly`: the table of stages and the closing line, last on every way out.
+# Sourced by `run` and `nightly`: cargo, the table of stages and the closing line.
 
 started=$SECONDS
 closing_file=$(mktemp)
@@ -17,6 +17,17 @@ finish() {
   exit "$status"
 }
 trap finish EXIT
+
+find_cargo() {
+  local folder="${CARGO_HOME:-${HOME:-}/.cargo}/bin"
+  if ! command -v cargo >/dev/null && [[ -x $folder/cargo ]]; then
+    export PATH="$folder:$PATH"
+  fi
+  if ! command -v cargo >/dev/null; then
+    echo "ci: cargo is not on the PATH; install Rust (https://rustup.rs) and run this again" >&2
+    exit 2
+  fi
+}
 
 # Passes lines on. Ends of stages also go into the table, and the closing line waits for `finish`.
 watch_stages() {

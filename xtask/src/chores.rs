@@ -136,13 +136,18 @@ pub(crate) fn features(workspace: &Workspace, options: &Options) -> Outcome {
         return Ok(());
     }
     stage("features all", || {
+        let data = workspace.root().join(format!("target/xtask-features-{}", std::process::id()));
+        std::fs::create_dir_all(&data)
+            .map_err(|error| Stop::Broken(format!("cannot make {}: {error}", data.display())))?;
         let engines = ["run", "--profile", TEST_PROFILE, "-p", "keyrack-cli", "--features"];
         for engine in ENGINES_BY_NIGHT {
             let mut command = workspace.cargo(&engines);
             command.args(["peers-all,parquet,object-store", "--", "bench", "--selftest"]);
+            command.args(["--durability", "none", "--data-dir"]).arg(&data);
             run(command.args(["--backend", engine]))?;
         }
-        Ok(())
+        std::fs::remove_dir_all(&data)
+            .map_err(|error| Stop::Broken(format!("cannot remove {}: {error}", data.display())))
     })
 }
 

@@ -23,7 +23,7 @@ use crate::profile::{SEED_VARIABLE, TEST_FEATURES, TEST_PROFILE};
 use crate::stage::{Outcome, Stop, shown, stage};
 use crate::workspace::{REWRITE_VARIABLE, Workspace, find_program, seed_of_commit};
 
-/// Seconds of a format when none are given, and in CI.
+/// Seconds of a format when none are given.
 const SECONDS_DEFAULT: u64 = 60;
 
 /// By which the fuzzers are told for how long.

@@ -1,12 +1,12 @@
-//! `cargo xtask`: the chores of this workspace, written against the standard library alone so
-//! that there is nothing to install before the first check can run.
+//! `cargo xtask`: the chores of this workspace, written against the standard library and a reader
+//! of TOML, so that the first check builds within seconds.
 //!
 //! ```text
 //! arguments -> command::parse -> one function per command -> stages -> exit code
 //!
 //!   check   fmt, clippy, doc, tidy
 //!   test    tidy, cargo test
-//!   ci      check, features, smoke, overhead, seeds, fuzz, loom, shuttle, asan, test
+//!   ci      check, smoke, overhead, loom, shuttle, test
 //!   soak    many seeds until the time is up
 //!   bench   a claim of the documentation, measured again
 //!   figures the pictures of the documentation, from the records of claims

@@ -45,8 +45,8 @@ pub fn serve_until_end(program: &str, server: Server, control: &Control) -> u8 {
     }
 }
 
-#[must_use]
 /// The options of the row store that follow from those of a server.
+#[must_use]
 pub fn row_options(options: &Options) -> RowOptions {
     let by_itself = RowOptions::default();
     // The protocols' limits differ only where nothing was said; Redis' is the larger one.

@@ -29,8 +29,8 @@ pub fn explain(error: &clap::Error, command: &Command, argv: &[String]) -> u8 {
     }
 }
 
-#[must_use]
 /// What is wrong with a command line, in one line with the nearest valid name.
+#[must_use]
 pub fn usage_line(error: &clap::Error, command: &Command) -> String {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),

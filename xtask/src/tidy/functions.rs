@@ -30,8 +30,8 @@ fn functions_of(code: &str) -> Vec<(usize, &str, usize)> {
     let mut open: Vec<(usize, &str, usize)> = Vec::new();
     let mut depth = 0;
     for (index, line) in code.lines().enumerate() {
-        if has_word(line, "fn") && !line.contains("fn(") {
-            let name = line.split("fn ").nth(1).unwrap_or_default();
+        // A type of function has no name: `fn(u8)`.
+        if let Some((_, name)) = line.split_once("fn ").filter(|_| has_word(line, "fn")) {
             let end = name.find(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
             open.push((index, &name[..end.unwrap_or(name.len())], 0));
         }
@@ -71,6 +71,12 @@ mod tests {
 
     fn text(lines: usize) -> String {
         format!("//! A file.\n\nfn long() {{\n{}}}\n", "    step();\n".repeat(lines - 2))
+    }
+
+    #[test]
+    fn a_function_that_takes_a_function_was_not_counted() {
+        let long = text(LINES_MAX + 1).replace("long()", "long(run: fn(u8) -> u8)");
+        assert_eq!(places(&functions(&tree(&[("a.rs", &long)]))), ["a.rs:3"]);
     }
 
     #[test]

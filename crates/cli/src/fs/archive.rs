@@ -12,7 +12,7 @@ pub(super) fn commands() -> Vec<Command> {
         option("format", "tar|jsonl|parquet", help)
     };
     vec![
-        beginning("import", "ItemSink in an archive, lines of JSON, or a file of Parquet")
+        beginning("import", "Take in an archive, lines of JSON, or a file of Parquet")
             .arg(format())
             .arg(flag("overwrite", "Replace files that are there"))
             .arg(flag(

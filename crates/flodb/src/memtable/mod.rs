@@ -217,8 +217,8 @@ impl Memtable {
 
     /// A cursor over all entries up to `upto`, if that is a published sequence, and in any case
     /// over all that were inserted before the call. Newer entries may appear as well. Sorts the
-    /// tail first, unless a cursor of this sequence or a later one has done so. The runs are as they are: the
-    /// cursor stays what it is while writers go on.
+    /// tail first, unless a cursor of this sequence or a later one has done so. The cursor reads
+    /// the runs of this moment, and stays the same while writers go on.
     pub(crate) fn cursor(self: &Arc<Self>, upto: u64) -> MemtableCursor {
         let runs = self.runs.runs(self.rank(), upto);
         MemtableCursor::new(self.clone(), runs)

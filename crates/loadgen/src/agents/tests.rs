@@ -502,7 +502,7 @@ fn what_is_no_message_ends_a_session_and_not_the_agent() {
             vec![0xff; 8],
             [&5000u32.to_be_bytes()[..], b"{"].concat(),
             frame("{\"type\":\"hello\"}"),
-            frame("{\"type\":\"write_request\"}"),
+            frame("{\"type\":\"launch\"}"),
             frame("\u{1}"),
             frame("{\"type\":\"start\",\"in_ms\":1}"),
         ] {

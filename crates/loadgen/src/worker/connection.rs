@@ -372,7 +372,7 @@ impl Connection {
         Ok((request, outcome))
     }
 
-    /// Flights that are not answered.
+    /// Requests without a reply.
     pub(super) fn outstanding(&self) -> usize {
         let is_open = |request: &&InFlight| request.flags & (flags::DONE | flags::ASKING) == 0;
         self.in_flight.iter().filter(is_open).count()

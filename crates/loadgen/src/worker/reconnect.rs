@@ -14,7 +14,7 @@ use super::{RECONNECT_PAUSE_NS, Worker};
 use crate::error::{Error, Result};
 use crate::target::{Class, ErrorClass};
 
-/// Flights that no reply has come for.
+/// Requests without a reply.
 fn unanswered(in_flight: &VecDeque<InFlight>) -> u64 {
     in_flight.iter().filter(|request| request.flags & flags::DONE == 0).count() as u64
 }
