@@ -5,7 +5,7 @@
 pub enum Outcome {
     /// The key was there; its token, where one was asked for.
     Hit {
-        /// For [`Kind::Cas`].
+        /// For [`Kind::Cas`](super::Kind::Cas).
         token: u64,
     },
     /// It was not.
