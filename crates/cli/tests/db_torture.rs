@@ -13,7 +13,7 @@ fn killed(engine: &str, stream: u64, kills: u64) {
     let mut draw = Draw::new(seed_or(1) ^ stream << 32);
     let lab = Lab::new();
     for kill in 0..kills {
-        let (threads, run_seed) = (1 + draw.below(3), draw.below(1 << 32));
+        let (threads, run_seed) = (1 + draw.below(3), draw.below(1_u64 << 32));
         let mut run: Running = lab.start(&format!(
             "db torture run --engine {engine} s acks 1000000 --verbose --seed {run_seed} \
              --threads {threads}"

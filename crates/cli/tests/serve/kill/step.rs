@@ -116,7 +116,7 @@ impl Op {
             10 => Op::HashDelete(key, format!("f{}", draw.below(6))),
             _ => {
                 let field = format!("f{}", draw.below(6));
-                Op::HashSet(key, field, draw.below(1 << 40).to_string())
+                Op::HashSet(key, field, draw.below(1_u64 << 40).to_string())
             }
         }
     }
@@ -249,7 +249,7 @@ fn key(draw: &mut Draw, client: usize, letter: char) -> String {
 fn value(draw: &mut Draw) -> Vec<u8> {
     let most = if draw.one_in(32) { 6000 } else { 60 };
     let length = draw.below(most) as usize;
-    let word = format!("{:x}.", draw.below(1 << 60));
+    let word = format!("{:x}.", draw.below(1_u64 << 60));
     word.bytes().cycle().take(length).collect()
 }
 
