@@ -114,3 +114,43 @@ impl Storage for ObjectStorage {
         self.remote.remove_all(&copy_name(directory)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Whose;
+    use keyrack_deltafs::{GcOptions, Registry};
+    use keyrack_vfs::MemFs;
+    use object_store::memory::InMemory;
+
+    fn name(text: &str) -> RelativePath {
+        RelativePath::new(text).unwrap()
+    }
+
+    /// As with a directory: the text is refused where it is read, and no object is removed.
+    #[test]
+    fn gc_removed_whatever_objects_the_text_of_a_publication_named() {
+        let disk: Arc<dyn Fs> = Arc::new(MemFs::new());
+        for directory in ["../../victim", "/victim", "", "..", "x/../../victim", "x/y"] {
+            let remote = Remote::new(Arc::new(InMemory::new()), "", Whose::memory()).unwrap();
+            let storage = Arc::new(ObjectStorage::new(remote, "memory:", Arc::clone(&disk)));
+            let text = format!(
+                r#"{{"format":1,"name":"job","version":1,"log":"01","epoch":1,
+                "directory":"{directory}","files":[],"records":0,"keys":null,"base":[],
+                "published_ns":0}}"#
+            );
+            assert!(storage.create(&name("victim/1"), b"precious").unwrap());
+            assert!(storage.create(&name("names/job/1"), text.as_bytes()).unwrap());
+            let before = storage.remote.list_all(&name("victim")).unwrap().len();
+
+            let registry = Registry::on(Arc::clone(&storage) as Arc<dyn Storage>);
+            let all = GcOptions { keep_versions: Some(0), ..GcOptions::default() };
+            let error = registry.gc(&all).unwrap_err();
+            assert!(matches!(error, Error::Corruption { .. }), "{directory:?}: {error}");
+            let line = error.to_string();
+            assert!(line.contains("names/job/1") && line.contains("directory"), "{line}");
+            assert_eq!(storage.remote.list_all(&name("victim")).unwrap().len(), before);
+            assert!(storage.get(&name("names/job/1")).unwrap().is_some(), "{directory:?}");
+        }
+    }
+}
