@@ -78,7 +78,6 @@ impl Error {
         }
     }
 
-    /// A corruption of the file at `path`.
     /// This error as the reason for which there are no more writes; said once, however often it was
     /// passed on.
     pub(crate) fn into_final(self) -> Self {
@@ -88,6 +87,7 @@ impl Error {
         }
     }
 
+    /// A corruption of the file at `path`.
     pub(crate) fn corruption(path: &std::path::Path, offset: u64, what: impl Into<String>) -> Self {
         Error::Corruption { path: path.to_owned(), offset, what: what.into() }
     }

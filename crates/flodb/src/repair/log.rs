@@ -5,7 +5,7 @@ use crate::batch::decode;
 use crate::check::Finding;
 use crate::checksum::hash;
 use crate::cursor::Cursor;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::key::{Kind, parse};
 use crate::memtable::{Memtable, MemtableOptions};
 use crate::version::FileMeta;
@@ -90,13 +90,9 @@ pub(super) fn save(
         for (sequence, write) in (position..).zip(writes) {
             if is_wanted(sequence) && !write.is_void(&order) {
                 is_used = true;
-                let inserted =
-                    memtable.insert(sequence, write.kind, write.key, write.value, hash(write.key));
-                if inserted.is_err() {
-                    return Err(Error::Usage(
-                        "a record of the log is too large for memory".to_owned(),
-                    ));
-                }
+                memtable
+                    .insert(sequence, write.kind, write.key, write.value, hash(write.key))
+                    .expect("the memtable has room for the record");
             }
         }
         records += u64::from(is_used);

@@ -144,9 +144,8 @@ fn clean(error: &Error, what: &str) {
         Error::Corruption { path, .. } => {
             assert!(path.starts_with(DIR), "{what}: {error}");
         }
-        // A file that is gone; a later format; a store that is no longer one.
+        // A file that is gone.
         Error::Io(cause) => assert!(cause.is_not_found(), "{what}: {error}"),
-        Error::Usage(_) => {}
         error => panic!("{what}: {error}"),
     }
 }
