@@ -49,9 +49,13 @@ impl Client {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a read, the bytes of it that wait for more, and the command that was the last in it.
-    pub(crate) fn saw(&self, now_ms: u64, command: Option<u16>, waiting_bytes: usize) {
+    /// Notes that bytes arrived, before their commands run: CLIENT LIST is one of them.
+    pub(crate) fn note_arrival(&self, now_ms: u64) {
         self.last_ms.store(now_ms, Relaxed);
+    }
+
+    /// Notes the end of a read: the bytes of it that wait for more, and its last command.
+    pub(crate) fn note_read(&self, command: Option<u16>, waiting_bytes: usize) {
         self.waiting_bytes.store(waiting_bytes, Relaxed);
         if let Some(command) = command {
             self.last_command.store(command, Relaxed);

@@ -86,6 +86,7 @@ impl Connection {
     ) -> Served {
         let mut rest = input;
         let mut last = None;
+        self.state.client.note_arrival(cx.now_ms);
         let mut verdict = if self.state.client.is_killed.load(Relaxed) {
             Verdict::Close
         } else {
@@ -96,7 +97,7 @@ impl Connection {
             self.out_of_memory(output);
             verdict = Verdict::OutOfMemory;
         }
-        self.state.client.saw(cx.now_ms, last, rest.len());
+        self.state.client.note_read(last, rest.len());
         if verdict == Verdict::Close {
             self.listed = None;
         }
