@@ -35,6 +35,7 @@ mod service;
 mod settings;
 mod sniff;
 mod state;
+mod store_failures;
 mod syncer;
 mod work;
 mod worker;

@@ -1,4 +1,4 @@
-//! A small disk of the soak's own, which can be filled and emptied: a file system in memory, in a
+//! A small disk of a test's own, which can be filled and emptied: a file system in memory, in a
 //! name space that a process holds open.
 
 use std::fs::{self, File};
@@ -9,15 +9,15 @@ use std::process::{Child, Command, Stdio};
 /// Bytes that the ballast grows by.
 const STEP_BYTES: usize = 64 << 10;
 
-pub(super) struct Disk {
+pub(crate) struct Disk {
     holder: Child,
     /// Where it is, seen from outside of the name space.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl Disk {
     /// A disk of so many MiB, or why this machine gives none.
-    pub(super) fn mount(at: &Path, mib: u64) -> Result<Disk, String> {
+    pub(crate) fn mount(at: &Path, mib: u64) -> Result<Disk, String> {
         let script = "mount -t tmpfs -o size=$1m tmpfs \"$2\" && echo mounted && exec cat";
         let mut holder = Command::new("unshare")
             .args(["-rm", "sh", "-c", script, "sh", &mib.to_string()])
@@ -44,7 +44,7 @@ impl Disk {
     }
 
     /// Takes all the space that there is.
-    pub(super) fn fill(&self) {
+    pub(crate) fn fill(&self) {
         let mut file = File::options().append(true).create(true).open(self.ballast()).unwrap();
         // Down to the last bytes: half as much again and again.
         let mut step = STEP_BYTES;
@@ -56,7 +56,7 @@ impl Disk {
     }
 
     /// Gives it back.
-    pub(super) fn free(&self) {
+    pub(crate) fn free(&self) {
         match fs::remove_file(self.ballast()) {
             Ok(()) => {}
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),

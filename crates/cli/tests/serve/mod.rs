@@ -4,6 +4,7 @@
 mod admin;
 pub(crate) mod bars;
 mod clients;
+mod disk;
 mod durable;
 mod kill;
 mod log;

@@ -1,6 +1,7 @@
 //! Single requests: what a message does to its row.
 
 use super::Cx;
+use crate::store_failures;
 use keyrack_rowstore::{Row, RowBuf};
 use keyrack_store::{Error, Update};
 use keyrack_wire::masstree::{Changes, Columns, ReplyWriter, Request};
@@ -10,10 +11,12 @@ use keyrack_wire::msgpack::Int;
 /// `[seq, -1]`, after which its connection is closed.
 pub(super) fn execute(cx: &mut Cx<'_>, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
     let begun = out.len();
-    if one(cx, request, out).unwrap_or(false) {
-        return true;
+    match one(cx, request, out) {
+        Ok(true) => return true,
+        Ok(false) => {}
+        // The protocol has no other word for it.
+        Err(error) => store_failures::log(&error),
     }
-    // Also when the store failed: the protocol has no other word for it.
     cx.counts.errors.add(1);
     out.truncate(begun);
     ReplyWriter::new(out).unknown(request.seq());

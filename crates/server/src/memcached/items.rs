@@ -18,6 +18,7 @@
 //!
 //! The public source is memcached's `doc/protocol.txt`.
 
+use crate::store_failures;
 use keyrack_rowstore::{Kind, Marks, Row, RowBuf, RowSession};
 use keyrack_store::{Error, Update};
 
@@ -496,6 +497,9 @@ fn with_cas(answer: Answer, written: Result<u64, Error>, own: u64) -> Answer {
 pub(crate) fn failure(error: Error) -> Answer {
     match error {
         Error::OutOfMemory { .. } => Answer::NoMemory,
-        error => Answer::Failed(error),
+        error => {
+            store_failures::log(&error);
+            Answer::Failed(error)
+        }
     }
 }

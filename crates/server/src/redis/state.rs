@@ -11,6 +11,7 @@ use crate::redis::clients::Client;
 use crate::redis::counters::{Counters, bump};
 use crate::redis::fault::Fault;
 use crate::redis::task::Task;
+use crate::store_failures;
 
 /// The state of a connection, beside the bytes it has not understood yet.
 #[derive(Debug)]
@@ -144,6 +145,9 @@ impl State {
         output: &mut Vec<u8>,
         place: usize,
     ) {
+        if let Fault::Store(error) = fault {
+            store_failures::log(error);
+        }
         output.truncate(place);
         bump(&counters.failed, 1);
         self.put_fault(fault, output);

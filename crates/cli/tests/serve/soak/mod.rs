@@ -18,7 +18,6 @@
 //! the test. `KEYRACK_SEED` is the seed: what is drawn follows from it, but for the order in which
 //! threads and processes come to run.
 
-mod disk;
 mod guests;
 mod life;
 mod line;
@@ -27,8 +26,8 @@ mod server;
 mod speech;
 mod value;
 
+use super::disk::Disk;
 use crate::support::{Lab, PATIENCE, signal};
-use disk::Disk;
 use guests::Waits;
 use keyrack_testkit::random::{Draw, seed_or};
 use life::{Counts, Life};
