@@ -5,8 +5,8 @@
 //!   "../x", "/x", "a//b", "a/./b", "", "a\0"  ->  NotRelative
 //! ```
 //!
-//! Text that comes from a registry, an archive, a configuration or the network becomes a path only
-//! through this type. Its one constructor checks, and [`RelativePath::under`] is the only way on.
+//! Text that comes from a registry, a configuration or the network becomes a path only through this
+//! type. Its one constructor checks, and [`RelativePath::under`] is the only way on.
 //! Symbolic links are not its business: see [`Fs::refuse_links`](crate::Fs::refuse_links).
 
 use std::fmt;
