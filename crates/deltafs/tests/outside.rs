@@ -1,7 +1,8 @@
 //! What a registry says is never a way out of it: not its texts, and not its links.
 
-use crate::support::small;
-use keyrack_deltafs::{Error, GcOptions, Namespace, Registry, Settings};
+use crate::support::{Lab, path, small};
+use keyrack_deltafs::{Error, GcOptions, IfExists, Namespace, Registry, Settings, User};
+use keyrack_flodb::{Db, Options};
 use keyrack_vfs::{Fs, OpenOptions, RealFs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -190,4 +191,26 @@ fn gc_counts_nothing_behind_a_link_in_a_copy() {
     place.registry.gc(&ALL).unwrap();
     assert!(!RealFs.exists(&copy).unwrap());
     assert_eq!(RealFs.read(&place.at("victim/1")).unwrap(), b"precious");
+}
+
+#[test]
+fn a_record_whose_name_leads_out_of_its_directory_is_damage() {
+    for name in ["../x", "..", ".", "a/b", "a\0b"] {
+        let lab = Lab::new();
+        let user = User::root();
+        let space = lab.open("log");
+        space.by(&user).create(b"/f", 0o644, IfExists::Fail).unwrap();
+        space.close().unwrap();
+        let store = Db::open_in(lab.fs(), &path("log"), Options::default()).unwrap();
+        let key_of = |name: &[u8]| [&1_u128.to_be_bytes()[..], name].concat();
+        let record = store.get(&key_of(b"f")).unwrap().unwrap();
+        store.put(&key_of(name.as_bytes()), &record).unwrap();
+        store.close().unwrap();
+
+        let listed = Namespace::open_in(lab.fs(), &path("log"), lab.settings())
+            .and_then(|space| space.by(&user).list_at(&space.root()?, None, usize::MAX));
+        let error = listed.unwrap_err();
+        assert!(matches!(error, Error::Corruption { .. }), "{name:?}: {error}");
+        assert!(error.to_string().contains("is none of a name space"), "{name:?}: {error}");
+    }
 }
