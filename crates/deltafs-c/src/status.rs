@@ -73,27 +73,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        let errno = match error.errno() {
-            "ENOENT" => libc::ENOENT,
-            "EEXIST" => libc::EEXIST,
-            "ENOTDIR" => libc::ENOTDIR,
-            "EISDIR" => libc::EISDIR,
-            "ENOTEMPTY" => libc::ENOTEMPTY,
-            "EACCES" => libc::EACCES,
-            "EPERM" => libc::EPERM,
-            "EROFS" => libc::EROFS,
-            "ENAMETOOLONG" => libc::ENAMETOOLONG,
-            "EINVAL" => libc::EINVAL,
-            "ELOOP" => libc::ELOOP,
-            "EFBIG" => libc::EFBIG,
-            "ENODATA" => libc::ENODATA,
-            "ESTALE" => libc::ESTALE,
-            "EBUSY" => libc::EBUSY,
-            "ENOSPC" => libc::ENOSPC,
-            "EDQUOT" => libc::EDQUOT,
-            _ => libc::EIO,
-        };
-        Failure { errno, message: error.to_string() }
+        Failure { errno: error.errno_number(), message: error.to_string() }
     }
 }
 

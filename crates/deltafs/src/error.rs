@@ -1,6 +1,7 @@
 //! What can go wrong: the words of POSIX for what a name-space call refuses, and the kinds of
 //! the store's contract for the rest.
 
+use crate::rpc::errno::number_of;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -150,6 +151,12 @@ impl Error {
             | Error::Store(_)
             | Error::Source { .. } => "EIO",
         }
+    }
+
+    /// The error number of this machine that [`Error::errno`] names.
+    #[must_use]
+    pub fn errno_number(&self) -> i32 {
+        number_of(self.errno())
     }
 }
 

@@ -35,31 +35,8 @@ pub(crate) struct Owner {
 /// An answer about a file: its number and its facts.
 pub(crate) type Known = (u64, Stat);
 
-/// The error number of a failure.
-pub(crate) fn errno(error: &Error) -> Errno {
-    match error.errno() {
-        "ENOENT" => Errno::ENOENT,
-        "EEXIST" => Errno::EEXIST,
-        "ENOTDIR" => Errno::ENOTDIR,
-        "EISDIR" => Errno::EISDIR,
-        "ENOTEMPTY" => Errno::ENOTEMPTY,
-        "EACCES" => Errno::EACCES,
-        "EPERM" => Errno::EPERM,
-        "EROFS" => Errno::EROFS,
-        "ENAMETOOLONG" => Errno::ENAMETOOLONG,
-        "EINVAL" => Errno::EINVAL,
-        "ELOOP" => Errno::ELOOP,
-        "EFBIG" => Errno::EFBIG,
-        "ENODATA" => Errno::ENODATA,
-        "ESTALE" => Errno::ESTALE,
-        "ENOSPC" => Errno::ENOSPC,
-        "EDQUOT" => Errno::EDQUOT,
-        _ => Errno::EIO,
-    }
-}
-
 fn answer<T>(result: keyrack_deltafs::Result<T>) -> Answer<T> {
-    result.map_err(|error| errno(&error))
+    result.map_err(|error| Errno::from_i32(error.errno_number()))
 }
 
 impl Tree {
@@ -306,7 +283,7 @@ impl Tree {
                         bytes[..end - start].copy_from_slice(&all[start..end]);
                     }
                     RemovedBytes::Shared(file) | RemovedBytes::File(file) => {
-                        file.read_at(offset, &mut bytes).map_err(|error| errno(&error))?;
+                        answer(file.read_at(offset, &mut bytes))?;
                     }
                 }
                 Ok(bytes)
@@ -339,9 +316,7 @@ impl Tree {
                         all[start..start + bytes.len()].copy_from_slice(bytes);
                         Ok(())
                     }
-                    RemovedBytes::File(file) => {
-                        file.write_at(offset, bytes).map_err(|error| errno(&error))
-                    }
+                    RemovedBytes::File(file) => answer(file.write_at(offset, bytes)),
                     RemovedBytes::Shared(_) => unreachable!("it was copied when it was extended"),
                 }
             }
@@ -372,7 +347,7 @@ impl Tree {
                 }
                 RemovedBytes::Shared(_) => unreachable!("it was copied a moment ago"),
                 RemovedBytes::File(file) => {
-                    file.set_len(size).map_err(|error| errno(&error))?;
+                    answer(file.set_len(size))?;
                 }
             }
             removed.stat.size = size;
