@@ -9,7 +9,6 @@ use crate::list::{ListEntry, PAGE};
 use crate::name::join;
 use crate::namespace::Namespace;
 use crate::record::{Entry, Node};
-use crate::user::User;
 use keyrack_flodb::Db;
 use std::collections::VecDeque;
 
@@ -170,8 +169,7 @@ impl Namespace {
         other: &Namespace,
         mut visit: impl FnMut(&[u8], Difference, Kind) -> bool,
     ) -> Result<()> {
-        let root = User::root();
-        let sides = [self.by(&root), other.by(&root)];
+        let sides = [self.as_root(), other.as_root()];
         let mut pending = vec![(b"/".to_vec(), Some(self.root()?), Some(other.root()?))];
         while let Some((path, old, new)) = pending.pop() {
             let mut old = Entries::new(sides[0], old);

@@ -34,6 +34,13 @@ impl Namespace {
         Caller { inner: &self.inner, user }
     }
 
+    /// Calls on behalf of user 0, who may do everything.
+    #[must_use]
+    pub fn as_root(&self) -> Caller<'_> {
+        static ROOT: User = User { uid: 0, gid: 0, groups: Vec::new() };
+        self.by(&ROOT)
+    }
+
     /// The root directory.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 
 use crate::support::{Lab, assert_sound, path};
 use keyrack_deltafs::merge::Merge;
-use keyrack_deltafs::{Error, GcOptions, Kind, Namespace, Registry, Settings, User};
+use keyrack_deltafs::{Error, GcOptions, Kind, Namespace, Registry, Settings};
 use keyrack_flodb::{Compression, Db, Durability, Options};
 use keyrack_testkit::damage::{Directory, Sources, directory, disk_of, sweep};
 use keyrack_testkit::random::given_seed;
@@ -43,12 +43,11 @@ fn image(lab: &Lab) -> Directory {
 fn build(flavour: u8) -> (Directory, Vec<Directory>) {
     let lab = Lab::new();
     lab.disk.create_dir_all(Path::new(REGISTRY)).unwrap();
-    let user = User::root();
     let registry = Registry::new_in(lab.fs(), REGISTRY);
     let mut earlier = Vec::new();
     let mut space = open(&lab);
     for round in 0..3_u8 {
-        let fs = space.by(&user);
+        let fs = space.as_root();
         let dir = format!("/dir{round}");
         fs.mkdir(dir.as_bytes(), 0o755).unwrap();
         for n in 0..30_usize {
@@ -92,8 +91,7 @@ fn kind(path: &Path) -> String {
 
 /// All names, what they are, and all bytes.
 fn everything(space: &Namespace, lines: &mut Vec<String>) -> keyrack_deltafs::Result<()> {
-    let user = User::root();
-    let fs = space.by(&user);
+    let fs = space.as_root();
     for walked in fs.walk(b"/")? {
         let walked = walked.map_err(|(_, error)| error)?;
         let bytes = match walked.stat.kind {
@@ -157,10 +155,9 @@ fn no_damage_of_a_name_space_is_silent() {
 /// A log with two large files of three blocks each, and its directory.
 fn large(lab: &Lab) -> [Vec<u8>; 2] {
     let space = lab.open("log");
-    let user = User::root();
     let files = [1, 2].map(|seed| {
         let bytes: Vec<u8> = (0..150_000_u32).map(|at| (at / 7) as u8 ^ seed).collect();
-        space.by(&user).put(format!("/f{seed}").as_bytes(), 0o644, &bytes).unwrap();
+        space.as_root().put(format!("/f{seed}").as_bytes(), 0o644, &bytes).unwrap();
         bytes
     });
     space.close().unwrap();
@@ -171,7 +168,7 @@ fn large(lab: &Lab) -> [Vec<u8>; 2] {
 
 /// Where the bytes of a large file are.
 fn bytes_of(space: &Namespace, file: &[u8]) -> PathBuf {
-    let inode = space.by(&User::root()).stat(file).unwrap().inode;
+    let inode = space.as_root().stat(file).unwrap().inode;
     path(&format!("log/contents/{:02x}/{inode}", inode.to_u128() as u8))
 }
 
@@ -192,40 +189,38 @@ fn assert_damaged<T: std::fmt::Debug>(result: keyrack_deltafs::Result<T>, at: &P
 fn a_large_file_that_is_short_does_not_read_as_zeros() {
     let lab = Lab::new();
     large(&lab);
-    let user = User::root();
     let space = lab.open("log");
     let at = bytes_of(&space, b"/f1");
     let whole = lab.disk.read(&at).unwrap();
     for len in [0, 1, 65_536, 149_999] {
         lab.disk.write_atomic(&at, &whole[..len]).unwrap();
-        assert_damaged(space.by(&user).read(b"/f1", 0, usize::MAX), &at);
-        let stat = space.by(&user).stat(b"/f1").unwrap();
+        assert_damaged(space.as_root().read(b"/f1", 0, usize::MAX), &at);
+        let stat = space.as_root().stat(b"/f1").unwrap();
         assert_damaged(space.open_contents(&stat), &at);
         let root = space.root().unwrap();
-        assert_damaged(space.by(&user).write_at(&root, b"f1", 149_000, b"x"), &at);
+        assert_damaged(space.as_root().write_at(&root, b"f1", 149_000, b"x"), &at);
     }
     lab.disk.remove_file(&at).unwrap();
-    assert_damaged(space.by(&user).read(b"/f1", 0, 1), &at);
+    assert_damaged(space.as_root().read(b"/f1", 0, 1), &at);
     // Without a seal, too: this one was never closed.
     let bytes = vec![7; 90_000];
-    space.by(&user).put(b"/open", 0o644, &bytes).unwrap();
+    space.as_root().put(b"/open", 0o644, &bytes).unwrap();
     let image = lab.disk.crash_image(1, CrashPolicy::KeepAll);
     let again = Namespace::open_in(Arc::new(image.clone()), &path("log"), lab.settings()).unwrap();
-    assert_eq!(again.by(&user).read(b"/open", 0, usize::MAX).unwrap(), bytes);
+    assert_eq!(again.as_root().read(b"/open", 0, usize::MAX).unwrap(), bytes);
     let at = bytes_of(&again, b"/open");
     image.write_atomic(&at, &bytes[..80_000]).unwrap();
-    assert_damaged(again.by(&user).read(b"/open", 79_999, 2), &at);
+    assert_damaged(again.as_root().read(b"/open", 79_999, 2), &at);
 }
 
 #[test]
 fn a_write_gives_damage_no_checksum() {
     let lab = Lab::new();
     let [whole, _] = large(&lab);
-    let user = User::root();
     let space = lab.open("log");
     let at = bytes_of(&space, b"/f1");
     flip(&lab, &at, 140_000);
-    let fs = space.by(&user);
+    let fs = space.as_root();
     let root = fs.dir(b"/").unwrap();
     let write = |offset: u64, bytes: &[u8]| fs.write_at(&root, b"f1", offset, bytes);
     // Beside the damage: what else the block has would be taken for sound.
@@ -238,7 +233,7 @@ fn a_write_gives_damage_no_checksum() {
     assert_damaged(fs.read(b"/f1", 149_000, 1), &at);
     space.close().unwrap();
     let space = lab.open("log");
-    let fs = space.by(&user);
+    let fs = space.as_root();
     assert_eq!(fs.read(b"/f1", 0, 19).unwrap(), [&whole[..10], b"elsewhere"].concat());
     assert_damaged(fs.read(b"/f1", 149_000, 1), &at);
     // The whole block anew is sound again.
@@ -252,37 +247,36 @@ fn a_crash_while_a_large_file_changes_is_no_damage() {
     for seed in 0..20 {
         let lab = Lab::new();
         let [mut one, two] = large(&lab);
-        let user = User::root();
         let space = lab.open("log");
         let root = space.root().unwrap();
         let new = [seed as u8; 3];
-        space.by(&user).write_at(&root, b"f1", 70_000, &new).unwrap();
+        space.as_root().write_at(&root, b"f1", 70_000, &new).unwrap();
         let at = bytes_of(&space, b"/f2");
         for policy in [CrashPolicy::KeepAll, CrashPolicy::DropAll, CrashPolicy::Reordered] {
             let image = lab.disk.crash_image(seed, policy);
             let open = || Namespace::open_in(Arc::new(image.clone()), &path("log"), lab.settings());
             let again = open().unwrap();
-            let found = again.by(&user).read(b"/f1", 0, usize::MAX).unwrap();
+            let found = again.as_root().read(b"/f1", 0, usize::MAX).unwrap();
             if policy == CrashPolicy::KeepAll {
                 one[70_000..70_003].copy_from_slice(&new);
                 assert!(found == one);
             }
-            assert!(again.by(&user).read(b"/f2", 0, usize::MAX).unwrap() == two);
+            assert!(again.as_root().read(b"/f2", 0, usize::MAX).unwrap() == two);
             again.close().unwrap();
             // Sealed by the end of that use.
             let again = open().unwrap();
-            let sealed = again.by(&user).read(b"/f1", 0, usize::MAX).unwrap();
+            let sealed = again.as_root().read(b"/f1", 0, usize::MAX).unwrap();
             assert!(sealed == found);
             for file in [b"/f1", b"/f2"] {
                 let at = bytes_of(&again, file);
                 let mut bytes = image.read(&at).unwrap();
                 bytes[99] ^= 4;
                 image.write_atomic(&at, &bytes).unwrap();
-                assert_damaged(again.by(&user).read(file, 0, usize::MAX), &at);
+                assert_damaged(again.as_root().read(file, 0, usize::MAX), &at);
             }
         }
         flip(&lab, &at, 0);
-        assert_damaged(space.by(&user).read(b"/f2", 0, 1), &at);
+        assert_damaged(space.as_root().read(b"/f2", 0, 1), &at);
     }
 }
 
@@ -295,39 +289,37 @@ fn a_log_without_checksums_is_read_and_a_publication_gives_it_some() {
     let rows = |end: &[u8]| [&[0; 16], end].concat();
     store.delete_range(&rows(b"sum"), &rows(b"sun")).unwrap();
     store.close().unwrap();
-    let user = User::root();
     let space = lab.open("log");
-    assert!(space.by(&user).read(b"/f1", 0, usize::MAX).unwrap() == one);
+    assert!(space.as_root().read(b"/f1", 0, usize::MAX).unwrap() == one);
     let registry = Registry::new_in(lab.fs(), "/reg");
     registry.publish(&space, "job", None).unwrap();
     let at = bytes_of(&space, b"/f1");
     flip(&lab, &at, 77);
-    assert_damaged(space.by(&user).read(b"/f1", 0, 1), &at);
+    assert_damaged(space.as_root().read(b"/f1", 0, 1), &at);
     let dirs = registry.log_dirs(&registry.resolve(&["job"]).unwrap()).unwrap();
     let view = Namespace::open_read_only_in(lab.fs(), &dirs, lab.settings()).unwrap();
-    assert!(view.by(&user).read(b"/f1", 0, usize::MAX).unwrap() == one);
+    assert!(view.as_root().read(b"/f1", 0, usize::MAX).unwrap() == one);
     let copy = dirs[0].join(at.strip_prefix("/log").unwrap());
     flip(&lab, &copy, 77);
-    assert_damaged(view.by(&user).read(b"/f1", 0, 1), &copy);
+    assert_damaged(view.as_root().read(b"/f1", 0, 1), &copy);
 }
 
 #[test]
 fn a_merge_takes_checksums_along_and_damage_not() {
     let lab = Lab::new();
     let [one, two] = large(&lab);
-    let user = User::root();
     let merge = |to: &str| {
         let merge = Merge::open(lab.fs(), &[path("log")]).unwrap();
         merge.part(&[], 0, &path(to))
     };
     merge("merged/r0").unwrap();
     let merged = lab.open("merged/r0");
-    let found = [b"/f1", b"/f2"].map(|file| merged.by(&user).read(file, 0, usize::MAX).unwrap());
+    let found = [b"/f1", b"/f2"].map(|file| merged.as_root().read(file, 0, usize::MAX).unwrap());
     assert!(found == [one, two]);
     let at = bytes_of(&merged, b"/f1");
     let copy = path("merged/r0").join(at.strip_prefix("/log").unwrap());
     flip(&lab, &copy, 149_999);
-    assert_damaged(merged.by(&user).read(b"/f1", 149_998, 1), &copy);
+    assert_damaged(merged.as_root().read(b"/f1", 149_998, 1), &copy);
     flip(&lab, &at, 3);
     assert_damaged(merge("again/r0"), &at);
 }
@@ -337,7 +329,7 @@ fn a_deep_check_names_every_large_file_that_is_damaged() {
     let lab = Lab::new();
     large(&lab);
     let space = lab.open("log");
-    space.by(&User::root()).put(b"/small", 0o644, b"few").unwrap();
+    space.as_root().put(b"/small", 0o644, b"few").unwrap();
     assert_eq!(space.check_contents().unwrap(), []);
     let (one, two) = (bytes_of(&space, b"/f1"), bytes_of(&space, b"/f2"));
     flip(&lab, &one, 149_999);

@@ -1,6 +1,6 @@
 //! Facts and rights: sizes, times, counts; owner, group, other; sticky directories.
 
-use crate::support::{Lab, errno, ls, touch};
+use crate::support::{errno, ls, opened, touch};
 use keyrack_deltafs::{Caller, IfExists, IfTaken, SetAttributes, SetTime, Stat, User};
 
 fn mode(mode: u32) -> SetAttributes {
@@ -13,10 +13,8 @@ fn size(size: u64) -> SetAttributes {
 
 #[test]
 fn times_counts_and_sizes_are_true() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (lab, space) = opened();
+    let fs = space.as_root();
     let t1 = lab.tick();
     fs.mkdir(b"/d", 0o755).unwrap();
     let t2 = lab.tick();
@@ -56,15 +54,13 @@ fn times_counts_and_sizes_are_true() {
     // And all of it after a restart.
     space.close().unwrap();
     let space = lab.open("log");
-    assert_eq!(space.by(&root).stat(b"/d").unwrap(), d);
+    assert_eq!(space.as_root().stat(b"/d").unwrap(), d);
 }
 
 #[test]
 fn files_of_3901_bytes_and_sizes_beyond() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     touch(fs, "/f");
     let data: Vec<u8> = (0..3901).map(|n| n as u8).collect();
     fs.write(b"/f", 0, &data).unwrap();
@@ -104,9 +100,7 @@ fn files_of_3901_bytes_and_sizes_beyond() {
 /// Each right on its own: what it allows, and that nothing else does.
 #[test]
 fn owner_group_and_other_times_read_write_and_pass() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
+    let (_, space) = opened();
     let owner = User::new(1, 10);
     let member = User { uid: 2, gid: 20, groups: vec![10] };
     let other = User::new(3, 30);
@@ -119,8 +113,8 @@ fn owner_group_and_other_times_read_write_and_pass() {
             // The class of the user has these bits and the others have their opposite.
             let set = (0o777 & !(7 << shift) & !(bits * 0o111)) | bits << shift;
             let (r, w, x) = (bits & 4 > 0, bits & 2 > 0, bits & 1 > 0);
-            space.by(&root).set_attributes(b"/d", &mode(set)).unwrap();
-            let dir = space.by(&root).dir(b"/d").unwrap();
+            space.as_root().set_attributes(b"/d", &mode(set)).unwrap();
+            let dir = space.as_root().dir(b"/d").unwrap();
             assert_eq!(errno(fs.list_at(&dir, None, 9)), done(r));
             assert_eq!(errno(fs.list_plus_at(&dir, None, 9)), done(r && x));
             assert_eq!(errno(fs.stat(b"/d/f")), done(x));
@@ -134,20 +128,19 @@ fn owner_group_and_other_times_read_write_and_pass() {
             } else {
                 assert_eq!(errno(fs.unlink(b"/d/f")), "EACCES");
             }
-            space.by(&root).set_attributes(b"/d", &mode(0o777)).unwrap();
-            space.by(&root).set_attributes(b"/d/f", &mode(set & 0o666)).unwrap();
+            space.as_root().set_attributes(b"/d", &mode(0o777)).unwrap();
+            space.as_root().set_attributes(b"/d/f", &mode(set & 0o666)).unwrap();
             assert_eq!(errno(fs.read(b"/d/f", 0, 1)), done(r));
             assert_eq!(errno(fs.write(b"/d/f", 0, b"x")), done(w));
             assert_eq!(errno(fs.set_attributes(b"/d/f", &size(1))), done(w));
         }
     }
-    assert_eq!(ls(space.by(&root), "/d"), "f");
+    assert_eq!(ls(space.as_root(), "/d"), "f");
 }
 
 #[test]
 fn who_may_change_what() {
-    let lab = Lab::new();
-    let space = lab.open("log");
+    let (_, space) = opened();
     let (root, owner, other) = (User::root(), User::new(1, 10), User::new(2, 20));
     let owner = User { groups: vec![11], ..owner };
     space.by(&owner).create(b"/f", 0o644, IfExists::Fail).unwrap();
@@ -177,8 +170,7 @@ fn who_may_change_what() {
 
 #[test]
 fn in_a_sticky_directory_only_owners_remove() {
-    let lab = Lab::new();
-    let space = lab.open("log");
+    let (_, space) = opened();
     let (root, one, two) = (User::root(), User::new(1, 1), User::new(2, 2));
     space.by(&root).mkdir(b"/tmp", 0o1777).unwrap();
     space.by(&one).create(b"/tmp/f", 0o666, IfExists::Fail).unwrap();
@@ -198,8 +190,7 @@ fn in_a_sticky_directory_only_owners_remove() {
 /// A path is only as good as the worst right on it, and a right taken away counts at once.
 #[test]
 fn the_way_to_a_file_needs_to_be_open() {
-    let lab = Lab::new();
-    let space = lab.open("log");
+    let (_, space) = opened();
     let (root, user) = (User::root(), User::new(1, 1));
     let fs = space.by(&user);
     for path in ["/a", "/a/b"] {
@@ -217,8 +208,7 @@ fn the_way_to_a_file_needs_to_be_open() {
 
 #[test]
 fn the_owner_who_stays_is_set_by_the_owner_only() {
-    let lab = Lab::new();
-    let space = lab.open("log");
+    let (_, space) = opened();
     let (owner, other) = (User { uid: 5, gid: 50, groups: vec![51] }, User::new(6, 60));
     touch(space.by(&owner), "/f");
     space.by(&owner).mkdir(b"/d", 0o777).unwrap();
@@ -240,8 +230,7 @@ fn the_owner_who_stays_is_set_by_the_owner_only() {
 
 #[test]
 fn somebody_elses_write_takes_the_set_id_bits_away() {
-    let lab = Lab::new();
-    let space = lab.open("log");
+    let (_, space) = opened();
     let (owner, other, root) = (User::new(5, 50), User::new(6, 60), User::root());
     let big = vec![7; 5000];
     type Write<'a> = &'a dyn Fn(Caller<'_>) -> Stat;
@@ -290,8 +279,7 @@ fn somebody_elses_write_takes_the_set_id_bits_away() {
 
 #[test]
 fn who_may_not_pass_a_directory_is_not_told_what_is_in_it() {
-    let lab = Lab::new();
-    let space = lab.open("log");
+    let (_, space) = opened();
     let (owner, other) = (User::new(5, 50), User::new(6, 60));
     let fs = space.by(&owner);
     fs.mkdir(b"/d", 0o700).unwrap();
@@ -326,10 +314,8 @@ fn who_may_not_pass_a_directory_is_not_told_what_is_in_it() {
 /// A write of the bytes that stood there already was carried out, and moved the times of the link.
 #[test]
 fn a_write_to_a_link_is_refused_whatever_it_would_write() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     let link = fs.symlink(b"none3", b"/l").unwrap();
     let dir = fs.dir(b"/").unwrap();
     for bytes in [&b"none3"[..], b"none", b"other", b""] {

@@ -1,31 +1,16 @@
 //! Logs on top of logs: which one is right, what is hidden, what may not be changed.
 
-use crate::support::{Lab, assert_sound, dump, errno, ls, path, touch};
-use keyrack_deltafs::{IfExists, IfTaken, Kind, Namespace, SetAttributes, SetTime, Settings, User};
-use keyrack_vfs::{FileKind, Fs};
+use crate::support::{Lab, assert_sound, dump, errno, ls, opened, path, touch};
+use keyrack_deltafs::{IfExists, IfTaken, Kind, Namespace, SetAttributes, SetTime, Settings};
+use keyrack_testkit::damage::directory;
 use keyrack_workload::Rng;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Every file below `dir`, with its content.
-fn files(fs: &dyn Fs, dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs.list(dir).unwrap() {
-        let path = dir.join(&entry.name);
-        if entry.kind == FileKind::Dir {
-            found.extend(files(fs, &path));
-        } else {
-            found.insert(path.display().to_string(), fs.read(&path).unwrap());
-        }
-    }
-    found
-}
-
 /// A log with some of everything.
 fn base(lab: &Lab) {
     let space = lab.open("base");
-    let root = User::root();
-    let fs = space.by(&root);
+    let fs = space.as_root();
     for path in ["/a", "/a/b", "/gone"] {
         fs.mkdir(path.as_bytes(), 0o755).unwrap();
     }
@@ -41,10 +26,9 @@ fn base(lab: &Lab) {
 fn a_log_changes_what_is_below_without_touching_it() {
     let lab = Lab::new();
     base(&lab);
-    let before = files(&lab.disk, &path("base"));
-    let root = User::root();
+    let before = directory(&lab.disk, &path("base"));
     let space = lab.open_on("job", &["base"]);
-    let fs = space.by(&root);
+    let fs = space.as_root();
     assert_eq!(fs.read(b"/f", 0, 9).unwrap(), b"base");
     assert_eq!(errno(fs.create(b"/f", 0o644, IfExists::Fail)), "EEXIST");
     assert_eq!(errno(fs.mkdir(b"/a", 0o755)), "EEXIST");
@@ -70,7 +54,7 @@ fn a_log_changes_what_is_below_without_touching_it() {
     assert_sound(&space);
     let seen = dump(&space);
     space.close().unwrap();
-    assert_eq!(files(&lab.disk, &path("base")), before);
+    assert_eq!(directory(&lab.disk, &path("base")), before);
     assert_eq!(dump(&lab.open_on("job", &["base"])), seen);
     assert_eq!(dump(&lab.view(&["job", "base"])), seen);
 }
@@ -79,10 +63,9 @@ fn a_log_changes_what_is_below_without_touching_it() {
 #[test]
 fn of_one_name_in_two_logs_the_higher_is_right() {
     let lab = Lab::new();
-    let root = User::root();
     for (log, text) in [("one", &b"1"[..]), ("two", b"22")] {
         let space = lab.open(log);
-        let fs = space.by(&root);
+        let fs = space.as_root();
         let dir = fs.mkdir(b"/shared", 0o755).unwrap();
         fs.create_with_at(&dir, b"same", 0o644, text).unwrap();
         fs.create_with_at(&dir, log.as_bytes(), 0o644, text).unwrap();
@@ -95,7 +78,7 @@ fn of_one_name_in_two_logs_the_higher_is_right() {
         [(["one", "two"], &b"1"[..], Kind::Dir), (["two", "one"], b"22", Kind::File)]
     {
         let view = lab.view(&order);
-        let fs = view.by(&root);
+        let fs = view.as_root();
         assert_eq!(ls(fs, "/shared"), "one same two", "the directory is one");
         assert_eq!(fs.read(b"/shared/same", 0, 9).unwrap(), text);
         assert_eq!(fs.stat(b"/mixed").unwrap().kind, kind);
@@ -122,29 +105,28 @@ fn of_one_name_in_two_logs_the_higher_is_right() {
 #[test]
 fn attributes_of_a_directory_in_several_logs() {
     let lab = Lab::new();
-    let root = User::root();
     let space = lab.open("low");
-    space.by(&root).mkdir(b"/d", 0o755).unwrap();
-    space.by(&root).mkdir(b"/d/one", 0o755).unwrap();
+    space.as_root().mkdir(b"/d", 0o755).unwrap();
+    space.as_root().mkdir(b"/d/one", 0o755).unwrap();
     space.close().unwrap();
     let t2 = lab.tick();
     let space = lab.open_on("middle", &["low"]);
     let set = SetAttributes { mode: Some(0o700), gid: Some(7), ..SetAttributes::default() };
-    space.by(&root).set_attributes(b"/d", &set).unwrap();
-    space.by(&root).mkdir(b"/d/two", 0o755).unwrap();
+    space.as_root().set_attributes(b"/d", &set).unwrap();
+    space.as_root().mkdir(b"/d/two", 0o755).unwrap();
     space.close().unwrap();
     let t3 = lab.tick();
     // The highest only makes an entry: it has no opinion on the mode.
     let space = lab.open_on("high", &["low"]);
-    touch(space.by(&root), "/d/f");
+    touch(space.as_root(), "/d/f");
     space.close().unwrap();
     let view = lab.view(&["high", "middle", "low"]);
-    let stat = view.by(&root).stat(b"/d").unwrap();
+    let stat = view.as_root().stat(b"/d").unwrap();
     assert_eq!((stat.mode, stat.gid, stat.nlink, stat.mtime_ns), (0o700, 7, 4, t3));
     assert!(t2 < t3);
-    assert_eq!(ls(view.by(&root), "/d"), "f one two");
+    assert_eq!(ls(view.as_root(), "/d"), "f one two");
     let view = lab.view(&["high", "low"]);
-    assert_eq!(view.by(&root).stat(b"/d").unwrap().mode, 0o755);
+    assert_eq!(view.as_root().stat(b"/d").unwrap().mode, 0o755);
     let refused = Namespace::open_read_only_in(lab.fs(), &[path("high")], lab.settings());
     assert!(refused.unwrap_err().to_string().contains("/high: the lowest log has no root"));
 }
@@ -153,19 +135,18 @@ fn attributes_of_a_directory_in_several_logs() {
 #[test]
 fn a_directory_that_only_one_of_two_logs_removed() {
     let lab = Lab::new();
-    let root = User::root();
     let space = lab.open("remover");
-    space.by(&root).mkdir(b"/tmp", 0o755).unwrap();
-    space.by(&root).rmdir(b"/tmp").unwrap();
+    space.as_root().mkdir(b"/tmp", 0o755).unwrap();
+    space.as_root().rmdir(b"/tmp").unwrap();
     space.close().unwrap();
     let space = lab.open("maker");
-    space.by(&root).mkdir(b"/tmp", 0o711).unwrap();
-    touch(space.by(&root), "/tmp/f");
+    space.as_root().mkdir(b"/tmp", 0o711).unwrap();
+    touch(space.as_root(), "/tmp/f");
     space.close().unwrap();
     for order in [["remover", "maker"], ["maker", "remover"]] {
         let view = lab.view(&order);
-        assert_eq!(ls(view.by(&root), "/tmp"), "f");
-        assert_eq!(view.by(&root).stat(b"/tmp").unwrap().mode, 0o711);
+        assert_eq!(ls(view.as_root(), "/tmp"), "f");
+        assert_eq!(view.as_root().stat(b"/tmp").unwrap().mode, 0o711);
     }
 }
 
@@ -173,10 +154,9 @@ fn a_directory_that_only_one_of_two_logs_removed() {
 fn every_change_of_a_view_is_refused_and_changes_no_byte() {
     let lab = Lab::new();
     base(&lab);
-    let before = files(&lab.disk, Path::new("/"));
+    let before = directory(&lab.disk, Path::new("/"));
     let view = lab.view(&["base"]);
-    let root = User::root();
-    let fs = view.by(&root);
+    let fs = view.as_root();
     let dir = fs.dir(b"/a").unwrap();
     let set = SetAttributes { mode: Some(0), ..SetAttributes::default() };
     let refused = [
@@ -209,21 +189,19 @@ fn every_change_of_a_view_is_refused_and_changes_no_byte() {
     assert_eq!(errno(fs.write(b"/none", 0, b"x")), "ENOENT");
     drop(dir);
     view.close().unwrap();
-    assert_eq!(files(&lab.disk, Path::new("/")), before);
+    assert_eq!(directory(&lab.disk, Path::new("/")), before);
 }
 
 /// A reader sees a log as it was when it was opened, whatever its writer does meanwhile.
 #[test]
 fn readers_beside_a_writer() {
-    let lab = Lab::new();
-    let root = User::root();
-    let space = lab.open("log");
-    touch(space.by(&root), "/one");
+    let (lab, space) = opened();
+    touch(space.as_root(), "/one");
     let view = lab.view(&["log"]);
-    touch(space.by(&root), "/two");
+    touch(space.as_root(), "/two");
     space.flush().unwrap();
-    assert_eq!(ls(view.by(&root), "/"), "one");
-    assert_eq!(ls(lab.view(&["log"]).by(&root), "/"), "one two");
+    assert_eq!(ls(view.as_root(), "/"), "one");
+    assert_eq!(ls(lab.view(&["log"]).as_root(), "/"), "one two");
 }
 
 /// Chains of 1, 4 and 16 logs, each with creates, replacements and removals of its own, against a
@@ -232,7 +210,6 @@ fn readers_beside_a_writer() {
 fn long_chains_against_a_model() {
     for logs in [1, 4, 16] {
         let lab = Lab::new();
-        let root = User::root();
         let mut rng = Rng::from_seed(logs);
         let mut model: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         let mut chain: Vec<String> = Vec::new();
@@ -241,7 +218,7 @@ fn long_chains_against_a_model() {
             let lower = chain.iter().map(|name| path(name)).collect();
             let settings = Settings { lower, ..lab.settings() };
             let space = Namespace::open_in(lab.fs(), &path(&name), settings).unwrap();
-            let fs = space.by(&root);
+            let fs = space.as_root();
             let dir = match log {
                 0 => fs.mkdir(b"/d", 0o755).unwrap(),
                 _ => fs.dir(b"/d").unwrap(),
@@ -272,7 +249,7 @@ fn long_chains_against_a_model() {
         }
         let names: Vec<&str> = chain.iter().map(String::as_str).collect();
         let view = lab.view(&names);
-        let fs = view.by(&root);
+        let fs = view.as_root();
         let wanted: Vec<&str> = model.keys().map(String::as_str).collect();
         assert_eq!(ls(fs, "/d"), wanted.join(" "), "{logs} logs");
         let dir = fs.dir(b"/d").unwrap();
@@ -289,25 +266,24 @@ fn long_chains_against_a_model() {
 #[test]
 fn a_directory_that_several_logs_made_counts_once() {
     let lab = Lab::new();
-    let root = User::root();
     for name in ["r0", "r1", "r2"] {
         let space = lab.open(name);
-        let fs = space.by(&root);
+        let fs = space.as_root();
         fs.mkdir(b"/shared", 0o755).unwrap();
         fs.mkdir(format!("/of-{name}").as_bytes(), 0o755).unwrap();
         space.close().unwrap();
     }
     let view = lab.view(&["r2", "r1", "r0"]);
-    let fs = view.by(&root);
+    let fs = view.as_root();
     assert_eq!(fs.stat(b"/").unwrap().nlink, 2 + 4);
     // And a log on top of them counts on from there.
     let space = lab.open_on("job", &["r2", "r1", "r0"]);
-    let fs = space.by(&root);
+    let fs = space.as_root();
     fs.rmdir(b"/shared").unwrap();
     fs.mkdir(b"/new", 0o755).unwrap();
     fs.mkdir(b"/newer", 0o755).unwrap();
     assert_eq!(fs.stat(b"/").unwrap().nlink, 2 + 5);
     space.close().unwrap();
     let view = lab.view(&["job", "r2", "r1", "r0"]);
-    assert_eq!(view.by(&root).stat(b"/").unwrap().nlink, 2 + 5);
+    assert_eq!(view.as_root().stat(b"/").unwrap().nlink, 2 + 5);
 }

@@ -1,7 +1,7 @@
 //! What a create costs: one write of the log, and no call to the machine.
 
 use crate::support::{Lab, path};
-use keyrack_deltafs::{IfExists, Namespace, Settings, User};
+use keyrack_deltafs::{IfExists, Namespace, Settings};
 use keyrack_flodb::Options;
 use keyrack_vfs::FaultFs;
 use std::sync::Arc;
@@ -19,8 +19,7 @@ fn creates_and_lookups_in_an_open_directory_make_no_call() {
     };
     let settings = Settings { store, ..lab.settings() };
     let space = Namespace::open_in(Arc::new(fs.clone()), &path("log"), settings).unwrap();
-    let root = User::root();
-    let caller = space.by(&root);
+    let caller = space.as_root();
     let dir = caller.mkdir(b"/d", 0o755).unwrap();
     caller.create_at(&dir, b"first", 0o644, IfExists::Fail).unwrap();
     let entries = |space: &Namespace| {
@@ -53,12 +52,11 @@ fn names_that_no_log_of_a_chain_has_cost_next_to_no_reads() {
     const LOGS: usize = 16;
     const FILES: usize = 100;
     let lab = Lab::new();
-    let root = User::root();
     let names: Vec<String> = (0..LOGS).map(|log| format!("log{log}")).collect();
     for (log, name) in names.iter().enumerate() {
         let below: Vec<&str> = names[..log].iter().rev().map(String::as_str).collect();
         let space = lab.open_on(name, &below);
-        let fs = space.by(&root);
+        let fs = space.as_root();
         if log == 0 {
             fs.mkdir(b"/d", 0o755).unwrap();
         }
@@ -77,7 +75,7 @@ fn names_that_no_log_of_a_chain_has_cost_next_to_no_reads() {
         let fs = FaultFs::new(lab.fs());
         let view = Namespace::open_read_only_in(Arc::new(fs.clone()), &logs, lab.settings());
         let view = view.unwrap();
-        let caller = view.by(&root);
+        let caller = view.as_root();
         let dir = caller.dir(b"/d").unwrap();
         caller.stat_at(&dir, b"nobody").unwrap_err();
         let before = fs.operations();

@@ -1,7 +1,7 @@
 //! Kills and power losses: what was acknowledged is there, and nothing is half.
 
-use crate::support::{Lab, assert_sound, dump, errno, path};
-use keyrack_deltafs::{IfExists, IfTaken, Namespace, Settings, User};
+use crate::support::{Lab, assert_sound, dump, errno, opened, path};
+use keyrack_deltafs::{IfExists, IfTaken, Namespace, Settings};
 use keyrack_flodb::Durability;
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, OpenOptions};
 use keyrack_workload::Rng;
@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex};
 
 /// A script of moves: a file and a directory that change places, and files that come and go.
 fn step(space: &Namespace, n: u64) -> Result<(), keyrack_deltafs::Error> {
-    let root = User::root();
-    let fs = space.by(&root);
+    let fs = space.as_root();
     let (from, to) = if n.is_multiple_of(2) { ("/a", "/b") } else { ("/b", "/a") };
     fs.rename(format!("{from}/file").as_bytes(), format!("{to}/file").as_bytes(), IfTaken::Fail)?;
     fs.rename(format!("{from}/dir").as_bytes(), format!("{to}/dir").as_bytes(), IfTaken::Fail)?;
@@ -24,8 +23,7 @@ fn step(space: &Namespace, n: u64) -> Result<(), keyrack_deltafs::Error> {
 }
 
 fn prepare(space: &Namespace) {
-    let root = User::root();
-    let fs = space.by(&root);
+    let fs = space.as_root();
     for dir in ["/a", "/b", "/a/dir", "/made"] {
         fs.mkdir(dir.as_bytes(), 0o755).unwrap();
     }
@@ -37,8 +35,7 @@ fn prepare(space: &Namespace) {
 /// Asserts that nothing is half, and gives how many steps are whole.
 fn check(space: &Namespace, context: &str) -> u64 {
     assert_eq!(space.fsck().unwrap().flaws, [], "{context}");
-    let root = User::root();
-    let fs = space.by(&root);
+    let fs = space.as_root();
     for name in ["file", "dir/in"] {
         let places = ["/a/", "/b/"].map(|dir| fs.stat(format!("{dir}{name}").as_bytes()).is_ok());
         assert!(places[0] != places[1], "{context}: {name} in {places:?}");
@@ -95,17 +92,15 @@ fn power_losses_leave_a_beginning_with_all_that_was_acknowledged() {
 /// directories are at most a second old.
 #[test]
 fn a_kill_loses_nothing() {
-    let lab = Lab::new();
-    let space = lab.open("log");
+    let (lab, space) = opened();
     prepare(&space);
-    let root = User::root();
     let mut images = Vec::new();
     for n in 0..30 {
         lab.now.fetch_add(300_000_000, std::sync::atomic::Ordering::Relaxed);
         step(&space, n).unwrap();
         let created = format!("/made/{n:04}");
-        space.by(&root).write(created.as_bytes(), 0, b"bytes").unwrap();
-        let made = space.by(&root).stat(b"/made").unwrap();
+        space.as_root().write(created.as_bytes(), 0, b"bytes").unwrap();
+        let made = space.as_root().stat(b"/made").unwrap();
         images.push((n, lab.disk.process_crash_image(), dump(&space), made.mtime_ns));
     }
     for (n, disk, before, mtime_ns) in images {
@@ -113,7 +108,7 @@ fn a_kill_loses_nothing() {
         let space = after.open("log");
         assert_eq!(check(&space, &format!("kill {n}")), n + 1);
         assert_eq!(dump(&space), before, "kill {n}");
-        let found = space.by(&root).stat(b"/made").unwrap().mtime_ns;
+        let found = space.as_root().stat(b"/made").unwrap().mtime_ns;
         assert!(found <= mtime_ns && mtime_ns - found <= 1_000_000_000, "kill {n}");
     }
 }
@@ -138,7 +133,7 @@ fn a_full_disk_is_an_error_and_nothing_else() {
         assert!(done < 100_000, "the disk is full");
     };
     assert_eq!(error.errno(), "ENOSPC", "{error}");
-    assert!(space.by(&User::root()).stat(b"/made/0000").is_ok() || done == 0);
+    assert!(space.as_root().stat(b"/made/0000").is_ok() || done == 0);
     drop(space);
     fs.disarm();
     let space = Namespace::open_in(Arc::new(fs), &path("log"), settings).unwrap();
@@ -150,16 +145,14 @@ fn a_full_disk_is_an_error_and_nothing_else() {
 /// number of the epoch before anything is written in it.
 #[test]
 fn the_epoch_is_synced_before_the_first_create() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
+    let (lab, space) = opened();
     // Nothing was synced since the opening, and power goes: the next numbers must be others.
-    let first = space.by(&root).create(b"/f", 0o644, IfExists::Fail).unwrap().stat.inode;
+    let first = space.as_root().create(b"/f", 0o644, IfExists::Fail).unwrap().stat.inode;
     let disk = lab.disk.crash_image(1, CrashPolicy::DropAll);
     let after = Lab { disk, now: Arc::clone(&lab.now) };
     let space = after.open("log");
-    assert_eq!(errno(space.by(&root).stat(b"/f")), "ENOENT");
-    let second = space.by(&root).create(b"/f", 0o644, IfExists::Fail).unwrap().stat.inode;
+    assert_eq!(errno(space.as_root().stat(b"/f")), "ENOENT");
+    let second = space.as_root().create(b"/f", 0o644, IfExists::Fail).unwrap().stat.inode;
     assert_ne!(first, second);
     assert_eq!(space.epoch(), 2);
 }
@@ -167,8 +160,7 @@ fn the_epoch_is_synced_before_the_first_create() {
 /// A torn end of the log drops the end, a missing or damaged file is named.
 #[test]
 fn missing_and_damaged_files_are_named() {
-    let lab = Lab::new();
-    let space = lab.open("log");
+    let (lab, space) = opened();
     prepare(&space);
     space.close().unwrap();
     let names: Vec<String> = lab

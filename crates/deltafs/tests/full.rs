@@ -2,7 +2,7 @@
 //! done, and once there is space again the same call is carried out.
 
 use crate::support::{Lab, assert_sound, dump, path};
-use keyrack_deltafs::{Caller, IfExists, IfTaken, Namespace, Result, SetAttributes, User};
+use keyrack_deltafs::{Caller, IfExists, IfTaken, Namespace, Result, SetAttributes};
 use keyrack_flodb::Durability;
 use keyrack_vfs::{Fault, FaultFs, FaultPlan, Operation};
 use std::sync::Arc;
@@ -75,14 +75,13 @@ fn open(lab: &Lab, fs: &FaultFs) -> Namespace {
 
 #[test]
 fn a_call_that_a_full_disk_refused_was_not_done_and_is_done_when_there_is_space() {
-    let root = User::root();
     let lab = Lab::new();
     let fs = FaultFs::new(lab.fs());
     let space = open(&lab, &fs);
     fs.arm(FaultPlan::once(0, Fault::NoSpace));
     let operations_before: u64 = NEEDS_SPACE.map(|kind| fs.operations_of(kind)).iter().sum();
     for (what, call) in calls() {
-        call(space.by(&root)).unwrap_or_else(|error| panic!("{what}: {error}"));
+        call(space.as_root()).unwrap_or_else(|error| panic!("{what}: {error}"));
     }
     let operations: u64 = NEEDS_SPACE.map(|kind| fs.operations_of(kind)).iter().sum();
     let operations = operations - operations_before;
@@ -98,12 +97,12 @@ fn a_call_that_a_full_disk_refused_was_not_done_and_is_done_when_there_is_space(
         let mut refused = 0;
         for (what, call) in calls() {
             let context = format!("{name} at operation {n}, {what}");
-            let Err(error) = call(space.by(&root)) else { continue };
+            let Err(error) = call(space.as_root()) else { continue };
             assert_eq!(error.errno(), name, "{context}: {error}");
             refused += 1;
             fs.disarm();
             space.resume().unwrap_or_else(|error| panic!("{context}: resume: {error}"));
-            call(space.by(&root)).unwrap_or_else(|error| panic!("{context}: again: {error}"));
+            call(space.as_root()).unwrap_or_else(|error| panic!("{context}: again: {error}"));
         }
         fs.disarm();
         told += refused;
@@ -112,23 +111,22 @@ fn a_call_that_a_full_disk_refused_was_not_done_and_is_done_when_there_is_space(
         assert_eq!(dump(&space), expected, "{name} at operation {n}");
         space.close().unwrap();
         let space = open(&lab, &fs);
-        assert_eq!(dump(&space), expected, "{name} at operation {n}, opened again");
+        assert_eq!(dump(&space), expected, "{name} at operation {n} again");
     }
     assert!(told > operations / 2, "{told} of {operations}");
 }
 
 #[test]
 fn a_disk_that_became_read_only_says_so() {
-    let root = User::root();
     let lab = Lab::new();
     let fs = FaultFs::new(lab.fs());
     let space = open(&lab, &fs);
-    space.by(&root).create(b"/there", 0o644, IfExists::Fail).unwrap();
+    space.as_root().create(b"/there", 0o644, IfExists::Fail).unwrap();
     fs.arm(FaultPlan::from_then_on(1, Fault::Errno(EROFS)).only(&NEEDS_SPACE));
-    let error = space.by(&root).put(b"/large", 0o600, &[1; 5000]).unwrap_err();
+    let error = space.as_root().put(b"/large", 0o600, &[1; 5000]).unwrap_err();
     assert_eq!(error.errno(), "EROFS", "{error}");
     assert!(error.to_string().contains("Read-only file system"), "{error}");
-    assert!(space.by(&root).stat(b"/there").is_ok());
+    assert!(space.as_root().stat(b"/there").is_ok());
     drop(space);
     let refused = Namespace::open_in(Arc::new(fs.clone()), &path("log"), lab.settings());
     assert_eq!(refused.unwrap_err().errno(), "EROFS");

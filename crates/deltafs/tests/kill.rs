@@ -9,7 +9,7 @@
 
 use crate::support::small;
 use keyrack_deltafs::merge::{Merge, Summary};
-use keyrack_deltafs::{IfExists, IfTaken, Namespace, Settings, User};
+use keyrack_deltafs::{IfExists, IfTaken, Namespace, Settings};
 use keyrack_vfs::{Fs, RealFs};
 use keyrack_workload::Rng;
 use std::collections::BTreeSet;
@@ -40,8 +40,7 @@ fn path(name: String) -> Vec<u8> {
 }
 
 fn run(space: &Namespace, step: u64) -> keyrack_deltafs::Result<()> {
-    let root = User::root();
-    let fs = space.by(&root);
+    let fs = space.as_root();
     match step % 10 {
         7 => fs.mkdir(&path(format!("d{step}")), 0o755).map(|_| ()),
         8 => fs.unlink(&path(format!("f{}", step - 2))),
@@ -65,9 +64,8 @@ fn a_writing_rank() {
     let mut words = TcpStream::connect(address).unwrap();
     words.set_nodelay(true).unwrap();
     let space = Namespace::open(dir, settings()).unwrap();
-    let root = User::root();
     // It is there from the second life on.
-    let _ = space.by(&root).mkdir(b"/shared", 0o755);
+    let _ = space.as_root().mkdir(b"/shared", 0o755);
     for step in next.parse::<u64>().unwrap().. {
         run(&space, step).unwrap();
         words.write_all(&step.to_le_bytes()).unwrap();
@@ -90,8 +88,7 @@ fn merged(dir: &Path) -> BTreeSet<String> {
     Merge::end(&RealFs, &target, &Summary { parts: 2, logs: 2, records }).unwrap();
     let space = Namespace::open_read_only(&parts, settings()).unwrap();
     assert_eq!(space.fsck().unwrap().flaws, []);
-    let root = User::root();
-    let fs = space.by(&root);
+    let fs = space.as_root();
     let shared = fs.dir(b"/shared").unwrap();
     let page = fs.list_at(&shared, None, usize::MAX).unwrap();
     page.entries.into_iter().map(|entry| String::from_utf8(entry.name).unwrap()).collect()
@@ -105,9 +102,8 @@ fn what_a_killed_rank_has_acknowledged_is_in_the_merge() {
     let mut random = Rng::from_seed(seed);
     let lab = tempfile::tempdir().unwrap();
     let other = Namespace::open(lab.path().join("r1"), settings()).unwrap();
-    let root = User::root();
-    other.by(&root).mkdir(b"/shared", 0o755).unwrap();
-    other.by(&root).create(b"/shared/other", 0o644, IfExists::Fail).unwrap();
+    other.as_root().mkdir(b"/shared", 0o755).unwrap();
+    other.as_root().create(b"/shared/other", 0o644, IfExists::Fail).unwrap();
     other.close().unwrap();
     let mut names = BTreeSet::from(["other".to_owned()]);
     let mut next = 0;

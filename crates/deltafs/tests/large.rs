@@ -1,6 +1,6 @@
 //! Files whose bytes do not fit into their records.
 
-use crate::support::{Lab, assert_sound, errno, path, touch};
+use crate::support::{Lab, assert_sound, errno, opened, path, touch};
 use keyrack_deltafs::{
     Caller, INLINE_BYTES_MAX, IfTaken, Namespace, Registry, SetAttributes, User,
 };
@@ -36,15 +36,14 @@ fn a_file_of_any_size_holds_what_was_written() {
     let mut rng = Rng::from_seed(seed);
     let lab = Lab::new();
     let mut space = lab.open("log");
-    let user = User::root();
-    touch(space.by(&user), "/f");
+    touch(space.as_root(), "/f");
     let mut model: Vec<u8> = Vec::new();
     for step in 0..400_u32 {
         if step % 100 == 99 {
             space.close().unwrap();
             space = lab.open("log");
         }
-        let fs = space.by(&user);
+        let fs = space.as_root();
         let root = fs.dir(b"/").unwrap();
         let at = rng.below(6000) as usize;
         if rng.below(4) == 0 {
@@ -71,10 +70,8 @@ fn a_file_of_any_size_holds_what_was_written() {
 
 #[test]
 fn bytes_go_when_the_file_goes() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let user = User::root();
-    let fs = space.by(&user);
+    let (lab, space) = opened();
+    let fs = space.as_root();
     let bytes = vec![7; 9000];
     for name in ["/a", "/b", "/c", "/d", "/e"] {
         touch(fs, name);
@@ -100,10 +97,8 @@ fn bytes_go_when_the_file_goes() {
 /// A size that was only noted promises no bytes; writing does not make some up.
 #[test]
 fn a_size_alone_has_no_bytes() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let user = User::root();
-    let fs = space.by(&user);
+    let (_, space) = opened();
+    let fs = space.as_root();
     touch(fs, "/f");
     let noted = SetAttributes { size: Some(1 << 40), ..SetAttributes::default() };
     fs.set_attributes(b"/f", &noted).unwrap();
@@ -125,11 +120,10 @@ fn a_size_alone_has_no_bytes() {
 #[test]
 fn a_file_of_a_published_log_is_copied_before_it_changes() {
     let lab = Lab::new();
-    let user = User::root();
     let bytes: Vec<u8> = (0..20_000_u32).map(|n| n as u8).collect();
     let below = lab.open("below");
-    touch(below.by(&user), "/f");
-    write(below.by(&user), "f", 0, &bytes);
+    touch(below.as_root(), "/f");
+    write(below.as_root(), "f", 0, &bytes);
     let registry = Registry::new_in(lab.fs(), "/reg");
     let publication = registry.publish(&below, "one", None).unwrap();
     let listed =
@@ -137,7 +131,7 @@ fn a_file_of_a_published_log_is_copied_before_it_changes() {
     assert_eq!(publication.files.iter().find(listed).unwrap().bytes, 20_000);
     assert_eq!(registry.check().unwrap(), [""; 0]);
     // The log goes on in place; what is published does not.
-    write(below.by(&user), "f", 0, b"changed");
+    write(below.as_root(), "f", 0, b"changed");
     below.close().unwrap();
     assert_eq!(registry.check().unwrap(), [""; 0]);
     let published = registry.log_dirs(&registry.resolve(&["one"]).unwrap()).unwrap();
@@ -146,15 +140,15 @@ fn a_file_of_a_published_log_is_copied_before_it_changes() {
         Namespace::open_in(lab.fs(), &path("above"), settings).unwrap()
     };
     let above = open(published.clone());
-    assert!(read(above.by(&user), "f") == bytes);
-    write(above.by(&user), "f", 19_999, b"more");
+    assert!(read(above.as_root(), "f") == bytes);
+    write(above.as_root(), "f", 19_999, b"more");
     let view = Namespace::open_read_only_in(lab.fs(), &published, lab.settings()).unwrap();
-    assert!(read(view.by(&user), "f") == bytes);
+    assert!(read(view.as_root(), "f") == bytes);
     let dir = view.root().unwrap();
-    assert_eq!(errno(view.by(&user).write_at(&dir, b"f", 0, b"x")), "EROFS");
+    assert_eq!(errno(view.as_root().write_at(&dir, b"f", 0, b"x")), "EROFS");
     above.close().unwrap();
     let above = open(published);
-    assert!(read(above.by(&user), "f") == [&bytes[..19_999], b"more"].concat());
+    assert!(read(above.as_root(), "f") == [&bytes[..19_999], b"more"].concat());
     assert_sound(&above);
 }
 
@@ -162,10 +156,8 @@ fn a_file_of_a_published_log_is_copied_before_it_changes() {
 /// names goes, and what was cut off does not come back.
 #[test]
 fn a_kill_leaves_no_bytes_that_no_record_names() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let user = User::root();
-    let fs = space.by(&user);
+    let (lab, space) = opened();
+    let fs = space.as_root();
     for name in ["/a", "/b"] {
         touch(fs, name);
         write(fs, &name[1..], 0, &[1; 5000]);
@@ -185,7 +177,7 @@ fn a_kill_leaves_no_bytes_that_no_record_names() {
     let image = lab.disk.crash_image(1, CrashPolicy::KeepAll);
     let again = Namespace::open_in(Arc::new(image.clone()), Path::new("/log"), lab.settings());
     let again = again.unwrap();
-    let fs = again.by(&user);
+    let fs = again.as_root();
     assert!(!image.exists(&stray).unwrap() && image.exists(&other).unwrap());
     assert_eq!(read(fs, "a"), [1; 5000]);
     let root = fs.dir(b"/").unwrap();
@@ -197,15 +189,13 @@ fn a_kill_leaves_no_bytes_that_no_record_names() {
 /// After a sync a power loss takes nothing.
 #[test]
 fn synced_bytes_survive_a_power_loss() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let user = User::root();
-    touch(space.by(&user), "/f");
-    write(space.by(&user), "f", 0, &[3; 10_000]);
+    let (lab, space) = opened();
+    touch(space.as_root(), "/f");
+    write(space.as_root(), "f", 0, &[3; 10_000]);
     space.sync().unwrap();
     let image = lab.disk.crash_image(1, CrashPolicy::DropAll);
     let again = Namespace::open_in(Arc::new(image), Path::new("/log"), lab.settings()).unwrap();
-    assert_eq!(read(again.by(&user), "f"), [3; 10_000]);
+    assert_eq!(read(again.as_root(), "f"), [3; 10_000]);
 }
 
 /// Gives bytes, then fails.
@@ -223,10 +213,8 @@ impl std::io::Read for Failing<'_> {
 
 #[test]
 fn a_file_that_is_put_is_the_old_one_or_the_new_one() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let user = User::root();
-    let fs = space.by(&user);
+    let (lab, space) = opened();
+    let fs = space.as_root();
     let (one, two) = (vec![1; 9000], vec![2; 700_000]);
     let first = fs.put(b"/f", 0o640, &one).unwrap();
     assert_eq!((first.size, first.mode, first.has_data), (9000, 0o640, false));

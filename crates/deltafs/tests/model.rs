@@ -10,7 +10,7 @@
 //! `KEYRACK_SEED=N` replays one seed.
 
 use crate::support::{Lab, dump, path};
-use keyrack_deltafs::{IfExists, IfTaken, Namespace, SetAttributes, Settings, User};
+use keyrack_deltafs::{IfExists, IfTaken, Namespace, SetAttributes, Settings};
 use keyrack_testkit::random::seeds_or;
 use keyrack_workload::Rng;
 use std::collections::BTreeMap;
@@ -465,8 +465,7 @@ impl Subject {
         }
         self.lab.tick();
         let space = self.space.as_ref().unwrap();
-        let root = User::root();
-        let fs = space.by(&root);
+        let fs = space.as_root();
         let none = SetAttributes::default();
         let nothing = String::new;
         let answer = match call {

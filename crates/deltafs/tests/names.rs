@@ -1,14 +1,12 @@
 //! Names and paths: lengths, bytes, slashes, depth, order.
 
-use crate::support::{Lab, errno, ls, touch};
-use keyrack_deltafs::{DEPTH_MAX, IfExists, IfTaken, User};
+use crate::support::{errno, ls, opened, touch};
+use keyrack_deltafs::{DEPTH_MAX, IfExists, IfTaken};
 
 #[test]
 fn names_of_1_to_255_bytes_and_nothing_else() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     let dir = space.root().unwrap();
     for len in [1, 254, 255] {
         let name = vec![b'n'; len];
@@ -38,10 +36,8 @@ fn names_of_1_to_255_bytes_and_nothing_else() {
 
 #[test]
 fn names_are_bytes_and_listed_in_their_order() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     // One letter composed and decomposed, and bytes that are no text: all different names.
     let names: [&[u8]; 8] = [
         b"\x01",
@@ -64,10 +60,8 @@ fn names_are_bytes_and_listed_in_their_order() {
 
 #[test]
 fn slashes_and_dots_in_paths() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     fs.mkdir(b"/a/", 0o755).unwrap();
     fs.mkdir(b"//a///b//", 0o755).unwrap();
     touch(fs, "/a//b/./../b/c");
@@ -96,10 +90,8 @@ fn slashes_and_dots_in_paths() {
 
 #[test]
 fn a_path_of_4096_bytes_and_a_depth_of_1024_is_the_end() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     let mut dir = space.root().unwrap();
     for depth in 1..=DEPTH_MAX {
         dir = fs.mkdir_at(&dir, b"d", 0o755).unwrap();

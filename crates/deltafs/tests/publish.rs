@@ -1,8 +1,8 @@
 //! The registry: publications, views, what differs, what goes.
 
-use crate::support::{Lab, errno, ls, path, touch};
+use crate::support::{Lab, errno, ls, opened, path, touch};
 use keyrack_deltafs::{
-    Difference, GcOptions, Kind, LogHead, Namespace, Reference, Registry, Said, Settings, User,
+    Difference, GcOptions, Kind, LogHead, Namespace, Reference, Registry, Said, Settings,
 };
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, OpenOptions};
 use std::sync::Arc;
@@ -38,18 +38,16 @@ fn at(name: &str, version: u64) -> Reference {
 
 #[test]
 fn what_is_published_is_what_was_there() {
-    let lab = Lab::new();
-    let root = User::root();
-    let space = lab.open("log");
-    touch(space.by(&root), "/one");
+    let (lab, space) = opened();
+    touch(space.as_root(), "/one");
     let first = registry(&lab).publish(&space, "job", None).unwrap();
     assert_eq!((first.version, first.epoch, first.records), (1, 1, 2));
     assert!(!first.files.is_empty() && first.base.is_empty());
-    touch(space.by(&root), "/two");
+    touch(space.as_root(), "/two");
     registry(&lab).publish(&space, "job", None).unwrap();
-    touch(space.by(&root), "/three");
-    assert_eq!(ls(view(&lab, &["job@1"]).by(&root), "/"), "one");
-    assert_eq!(ls(view(&lab, &["job"]).by(&root), "/"), "one two");
+    touch(space.as_root(), "/three");
+    assert_eq!(ls(view(&lab, &["job@1"]).as_root(), "/"), "one");
+    assert_eq!(ls(view(&lab, &["job"]).as_root(), "/"), "one two");
     assert_eq!(registry(&lab).versions("job").unwrap(), [1, 2]);
     assert_eq!(registry(&lab).check().unwrap(), Vec::<String>::new());
     for (word, want) in [("nobody", "ENOENT"), ("job@3", "ENOENT"), ("job@x", "EINVAL")] {
@@ -89,10 +87,9 @@ fn of_two_publishers_of_a_version_one_wins() {
 #[test]
 fn views_are_lists_and_logs_remember_theirs() {
     let lab = Lab::new();
-    let root = User::root();
     for name in ["a", "b"] {
         let space = lab.open(name);
-        touch(space.by(&root), &format!("/{name}"));
+        touch(space.as_root(), &format!("/{name}"));
         registry(&lab).publish(&space, name, None).unwrap();
     }
     let registry = registry(&lab);
@@ -100,15 +97,15 @@ fn views_are_lists_and_logs_remember_theirs() {
     assert_eq!(registry.view("both").unwrap(), [at("b", 1), at("a", 1)]);
     assert_eq!(errno(registry.save_view("a", &[])), "EINVAL");
     let space = begin(&lab, "job", &["both"]);
-    assert_eq!(ls(space.by(&root), "/"), "a b");
-    touch(space.by(&root), "/c");
-    space.by(&root).unlink(b"/a").unwrap();
+    assert_eq!(ls(space.as_root(), "/"), "a b");
+    touch(space.as_root(), "/c");
+    space.as_root().unlink(b"/a").unwrap();
     let published = registry.publish(&space, "job", None).unwrap();
     assert_eq!(published.base, [at("b", 1), at("a", 1)]);
     let head = LogHead::read(&lab.fs(), &path("job")).unwrap().unwrap();
     assert_eq!((head.log, head.base), (space.log(), published.base));
     // The name alone is enough: what it was built on comes with it.
-    assert_eq!(ls(view(&lab, &["job"]).by(&root), "/"), "b c");
+    assert_eq!(ls(view(&lab, &["job"]).as_root(), "/"), "b c");
     let mut said = Vec::new();
     space
         .changes(|path, what, _| {
@@ -121,10 +118,8 @@ fn views_are_lists_and_logs_remember_theirs() {
 
 #[test]
 fn differences_of_two_views() {
-    let lab = Lab::new();
-    let root = User::root();
-    let space = lab.open("log");
-    let fs = space.by(&root);
+    let (lab, space) = opened();
+    let fs = space.as_root();
     for path in ["/d", "/old", "/old/in", "/same"] {
         fs.mkdir(path.as_bytes(), 0o755).unwrap();
     }
@@ -160,11 +155,9 @@ fn differences_of_two_views() {
 
 #[test]
 fn what_nobody_needs_goes_and_nothing_else() {
-    let lab = Lab::new();
-    let root = User::root();
-    let space = lab.open("log");
+    let (lab, space) = opened();
     for n in 1..=4 {
-        touch(space.by(&root), &format!("/f{n}"));
+        touch(space.as_root(), &format!("/f{n}"));
         registry(&lab).publish(&space, "job", None).unwrap();
     }
     let registry = registry(&lab);
@@ -183,15 +176,14 @@ fn what_nobody_needs_goes_and_nothing_else() {
     assert!(done.bytes > 0);
     assert_eq!(registry.versions("job").unwrap(), [1, 2, 4]);
     assert_eq!(registry.check().unwrap(), Vec::<String>::new());
-    assert_eq!(ls(other.by(&root), "/"), "f1");
-    assert_eq!(ls(view(&lab, &["kept"]).by(&root), "/"), "f1 f2");
+    assert_eq!(ls(other.as_root(), "/"), "f1");
+    assert_eq!(ls(view(&lab, &["kept"]).as_root(), "/"), "f1 f2");
     assert_eq!(registry.gc(&GcOptions::default()).unwrap().logs, Vec::<String>::new());
 }
 
 #[test]
 fn damage_of_what_was_published_is_found_and_named() {
-    let lab = Lab::new();
-    let space = lab.open("log");
+    let (lab, space) = opened();
     let published = registry(&lab).publish(&space, "job", None).unwrap();
     let dir = published.directory.under(&path("registry").join("logs"));
     let table = published.files.iter().find(|file| file.name.as_str().ends_with(".table")).unwrap();
@@ -214,7 +206,7 @@ fn a_crash_while_publishing_leaves_a_version_or_none() {
     let setup = || {
         let lab = Lab::new();
         let space = lab.open("log");
-        touch(space.by(&User::root()), "/f");
+        touch(space.as_root(), "/f");
         space.close().unwrap();
         lab
     };
@@ -244,7 +236,7 @@ fn a_crash_while_publishing_leaves_a_version_or_none() {
             registry(&after).publish(&space, "job", Some(1)).unwrap();
         }
         assert_eq!(registry(&after).check().unwrap(), Vec::<String>::new(), "operation {at}");
-        assert_eq!(ls(view(&after, &["job"]).by(&User::root()), "/"), "f");
+        assert_eq!(ls(view(&after, &["job"]).as_root(), "/"), "f");
     }
     assert!(outcomes[0] > 10 && outcomes[1] > 0, "{outcomes:?}");
 }

@@ -2,10 +2,8 @@
 //! room. That the count is right beside any mixture of calls, full disks and restarts, is looked at
 //! wherever `support::dump` is used.
 
-use crate::support::{Lab, assert_sound, dump, errno, path, touch};
-use keyrack_deltafs::{
-    Caller, DEPTH_MAX, IfExists, IfTaken, Namespace, Quota, Result, Settings, User,
-};
+use crate::support::{Lab, assert_sound, dump, errno, opened, path, touch};
+use keyrack_deltafs::{Caller, DEPTH_MAX, IfExists, IfTaken, Namespace, Quota, Result, Settings};
 
 fn open(lab: &Lab, name: &str, lower: &[&str], quota: Quota) -> Namespace {
     let lower = lower.iter().map(|name| path(name)).collect();
@@ -37,9 +35,8 @@ fn ways(fs: Caller<'_>, name: &str) -> Vec<(&'static str, Result<()>)> {
 #[test]
 fn names_come_up_to_the_quota_and_what_is_beyond_changes_nothing() {
     let lab = Lab::new();
-    let root = User::root();
     let space = open(&lab, "log", &[], names(6));
-    let fs = space.by(&root);
+    let fs = space.as_root();
     assert_eq!((space.names(), space.quota().names), (Some(0), Some(6)));
     fs.mkdir(b"/d", 0o755).unwrap();
     touch(fs, "/d/f");
@@ -78,7 +75,7 @@ fn names_come_up_to_the_quota_and_what_is_beyond_changes_nothing() {
     // A quota is what it is opened with: less than there is leaves what there is.
     space.close().unwrap();
     let space = open(&lab, "log", &[], names(4));
-    let fs = space.by(&root);
+    let fs = space.as_root();
     assert_eq!(space.names(), Some(6));
     fs.unlink(b"/0").unwrap();
     fs.unlink(b"/1").unwrap();
@@ -94,14 +91,13 @@ fn names_come_up_to_the_quota_and_what_is_beyond_changes_nothing() {
 #[test]
 fn names_of_logs_below_count_until_they_are_hidden() {
     let lab = Lab::new();
-    let root = User::root();
     let base = lab.open("base");
     for path in ["/a", "/b", "/c"] {
-        touch(base.by(&root), path);
+        touch(base.as_root(), path);
     }
     base.close().unwrap();
     let space = open(&lab, "log", &["base"], names(4));
-    let fs = space.by(&root);
+    let fs = space.as_root();
     assert_eq!(space.names(), Some(3));
     fs.create_unchecked_at(&fs.dir(b"/").unwrap(), b"a", 0o600).unwrap();
     touch(fs, "/d");
@@ -124,8 +120,7 @@ fn threads_together_make_as_many_names_as_there_may_be() {
             .map(|thread| {
                 let space = &space;
                 scope.spawn(move || {
-                    let root = User::root();
-                    let fs = space.by(&root);
+                    let fs = space.as_root();
                     let make =
                         |n| fs.create(format!("/{thread}-{n}").as_bytes(), 0o644, IfExists::Fail);
                     (0..100).filter(|n| make(*n).is_ok()).count()
@@ -141,10 +136,9 @@ fn threads_together_make_as_many_names_as_there_may_be() {
 #[test]
 fn directories_come_as_deep_as_the_quota_by_mkdir_and_by_rename() {
     let lab = Lab::new();
-    let root = User::root();
     let quota = |depth| Quota { depth, ..Quota::default() };
     let space = open(&lab, "log", &[], quota(3));
-    let fs = space.by(&root);
+    let fs = space.as_root();
     for path in ["/a", "/a/b", "/a/b/c", "/x", "/x/y", "/x/y/z", "/v", "/v/w"] {
         fs.mkdir(path.as_bytes(), 0o755).unwrap();
     }
@@ -167,7 +161,7 @@ fn directories_come_as_deep_as_the_quota_by_mkdir_and_by_rename() {
     space.close().unwrap();
     // A tree that is deeper than a later quota can be used, renamed where it is, and removed.
     let space = open(&lab, "log", &[], quota(1));
-    let fs = space.by(&root);
+    let fs = space.as_root();
     touch(fs, "/a/b/c/more");
     fs.rename(b"/a/b/c", b"/a/b/still", IfTaken::Fail).unwrap();
     assert_eq!(errno(fs.rename(b"/a/b", b"/b", IfTaken::Fail)), "ENAMETOOLONG");
@@ -177,20 +171,18 @@ fn directories_come_as_deep_as_the_quota_by_mkdir_and_by_rename() {
     assert_sound(&space);
     drop(space);
     let space = open(&lab, "flat", &[], quota(0));
-    assert_eq!(errno(space.by(&root).mkdir(b"/d", 0o755)), "ENAMETOOLONG");
-    touch(space.by(&root), "/f");
+    assert_eq!(errno(space.as_root().mkdir(b"/d", 0o755)), "ENAMETOOLONG");
+    touch(space.as_root(), "/f");
 }
 
 #[test]
 fn new_names_are_as_long_as_the_quota_and_old_ones_stay() {
-    let lab = Lab::new();
-    let root = User::root();
-    let space = lab.open("log");
-    space.by(&root).mkdir(b"/d", 0o755).unwrap();
-    touch(space.by(&root), "/long-name");
+    let (lab, space) = opened();
+    space.as_root().mkdir(b"/d", 0o755).unwrap();
+    touch(space.as_root(), "/long-name");
     space.close().unwrap();
     let space = open(&lab, "log", &[], Quota { name_bytes: 5, ..Quota::default() });
-    let fs = space.by(&root);
+    let fs = space.as_root();
     let before = dump(&space);
     for (what, made) in ways(fs, "sixsix") {
         let error = made.unwrap_err();

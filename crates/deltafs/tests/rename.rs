@@ -1,14 +1,12 @@
 //! Renames: what replaces what, what is refused, where things are afterwards.
 
-use crate::support::{Lab, assert_sound, errno, ls, touch};
-use keyrack_deltafs::{IfExists, IfTaken, User};
+use crate::support::{assert_sound, errno, ls, opened, touch};
+use keyrack_deltafs::{IfExists, IfTaken};
 
 #[test]
 fn what_may_replace_what() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     for path in ["/d", "/d/sub", "/empty", "/full"] {
         fs.mkdir(path.as_bytes(), 0o755).unwrap();
     }
@@ -48,10 +46,8 @@ fn what_may_replace_what() {
 
 #[test]
 fn a_moved_directory_takes_all_along_and_its_handle_stays() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (lab, space) = opened();
+    let fs = space.as_root();
     for path in ["/a", "/a/b", "/a/b/c", "/x"] {
         fs.mkdir(path.as_bytes(), 0o755).unwrap();
     }
@@ -71,7 +67,7 @@ fn a_moved_directory_takes_all_along_and_its_handle_stays() {
     assert_eq!(ls(fs, "/a/b"), "");
     space.close().unwrap();
     let space = lab.open("log");
-    let fs = space.by(&root);
+    let fs = space.as_root();
     assert_eq!(ls(fs, "/x/moved"), "c late");
     assert_eq!(ls(fs, "/a/b"), "");
     assert_sound(&space);
@@ -79,10 +75,8 @@ fn a_moved_directory_takes_all_along_and_its_handle_stays() {
 
 #[test]
 fn times_of_a_rename() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (lab, space) = opened();
+    let fs = space.as_root();
     fs.mkdir(b"/a", 0o755).unwrap();
     fs.mkdir(b"/b", 0o755).unwrap();
     lab.tick();
@@ -97,10 +91,8 @@ fn times_of_a_rename() {
 
 #[test]
 fn a_tree_is_not_moved_deeper_than_the_limit() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     let deep = |from: &str, count: usize| {
         let mut dir = fs.mkdir(from.as_bytes(), 0o755).unwrap();
         for _ in 1..count {
@@ -119,10 +111,8 @@ fn a_tree_is_not_moved_deeper_than_the_limit() {
 
 #[test]
 fn a_rename_changes_the_ctime_of_a_symbolic_link() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (lab, space) = opened();
+    let fs = space.as_root();
     fs.symlink(b"x", b"/l").unwrap();
     let before = fs.lstat(b"/l").unwrap();
     let now = lab.tick();

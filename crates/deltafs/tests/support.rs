@@ -1,6 +1,6 @@
 //! What several tests do with a name space: on a disk in memory, with a clock that they move.
 
-use keyrack_deltafs::{Caller, IfExists, Namespace, Quota, Result, Settings, TimeSource, User};
+use keyrack_deltafs::{Caller, IfExists, Namespace, Quota, Result, Settings, TimeSource};
 use keyrack_flodb::{Durability, Options};
 use keyrack_vfs::{Fs, MemFs};
 use std::path::{Path, PathBuf};
@@ -69,6 +69,13 @@ impl Lab {
     }
 }
 
+/// A lab, and the log `log` in it.
+pub(crate) fn opened() -> (Lab, Namespace) {
+    let lab = Lab::new();
+    let space = lab.open("log");
+    (lab, space)
+}
+
 pub(crate) fn path(name: &str) -> PathBuf {
     Path::new("/").join(name)
 }
@@ -98,8 +105,7 @@ pub(crate) fn ls(fs: Caller<'_>, path: &str) -> String {
 
 /// Everything below the root: a line for each path, with what it is, mode, owner, links, bytes.
 pub(crate) fn dump(space: &Namespace) -> Vec<String> {
-    let root = User::root();
-    let fs = space.by(&root);
+    let fs = space.as_root();
     let mut lines = Vec::new();
     for walked in fs.walk(b"/").unwrap() {
         let walked = walked.unwrap();

@@ -1,7 +1,7 @@
 //! Many threads in one name space: races with one winner, moves without a circle, nothing lost.
 
-use crate::support::{Lab, assert_sound, errno, ls};
-use keyrack_deltafs::{Error, IfExists, IfTaken, User};
+use crate::support::{assert_sound, errno, ls, opened};
+use keyrack_deltafs::{Error, IfExists, IfTaken};
 use keyrack_workload::Rng;
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -26,13 +26,11 @@ fn run<T: Send>(body: impl Fn(usize) -> T + Sync) -> Vec<T> {
 
 #[test]
 fn of_one_name_one_creator_wins() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let dir = space.by(&root).mkdir(b"/d", 0o755).unwrap();
+    let (_, space) = opened();
+    let dir = space.as_root().mkdir(b"/d", 0o755).unwrap();
     const NAMES: usize = 300;
     let won = run(|_| {
-        let fs = space.by(&root);
+        let fs = space.as_root();
         (0..NAMES)
             .map(|n| {
                 let name = format!("n{n}");
@@ -47,18 +45,16 @@ fn of_one_name_one_creator_wins() {
     for n in 0..NAMES {
         let winners: Vec<_> = won.iter().filter_map(|thread| thread[n]).collect();
         assert_eq!(winners.len(), 1, "n{n}");
-        let stat = space.by(&root).stat_at(&dir, format!("n{n}").as_bytes()).unwrap();
+        let stat = space.as_root().stat_at(&dir, format!("n{n}").as_bytes()).unwrap();
         assert_eq!(stat.inode, winners[0]);
     }
 }
 
 #[test]
 fn of_one_directory_one_maker_wins_and_everybody_can_use_it() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
+    let (_, space) = opened();
     let made = run(|thread| {
-        let fs = space.by(&root);
+        let fs = space.as_root();
         let mut won = 0;
         for n in 0..100 {
             let dir = format!("/d{n}");
@@ -73,24 +69,22 @@ fn of_one_directory_one_maker_wins_and_everybody_can_use_it() {
     });
     assert_eq!(made.iter().sum::<i32>(), 100);
     for n in 0..100 {
-        assert_eq!(ls(space.by(&root), &format!("/d{n}")), "f0 f1 f2 f3");
+        assert_eq!(ls(space.as_root(), &format!("/d{n}")), "f0 f1 f2 f3");
     }
-    assert_eq!(space.by(&root).stat(b"/").unwrap().nlink, 102);
+    assert_eq!(space.as_root().stat(b"/").unwrap().nlink, 102);
     assert_sound(&space);
 }
 
 /// Removing a directory against creating in it: either the entry is there, or the directory is not.
 #[test]
 fn a_directory_is_not_removed_under_a_create() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     for n in 0..150 {
         let path = format!("/d{n}");
         let dir = fs.mkdir(path.as_bytes(), 0o755).unwrap();
         let results = run(|thread| {
-            let fs = space.by(&root);
+            let fs = space.as_root();
             match thread {
                 0 => errno(fs.rmdir(path.as_bytes())),
                 1 => errno(fs.mkdir_at(&dir, b"s", 0o755)),
@@ -113,14 +107,12 @@ fn a_directory_is_not_removed_under_a_create() {
 #[test]
 fn moves_of_directories_make_no_circle() {
     const DIRS: u64 = 8;
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     let dirs: Vec<_> =
         (0..DIRS).map(|n| fs.mkdir(format!("/d{n}").as_bytes(), 0o755).unwrap()).collect();
     let moved = run(|thread| {
-        let fs = space.by(&root);
+        let fs = space.as_root();
         let mut rng = Rng::from_seed(thread as u64);
         let mut moved = 0;
         for _ in 0..400 {
@@ -154,13 +146,11 @@ fn moves_of_directories_make_no_circle() {
 /// each file has one name.
 #[test]
 fn files_moved_by_many_have_one_name() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     let dirs = [fs.mkdir(b"/a", 0o755).unwrap(), fs.mkdir(b"/b", 0o755).unwrap()];
     run(|thread| {
-        let fs = space.by(&root);
+        let fs = space.as_root();
         let mut rng = Rng::from_seed(77 + thread as u64);
         for _ in 0..600 {
             let mut place = || (rng.below(2) as usize, format!("f{}", rng.below(6)));

@@ -1,15 +1,13 @@
 //! Files, directories and links: made, found, listed, removed.
 
-use crate::support::{Lab, assert_sound, errno, ls, path, touch};
-use keyrack_deltafs::{IfExists, Kind, LogId, Namespace, Settings, User};
+use crate::support::{Lab, assert_sound, errno, ls, opened, path, touch};
+use keyrack_deltafs::{IfExists, Kind, LogId, Namespace, Settings};
 use std::collections::BTreeSet;
 
 #[test]
 fn exclusive_and_plain_creates() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     let first = fs.create(b"/f", 0o640, IfExists::Fail).unwrap();
     assert!(first.is_new && first.stat.mode == 0o640 && first.stat.nlink == 1);
     assert_eq!(errno(fs.create(b"/f", 0o600, IfExists::Fail)), "EEXIST");
@@ -32,10 +30,8 @@ fn exclusive_and_plain_creates() {
 
 #[test]
 fn create_after_unlink_is_another_file() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (lab, space) = opened();
+    let fs = space.as_root();
     let first = fs.create(b"/f", 0o600, IfExists::Fail).unwrap().stat;
     fs.unlink(b"/f").unwrap();
     assert_eq!(errno(fs.stat(b"/f")), "ENOENT");
@@ -44,7 +40,7 @@ fn create_after_unlink_is_another_file() {
     assert_ne!(first.inode, second.inode);
     space.close().unwrap();
     let space = lab.open("log");
-    let third = space.by(&root).create(b"/g", 0o600, IfExists::Fail).unwrap().stat;
+    let third = space.as_root().create(b"/g", 0o600, IfExists::Fail).unwrap().stat;
     let numbers = [first.inode, second.inode, third.inode];
     assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 3, "over restarts too");
     assert_eq!(space.epoch(), 2);
@@ -52,10 +48,8 @@ fn create_after_unlink_is_another_file() {
 
 #[test]
 fn a_removed_directory_is_no_place_for_anything() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     let dir = fs.mkdir(b"/d", 0o755).unwrap();
     touch(fs, "/d/f");
     assert_eq!(errno(fs.rmdir(b"/d")), "ENOTEMPTY");
@@ -78,10 +72,8 @@ fn a_removed_directory_is_no_place_for_anything() {
 
 #[test]
 fn symbolic_links() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     fs.mkdir(b"/d", 0o755).unwrap();
     fs.mkdir(b"/d/e", 0o755).unwrap();
     touch(fs, "/d/e/f");
@@ -113,10 +105,8 @@ fn symbolic_links() {
 
 #[test]
 fn a_listing_goes_on_where_it_was_whatever_comes_and_goes() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (lab, space) = opened();
+    let fs = space.as_root();
     let dir = fs.mkdir(b"/d", 0o755).unwrap();
     let name = |n: u32| format!("f{n:06}").into_bytes();
     for n in 0..5_000 {
@@ -147,7 +137,7 @@ fn a_listing_goes_on_where_it_was_whatever_comes_and_goes() {
     // With facts, and from the middle, after a restart.
     space.close().unwrap();
     let space = lab.open("log");
-    let fs = space.by(&root);
+    let fs = space.as_root();
     let dir = fs.dir(b"/d").unwrap();
     let page = fs.list_plus_at(&dir, Some(&name(4_990)), 3).unwrap();
     let names: Vec<Vec<u8>> = page.entries.iter().map(|entry| entry.name.clone()).collect();
@@ -158,10 +148,8 @@ fn a_listing_goes_on_where_it_was_whatever_comes_and_goes() {
 
 #[test]
 fn a_tree_is_removed_whole() {
-    let lab = Lab::new();
-    let space = lab.open("log");
-    let root = User::root();
-    let fs = space.by(&root);
+    let (_, space) = opened();
+    let fs = space.as_root();
     for path in ["/t", "/t/a", "/t/a/b", "/t/c"] {
         fs.mkdir(path.as_bytes(), 0o755).unwrap();
     }
@@ -181,8 +169,7 @@ fn few_directories_in_memory_are_enough() {
     let lab = Lab::new();
     let settings = Settings { dirs_max: 0, names_max: 0, ..lab.settings() };
     let space = Namespace::open_in(lab.fs(), &path("log"), settings).unwrap();
-    let root = User::root();
-    let fs = space.by(&root);
+    let fs = space.as_root();
     for n in 0..300 {
         lab.tick();
         let dir = fs.mkdir(format!("/d{n}").as_bytes(), 0o755).unwrap();
@@ -200,8 +187,7 @@ fn few_directories_in_memory_are_enough() {
 
 #[test]
 fn other_stores_and_second_openers_are_refused() {
-    let lab = Lab::new();
-    let space = lab.open("log");
+    let (lab, space) = opened();
     let second = Namespace::open_in(lab.fs(), &path("log"), lab.settings()).unwrap_err();
     assert!(second.to_string().contains("/log is in use"), "{second}");
     drop(space);
@@ -223,7 +209,6 @@ fn other_stores_and_second_openers_are_refused() {
 #[test]
 fn numbers_of_files_differ_over_logs_and_openings() {
     let lab = Lab::new();
-    let root = User::root();
     let mut numbers = BTreeSet::new();
     let mut shorts = BTreeSet::new();
     for log in 0..3 {
@@ -231,7 +216,7 @@ fn numbers_of_files_differ_over_logs_and_openings() {
         for _ in 0..3 {
             let name = path(&format!("log{log}"));
             let space = Namespace::open_in(lab.fs(), &name, settings.clone()).unwrap();
-            let fs = space.by(&root);
+            let fs = space.as_root();
             let dir = space.root().unwrap();
             for n in 0..200 {
                 let name = format!("{}-{n}", space.epoch());

@@ -8,7 +8,7 @@ use crate::nodes::{Location, Nodes, Removed, RemovedBytes};
 use fuser::Errno;
 use keyrack_deltafs::{
     Caller, Dir, Error, INLINE_BYTES_MAX, IfExists, IfTaken, Kind, Namespace, SetAttributes,
-    SetTime, Stat, User,
+    SetTime, Stat,
 };
 use std::collections::HashMap;
 
@@ -64,10 +64,7 @@ impl Tree {
     /// Notes an entry that the kernel is told of.
     pub(crate) fn remember(&mut self, dir: &Dir, name: &[u8], stat: Stat) -> Answer<Known> {
         let location = match stat.kind {
-            Kind::Dir => {
-                let root = User::root();
-                Location::Dir(answer(self.space.by(&root).dir_at(dir, name))?)
-            }
+            Kind::Dir => Location::Dir(answer(self.space.as_root().dir_at(dir, name))?),
             Kind::File | Kind::Symlink => Location::Entry(dir.clone(), name.to_vec()),
         };
         Ok((self.nodes.add_lookup(stat.inode, location), stat))
@@ -75,16 +72,14 @@ impl Tree {
 
     pub(crate) fn lookup(&mut self, parent: u64, name: &[u8]) -> Answer<Known> {
         let dir = self.dir(parent)?;
-        let root = User::root();
-        let stat = answer(self.space.by(&root).stat_at(&dir, name))?;
+        let stat = answer(self.space.as_root().stat_at(&dir, name))?;
         self.remember(&dir, name, stat)
     }
 
     /// As [`Tree::lookup`] of an entry that a listing had. It is looked at anew: the page may be
     /// older than the last change of the entry.
     pub(crate) fn lookup_listed(&mut self, dir: &Dir, name: &[u8], old: Stat) -> Answer<Known> {
-        let root = User::root();
-        let stat = answer(self.space.by(&root).stat_at(dir, name))?;
+        let stat = answer(self.space.as_root().stat_at(dir, name))?;
         if stat.inode == old.inode { self.remember(dir, name, stat) } else { Err(Errno::ENOENT) }
     }
 
@@ -93,8 +88,7 @@ impl Tree {
     }
 
     pub(crate) fn stat(&self, number: u64) -> Answer<Stat> {
-        let root = User::root();
-        let fs = self.space.by(&root);
+        let fs = self.space.as_root();
         match self.location(number)? {
             Location::Dir(dir) => answer(fs.stat_dir(&dir)),
             Location::Entry(dir, name) => answer(fs.stat_at(&dir, &name)),
@@ -104,8 +98,7 @@ impl Tree {
 
     /// Mode, owner and times; then the size.
     pub(crate) fn set(&mut self, number: u64, set: &SetAttributes) -> Answer<Stat> {
-        let root = User::root();
-        let fs = self.space.by(&root);
+        let fs = self.space.as_root();
         let others = SetAttributes { size: None, ..*set };
         let has_others = others != SetAttributes::default();
         match self.location(number)? {
@@ -134,8 +127,7 @@ impl Tree {
         owner: Owner,
     ) -> Answer<Known> {
         let dir = self.dir(parent)?;
-        let root = User::root();
-        let fs = self.space.by(&root);
+        let fs = self.space.as_root();
         let made = answer(fs.mkdir_at(&dir, name, mode))?;
         if let Some(set) = owner_to_set(&fs, &dir, owner)? {
             answer(fs.set_dir_attributes(&made, &set))?;
@@ -154,8 +146,7 @@ impl Tree {
         if_exists: IfExists,
     ) -> Answer<Known> {
         let dir = self.dir(parent)?;
-        let root = User::root();
-        let fs = self.space.by(&root);
+        let fs = self.space.as_root();
         let made = answer(fs.create_at(&dir, name, mode, if_exists))?;
         let mut stat = made.stat;
         if made.is_new
@@ -176,8 +167,7 @@ impl Tree {
         owner: Owner,
     ) -> Answer<Known> {
         let dir = self.dir(parent)?;
-        let root = User::root();
-        let fs = self.space.by(&root);
+        let fs = self.space.as_root();
         let mut stat = answer(fs.symlink_at(target, &dir, name))?;
         if let Some(set) = owner_to_set(&fs, &dir, owner)? {
             stat = answer(fs.set_attributes_at(&dir, name, &set))?;
@@ -186,17 +176,15 @@ impl Tree {
     }
 
     pub(crate) fn read_link(&self, number: u64) -> Answer<Vec<u8>> {
-        let root = User::root();
         match self.location(number)? {
-            Location::Entry(dir, name) => answer(self.space.by(&root).read_link_at(&dir, &name)),
+            Location::Entry(dir, name) => answer(self.space.as_root().read_link_at(&dir, &name)),
             Location::Dir(_) | Location::Removed(_) => Err(Errno::EINVAL),
         }
     }
 
     pub(crate) fn unlink(&mut self, parent: u64, name: &[u8]) -> Answer<()> {
         let dir = self.dir(parent)?;
-        let root = User::root();
-        let fs = self.space.by(&root);
+        let fs = self.space.as_root();
         let stat = answer(fs.stat_at(&dir, name))?;
         let removed = self.keep_removed(&fs, &dir, name, stat)?;
         answer(fs.unlink_at(&dir, name))?;
@@ -206,8 +194,7 @@ impl Tree {
 
     pub(crate) fn remove_dir(&mut self, parent: u64, name: &[u8]) -> Answer<()> {
         let dir = self.dir(parent)?;
-        let root = User::root();
-        answer(self.space.by(&root).rmdir_at(&dir, name))
+        answer(self.space.as_root().rmdir_at(&dir, name))
     }
 
     pub(crate) fn rename(
@@ -217,8 +204,7 @@ impl Tree {
         if_taken: IfTaken,
     ) -> Answer<()> {
         let (old, new) = (self.dir(from.0)?, self.dir(to.0)?);
-        let root = User::root();
-        let fs = self.space.by(&root);
+        let fs = self.space.as_root();
         let moved = answer(fs.stat_at(&old, from.1))?;
         let replaced = match fs.stat_at(&new, to.1) {
             Err(Error::NotFound(_)) => None,
@@ -267,11 +253,10 @@ impl Tree {
     }
 
     pub(crate) fn read(&self, number: u64, offset: u64, count: usize) -> Answer<Vec<u8>> {
-        let root = User::root();
         match self.location(number)? {
             Location::Dir(_) => Err(Errno::EISDIR),
             Location::Entry(dir, name) => {
-                answer(self.space.by(&root).read_at(&dir, &name, offset, count))
+                answer(self.space.as_root().read_at(&dir, &name, offset, count))
             }
             Location::Removed(removed) => {
                 let left = removed.stat.size.saturating_sub(offset);
@@ -292,11 +277,10 @@ impl Tree {
     }
 
     pub(crate) fn write(&mut self, number: u64, offset: u64, bytes: &[u8]) -> Answer<()> {
-        let root = User::root();
         match self.location(number)? {
             Location::Dir(_) => Err(Errno::EISDIR),
             Location::Entry(dir, name) => {
-                let written = self.space.by(&root).write_at(&dir, &name, offset, bytes);
+                let written = self.space.as_root().write_at(&dir, &name, offset, bytes);
                 answer(written).map(|_| ())
             }
             Location::Removed(removed) => {
@@ -400,9 +384,8 @@ impl Tree {
             listing.rewind();
         }
         let dir = listing.dir().clone();
-        let root = User::root();
         let space = self.space.clone();
-        let fs = space.by(&root);
+        let fs = space.as_root();
         let mut next = at;
         let result = loop {
             let taken = match next {
@@ -472,13 +455,12 @@ mod tests {
         let disk: Arc<MemFs> = Arc::new(MemFs::new());
         let below = Namespace::open_in(disk.clone(), Path::new("/below"), Settings::default());
         let below = below.unwrap();
-        let root = User::root();
-        below.by(&root).put(b"/old", 0o644, &[7; 9000]).unwrap();
+        below.as_root().put(b"/old", 0o644, &[7; 9000]).unwrap();
         below.close().unwrap();
         let lower = vec![Path::new("/below").to_owned()];
         let settings = Settings { lower: lower.clone(), ..Settings::default() };
         let space = Namespace::open_in(disk.clone(), Path::new("/log"), settings).unwrap();
-        space.by(&root).put(b"/new", 0o644, &[7; 9000]).unwrap();
+        space.as_root().put(b"/new", 0o644, &[7; 9000]).unwrap();
         let mut tree = Tree::new(space).unwrap();
         for name in [&b"new"[..], b"old"] {
             let (file, _) = tree.lookup(1, name).unwrap();
@@ -490,6 +472,6 @@ mod tests {
         }
         // What is published stays as it is.
         let view = Namespace::open_read_only_in(disk, &lower, Settings::default()).unwrap();
-        assert!(view.by(&root).read(b"/old", 0, 10_000).unwrap() == [7; 9000]);
+        assert!(view.as_root().read(b"/old", 0, 10_000).unwrap() == [7; 9000]);
     }
 }

@@ -2,19 +2,18 @@
 
 use crate::server::Server;
 use crate::support::{LARGE_BYTES, Lab, NO_FLAWS, ls, settings, touch, view};
-use keyrack_deltafs::{GcOptions, Namespace, Reference, Registry, Settings, User};
+use keyrack_deltafs::{GcOptions, Namespace, Reference, Registry, Settings};
 use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
 
 /// Publish, read, build on it, list, collect.
 fn story(lab: &Lab, registry: &Registry) {
-    let user = User::root();
     let below = lab.log_with("below");
     let bytes: Vec<u8> = (0..LARGE_BYTES).map(|index| (index / 3) as u8).collect();
     touch(&below, "/large");
     let root = below.root().unwrap();
-    below.by(&user).write_at(&root, b"large", 0, &bytes).unwrap();
+    below.as_root().write_at(&root, b"large", 0, &bytes).unwrap();
     let first = registry.publish(&below, "job", None).unwrap();
     assert_eq!((first.version, first.name.as_str()), (1, "job"));
     assert_eq!(registry.check().unwrap(), NO_FLAWS);
@@ -23,9 +22,9 @@ fn story(lab: &Lab, registry: &Registry) {
 
     let published = view(registry, &["job"]);
     assert_eq!(ls(&published), "below large");
-    assert!(published.by(&user).read(b"/large", 0, usize::MAX).unwrap() == bytes);
-    assert_eq!(published.by(&user).read(b"/large", 9_000_000, 3).unwrap(), bytes[9_000_000..][..3]);
-    assert_eq!(published.by(&user).unlink(b"/below").unwrap_err().errno(), "EROFS");
+    assert!(published.as_root().read(b"/large", 0, usize::MAX).unwrap() == bytes);
+    assert_eq!(published.as_root().read(b"/large", 9_000_000, 3).unwrap(), bytes[9_000_000..][..3]);
+    assert_eq!(published.as_root().unlink(b"/below").unwrap_err().errno(), "EROFS");
     assert_eq!(published.fsck().unwrap().flaws, []);
 
     // A log of this machine on top of what is there.
@@ -34,13 +33,13 @@ fn story(lab: &Lab, registry: &Registry) {
     let on_it = Settings { lower, base: base.clone(), ..settings() };
     let above = Namespace::open_in(registry.fs(), Path::new("/above"), on_it).unwrap();
     registry.hold(above.log(), &base).unwrap();
-    above.by(&user).unlink(b"/below").unwrap();
-    above.by(&user).write_at(&above.root().unwrap(), b"large", 0, b"changed").unwrap();
+    above.as_root().unlink(b"/below").unwrap();
+    above.as_root().write_at(&above.root().unwrap(), b"large", 0, b"changed").unwrap();
     touch(&above, "/above");
     assert_eq!(registry.publish(&above, "next", None).unwrap().base, base);
     assert_eq!(ls(&view(registry, &["next"])), "above large");
     let changed = [b"changed", &bytes[7..]].concat();
-    assert!(view(registry, &["next"]).by(&user).read(b"/large", 0, usize::MAX).unwrap() == changed);
+    assert!(view(registry, &["next"]).as_root().read(b"/large", 0, usize::MAX).unwrap() == changed);
 
     registry.save_view("both", &registry.resolve(&["next", "job@1"]).unwrap()).unwrap();
     registry.save_view("both", &registry.resolve(&["job"]).unwrap()).unwrap();

@@ -1,7 +1,7 @@
 //! Logs to be published, and what is read of them.
 
 use crate::server::{BUCKET, Server};
-use keyrack_deltafs::{IfExists, Namespace, Registry, Result, Settings, User};
+use keyrack_deltafs::{IfExists, Namespace, Registry, Result, Settings};
 use keyrack_flodb::Options;
 use keyrack_objects::{Access, Address, registry};
 use keyrack_vfs::{Fs, MemFs};
@@ -64,7 +64,7 @@ pub(crate) fn settings() -> Settings {
 }
 
 pub(crate) fn touch(space: &Namespace, path: &str) {
-    space.by(&User::root()).create(path.as_bytes(), 0o644, IfExists::Fail).unwrap();
+    space.as_root().create(path.as_bytes(), 0o644, IfExists::Fail).unwrap();
 }
 
 /// What those words mean, opened to be read.
@@ -76,9 +76,8 @@ pub(crate) fn view(registry: &Registry, words: &[&str]) -> Namespace {
 
 /// The names in the root, a blank between two.
 pub(crate) fn ls(space: &Namespace) -> String {
-    let user = User::root();
     let root = space.root().unwrap();
-    let page = space.by(&user).list_at(&root, None, usize::MAX).unwrap();
+    let page = space.as_root().list_at(&root, None, usize::MAX).unwrap();
     let names = page.entries.into_iter().map(|entry| String::from_utf8(entry.name).unwrap());
     names.collect::<Vec<_>>().join(" ")
 }

@@ -1,7 +1,6 @@
 //! Merges of small logs in memory, compared with reading the logs as a list.
 
 use super::*;
-use crate::caller::Kind;
 use crate::make::IfExists;
 use crate::namespace::Namespace;
 use crate::open::Settings;
@@ -55,25 +54,11 @@ impl Lab {
         let logs = logs_in(&*self.fs, Path::new(dir)).unwrap();
         let space =
             Namespace::open_read_only_in(Arc::clone(&self.fs), &logs, Settings::default()).unwrap();
-        let user = User::root();
-        let caller = space.by(&user);
+        let fs = space.as_root();
         let mut lines = Vec::new();
-        let mut open = vec![b"/".to_vec()];
-        while let Some(path) = open.pop() {
-            let stat = caller.stat(&path).unwrap();
-            lines.push(format!("{} {stat:?}", path.escape_ascii()));
-            let page = caller.list_at(&caller.dir(&path).unwrap(), None, 100_000).unwrap();
-            for entry in page.entries {
-                let path = crate::name::join(&path, &entry.name);
-                match entry.kind {
-                    Kind::Dir => open.push(path),
-                    _ => lines.push(format!(
-                        "{} {:?}",
-                        path.escape_ascii(),
-                        caller.lstat(&path).unwrap()
-                    )),
-                }
-            }
+        for walked in fs.walk(b"/").unwrap() {
+            let walked = walked.unwrap();
+            lines.push(format!("{} {:?}", walked.path.escape_ascii(), walked.stat));
         }
         lines.sort();
         lines
@@ -224,8 +209,7 @@ fn bytes_of_large_files_come_along_to_the_part_of_their_records() {
         let logs = logs_in(&*lab.fs, Path::new("/dst")).unwrap();
         let space =
             Namespace::open_read_only_in(Arc::clone(&lab.fs), &logs, Settings::default()).unwrap();
-        let user = User::root();
-        let bytes = |path: &str| space.by(&user).read(path.as_bytes(), 0, usize::MAX).unwrap();
+        let bytes = |path: &str| space.as_root().read(path.as_bytes(), 0, usize::MAX).unwrap();
         assert!(bytes("/d/same") == vec![2; 5000]);
         for rank in 0..3 {
             assert!(bytes(&format!("/d/own{rank}")) == vec![rank; 5000]);

@@ -9,7 +9,6 @@ use crate::namespace::Namespace;
 use crate::record::{Entry, Key, parse_key};
 use crate::rpc::codec::Action;
 use crate::rpc::server::core::Core;
-use crate::user::User;
 
 impl Core {
     /// Reads the records of pending transactions, and locks their names.
@@ -56,8 +55,7 @@ fn replaced(space: &Namespace, pending: &PendingTxn) -> Result<Option<DirId>> {
     }
     let (dir, name) = txn.removed_name();
     let is_moved = |found| Entry::decode(&txn.entry) == Some(Entry::Dir(found));
-    let root = User::root();
-    Ok(match space.by(&root).lookup(dir, name)? {
+    Ok(match space.as_root().lookup(dir, name)? {
         // A directory that has moved there already replaces nothing.
         Some(Found::Dir(found)) if txn.action == Action::Rmdir || !is_moved(found) => Some(found),
         _ => None,
