@@ -16,7 +16,7 @@
 //! of a use takes the seal off, durably; the end of the use and a publication put it on again.
 //! After a crash some files have no seal; the next use of the log seals them at its end.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_found};
 use crate::id::Inode;
 use crate::large_file::LargeFile;
 use crate::sums::{self, Sums, blocks_of};
@@ -138,13 +138,12 @@ impl Contents {
             return Ok(None);
         }
         let path = path(dir, inode);
-        let file = match self.fs.open(&path, &OpenOptions::new().read(true)) {
-            Err(error) if error.is_not_found() && (sealed.is_some() || known.is_some()) => {
-                let what = "it is missing, and the log has its checksums".to_owned();
-                return Err(Error::Corruption { path, what });
+        let Some(file) = if_found(self.fs.open(&path, &OpenOptions::new().read(true)))? else {
+            if sealed.is_none() && known.is_none() {
+                return Ok(None);
             }
-            Err(error) if error.is_not_found() => return Ok(None),
-            opened => opened?,
+            let what = "it is missing, and the log has its checksums".to_owned();
+            return Err(Error::Corruption { path, what });
         };
         let sums = match (known, sealed) {
             (Some(sums), _) => sums,
@@ -291,11 +290,8 @@ impl Contents {
         size: u64,
     ) -> Result<Option<LargeFile>> {
         let own = path(&self.dirs[0].0, inode);
-        let file = match self.fs.open(&own, &OpenOptions::new().read(true).write(true)) {
-            Err(error) if error.is_not_found() => None,
-            opened => Some(opened?),
-        };
-        let file = match file {
+        let options = OpenOptions::new().read(true).write(true);
+        let file = match if_found(self.fs.open(&own, &options))? {
             Some(file) => {
                 let sums = self.unseal(state, inode, &*file)?;
                 LargeFile::new(file, sums)
@@ -352,13 +348,12 @@ impl Contents {
         self.drop_seal(inode, true)?;
         let path = path(&self.dirs[0].0, inode);
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(true);
-        let file = match self.fs.open(&path, &options) {
-            Err(error) if error.is_not_found() => {
-                let shard = path.parent().unwrap_or(&self.dirs[0].0);
-                self.make_dir(shard)?;
+        let file = match if_found(self.fs.open(&path, &options))? {
+            Some(file) => file,
+            None => {
+                self.make_dir(path.parent().unwrap_or(&self.dirs[0].0))?;
                 self.fs.open(&path, &options)?
             }
-            opened => opened?,
         };
         let sums = Arc::new(Mutex::new(Sums::empty()));
         self.unsealed().insert(inode, Arc::clone(&sums));
@@ -401,10 +396,7 @@ impl Contents {
         state.unsynced.remove(&inode);
         state.guests.remove(&inode);
         self.unsealed().remove(&inode);
-        match self.fs.remove_file(&path(dir, inode)) {
-            Err(error) if error.is_not_found() => {}
-            removed => removed?,
-        }
+        if_found(self.fs.remove_file(&path(dir, inode)))?;
         self.drop_seal(inode, false)
     }
 
@@ -418,11 +410,10 @@ impl Contents {
         let mut shards = BTreeSet::new();
         for inode in &state.unsynced {
             let path = path(dir, *inode);
-            match self.fs.open(&path, &OpenOptions::new().read(true).write(true)) {
-                // It was discarded after an error.
-                Err(error) if error.is_not_found() => continue,
-                opened => opened?.sync_all()?,
-            }
+            let opened = self.fs.open(&path, &OpenOptions::new().read(true).write(true));
+            // One that is not there was discarded after an error.
+            let Some(file) = if_found(opened)? else { continue };
+            file.sync_all()?;
             shards.extend(path.parent().map(Path::to_path_buf));
         }
         for shard in shards {

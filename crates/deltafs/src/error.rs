@@ -171,6 +171,14 @@ fn of_the_machine(error: &keyrack_vfs::Error) -> &'static str {
     }
 }
 
+/// What the machine found; `None` where there is no such file.
+pub(crate) fn if_found<T>(result: keyrack_vfs::Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(error) if error.is_not_found() => Ok(None),
+        found => Ok(Some(found?)),
+    }
+}
+
 /// A name or a path for messages: text where it is, escapes where it is not.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {

@@ -9,11 +9,10 @@
 //! names in the directory between the question and the removal may remove its files anyway. The
 //! directory itself may be reached by a link.
 
-use super::names::copy_name;
+use super::names::{copy_name, hex};
 use super::publication::PublishedFile;
 use super::storage::{CopyFacts, Storage, Tag, Text};
-use super::text::hex;
-use crate::error::{Error, Result};
+use crate::error::{Result, if_found};
 use keyrack_vfs::{DirEntry, Fs, OpenOptions, RelativePath};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -37,10 +36,8 @@ impl Directory {
 
     /// The names in a directory; none if it is not there.
     fn entries(&self, dir: &Path) -> Result<Vec<DirEntry>> {
-        match self.fs.list(dir) {
-            Err(error) if error.is_not_found() => Ok(Vec::new()),
-            listed => Ok(listed?),
-        }
+        // What is not there has no names.
+        Ok(if_found(self.fs.list(dir))?.unwrap_or_default())
     }
 
     /// Makes a directory whose name is durable afterwards, and its parents likewise.
@@ -92,13 +89,8 @@ impl Storage for Directory {
     }
 
     fn get(&self, name: &RelativePath) -> Result<Option<Text>> {
-        match self.fs.read(&name.under(&self.dir)) {
-            Err(error) if error.is_not_found() => Ok(None),
-            read => {
-                let bytes = read?;
-                Ok(Some(Text { tag: tag(&bytes), bytes }))
-            }
-        }
+        let read = if_found(self.fs.read(&name.under(&self.dir)))?;
+        Ok(read.map(|bytes| Text { tag: tag(&bytes), bytes }))
     }
 
     fn create(&self, name: &RelativePath, bytes: &[u8]) -> Result<bool> {
@@ -129,11 +121,10 @@ impl Storage for Directory {
     fn remove(&self, name: &RelativePath) -> Result<()> {
         self.fs.refuse_links(&self.dir, name)?;
         let path = name.under(&self.dir);
-        match self.fs.remove_file(&path) {
-            Err(error) if error.is_not_found() => return Ok(()),
-            removed => removed?,
+        match if_found(self.fs.remove_file(&path))? {
+            Some(()) => Ok(self.fs.sync_parent(&path)?),
+            None => Ok(()),
         }
-        Ok(self.fs.sync_parent(&path)?)
     }
 
     fn list(&self, directory: &RelativePath) -> Result<Vec<String>> {
@@ -159,13 +150,10 @@ impl Storage for Directory {
         let name = copy_name(directory)?;
         self.fs.refuse_links(&self.dir, &name)?;
         let path = name.under(&self.dir);
-        let changed = match self.fs.metadata(&path) {
-            Err(error) if error.is_not_found() => return Ok(None),
-            found => found?.modified,
-        };
+        let Some(found) = if_found(self.fs.metadata(&path))? else { return Ok(None) };
         let bytes = self.fs.size_recursive(&path)?;
         // A time before 1970 is as old as one can be.
-        let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let changed = found.modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let changed_ns = u64::try_from(changed).unwrap_or(u64::MAX);
         Ok(Some(CopyFacts { bytes, changed_ns }))
     }
@@ -173,9 +161,6 @@ impl Storage for Directory {
     fn remove_copy(&self, directory: &RelativePath) -> Result<()> {
         let name = copy_name(directory)?;
         self.fs.refuse_links(&self.dir, &name)?;
-        match self.fs.remove_dir_all(&name.under(&self.dir)) {
-            Err(error) if error.is_not_found() => Ok(()),
-            removed => removed.map_err(Error::from),
-        }
+        if_found(self.fs.remove_dir_all(&name.under(&self.dir))).map(|_| ())
     }
 }

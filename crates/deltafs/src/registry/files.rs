@@ -1,10 +1,10 @@
 //! The files of published logs: which there are, and whether they are still what was published.
 
 use super::handle::Registry;
+use super::names::hex;
 use super::publication::{FORMAT, Publication, PublishedFile, Reference};
-use super::text::hex;
 use crate::changes::key_range;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_found};
 use crate::open::LogHead;
 use keyrack_flodb::Db;
 use keyrack_measure::wall;
@@ -79,7 +79,12 @@ impl Registry {
             for version in versions {
                 let reference = Reference { name: name.clone(), version };
                 match self.publication(&reference) {
-                    Ok(publication) => self.check_files(&publication, &mut found)?,
+                    Ok(publication) => {
+                        let dir = self.copy_dir(&publication.directory)?;
+                        for file in &publication.files {
+                            found.extend(self.flaw(&dir, file, true)?.map(|flaw| flaw.to_string()));
+                        }
+                    }
                     Err(error) => found.push(error.to_string()),
                 }
             }
@@ -98,49 +103,26 @@ impl Registry {
     /// Refuses a copy that is not the one that was published, as far as its manifest and the
     /// lengths of its files say. The store below has checksums for the rest.
     pub(super) fn check_copy(&self, publication: &Publication) -> Result<()> {
-        let fs = self.fs();
         let dir = self.copy_dir(&publication.directory)?;
         for file in &publication.files {
-            let path = file.name.under(&dir);
-            let has = match fs.metadata(&path) {
-                Err(error) if error.is_not_found() => None,
-                found => Some(found?.len),
-            };
-            let what = match has {
-                None => "it is missing".to_owned(),
-                Some(has) if has != file.bytes => {
-                    format!("{has} bytes, {} were published", file.bytes)
-                }
-                Some(_) if !names_tables(&file.name) => continue,
-                Some(_) if digest(&*fs, &dir, &file.name)? == *file => continue,
-                Some(_) => "not what was published".to_owned(),
-            };
-            return Err(Error::Corruption { path, what });
+            if let Some(flaw) = self.flaw(&dir, file, names_tables(&file.name))? {
+                return Err(flaw);
+            }
         }
         Ok(())
     }
 
-    fn check_files(&self, publication: &Publication, found: &mut Vec<String>) -> Result<()> {
+    /// What is wrong with a file of a copy, if anything is. With `is_read`, its bytes count too.
+    fn flaw(&self, dir: &Path, file: &PublishedFile, is_read: bool) -> Result<Option<Error>> {
         let fs = self.fs();
-        let dir = self.copy_dir(&publication.directory)?;
-        for file in &publication.files {
-            let path = file.name.under(&dir);
-            match digest(&*fs, &dir, &file.name) {
-                Ok(now) if now == *file => {}
-                Ok(now) if now.bytes != file.bytes => found.push(format!(
-                    "{}: {} bytes, {} were published",
-                    path.display(),
-                    now.bytes,
-                    file.bytes
-                )),
-                Ok(_) => found.push(format!("{}: not what was published", path.display())),
-                Err(Error::Io(error)) if error.is_not_found() => {
-                    found.push(format!("{}: it is missing", path.display()));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        let path = file.name.under(dir);
+        let what = match if_found(fs.metadata(&path))?.map(|found| found.len) {
+            None => "it is missing".to_owned(),
+            Some(has) if has != file.bytes => format!("{has} bytes, {} were published", file.bytes),
+            Some(_) if !is_read || digest(&*fs, dir, &file.name)? == *file => return Ok(None),
+            Some(_) => "not what was published".to_owned(),
+        };
+        Ok(Some(Error::Corruption { path, what }))
     }
 }
 

@@ -1,9 +1,8 @@
 //! Looking publications up: by version, by the latest version of a name, by a view.
 
 use super::handle::Registry;
-use super::names::{copy_name, version_name};
+use super::names::{check_registry_name, copy_name, version_name};
 use super::publication::{Publication, Reference};
-use super::text::check_registry_name;
 use crate::error::{Error, Result};
 use keyrack_vfs::RelativePath;
 use std::path::PathBuf;

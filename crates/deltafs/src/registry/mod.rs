@@ -33,8 +33,6 @@ mod names;
 mod publication;
 mod publish;
 mod storage;
-mod text;
-mod texts;
 mod views;
 
 pub use gc::{Collected, GcOptions};

@@ -1,7 +1,6 @@
 //! What a registry says about a published log.
 
-use super::text::{check_registry_name, hex};
-use super::texts;
+use super::names::{self, check_registry_name, hex};
 use crate::error::{Error, Result};
 use keyrack_vfs::RelativePath;
 use serde::{Deserialize, Serialize};
@@ -30,7 +29,7 @@ impl fmt::Display for Reference {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedFile {
     /// Its path in the directory of the log.
-    #[serde(with = "texts::path")]
+    #[serde(serialize_with = "names::write_path", deserialize_with = "names::read_path")]
     pub name: RelativePath,
     /// Its length.
     pub bytes: u64,
@@ -52,7 +51,7 @@ pub struct Publication {
     /// The epoch of the log: of two publications of one log the later has the same or a larger one.
     pub epoch: u64,
     /// The directory of the log below `logs`: a single name.
-    #[serde(with = "texts::directory")]
+    #[serde(serialize_with = "names::write_path", deserialize_with = "names::read_directory")]
     pub directory: RelativePath,
     /// Its files.
     pub files: Vec<PublishedFile>,

@@ -1,9 +1,8 @@
 //! Publishing: the log is copied, and its text gets a version that only one publisher can have.
 
 use super::handle::Registry;
-use super::names::{below, version_name};
+use super::names::{below, check_registry_name, version_name};
 use super::publication::{Publication, Reference};
-use super::text::check_registry_name;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use keyrack_measure::wall;

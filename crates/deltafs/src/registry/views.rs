@@ -2,9 +2,8 @@
 
 use super::handle::Registry;
 use super::list::List;
-use super::names::below;
+use super::names::{below, check_registry_name};
 use super::publication::Reference;
-use super::text::check_registry_name;
 use crate::error::{Error, Result};
 use crate::id::LogId;
 
