@@ -8,7 +8,6 @@ use crate::id::Inode;
 use crate::inner::Dir;
 use crate::name::check_name;
 use crate::record::{Attributes, Entry, INLINE_BYTES_MAX, Key, MODE_BITS};
-use crate::resolve::named;
 use crate::user::{PASS, SET_GROUP, WRITE};
 use keyrack_flodb::{Change, WriteOptions};
 
@@ -63,17 +62,13 @@ impl Caller<'_> {
     }
 
     fn stat_of(&self, path: &[u8], follow: bool) -> Result<Stat> {
-        let found = || {
-            // A slash at the end asks for what a link leads to.
-            let follow = follow || path.ends_with(b"/");
-            let resolved =
-                if follow { self.resolve_followed(path)? } else { self.resolve_parent(path)? };
+        // A slash at the end asks for what a link leads to.
+        self.at_path(path, follow || path.ends_with(b"/"), |resolved| {
             let Some(name) = &resolved.name else { return self.stat_dir(&resolved.dir) };
             let stat = self.stat_at(&resolved.dir, name)?;
-            Self::check_dir(&resolved, &Found::Other(stat), path)?;
+            Self::check_dir(resolved, &Found::Other(stat), path)?;
             Ok(stat)
-        };
-        found().map_err(|error| named(error, path))
+        })
     }
 
     /// The facts of an entry of `dir`. A link is not followed.
@@ -109,19 +104,15 @@ impl Caller<'_> {
     /// change; [`Error::IsDir`] for the size of a directory; [`Error::TooLarge`];
     /// [`Error::ReadOnly`]; those of the store.
     pub fn set_attributes(&self, path: &[u8], set: &SetAttributes) -> Result<Stat> {
-        let changed = || {
-            let resolved = self.resolve_followed(path)?;
-            match &resolved.name {
-                None => self.set_dir_attributes(&resolved.dir, set),
-                Some(name) => {
-                    if let Some(found) = self.lookup(resolved.dir.state.id, name)? {
-                        Self::check_dir(&resolved, &found, path)?;
-                    }
-                    self.set_attributes_at(&resolved.dir, name, set)
+        self.at_path(path, true, |resolved| match &resolved.name {
+            None => self.set_dir_attributes(&resolved.dir, set),
+            Some(name) => {
+                if let Some(found) = self.lookup(resolved.dir.state.id, name)? {
+                    Self::check_dir(resolved, &found, path)?;
                 }
+                self.set_attributes_at(&resolved.dir, name, set)
             }
-        };
-        changed().map_err(|error| named(error, path))
+        })
     }
 
     /// Changes an entry of `dir`. A link is not followed.

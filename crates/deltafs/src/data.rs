@@ -7,7 +7,6 @@ use crate::error::{Error, Result, shown};
 use crate::inner::Dir;
 use crate::name::check_name;
 use crate::record::{Attributes, Entry, INLINE_BYTES_MAX};
-use crate::resolve::named;
 use crate::user::{PASS, READ};
 
 impl Caller<'_> {
@@ -17,12 +16,10 @@ impl Caller<'_> {
     /// [`Error::NotFound`], [`Error::IsDir`], [`Error::Denied`]; [`Error::NoData`] if the bytes are
     /// elsewhere; those of the store.
     pub fn read(&self, path: &[u8], offset: u64, count: usize) -> Result<Vec<u8>> {
-        let bytes = || {
-            let resolved = self.resolve_followed(path)?;
+        self.at_path(path, true, |resolved| {
             let Some(name) = &resolved.name else { return Err(Error::IsDir(shown(path))) };
             self.read_at(&resolved.dir, name, offset, count)
-        };
-        bytes().map_err(|error| named(error, path))
+        })
     }
 
     /// The bytes of a file of `dir`.
@@ -82,12 +79,10 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::write_at`].
     pub fn write(&self, path: &[u8], offset: u64, bytes: &[u8]) -> Result<Stat> {
-        let written = || {
-            let resolved = self.resolve_followed(path)?;
+        self.at_path(path, true, |resolved| {
             let Some(name) = &resolved.name else { return Err(Error::IsDir(shown(path))) };
             self.write_at(&resolved.dir, name, offset, bytes)
-        };
-        written().map_err(|error| named(error, path))
+        })
     }
 
     /// Writes bytes into a file of `dir` that has them in its record, and has room for these.
@@ -132,14 +127,10 @@ impl Caller<'_> {
     /// # Errors
     /// [`Error::Invalid`] if it is none; [`Error::NotFound`], [`Error::Denied`], and so on.
     pub fn read_link(&self, path: &[u8]) -> Result<Vec<u8>> {
-        let target = || {
-            let resolved = self.resolve_parent(path)?;
-            match &resolved.name {
-                Some(name) => self.read_link_at(&resolved.dir, name),
-                None => Err(Error::Invalid(format!("'{}': it is no link", shown(path)))),
-            }
-        };
-        target().map_err(|error| named(error, path))
+        self.at_path(path, false, |resolved| match &resolved.name {
+            Some(name) => self.read_link_at(&resolved.dir, name),
+            None => Err(Error::Invalid(format!("'{}': it is no link", shown(path)))),
+        })
     }
 
     /// The target of a symbolic link of `dir`.

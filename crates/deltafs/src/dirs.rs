@@ -23,7 +23,7 @@
 
 use crate::error::Result;
 use crate::id::DirId;
-use crate::layers::Layers;
+use crate::layers::{Folded, Layers};
 use crate::record::{DirNode, Key, Node, Touched};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,6 +68,19 @@ impl DirState {
         let (mtime_ns, stored_ns) = (AtomicU64::new(mtime_ns), AtomicU64::new(mtime_ns));
         let moved_ns = AtomicU64::new(info.ctime_ns);
         DirState { id, info: RwLock::new(info), mtime_ns, moved_ns, stored_ns }
+    }
+
+    /// What the logs say of a directory.
+    pub(crate) fn of(id: DirId, folded: Folded) -> DirState {
+        let info = DirInfo {
+            is_removed: false,
+            node: folded.node,
+            subdirs: folded.all.subdirs,
+            own_subdirs: folded.own_subdirs,
+            own_is_full: folded.own_is_full,
+            ctime_ns: folded.all.ctime_ns,
+        };
+        DirState::new(id, info, folded.all.mtime_ns)
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, DirInfo> {
@@ -178,15 +191,7 @@ impl Dirs {
             return Ok(Some(Arc::clone(state)));
         }
         let Some(folded) = layers.node(id)? else { return Ok(None) };
-        let info = DirInfo {
-            is_removed: false,
-            node: folded.node,
-            subdirs: folded.all.subdirs,
-            own_subdirs: folded.own_subdirs,
-            own_is_full: folded.own_is_full,
-            ctime_ns: folded.all.ctime_ns,
-        };
-        let state = Arc::new(DirState::new(id, info, folded.all.mtime_ns));
+        let state = Arc::new(DirState::of(id, folded));
         part.insert(&state, self.idle_max, layers)?;
         Ok(Some(state))
     }

@@ -5,6 +5,7 @@
 //! long as the directory, over restarts as well. A page is one moment of the directory.
 
 use crate::caller::{Caller, Found, Kind, Stat};
+use crate::dirs::DirState;
 use crate::error::{Error, Result};
 use crate::id::DirId;
 use crate::inner::Dir;
@@ -93,19 +94,9 @@ impl Caller<'_> {
             return Ok((!info.is_removed).then(|| Stat::of_dir(&state, &info)));
         }
         let Some(folded) = self.inner.layers.node(id)? else { return Ok(None) };
-        let node = &folded.node;
-        Ok(Some(Stat {
-            kind: Kind::Dir,
-            inode: id.inode(),
-            mode: node.mode,
-            uid: node.uid,
-            gid: node.gid,
-            nlink: 2_u64.saturating_add(u64::try_from(folded.all.subdirs).unwrap_or(0)),
-            size: 0,
-            mtime_ns: folded.all.mtime_ns,
-            ctime_ns: folded.all.ctime_ns,
-            has_data: true,
-        }))
+        let state = DirState::of(id, folded);
+        let stat = Stat::of_dir(&state, &state.read());
+        Ok(Some(stat))
     }
 
     /// A walk over what a path names and all that is below it, a directory before its entries. A

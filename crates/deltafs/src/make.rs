@@ -16,7 +16,6 @@ use crate::name::{PATH_BYTES_MAX, check_name, too_long};
 use crate::record::{
     Attributes, DirNode, Entry, INLINE_BYTES_MAX, KIND_WHITEOUT, Key, MODE_BITS, Node, Touched,
 };
-use crate::resolve::named;
 use crate::user::{PASS, SET_GROUP, WRITE};
 use keyrack_flodb::{Batch, Change, Db, WriteOptions};
 use std::sync::Arc;
@@ -47,18 +46,13 @@ impl Caller<'_> {
     /// [`Error::Denied`], [`Error::TooLong`], [`Error::Quota`], [`Error::ReadOnly`], and those of
     /// the store.
     pub fn create(&self, path: &[u8], mode: u32, if_exists: IfExists) -> Result<Created> {
-        let made = || {
-            let resolved = match if_exists {
-                IfExists::Fail => self.resolve_parent(path)?,
-                IfExists::Open => self.resolve_followed(path)?,
-            };
+        self.at_path(path, if_exists == IfExists::Open, |resolved| {
             let Some(name) = &resolved.name else { return Err(Error::IsDir(shown(path))) };
             if resolved.must_be_dir {
                 return Err(Error::IsDir(shown(path)));
             }
             self.create_at(&resolved.dir, name, mode, if_exists)
-        };
-        made().map_err(|error| named(error, path))
+        })
     }
 
     /// Makes an empty file in `dir`.
@@ -260,14 +254,12 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::create`]; the target has 1 to 4,096 bytes and no NUL.
     pub fn symlink(&self, target: &[u8], path: &[u8]) -> Result<Stat> {
-        let made = || {
-            let resolved = self.resolve_parent(path)?;
+        self.at_path(path, false, |resolved| {
             if resolved.must_be_dir && resolved.name.is_some() {
                 return Err(Error::NotFound(shown(path)));
             }
             self.symlink_at(target, &resolved.dir, resolved.name(path)?)
-        };
-        made().map_err(|error| named(error, path))
+        })
     }
 
     /// Makes a symbolic link in `dir`.
@@ -293,14 +285,10 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::create`]; [`Error::TooLong`] below as many directories as the quota says.
     pub fn mkdir(&self, path: &[u8], mode: u32) -> Result<Dir> {
-        let made = || {
-            let resolved = self.resolve_parent(path)?;
-            match &resolved.name {
-                Some(name) => self.mkdir_at(&resolved.dir, name, mode),
-                None => Err(Error::Exists(shown(path))),
-            }
-        };
-        made().map_err(|error| named(error, path))
+        self.at_path(path, false, |resolved| match &resolved.name {
+            Some(name) => self.mkdir_at(&resolved.dir, name, mode),
+            None => Err(Error::Exists(shown(path))),
+        })
     }
 
     /// Makes a directory in `dir`.
@@ -312,50 +300,64 @@ impl Caller<'_> {
         let inner = self.inner;
         let depth = inner.depth(dir.state.id)? + 1;
         let mut info = dir.state.write();
-        let top = self.may_make(dir, &info, name, depth)?;
+        self.may_make(dir, &info, name, depth)?;
         let id = self.new_dir_id(dir, name)?;
         inner.name_count.reserve(name, 1)?;
+        let node = self.new_node(dir, &info, name, mode);
+        let made = self.write_dir(dir, &mut info, id, node);
+        let state = made.inspect_err(|_| inner.name_count.release(1))?;
+        inner.dirs.add(&inner.layers, &state)?;
+        inner.names.insert(dir.state.id, name, id);
+        Ok(Dir { state })
+    }
+
+    /// Writes the records of a new directory of `dir`, whose lock `info` is. It is not counted.
+    pub(crate) fn write_dir(
+        &self,
+        dir: &Dir,
+        info: &mut DirInfo,
+        id: DirId,
+        node: DirNode,
+    ) -> Result<Arc<DirState>> {
+        let inner = self.inner;
+        let top = inner.top(&shown(&node.name))?;
         let now = inner.time.now_ns();
+        let mut batch = Batch::new();
+        batch.put(&Key::entry(dir.state.id, &node.name), &Entry::Dir(id).encode());
         let made = DirInfo {
             is_removed: false,
-            node: self.new_node(dir, &info, name, mode),
+            node,
             subdirs: 0,
             own_subdirs: 0,
             own_is_full: true,
             ctime_ns: now,
         };
         let state = Arc::new(DirState::new(id, made, now));
-        let mut batch = Batch::new();
-        batch.put(&Key::entry(dir.state.id, name), &Entry::Dir(id).encode());
         batch.put(&Key::node(id), &state.record(&state.read()));
         let before = info.clone();
         info.subdirs += 1;
         info.own_subdirs += 1;
         dir.state.touch_and_store(now);
-        batch.put(&Key::node(dir.state.id), &dir.state.record(&info));
+        batch.put(&Key::node(dir.state.id), &dir.state.record(info));
         if let Err(error) = top.write(&batch, WriteOptions::default()) {
             *info = before;
-            inner.name_count.release(1);
             return Err(error.into());
         }
-        inner.dirs.add(&inner.layers, &state)?;
-        inner.names.insert(dir.state.id, name, id);
-        Ok(Dir { state })
+        Ok(state)
     }
 
     /// Whether a directory can be made.
-    fn may_make(&self, dir: &Dir, info: &DirInfo, name: &[u8], depth: usize) -> Result<&Db> {
+    fn may_make(&self, dir: &Dir, info: &DirInfo, name: &[u8], depth: usize) -> Result<()> {
         self.check(info, PASS, name)?;
         if self.lookup(dir.state.id, name)?.is_some() {
             return Err(Error::Exists(shown(name)));
         }
-        let top = self.inner.top(&shown(name))?;
+        self.inner.top(&shown(name))?;
         self.check(info, WRITE, name)?;
         let names = &self.inner.name_count;
         names.check_length(name)?;
         names.check_depth(depth)?;
-        names.check_free(name)?;
-        Ok(top)
+        names.check_free(name)
     }
 
     fn new_node(&self, dir: &Dir, info: &DirInfo, name: &[u8], mode: u32) -> DirNode {
@@ -393,7 +395,7 @@ impl Caller<'_> {
         let info = dir.state.read();
         match self.lookup(dir.state.id, name)? {
             Some(Found::Dir(there)) if there == id => Ok(()),
-            _ => self.may_make(dir, &info, name, depth).map(|_| ()),
+            _ => self.may_make(dir, &info, name, depth),
         }
     }
 

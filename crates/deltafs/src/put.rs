@@ -17,7 +17,6 @@ use crate::inner::Dir;
 use crate::name::check_name;
 use crate::record::{Attributes, INLINE_BYTES_MAX};
 use crate::rename::IfTaken;
-use crate::resolve::named;
 use crate::user::{PASS, WRITE};
 use std::io::Read;
 use std::sync::MutexGuard;
@@ -39,15 +38,13 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::put`]; [`Error::Source`].
     pub fn put_from(&self, path: &[u8], mode: u32, source: &mut dyn Read) -> Result<Stat> {
-        let mut put = || {
-            let resolved = self.resolve_followed(path)?;
+        self.at_path(path, true, |resolved| {
             let Some(name) = &resolved.name else { return Err(Error::IsDir(shown(path))) };
             if resolved.must_be_dir {
                 return Err(Error::IsDir(shown(path)));
             }
             self.put_from_at(&resolved.dir, name, mode, (IfTaken::Replace, source))
-        };
-        put().map_err(|error| named(error, path))
+        })
     }
 
     /// Makes a file of `dir` with all that a source gives, or gives it to the one that is there if

@@ -22,17 +22,15 @@ impl Caller<'_> {
     /// [`Error::NotFound`], [`Error::IsDir`], [`Error::Denied`], [`Error::NotOwner`] in a sticky
     /// directory, [`Error::ReadOnly`], and those of the store.
     pub fn unlink(&self, path: &[u8]) -> Result<()> {
-        let removed = || {
-            let resolved = self.resolve_parent(path)?;
+        self.at_path(path, false, |resolved| {
             let Some(name) = &resolved.name else { return Err(Error::IsDir(shown(path))) };
             if resolved.must_be_dir {
                 let found = self.lookup(resolved.dir.state.id, name)?;
                 let found = found.ok_or_else(|| Error::NotFound(shown(path)))?;
-                Self::check_dir(&resolved, &found, path)?;
+                Self::check_dir(resolved, &found, path)?;
             }
             self.unlink_at(&resolved.dir, name)
-        };
-        removed().map_err(|error| named(error, path))
+        })
     }
 
     /// Removes a file or a symbolic link from `dir`.
@@ -93,11 +91,7 @@ impl Caller<'_> {
     /// [`Error::NotEmpty`], [`Error::NotDir`], [`Error::NotFound`], [`Error::Denied`],
     /// [`Error::NotOwner`], [`Error::ReadOnly`]; [`Error::Invalid`] for the root; the store's.
     pub fn rmdir(&self, path: &[u8]) -> Result<()> {
-        let removed = || {
-            let resolved = self.resolve_parent(path)?;
-            self.rmdir_at(&resolved.dir, resolved.name(path)?)
-        };
-        removed().map_err(|error| named(error, path))
+        self.at_path(path, false, |resolved| self.rmdir_at(&resolved.dir, resolved.name(path)?))
     }
 
     /// Removes an empty directory from `dir`.

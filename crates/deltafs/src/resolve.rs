@@ -57,6 +57,18 @@ impl Caller<'_> {
         self.resolve_from(self.inner.dir(DirId::ROOT)?, path, 0)
     }
 
+    /// A call on what a path names, whose errors name the whole path. With `follow`, links at the
+    /// end of the path are followed.
+    pub(crate) fn at_path<R>(
+        &self,
+        path: &[u8],
+        follow: bool,
+        call: impl FnOnce(&Resolved) -> Result<R>,
+    ) -> Result<R> {
+        let resolved = if follow { self.resolve_followed(path) } else { self.resolve_parent(path) };
+        resolved.and_then(|resolved| call(&resolved)).map_err(|error| named(error, path))
+    }
+
     fn resolve_from(&self, from: Dir, path: &[u8], links: usize) -> Result<Resolved> {
         let mut dir = from;
         let mut rest = path;
@@ -180,11 +192,10 @@ impl Caller<'_> {
     /// # Errors
     /// [`Error::NotFound`], [`Error::NotDir`], [`Error::Denied`] on the way, and so on.
     pub fn dir(&self, path: &[u8]) -> Result<Dir> {
-        let resolved = self.resolve_followed(path).map_err(|error| named(error, path))?;
-        match &resolved.name {
-            None => Ok(resolved.dir),
-            Some(name) => self.dir_at(&resolved.dir, name).map_err(|error| named(error, path)),
-        }
+        self.at_path(path, true, |resolved| match &resolved.name {
+            None => Ok(resolved.dir.clone()),
+            Some(name) => self.dir_at(&resolved.dir, name),
+        })
     }
 
     /// The directory of that name in `dir`.

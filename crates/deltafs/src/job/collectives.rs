@@ -137,19 +137,11 @@ impl Collectives {
             }
             Links::Root(leaves) => {
                 let mut all = vec![mine.to_vec()];
-                let mut failure = None;
-                for (rank, leaf) in (1..).zip(leaves.iter_mut()) {
-                    match receive(leaf, step, rank) {
-                        Ok(part) => all.push(part),
-                        Err(error) => {
-                            failure = Some((rank, error));
-                            break;
-                        }
-                    }
-                }
-                let Some((rank, error)) = failure else { return Ok(Some(all)) };
-                self.report_loss(rank, &error);
-                Err(error)
+                let received = each(leaves, |rank, leaf| {
+                    all.push(receive(leaf, step, rank)?);
+                    Ok(())
+                });
+                self.checked(received).map(|()| Some(all))
             }
         }
     }
@@ -193,18 +185,20 @@ impl Collectives {
             Links::Alone => Ok(mine.to_vec()),
             Links::Leaf(root) => receive(root, step, 0),
             Links::Root(leaves) => {
-                let mut failure = None;
-                for (rank, leaf) in (1..).zip(leaves.iter_mut()) {
-                    if let Err(cause) = send(leaf, KIND_DATA, step, mine) {
-                        failure = Some((rank, lost(rank, &cause)));
-                        break;
-                    }
-                }
-                let Some((rank, error)) = failure else { return Ok(mine.to_vec()) };
-                self.report_loss(rank, &error);
-                Err(error)
+                let sent = each(leaves, |rank, leaf| {
+                    send(leaf, KIND_DATA, step, mine).map_err(|cause| lost(rank, &cause))
+                });
+                self.checked(sent).map(|()| mine.to_vec())
             }
         }
+    }
+
+    /// Tells all leaves of one that failed.
+    fn checked(&mut self, done: std::result::Result<(), (u32, Error)>) -> Result<()> {
+        done.map_err(|(rank, error)| {
+            self.report_loss(rank, &error);
+            error
+        })
     }
 
     /// Tells the others why nothing more will come. There is nobody to hear that it failed.
@@ -242,6 +236,14 @@ impl Collectives {
             }
         }
     }
+}
+
+/// Visits the leaves in the order of ranks, up to the first that fails.
+fn each(
+    leaves: &mut [TcpStream],
+    mut visit: impl FnMut(u32, &mut TcpStream) -> Result<()>,
+) -> std::result::Result<(), (u32, Error)> {
+    (1..).zip(leaves).try_for_each(|(rank, leaf)| visit(rank, leaf).map_err(|error| (rank, error)))
 }
 
 fn lost(rank: u32, cause: &io::Error) -> Error {
