@@ -311,7 +311,7 @@ fn a_client_that_dies_after_asking_leaves_no_half_of_a_directory() {
 /// Operations were counted from one at each start of a server: a client that waited for one of
 /// before was told the outcome of another.
 #[test]
-fn an_errand_of_before_a_restart_is_not_taken_for_another() {
+fn an_operation_id_of_before_a_restart_is_not_taken_for_another() {
     let mut cluster = Cluster::new(2, 1000);
     let mut waits = Client::new(cluster.ports.clone(), ClientOptions::default());
     let number_of = |reply: Reply<'_>| match reply {

@@ -1,23 +1,23 @@
-//! Leases: for how long a client may take the way to a directory as known.
+//! Leases: for how long a client may rely on the path of a directory.
 //!
 //! ```text
 //!   opendir /a/b        a lease on /, /a and /a/b, for a second
-//!   chmod /a            calls the leases on /a back: no new ones; "later", until all
-//!                       have been given up, or have run out; then it is done
+//!   chmod /a            revokes the leases on /a and grants none; it is answered "later" until all
+//!                       of them were returned or have expired; then it is done
 //! ```
 //!
-//! What a client knows by a lease is that the path leads to that directory, and that its user may
-//! pass. So whoever gives a directory another name, another owner or other rights, or removes it,
-//! has to wait for those who know the old. One lease is on one directory; a path has one on each.
+//! A lease is on one directory; a path has one on each of its directories. A client with leases
+//! knows that the path leads to its directory, and that its user may pass. So a change of the name,
+//! the owner or the rights of a directory, or its removal, waits for the clients that rely on the
+//! old state. A change gives up the leases of its own client.
 //!
-//! Leases are given by the first server alone, and a change that needs them back passes through it:
-//! all servers take part in it. A client is told by a bit in whatever it is answered next; it
-//! forgets what it knows and gives its leases up. One that asks nothing is waited for no longer
-//! than its lease runs, after IndexFS (SC 2014), where that is the only way. Who changes something
-//! gives up their own leases by it.
+//! Only the first server grants leases. A change that revokes leases passes through it, because all
+//! servers take part in such a change. A bit in the next reply tells a client that leases were
+//! revoked; the client forgets what it knows, and returns them. A client that makes no call is
+//! waited for until its lease expires, as in IndexFS (SC 2014).
 //!
-//! Nothing of it is written down: a server waits at its start until all leases of its predecessor
-//! have run out, before it changes what they were on.
+//! Leases are not written to the log. After a start, a server makes no such change before all
+//! leases of the previous run have expired.
 
 use crate::id::DirId;
 use crate::rpc::lease_clock::{LeaseClock, LeaseTimer};
