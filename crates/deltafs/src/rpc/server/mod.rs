@@ -18,7 +18,6 @@ pub(crate) mod identity;
 pub(crate) mod leases;
 pub(crate) mod options;
 pub(crate) mod parts;
-pub(crate) mod replica;
 pub(crate) mod serve;
 pub(crate) mod service;
 pub(crate) mod session;

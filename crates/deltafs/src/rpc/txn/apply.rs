@@ -3,21 +3,24 @@
 
 use super::record::{Role, Transaction, damaged, large_of};
 use crate::caller::{Caller, Found, Stat};
-use crate::error::Result;
+use crate::dirs::{DirInfo, DirState};
+use crate::error::{Error, Result, shown};
 use crate::id::DirId;
+use crate::inner::Dir;
+use crate::name::check_name;
 use crate::namespace::Namespace;
-use crate::record::{Entry, Key, Node};
+use crate::record::{DirNode, Entry, Key, Node};
+use crate::remove::LockedDirs;
 use crate::rename::IfTaken;
 use crate::rpc::codec::Action;
 use crate::rpc::server::core::Core;
-use crate::rpc::server::replica::Original;
-use crate::user::User;
+use crate::user::{PASS, WRITE};
 use keyrack_flodb::{Batch, WriteOptions};
+use std::sync::Arc;
 
 impl Core {
     pub(crate) fn apply(&self, space: &Namespace, txn: &Transaction, role: Role) -> Result<()> {
-        let root = User::root();
-        let caller = space.by(&root);
+        let caller = space.as_root();
         if txn.action == Action::Mkdir {
             return make_dir(&caller, txn);
         }
@@ -33,13 +36,59 @@ impl Core {
     }
 }
 
+/// Makes a directory under the number that the coordinator has given it.
 fn make_dir(caller: &Caller<'_>, txn: &Transaction) -> Result<()> {
     let inner = caller.inner;
-    let node = Node::read(inner.store_path(), txn.to, &txn.entry)?;
+    let (id, name) = (txn.to, &txn.name[..]);
+    let node = Node::read(inner.store_path(), id, &txn.entry)?;
     let Node::Dir(node, _) = node else { return Err(damaged(inner.store_path())) };
-    let (mode, uid, gid) = (node.mode, node.uid, node.gid);
-    let original = Original { mode, uid, gid, inode: txn.to.0 };
-    caller.mkdir_as(&inner.dir(txn.from)?, &txn.name, &original).map(|_| ())
+    let node = DirNode { parent: txn.from, name: name.to_vec(), ..node };
+    check_name(name)?;
+    if id.inode().is_file() || id <= DirId::ROOT {
+        return Err(Error::Invalid(format!("'{}': not the number of a directory", shown(name))));
+    }
+    let dir = inner.dir(txn.from)?;
+    // One that was removed a moment ago may be held by somebody: it comes to life again.
+    let Some(state) = inner.dirs.peek(id) else {
+        let mut info = dir.state.write();
+        let Some(state) = make_dir_in(caller, &dir, &mut info, (id, node))? else {
+            drop(info);
+            return inner.dir(id).map(|_| ());
+        };
+        inner.dirs.add(&inner.layers, &state)?;
+        inner.names.insert(txn.from, name, id);
+        return Ok(());
+    };
+    if id == txn.from {
+        return Err(Error::Invalid(format!("'{}': a directory is not in itself", shown(name))));
+    }
+    let old = Dir { state };
+    let mut locked = LockedDirs::new([&dir, &old]);
+    let [mut info, mut child] = locked.guards();
+    if let Some(made) = make_dir_in(caller, &dir, &mut info, (id, node))? {
+        *child = made.read().clone();
+        old.state.touch_and_store(inner.time.now_ns());
+        inner.names.insert(txn.from, name, id);
+    }
+    Ok(())
+}
+
+/// Writes the records. `None` if the directory is there already.
+fn make_dir_in(
+    caller: &Caller<'_>,
+    dir: &Dir,
+    info: &mut DirInfo,
+    (id, node): (DirId, DirNode),
+) -> Result<Option<Arc<DirState>>> {
+    caller.check(info, PASS | WRITE, &node.name)?;
+    match caller.lookup(dir.state.id, &node.name)? {
+        Some(Found::Dir(there)) if there == id => return Ok(None),
+        Some(_) => return Err(Error::Exists(shown(&node.name))),
+        None => {}
+    }
+    let made = caller.write_dir(dir, info, id, node)?;
+    caller.inner.name_count.add(1);
+    Ok(Some(made))
 }
 
 /// Removes or renames the directory `id`.
