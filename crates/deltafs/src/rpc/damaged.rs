@@ -1,14 +1,13 @@
 //! Servers whose store is damaged, or that are told nonsense: they say so.
 
 use super::server::parts::part_key;
-use super::server::work::Work;
+use super::server::worker::Work;
+use super::tests::{address, alone, any_port};
 use super::*;
 use crate::id::DirId;
 use crate::namespace::Namespace;
 use crate::open::Settings;
 use crate::record::Key;
-use crate::user::User;
-use keyrack_net::Listener;
 use keyrack_vfs::MemFs;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +17,7 @@ const GRACE: Duration = Duration::from_millis(10);
 
 /// The first of two servers. The other one is nowhere.
 fn first_of_two(space: &Namespace) -> Served {
-    let listen = vec![Listener::stream("127.0.0.1:0".parse().unwrap())];
-    let options = ServeOptions { listen, servers: 2, ..ServeOptions::default() };
+    let options = ServeOptions { listen: any_port(), servers: 2, ..ServeOptions::default() };
     serve(Some(space.clone()), options).unwrap()
 }
 
@@ -29,7 +27,7 @@ fn space() -> Namespace {
 }
 
 fn addresses(served: &Served) -> Vec<String> {
-    vec![served.handle.local_addrs()[0][0].to_string(), "127.0.0.1:1".to_owned()]
+    vec![address(served).to_string(), "127.0.0.1:1".to_owned()]
 }
 
 #[test]
@@ -59,12 +57,11 @@ fn an_address_that_is_none_is_told_to_whoever_gives_it() {
 #[test]
 fn a_split_that_damage_keeps_from_ending_is_told_at_the_end() {
     let space = space();
-    let root = User::root();
     let served = first_of_two(&space);
     served.set_map(addresses(&served)).unwrap();
     // Of so many directories some have their first partition here.
     for n in 0..20 {
-        let made = space.by(&root).mkdir(format!("/d{n}").as_bytes(), 0o755).unwrap();
+        let made = space.as_root().mkdir(format!("/d{n}").as_bytes(), 0o755).unwrap();
         let dir = made.state.id;
         space.stores()[0].put(&Key::entry(dir, b"broken"), b"\xff").unwrap();
         served.core.enqueue(Work::CheckSplit(dir));
@@ -78,11 +75,7 @@ fn a_pipe_that_is_handed_over_as_a_table_does_not_stop_the_server() {
     use std::os::unix::ffi::OsStrExt as _;
     let temporary = tempfile::tempdir().unwrap();
     let space = Namespace::open(temporary.path().join("log"), Settings::default()).unwrap();
-    let listen = vec![Listener::stream("127.0.0.1:0".parse().unwrap())];
-    let options = ServeOptions { listen, ..ServeOptions::default() };
-    let served = serve(Some(space), options).unwrap();
-    let ports = vec![served.handle.local_addrs()[0][0].clone()];
-    let mut tree = Tree::new(ports, ClientOptions::default());
+    let (served, mut tree) = alone(space);
     let root = tree.open(b"/").unwrap();
     let (_, dir) = tree.locate(root, b"").unwrap();
     // Nobody writes to it: whoever opens it waits for ever.

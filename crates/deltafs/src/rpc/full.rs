@@ -1,11 +1,11 @@
 //! Servers whose disk is full: clients are told so by the machine's own error number, and go on
 //! when there is space.
 
+use super::tests::alone;
 use super::*;
 use crate::make::IfExists;
 use crate::namespace::Namespace;
 use crate::open::Settings;
-use keyrack_net::Listener;
 use keyrack_vfs::{Fault, FaultFs, FaultPlan, MemFs, Operation};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,11 +18,7 @@ fn clients_of_a_server_with_a_full_disk_are_told_and_go_on_when_there_is_space()
     settings.store.memtable_bytes = 64 << 10;
     settings.store.segment_bytes = 64 << 10;
     let space = Namespace::open_in(Arc::new(fs.clone()), Path::new("/log"), settings).unwrap();
-    let listen = vec![Listener::stream("127.0.0.1:0".parse().unwrap())];
-    let served =
-        serve(Some(space.clone()), ServeOptions { listen, ..ServeOptions::default() }).unwrap();
-    let ports = vec![served.handle.local_addrs()[0][0].clone()];
-    let mut tree = Tree::new(ports, ClientOptions::default());
+    let (served, mut tree) = alone(space.clone());
     let nothing: [(i32, &str); 2] = [(28, "ENOSPC"), (122, "EDQUOT")];
     let grows = [Operation::Open, Operation::Write, Operation::Allocate, Operation::SetLen];
     for (number, name) in nothing {
@@ -41,7 +37,8 @@ fn clients_of_a_server_with_a_full_disk_are_told_and_go_on_when_there_is_space()
         // Each name of a batch has a code of its own.
         let root = tree.open(b"/").unwrap();
         let (_, dir) = tree.locate(root, b"x").unwrap();
-        let request = Request::CreateMany { dir, mode: 0o600, how: 0, names: vec![b"x", b"y"] };
+        let request =
+            Request::CreateMany { dir, mode: 0o600, how: How::Fail, names: vec![b"x", b"y"] };
         let codes = tree.client().call(0, &request, |reply| match reply {
             Reply::Codes(codes) => codes.iter().map(|code| Error::errno_of(*code)).collect(),
             _ => Vec::new(),

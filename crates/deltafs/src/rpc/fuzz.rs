@@ -151,9 +151,9 @@ fn frames_and_records_that_were_made_up_are_refused_or_can_be_written() {
     }
     // A step, a coordinator, and the rename, which is what a request to prepare ends with.
     let txns = requests().into_iter().filter_map(|request| match request {
-        Request::Peer(super::codec::Peer::Prepare { rename, .. }) => {
+        Request::Peer(super::codec::Peer::Prepare { txn, .. }) => {
             let mut bytes = vec![ORDER, 1, 2, 0, 0, 0];
-            rename.fields(&mut bytes);
+            txn.fields(&mut bytes);
             Some(bytes)
         }
         _ => None,

@@ -17,7 +17,7 @@
 
 mod client;
 mod codec;
-mod errno;
+pub(crate) mod errno;
 mod error;
 mod lease_clock;
 mod server;
@@ -29,7 +29,7 @@ pub use client::directory::DirNumber;
 pub use client::tree::Tree;
 pub use client::wire::Transport;
 pub use codec::{
-    BATCH_NAMES_MAX, FRAME_BYTES_MAX, Facts, Frame, HELLO_TOKEN_BYTES_MAX, Listed, Peer, Reply,
+    BATCH_NAMES_MAX, FRAME_BYTES_MAX, Frame, HELLO_TOKEN_BYTES_MAX, How, Peer, Protocol, Reply,
     Request, SetFields, WINDOW, frame,
 };
 pub use error::{Error, Result};

@@ -3,7 +3,8 @@
 use super::server::service::Connection;
 use super::*;
 use crate::caller::{Kind, Stat};
-use crate::id::Inode;
+use crate::id::{DirId, Inode};
+use crate::list::ListEntry;
 use crate::make::IfExists;
 use crate::namespace::Namespace;
 use crate::open::Settings;
@@ -26,11 +27,28 @@ fn space() -> Namespace {
 
 fn serve_options() -> ServeOptions {
     ServeOptions {
-        listen: vec![Listener::stream("127.0.0.1:0".parse().unwrap())],
+        listen: any_port(),
         datagrams: vec![("127.0.0.1:0".parse().unwrap(), 1432)],
         threads: 2,
         ..ServeOptions::default()
     }
+}
+
+/// Listens wherever there is room.
+pub(super) fn any_port() -> Vec<Listener> {
+    vec![Listener::stream("127.0.0.1:0".parse().unwrap())]
+}
+
+pub(super) fn address(served: &Served) -> Endpoint {
+    served.handle.local_addrs()[0][0].clone()
+}
+
+/// A server that is the only one, and a tree of it.
+pub(super) fn alone(space: Namespace) -> (Served, Tree) {
+    let options = ServeOptions { listen: any_port(), ..ServeOptions::default() };
+    let served = serve(Some(space), options).unwrap();
+    let tree = Tree::new(vec![address(&served)], ClientOptions::default());
+    (served, tree)
 }
 
 fn started() -> (Served, Endpoint, Endpoint) {
@@ -40,8 +58,8 @@ fn started() -> (Served, Endpoint, Endpoint) {
     (served, stream, datagrams)
 }
 
-fn facts(number: u128) -> Facts {
-    Facts(Stat {
+fn facts(number: u128) -> Stat {
+    Stat {
         kind: Kind::Symlink,
         inode: Inode(number),
         mode: 0o4755,
@@ -52,27 +70,30 @@ fn facts(number: u128) -> Facts {
         mtime_ns: 5,
         ctime_ns: 6,
         has_data: false,
-    })
+    }
 }
 
 pub(super) fn requests() -> Vec<Request<'static>> {
     let (dir, name, mode) = (7, &b"name"[..], 0o640);
     let split = crate::partition::Split { from: 1, to: 3, depth: 2 };
-    let rename = codec::Rename {
-        uid: 1,
-        gid: 2,
-        groups: vec![3],
-        from: 4,
-        name,
-        to: 5,
-        to_name: b"other",
+    let txn = codec::Transaction {
+        user: User { uid: 1, gid: 2, groups: vec![3] },
+        from: DirId(4),
+        name: name.to_vec(),
+        to: DirId(5),
+        to_name: b"other".to_vec(),
         action: codec::Action::Rmdir,
         target: 1,
-        entry: b"record",
+        entry: b"record".to_vec(),
     };
     let some = SetFields { mode: Some(1), size: Some(0), ..SetFields::default() };
     vec![
-        Request::Hello { client: [9; 16], uid: 1, gid: 2, groups: vec![3, 4], token: b"secret" },
+        Request::Hello {
+            protocol: Protocol,
+            client: [9; 16],
+            user: User { uid: 1, gid: 2, groups: vec![3, 4] },
+            token: b"secret",
+        },
         Request::Map,
         Request::Ping,
         Request::OpenDir { path: b"/a/b" },
@@ -80,8 +101,8 @@ pub(super) fn requests() -> Vec<Request<'static>> {
         Request::Mkdir { dir, name, mode },
         Request::MkdirAcross { dir, name, mode },
         Request::RmdirAcross { dir, name },
-        Request::Create { dir, name, mode, how: 2 },
-        Request::CreateMany { dir, mode, how: 0, names: vec![b"a", b"", b"ccc"] },
+        Request::Create { dir, name, mode, how: How::Unchecked },
+        Request::CreateMany { dir, mode, how: How::Fail, names: vec![b"a", b"", b"ccc"] },
         Request::CreateWith { dir, name, mode, data: b"some" },
         Request::Lookup { dir, name },
         Request::Stat { dir, name },
@@ -112,7 +133,7 @@ pub(super) fn requests() -> Vec<Request<'static>> {
             spread: true,
             map: b"words",
         }),
-        Request::Peer(Peer::Prepare { id: 1 << 127, coordinator: 2, rename }),
+        Request::Peer(Peer::Prepare { id: 1 << 127, coordinator: 2, txn }),
         Request::Peer(Peer::Decision { id: 8, commits: true }),
         Request::Peer(Peer::Outcome { id: 8 }),
     ]
@@ -152,7 +173,10 @@ fn replies() -> Vec<(u8, Reply<'static>)> {
         (
             15,
             Reply::Page {
-                entries: vec![(b"a", 1, None), (b"b", 2, Some(facts(9)))],
+                entries: vec![
+                    ListEntry { name: b"a".to_vec(), kind: Kind::Dir, stat: None },
+                    ListEntry { name: b"b".to_vec(), kind: Kind::Symlink, stat: Some(facts(9)) },
+                ],
                 next: Some(b"b"),
                 shards: vec![(0, 1), (3, 2)],
             },
@@ -221,10 +245,17 @@ fn answered(service: &Service, pieces: &[&[u8]]) -> (Vec<u8>, Verdict) {
 }
 
 fn hello(client: u8) -> Vec<u8> {
+    hello_of(client, User::root(), b"")
+}
+
+fn hello_of(client: u8, user: User, token: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    let groups = Vec::new();
-    Request::Hello { client: [client; 16], uid: 0, gid: 0, groups, token: b"" }.encode(0, &mut out);
+    Request::Hello { protocol: Protocol, client: [client; 16], user, token }.encode(0, &mut out);
     out
+}
+
+fn create(dir: u32, name: &[u8]) -> Request<'_> {
+    Request::Create { dir, name, mode: 0o644, how: How::Fail }
 }
 
 pub(super) fn conversation() -> Vec<u8> {
@@ -232,10 +263,10 @@ pub(super) fn conversation() -> Vec<u8> {
     let (dir, mode) = (0, 0o755);
     for (call, request) in (1..).zip([
         Request::Mkdir { dir, name: b"d", mode },
-        Request::Create { dir: 1, name: b"f", mode: 0o644, how: 0 },
-        Request::Create { dir: 1, name: b"f", mode: 0o644, how: 0 },
+        create(1, b"f"),
+        create(1, b"f"),
         Request::Lookup { dir: 1, name: b"absent" },
-        Request::CreateMany { dir: 1, mode, how: 0, names: vec![b"a", b"f", b"a/b"] },
+        Request::CreateMany { dir: 1, mode, how: How::Fail, names: vec![b"a", b"f", b"a/b"] },
         Request::Write { dir: 1, name: b"f", offset: 0, data: b"hello" },
         Request::Read { dir: 1, name: b"f", offset: 1, count: 100 },
         Request::ReadDir { dir: 1, after: b"", count: 10, plus: false },
@@ -249,14 +280,15 @@ pub(super) fn conversation() -> Vec<u8> {
     out
 }
 
-fn codes(mut bytes: &[u8]) -> Vec<u8> {
-    let mut codes = Vec::new();
+/// The error numbers of the replies, by name.
+fn errnos(mut bytes: &[u8]) -> String {
+    let mut errnos = Vec::new();
     while let Frame::Whole { tag, bytes: taken, .. } = frame(bytes) {
-        codes.push(tag);
+        errnos.push(errno::name_of(tag));
         bytes = &bytes[taken..];
     }
     assert!(bytes.is_empty());
-    codes
+    errnos.join(" ")
 }
 
 #[test]
@@ -265,28 +297,13 @@ fn a_conversation_means_the_same_however_it_is_cut() {
     let service = || Service::for_tests(Some(space()), serve_options());
     let (whole, verdict) = answered(&service(), &[&bytes]);
     assert_eq!(verdict, Verdict::Continue);
-    let exists = errno::code_of("EEXIST");
-    let expected = [
-        0,
-        0,
-        0,
-        exists,
-        errno::code_of("ENOENT"),
-        0,
-        0,
-        0,
-        0,
-        errno::code_of("ENOTEMPTY"),
-        0,
-        errno::code_of("ESTALE"),
-        0,
-    ];
-    assert_eq!(codes(&whole), expected);
+    let expected = "OK OK OK EEXIST ENOENT OK OK OK OK ENOTEMPTY OK ESTALE OK";
+    assert_eq!(errnos(&whole), expected);
     let text = whole.escape_ascii().to_string();
     assert!(text.contains("ello") && text.contains("absent: no such file"), "{text}");
     for step in [1, 2, 3, 7, 64] {
         let pieces: Vec<&[u8]> = bytes.chunks(step).collect();
-        assert_eq!(codes(&answered(&service(), &pieces).0), expected, "pieces of {step}");
+        assert_eq!(errnos(&answered(&service(), &pieces).0), expected, "pieces of {step}");
     }
 }
 
@@ -311,20 +328,20 @@ fn hostile_bytes_end_a_connection_and_nothing_else() {
         }
         let (output, _) = answered(&service, &[&bytes]);
         // Whatever came, what is answered is frames.
-        codes(&output);
+        errnos(&output);
     }
     let (output, verdict) = answered(&service, &[b"GET / HTTP/1.1\r\n\r\n"]);
     assert_eq!((output.len(), verdict), (0, Verdict::Close), "SEED={seed}");
     let mut unknown = hello(3);
     codec::put_frame(&mut unknown, 1, 200, |_| ());
-    assert_eq!(codes(&answered(&service, &[&unknown]).0), [0, errno::code_of("EPROTO")]);
+    assert_eq!(errnos(&answered(&service, &[&unknown]).0), "OK EPROTO");
 }
 
 #[test]
 fn a_call_that_comes_again_is_answered_and_not_done_again() {
     let service = Service::for_tests(Some(space()), serve_options());
     let mut first = hello(5);
-    let create = Request::Create { dir: 0, name: b"f", mode: 0o644, how: 0 };
+    let create = create(0, b"f");
     create.encode(1, &mut first);
     let (once, _) = answered(&service, &[&first]);
     // The same connection again: another connection of the same client.
@@ -332,13 +349,12 @@ fn a_call_that_comes_again_is_answered_and_not_done_again() {
     // Another client does it, and finds the file.
     let mut other = hello(6);
     create.encode(1, &mut other);
-    assert_eq!(codes(&answered(&service, &[&other]).0), [0, errno::code_of("EEXIST")]);
+    assert_eq!(errnos(&answered(&service, &[&other]).0), "OK EEXIST");
     // Behind a whole window the old answer is gone.
     let mut later = hello(5);
     create.encode(1 + WINDOW as u64, &mut later);
     create.encode(1, &mut later);
-    let got = codes(&answered(&service, &[&later]).0);
-    assert_eq!(got, [0, errno::code_of("EEXIST"), errno::code_of("ESTALE")]);
+    assert_eq!(errnos(&answered(&service, &[&later]).0), "OK EEXIST ESTALE");
 }
 
 #[test]
@@ -346,14 +362,12 @@ fn without_the_token_nothing_is_answered() {
     let options = ServeOptions { token: Some(b"secret".to_vec()), ..serve_options() };
     let service = Service::for_tests(Some(space()), options);
     let (output, verdict) = answered(&service, &[&conversation()]);
-    assert_eq!((codes(&output), verdict), (vec![errno::code_of("EACCES")], Verdict::Close));
-    let mut right = Vec::new();
-    let (client, groups) = ([1; 16], Vec::new());
-    Request::Hello { client, uid: 1, gid: 1, groups, token: b"secret" }.encode(0, &mut right);
+    assert_eq!((&errnos(&output)[..], verdict), ("EACCES", Verdict::Close));
+    let mut right = hello_of(1, User::new(1, 1), b"secret");
     // User 1 may not write to the root.
-    Request::Create { dir: 0, name: b"f", mode: 0, how: 0 }.encode(1, &mut right);
+    create(0, b"f").encode(1, &mut right);
     let (output, _) = answered(&service, &[&right]);
-    assert_eq!(codes(&output), [0, errno::code_of("EACCES")]);
+    assert_eq!(errnos(&output), "OK EACCES");
 }
 
 #[test]
@@ -375,8 +389,7 @@ fn creates_once(endpoint: &Endpoint, options: ClientOptions, count: u64) {
     while seen < count {
         while submitted < count && client.in_flight(0) < 48 {
             let name = format!("file-{submitted}");
-            let request = Request::Create { dir: 0, name: name.as_bytes(), mode: 0o644, how: 0 };
-            client.submit(0, &request, submitted).unwrap();
+            client.submit(0, &create(0, name.as_bytes()), submitted).unwrap();
             submitted += 1;
         }
         client
@@ -417,14 +430,12 @@ fn datagrams_of_any_size_are_whole_or_refused() {
     let (_served, _, endpoint) = started();
     let mut client = Client::new(vec![endpoint], datagrams(200));
     let name = vec![b'x'; 250];
-    let request = Request::Create { dir: 0, name: &name, mode: 0, how: 0 };
-    let error = client.call(0, &request, |_| ()).unwrap_err();
+    let error = client.call(0, &create(0, &name), |_| ()).unwrap_err();
     assert!(error.to_string().contains("does not fit: 180 at most"), "{error}");
     // A page whose answer fits no datagram says what to do.
     let names: Vec<Vec<u8>> = (0..40).map(|n| format!("{n:0100}").into_bytes()).collect();
     for name in &names {
-        let request = Request::Create { dir: 0, name, mode: 0, how: 0 };
-        client.call(0, &request, |_| ()).unwrap();
+        client.call(0, &create(0, name), |_| ()).unwrap();
     }
     let request = Request::ReadDir { dir: 0, after: b"", count: 40, plus: false };
     assert_eq!(client.call(0, &request, |_| ()).unwrap_err().errno(), "EMSGSIZE");
@@ -557,9 +568,8 @@ fn unix_sockets_work_and_a_silent_server_is_named() {
 #[test]
 fn a_dummy_answers_without_a_name_space_and_users_are_whom_they_say() {
     let served = serve(None, ServeOptions { is_dummy: true, ..serve_options() }).unwrap();
-    let endpoint = served.handle.local_addrs()[0][0].clone();
     let options = ClientOptions { user: User::new(1, 1), ..ClientOptions::default() };
-    let mut tree = Tree::new(vec![endpoint], options);
+    let mut tree = Tree::new(vec![address(&served)], options);
     tree.mkdir(b"/d", 0o755).unwrap();
     assert!(tree.create(b"/d/f", 0, IfExists::Fail).unwrap());
     assert_eq!(tree.stat(b"/d/f").unwrap().kind, Kind::File);
@@ -567,7 +577,7 @@ fn a_dummy_answers_without_a_name_space_and_users_are_whom_they_say() {
 
 /// A table with entries of a directory, as somebody made it.
 fn table(path: &Path, dir: u128, uid: u32, names: &[&str]) {
-    use crate::id::{DirId, LogId};
+    use crate::id::LogId;
     use crate::record::{Attributes, Entry, Key};
     let options = keyrack_flodb::Options::default();
     let fs = keyrack_vfs::RealFs;
@@ -590,10 +600,9 @@ fn tables_are_taken_whole_or_refused_whole() {
     let settings = Settings { root_mode: 0o777, ..Settings::default() };
     let space = Namespace::open(temporary.path().join("r0"), settings).unwrap();
     let served = serve(Some(space), serve_options()).unwrap();
-    let endpoint = served.handle.local_addrs()[0][0].clone();
     let user = User::new(5, 5);
     let options = ClientOptions { user: user.clone(), ..ClientOptions::default() };
-    let mut tree = Tree::new(vec![endpoint], options);
+    let mut tree = Tree::new(vec![address(&served)], options);
     tree.mkdir(b"/d", 0o755).unwrap();
     let dir = tree.open(b"/d").unwrap();
     let bulk_of = |tree: &mut Tree, names: &[&str]| {
@@ -659,7 +668,7 @@ fn readers_of_a_directory_see_all_or_nothing_of_tables_that_come() {
     let temporary = tempfile::tempdir().unwrap();
     let space = Namespace::open(temporary.path().join("r0"), Settings::default()).unwrap();
     let served = serve(Some(space), serve_options()).unwrap();
-    let endpoint = served.handle.local_addrs()[0][0].clone();
+    let endpoint = address(&served);
     let mut tree = Tree::new(vec![endpoint.clone()], ClientOptions::default());
     tree.mkdir(b"/d", 0o755).unwrap();
     tree.create(b"/d/before", 0o600, IfExists::Fail).unwrap();

@@ -13,7 +13,7 @@
 use super::network::Network;
 use super::wire::{RESEND, Transport, Wire};
 use crate::job::random_token;
-use crate::rpc::codec::{FRAME_BYTES_MAX, Frame, REVOKED_BIT, Reply, Request, WINDOW};
+use crate::rpc::codec::{FRAME_BYTES_MAX, Frame, Protocol, REVOKED_BIT, Reply, Request, WINDOW};
 use crate::rpc::errno::name_of;
 use crate::rpc::error::{Error, Result};
 use crate::rpc::lease_clock::LeaseClock;
@@ -438,12 +438,10 @@ impl Client {
             }
         };
         let mut hello = Vec::new();
-        let user = &options.user;
         let request = Request::Hello {
+            protocol: Protocol,
             client: self.id,
-            uid: user.uid,
-            gid: user.gid,
-            groups: user.groups.clone(),
+            user: options.user.clone(),
             token: &options.token,
         };
         request.encode(0, &mut hello);

@@ -6,7 +6,7 @@ use super::tree::Tree;
 use super::wire::Transport;
 use crate::caller::{Kind, Stat};
 use crate::make::IfExists;
-use crate::rpc::codec::{HOW_FAIL, HOW_OPEN, HOW_UNCHECKED, Reply, Request, SetFields};
+use crate::rpc::codec::{How, Reply, Request, SetFields};
 use crate::rpc::error::{Error, Result};
 
 /// Bytes of a file that one call carries over a connection.
@@ -25,7 +25,7 @@ impl Tree {
         if let Some(batch) = self.batch.filter(|_| if_exists == IfExists::Fail) {
             return self.write_behind(path, mode, batch);
         }
-        let how = if if_exists == IfExists::Open { HOW_OPEN } else { HOW_FAIL };
+        let how = if if_exists == IfExists::Open { How::Open } else { How::Fail };
         let make = &|dir, name| Request::Create { dir, name, mode, how };
         self.on_path(path, make, |reply| match reply {
             Reply::Made { is_new, .. } => Ok(is_new),
@@ -37,7 +37,7 @@ impl Tree {
     /// [`Client::submit`](super::connection::Client::submit).
     #[must_use]
     pub fn create_request(dir: u32, name: &[u8], mode: u32, is_checked: bool) -> Request<'_> {
-        let how = if is_checked { HOW_FAIL } else { HOW_UNCHECKED };
+        let how = if is_checked { How::Fail } else { How::Unchecked };
         Request::Create { dir, name, mode, how }
     }
 
@@ -50,7 +50,7 @@ impl Tree {
         mode: u32,
         is_checked: bool,
     ) -> Request<'n> {
-        let how = if is_checked { HOW_FAIL } else { HOW_UNCHECKED };
+        let how = if is_checked { How::Fail } else { How::Unchecked };
         Request::CreateMany { dir, mode, how, names }
     }
 

@@ -17,7 +17,7 @@ use super::tree::Tree;
 use crate::caller::{Kind, Stat};
 use crate::list::{ListEntry, Page};
 use crate::partition::is_whole;
-use crate::rpc::codec::{Facts, Reply, Request, kind_of};
+use crate::rpc::codec::{Reply, Request};
 use crate::rpc::error::{Error, Result};
 
 /// Entries of a page that is asked for.
@@ -33,11 +33,6 @@ struct Part {
 
 fn part_reply(reply: Reply<'_>) -> Result<Part> {
     let Reply::Page { entries, next, shards } = reply else { return Err(unexpected("readdir")) };
-    let entry = |(name, kind, facts): (&[u8], u8, Option<Facts>)| {
-        let kind = kind_of(kind).ok_or_else(|| unexpected("readdir"))?;
-        Ok(ListEntry { name: name.to_vec(), kind, stat: facts.map(|facts| facts.0) })
-    };
-    let entries = entries.into_iter().map(entry).collect::<Result<_>>()?;
     Ok(Part { entries, next: next.map(<[u8]>::to_vec), shards })
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn done_reply(reply: Reply<'_>) -> Result<()> {
 
 pub(crate) fn facts_reply(reply: Reply<'_>) -> Result<Stat> {
     match reply {
-        Reply::Facts(facts) => Ok(facts.0),
+        Reply::Facts(stat) => Ok(stat),
         _ => Err(unexpected("stat")),
     }
 }

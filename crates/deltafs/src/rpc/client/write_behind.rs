@@ -17,7 +17,7 @@ use super::backoff::Backoff;
 use super::directory::CreateBatch;
 use super::replies::unexpected;
 use super::tree::Tree;
-use crate::rpc::codec::{HOW_FAIL, Reply, Request};
+use crate::rpc::codec::{How, Reply, Request};
 use crate::rpc::errno::name_of;
 use crate::rpc::error::{Error, Result};
 
@@ -85,7 +85,7 @@ impl Tree {
                 }
                 let make = |dir| {
                     let names = names.iter().map(|name| &name[..]).collect();
-                    Request::CreateMany { dir, mode, how: HOW_FAIL, names }
+                    Request::CreateMany { dir, mode, how: How::Fail, names }
                 };
                 let codes = match self.on_server(dir, server, &make, codes_reply) {
                     Ok(codes) => codes.into_iter().map(name_of).collect(),

@@ -6,6 +6,7 @@ mod moves;
 mod power;
 mod quota;
 
+use super::tests::{address, alone};
 use super::*;
 use crate::caller::Kind;
 use crate::id::LogId;
@@ -46,7 +47,7 @@ impl Cluster {
         let any: Endpoint = "127.0.0.1:0".parse().unwrap();
         for server in 0..count as usize {
             let served = cluster.serve(server, any.clone());
-            cluster.ports.push(served.handle.local_addrs()[0][0].clone());
+            cluster.ports.push(address(&served));
             cluster.servers.push(Some(served));
         }
         for server in 0..count as usize {
@@ -117,6 +118,14 @@ fn names(tree: &mut Tree, path: &[u8]) -> Vec<String> {
 fn wait_for_a_split(tree: &mut Tree, dir: DirNumber) {
     while tree.dirs_map(dir) == 1 {
         tree.learn_all(dir).unwrap();
+    }
+}
+
+/// Makes empty files in a directory.
+#[track_caller]
+fn fill(tree: &mut Tree, dir: &str, prefix: &str, numbers: std::ops::Range<u32>) {
+    for name in numbered(prefix, numbers) {
+        tree.create(format!("{dir}/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
     }
 }
 
@@ -229,9 +238,7 @@ fn a_listing_is_taken_up_behind_any_name_while_partitions_move() {
     let cluster = Cluster::new(3, 8);
     let mut tree = cluster.tree();
     tree.mkdir(b"/d", 0o755).unwrap();
-    for name in numbered("f", 0..30) {
-        tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
-    }
+    fill(&mut tree, "/d", "f", 0..30);
     let dir = tree.open(b"/d").unwrap();
     let (mut seen, mut after) = (Vec::new(), None);
     let mut more = 0;
@@ -320,7 +327,7 @@ fn a_number_of_before_a_restart_is_stale_and_a_tree_opens_its_directory_again() 
     // Another directory is the first that is opened now.
     let mut raw = Client::new(cluster.ports.clone(), ClientOptions::default());
     raw.call(0, &Request::OpenDir { path: b"/b" }, |_| ()).unwrap();
-    let create = Request::Create { dir: number, name: b"f", mode: 0o600, how: 0 };
+    let create = Request::Create { dir: number, name: b"f", mode: 0o600, how: How::Fail };
     assert_eq!(raw.call(0, &create, |_| ()).unwrap_err().errno(), "ESTALE");
     tree.create(b"/a/f", 0o600, IfExists::Fail).unwrap();
     assert_eq!(names(&mut tree, b"/a"), ["f"]);
@@ -446,9 +453,7 @@ fn a_server_ends_while_the_one_that_should_take_a_partition_is_away() {
     let dir = tree.open(b"/d").unwrap();
     let (source, _) = tree.locate(dir, b"f").unwrap();
     cluster.stop(1 - source);
-    for name in numbered("f", 0..10) {
-        tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
-    }
+    fill(&mut tree, "/d", "f", 0..10);
     // It was tried, in vain, and is tried again: that must not keep the server from its end.
     cluster.stop(source);
     cluster.start(source);

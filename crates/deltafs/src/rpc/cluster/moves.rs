@@ -45,9 +45,7 @@ fn a_directory_that_would_come_to_be_in_itself_is_refused_alike_wherever_the_new
     let mut tree = cluster.tree();
     tree.mkdir(b"/d", 0o755).unwrap();
     let dir = tree.open(b"/d").unwrap();
-    for name in numbered("f", 0..12) {
-        tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
-    }
+    fill(&mut tree, "/d", "f", 0..12);
     wait_for_a_split(&mut tree, dir);
     for name in numbered("f", 0..12) {
         for replace in [false, true] {
@@ -65,9 +63,7 @@ fn directories_are_renamed_on_all_servers() {
     tree.mkdir(b"/a", 0o755).unwrap();
     tree.mkdir(b"/a/b", 0o755).unwrap();
     tree.mkdir(b"/z", 0o755).unwrap();
-    for name in numbered("f", 0..20) {
-        tree.create(format!("/a/b/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
-    }
+    fill(&mut tree, "/a/b", "f", 0..20);
     let before = tree.stat(b"/a/b").unwrap();
     tree.rename(b"/a/b", b"/z/c", false).unwrap();
     assert_eq!(tree.stat(b"/z/c").unwrap().inode, before.inode);
@@ -143,9 +139,7 @@ fn a_server_that_goes_away_during_a_rename_leaves_one_name() {
         tree.mkdir(b"/d", 0o755).unwrap();
         tree.mkdir(b"/e", 0o755).unwrap();
         tree.mkdir(b"/d/sub", 0o755).unwrap();
-        for name in numbered("f", 0..20) {
-            tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
-        }
+        fill(&mut tree, "/d", "f", 0..20);
         let mover = {
             let mut tree = cluster.tree();
             std::thread::spawn(move || {
@@ -338,9 +332,7 @@ fn rmdir_of_a_file_of_another_server_says_that_it_is_no_directory() {
     let cluster = Cluster::new(3, 4);
     let mut tree = cluster.tree();
     tree.mkdir(b"/d", 0o755).unwrap();
-    for name in numbered("f", 0..24) {
-        tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
-    }
+    fill(&mut tree, "/d", "f", 0..24);
     for name in numbered("f", 0..24) {
         let refused = tree.rmdir(format!("/d/{name}").as_bytes()).unwrap_err();
         assert_eq!(refused.errno(), "ENOTDIR", "{name}");
@@ -362,9 +354,7 @@ fn a_file_that_went_to_another_server_is_renamed_by_one_who_has_not_heard() {
         other.stat(b"/d/first").unwrap();
         other.open(b"/e").unwrap();
     }
-    for name in numbered("f", 0..24) {
-        tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
-    }
+    fill(&mut tree, "/d", "f", 0..24);
     let dir = tree.open(b"/d").unwrap();
     wait_for_a_split(&mut tree, dir);
     for (other, name) in others.iter_mut().zip(numbered("f", 0..24)) {

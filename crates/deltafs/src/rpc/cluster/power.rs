@@ -15,14 +15,10 @@ fn a_partition_that_was_durable_is_not_lost_with_the_power_of_who_took_it() {
     tree.mkdir(b"/d", 0o755).unwrap();
     let dir = tree.open(b"/d").unwrap();
     let (source, _) = tree.locate(dir, b"f").unwrap();
-    for name in numbered("f", 0..7) {
-        tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
-    }
+    fill(&mut tree, "/d", "f", 0..7);
     tree.write(b"/d/f0003", 0, &[7; 9000]).unwrap();
     tree.sync().unwrap();
-    for name in numbered("later", 0..8) {
-        tree.create(format!("/d/{name}").as_bytes(), 0o600, IfExists::Fail).unwrap();
-    }
+    fill(&mut tree, "/d", "later", 0..8);
     wait_for_a_split(&mut tree, dir);
     // The source has let go once it says that all of it is elsewhere.
     while names(&mut tree, b"/d").len() < 15 {}

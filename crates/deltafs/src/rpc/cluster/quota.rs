@@ -117,11 +117,7 @@ fn a_table_of_more_names_than_there_is_room_for_is_refused_whole() {
     let disk = tempfile::tempdir().unwrap();
     let settings = Settings { quota, ..Settings::default() };
     let space = Namespace::open(disk.path().join("r0"), settings).unwrap();
-    let listen = vec![Listener::stream("127.0.0.1:0".parse().unwrap())];
-    let options = ServeOptions { listen, ..ServeOptions::default() };
-    let served = serve(Some(space.clone()), options).unwrap();
-    let ports = vec![served.handle.local_addrs()[0][0].clone()];
-    let mut tree = Tree::new(ports, ClientOptions::default());
+    let (served, mut tree) = alone(space.clone());
     tree.mkdir(b"/d", 0o755).unwrap();
     let dir = tree.open(b"/d").unwrap();
     let take = |tree: &mut Tree, names: Vec<String>| {

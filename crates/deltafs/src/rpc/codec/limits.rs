@@ -18,10 +18,3 @@ pub const WINDOW: usize = 1024;
 pub(crate) const DATAGRAM_MAGIC: &[u8; 4] = b"KFU1";
 /// Bytes of a datagram before its frames: magic number and client.
 pub(crate) const DATAGRAM_HEAD_BYTES: usize = 20;
-
-/// A create fails if the name is taken.
-pub(crate) const HOW_FAIL: u8 = 0;
-/// A create opens a file that exists.
-pub(crate) const HOW_OPEN: u8 = 1;
-/// A create does not look whether the name is taken.
-pub(crate) const HOW_UNCHECKED: u8 = 2;

@@ -1,35 +1,52 @@
 //! What servers ask of each other: splits of directories, and renames that take several of them.
 
-use super::fields::{Fields, put_bytes, put_list, put_u16, put_u32, put_u64, put_u128};
-use super::limits::{FRAME_BYTES_MAX, GROUPS_MAX};
+use super::fields::{Field, Fields, in_order, operations};
+use crate::id::DirId;
 use crate::partition::Split;
+use crate::user::User;
 
-/// A request of one server to another. Only user 0 may make it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of the operations, and named after them")]
-pub enum Peer<'a> {
-    /// A partition is about to come; 1 if it has come already.
-    SplitBegin { dir: u128, split: Split, attempt: u64 },
-    /// Some of its records: names and values in turn.
-    SplitPut { dir: u128, to: u32, attempt: u64, records: Vec<&'a [u8]> },
-    /// That was all: from here on the partition is yours.
-    SplitInstall { dir: u128, split: Split, attempt: u64, count: u64, spread: bool, map: &'a [u8] },
-    /// Can you do your part of a rename? Whoever says yes holds the names until it is settled.
-    Prepare { id: u128, coordinator: u32, rename: Rename<'a> },
-    /// Do it, or do not.
-    Decision { id: u128, commits: bool },
-    /// What was decided: 0 nothing, 1 not yet, 2 to do it.
-    Outcome { id: u128 },
-    /// Bytes of a large file of a partition that is coming, in the order of their offsets.
-    SplitContents { dir: u128, to: u32, attempt: u64, inode: u128, offset: u64, data: &'a [u8] },
-    /// Bytes of the large file that a rename brings.
-    RenameContents { id: u128, offset: u64, data: &'a [u8] },
+operations! {
+    /// A request of one server to another. Only user 0 may make it.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the fields are those of the operations, and named after them")]
+    pub enum Peer<'a> {
+        /// A partition is about to come; 1 if it has come already.
+        32 "splitbegin" SplitBegin { dir: u128, split: Split, attempt: u64 };
+        /// Some of its records: names and values in turn.
+        33 "splitput" SplitPut { dir: u128, to: u32, attempt: u64, records: Vec<&'a [u8]> };
+        /// That was all: from here on the partition is yours.
+        34 "splitinstall" SplitInstall {
+            dir: u128,
+            split: Split,
+            attempt: u64,
+            count: u64,
+            spread: bool,
+            map: &'a [u8],
+        };
+        /// Can you do your part of a rename? Whoever says yes holds the names until it is settled.
+        35 "prepare" Prepare { id: u128, coordinator: u32, txn: Transaction };
+        /// Do it, or do not.
+        36 "decision" Decision { id: u128, commits: bool };
+        /// What was decided: 0 nothing, 1 not yet, 2 to do it.
+        37 "outcome" Outcome { id: u128 };
+        /// Bytes of a large file of a partition that is coming, in the order of their offsets.
+        38 "splitcontents" SplitContents {
+            dir: u128,
+            to: u32,
+            attempt: u64,
+            inode: u128,
+            offset: u64,
+            data: &'a [u8],
+        };
+        /// Bytes of the large file that a rename brings.
+        39 "renamecontents" RenameContents { id: u128, offset: u64, data: &'a [u8] };
+    }
 }
 
 /// What several servers do to a name together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Action {
+pub(crate) enum Action {
     /// It becomes another name, which nothing has.
     Rename = 0,
     /// It becomes another name, whatever has that.
@@ -40,187 +57,60 @@ pub enum Action {
     Rmdir = 3,
 }
 
-/// A rename as servers tell each other of it; or a directory that is made or removed.
+/// A rename that several servers take part in, or a directory that all make or remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rename<'a> {
-    /// On whose behalf.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-    /// Its other groups.
-    pub groups: Vec<u32>,
+pub struct Transaction {
+    pub(crate) user: User,
     /// The directory of the old name.
-    pub from: u128,
-    /// The old name.
-    pub name: &'a [u8],
+    pub(crate) from: DirId,
+    pub(crate) name: Vec<u8>,
     /// The directory of the new name; the directory that is made or removed.
-    pub to: u128,
+    pub(crate) to: DirId,
     /// The new name; that of the directory again.
-    pub to_name: &'a [u8],
-    /// Which of them.
-    pub action: Action,
-    /// The server of the new name of a file.
-    pub target: u32,
-    /// The record of what is renamed or removed, or of the directory that is made.
-    pub entry: &'a [u8],
+    pub(crate) to_name: Vec<u8>,
+    pub(crate) action: Action,
+    /// The server of the new name of a file; the mode of a directory that is made.
+    pub(crate) target: u32,
+    /// The record of what is renamed or removed, or of the directory that is made; empty before
+    /// the coordinator has looked.
+    pub(crate) entry: Vec<u8>,
 }
 
-fn put_split(out: &mut Vec<u8>, dir: u128, split: &Split, attempt: u64) {
-    put_u128(out, dir);
-    put_u32(out, split.from);
-    put_u32(out, split.to);
-    put_u32(out, split.depth);
-    put_u64(out, attempt);
-}
+in_order!(Transaction { user, from, name, to, to_name, action, target, entry });
 
-fn split(at: &mut Fields<'_>) -> Option<Split> {
-    let split = Split { from: at.u32()?, to: at.u32()?, depth: at.u32()? };
-    split.is_sane().then_some(split)
-}
-
-impl Rename<'_> {
+impl Transaction {
     /// Appends the fields.
     pub(crate) fn fields(&self, out: &mut Vec<u8>) {
-        put_u32(out, self.uid);
-        put_u32(out, self.gid);
-        put_u16(out, self.groups.len() as u16);
-        self.groups.iter().for_each(|group| put_u32(out, *group));
-        put_u128(out, self.from);
-        put_bytes(out, self.name);
-        put_u128(out, self.to);
-        put_bytes(out, self.to_name);
-        out.push(self.action as u8);
-        put_u32(out, self.target);
-        put_bytes(out, self.entry);
+        self.put(out);
     }
 
-    /// Reads what [`Rename::fields`] wrote, to the end.
-    pub(crate) fn read(bytes: &[u8]) -> Option<Rename<'_>> {
+    /// Reads what [`Transaction::fields`] wrote, to the end.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Transaction> {
         let mut at = Fields(bytes);
-        let rename = Rename::decode(&mut at)?;
-        at.0.is_empty().then_some(rename)
-    }
-
-    fn decode<'a>(at: &mut Fields<'a>) -> Option<Rename<'a>> {
-        let (uid, gid) = (at.u32()?, at.u32()?);
-        let count = usize::from(at.u16()?);
-        if count > GROUPS_MAX {
-            return None;
-        }
-        Some(Rename {
-            uid,
-            gid,
-            groups: (0..count).map(|_| at.u32()).collect::<Option<_>>()?,
-            from: at.u128()?,
-            name: at.name()?,
-            to: at.u128()?,
-            to_name: at.name()?,
-            action: match at.u8()? {
-                0 => Action::Rename,
-                1 => Action::Replace,
-                2 => Action::Mkdir,
-                3 => Action::Rmdir,
-                _ => return None,
-            },
-            target: at.u32()?,
-            entry: at.bytes(FRAME_BYTES_MAX)?,
-        })
+        let txn = at.take()?;
+        at.0.is_empty().then_some(txn)
     }
 }
 
-impl<'a> Peer<'a> {
-    pub(super) fn tag(&self) -> u8 {
-        match self {
-            Peer::SplitBegin { .. } => 32,
-            Peer::SplitPut { .. } => 33,
-            Peer::SplitInstall { .. } => 34,
-            Peer::Prepare { .. } => 35,
-            Peer::Decision { .. } => 36,
-            Peer::Outcome { .. } => 37,
-            Peer::SplitContents { .. } => 38,
-            Peer::RenameContents { .. } => 39,
-        }
+impl Field<'_> for Action {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(*self as u8);
     }
 
-    pub(super) fn fields(&self, out: &mut Vec<u8>) {
-        match self {
-            Peer::SplitBegin { dir, split, attempt } => put_split(out, *dir, split, *attempt),
-            Peer::SplitPut { dir, to, attempt, records } => {
-                put_u128(out, *dir);
-                put_u32(out, *to);
-                put_u64(out, *attempt);
-                put_list(out, records);
-            }
-            Peer::SplitInstall { dir, split, attempt, count, spread, map } => {
-                put_split(out, *dir, split, *attempt);
-                put_u64(out, *count);
-                out.push(u8::from(*spread));
-                put_bytes(out, map);
-            }
-            Peer::Prepare { id, coordinator, rename } => {
-                put_u128(out, *id);
-                put_u32(out, *coordinator);
-                rename.fields(out);
-            }
-            Peer::Decision { id, commits } => {
-                put_u128(out, *id);
-                out.push(u8::from(*commits));
-            }
-            Peer::Outcome { id } => put_u128(out, *id),
-            Peer::SplitContents { dir, to, attempt, inode, offset, data } => {
-                put_u128(out, *dir);
-                put_u32(out, *to);
-                put_u64(out, *attempt);
-                put_u128(out, *inode);
-                put_u64(out, *offset);
-                put_bytes(out, data);
-            }
-            Peer::RenameContents { id, offset, data } => {
-                put_u128(out, *id);
-                put_u64(out, *offset);
-                put_bytes(out, data);
-            }
-        }
+    fn take(at: &mut Fields<'_>) -> Option<Action> {
+        const ACTIONS: [Action; 4] =
+            [Action::Rename, Action::Replace, Action::Mkdir, Action::Rmdir];
+        ACTIONS.get(usize::from(at.take::<u8>()?)).copied()
+    }
+}
+
+impl Field<'_> for Split {
+    fn put(&self, out: &mut Vec<u8>) {
+        [self.from, self.to, self.depth].iter().for_each(|number| number.put(out));
     }
 
-    pub(super) fn decode(tag: u8, at: &mut Fields<'a>) -> Option<Peer<'a>> {
-        Some(match tag {
-            32 => Peer::SplitBegin { dir: at.u128()?, split: split(at)?, attempt: at.u64()? },
-            33 => Peer::SplitPut {
-                dir: at.u128()?,
-                to: at.u32()?,
-                attempt: at.u64()?,
-                records: at.list()?,
-            },
-            34 => Peer::SplitInstall {
-                dir: at.u128()?,
-                split: split(at)?,
-                attempt: at.u64()?,
-                count: at.u64()?,
-                spread: at.flag()?,
-                map: at.bytes(FRAME_BYTES_MAX)?,
-            },
-            35 => Peer::Prepare {
-                id: at.u128()?,
-                coordinator: at.u32()?,
-                rename: Rename::decode(at)?,
-            },
-            36 => Peer::Decision { id: at.u128()?, commits: at.flag()? },
-            37 => Peer::Outcome { id: at.u128()? },
-            38 => Peer::SplitContents {
-                dir: at.u128()?,
-                to: at.u32()?,
-                attempt: at.u64()?,
-                inode: at.u128()?,
-                offset: at.u64()?,
-                data: at.bytes(FRAME_BYTES_MAX)?,
-            },
-            39 => Peer::RenameContents {
-                id: at.u128()?,
-                offset: at.u64()?,
-                data: at.bytes(FRAME_BYTES_MAX)?,
-            },
-            _ => return None,
-        })
+    fn take(at: &mut Fields<'_>) -> Option<Split> {
+        let split = Split { from: at.take()?, to: at.take()?, depth: at.take()? };
+        split.is_sane().then_some(split)
     }
 }

@@ -1,9 +1,10 @@
 //! What servers answer.
 
-use super::fields::{Fields, put_bytes, put_list, put_u16, put_u32, put_u64, put_u128};
-use super::limits::{BATCH_NAMES_MAX, FRAME_BYTES_MAX, VERSION};
+use super::fields::{Field, Fields};
+use super::limits::{BATCH_NAMES_MAX, VERSION};
 use crate::caller::{Kind, Stat};
 use crate::id::Inode;
+use crate::list::ListEntry;
 
 /// What a server answers when it does not refuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +24,10 @@ pub enum Reply<'a> {
     /// To many: a code for each name.
     Codes(&'a [u8]),
     /// To lookups.
-    Facts(Facts),
+    Facts(Stat),
     /// To a page of a listing: the next page begins behind `next`; and of which partitions, by
     /// number and depth, the entries are.
-    Page { entries: Vec<Listed<'a>>, next: Option<&'a [u8]>, shards: Vec<(u32, u8)> },
+    Page { entries: Vec<ListEntry>, next: Option<&'a [u8]>, shards: Vec<(u32, u8)> },
     /// To reading.
     Data(&'a [u8]),
     /// How many.
@@ -35,16 +36,9 @@ pub enum Reply<'a> {
     Inodes(Vec<u128>),
 }
 
-/// Name, kind and facts of an entry in a page.
-pub type Listed<'a> = (&'a [u8], u8, Option<Facts>);
-
-/// Hard facts, as they are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts(pub Stat);
-
 const KINDS: [Kind; 3] = [Kind::File, Kind::Dir, Kind::Symlink];
 
-pub(crate) fn kind_code(kind: Kind) -> u8 {
+fn kind_code(kind: Kind) -> u8 {
     match kind {
         Kind::File => 0,
         Kind::Dir => 1,
@@ -52,34 +46,62 @@ pub(crate) fn kind_code(kind: Kind) -> u8 {
     }
 }
 
-impl Facts {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let stat = &self.0;
-        out.push(kind_code(stat.kind) | u8::from(stat.has_data) << 7);
-        out.extend_from_slice(&stat.inode.to_u128().to_le_bytes());
-        put_u32(out, stat.mode);
-        put_u32(out, stat.uid);
-        put_u32(out, stat.gid);
-        put_u64(out, stat.nlink);
-        put_u64(out, stat.size);
-        put_u64(out, stat.mtime_ns);
-        put_u64(out, stat.ctime_ns);
+/// The kind in a byte whose highest bit means something else.
+fn kind_of(byte: u8) -> Option<Kind> {
+    KINDS.get(usize::from(byte & 0x7f)).copied()
+}
+
+/// The highest bit of the kind says whether the bytes are here.
+impl Field<'_> for Stat {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(kind_code(self.kind) | u8::from(self.has_data) << 7);
+        self.inode.to_u128().put(out);
+        [self.mode, self.uid, self.gid].iter().for_each(|number| number.put(out));
+        let large = [self.nlink, self.size, self.mtime_ns, self.ctime_ns];
+        large.iter().for_each(|number| number.put(out));
     }
 
-    fn decode(at: &mut Fields<'_>) -> Option<Facts> {
-        let first = at.u8()?;
-        Some(Facts(Stat {
-            kind: *KINDS.get(usize::from(first & 0x7f))?,
-            has_data: first >> 7 == 1,
-            inode: Inode(u128::from_le_bytes(at.array()?)),
-            mode: at.u32()?,
-            uid: at.u32()?,
-            gid: at.u32()?,
-            nlink: at.u64()?,
-            size: at.u64()?,
-            mtime_ns: at.u64()?,
-            ctime_ns: at.u64()?,
-        }))
+    fn take(at: &mut Fields<'_>) -> Option<Stat> {
+        let kind: u8 = at.take()?;
+        Some(Stat {
+            kind: kind_of(kind)?,
+            has_data: kind >> 7 == 1,
+            inode: Inode(at.take()?),
+            mode: at.take()?,
+            uid: at.take()?,
+            gid: at.take()?,
+            nlink: at.take()?,
+            size: at.take()?,
+            mtime_ns: at.take()?,
+            ctime_ns: at.take()?,
+        })
+    }
+}
+
+/// The highest bit of the kind says that the facts follow.
+impl Field<'_> for ListEntry {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.name.put(out);
+        out.push(kind_code(self.kind) | u8::from(self.stat.is_some()) << 7);
+        self.stat.iter().for_each(|stat| stat.put(out));
+    }
+
+    fn take(at: &mut Fields<'_>) -> Option<ListEntry> {
+        let (name, kind): (_, u8) = (at.take()?, at.take()?);
+        let stat = if kind >> 7 == 1 { Some(at.take()?) } else { None };
+        Some(ListEntry { name, kind: kind_of(kind)?, stat })
+    }
+}
+
+/// Number and depth of a partition.
+impl Field<'_> for (u32, u8) {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+        self.1.put(out);
+    }
+
+    fn take(at: &mut Fields<'_>) -> Option<Self> {
+        Some((at.take()?, at.take()?))
     }
 }
 
@@ -88,48 +110,35 @@ impl Reply<'_> {
     pub(crate) fn fields(&self, out: &mut Vec<u8>) {
         match self {
             Reply::Welcome { server, servers, is_read_only } => {
-                put_u16(out, VERSION);
-                put_u32(out, *server);
-                put_u32(out, *servers);
-                out.push(u8::from(*is_read_only));
+                VERSION.put(out);
+                server.put(out);
+                servers.put(out);
+                is_read_only.put(out);
             }
             Reply::Done => {}
-            Reply::Map(addresses) => put_list(out, addresses),
+            Reply::Map(addresses) => addresses.put(out),
             Reply::Dir { dir, inode, lease_ms, map } => {
-                put_u32(out, *dir);
-                put_u128(out, *inode);
-                put_u32(out, *lease_ms);
-                put_bytes(out, map);
+                dir.put(out);
+                inode.put(out);
+                lease_ms.put(out);
+                map.put(out);
             }
             Reply::Made { is_new, inode } => {
-                out.push(u8::from(*is_new));
-                out.extend_from_slice(&inode.to_le_bytes());
+                is_new.put(out);
+                inode.put(out);
             }
-            Reply::Codes(codes) => put_bytes(out, codes),
-            Reply::Facts(facts) => facts.encode(out),
+            Reply::Codes(bytes) | Reply::Data(bytes) => bytes.put(out),
+            Reply::Facts(facts) => facts.put(out),
             Reply::Page { entries, next, shards } => {
-                out.push(u8::from(next.is_some()));
-                put_bytes(out, next.unwrap_or(&[]));
-                put_u16(out, shards.len() as u16);
-                for (number, depth) in shards {
-                    put_u32(out, *number);
-                    out.push(*depth);
-                }
-                put_u32(out, entries.len() as u32);
-                for (name, kind, facts) in entries {
-                    put_bytes(out, name);
-                    out.push(kind | u8::from(facts.is_some()) << 7);
-                    if let Some(facts) = facts {
-                        facts.encode(out);
-                    }
-                }
+                next.is_some().put(out);
+                next.unwrap_or(&[]).put(out);
+                (shards.len() as u16).put(out);
+                shards.iter().for_each(|shard| shard.put(out));
+                (entries.len() as u32).put(out);
+                entries.iter().for_each(|entry| entry.put(out));
             }
-            Reply::Data(data) => put_bytes(out, data),
-            Reply::Count(count) => put_u64(out, *count),
-            Reply::Inodes(inodes) => {
-                put_u32(out, inodes.len() as u32);
-                inodes.iter().for_each(|inode| put_u128(out, *inode));
-            }
+            Reply::Count(count) => count.put(out),
+            Reply::Inodes(inodes) => inodes.put(out),
         }
     }
 
@@ -139,54 +148,32 @@ impl Reply<'_> {
         let mut at = Fields(fields);
         let reply = match tag {
             1 => {
-                let _version = at.u16()?;
-                let (server, servers) = (at.u32()?, at.u32()?);
-                Reply::Welcome { server, servers, is_read_only: at.u8()? != 0 }
+                let _version: u16 = at.take()?;
+                let (server, servers) = (at.take()?, at.take()?);
+                Reply::Welcome { server, servers, is_read_only: at.take()? }
             }
-            2 => Reply::Map(at.list()?),
-            4 | 6 => Reply::Dir {
-                dir: at.u32()?,
-                inode: at.u128()?,
-                lease_ms: at.u32()?,
-                map: at.bytes(FRAME_BYTES_MAX)?,
-            },
-            8 | 10 => {
-                Reply::Made { is_new: at.u8()? != 0, inode: u128::from_le_bytes(at.array()?) }
+            2 => Reply::Map(at.take()?),
+            4 | 6 => {
+                let (dir, inode, lease_ms) = (at.take()?, at.take()?, at.take()?);
+                Reply::Dir { dir, inode, lease_ms, map: at.take()? }
             }
+            8 | 10 => Reply::Made { is_new: at.take()?, inode: at.take()? },
             9 => Reply::Codes(at.bytes(BATCH_NAMES_MAX)?),
-            11..=14 | 19 | 22 => Reply::Facts(Facts::decode(&mut at)?),
-            15 => Reply::page(&mut at)?,
-            20 | 21 | 25 | 35 => Reply::Data(at.bytes(FRAME_BYTES_MAX)?),
-            23 | 27 | 30..=32 | 37 => Reply::Count(at.u64()?),
-            29 => Reply::Inodes(at.inodes()?),
+            11..=14 | 19 | 22 => Reply::Facts(at.take()?),
+            15 => {
+                let (has_next, next): (bool, _) = (at.take()?, at.take()?);
+                let count = at.take::<u16>()?;
+                let shards = at.items(usize::from(count), 5)?;
+                let count = at.take::<u32>()?;
+                let entries = at.items(count as usize, 4)?;
+                Reply::Page { entries, next: has_next.then_some(next), shards }
+            }
+            20 | 21 | 25 | 35 => Reply::Data(at.take()?),
+            23 | 27 | 30..=32 | 37 => Reply::Count(at.take()?),
+            29 => Reply::Inodes(at.take()?),
             3 | 5 | 16..=18 | 24 | 26 | 28 | 33 | 34 | 36 | 38 | 39 => Reply::Done,
             _ => return None,
         };
         at.0.is_empty().then_some(reply)
     }
-
-    fn page<'a>(at: &mut Fields<'a>) -> Option<Reply<'a>> {
-        let has_next = at.u8()? != 0;
-        let next = at.bytes(FRAME_BYTES_MAX)?;
-        let shards = usize::from(at.u16()?);
-        if shards > at.0.len() / 5 {
-            return None;
-        }
-        let shards = (0..shards).map(|_| Some((at.u32()?, at.u8()?))).collect::<Option<_>>()?;
-        let count = at.u32()? as usize;
-        // Memory is taken for what is there: an entry has at least four bytes.
-        let mut entries = Vec::with_capacity(count.min(at.0.len() / 4));
-        for _ in 0..count {
-            let name = at.name()?;
-            let kind = at.u8()?;
-            let facts = if kind >> 7 == 1 { Some(Facts::decode(at)?) } else { None };
-            entries.push((name, kind & 0x7f, facts));
-        }
-        Some(Reply::Page { entries, next: has_next.then_some(next), shards })
-    }
-}
-
-/// The kind of a code in a page.
-pub(crate) fn kind_of(code: u8) -> Option<Kind> {
-    KINDS.get(usize::from(code)).copied()
 }

@@ -5,8 +5,7 @@
 //! it is done.
 
 use super::core::Core;
-use super::work::Work;
-use super::worker::{BackgroundWorker, Progress};
+use super::worker::{BackgroundWorker, Progress, Work};
 use crate::error::Result;
 use crate::rpc::client::connection::{Client, ClientOptions};
 use crate::rpc::txn::record::Phase;

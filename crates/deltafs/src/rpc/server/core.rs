@@ -3,9 +3,8 @@
 use super::error::{RpcError, RpcResult};
 use super::leases::{Leases, Revoked};
 use super::parts::{Part, Parts};
-use super::split::staged::Staged;
-use super::work::Work;
-use crate::id::DirId;
+use super::worker::Work;
+use crate::id::{DirId, Inode};
 use crate::namespace::Namespace;
 use crate::rpc::txn::operations::Operations;
 use crate::rpc::txn::table::Transactions;
@@ -13,6 +12,20 @@ use keyrack_flodb::{Db, Durability, WriteOptions};
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Names and values as they are in the log.
+pub(crate) type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// An incoming partition, in memory until it is installed.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    pub(crate) attempt: u64,
+    pub(crate) records: Records,
+    /// What the records take in a batch, at most.
+    pub(crate) bytes: usize,
+    /// Large files whose bytes have come.
+    pub(crate) contents: Vec<Inode>,
+}
 
 /// Incoming partitions, by directory and number.
 pub(crate) type StagedParts = HashMap<(DirId, u32), Staged>;

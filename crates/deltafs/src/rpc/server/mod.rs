@@ -22,5 +22,4 @@ pub(crate) mod serve;
 pub(crate) mod service;
 pub(crate) mod session;
 pub(crate) mod split;
-pub(crate) mod work;
 pub(crate) mod worker;

@@ -21,7 +21,6 @@ use crate::rpc::codec::{
     put_frame,
 };
 use crate::rpc::errno::code_of;
-use crate::user::User;
 use keyrack_net::{
     Limits, ListenerKind, OUTPUT_SLICE_BYTES, Peer, Served as Step, Verdict, Waker, Worker,
 };
@@ -213,8 +212,7 @@ impl Service {
         fields: &[u8],
         out: &mut Vec<u8>,
     ) -> Option<Arc<Mutex<Session>>> {
-        let Some(Request::Hello { client, uid, gid, groups, token }) = Request::decode(tag, fields)
-        else {
+        let Some(Request::Hello { client, user, token, .. }) = Request::decode(tag, fields) else {
             refuse(out, call, "EPROTO", "this is a server of keyrack fs, version 1: say hello");
             return None;
         };
@@ -222,7 +220,6 @@ impl Service {
             refuse(out, call, "EACCES", "the token is not the one of this server");
             return None;
         }
-        let user = User { uid, gid, groups };
         let session = self.sessions.enter(client, user, self.root.as_ref());
         put_frame(out, call, 0, |out| {
             let welcome = Reply::Welcome {

@@ -1,11 +1,26 @@
 //! The state of the background worker: connections to the other servers, and work to retry.
 
 use super::core::Core;
-use super::work::Work;
 use crate::error::{Error, Result};
+use crate::id::DirId;
 use crate::rpc::client::connection::Client;
-use crate::rpc::codec::{Peer, Reply, Request};
+use crate::rpc::codec::{Peer, Reply, Request, Transaction};
 use std::sync::Arc;
+
+/// Something that takes calls to other servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// A directory may have grown enough to split, or has a split to finish.
+    CheckSplit(DirId),
+    /// Run a transaction: the id of its operation, and how often it was tried.
+    Coordinate(u64, Transaction, u32),
+    /// Other servers may not know the decision on a transaction of this server.
+    SendDecision(u128),
+    /// Another server coordinates a transaction and has not sent its decision.
+    AskOutcome(u128),
+    /// End the worker.
+    Stop,
+}
 
 /// Rounds that work waits after the store refused it, or another server was away.
 const FAILED_ROUNDS: u32 = 25;

@@ -2,8 +2,7 @@
 
 use super::model::Model;
 use crate::rpc::server::service::{Connection, Service};
-use crate::rpc::server::work::Work;
-use crate::rpc::server::worker::BackgroundWorker;
+use crate::rpc::server::worker::{BackgroundWorker, Work};
 use keyrack_vfs::{FaultFs, MemFs};
 use keyrack_workload::Rng;
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -1,7 +1,7 @@
 //! The part that a server does of a committed transaction. Doing it again does nothing: each part
 //! first looks whether it was done.
 
-use super::record::{Role, Transaction, damaged, large_of};
+use super::record::{Role, damaged, large_of};
 use crate::caller::{Caller, Found, Stat};
 use crate::dirs::{DirInfo, DirState};
 use crate::error::{Error, Result, shown};
@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 use crate::record::{DirNode, Entry, Key, Node};
 use crate::remove::LockedDirs;
 use crate::rename::IfTaken;
-use crate::rpc::codec::Action;
+use crate::rpc::codec::{Action, Transaction};
 use crate::rpc::server::core::Core;
 use crate::user::{PASS, WRITE};
 use keyrack_flodb::{Batch, WriteOptions};

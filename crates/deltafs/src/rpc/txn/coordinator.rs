@@ -1,13 +1,12 @@
 //! The coordinator of transactions, in the background worker.
 
-use super::record::{Phase, Transaction, prepare_request};
+use super::record::{Phase, prepare_request};
 use crate::error::Result;
-use crate::rpc::codec::{Peer, Reply};
+use crate::rpc::codec::{Peer, Reply, Transaction};
 use crate::rpc::error::{Error as CallError, Result as CallResult};
 use crate::rpc::server::error::{RpcError, RpcResult};
 use crate::rpc::server::split::records::each_chunk;
-use crate::rpc::server::work::Work;
-use crate::rpc::server::worker::{BackgroundWorker, Progress};
+use crate::rpc::server::worker::{BackgroundWorker, Progress, Work};
 use std::sync::Arc;
 
 /// How often a transaction is tried whose names are in use, every 20 ms.

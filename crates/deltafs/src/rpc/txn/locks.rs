@@ -1,8 +1,8 @@
 //! Names that a transaction locks until it is over.
 
-use super::record::{Role, Transaction};
+use super::record::Role;
 use crate::id::DirId;
-use crate::rpc::codec::Action;
+use crate::rpc::codec::{Action, Transaction};
 use crate::rpc::server::parts::{Part, State};
 use std::sync::{Arc, RwLockWriteGuard};
 

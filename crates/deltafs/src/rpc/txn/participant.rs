@@ -3,18 +3,18 @@
 
 use super::commit::put_record;
 use super::locks::LockedParts;
-use super::record::{PendingTxn, Phase, Role, Transaction, encode_record};
+use super::record::{PendingTxn, Phase, Role, encode_record};
 use crate::caller::{Caller, Found};
 use crate::error::{Error, shown};
 use crate::id::DirId;
 use crate::inner::Dir;
 use crate::namespace::Namespace;
 use crate::record::Entry;
-use crate::rpc::codec::Action;
+use crate::rpc::codec::{Action, Transaction};
 use crate::rpc::server::core::Core;
 use crate::rpc::server::error::{RpcError, RpcResult};
 use crate::rpc::server::parts::{Access, Redirect};
-use crate::rpc::server::work::Work;
+use crate::rpc::server::worker::Work;
 use crate::user::{PASS, WRITE};
 
 impl Core {

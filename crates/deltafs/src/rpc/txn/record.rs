@@ -10,24 +10,8 @@ use crate::error::{Error, Result};
 use crate::id::{DirId, Inode};
 use crate::record::{Entry, KIND_DIR, KIND_ENTRY, Key};
 use crate::rename::IfTaken;
-use crate::rpc::codec::{Action, Peer, Rename};
-use crate::user::User;
+use crate::rpc::codec::{Action, Peer, Transaction};
 use std::path::Path;
-
-/// A rename that several servers take part in, or a directory that all make or remove.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Transaction {
-    pub(crate) user: User,
-    pub(crate) from: DirId,
-    pub(crate) name: Vec<u8>,
-    pub(crate) to: DirId,
-    pub(crate) to_name: Vec<u8>,
-    pub(crate) action: Action,
-    /// The server of the new name of a file; the mode of a directory that is made.
-    pub(crate) target: u32,
-    /// The record of what is renamed; empty before the coordinator has looked.
-    pub(crate) entry: Vec<u8>,
-}
 
 /// The part of a server in a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,35 +69,6 @@ impl PendingTxn {
 }
 
 impl Transaction {
-    pub(crate) fn of(rename: &Rename<'_>) -> Transaction {
-        let user = User { uid: rename.uid, gid: rename.gid, groups: rename.groups.clone() };
-        Transaction {
-            user,
-            from: DirId(rename.from),
-            name: rename.name.to_vec(),
-            to: DirId(rename.to),
-            to_name: rename.to_name.to_vec(),
-            action: rename.action,
-            target: rename.target,
-            entry: rename.entry.to_vec(),
-        }
-    }
-
-    pub(crate) fn rename(&self) -> Rename<'_> {
-        Rename {
-            uid: self.user.uid,
-            gid: self.user.gid,
-            groups: self.user.groups.clone(),
-            from: self.from.0,
-            name: &self.name,
-            to: self.to.0,
-            to_name: &self.to_name,
-            action: self.action,
-            target: self.target,
-            entry: &self.entry,
-        }
-    }
-
     pub(crate) fn is_dir(&self) -> bool {
         matches!(self.entry.first(), Some(&(KIND_ENTRY | KIND_DIR)))
     }
@@ -175,7 +130,7 @@ pub(crate) fn record_key(id: u128) -> Key {
 pub(crate) fn encode_record(phase: Phase, coordinator: u32, txn: &Transaction) -> Vec<u8> {
     let mut out = vec![phase as u8];
     out.extend_from_slice(&coordinator.to_le_bytes());
-    txn.rename().fields(&mut out);
+    txn.fields(&mut out);
     out
 }
 
@@ -188,7 +143,7 @@ pub(crate) fn decode_record(record: &[u8]) -> Option<PendingTxn> {
         2 => Phase::Decided,
         _ => return None,
     };
-    let txn = Transaction::of(&Rename::read(rest)?);
+    let txn = Transaction::read(rest)?;
     Some(PendingTxn {
         phase,
         coordinator: u32::from_le_bytes(*coordinator),
@@ -223,8 +178,8 @@ pub(crate) fn large_in_record(store: &Path, record: &[u8]) -> Result<Option<Inod
 }
 
 /// The request that a coordinator sends.
-pub(crate) fn prepare_request(id: u128, coordinator: u32, txn: &Transaction) -> Peer<'_> {
-    Peer::Prepare { id, coordinator, rename: txn.rename() }
+pub(crate) fn prepare_request(id: u128, coordinator: u32, txn: &Transaction) -> Peer<'static> {
+    Peer::Prepare { id, coordinator, txn: txn.clone() }
 }
 
 #[cfg(test)]

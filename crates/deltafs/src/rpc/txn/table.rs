@@ -1,6 +1,7 @@
 //! The transactions that a server takes part in.
 
-use super::record::{PendingTxn, Phase, Transaction};
+use super::record::{PendingTxn, Phase};
+use crate::rpc::codec::Transaction;
 use crate::rpc::server::error::{RpcError, RpcResult};
 use crate::rpc::server::parts::LOCKED;
 use std::collections::HashMap;

@@ -2,13 +2,13 @@
 
 use super::context::{Context, admitted};
 use crate::attributes::{SetAttributes, SetTime};
-use crate::rpc::codec::{Facts, Reply, SetFields};
+use crate::rpc::codec::{Reply, SetFields};
 use crate::rpc::server::error::RpcResult;
 use crate::rpc::server::parts::Access;
 
 impl Context<'_> {
     /// The attributes of a name, or of the directory itself if the name is empty.
-    pub(crate) fn stat(&self, dir: u32, name: &[u8], out: &mut Vec<u8>) -> RpcResult {
+    pub(crate) fn stat(&mut self, dir: u32, name: &[u8]) -> RpcResult {
         let at = self.at(dir)?;
         let stat = if name.is_empty() {
             self.caller.stat_dir(&at.dir)?
@@ -16,15 +16,13 @@ impl Context<'_> {
             let _admitted = admitted(at, name, Access::Read)?;
             self.caller.stat_at(&at.dir, name)?
         };
-        Reply::Facts(Facts(stat)).fields(out);
-        Ok(())
+        self.reply(&Reply::Facts(stat))
     }
 
     pub(crate) fn set_attributes(
-        &self,
+        &mut self,
         (dir, name): (u32, &[u8]),
         set: &SetFields,
-        out: &mut Vec<u8>,
     ) -> RpcResult {
         let (at, set) = (self.at(dir)?, attributes(set));
         let changes_rights = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
@@ -43,8 +41,7 @@ impl Context<'_> {
             }
         })?;
         drop(admitted);
-        Reply::Facts(Facts(stat)).fields(out);
-        Ok(())
+        self.reply(&Reply::Facts(stat))
     }
 }
 

@@ -4,11 +4,12 @@ use crate::caller::{Caller, Found};
 use crate::id::DirId;
 use crate::name::check_name;
 use crate::namespace::Namespace;
+use crate::rpc::codec::Reply;
 use crate::rpc::server::core::Core;
 use crate::rpc::server::error::{RpcError, RpcResult};
 use crate::rpc::server::parts::{Access, State};
 use crate::rpc::server::session::{Opened, Session};
-use crate::rpc::server::work::Work;
+use crate::rpc::server::worker::Work;
 use std::sync::RwLockReadGuard;
 
 /// A request in progress.
@@ -16,6 +17,8 @@ pub(crate) struct Context<'a> {
     pub(crate) core: &'a Core,
     pub(crate) caller: Caller<'a>,
     pub(crate) session: &'a Session,
+    /// Where the fields of the reply go.
+    pub(crate) out: &'a mut Vec<u8>,
 }
 
 /// Locks the partition of a name shared, if this server has the name. The name stays as long as the
@@ -51,15 +54,24 @@ pub(crate) fn check_is_alone(core: &Core) -> RpcResult {
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(core: &'a Core, space: &'a Namespace, session: &'a Session) -> Context<'a> {
-        Context { core, caller: space.by(&session.user), session }
+    pub(crate) fn new(
+        core: &'a Core,
+        space: &'a Namespace,
+        session: &'a Session,
+        out: &'a mut Vec<u8>,
+    ) -> Context<'a> {
+        Context { core, caller: space.by(&session.user), session, out }
     }
-}
 
-impl Context<'_> {
     /// An open directory by its number.
-    pub(crate) fn at(&self, dir: u32) -> RpcResult<&Opened> {
+    pub(crate) fn at(&self, dir: u32) -> RpcResult<&'a Opened> {
         opened(self.session, dir)
+    }
+
+    /// Answers the request.
+    pub(crate) fn reply(&mut self, reply: &Reply<'_>) -> RpcResult {
+        reply.fields(self.out);
+        Ok(())
     }
 
     /// Counts files that were made in a directory, which may have to split.

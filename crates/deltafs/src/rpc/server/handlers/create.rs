@@ -4,35 +4,27 @@ use super::context::{Context, admitted};
 use crate::caller::Caller;
 use crate::inner::Dir;
 use crate::make::IfExists;
-use crate::rpc::codec::{Facts, HOW_OPEN, HOW_UNCHECKED, Reply};
+use crate::rpc::codec::{How, Reply};
 use crate::rpc::errno::code_of;
 use crate::rpc::server::error::{RpcError, RpcResult};
 use crate::rpc::server::parts::Access;
 
 impl Context<'_> {
-    pub(crate) fn create(
-        &self,
-        (dir, name): (u32, &[u8]),
-        mode: u32,
-        how: u8,
-        out: &mut Vec<u8>,
-    ) -> RpcResult {
+    pub(crate) fn create(&mut self, (dir, name): (u32, &[u8]), mode: u32, how: How) -> RpcResult {
         let at = self.at(dir)?;
         let admitted = admitted(at, name, Access::Write)?;
         let (is_new, inode) = create(&self.caller, &at.dir, name, mode, how)?;
         drop(admitted);
         self.made(at, usize::from(is_new));
-        Reply::Made { is_new, inode }.fields(out);
-        Ok(())
+        self.reply(&Reply::Made { is_new, inode })
     }
 
     /// Makes files, and answers with a code for each name.
     pub(crate) fn create_many(
-        &self,
+        &mut self,
         (dir, names): (u32, &[&[u8]]),
         mode: u32,
-        how: u8,
-        out: &mut Vec<u8>,
+        how: How,
     ) -> RpcResult {
         let at = self.at(dir)?;
         let state = at.part.read();
@@ -52,16 +44,14 @@ impl Context<'_> {
             .collect();
         drop(state);
         self.made(at, made);
-        Reply::Codes(&codes).fields(out);
-        Ok(())
+        self.reply(&Reply::Codes(&codes))
     }
 
     pub(crate) fn create_with(
-        &self,
+        &mut self,
         (dir, name): (u32, &[u8]),
         mode: u32,
         data: &[u8],
-        out: &mut Vec<u8>,
     ) -> RpcResult {
         let at = self.at(dir)?;
         let admitted = admitted(at, name, Access::Write)?;
@@ -69,33 +59,20 @@ impl Context<'_> {
         drop(admitted);
         self.made(at, usize::from(made.is_new));
         let inode = made.stat.inode.to_u128();
-        Reply::Made { is_new: made.is_new, inode }.fields(out);
-        Ok(())
+        self.reply(&Reply::Made { is_new: made.is_new, inode })
     }
 
-    pub(crate) fn symlink(
-        &self,
-        (dir, name): (u32, &[u8]),
-        target: &[u8],
-        out: &mut Vec<u8>,
-    ) -> RpcResult {
+    pub(crate) fn symlink(&mut self, (dir, name): (u32, &[u8]), target: &[u8]) -> RpcResult {
         let at = self.at(dir)?;
         let admitted = admitted(at, name, Access::Write)?;
         let stat = self.caller.symlink_at(target, &at.dir, name)?;
         drop(admitted);
         self.made(at, 1);
-        Reply::Facts(Facts(stat)).fields(out);
-        Ok(())
+        self.reply(&Reply::Facts(stat))
     }
 
     /// Takes tables of new files in.
-    pub(crate) fn bulk_in(
-        &self,
-        dir: u32,
-        entries: u64,
-        paths: &[&[u8]],
-        out: &mut Vec<u8>,
-    ) -> RpcResult {
+    pub(crate) fn bulk_in(&mut self, dir: u32, entries: u64, paths: &[&[u8]]) -> RpcResult {
         let at = self.at(dir)?;
         let state = at.part.read();
         let mut redirect = None;
@@ -110,8 +87,7 @@ impl Context<'_> {
         let count = made?;
         drop(state);
         self.made(at, usize::try_from(count).unwrap_or(usize::MAX));
-        Reply::Count(count).fields(out);
-        Ok(())
+        self.reply(&Reply::Count(count))
     }
 }
 
@@ -121,12 +97,15 @@ fn create(
     dir: &Dir,
     name: &[u8],
     mode: u32,
-    how: u8,
+    how: How,
 ) -> crate::error::Result<(bool, u128)> {
-    if how == HOW_UNCHECKED {
-        return caller.create_unchecked_at(dir, name, mode).map(|()| (true, 0));
-    }
-    let if_exists = if how == HOW_OPEN { IfExists::Open } else { IfExists::Fail };
+    let if_exists = match how {
+        How::Unchecked => {
+            return caller.create_unchecked_at(dir, name, mode).map(|()| (true, 0));
+        }
+        How::Open => IfExists::Open,
+        How::Fail => IfExists::Fail,
+    };
     let made = caller.create_at(dir, name, mode, if_exists)?;
     Ok((made.is_new, made.stat.inode.to_u128()))
 }

@@ -9,7 +9,7 @@ use crate::rpc::codec::Reply;
 use crate::rpc::server::core::Core;
 use crate::rpc::server::error::{RpcError, RpcResult};
 use crate::rpc::server::session::{Opened, Session};
-use crate::rpc::server::work::Work;
+use crate::rpc::server::worker::Work;
 
 /// Opens a directory by its path, with a lease on it.
 pub(crate) fn open_dir(
@@ -96,9 +96,8 @@ fn lease(
 
 impl Context<'_> {
     /// How far a directory has split.
-    pub(crate) fn partitions(&self, dir: u32, out: &mut Vec<u8>) -> RpcResult {
-        Reply::Data(&self.core.map_of(&self.at(dir)?.part)).fields(out);
-        Ok(())
+    pub(crate) fn partitions(&mut self, dir: u32) -> RpcResult {
+        self.reply(&Reply::Data(&self.core.map_of(&self.at(dir)?.part)))
     }
 
     /// Lets a directory split as far as it goes.

@@ -2,36 +2,29 @@
 
 use super::context::Context;
 use super::names::if_taken;
-use crate::rpc::codec::{Action, Reply};
+use crate::rpc::codec::{Action, Reply, Transaction};
 use crate::rpc::server::error::{RpcError, RpcResult};
 use crate::rpc::server::session::Opened;
-use crate::rpc::server::work::Work;
-use crate::rpc::txn::record::Transaction;
+use crate::rpc::server::worker::Work;
 
 impl Context<'_> {
-    pub(crate) fn mkdir_across(
-        &self,
-        (dir, name): (u32, &[u8]),
-        mode: u32,
-        out: &mut Vec<u8>,
-    ) -> RpcResult {
+    pub(crate) fn mkdir_across(&mut self, (dir, name): (u32, &[u8]), mode: u32) -> RpcResult {
         let at = self.at(dir)?;
-        let alone = || Ok(self.caller.mkdir_at(&at.dir, name, mode).map(|_| ())?);
-        self.start(self.transaction(Action::Mkdir, at, name, mode), alone, out)
+        let alone = |this: &Self| Ok(this.caller.mkdir_at(&at.dir, name, mode).map(|_| ())?);
+        self.start(self.transaction(Action::Mkdir, at, name, mode), alone)
     }
 
-    pub(crate) fn rmdir_across(&self, dir: u32, name: &[u8], out: &mut Vec<u8>) -> RpcResult {
+    pub(crate) fn rmdir_across(&mut self, dir: u32, name: &[u8]) -> RpcResult {
         let at = self.at(dir)?;
-        self.start(self.transaction(Action::Rmdir, at, name, 0), || self.rmdir(at, name), out)
+        self.start(self.transaction(Action::Rmdir, at, name, 0), |this| this.rmdir(at, name))
     }
 
     /// Renames a file whose new name the server `target` has, or a directory.
     pub(crate) fn rename_across(
-        &self,
+        &mut self,
         (dir, name): (u32, &[u8]),
         (to_dir, to_name): (u32, &[u8]),
         (replace, target): (bool, u32),
-        out: &mut Vec<u8>,
     ) -> RpcResult {
         let (from, to) = (self.at(dir)?, self.at(to_dir)?);
         let action = if replace { Action::Replace } else { Action::Rename };
@@ -41,20 +34,16 @@ impl Context<'_> {
             ..self.transaction(action, from, name, target)
         };
         let if_taken = if_taken(replace);
-        let alone = || Ok(self.caller.rename_at(&from.dir, name, &to.dir, to_name, if_taken)?);
-        self.start(txn, alone, out)
+        self.start(txn, |this| {
+            Ok(this.caller.rename_at(&from.dir, name, &to.dir, to_name, if_taken)?)
+        })
     }
 
     /// Hands a transaction to the coordinator. A server that has all names does it at once.
-    fn start(
-        &self,
-        txn: Transaction,
-        alone: impl FnOnce() -> RpcResult,
-        out: &mut Vec<u8>,
-    ) -> RpcResult {
+    fn start(&mut self, txn: Transaction, alone: impl FnOnce(&Self) -> RpcResult) -> RpcResult {
         let core = self.core;
         let id = if core.parts.has_all {
-            alone()?;
+            alone(self)?;
             let id = core.operations.begin()?;
             core.operations.finish(id, Ok(()));
             id
@@ -65,8 +54,7 @@ impl Context<'_> {
             core.enqueue(Work::Coordinate(id, txn, 0));
             id
         };
-        Reply::Count(id).fields(out);
-        Ok(())
+        self.reply(&Reply::Count(id))
     }
 
     /// A transaction on a name. The coordinator adds the entry.

@@ -5,7 +5,7 @@ use crate::rpc::codec::{Peer, Reply};
 use crate::rpc::server::core::Core;
 use crate::rpc::server::error::{RpcError, RpcResult};
 use crate::rpc::server::session::Session;
-use crate::rpc::txn::record::{Phase, Transaction};
+use crate::rpc::txn::record::Phase;
 
 /// What only another server may ask, which shows that it is user 0.
 pub(crate) fn peer_request(
@@ -31,8 +31,8 @@ pub(crate) fn peer_request(
         Peer::SplitInstall { dir, split, attempt, count, spread, map } => {
             core.split_install(*dir, split, *attempt, *count, (*spread, map))?;
         }
-        Peer::Prepare { id, coordinator, rename } => {
-            let (phase, mut txn) = ((Phase::Prepared, *coordinator), Transaction::of(rename));
+        Peer::Prepare { id, coordinator, txn } => {
+            let (phase, mut txn) = ((Phase::Prepared, *coordinator), txn.clone());
             core.prepare(space, *id, phase, &mut txn)?;
             Reply::Data(&[]).fields(out);
         }

@@ -29,5 +29,4 @@
 pub(crate) mod commit;
 pub(crate) mod records;
 pub(crate) mod source;
-pub(crate) mod staged;
 pub(crate) mod target;

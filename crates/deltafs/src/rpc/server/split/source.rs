@@ -2,7 +2,6 @@
 //! sends half of each to its new server.
 
 use super::records::each_chunk;
-use super::staged::Records;
 use crate::error::Result;
 use crate::id::DirId;
 use crate::job::random_token;
@@ -10,7 +9,7 @@ use crate::partition::{Route, Shard, Split, hash_name};
 use crate::record::Entry;
 use crate::rpc::codec::{Peer, Reply};
 use crate::rpc::error::Error as CallError;
-use crate::rpc::server::core::Core;
+use crate::rpc::server::core::{Core, Records};
 use crate::rpc::server::parts::Part;
 use crate::rpc::server::worker::{BackgroundWorker, Progress};
 use std::sync::Arc;

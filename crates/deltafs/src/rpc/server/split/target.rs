@@ -1,15 +1,14 @@
 //! The target of a split: it collects the half in memory, and installs it with one batch.
 
-use super::staged::Staged;
 use crate::error::Result;
 use crate::id::{DirId, Inode};
 use crate::namespace::Namespace;
 use crate::partition::{Route, Shard, Split, SplitMap};
 use crate::record::{Entry, Key};
-use crate::rpc::server::core::{Core, durable_write};
+use crate::rpc::server::core::{Core, Staged, durable_write};
 use crate::rpc::server::error::{RpcError, RpcResult};
 use crate::rpc::server::parts::{Part, State, part_key};
-use crate::rpc::server::work::Work;
+use crate::rpc::server::worker::Work;
 use keyrack_flodb::Batch;
 use std::sync::Arc;
 
@@ -18,10 +17,7 @@ const RECORD_BYTES_MAX: usize = 40;
 
 impl Core {
     fn part_of(&self, dir: u128) -> RpcResult<Arc<Part>> {
-        let Some(space) = &self.space else {
-            return Err(RpcError::new("EROFS", "a dummy has no partitions"));
-        };
-        Ok(self.parts.get(space, DirId(dir))?)
+        Ok(self.parts.get(self.space(), DirId(dir))?)
     }
 
     pub(crate) fn split_begin(&self, dir: u128, split: &Split, attempt: u64) -> RpcResult<u64> {
@@ -63,8 +59,7 @@ impl Core {
         if pairs.iter().any(|[_, value]| Entry::decode(value).is_none()) {
             return Err(RpcError::new("EPROTO", "these are no records of files"));
         }
-        let Some(space) = &self.space else { return Err(old_attempt()) };
-        let segment = space.inner.top("a partition")?.options().segment_bytes;
+        let segment = self.space().inner.top("a partition")?.options().segment_bytes;
         // The record of the partition comes with them.
         let bytes_max = usize::try_from(segment - segment / 16).unwrap_or(usize::MAX);
         coming.bytes += records.iter().map(|bytes| bytes.len()).sum::<usize>();
@@ -86,12 +81,12 @@ impl Core {
     ) -> RpcResult {
         let mut staged = self.staged();
         let coming = staged.get_mut(&(DirId(dir), to)).filter(|at| at.attempt == attempt);
-        let (Some(coming), Some(space)) = (coming, &self.space) else { return Err(old_attempt()) };
+        let Some(coming) = coming else { return Err(old_attempt()) };
         let inode = Inode(inode);
         if !inode.is_file() || (offset > 0 && coming.contents.last() != Some(&inode)) {
             return Err(RpcError::new("EPROTO", "these are no bytes of a file that is coming"));
         }
-        space.inner.contents.receive(inode, offset, data)?;
+        self.space().inner.contents.receive(inode, offset, data)?;
         if offset == 0 {
             coming.contents.push(inode);
         }
@@ -126,7 +121,7 @@ impl Core {
         let Some(map) = SplitMap::from_bytes(map) else {
             return Err(RpcError::new("EPROTO", "that is no map of partitions"));
         };
-        let Some(space) = &self.space else { return Err(old_attempt()) };
+        let space = self.space();
         let gone = || RpcError::new("ENOENT", "the directory is not here, or not any more");
         let Some(known) = space.inner.dirs.get(&space.inner.layers, dir)? else {
             return Err(gone());

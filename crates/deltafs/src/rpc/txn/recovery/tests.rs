@@ -4,9 +4,8 @@ use super::*;
 use crate::id::LogId;
 use crate::merge::Merge;
 use crate::partition::{Split, hash_name};
-use crate::rpc::codec::Action;
-use crate::rpc::server::split::staged::Records;
-use crate::rpc::txn::record::Transaction;
+use crate::rpc::codec::{Action, Transaction};
+use crate::rpc::server::core::Records;
 use crate::user::User;
 use keyrack_vfs::MemFs;
 
@@ -40,8 +39,7 @@ impl Lab {
     fn seen(&self, logs: &[PathBuf], path: &[u8]) -> Vec<(String, u8)> {
         let settings = Settings::default();
         let space = Namespace::open_read_only_in(Arc::clone(&self.fs), logs, settings).unwrap();
-        let root = User::root();
-        let fs = space.by(&root);
+        let fs = space.as_root();
         let page = fs.list_plus_at(&fs.dir(&[path, b"/"].concat()).unwrap(), None, 1000).unwrap();
         let entries = page.entries.into_iter().map(|entry| {
             let bytes = fs.read(&[path, b"/", &entry.name].concat(), 0, 1).unwrap_or_default();
@@ -67,12 +65,25 @@ fn space(core: &Core) -> &Namespace {
     core.space.as_ref().unwrap()
 }
 
+/// A transaction of user 0 within one directory.
+fn transaction(action: Action, (from, name): (DirId, &[u8]), to_name: &[u8]) -> Transaction {
+    Transaction {
+        user: User::root(),
+        from,
+        name: name.to_vec(),
+        to: from,
+        to_name: to_name.to_vec(),
+        action,
+        target: 0o750,
+        entry: Vec::new(),
+    }
+}
+
 /// Every server has the directory.
 fn mkdir(cores: &[&Core], name: &[u8]) -> DirId {
-    let root = User::root();
     let made = cores.iter().map(|core| {
         let space = space(core);
-        space.by(&root).mkdir_at(&space.root().unwrap(), name, 0o755).unwrap().state.id
+        space.as_root().mkdir_at(&space.root().unwrap(), name, 0o755).unwrap().state.id
     });
     let made: Vec<DirId> = made.collect();
     made[0]
@@ -81,8 +92,7 @@ fn mkdir(cores: &[&Core], name: &[u8]) -> DirId {
 /// A directory on its first server that has begun to split and sealed its half; what goes is
 /// staged at the other. Files are large, so that their bytes go as well.
 fn sealed(source: &Core, target: &Core, dir: DirId) -> (Split, Records) {
-    let root = User::root();
-    let fs = space(source).by(&root);
+    let fs = space(source).as_root();
     for n in 0..FILES {
         let bytes = vec![1 + n as u8; 4000];
         fs.put(format!("/d/f{n:02}").as_bytes(), 0o600, &bytes).unwrap();
@@ -149,8 +159,7 @@ fn a_split_that_the_taker_decided_is_finished_before_a_merge() {
     let lab = Lab::new();
     let (source, target, _, records) = installed(&lab);
     // The target goes on; the source knows nothing of it, and has the old names still.
-    let root = User::root();
-    let fs = space(&target).by(&root);
+    let fs = space(&target).as_root();
     let gone = String::from_utf8(records[0].0.clone()).unwrap();
     fs.unlink(format!("/d/{gone}").as_bytes()).unwrap();
     let changed = String::from_utf8(records[1].0.clone()).unwrap();
@@ -167,11 +176,10 @@ fn a_split_that_the_taker_decided_is_finished_before_a_merge() {
 fn names_that_the_taker_removed_are_not_said_to_be_there_before_the_split_is_over() {
     let lab = Lab::new();
     let (source, target, dir, records) = installed(&lab);
-    let root = User::root();
     for (name, _) in all_files() {
         let is_gone = records.iter().any(|(gone, _)| *gone == name.as_bytes());
         let at = if is_gone { &target } else { &source };
-        space(at).by(&root).unlink(format!("/d/{name}").as_bytes()).unwrap();
+        space(at).as_root().unlink(format!("/d/{name}").as_bytes()).unwrap();
     }
     let old = &records[0].0;
     for (action, from, name) in [
@@ -180,16 +188,7 @@ fn names_that_the_taker_removed_are_not_said_to_be_there_before_the_split_is_ove
         (Action::Rename, dir, old),
         (Action::Rmdir, DirId::ROOT, b"d"),
     ] {
-        let mut txn = Transaction {
-            user: User::root(),
-            from,
-            name: name.to_vec(),
-            to: from,
-            to_name: name.to_vec(),
-            action,
-            target: 0o750,
-            entry: Vec::new(),
-        };
+        let mut txn = transaction(action, (from, name), name);
         let phase = (Phase::Begun, source.parts.server);
         let error = source.prepare(space(&source), 99, phase, &mut txn).unwrap_err();
         let errno = crate::rpc::Error::errno_of(error.code);
@@ -218,16 +217,8 @@ fn what_servers_do_together_is_done_by_all_or_by_none() {
         let lab = Lab::new();
         let cores = [lab.core(0), lab.core(1)];
         mkdir(&[&cores[0], &cores[1]], b"old");
-        let mut txn = Transaction {
-            user: User::root(),
-            from: DirId::ROOT,
-            name: if action == Action::Mkdir { b"new".to_vec() } else { b"old".to_vec() },
-            to: DirId::ROOT,
-            to_name: b"moved".to_vec(),
-            action,
-            target: 0o750,
-            entry: Vec::new(),
-        };
+        let name = if action == Action::Mkdir { b"new" } else { b"old" };
+        let mut txn = transaction(action, (DirId::ROOT, name), b"moved");
         cores[0].prepare(space(&cores[0]), 99, (Phase::Begun, 0), &mut txn).unwrap();
         cores[1].prepare(space(&cores[1]), 99, (Phase::Prepared, 0), &mut txn).unwrap();
         // Held: nobody makes anything else of it.
@@ -286,16 +277,7 @@ fn records_that_are_none_do_not_come_with_a_partition() {
 fn a_rename_whose_coordinator_is_nobody_is_damage() {
     let lab = Lab::new();
     let (one, other, _) = two_servers(&lab);
-    let mut txn = Transaction {
-        user: User::root(),
-        from: DirId::ROOT,
-        name: b"d".to_vec(),
-        to: DirId::ROOT,
-        to_name: b"moved".to_vec(),
-        action: Action::Replace,
-        target: 0,
-        entry: Vec::new(),
-    };
+    let mut txn = transaction(Action::Replace, (DirId::ROOT, b"d"), b"moved");
     one.prepare(space(&one), 98, (Phase::Begun, 0), &mut txn).unwrap();
     other.prepare(space(&other), 99, (Phase::Prepared, 9), &mut txn).unwrap();
     drop((one, other));
