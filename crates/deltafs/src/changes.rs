@@ -1,16 +1,15 @@
 //! What a log says, what two views differ in, and where logs of a view disagree.
 
-use crate::caller::{Caller, Found, Kind, Stat};
+use crate::caller::{Found, Kind, Stat};
 use crate::error::Result;
 use crate::id::DirId;
 use crate::inner::Dir;
 use crate::layers::Merged;
-use crate::list::{ListEntry, PAGE};
+use crate::list::{Entries, ListEntry};
 use crate::name::join;
 use crate::namespace::Namespace;
 use crate::record::{Entry, Node};
 use keyrack_flodb::Db;
-use std::collections::VecDeque;
 
 /// How many records a log has, and from where to where.
 pub(crate) struct KeyRange {
@@ -258,40 +257,5 @@ fn is_same(one: Found, other: Found) -> bool {
         (Found::Dir(one), Found::Dir(other)) => one == other,
         (Found::Other(one), Found::Other(other)) => one.inode == other.inode,
         _ => false,
-    }
-}
-
-/// The entries of a directory, one after the other.
-struct Entries<'a> {
-    caller: Caller<'a>,
-    dir: Option<Dir>,
-    page: VecDeque<ListEntry>,
-    /// Where the next page begins; `None` before the first.
-    next: Option<Vec<u8>>,
-    is_last: bool,
-}
-
-impl<'a> Entries<'a> {
-    fn new(caller: Caller<'a>, dir: Option<Dir>) -> Self {
-        let is_last = dir.is_none();
-        Entries { caller, dir, page: VecDeque::new(), next: None, is_last }
-    }
-
-    fn peek(&mut self) -> Result<Option<&ListEntry>> {
-        if self.page.is_empty()
-            && !self.is_last
-            && let Some(dir) = &self.dir
-        {
-            let page = self.caller.list_plus_at(dir, self.next.as_deref(), PAGE)?;
-            self.page = page.entries.into();
-            self.is_last = page.next.is_none();
-            self.next = page.next;
-        }
-        Ok(self.page.front())
-    }
-
-    fn pop(&mut self) -> Result<Option<ListEntry>> {
-        self.peek()?;
-        Ok(self.page.pop_front())
     }
 }

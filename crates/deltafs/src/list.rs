@@ -124,19 +124,53 @@ pub struct Walked {
     pub depth: usize,
 }
 
+/// The entries of a directory with their facts, one after the other; of no directory none.
+pub(crate) struct Entries<'a> {
+    pub(crate) caller: Caller<'a>,
+    pub(crate) dir: Option<Dir>,
+    page: VecDeque<ListEntry>,
+    /// Where the next page begins; `None` before the first.
+    next: Option<Vec<u8>>,
+    is_last: bool,
+}
+
+impl<'a> Entries<'a> {
+    pub(crate) fn new(caller: Caller<'a>, dir: Option<Dir>) -> Self {
+        Entries { caller, dir, page: VecDeque::new(), next: None, is_last: false }
+    }
+
+    /// The next entry. After an error there is none.
+    pub(crate) fn peek(&mut self) -> Result<Option<&ListEntry>> {
+        if self.page.is_empty()
+            && !std::mem::replace(&mut self.is_last, true)
+            && let Some(dir) = &self.dir
+        {
+            let page = self.caller.list_plus_at(dir, self.next.as_deref(), PAGE)?;
+            self.page = page.entries.into();
+            self.is_last = page.next.is_none();
+            self.next = page.next;
+        }
+        Ok(self.page.front())
+    }
+
+    pub(crate) fn pop(&mut self) -> Result<Option<ListEntry>> {
+        self.peek()?;
+        Ok(self.page.pop_front())
+    }
+}
+
 /// A directory that a walk is in.
-struct Open {
+struct Open<'a> {
     dir: Dir,
     path: Vec<u8>,
-    page: VecDeque<ListEntry>,
-    next: Option<Vec<u8>>,
+    entries: Entries<'a>,
 }
 
 /// A walk over a tree. After an error it goes on behind what cannot be read.
 pub struct Walk<'a> {
     caller: Caller<'a>,
     start: Option<Walked>,
-    open: Vec<Open>,
+    open: Vec<Open<'a>>,
 }
 
 impl Walk<'_> {
@@ -163,9 +197,9 @@ impl Walk<'_> {
             }
         };
         let path = walked.path.clone();
-        let page = self.caller.list_plus_at(&dir, None, PAGE);
-        let page = page.map_err(|error| crate::resolve::named(error, &path))?;
-        self.open.push(Open { dir, path, page: page.entries.into(), next: page.next });
+        let mut entries = Entries::new(self.caller, Some(dir.clone()));
+        entries.peek().map_err(|error| crate::resolve::named(error, &path))?;
+        self.open.push(Open { dir, path, entries });
         Ok(())
     }
 
@@ -176,18 +210,13 @@ impl Walk<'_> {
         loop {
             let depth = self.open.len();
             let Some(open) = self.open.last_mut() else { return Ok(None) };
-            if let Some(entry) = open.page.pop_front() {
-                let Some(stat) = entry.stat else { continue };
-                let path = join(&open.path, &entry.name);
-                return Ok(Some(Walked { path, stat, depth }));
+            match open.entries.pop()? {
+                None => drop(self.open.pop()),
+                Some(ListEntry { stat: None, .. }) => {}
+                Some(ListEntry { name, stat: Some(stat), .. }) => {
+                    return Ok(Some(Walked { path: join(&open.path, &name), stat, depth }));
+                }
             }
-            let Some(after) = open.next.take() else {
-                self.open.pop();
-                continue;
-            };
-            let page = self.caller.list_plus_at(&open.dir, Some(&after), PAGE)?;
-            open.page = page.entries.into();
-            open.next = page.next;
         }
     }
 }

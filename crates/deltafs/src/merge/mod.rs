@@ -27,7 +27,7 @@
 mod cut;
 
 use crate::contents::{self, Contents};
-use crate::error::{Error, Result, shown};
+use crate::error::{Error, Result, if_found, shown};
 use crate::id::{DirId, LogId};
 use crate::layers::{Merged, count_dirs};
 use crate::open::{FORMAT, LogHead};
@@ -86,12 +86,8 @@ pub struct PartCount {
 pub fn logs_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut ranks = Vec::new();
     let usage = |what: &str| Error::Usage(format!("{}: {what}", dir.display()));
-    let names = match fs.list(dir) {
-        Ok(names) => names,
-        Err(error) if error.is_not_found() => return Err(usage("there is no such directory")),
-        Err(error) => return Err(error.into()),
-    };
-    for entry in names {
+    let names = if_found(fs.list(dir))?;
+    for entry in names.ok_or_else(|| usage("there is no such directory"))? {
         let name = entry.name.to_string_lossy().into_owned();
         if name == MERGING {
             return Err(usage("a merge into it did not come to its end: run it again"));
@@ -127,11 +123,7 @@ pub fn logs_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
 
 fn read_summary(fs: &dyn Fs, dir: &Path) -> Result<Option<Summary>> {
     let path = dir.join(MERGED);
-    let text = match fs.read(&path) {
-        Ok(text) => text,
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(text) = if_found(fs.read(&path))? else { return Ok(None) };
     let damaged = |what: serde_json::Error| Error::Corruption { path, what: what.to_string() };
     serde_json::from_slice(&text).map(Some).map_err(damaged)
 }

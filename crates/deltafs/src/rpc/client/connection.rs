@@ -204,7 +204,6 @@ impl Client {
         std::mem::take(&mut self.servers[server].has_revoked)
     }
 
-    /// How long an answer may take.
     pub(crate) fn transport(&self) -> Transport {
         self.options.transport
     }
