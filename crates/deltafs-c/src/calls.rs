@@ -129,6 +129,17 @@ pub unsafe extern "C" fn keyrack_fs_sync(fs: *const Fs) -> c_int {
     code(fs.and_then(|fs| Ok(fs.space.sync()?)))
 }
 
+/// What every call with a path is given.
+///
+/// # Safety
+/// As for [`log`] and [`bytes`].
+unsafe fn given<'a>(fs: *const Fs, path: *const c_char) -> Result<(Caller<'a>, &'a [u8]), Failure> {
+    // SAFETY: the caller promises the same.
+    let fs = unsafe { log(fs) }?;
+    // SAFETY: the caller promises the same.
+    Ok((fs.caller(), unsafe { bytes(path) }?))
+}
+
 /// A call with a path.
 ///
 /// # Safety
@@ -139,10 +150,7 @@ unsafe fn on_path(
     call: impl FnOnce(Caller<'_>, &[u8]) -> keyrack_deltafs::Result<()>,
 ) -> c_int {
     // SAFETY: the caller promises the same.
-    let fs = unsafe { log(fs) };
-    // SAFETY: the caller promises the same.
-    let path = unsafe { bytes(path) };
-    code(fs.and_then(|fs| Ok(call(fs.caller(), path?)?)))
+    code(unsafe { given(fs, path) }.and_then(|(fs, path)| Ok(call(fs, path)?)))
 }
 
 /// Makes a directory.
@@ -290,19 +298,12 @@ unsafe fn facts(
     stat: *mut Facts,
     ask: impl FnOnce(Caller<'_>, &[u8]) -> keyrack_deltafs::Result<Stat>,
 ) -> c_int {
-    let mut found = None;
     // SAFETY: the caller promises the same.
-    let asked = unsafe {
-        on_path(fs, path, |fs, path| {
-            found = Some(ask(fs, path)?);
-            Ok(())
-        })
-    };
-    match &found {
-        None => asked,
+    code(unsafe { given(fs, path) }.and_then(|(fs, path)| {
+        let found = ask(fs, path)?;
         // SAFETY: the caller promises room for the facts.
-        Some(found) => code(unsafe { put(stat, Facts::from(found)) }),
-    }
+        unsafe { put(stat, Facts::from(&found)) }
+    }))
 }
 
 /// Facts of what a path names; links are followed.
@@ -361,13 +362,11 @@ pub unsafe extern "C" fn keyrack_fs_readlink(
     size: usize,
 ) -> i64 {
     // SAFETY: the caller promises the same.
-    let fs = unsafe { log(fs) };
-    // SAFETY: the caller promises the same.
-    let path = unsafe { bytes(path) };
+    let given = unsafe { given(fs, path) };
     // SAFETY: the caller promises the same.
     let room = unsafe { room(target.cast(), size) };
-    number(fs.and_then(|fs| {
-        let (found, room) = (fs.caller().read_link(path?)?, room?);
+    number(given.and_then(|(fs, path)| {
+        let (found, room) = (fs.read_link(path)?, room?);
         if let Some(end) = room.len().checked_sub(1) {
             let end = end.min(found.len());
             room[..end].copy_from_slice(&found[..end]);
@@ -391,14 +390,12 @@ pub unsafe extern "C" fn keyrack_fs_read(
     count: usize,
 ) -> i64 {
     // SAFETY: the caller promises the same.
-    let fs = unsafe { log(fs) };
-    // SAFETY: the caller promises the same.
-    let path = unsafe { bytes(path) };
+    let given = unsafe { given(fs, path) };
     // SAFETY: the caller promises the same.
     let room = unsafe { room(to.cast(), count) };
-    number(fs.and_then(|fs| {
+    number(given.and_then(|(fs, path)| {
         let room = room?;
-        let found = fs.caller().read(path?, offset, room.len())?;
+        let found = fs.read(path, offset, room.len())?;
         room[..found.len()].copy_from_slice(&found);
         Ok(i64::try_from(found.len()).unwrap_or(i64::MAX))
     }))
@@ -417,10 +414,8 @@ pub unsafe extern "C" fn keyrack_fs_write(
     count: usize,
 ) -> i64 {
     // SAFETY: the caller promises the same.
-    let fs = unsafe { log(fs) };
-    // SAFETY: the caller promises the same.
-    let path = unsafe { bytes(path) };
-    let given: &[u8] = match (count, from.is_null()) {
+    let given = unsafe { given(fs, path) };
+    let data: &[u8] = match (count, from.is_null()) {
         (0, _) => &[],
         (_, true) => {
             return number(Err(Failure::invalid("the place of bytes is a null pointer")));
@@ -428,8 +423,8 @@ pub unsafe extern "C" fn keyrack_fs_write(
         // SAFETY: it is not null; the caller promises `count` bytes that do not change meanwhile.
         (_, false) => unsafe { slice::from_raw_parts(from.cast(), count) },
     };
-    number(fs.and_then(|fs| {
-        fs.caller().write(path?, offset, given)?;
+    number(given.and_then(|(fs, path)| {
+        fs.write(path, offset, data)?;
         Ok(i64::try_from(count).unwrap_or(i64::MAX))
     }))
 }
